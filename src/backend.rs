@@ -14,6 +14,9 @@ use crate::nic::files::Files;
 /// Name of the library in all releases of libcxi.
 const LIBCXI: &str = "libcxi.so.1";
 
+/// Name of the thread that is the software NICs of a process while nothing in it polls them.
+pub const SOFTWARE_NIC_THREAD: &str = "softnic";
+
 /// Directory in which the driver shows its NICs.
 const SYSFS: &str = "/sys/class/cxi";
 

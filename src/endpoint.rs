@@ -77,6 +77,20 @@ impl Endpoint {
     /// CPUs that cannot be used, a link that is down, a service that is disabled or does not grant
     /// what `site` asks for, and a call that the library refuses.
     pub fn new(site: Site, gpus: Option<Gpus>, device: Device) -> Result<Self, Failure> {
+        Self::with_pid(site, gpus, device, C_PID_ANY)
+    }
+
+    /// Allocates the address with this `pid`, as [`Self::new`] does with any free one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::new`], and a PID that is in use.
+    pub fn with_pid(
+        site: Site,
+        gpus: Option<Gpus>,
+        device: Device,
+        pid: u32,
+    ) -> Result<Self, Failure> {
         let place = site.placement.take()?;
         let hint = placement::hint(site.cpus, site.device, &Machine::this());
         if !device.info().link_up {
@@ -90,7 +104,7 @@ impl Endpoint {
         let access = site.service.access(&service);
         let access = access.map_err(|failure| failure.context(site.device))?;
         let vni = access.vni.value;
-        let domain = Domain::new(&lni, vni.into(), C_PID_ANY).explain(format_args!(
+        let domain = Domain::new(&lni, vni.into(), pid).explain(format_args!(
             "cannot get a PID on VNI {vni} in service {svc_id} of {}",
             site.device
         ))?;

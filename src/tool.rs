@@ -76,6 +76,8 @@ pub enum Opt {
     ShowError,
     /// `--percentiles`
     Percentiles,
+    /// `--histogram`
+    Histogram,
     /// `--interval`
     Interval,
     /// `--unit`
@@ -142,6 +144,7 @@ const LATENCY: &[Opt] = &[
     Opt::Clock,
     Opt::ShowError,
     Opt::Percentiles,
+    Opt::Histogram,
     Opt::Samples,
     Opt::HdrLog,
 ];
@@ -347,6 +350,7 @@ mod tests {
                 Opt::Clock,
                 Opt::ShowError,
                 Opt::Percentiles,
+                Opt::Histogram,
                 Opt::HdrLog,
             ] {
                 assert_ne!(

@@ -198,7 +198,15 @@ fn rejects_misplaced_arguments() {
 
 #[test]
 fn commands_reject_arguments_as_tools_do() {
-    for command in ["devices", "ping", "check", "serve", "compare", "calibrate"] {
+    for command in [
+        "devices",
+        "ping",
+        "check",
+        "serve",
+        "compare",
+        "report",
+        "calibrate",
+    ] {
         for (args, line) in [
             ("--foo", "unknown option '--foo' (see --help)"),
             (

@@ -142,6 +142,7 @@ fn states_default_of_each_value() {
         "rate",
         "interval",
         "percentiles",
+        "output",
         "counters",
         "json",
         "jsonl",

@@ -22,6 +22,8 @@ mod counters;
 mod expect;
 #[path = "outputs/hdr_log.rs"]
 mod hdr_log;
+#[path = "outputs/histogram.rs"]
+mod histogram;
 #[path = "outputs/intervals.rs"]
 mod intervals;
 #[path = "outputs/jsonl.rs"]

@@ -36,7 +36,7 @@ pub struct Issued {
 /// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size
 /// `measure` of one of the sub-traits, [`check`](Self::check) and [`fill`](Self::fill), and finally
 /// [`close`](Self::close).
-pub trait Benchmark {
+pub trait Benchmark: 'static {
     /// The tool that measures this transaction type.
     const TOOL: Tool;
 

@@ -1,6 +1,7 @@
 //! Both sides of a benchmark in one process: an endpoint that addresses itself on the software NIC.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use super::api::{Benchmark, Issued, Lists, Peer, RepeatLists, RepeatTransaction, Transaction};
 use super::common::PORTAL_INDEX;
@@ -94,7 +95,7 @@ impl Supervisor for Alone {
 
     fn slow(&self, _: &str, _: u64, _: u64) {}
 
-    fn no_answer(&self, operation: &str, _: u64) -> Failure {
+    fn no_answer(&self, operation: &str, _: Duration) -> Failure {
         Failure::nic(format!("no answer to a {operation}"))
     }
 }

@@ -10,15 +10,16 @@ use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{Arg, ArgAction};
 
 use self::examine::Examination;
 use self::traffic::Runs;
-use super::output::{Destinations, json_entry, json_place};
+use super::output::{
+    Destinations, json_entry, json_place, metrics_entries, metrics_options, metrics_place,
+};
 use crate::backend;
 use crate::cli::parser::with_optional_value;
 use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::cli::values::place;
 use crate::device::{DeviceKind, DeviceName, LibraryFile};
 use crate::error::{Failure, invalid};
 use crate::interrupt;
@@ -94,26 +95,11 @@ pub fn usage() -> Usage {
                 "Print the first line only, OK or FAIL.",
             ),
             json_entry(),
-            Entry {
-                short: None,
-                long: "openmetrics",
-                value: Some(Value::new("FILE", Completion::Files)),
-                help: "Write metrics to FILE: for the node exporter of\nPrometheus if it is *.prom, else OpenMetrics".into(),
-                manual: "Write metrics to *FILE*, which is replaced in one step and readable by all. \
-                         A *FILE* whose name ends in .prom has the form for the textfile collector \
-                         of Prometheus' node exporter, others have OpenMetrics 1.0.",
-            },
-            Entry {
-                short: None,
-                long: "openmetrics-format",
-                value: Some(Value::new("FORMAT", Completion::Words(formats))),
-                help: format!("Form of this file: {}\n(default: by its name)", formats().join(", ")),
-                manual: "The form of this file, whatever its name: node-exporter or openmetrics.",
-            },
-            super::libcxi_entry(),
-            Entry::help(),
-            Entry::version(),
-        ],
+        ]
+        .into_iter()
+        .chain(metrics_entries())
+        .chain([super::libcxi_entry(), Entry::help(), Entry::version()])
+        .collect(),
         remarks: vec![
             "The first line is 'OK DEVICE...' or 'FAIL CODE DEVICE: what'. Exit status:\n\
              0 passed, 3 an item is bad, 1 a NIC could not be tested, 2 invalid arguments,\n\
@@ -121,11 +107,6 @@ pub fn usage() -> Usage {
         ],
         ..Usage::default()
     }
-}
-
-/// Returns the names of the dialects.
-fn formats() -> Vec<String> {
-    Dialect::ALL.map(|(name, _)| name.to_owned()).to_vec()
 }
 
 /// Runs the command with the arguments after its name.
@@ -270,7 +251,6 @@ impl Asked {
 fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
     let switch = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
     let option = |name| Arg::new(name).long(name).allow_hyphen_values(true);
-    let file = clap::builder::ValueParser::os_string;
     let declared = [
         switch("no-traffic"),
         switch("quick"),
@@ -279,11 +259,10 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         option("window"),
         option("link-speed"),
         with_optional_value("json"),
-        option("openmetrics").value_parser(file()),
-        option("openmetrics-format"),
         super::libcxi(),
         Arg::new("DEVICE").num_args(0..),
     ];
+    let declared = declared.into_iter().chain(metrics_options());
     let Some(matches) = super::matches(&usage(), declared, arguments)? else {
         return Ok(None);
     };
@@ -309,7 +288,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         window,
         link_gigabits: text("link-speed").map(link_speed).transpose()?,
         json: json_place(matches.get_one("json"))?,
-        metrics: metrics(&matches)?,
+        metrics: metrics_place(&matches)?,
         libcxi: super::library(&matches)?,
     }))
 }
@@ -334,33 +313,4 @@ fn link_speed(typed: &str) -> Result<f64, Failure> {
             Err(Failure::usage(invalid("link-speed", typed, allowed)))
         }
     }
-}
-
-/// Returns where metrics go, and in which form.
-fn metrics(matches: &ArgMatches) -> Result<Option<(Place, Dialect)>, Failure> {
-    let format = matches.get_one::<String>("openmetrics-format");
-    let named = format
-        .map(|typed| {
-            let mut dialects = Dialect::ALL.into_iter();
-            let found = dialects.find(|(name, _)| name == typed);
-            let allowed = || format!("expected {}", formats().join(" or "));
-            let refused = || Failure::usage(invalid("openmetrics-format", typed, allowed()));
-            found.map(|(_, dialect)| dialect).ok_or_else(refused)
-        })
-        .transpose()?;
-    let Some(value) = matches.get_one::<OsString>("openmetrics") else {
-        return match format {
-            None => Ok(None),
-            Some(_) => Err(Failure::usage(
-                "--openmetrics-format needs --openmetrics=FILE",
-            )),
-        };
-    };
-    let refused = |why: String| Failure::usage(invalid("openmetrics", value.display(), why));
-    let to = place(value).map_err(refused)?;
-    let Some(path) = to.file() else {
-        return Err(refused("expected the name of a file".into()));
-    };
-    let dialect = named.unwrap_or_else(|| Dialect::of(path));
-    Ok(Some((to, dialect)))
 }

@@ -8,7 +8,9 @@ mod devices;
 mod output;
 mod ping;
 mod probe;
+mod report;
 mod serve;
+mod survey;
 
 use std::env;
 use std::ffi::OsString;
@@ -21,7 +23,7 @@ use crate::cli::parser::{self, Parsed, hint_before};
 use crate::cli::usage::{Completion, Entry, Usage, Value};
 use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use crate::error::{Failure, invalid};
-use crate::report;
+use crate::report::print;
 
 /// A subcommand that is not a tool. It has no peer.
 #[derive(Debug)]
@@ -52,8 +54,8 @@ fn matches(
     let declared = declared.chain([parser::help(), parser::version()]);
     match parser::read(declared, arguments, |_| None)? {
         Parsed::Matches(matches) => Ok(Some(matches)),
-        Parsed::Help { is_long } => report::print(&usage.text(is_long)).map(|()| None),
-        Parsed::Version => report::print(&subcommand_version(&usage.program)).map(|()| None),
+        Parsed::Help { is_long } => print(&usage.text(is_long)).map(|()| None),
+        Parsed::Version => print(&subcommand_version(&usage.program)).map(|()| None),
     }
 }
 
@@ -131,10 +133,22 @@ pub static COMMANDS: &[Command] = &[
         run: check::run,
     },
     Command {
+        name: "survey",
+        about: "Measure all NICs of a cluster, and name what is slow",
+        usage: survey::usage,
+        run: survey::run,
+    },
+    Command {
         name: "compare",
         about: "Compare the results of runs",
         usage: compare::usage,
         run: compare::run,
+    },
+    Command {
+        name: "report",
+        about: "Draw results as one HTML page",
+        usage: report::usage,
+        run: report::run,
     },
     Command {
         name: "calibrate",

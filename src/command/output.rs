@@ -1,8 +1,11 @@
-//! What a command prints and writes: its text, and the document of `--json`.
+//! What a command prints and writes: its text, the document of `--json`, the metrics of
+//! `--openmetrics`.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 
+use clap::builder::ValueParser;
+use clap::{Arg, ArgMatches};
 use serde::Serialize;
 
 use crate::cli::usage::{Completion, Entry, Value};
@@ -10,6 +13,7 @@ use crate::cli::values::place;
 use crate::error::{Failure, invalid};
 use crate::interrupt;
 use crate::plan::outputs::Place;
+use crate::report::openmetrics::Dialect;
 use crate::report::{Destination, json};
 
 /// Returns `--json`, as help and manual of each command show it.
@@ -76,4 +80,73 @@ impl Destinations {
             None => Ok(()),
         }
     }
+}
+
+/// Returns `--openmetrics` and `--openmetrics-format`, as help and manual show them.
+pub fn metrics_entries() -> [Entry; 2] {
+    [
+        Entry {
+            short: None,
+            long: "openmetrics",
+            value: Some(Value::new("FILE", Completion::Files)),
+            help: "Write metrics to FILE: for the node exporter of\nPrometheus if it is *.prom, else OpenMetrics".into(),
+            manual: "Write metrics to *FILE*, which is replaced in one step and readable by all. \
+                     A *FILE* whose name ends in .prom has the form for the textfile collector \
+                     of Prometheus' node exporter, others have OpenMetrics 1.0.",
+        },
+        Entry {
+            short: None,
+            long: "openmetrics-format",
+            value: Some(Value::new("FORMAT", Completion::Words(formats))),
+            help: format!("Form of this file: {}\n(default: by its name)", formats().join(", ")),
+            manual: "The form of this file, whatever its name: node-exporter or openmetrics.",
+        },
+    ]
+}
+
+/// Returns both options, as they are declared.
+pub fn metrics_options() -> [Arg; 2] {
+    let option = |name| Arg::new(name).long(name).allow_hyphen_values(true);
+    [
+        option("openmetrics").value_parser(ValueParser::os_string()),
+        option("openmetrics-format"),
+    ]
+}
+
+/// Returns the names of the dialects.
+fn formats() -> Vec<String> {
+    Dialect::ALL.map(|(name, _)| name.to_owned()).to_vec()
+}
+
+/// Returns where metrics go, and in which form; `None` if they are not asked for.
+///
+/// # Errors
+///
+/// A form that does not exist or has no file, and standard output.
+pub fn metrics_place(matches: &ArgMatches) -> Result<Option<(Place, Dialect)>, Failure> {
+    let format = matches.get_one::<String>("openmetrics-format");
+    let named = format
+        .map(|typed| {
+            let mut dialects = Dialect::ALL.into_iter();
+            let found = dialects.find(|(name, _)| name == typed);
+            let allowed = || format!("expected {}", formats().join(" or "));
+            let refused = || Failure::usage(invalid("openmetrics-format", typed, allowed()));
+            found.map(|(_, dialect)| dialect).ok_or_else(refused)
+        })
+        .transpose()?;
+    let Some(value) = matches.get_one::<OsString>("openmetrics") else {
+        return match format {
+            None => Ok(None),
+            Some(_) => Err(Failure::usage(
+                "--openmetrics-format needs --openmetrics=FILE",
+            )),
+        };
+    };
+    let refused = |why: String| Failure::usage(invalid("openmetrics", value.display(), why));
+    let to = place(value).map_err(refused)?;
+    let Some(path) = to.file() else {
+        return Err(refused("expected the name of a file".into()));
+    };
+    let dialect = named.unwrap_or_else(|| Dialect::of(path));
+    Ok(Some((to, dialect)))
 }

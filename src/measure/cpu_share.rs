@@ -1,8 +1,9 @@
-//! Whether a thread had its CPU to itself, as the scheduler of Linux counts it.
+//! Whether threads had their CPUs to themselves, as the scheduler of Linux counts it.
 
-use std::fs;
+use std::time::Duration;
+use std::{fs, io};
 
-/// Times of the calling thread since it started, in nanoseconds.
+/// Times of one or more threads since they started, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuShare {
     /// On a CPU.
@@ -17,12 +18,34 @@ impl CpuShare {
         Self::parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
     }
 
+    /// Returns the sums over the threads of this process with this name. `None` if there is none, or
+    /// if the kernel does not count the times.
+    pub fn of_threads(name: &str) -> Option<Self> {
+        let threads = fs::read_dir("/proc/self/task").ok()?;
+        // A thread may end meanwhile.
+        let share = |thread: io::Result<fs::DirEntry>| {
+            let files = thread.ok()?.path();
+            let is_named = fs::read_to_string(files.join("comm")).ok()?.trim_end() == name;
+            let times = fs::read_to_string(files.join("schedstat")).ok()?;
+            Self::parse(&times).filter(|_| is_named)
+        };
+        threads.filter_map(share).reduce(|sum, of| Self {
+            ran: sum.ran + of.ran,
+            waited: sum.waited + of.waited,
+        })
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace().map(str::parse);
         Some(Self {
             ran: numbers.next()?.ok()?,
             waited: numbers.next()?.ok()?,
         })
+    }
+
+    /// Returns how long the threads have waited for a CPU since `earlier`, together.
+    pub fn waited_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.waited.saturating_sub(earlier.waited))
     }
 
     /// Returns the part of its time since `earlier`, in percent, in which the thread was ready to
@@ -47,6 +70,25 @@ mod tests {
         assert_eq!(before.waited_percent_since(after), None);
         assert_eq!(CpuShare::parse("1000\n"), None);
         assert_eq!(CpuShare::parse(""), None);
+    }
+
+    #[test]
+    fn sums_times_of_threads_by_name() {
+        let Some(before) = CpuShare::of_this_thread() else {
+            return;
+        };
+        let busy = || {
+            while CpuShare::of_this_thread().unwrap().ran < 2_000_000 {}
+            let sum = CpuShare::of_threads("two alike").unwrap();
+            assert!(sum.ran >= 2_000_000 && sum.waited_since(sum).is_zero());
+        };
+        let named = || std::thread::Builder::new().name("two alike".into());
+        let threads = [named().spawn(busy).unwrap(), named().spawn(busy).unwrap()];
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(CpuShare::of_threads("none has this name"), None);
+        assert!(before.ran > 0);
     }
 
     #[test]

@@ -26,11 +26,16 @@ pub trait Supervisor {
     /// A peer that has gone, and an interruption.
     fn peer_is_there(&self) -> Result<(), Failure>;
 
+    /// Returns whether waits end now, before the limit of the tools. Called when the peer was checked.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Reports a wait of `waited` seconds, which ends after `limit` seconds.
     fn slow(&self, event: &str, waited: u64, limit: u64);
 
-    /// Returns the failure of a wait that has ended after `waited` seconds.
-    fn no_answer(&self, event: &str, waited: u64) -> Failure;
+    /// Returns the failure of a wait that has ended after this time.
+    fn no_answer(&self, event: &str, waited: Duration) -> Failure;
 }
 
 /// Time limit for each byte, in nanoseconds: 50 MB/s, below any working link.
@@ -188,8 +193,10 @@ impl<'a> WaitPolicy<'a> {
         }
         let waited = now.saturating_sub(watch.since);
         let give_up = in_effect(GIVE_UP).saturating_add(self.allowance);
-        if waited >= give_up {
-            return Err(self.supervisor.no_answer(event, seconds(waited)));
+        if waited >= give_up || looks && self.supervisor.is_over() {
+            return Err(self
+                .supervisor
+                .no_answer(event, Duration::from_nanos(waited)));
         }
         if waited >= NOTICE.saturating_add(self.allowance) && !watch.noticed {
             watch.noticed = true;
@@ -299,8 +306,8 @@ pub(crate) mod double {
             self.notices.set(self.notices.get() + 1);
         }
 
-        fn no_answer(&self, event: &str, waited: u64) -> Failure {
-            Failure::nic(format!("{event} {waited}"))
+        fn no_answer(&self, event: &str, waited: Duration) -> Failure {
+            Failure::nic(format!("{event} {}", waited.as_secs()))
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct Outputs {
     pub show_error: bool,
     /// The percentiles of the block after the table, in ascending order; empty for no block.
     pub percentiles: Vec<Percentile>,
+    /// A histogram of the latencies of each size, after the table.
+    pub histogram: bool,
     /// The unit of bandwidths in the text.
     pub unit: BandwidthUnit,
     /// A row for each interval of this length while a size is measured.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::check::{Check, ItemResult};
 use super::table::{self, Align};
+use super::wrap::wrapped;
 use crate::nic::health::Verdict;
 
 /// Width of lines of words.
@@ -77,27 +78,12 @@ fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
         let of_note = without.iter().filter(|item| item.note.as_deref() == note);
         let names: Vec<&str> = of_note.map(|item| item.name).collect();
         let why = note.map_or(String::new(), |note| format!(" ({note})"));
-        for line in wrapped(&format!("Not available{why}: {}", names.join(", "))) {
+        let text = format!("Not available{why}: {}", names.join(", "));
+        for line in wrapped(&text, WIDTH, "  ") {
             writeln!(out, "{line}")?;
         }
     }
     Ok(())
-}
-
-/// Returns the text in lines of at most [`WIDTH`] columns, where its words allow it.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(format!("  {word}")),
-        }
-    }
-    lines
 }
 
 fn row(item: &ItemResult) -> Vec<String> {
@@ -195,14 +181,6 @@ read latency  failed  -      -       BAD loopback-read
 read latency: the NIC reported PT_DISABLED
 ";
         assert!(text.starts_with(expected), "{text}");
-    }
-
-    #[test]
-    fn wraps_long_lines() {
-        let words = ["abcdefghi"; 11].join(" ");
-        let lines = wrapped(&words);
-        assert_eq!(lines.len(), 2);
-        assert_eq!((lines[0].len(), lines[1].as_str()), (99, "  abcdefghi"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The runs of two sides compared, with a verdict for each size (docs/output-formats.md). The doc
 //! comments of the types are the descriptions in their schema, docs/comparison.schema.json.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::columns::{COLUMNS, Column};
 use super::differences;
@@ -26,17 +26,19 @@ const BEYOND_DISTURBANCE: f64 = 10.0;
 
 /// A comparison of runs, as `cxidiag compare --json` writes it. A value that does not apply is
 /// null.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// Version of this layout.
     schema_version: u32,
     /// Version of cxidiag.
-    cxidiag_version: &'static str,
+    pub cxidiag_version: String,
     /// Name of the tool that measured.
     pub tool: String,
     /// The metric that decides, such as p50 or bw.
-    pub metric: String,
+    #[serde(serialize_with = "write_metric", deserialize_with = "read_metric")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub metric: Metric,
     /// --max-regress: largest change for the worse that is allowed, in percent of the base.
     pub max_regress_percent: f64,
     /// Level of the test of several runs, for each size and each direction, in percent.
@@ -52,7 +54,7 @@ pub struct Comparison {
 }
 
 /// One run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Run {
     /// The file that it was read from; - for standard input.
@@ -70,7 +72,7 @@ pub struct Run {
 }
 
 /// One size.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SizeComparison {
     /// Size of an operation, in bytes.
@@ -88,7 +90,7 @@ pub struct SizeComparison {
 }
 
 /// How a size has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -124,7 +126,7 @@ impl Verdict {
 }
 
 /// How a change is tested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
@@ -135,32 +137,34 @@ pub enum Test {
 }
 
 /// One metric of both sides.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MetricComparison {
     /// Its name.
-    pub metric: String,
+    #[serde(serialize_with = "write_metric", deserialize_with = "read_metric")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub metric: Metric,
     /// Unit of the values.
-    pub unit: &'static str,
+    pub unit: String,
     /// The base; null if it was not measured completely.
     pub base: Option<Figure>,
     /// The new runs; null if it was not measured completely.
     pub new: Option<Figure>,
     /// Change in percent of the base; null if a side is null, or the base is 0.
     pub change_percent: Option<f64>,
-    #[serde(skip)]
-    shown: Metric,
 }
 
-impl MetricComparison {
-    /// Returns which metric it is.
-    pub fn shown(&self) -> Metric {
-        self.shown
-    }
+fn write_metric<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(metric)
+}
+
+fn read_metric<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metric, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    name.parse().map_err(serde::de::Error::custom)
 }
 
 /// A metric of the runs of one side.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
     /// Its median over the runs.
@@ -267,9 +271,9 @@ impl Comparison {
         };
         Self {
             schema_version: SCHEMA_VERSION,
-            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            cxidiag_version: env!("CARGO_PKG_VERSION").into(),
             tool: tool.name.into(),
-            metric: metric.to_string(),
+            metric,
             max_regress_percent: max_regress,
             level_percent: LEVEL * 100.0,
             base: base.iter().map(Run::of).collect(),
@@ -369,14 +373,13 @@ impl SizeComparison {
             let values = base.as_ref().zip(new.as_ref());
             let values = values.map(|(base, new)| (base.value, new.value));
             MetricComparison {
-                metric: shown.to_string(),
-                unit: shown.unit().name(),
+                metric: shown,
+                unit: shown.unit().name().into(),
                 change_percent: values
                     .filter(|(base, new)| *base > 0.0 || base == new)
                     .map(|(base, new)| change(base, new)),
                 base,
                 new,
-                shown,
             }
         };
         Self {

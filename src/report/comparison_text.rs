@@ -20,7 +20,7 @@ pub fn write(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
     line(out, "Base", described(&comparison.base))?;
     line(out, "New", described(&comparison.new))?;
     line(out, "Tool", &comparison.tool)?;
-    let (metric, limit) = (&comparison.metric, comparison.max_regress_percent);
+    let (metric, limit) = (comparison.metric, comparison.max_regress_percent);
     line(
         out,
         "Metric",
@@ -109,15 +109,15 @@ fn rows(comparison: &Comparison) -> Vec<String> {
 
 /// Returns the row of one metric of one size.
 fn row(comparison: &Comparison, size: &SizeComparison, metric: &MetricComparison) -> Vec<String> {
-    let (unit, _) = metric.shown().unit().readable();
+    let (unit, _) = metric.metric.unit().readable();
     let decides = metric.metric == comparison.metric;
     let [base, new] = [&metric.base, &metric.new].map(Option::as_ref);
     vec![
         size.size_bytes.to_string(),
         format!("{}[{unit}]", metric.metric),
-        value(metric.shown(), base),
+        value(metric.metric, base),
         noise(base),
-        value(metric.shown(), new),
+        value(metric.metric, new),
         noise(new),
         metric
             .change_percent
@@ -152,7 +152,7 @@ fn noise(figure: Option<&Figure>) -> String {
 
 /// Writes what verdicts that decide nothing mean, and what to do.
 fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
-    let (metric, limit) = (&comparison.metric, comparison.max_regress_percent);
+    let (metric, limit) = (comparison.metric, comparison.max_regress_percent);
     let within_noise = comparison.sizes_that_are(Verdict::WithinNoise);
     let unclear = comparison.sizes_that_are(Verdict::Unclear);
     if let Some(sizes) = &within_noise {
@@ -187,7 +187,7 @@ fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
         )?,
     }
     let is_assumed = comparison.sizes.iter().any(|size| {
-        let deciding = size.metrics.iter().filter(|of| of.metric == *metric);
+        let deciding = size.metrics.iter().filter(|of| of.metric == metric);
         let mut figures = deciding.flat_map(|of| of.base.iter().chain(&of.new));
         figures.any(|figure| figure.noise_is_assumed)
     });

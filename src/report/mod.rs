@@ -9,15 +9,18 @@
 //!   `destination`: where they go.
 //! * `stream`: standard output, written without waiting forever for its reader.
 //! * `json_lines`: a line for each run, appended to a file of many; `runs`: reads such files.
+//! * `results`: any results of ours, read back; `html`: the page of `report`.
 //! * `comparison`: runs of two sides compared, `comparison_text`: as text; `noise`: how far a run can be
 //!   trusted; `differences`: what differs beside the results.
-//! * `table`: tables without a documented form.
+//! * `table`: tables without a documented form; `wrap`: text in lines of a limited width.
 //! * `counters`: what the counters of the NICs did.
 //! * `calibration`: latencies beside known ones, as text and as JSON.
 //! * `devices`: the NICs of a machine, as text and as JSON.
 //! * `check`: the health of NICs as JSON, `check_text`: as text, `check_metrics`: as metrics;
 //!   `openmetrics`: metrics as text.
+//! * `survey`: a survey, as text and as documents.
 //! * `progress`: the progress of a size, on a terminal.
+//! * `histogram`: latencies in bins, and their picture in a terminal.
 //! * `intervals`: the figures of intervals of a size; `sampler`: the thread that reads and prints them.
 //! * `reporter`: receives the results of a run and passes them to the modules above.
 
@@ -38,6 +41,8 @@ mod ending;
 mod extra;
 mod facts;
 mod hdr_log;
+pub mod histogram;
+pub mod html;
 pub mod intervals;
 pub mod json;
 mod json_lines;
@@ -50,6 +55,7 @@ pub mod ping;
 pub mod ping_text;
 mod progress;
 mod reporter;
+pub mod results;
 mod run_columns;
 pub mod runs;
 mod sampler;
@@ -58,8 +64,10 @@ mod samples;
 mod schema;
 mod stream;
 pub mod summary;
+pub mod survey;
 mod table;
 pub mod text;
+mod wrap;
 
 pub use counters::{PeerCounters, RunCounters};
 pub use destination::Destination;

@@ -8,6 +8,7 @@ use super::columns::Layout;
 use super::counters::{self, RunCounters};
 use super::documents::Documents;
 use super::facts::Connected;
+use super::histogram::{self, Style};
 use super::intervals::Intervals;
 use super::measured_bandwidth::MeasuredBandwidth;
 use super::outcome::{Detail, Extent, Outcome, SizeResult, Verdict};
@@ -357,6 +358,7 @@ impl Reporter {
             own_spread_ns: self.outcome.measurement_error.map(|of| of.spread_ns),
             until: self.until,
             further: &self.outputs.percentiles,
+            histogram: self.outputs.histogram,
         };
         let result = SizeResult {
             intervals,
@@ -512,6 +514,10 @@ impl Reporter {
             let own_spread = self.outputs.show_error;
             let results = &self.outcome.results;
             percentiles::write(out, self.layout.tool, results, percentiles, own_spread)?;
+        }
+        if self.outputs.histogram {
+            let style = Style::of_text(self.outputs.take_stdout());
+            histogram::write(out, &self.outcome.results, style)?;
         }
         let expectations = self.outputs.expectations.as_slice();
         if !expectations.is_empty() {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::outcome::{Outcome, SCHEMA_VERSION, Side};
@@ -37,20 +38,39 @@ impl Source {
         }
     }
 
-    fn name(&self) -> String {
+    /// Returns the name of the file; `-` for standard input.
+    pub fn name(&self) -> String {
         match self {
             Self::Stdin => "-".into(),
             Self::File(path) => path.display().to_string(),
         }
     }
 
-    fn bytes(&self) -> io::Result<Vec<u8>> {
+    /// Returns the name of the source in messages.
+    pub(super) fn shown(&self) -> String {
         match self {
-            Self::File(path) => fs::read(path),
-            Self::Stdin => {
-                let mut bytes = Vec::new();
-                io::stdin().read_to_end(&mut bytes)?;
-                Ok(bytes)
+            Self::Stdin => "standard input".into(),
+            Self::File(_) => self.name(),
+        }
+    }
+
+    /// Returns what the source holds.
+    ///
+    /// # Errors
+    ///
+    /// The source cannot be read.
+    pub(super) fn bytes(&self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        let read = match self {
+            Self::File(path) => fs::read(path).map(|read| bytes = read),
+            Self::Stdin => io::stdin().read_to_end(&mut bytes).map(drop),
+        };
+        match read {
+            Ok(()) => Ok(bytes),
+            Err(error) => {
+                let shown = self.shown();
+                let what = format!("cannot read {shown}: {}", cause(&error));
+                Err(Failure::environment(what))
             }
         }
     }
@@ -62,18 +82,13 @@ impl Source {
     ///
     /// The source cannot be read, has no run, or has anything else.
     pub fn read(&self) -> Result<(Vec<ReadRun>, Vec<String>), Failure> {
-        let file = self.name();
-        let shown = match self {
-            Self::Stdin => "standard input",
-            Self::File(_) => &file,
-        };
-        let unreadable =
-            |error| Failure::environment(format!("cannot read {shown}: {}", cause(&error)));
-        let bytes = self.bytes().map_err(unreadable)?;
-        let (values, warnings) = values(&bytes, shown)?;
-        let outcomes: Result<Vec<Outcome>, Failure> = values
+        let (file, shown) = (self.name(), &self.shown());
+        let bytes = self.bytes()?;
+        let (documents, warnings) =
+            documents(&bytes, shown).map_err(|why| not_a_run(shown, &why))?;
+        let outcomes: Result<Vec<Outcome>, Failure> = documents
             .into_iter()
-            .map(|value| outcome(value, shown))
+            .map(|document| outcome(document, shown))
             .collect();
         let run = |outcome| ReadRun {
             file: file.clone(),
@@ -93,19 +108,28 @@ pub fn leave_out_servers(runs: &mut Vec<ReadRun>) -> usize {
     before - runs.len()
 }
 
-/// Returns the documents in a text, and a warning for each line that is not one.
-fn values(bytes: &[u8], shown: &str) -> Result<(Vec<Value>, Vec<String>), Failure> {
-    let error = match serde_json::from_slice(bytes) {
-        Ok(value) => return Ok((vec![value], Vec::new())),
+/// Returns the documents in a text, one or one on each line, and a warning for each line that is not
+/// one.
+///
+/// # Errors
+///
+/// Why there is no document.
+pub(super) fn documents<'a>(
+    bytes: &'a [u8],
+    shown: &str,
+) -> Result<(Vec<&'a [u8]>, Vec<String>), String> {
+    let error = match serde_json::from_slice::<IgnoredAny>(bytes) {
+        Ok(_) => return Ok((vec![bytes], Vec::new())),
         Err(error) => error,
     };
-    let (mut values, mut warnings) = (Vec::new(), Vec::new());
+    let (mut documents, mut warnings) = (Vec::new(), Vec::new());
     for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        if line.trim_ascii().is_empty() {
+        let line = line.trim_ascii();
+        if line.is_empty() {
             continue;
         }
-        match serde_json::from_slice::<Value>(line) {
-            Ok(value) => values.push(value),
+        match serde_json::from_slice::<IgnoredAny>(line) {
+            Ok(_) => documents.push(line),
             Err(error) => warnings.push(format!(
                 "{shown}: line {} is left out: not valid JSON: {error}",
                 at + 1
@@ -113,18 +137,17 @@ fn values(bytes: &[u8], shown: &str) -> Result<(Vec<Value>, Vec<String>), Failur
         }
     }
     // A damaged document has lines that are valid by themselves, such as `],`, but no objects.
-    if values.iter().any(Value::is_object) {
-        return Ok((values, warnings));
-    }
-    let why = if bytes.trim_ascii().is_empty() {
-        "it is empty".into()
+    if documents.iter().any(|line| line.starts_with(b"{")) {
+        Ok((documents, warnings))
+    } else if bytes.trim_ascii().is_empty() {
+        Err("it is empty".into())
     } else {
-        format!("not valid JSON: {error}")
-    };
-    Err(not_a_run(shown, &why))
+        Err(format!("not valid JSON: {error}"))
+    }
 }
 
-fn refused(shown: &str, why: &str) -> Failure {
+/// Returns the failure of a source that cannot be used.
+pub(super) fn refused(shown: &str, why: &str) -> Failure {
     Failure::environment(format!("cannot read {shown}: {why}"))
 }
 
@@ -133,7 +156,13 @@ fn not_a_run(shown: &str, why: &str) -> Failure {
 }
 
 /// Returns the run in a document.
-fn outcome(value: Value, shown: &str) -> Result<Outcome, Failure> {
+///
+/// # Errors
+///
+/// The document is not a run, or one of another version.
+pub(super) fn outcome(document: &[u8], shown: &str) -> Result<Outcome, Failure> {
+    let invalid = |error| not_a_run(shown, &format!("not a result of cxidiag: {error}"));
+    let value: Value = serde_json::from_slice(document).map_err(invalid)?;
     match value.get("schema_version").and_then(Value::as_u64) {
         Some(version) if version == u64::from(SCHEMA_VERSION) => {}
         Some(version) => {
@@ -144,8 +173,7 @@ fn outcome(value: Value, shown: &str) -> Result<Outcome, Failure> {
         }
         None => return Err(not_a_run(shown, "not a result of cxidiag")),
     }
-    serde_json::from_value(value)
-        .map_err(|error| not_a_run(shown, &format!("not a result of cxidiag: {error}")))
+    serde_json::from_value(value).map_err(invalid)
 }
 
 #[cfg(test)]

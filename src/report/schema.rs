@@ -12,6 +12,7 @@ use super::comparison::{self, Comparison};
 use super::devices::{self, Inventory};
 use super::outcome::{Outcome, SCHEMA_VERSION};
 use super::ping::{self, Ping};
+use super::survey::{self, Survey};
 use crate::error::Kind;
 use crate::measure::Percentile;
 use crate::nic::health::ITEMS;
@@ -264,6 +265,22 @@ fn of_check() -> Value {
     schema
 }
 
+fn of_survey() -> Value {
+    let rules = [
+        (
+            "/properties/schema_version",
+            "const",
+            json!(survey::SCHEMA_VERSION),
+        ),
+        ("/properties/command", "const", json!("survey")),
+        ("/properties/exit_status", "enum", json!([0, 1, 3, 130])),
+        ("/$defs/Problem/properties/kind", "enum", kinds()),
+    ];
+    let mut schema = schema::<Survey>("Survey of the NICs of a cluster", &rules);
+    close(&mut schema);
+    schema
+}
+
 #[test]
 fn matches_schemas_in_docs() {
     for (name, schema) in [
@@ -273,6 +290,7 @@ fn matches_schemas_in_docs() {
         ("comparison", of_comparison()),
         ("ping", of_ping()),
         ("check", of_check()),
+        ("survey", of_survey()),
     ] {
         let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let text = format!("{schema:#}\n");

@@ -3,6 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
+use super::barriers::Barriers;
 use super::driver::Context;
 use super::pairs::{End, Loop, Pair, settle};
 use super::results::BandwidthResults;
@@ -17,7 +18,6 @@ use crate::measure::{Clock, Gauge, MonotonicRaw, SideResult, SideView, ViewTimer
 use crate::phase::{Phase, enter};
 use crate::rate::{Kept, Period};
 use crate::run_options::{RunOptions, Side};
-use crate::session::Session;
 
 /// Labels of the barriers around the measurement of each size (wire.md 6.3).
 const PRE_RUN: &str = "Pre-run";
@@ -38,17 +38,15 @@ pub fn measure<B: Bandwidth>(
 ) -> Result<(), Failure> {
     let run = context.run;
     let list_size = run.lists()?.list_size.into();
-    let control = Connected {
-        session: context.session,
-        limit: longest_size(run, size),
-    };
+    let (barriers, limit) = (context.barriers, longest_size(run, size));
     let (part, period) = (B::part(run, context.side), run.period(size));
     if !part.issues() && !B::ANSWERS {
-        wait_for_peer(&control, run, pairs.len(), results)?;
+        wait_for_peer(barriers, limit, run, pairs.len(), results)?;
         return exchange_views::<B>(context, pairs, results);
     }
     let measuring = Measuring {
-        control: &control,
+        barriers,
+        limit,
         run,
         list_size,
         // Only a server can see that the peer waits: the client sends first. A client answers with
@@ -58,11 +56,11 @@ pub fn measure<B: Bandwidth>(
         answers: B::ANSWERS,
         peer_ends_in_step: context.peer_is_cxidiag,
         // All pairs share the link.
-        policy: WaitPolicy::new(context.watchdog)
+        policy: WaitPolicy::new(context.supervisor)
             .for_bytes(run.bytes(size))
             .for_pause(period.map_or(0, Period::nanoseconds)),
         cpus: context.cpus,
-        notices: context.watchdog.notices(),
+        notices: context.notices,
         // A side that only answers follows the peer.
         period: period.filter(|_| part.issues()),
         results: &mut *results,
@@ -92,64 +90,32 @@ fn exchange_views<B: Bandwidth>(
         ..results.timed
     };
     results.arrived_before = arrived.unwrap_or(0);
-    results.views = Some([own, context.session.views(own)?]);
+    results.views = Some([own, context.barriers.views(own)?]);
     Ok(())
 }
 
 /// Waits while the peer measures: this side issues and answers nothing.
 fn wait_for_peer(
-    control: &dyn ControlConnection,
+    barriers: &dyn Barriers,
+    limit: Duration,
     run: &RunOptions,
     pairs: usize,
     results: &mut BandwidthResults,
 ) -> Result<(), Failure> {
     enter(Phase::PreRun);
-    control.barrier(PRE_RUN)?;
+    barriers.barrier(PRE_RUN, limit)?;
     enter(Phase::Measuring);
     let timer = ViewTimer::start();
-    control.barrier(POST_RUN)?;
+    barriers.barrier(POST_RUN, limit)?;
     results.timed = timer.view();
     enter(Phase::Results);
     for _ in 0..pairs {
         results.own.push(SideResult::default());
-        let peer = control.results(SideResult::default())?;
+        let peer = barriers.results(SideResult::default())?;
         check_count(peer, true, run)?;
         results.peer.push(peer);
     }
     Ok(())
-}
-
-/// The control connection, as the loop uses it.
-trait ControlConnection {
-    /// Waits until the peer is at the same barrier.
-    fn barrier(&self, point: &str) -> Result<(), Failure>;
-
-    /// Exchanges results.
-    fn results(&self, own: SideResult) -> Result<SideResult, Failure>;
-
-    /// Returns whether the peer waits at the next barrier.
-    fn peer_waits(&self) -> bool;
-}
-
-/// The control connection to a peer process.
-struct Connected<'a> {
-    session: &'a Session,
-    /// Time limit of the peer for this size.
-    limit: Duration,
-}
-
-impl ControlConnection for Connected<'_> {
-    fn barrier(&self, point: &str) -> Result<(), Failure> {
-        self.session.barrier(point, self.limit)
-    }
-
-    fn results(&self, own: SideResult) -> Result<SideResult, Failure> {
-        self.session.results(own)
-    }
-
-    fn peer_waits(&self) -> bool {
-        self.session.peer_waits()
-    }
 }
 
 /// The loop for one size.
@@ -164,7 +130,9 @@ impl ControlConnection for Connected<'_> {
 /// bidirectional runs with rendezvous does a legacy peer complete its iteration, before an
 /// additional barrier (wire.md 6.3).
 struct Measuring<'a> {
-    control: &'a dyn ControlConnection,
+    barriers: &'a dyn Barriers,
+    /// Time limit of the peer for this size.
+    limit: Duration,
     run: &'a RunOptions,
     list_size: u64,
     /// A run by duration ends when the peer waits at the barrier.
@@ -192,7 +160,8 @@ impl RepeatLists for Measuring<'_> {
     type Output = ();
 
     fn run(self, lists: &mut [impl Lists]) -> Result<(), Failure> {
-        let (control, clock, run) = (self.control, &MonotonicRaw, self.run);
+        let (barriers, limit) = (self.barriers, self.limit);
+        let (clock, run) = (&MonotonicRaw, self.run);
         let results = &mut *self.results;
         let measurement = Measurement {
             clock,
@@ -210,12 +179,12 @@ impl RepeatLists for Measuring<'_> {
         let mut timer = ViewTimer::start();
         let begin = || {
             enter(Phase::PreRun);
-            control.barrier(PRE_RUN)?;
+            barriers.barrier(PRE_RUN, limit)?;
             enter(Phase::Measuring);
             timer = ViewTimer::start();
             Ok(())
         };
-        let peer_waits = || control.peer_waits();
+        let peer_waits = || barriers.peer_waits();
         let measured = measurement.run(lists, self.policy, begin, &peer_waits);
         results.timed = timer.view();
         let until_failure =
@@ -238,10 +207,10 @@ impl RepeatLists for Measuring<'_> {
         }
         measured.result?;
         enter(Phase::PostRun);
-        control.barrier(POST_RUN)?;
+        barriers.barrier(POST_RUN, limit)?;
         enter(Phase::Results);
         for (own, progress) in results.own.iter().zip(&measured.progress) {
-            let peer = control.results(*own)?;
+            let peer = barriers.results(*own)?;
             if self.answers {
                 check_lead(peer, progress.completed, self.list_size)?;
             } else {
@@ -270,7 +239,7 @@ impl RepeatLists for Measuring<'_> {
             }
         }
         if cleans_up(run) {
-            control.barrier(CLEANUP)?;
+            barriers.barrier(CLEANUP, limit)?;
         }
         let issued = lists.iter().map(|lists| lists.issued()).sum::<u64>();
         results.issued = issued * self.list_size;
@@ -325,6 +294,7 @@ mod tests {
     use super::*;
     use crate::bench::api::{Part, Step};
     use crate::bench::testing::{Alone, plan};
+    use crate::session::{ANSWER_LIMIT, Look};
 
     /// A peer with a result of `lists` lists of 4 operations.
     struct ScriptedPeer {
@@ -334,8 +304,8 @@ mod tests {
         barriers: AtomicU64,
     }
 
-    impl ControlConnection for ScriptedPeer {
-        fn barrier(&self, _: &str) -> Result<(), Failure> {
+    impl Barriers for ScriptedPeer {
+        fn barrier_while(&self, _: &str, _: Duration, _: &mut Look<'_>) -> Result<(), Failure> {
             self.barriers.fetch_add(1, Relaxed);
             Ok(())
         }
@@ -346,6 +316,10 @@ mod tests {
                 elapsed_us: 1,
                 count: self.lists * 4,
             })
+        }
+
+        fn views(&self, _: SideView) -> Result<SideView, Failure> {
+            Ok(SideView::default())
         }
 
         fn peer_waits(&self) -> bool {
@@ -441,7 +415,8 @@ mod tests {
         results: &'a mut BandwidthResults,
     ) -> Measuring<'a> {
         Measuring {
-            control: peer,
+            barriers: peer,
+            limit: ANSWER_LIMIT,
             run,
             list_size: 4,
             ends_with_peer: false,
@@ -572,7 +547,7 @@ mod tests {
     fn passive_side_waits_and_takes_result_of_peer() {
         let run = plan("write-bw", &["-n", "3", "-l", "4"]).run;
         let (peer, mut results) = (peer(3, false), no_results());
-        wait_for_peer(&peer, &run, 1, &mut results).unwrap();
+        wait_for_peer(&peer, ANSWER_LIMIT, &run, 1, &mut results).unwrap();
         assert_eq!(peer.barriers.load(Relaxed), 2);
         assert_eq!(results.peer[0].count, 12);
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use super::barriers::Barriers;
 use super::nic_counters::NicCounters;
 use super::results::{BandwidthResults, Latencies, Results, ServerResults};
 use super::route::Route;
-use super::watchdog::{MID_RUN, Watchdog};
+use super::watchdog::{MID_RUN, Notices, Watchdog};
 use super::{bandwidth, loopback, one_sided, round_trip, verify};
 use crate::backend;
 use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLatency, Visitor};
@@ -16,6 +17,7 @@ use crate::error::{Failure, Kind};
 use crate::gpu;
 use crate::interrupt;
 use crate::machine::{Machine, host_name};
+use crate::measure::Supervisor;
 use crate::phase::{Phase, enter};
 use crate::plan::Plan;
 use crate::plan::buffers::Need;
@@ -141,14 +143,16 @@ impl Visitor for Measure<'_> {
 pub struct Context<'a> {
     /// Which side this process is.
     pub side: Side,
-    /// The control connection.
-    pub session: &'a Session,
+    /// Keeps this side in step with the peer.
+    pub barriers: &'a dyn Barriers,
     /// The options of the run.
     pub run: &'a RunOptions,
     /// Whether the peer is a cxidiag.
     pub peer_is_cxidiag: bool,
     /// Watches the peer while this side waits for the NIC.
-    pub watchdog: &'a Watchdog<'a>,
+    pub supervisor: &'a dyn Supervisor,
+    /// Reports long waits.
+    pub notices: Notices<'a>,
     /// A CPU for each measuring thread; empty for one thread.
     pub cpus: &'a [u32],
 }
@@ -221,10 +225,11 @@ fn drive<B: Benchmark, R: Results>(
     results.begin(reporter, run)?;
     let context = Context {
         side,
-        session: &session,
+        barriers: &session,
         run,
         peer_is_cxidiag: agreed.is_cxidiag,
-        watchdog: &watchdog,
+        supervisor: &watchdog,
+        notices: watchdog.notices(),
         cpus: &cpus,
     };
     let mut current = run.min_size;
@@ -236,7 +241,7 @@ fn drive<B: Benchmark, R: Results>(
             .map_err(|failure| session.cause(failure, MID_RUN))?;
         let issued = results.issued(run)?;
         counters.add(run, size, &issued);
-        let verified = verify::after_size::<B>(&context, &pairs, size, &issued)?;
+        let verified = verify::after_size::<B>(&context, &session, &pairs, size, &issued)?;
         reporter.set_verified(verified);
         enter(Phase::Reporting);
         results.report(reporter, size)

@@ -30,18 +30,18 @@ pub fn measure<B: RoundTripLatency>(
     let measuring = Loop {
         sync: &|look| {
             enter(Phase::Sync);
-            context.session.barrier_while(SYNC, limit, look)
+            context.barriers.barrier_while(SYNC, limit, look)
         },
         schedule,
         side: context.side,
-        policy: WaitPolicy::new(context.watchdog)
+        policy: WaitPolicy::new(context.supervisor)
             .for_bytes(size)
             .for_pause(schedule.period.map_or(0, Period::nanoseconds)),
         samples,
     };
     B::measure(resources, context.run, size, measuring)?;
     enter(Phase::PostRun);
-    context.session.barrier(POST_RUN, ANSWER_LIMIT)
+    context.barriers.barrier(POST_RUN, ANSWER_LIMIT)
 }
 
 /// The loop for one size: round trips until both sides have ended the size (tools.md 7.3).

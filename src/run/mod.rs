@@ -4,6 +4,7 @@
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
 //! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
 //!   sub-trait of `Benchmark`.
+//! * `barriers`: how both sides of a measurement keep in step.
 //! * `pairs`: the loop of `bandwidth`, over all pairs of queues.
 //! * `threads`: drives the pairs of a side from several threads.
 //! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each
@@ -14,6 +15,7 @@
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
 //! * `served`: the process that serves one client of `cxidiag serve`.
+//! * [`survey`]: the pairs that a process of a survey measures by a timetable.
 //! * `port_file`: the number of a server's port, in a file.
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
@@ -22,6 +24,7 @@
 #[cfg(test)]
 mod allocation_test;
 mod bandwidth;
+mod barriers;
 mod driver;
 mod legacy_sync;
 mod loopback;
@@ -37,6 +40,7 @@ mod scripted;
 mod serve;
 pub mod served;
 mod size_loop;
+pub mod survey;
 mod threads;
 mod verify;
 mod watchdog;

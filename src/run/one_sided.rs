@@ -20,7 +20,7 @@ const POST_RUN: &str = "Post-run";
 pub fn serve(context: &Context<'_>, size: u64) -> Result<(), Failure> {
     enter(Phase::Measuring);
     let limit = longest_size(context.run, size);
-    context.session.barrier(POST_RUN, limit)
+    context.barriers.barrier(POST_RUN, limit)
 }
 
 /// Measures operations of `size` bytes.
@@ -36,12 +36,12 @@ pub fn measure<B: OneSidedLatency>(
 ) -> Result<(), Failure> {
     let measuring = Loop {
         schedule: Schedule::of(context.run, size),
-        supervisor: context.watchdog,
+        supervisor: context.supervisor,
         samples,
     };
     B::measure(resources, context.run, size, measuring)?;
     enter(Phase::PostRun);
-    context.session.barrier(POST_RUN, ANSWER_LIMIT)
+    context.barriers.barrier(POST_RUN, ANSWER_LIMIT)
 }
 
 /// The loop for one size.

@@ -34,20 +34,20 @@ pub fn measure<B: RoundTripLatency>(
     size: u64,
     samples: Samples<'_>,
 ) -> Result<(), Failure> {
-    let (run, session) = (context.run, context.session);
+    let (run, barriers) = (context.run, context.barriers);
     if run.sync == SyncPoint::Iteration {
         return legacy_sync::measure::<B>(context, resources, size, Some(samples));
     }
     enter(Phase::Sync);
-    session.barrier(SYNC, longest_iteration(run, size))?;
+    barriers.barrier(SYNC, longest_iteration(run, size))?;
     let asking = Asking {
         schedule: Schedule::of(run, size),
-        policy: WaitPolicy::new(context.watchdog).for_bytes(size),
+        policy: WaitPolicy::new(context.supervisor).for_bytes(size),
         samples,
     };
     B::measure(resources, run, size, asking)?;
     enter(Phase::PostRun);
-    session.barrier(POST_RUN, ANSWER_LIMIT)
+    barriers.barrier(POST_RUN, ANSWER_LIMIT)
 }
 
 /// Answers messages of `size` bytes. Returns when both sides have ended the size.
@@ -60,20 +60,20 @@ pub fn serve<B: RoundTripLatency>(
     resources: &mut B::Resources,
     size: u64,
 ) -> Result<(), Failure> {
-    let (run, session) = (context.run, context.session);
+    let (run, barriers) = (context.run, context.barriers);
     if run.sync == SyncPoint::Iteration {
         return legacy_sync::measure::<B>(context, resources, size, None);
     }
     let limit = longest_iteration(run, size);
     enter(Phase::Sync);
-    session.barrier(SYNC, limit)?;
-    let policy = WaitPolicy::new(context.watchdog).for_bytes(size);
+    barriers.barrier(SYNC, limit)?;
+    let policy = WaitPolicy::new(context.supervisor).for_bytes(size);
     let answering = Answering {
         policy: policy.for_pause(Schedule::of(run, size).pause()),
         // The last answer may still be on its way to the client.
         end: &|look| {
             enter(Phase::PostRun);
-            session.barrier_while(POST_RUN, limit, look)
+            barriers.barrier_while(POST_RUN, limit, look)
         },
     };
     B::measure(resources, run, size, answering)

@@ -307,7 +307,7 @@ impl Supervisor for Gate<'_> {
         self.notices.slow(operation, waited, limit);
     }
 
-    fn no_answer(&self, operation: &str, waited: u64) -> Failure {
+    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
         self.notices.no_answer(operation, waited)
     }
 }

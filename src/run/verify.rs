@@ -1,5 +1,7 @@
 //! The end of a size: checks the data that has arrived, and numbers the data of the next size.
 
+use std::time::Duration;
+
 use super::driver::Context;
 use crate::bench::api::{Benchmark, Issued};
 use crate::error::{Failure, Kind};
@@ -8,6 +10,7 @@ use crate::measure::{Supervisor, WaitPolicy};
 use crate::phase::{Phase, enter};
 use crate::plan::buffers::Buffer;
 use crate::run_options::RunOptions;
+use crate::session::Session;
 
 /// Number of times that each side goes over its buffers: for the check and for the next size, those
 /// that it sends from and those that it receives to.
@@ -26,11 +29,12 @@ const PASSES: u64 = 4;
 /// Wrong data on either side, a peer that fails, and an interruption.
 pub fn after_size<B: Benchmark>(
     context: &Context<'_>,
+    session: &Session,
     pairs: &[B::Resources],
     size: u64,
     issued: &[Issued],
 ) -> Result<Option<u64>, Failure> {
-    let Context { run, session, .. } = context;
+    let run = context.run;
     let verifies = run.extensions.verify;
     if !context.peer_is_cxidiag || !(verifies || cfg!(debug_assertions)) {
         return Ok(None);
@@ -48,9 +52,9 @@ pub fn after_size<B: Benchmark>(
             pair.peer = Some(session.iterations(pair.own)?);
         }
     }
-    let checked = check::<B>(run, pairs, size, &issued, context.watchdog)
+    let checked = check::<B>(run, pairs, size, &issued, context.supervisor)
         .and_then(|checked| {
-            number_next::<B>(run, pairs, size, context.watchdog)?;
+            number_next::<B>(run, pairs, size, context.supervisor)?;
             Ok(checked)
         })
         .map_err(refuse)?;
@@ -100,9 +104,9 @@ fn number_next<B: Benchmark>(
     Ok(())
 }
 
-/// Supervises the check of a debug build: the peer does not wait for it, and may have ended its
-/// run.
-struct Unwatched;
+/// Supervises what no peer waits for, such as the check of a debug build: only an interruption ends
+/// it.
+pub struct Unwatched;
 
 impl Supervisor for Unwatched {
     fn peer_is_there(&self) -> Result<(), Failure> {
@@ -111,7 +115,8 @@ impl Supervisor for Unwatched {
 
     fn slow(&self, _: &str, _: u64, _: u64) {}
 
-    fn no_answer(&self, operation: &str, waited: u64) -> Failure {
+    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
+        let waited = waited.as_secs();
         Failure::nic(format!("no answer to a {operation} within {waited} s"))
     }
 }
@@ -177,15 +182,17 @@ mod tests {
             client.ready().unwrap();
             (client, found.join().unwrap())
         });
+        let watchdog = Watchdog::new(&client, &endpoint, &plan);
         let context = Context {
             side: Side::Client,
-            session: &client,
+            barriers: &client,
             run: &plan.run,
             peer_is_cxidiag: true,
-            watchdog: &Watchdog::new(&client, &endpoint, &plan),
+            supervisor: &watchdog,
+            notices: watchdog.notices(),
             cpus: &[],
         };
-        let failure = after_size::<Unnumbered>(&context, &[()], 8, &[ISSUED]).unwrap_err();
+        let failure = after_size::<Unnumbered>(&context, &client, &[()], 8, &[ISSUED]).unwrap_err();
         assert_eq!(failure.message(), "cannot fill a buffer");
         let received = server.checked_bytes(0, ANSWER_LIMIT).unwrap_err().message();
         assert!(

@@ -1,6 +1,7 @@
 //! Watches the control connection while this side waits for the NIC.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use crate::advice::{Situation, remedy};
 use crate::endpoint::Endpoint;
@@ -49,7 +50,7 @@ impl Supervisor for Watchdog<'_> {
         self.notices.slow(operation, waited, limit);
     }
 
-    fn no_answer(&self, operation: &str, waited: u64) -> Failure {
+    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
         self.notices.no_answer(operation, waited)
     }
 }
@@ -79,7 +80,8 @@ impl Notices<'_> {
     }
 
     /// Returns the failure of an operation without an answer.
-    pub fn no_answer(&self, operation: &str, waited: u64) -> Failure {
+    pub fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
+        let waited = waited.as_secs();
         let failure = Failure::nic(format!("no answer to a {operation} within {waited} s"));
         failure.with_hint(if self.retry_handler_runs {
             remedy(Situation::NoAnswer).to_owned()

@@ -84,10 +84,21 @@ pub struct Newcomer {
     pub version: String,
     /// The NIC of the server that it asks for.
     pub device: Option<DeviceName>,
+    /// It is the coordinator of a survey, whose process measures with other hosts.
+    pub surveys: bool,
     is_cxidiag: bool,
 }
 
 impl Newcomer {
+    /// Returns what it does, for the log: the name of its tool, or `survey`.
+    pub fn doing(&self) -> &'static str {
+        if self.surveys {
+            "survey"
+        } else {
+            self.tool.name
+        }
+    }
+
     /// Refuses the client. A cxidiag receives the reason, a legacy client sees a closed connection.
     pub fn refuse(mut self, reason: &str) {
         if self.is_cxidiag {
@@ -329,6 +340,7 @@ impl Pending {
             tool,
             version: version.to_owned(),
             device: facts.device,
+            surveys: facts.surveys,
             is_cxidiag: facts.is_cxidiag,
         })))
     }

@@ -34,6 +34,11 @@ impl Caller {
         })
     }
 
+    /// Returns the connection.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// Refuses the client, and returns the failure. A cxidiag receives the reason, a legacy client
     /// sees a closed connection.
     pub fn refuse(&self, failure: Failure) -> Failure {

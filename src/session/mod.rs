@@ -17,8 +17,10 @@
 //!   takes a client over.
 //! * `turn`: the wait of a client for its turn.
 //! * `control_line`: the messages between a server of all tools and that process.
+//! * `summons`: how a survey gets a process on the host of such a server.
 //! * `status`: the question for the state of such a server.
 //! * `connect`: how a client finds its server.
+//! * [`tree`]: how the processes of a survey talk.
 //! * [`dry_run`]: the handshake on bytes without a socket, for fuzzing.
 //! * This file: a session, from the handshake to the last barrier.
 //!
@@ -42,7 +44,9 @@ mod reception;
 mod refusal_log;
 mod server;
 pub mod status;
+pub mod summons;
 mod terms;
+pub mod tree;
 mod turn;
 mod wire;
 

@@ -13,6 +13,9 @@ use crate::run_options::{RunOptions, SyncPoint};
 use crate::tool::{Opt, Tool};
 use crate::traffic_class::TrafficClass;
 
+/// The word of a survey's coordinator, and of a server that starts a process for it.
+pub const SURVEY: &str = "survey";
+
 /// Longest name of a host in Linux.
 const MAX_HOST_NAME: usize = 64;
 
@@ -109,6 +112,8 @@ pub struct PeerFacts {
     pub queues: bool,
     /// It is a server that gives turns.
     pub gives_turns: bool,
+    /// It is the coordinator of a survey, or takes part in one.
+    pub surveys: bool,
 }
 
 impl PeerFacts {
@@ -127,6 +132,7 @@ impl PeerFacts {
         device: None,
         queues: false,
         gives_turns: false,
+        surveys: false,
     };
 
     /// Reads the words behind the version of a peer.
@@ -161,6 +167,7 @@ impl PeerFacts {
                     facts.software |= word == "software";
                     facts.queues |= word == "queue";
                     facts.gives_turns |= word == "turn";
+                    facts.surveys |= word == SURVEY;
                 }
             }
         }

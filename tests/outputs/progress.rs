@@ -11,7 +11,7 @@ use super::harness::assert_status;
 use super::{Fabric, assert_success, finish_or_kill, stderr, stdout};
 
 /// Opens a terminal. Returns its master, and the device for a program.
-fn terminal() -> (File, File) {
+pub fn terminal() -> (File, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
     grantpt(&ours).expect("a pseudo-terminal");
     unlockpt(&ours).expect("a pseudo-terminal");
@@ -21,7 +21,7 @@ fn terminal() -> (File, File) {
 }
 
 /// Returns what is written to a terminal until the program closes it or `enough` is true.
-fn shown(terminal: &mut File, enough: impl Fn(&str) -> bool) -> String {
+pub fn shown(terminal: &mut File, enough: impl Fn(&str) -> bool) -> String {
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
     loop {

@@ -74,13 +74,13 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Opens a NIC with address `nid`.
+    /// Opens the NIC with this number and the address `nid`.
     ///
     /// # Errors
     /// The errno of the fabric.
-    pub fn open(nid: u32) -> Result<Self, Errno> {
+    pub fn open(number: u32, nid: u32) -> Result<Self, Errno> {
         let trapped = Trapped::from_environment().map_err(|_| Errno::INVAL)?;
-        let fabric = Fabric::join(nid)?;
+        let fabric = Fabric::join(number, nid)?;
         let port = fabric.port();
         let mut engine = Engine::new(fabric);
         engine.rendezvous_gets = std::env::var_os(RENDEZVOUS_GETS).is_none_or(|value| value != "0");
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn sender_wakes_thread_that_sleeps() {
         // An address that no other test uses.
-        let nic = Nic::open(0xf_fff0).unwrap();
+        let nic = Nic::open(0, 0xf_fff0).unwrap();
         let awake = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -39,7 +39,7 @@ impl Snapshot {
     pub fn new(number: u32) -> io::Result<Self> {
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let driver = Driver::from_environment().map_err(|_| Errno::INVAL)?;
-        let settings = fabric::settings().map_err(|_| Errno::INVAL)?;
+        let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;
         let nid = nics.address(number).ok_or(Errno::NOENT)?;
         let place = Place::from_environment()?;
         let snapshot = {

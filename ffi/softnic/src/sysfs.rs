@@ -59,10 +59,10 @@ pub type Entries = BTreeMap<PathBuf, Entry>;
 pub fn class_directory(real: &Path) -> Result<Entries, String> {
     let nics = Nics::from_environment()?;
     let driver = Driver::from_environment()?;
-    let health = fabric::settings()?.health;
     let mut directory = links(real);
     for number in 0..nics.listed {
         let nid = nics.address(number).expect("listed NICs have addresses");
+        let health = fabric::settings(number)?.health;
         let info = information(number, nid, &health);
         add(&mut directory, &info, driver, &health);
     }

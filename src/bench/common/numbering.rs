@@ -189,6 +189,8 @@ fn hex(bytes: impl Iterator<Item = u8>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::memory;
     use super::*;
     use crate::bench::testing::{Alone, endpoint, plan};
@@ -301,7 +303,7 @@ mod tests {
 
         fn slow(&self, _: &str, _: u64, _: u64) {}
 
-        fn no_answer(&self, event: &str, _: u64) -> Failure {
+        fn no_answer(&self, event: &str, _: Duration) -> Failure {
             Failure::nic(event)
         }
     }

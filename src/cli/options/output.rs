@@ -60,6 +60,28 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
     },
     OptionDef {
+        id: Opt::Histogram,
+        short: None,
+        long: "histogram",
+        value: None,
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |_| "Draw a histogram of the latencies of each size".into(),
+        manual: |_| {
+            "Draw a histogram of the latencies of each size after the table: a line for each bin \
+             that has samples, with its lower edge, its number of samples and the percentiles in \
+             it. All bins of a size are of equal ratio; a line of dots stands for empty ones. The \
+             bars fill the width of the terminal, or 80 columns, and consist of # where the locale \
+             is not UTF-8. JSON has the histogram as well, in narrower bins, and `cxidiag report` \
+             draws it."
+        },
+        set: |typed, _| {
+            typed.outputs.histogram = true;
+            Ok(())
+        },
+    },
+    OptionDef {
         id: Opt::ShowError,
         short: None,
         long: "show-error",

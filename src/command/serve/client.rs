@@ -21,7 +21,7 @@ use crate::session::arrivals::Newcomer;
 use crate::session::control_line::{ControlLine, Order, Ready};
 use crate::session::is_interruption_of_peer;
 use crate::token::TOKEN_VARIABLE;
-use crate::tool::{PROGRAM, Tool};
+use crate::tool::PROGRAM;
 
 /// This program, also if a new version has replaced its file.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -51,7 +51,8 @@ const MOST_TEXT: usize = 1 << 20;
 /// A client, and its process.
 pub struct Client {
     peer: SocketAddr,
-    tool: &'static Tool,
+    /// What it does, for the log.
+    doing: &'static str,
     device: DeviceName,
     stage: Stage,
     bytes: u64,
@@ -128,12 +129,18 @@ impl Client {
             command.env(TOKEN_VARIABLE, token.text());
         }
         let any_job = plan.admission.any_job.then_some("--any-job");
+        // The arguments name the tool, independent of the name of the executable file.
+        command.arg0(PROGRAM);
+        if newcomer.surveys {
+            // The coordinator sends the other arguments.
+            command.arg("survey").arg(format!("--device={device}"));
+        } else {
+            command
+                .args(plan.server_arguments())
+                .args(["--json", "--quiet"])
+                .args(any_job);
+        }
         let mut process = command
-            // The arguments name the tool, independent of the name of the executable file.
-            .arg0(PROGRAM)
-            .args(plan.server_arguments())
-            .args(["--json", "--quiet"])
-            .args(any_job)
             .env(MARK, "1")
             .stdin(OwnedFd::from(stream))
             .stdout(OwnedFd::from(other))
@@ -151,7 +158,7 @@ impl Client {
         let now = Instant::now();
         Ok(Self {
             peer,
-            tool,
+            doing: newcomer.doing(),
             device,
             stage: Stage::Arriving,
             bytes: 0,
@@ -182,7 +189,7 @@ impl Client {
 
     /// Returns client, tool and NIC, for the log.
     pub fn name(&self) -> String {
-        format!("{} {} on {}", self.peer, self.tool.name, self.device)
+        format!("{} {} on {}", self.peer, self.doing, self.device)
     }
 
     /// Returns what the client does, for the state of the server.

@@ -240,7 +240,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn refuse(&mut self, newcomer: Newcomer, device: DeviceName, reason: &str) {
-        let (peer, tool) = (newcomer.peer, newcomer.tool.name);
+        let (peer, tool) = (newcomer.peer, newcomer.doing());
         newcomer.refuse(reason);
         self.refused(&format!("{peer} {tool} on {device}: refused: {reason}"));
     }
@@ -353,7 +353,7 @@ impl<'a> Supervisor<'a> {
             text += &(client.state() + "\n");
         }
         for (newcomer, device) in &self.arrived {
-            let (peer, tool) = (newcomer.peer, newcomer.tool.name);
+            let (peer, tool) = (newcomer.peer, newcomer.doing());
             text += &format!("{peer} {tool} on {device}: arrives\n");
         }
         text

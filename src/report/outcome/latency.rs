@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Extent, SizeResult};
 use crate::measure::{Percentile, Recorder, Until};
+use crate::report::histogram;
 
 /// Latencies of one size. No sample is excluded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,6 +32,11 @@ pub struct LatencyResult {
     pub median_high_ns: Option<u64>,
     /// Whether the median is known to the limit of --until; null without, and in a partial result.
     pub median_is_stable: Option<bool>,
+    /// --histogram: the samples in bins of equal ratio, 64 from one power of two to the next, in
+    /// ascending order: the smallest whole number of nanoseconds in the bin, and the number of
+    /// samples. Empty bins are left out; null without.
+    #[serde(default)]
+    pub histogram: Option<Vec<(u64, u64)>>,
     /// --report-all: each sample, in the order of the measurement, in nanoseconds; null without,
     /// and for more than 1000000 samples.
     #[serde(default)]
@@ -62,6 +68,8 @@ pub struct Detail<'a> {
     pub until: Option<Until>,
     /// Percentiles beside [`Percentile::STANDARD`].
     pub further: &'a [Percentile],
+    /// Whether there is a histogram.
+    pub histogram: bool,
 }
 
 impl SizeResult {
@@ -103,6 +111,9 @@ impl SizeResult {
                     .until
                     .filter(|_| extent == Extent::Complete)
                     .map(|until| until.is_met_by(recorder)),
+                histogram: detail
+                    .histogram
+                    .then(|| histogram::bins_of(recorder.histogram())),
                 samples_ns: None,
             }),
             ..Self::none(size)

@@ -108,12 +108,12 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Joins the fabric with a new port of NIC `nid`.
+    /// Joins the fabric with a new port of the NIC with this number and the address `nid`.
     ///
     /// # Errors
     /// EINVAL for invalid environment variables; errors of the file system.
-    pub fn join(nid: u32) -> Result<Self, Errno> {
-        let settings = syntax::from_environment().map_err(|_| Errno::INVAL)?;
+    pub fn join(number: u32, nid: u32) -> Result<Self, Errno> {
+        let settings = syntax::from_environment(number).map_err(|_| Errno::INVAL)?;
         let driver = Driver::from_environment().map_err(|_| Errno::INVAL)?;
         let place = Place::from_environment()?;
         let directory = Directory::lock(&place)?;
@@ -677,7 +677,7 @@ fn lane_for(port: &Port, directory: &Directory, instance: u64) -> Option<usize> 
 /// # Errors
 /// One line that names the variable.
 pub fn check_environment() -> Result<(), String> {
-    syntax::from_environment().map(|_| ())
+    syntax::from_environment(0).map(|_| ())
 }
 
 /// Wakes the engine thread of a port, if it sleeps.

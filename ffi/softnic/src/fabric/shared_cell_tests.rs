@@ -11,7 +11,7 @@ const NIDS: [u32; 2] = [0xf_fff1, 0xf_fff2];
 
 /// Two NICs, and the number of the first as the peer of the second.
 fn connected() -> (Fabric, Fabric, Peer) {
-    let [mut receiver, mut sender] = NIDS.map(|nid| Fabric::join(nid).unwrap());
+    let [mut receiver, mut sender] = NIDS.map(|nid| Fabric::join(0, nid).unwrap());
     let pid = receiver.claim(VniRange::single(1), None, 1).unwrap();
     let peer = sender.resolve(NIDS[0], 1, pid).unwrap();
     (receiver, sender, peer)

@@ -3,6 +3,7 @@
 //!
 //! | item | meaning |
 //! |---|---|
+//! | `nic=3` | the variable is about this NIC only |
 //! | `latency=2000ns` | from one NIC to another |
 //! | `jitter=500ns` | the most by which a packet takes longer than `latency`, evenly distributed |
 //! | `bandwidth=25000MB/s` | of the link of each NIC; MB are 10^6 bytes |
@@ -27,7 +28,11 @@ use crate::engine::{ReturnCode, return_codes};
 /// The items of a variable, by name, with their forms.
 type Items = &'static [(&'static str, &'static str)];
 
+/// The item that both variables have.
+const NIC: (&str, &str) = ("nic", "nic=NUMBER, that of a NIC, from 0 to 99");
+
 const LINK: Items = &[
+    NIC,
     (
         "latency",
         "latency=TIME, a number followed by ns, us, ms or s, at most an hour",
@@ -43,6 +48,7 @@ const LINK: Items = &[
 ];
 
 const FAULTS: Items = &[
+    NIC,
     ("seed", "seed=NUMBER"),
     ("loss", "loss=PROBABILITY, a number from 0 to 1"),
     (
@@ -87,18 +93,19 @@ const FAULTS: Items = &[
     ("ama", "ama=off"),
 ];
 
-/// Reads the settings from the environment.
+/// Reads the settings of the NIC with this number from the environment.
 ///
 /// # Errors
 /// One line that names the variable.
-pub fn from_environment() -> Result<Settings, String> {
+pub fn from_environment(nic: u32) -> Result<Settings, String> {
     read(
+        nic,
         std::env::var_os("CXIDIAG_LINK"),
         std::env::var_os("CXIDIAG_FAULTS"),
     )
 }
 
-fn read(link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, String> {
+fn read(nic: u32, link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, String> {
     let mut settings = Settings::default();
     for (variable, value, items, apply) in [
         (
@@ -114,14 +121,24 @@ fn read(link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, St
         };
         let value = value.to_string_lossy();
         let mut names = HashSet::new();
+        let mut changed = settings.clone();
+        let mut is_about_this = true;
         for item in value.split(',') {
             let (name, value) = item.split_once('=').unwrap_or((item, ""));
-            apply(&mut settings, name, value).ok_or_else(|| {
+            let applied = if name == NIC.0 {
+                number_of_nic(value).map(|number| is_about_this = number == nic)
+            } else {
+                apply(&mut changed, name, value)
+            };
+            applied.ok_or_else(|| {
                 format!("{variable}: '{item}': expected {}", allowed(items, name))
             })?;
             if !names.insert(name) && name != "error" {
                 return Err(format!("{variable}: '{item}': {name} is given twice"));
             }
+        }
+        if is_about_this {
+            settings = changed;
         }
     }
     Ok(settings)
@@ -210,6 +227,12 @@ fn error(value: &str) -> Option<InjectedError> {
 fn number_of_failure(text: &str) -> Option<ReturnCode> {
     let code = whole(text).filter(|code| (2..64).contains(code))?;
     Some(code as ReturnCode)
+}
+
+fn number_of_nic(text: &str) -> Option<u32> {
+    whole(text)
+        .filter(|number| *number < 100)
+        .map(|number| number as u32)
 }
 
 fn whole(text: &str) -> Option<u64> {

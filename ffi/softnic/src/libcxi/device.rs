@@ -128,11 +128,14 @@ pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_li
     answer(|| {
         let place = from_c!(output(dev_list))?;
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
-        let health = fabric::settings().map_err(|_| Errno::INVAL)?.health;
-        let devices: Option<Vec<cxil_devinfo>> = (0..nics.listed)
-            .map(|id| Some(information(id, nics.address(id)?, &health)))
-            .collect();
-        let devices = devices.ok_or(Errno::INVAL)?;
+        let device = |id| {
+            let nid = nics.address(id).ok_or(Errno::INVAL)?;
+            let health = fabric::settings(id).map_err(|_| Errno::INVAL)?.health;
+            Ok(information(id, nid, &health))
+        };
+        let devices = (0..nics.listed)
+            .map(device)
+            .collect::<Result<Vec<cxil_devinfo>, Errno>>()?;
         *place = list::hand_out(&devices, offset_of!(cxil_device_list, info))?;
         Ok(())
     })
@@ -152,7 +155,7 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
         let place = from_c!(output(dev))?;
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let nid = nics.address(dev_id).ok_or(Errno::NOENT)?;
-        let nic = Arc::new(Nic::open(nid)?);
+        let nic = Arc::new(Nic::open(dev_id, nid)?);
         let info = nic.with(|engine| {
             let mut info = information(dev_id, nid, &engine.wire.settings.health);
             info.link_state = engine.wire.is_up().into();

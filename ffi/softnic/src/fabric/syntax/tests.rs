@@ -5,7 +5,7 @@ use super::*;
 use crate::fabric::Health;
 
 fn settings(link: &str, faults: &str) -> Result<Settings, String> {
-    read(Some(link.into()), Some(faults.into()))
+    read(0, Some(link.into()), Some(faults.into()))
 }
 
 #[test]
@@ -51,13 +51,33 @@ fn reads_every_item() {
         has_ama: false,
     };
     assert_eq!(found.health, health);
-    assert_eq!(read(None, None), Ok(Settings::default()));
+    assert_eq!(read(0, None, None), Ok(Settings::default()));
     assert_eq!(settings("", ""), Ok(Settings::default()));
+}
+
+#[test]
+fn variable_is_about_one_nic() {
+    let read = |nic| {
+        let link = "latency=1us,nic=3".into();
+        read(nic, Some(link), Some("nic=4,loss=0.5".into())).unwrap()
+    };
+    let latency = Duration::from_micros(1);
+    assert_eq!((read(3).latency, read(3).faults.loss), (latency, 0.0));
+    assert_eq!(
+        (read(4).latency, read(4).faults.loss),
+        (Duration::ZERO, 0.5)
+    );
+    assert_eq!(read(5), Settings::default());
+    // An item of another NIC is checked all the same.
+    assert!(settings("nic=7,latency=1", "").is_err());
 }
 
 #[test]
 fn rejects_invalid_items_by_variable() {
     for item in [
+        "nic=",
+        "nic=soft3",
+        "nic=100",
         "latency",
         "latency=",
         "latency=2000",
@@ -149,7 +169,7 @@ fn names_what_is_allowed() {
     );
     assert_eq!(
         settings("speed=1", "").unwrap_err(),
-        "CXIDIAG_LINK: 'speed=1': expected an item NAME=VALUE with one of the names latency, jitter, bandwidth"
+        "CXIDIAG_LINK: 'speed=1': expected an item NAME=VALUE with one of the names nic, latency, jitter, bandwidth"
     );
 }
 

@@ -1,0 +1,333 @@
+//! The coordinator: lets the members join, gives them blocks of slots, takes their results, and ends the
+//! survey. It measures nothing itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::asked::Asked;
+use super::blocks::{Slots, blocks};
+use super::lead::Lead;
+use super::members::Members;
+use super::results;
+use super::written::Outputs;
+use crate::error::{Failure, cause, invalid};
+use crate::job::Job;
+use crate::number::time_text;
+use crate::report::survey::lines::Earlier;
+use crate::report::survey::{Setup, Survey, SurveyJob, progress};
+use crate::run::survey::shortest;
+use crate::session::tree::{Event, Root, now_ns};
+use crate::survey::conductor::{Conductor, Settings};
+use crate::survey::pairs::{self, Selection};
+use crate::survey::rounds::NicOrder;
+use crate::survey::timetable::{BlockReport, Course, Round};
+use crate::{interrupt, limit};
+
+/// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each thousand.
+const JOIN_LIMIT: Duration = Duration::from_secs(30);
+const JOIN_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
+
+/// How long it waits for reports beyond the end of a block, and longer for each thousand members. A NIC
+/// may take two seconds to release the resources of its last pair.
+const REPORT_LIMIT: Duration = Duration::from_secs(3);
+const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
+
+/// Time in which a block reaches the members before it begins, and longer for each thousand of them.
+const NOTICE: Duration = Duration::from_millis(20);
+const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
+
+/// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
+const SHORTEST_SLOT: Duration = Duration::from_millis(50);
+
+/// Most slots of a block, and its longest time: what is lost if the survey ends within it.
+const MOST_SLOTS: u128 = 100;
+const LONGEST_BLOCK: Duration = Duration::from_secs(2);
+
+/// How long before the end of the job the survey ends.
+const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
+
+/// How long the members may take to end.
+const END_LIMIT: Duration = Duration::from_secs(3);
+
+/// Runs a survey from its first process to its last line.
+///
+/// # Errors
+///
+/// Files that cannot be read or written, processes that cannot be started, and a verdict other than
+/// good.
+pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let selections = selections(asked)?;
+    let locations = lead.locations(asked)?;
+    let earlier = asked.resume.as_deref().map(Earlier::open).transpose()?;
+    let mut outputs = Outputs::open(&asked.places, asked.is_quiet)?;
+    let setup = setup(asked, &lead);
+    let ends = ends(asked, &lead);
+    let (root, mut gathered) = lead.gather(asked, &mut outputs, join_limit(lead.size))?;
+    let members = Members::new(
+        lead.size,
+        &gathered.joined,
+        &lead.hosts,
+        |rank| gathered.absent(rank),
+        |introduction| locations.of(introduction),
+    );
+    let settings = Settings {
+        selections,
+        nics: if asked.at_once {
+            NicOrder::AtOnce
+        } else {
+            NicOrder::InTurn
+        },
+        most_active: lead.most_active(asked),
+        seed: asked.seed,
+        expectations: asked
+            .tests
+            .iter()
+            .map(|test| test.expectations.clone())
+            .collect(),
+        keep_figures: asked.keeps_matrix.then_some(true),
+    };
+    let conductor = Conductor::new(members.roster.clone(), setup.tests.clone(), settings)
+        .map_err(|why| Failure::usage(invalid("pairs", &asked.pairs, why)))?;
+    let mut survey = Leading {
+        asked,
+        root,
+        members,
+        conductor,
+        outputs,
+        ends,
+        slot: shortest(asked.pair_time).max(SHORTEST_SLOT),
+        measuring: Instant::now(),
+        block: 0,
+        round: 0,
+    };
+    let ended = survey.lead(started, &setup, earlier);
+    let Leading {
+        mut root,
+        conductor,
+        outputs,
+        ..
+    } = survey;
+    let verdict = conductor.verdict();
+    root.end(END_LIMIT);
+    gathered.finish();
+    let document = Survey::new(
+        setup,
+        started,
+        clock.elapsed(),
+        conductor.roster().clone(),
+        verdict,
+        ended.as_ref().map(|()| ()),
+    );
+    outputs.end(&document)
+}
+
+/// Returns the selected pairs.
+fn selections(asked: &Asked) -> Result<Vec<Selection>, Failure> {
+    let read = |path: &str| {
+        fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {}", cause(&error)))
+    };
+    pairs::parse(&asked.pairs, read)
+        .map_err(|why| Failure::usage(invalid("pairs", &asked.pairs, why)))
+}
+
+/// Returns what the document says about the beginning.
+fn setup(asked: &Asked, lead: &Lead) -> Setup {
+    let expectations = asked.tests.iter().flat_map(|test| &test.expectations);
+    let mut expectations: Vec<String> = expectations.map(|of| of.text.clone()).collect();
+    expectations.dedup();
+    Setup {
+        arguments: lead.typed(),
+        tests: asked.tests.iter().map(|test| test.test.clone()).collect(),
+        pairs: asked.pairs.clone(),
+        seed: asked.seed,
+        nics_at_once: asked.at_once,
+        max_active: lead.most_active(asked),
+        pair_s: asked.pair_time.as_secs_f64(),
+        time_limit_s: asked.time_limit.map(|limit| limit.as_secs_f64()),
+        expectations,
+        launcher: lead.launcher.clone(),
+        job: Job::of_environment().map(|job| SurveyJob {
+            manager: job.manager.into(),
+            id: job.id,
+            step: lead.step(),
+        }),
+        processes: lead.size,
+    }
+}
+
+/// Returns when the survey ends at the latest, if ever.
+fn ends(asked: &Asked, lead: &Lead) -> Option<Instant> {
+    let now = Instant::now();
+    let of_job = lead.end_of_job().and_then(|end| {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        let left = Duration::from_secs(end).saturating_sub(since_epoch);
+        Some(left.saturating_sub(BEFORE_END_OF_JOB))
+    });
+    asked.time_limit.or(of_job).map(|left| now + left)
+}
+
+/// Returns a limit that is longer for many members.
+fn by_size(limit: Duration, of_thousand: Duration, size: u32) -> Duration {
+    limit + of_thousand * (size / 1000)
+}
+
+fn join_limit(size: u32) -> Duration {
+    limit::in_effect(by_size(JOIN_LIMIT, JOIN_LIMIT_OF_THOUSAND, size))
+}
+
+/// A survey in progress.
+struct Leading<'a> {
+    asked: &'a Asked,
+    root: Root,
+    members: Members,
+    conductor: Conductor,
+    outputs: Outputs,
+    ends: Option<Instant>,
+    slot: Duration,
+    /// When the first block began.
+    measuring: Instant,
+    /// Number of the next block, and of the next round.
+    block: u32,
+    round: u32,
+}
+
+impl Leading<'_> {
+    /// Measures until the survey is over.
+    fn lead(
+        &mut self,
+        started: SystemTime,
+        setup: &Setup,
+        earlier: Option<Earlier<std::io::BufReader<fs::File>>>,
+    ) -> Result<(), Failure> {
+        let (roster, tests) = (self.conductor.roster().clone(), setup.tests.clone());
+        self.outputs.begin(started, setup, &roster)?;
+        if let Some(earlier) = earlier {
+            let mut results = Vec::new();
+            let taken = earlier.results(&roster, &tests, |result| results.push(result))?;
+            for result in results {
+                self.conductor.already(result);
+            }
+            let foreign = match taken.foreign {
+                0 => String::new(),
+                count => format!("; {count} are of other NICs or tests"),
+            };
+            self.outputs
+                .note(&format!("{} earlier results{foreign}", taken.results));
+        }
+        let course = |first_nic| Course {
+            tests: tests.clone(),
+            arguments: self
+                .asked
+                .tests
+                .iter()
+                .map(|test| test.arguments.clone())
+                .collect(),
+            pair_ns: self.asked.pair_time.as_nanos() as u64,
+            first_nic,
+        };
+        let firsts = self.members.first_nics.iter();
+        let courses = firsts.map(|(rank, first)| (*rank, course(*first)));
+        self.root.send_courses(courses.collect());
+        loop {
+            interrupt::check()?;
+            let left = self
+                .ends
+                .map(|end| end.saturating_duration_since(Instant::now()));
+            let longest = left.map_or(LONGEST_BLOCK, |left| left.min(LONGEST_BLOCK));
+            let most = (longest.as_nanos() / self.slot.as_nanos()).min(MOST_SLOTS);
+            if most == 0 && longest < LONGEST_BLOCK {
+                self.outputs.note("the time is up");
+                return Ok(());
+            }
+            let rounds = self.conductor.next_rounds(most.max(1) as usize);
+            if rounds.is_empty() {
+                return Ok(());
+            }
+            self.measure(&rounds, &tests)?;
+        }
+    }
+
+    /// Measures a block of rounds.
+    fn measure(
+        &mut self,
+        rounds: &[Round],
+        tests: &[crate::survey::verdict::Test],
+    ) -> Result<(), Failure> {
+        let size = self.members.roster.nodes.len() as u32;
+        let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, size);
+        let slots = Slots {
+            block: self.block,
+            first_round: self.round,
+            begins_ns: now_ns() + notice.as_nanos() as u64,
+            slot_ns: self.slot.as_nanos() as u64,
+        };
+        let (blocks, left_out) =
+            blocks(rounds, slots, &self.members.roster, &self.members.addresses);
+        let mut waiting: BTreeSet<u32> = blocks.keys().copied().collect();
+        self.root.send_blocks(blocks.into_iter().collect());
+        let length = notice + self.slot * rounds.len() as u32;
+        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
+        let until = Instant::now() + length + limit::in_effect(limit);
+        let mut reports: Vec<BlockReport> = Vec::new();
+        let mut lost = BTreeMap::new();
+        while !waiting.is_empty() && Instant::now() < until {
+            self.show_progress();
+            let next = until.min(Instant::now() + Duration::from_millis(500));
+            for event in self.root.poll(next)? {
+                match event {
+                    Event::Report(report) if report.block == self.block => {
+                        waiting.remove(&report.rank);
+                        reports.push(report);
+                    }
+                    Event::Lost { rank, reason } => {
+                        waiting.remove(&rank);
+                        lost.insert(rank, reason);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for rank in waiting {
+            let reason = format!(
+                "it did not report within {} after the end of its slots",
+                time_text(limit)
+            );
+            self.root.give_up(rank, &reason);
+            lost.insert(rank, reason);
+        }
+        for report in &reports {
+            self.members.set_addresses(report.rank, &report.addresses);
+        }
+        let results = results::of_block(
+            rounds,
+            slots,
+            reports,
+            &left_out,
+            &lost,
+            &self.members.roster,
+        );
+        self.outputs.add(&results, self.conductor.roster(), tests)?;
+        for result in results {
+            self.conductor.add(result);
+        }
+        for (rank, reason) in lost {
+            self.conductor.lose(rank, &reason);
+        }
+        self.block += 1;
+        self.round += rounds.len() as u32;
+        Ok(())
+    }
+
+    fn show_progress(&mut self) {
+        let (conductor, roster) = (&self.conductor, &self.members.roster);
+        let measuring = self.measuring.elapsed();
+        self.outputs.progress.show(|| {
+            let state = conductor.progress();
+            let part = state.answered as f64 / state.planned as f64;
+            let left = (part > 0.0).then(|| measuring.mul_f64(1.0 / part - 1.0));
+            progress::measuring(&state, left, roster, conductor.tests())
+        });
+    }
+}

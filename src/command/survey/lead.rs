@@ -1,0 +1,278 @@
+//! Whom the coordinator leads: how many members there are, who starts them, and how they find it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::asked::{self, Asked};
+use super::locations::Locations;
+use super::processes::Processes;
+use super::written::Outputs;
+use crate::error::Failure;
+use crate::interrupt;
+use crate::launcher::Task;
+use crate::machine::host_name;
+use crate::meeting_point::{MeetingPoint, Published};
+use crate::number::time_text;
+use crate::plan::DEFAULT_PORT;
+use crate::report::survey::progress;
+use crate::session::summons::{Summoned, Summons};
+use crate::session::tree::{Event, Root};
+use crate::session::{Listener, Reach};
+use crate::survey::timetable::Introduction;
+use crate::token::Token;
+use crate::tools::TOOLS;
+
+/// Servers that are asked for a process at the same time.
+const MOST_AT_ONCE: usize = 64;
+
+/// Whom the coordinator leads.
+pub struct Lead<'a> {
+    /// Number of members.
+    pub size: u32,
+    /// Names of the hosts by rank, if they are known.
+    pub hosts: Vec<String>,
+    /// What starts the members, in the document.
+    pub launcher: String,
+    /// Ranks of the members that the coordinator starts on its own machine.
+    here: Vec<u32>,
+    arguments: &'a [OsString],
+    /// The task that this process is, and where the others find it.
+    task: Option<(Task, MeetingPoint)>,
+}
+
+/// The members that have come, and what ends with the survey.
+pub struct Gathered {
+    /// What they have introduced, by rank.
+    pub joined: BTreeMap<u32, Introduction>,
+    lost: BTreeMap<u32, String>,
+    waited: Duration,
+    processes: Option<Processes>,
+    /// Processes on other hosts, which end with it.
+    _summoned: Vec<Summoned>,
+    /// Its file is removed at the end.
+    _published: Option<Published>,
+}
+
+impl Gathered {
+    /// Returns why a process is missing.
+    pub fn absent(&self, rank: u32) -> String {
+        let lost = self.lost.get(&rank).cloned();
+        lost.unwrap_or_else(|| format!("it did not join within {}", time_text(self.waited)))
+    }
+
+    /// Waits for the end of the processes that were started here.
+    pub fn finish(&mut self) {
+        if let Some(processes) = self.processes.take() {
+            processes.finish();
+        }
+    }
+}
+
+impl<'a> Lead<'a> {
+    /// Returns the lead of this number of members on this machine, with the arguments of this process.
+    pub fn loopback(count: u32, arguments: &'a [OsString]) -> Self {
+        Self {
+            size: count,
+            hosts: vec![host_name(); count as usize],
+            launcher: "loopback".into(),
+            here: (0..count).collect(),
+            arguments,
+            task: None,
+        }
+    }
+
+    /// Returns the lead of a member on each of these hosts, with the arguments of this process.
+    pub fn hosts(hosts: &[String], arguments: &'a [OsString]) -> Self {
+        Self {
+            size: hosts.len() as u32,
+            hosts: hosts.to_vec(),
+            launcher: "hosts".into(),
+            here: Vec::new(),
+            arguments,
+            task: None,
+        }
+    }
+
+    /// Returns the lead of the tasks of a launcher, of which this process is `task`. The member of its
+    /// rank is a process of its own, so that leading and measuring do not disturb each other.
+    pub fn task(task: Task, meeting_point: MeetingPoint, arguments: &'a [OsString]) -> Self {
+        Self {
+            size: task.size,
+            hosts: Vec::new(),
+            launcher: task.launcher.to_lowercase(),
+            here: vec![task.rank],
+            arguments,
+            task: Some((task, meeting_point)),
+        }
+    }
+
+    /// Returns whether all members are on this machine.
+    fn is_here_only(&self) -> bool {
+        self.task.is_none() && !self.here.is_empty()
+    }
+
+    /// Returns whether servers on other hosts start the members.
+    fn summons_members(&self) -> bool {
+        self.task.is_none() && self.here.is_empty()
+    }
+
+    /// Gets a process on each host. Returns those, and why there is none on the other hosts.
+    fn summon(
+        &self,
+        asked: &Asked,
+        port: u16,
+        token: &Token,
+    ) -> Result<(Vec<Summoned>, BTreeMap<u32, String>), Failure> {
+        let own = Token::of_environment();
+        let servers = asked.port.unwrap_or(DEFAULT_PORT);
+        let mut plan = asked::plan(&TOOLS[0], &[format!("--port={servers}")])?;
+        plan.admission.token = own.clone();
+        let text = |token: &Token| token.text().to_string_lossy().into_owned();
+        let summons = |rank| Summons {
+            rank,
+            size: self.size,
+            port,
+            token: own.is_none().then(|| text(token)),
+            arguments: self.typed(),
+        };
+        let next = AtomicU32::new(0);
+        let found = Mutex::new((Vec::new(), BTreeMap::new()));
+        thread::scope(|scope| {
+            for _ in 0..MOST_AT_ONCE.min(self.hosts.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let rank = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(host) = self.hosts.get(rank as usize) else {
+                            return;
+                        };
+                        let sent = summons(rank).send(&plan, host);
+                        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                        match sent {
+                            Ok(summoned) => found.0.push(summoned),
+                            Err(failure) => {
+                                found.1.insert(rank, failure.message());
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        interrupt::check()?;
+        Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the arguments as typed.
+    pub fn typed(&self) -> Vec<String> {
+        let text = |argument: &OsString| argument.to_string_lossy().into_owned();
+        self.arguments.iter().map(text).collect()
+    }
+
+    /// Returns the step of the job.
+    pub fn step(&self) -> Option<String> {
+        self.task.as_ref()?.0.step.clone()
+    }
+
+    /// Returns when the job ends, in seconds since 1970, if its launcher tells.
+    pub fn end_of_job(&self) -> Option<u64> {
+        self.task.as_ref()?.0.end_of_job
+    }
+
+    /// Returns the largest number of pairs at the same time. On this machine, each of them needs two
+    /// CPUs.
+    pub fn most_active(&self, asked: &Asked) -> Option<u32> {
+        let by_cpus = || {
+            let cpus = thread::available_parallelism().map_or(1, usize::from);
+            (cpus as u32 / 2).max(1)
+        };
+        asked
+            .max_active
+            .or_else(|| self.is_here_only().then(by_cpus))
+    }
+
+    /// Returns the locations of hosts.
+    ///
+    /// # Errors
+    ///
+    /// A file of locations that cannot be read.
+    pub fn locations(&self, asked: &Asked) -> Result<Locations, Failure> {
+        Locations::read(asked.locations.as_deref())
+    }
+
+    /// Lets all members join, for `limit` at most.
+    ///
+    /// # Errors
+    ///
+    /// A port that cannot be used, a meeting point that cannot be written, processes that cannot be
+    /// started, and an interruption.
+    pub fn gather(
+        &self,
+        asked: &Asked,
+        outputs: &mut Outputs,
+        limit: Duration,
+    ) -> Result<(Root, Gathered), Failure> {
+        let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
+        // The port of --hosts is that of the servers.
+        let own = asked.port.filter(|_| !self.summons_members());
+        let port = own.or(agreed).unwrap_or(0);
+        let reach = if self.is_here_only() {
+            Reach::ThisMachine
+        } else {
+            Reach::Everywhere
+        };
+        let listener = Listener::bind(None, port, reach)?;
+        let published = match &self.task {
+            Some((task, point)) => Some(point.publish(task, listener.port())?),
+            None => None,
+        };
+        let own = || Token::of_environment().unwrap_or_else(Token::random);
+        let token = published
+            .as_ref()
+            .map_or_else(own, |published| published.token.clone());
+        let mut root = Root::listen(listener, token.clone(), self.size)?;
+        let mut processes = Processes::default();
+        for rank in &self.here {
+            processes.start(self.arguments, (*rank, self.size), root.port(), &token)?;
+        }
+        let mut gathered = Gathered {
+            joined: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            waited: limit,
+            processes: Some(processes),
+            _summoned: Vec::new(),
+            _published: published,
+        };
+        if self.summons_members() {
+            (gathered._summoned, gathered.lost) = self.summon(asked, root.port(), &token)?;
+        }
+        let until = Instant::now() + limit;
+        let has_all =
+            |gathered: &Gathered| gathered.joined.len() + gathered.lost.len() >= self.size as usize;
+        while !has_all(&gathered) && Instant::now() < until {
+            let count = gathered.joined.len() as u32;
+            outputs
+                .progress
+                .show(|| progress::waiting(count, self.size));
+            let next = until.min(Instant::now() + Duration::from_millis(500));
+            for event in root.poll(next)? {
+                match event {
+                    Event::Joined(introduction) => {
+                        gathered.joined.insert(introduction.rank, introduction);
+                    }
+                    Event::Lost { rank, reason } => {
+                        gathered.joined.remove(&rank);
+                        gathered.lost.insert(rank, reason);
+                    }
+                    Event::TurnedAway { peer, reason } => {
+                        outputs.note(&format!("turned {peer} away: {reason}"));
+                    }
+                    Event::Report(_) => {}
+                }
+            }
+        }
+        Ok((root, gathered))
+    }
+}

@@ -1,0 +1,187 @@
+//! The processes that have introduced themselves -> the roster.
+
+use std::collections::BTreeMap;
+
+use crate::device::FabricAddress;
+use crate::location::Location;
+use crate::survey::roster::{Nic, Node, Roster};
+use crate::survey::timetable::Introduction;
+
+/// The nodes and NICs, and how to reach them.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    /// The nodes and NICs.
+    pub roster: Roster,
+    /// Index of the first NIC of each process that has joined, by its rank.
+    pub first_nics: BTreeMap<u32, u32>,
+    /// Addresses of the NICs; none of those that cannot be measured with.
+    pub addresses: Vec<Option<FabricAddress>>,
+}
+
+impl Members {
+    /// Returns the members of a survey of `size` processes, of which these have `joined`. `hosts` are
+    /// the names of all hosts by rank, if they are known; `absent` is why a process is missing.
+    /// `location` returns the location of a host, if the user or the launcher has named it.
+    pub fn new(
+        size: u32,
+        joined: &BTreeMap<u32, Introduction>,
+        hosts: &[String],
+        absent: impl Fn(u32) -> String,
+        location: impl Fn(&Introduction) -> Option<Location>,
+    ) -> Self {
+        let mut members = Self::default();
+        let vni = most_frequent(joined.values().flat_map(|of| &of.nics).map(|nic| nic.vni));
+        for (node, rank) in (0..).zip(0..size) {
+            let Some(introduction) = joined.get(&rank) else {
+                let named = hosts.get(rank as usize).cloned();
+                members.roster.nodes.push(Node {
+                    host: named.unwrap_or_else(|| format!("rank {rank}")),
+                    rank,
+                    absent: Some(absent(rank)),
+                });
+                continue;
+            };
+            let named = hosts.get(rank as usize).unwrap_or(&introduction.host);
+            members.roster.nodes.push(Node {
+                host: named.clone(),
+                rank,
+                absent: introduction.nics.is_empty().then(|| "it has no NIC".into()),
+            });
+            let first = members.roster.nics.len() as u32;
+            members.first_nics.insert(rank, first);
+            let of_host = location(introduction);
+            for nic in &introduction.nics {
+                let other_vni = vni.filter(|most| nic.address.is_some() && nic.vni != *most);
+                let other_vni = other_vni
+                    .map(|most| format!("its VNI is {}, that of most NICs is {most}", nic.vni));
+                let failure = nic.failure.clone().or(other_vni);
+                members
+                    .addresses
+                    .push(nic.address.filter(|_| failure.is_none()));
+                members.roster.nics.push(Nic {
+                    node,
+                    device: nic.device.clone(),
+                    nid: nic.address.map(|address| address.nic),
+                    // The address of a software NIC has no meaning.
+                    location: of_host.or(nic.location.filter(|_| !nic.simulated)),
+                    failure,
+                });
+            }
+        }
+        members
+    }
+
+    /// Takes new addresses of the NICs of a process, which it had to open again.
+    pub fn set_addresses(&mut self, rank: u32, addresses: &[Option<FabricAddress>]) {
+        let Some(first) = self.first_nics.get(&rank) else {
+            return;
+        };
+        for (nic, address) in (*first as usize..).zip(addresses) {
+            if let Some(own) = self.addresses.get_mut(nic)
+                && self.roster.nics[nic].failure.is_none()
+            {
+                *own = *address;
+            }
+        }
+    }
+}
+
+/// Returns the most frequent VNI but 0, which a NIC has that could not be opened.
+fn most_frequent(vnis: impl Iterator<Item = u32>) -> Option<u32> {
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    for vni in vnis.filter(|vni| *vni != 0) {
+        *counts.entry(vni).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(vni, _)| vni)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::timetable::NicFacts;
+
+    fn introduction(rank: u32, vnis: &[u32]) -> Introduction {
+        let nic = |(device, vni): (usize, &u32)| NicFacts {
+            device: format!("cxi{device}"),
+            address: (*vni != 0).then_some(FabricAddress {
+                nic: 10 * rank,
+                pid: 1,
+            }),
+            vni: *vni,
+            class: "BEST_EFFORT".into(),
+            location: None,
+            simulated: false,
+            failure: (*vni == 0).then(|| "the link of cxi0 is down".into()),
+        };
+        Introduction {
+            rank,
+            size: 4,
+            host: format!("n{rank}"),
+            topology: None,
+            nics: vnis.iter().enumerate().map(nic).collect(),
+        }
+    }
+
+    fn members() -> Members {
+        let joined = [(0, &[10, 0][..]), (1, &[16]), (3, &[10])];
+        let joined = joined.map(|(rank, vnis)| (rank, introduction(rank, vnis)));
+        let absent = |rank| format!("rank {rank} did not join");
+        Members::new(4, &joined.into(), &[], absent, |_| None)
+    }
+
+    #[test]
+    fn absent_processes_are_nodes_with_a_reason() {
+        let members = members();
+        let nodes: Vec<_> = members
+            .roster
+            .nodes
+            .iter()
+            .map(|node| (node.host.as_str(), node.absent.as_deref()))
+            .collect();
+        assert_eq!(
+            nodes,
+            [
+                ("n0", None),
+                ("n1", None),
+                ("rank 2", Some("rank 2 did not join")),
+                ("n3", None)
+            ]
+        );
+        assert_eq!(members.first_nics, [(0, 0), (1, 2), (3, 3)].into());
+        assert_eq!(members.roster.nics[3].node, 3);
+    }
+
+    #[test]
+    fn nics_that_cannot_be_measured_with_have_no_address() {
+        let members = members();
+        let failures: Vec<_> = members
+            .roster
+            .nics
+            .iter()
+            .map(|nic| nic.failure.as_deref())
+            .collect();
+        assert_eq!(
+            failures,
+            [
+                None,
+                Some("the link of cxi0 is down"),
+                Some("its VNI is 16, that of most NICs is 10"),
+                None
+            ]
+        );
+        let reachable: Vec<bool> = members.addresses.iter().map(Option::is_some).collect();
+        assert_eq!(reachable, [true, false, false, true]);
+    }
+
+    #[test]
+    fn takes_addresses_of_reopened_nics() {
+        let mut members = members();
+        let address = Some(FabricAddress { nic: 30, pid: 7 });
+        members.set_addresses(3, &[address]);
+        members.set_addresses(1, &[address]);
+        assert_eq!(members.addresses[3], address);
+        // It has another VNI.
+        assert_eq!(members.addresses[2], None);
+    }
+}

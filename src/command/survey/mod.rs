@@ -1,0 +1,107 @@
+//! `survey`: measures all NICs of a cluster with each other, and names what is slow (docs/survey.md).
+//!
+//! * `usage`, `asked`: what the command takes, and what the arguments ask for.
+//! * `coordinator`: leads the survey; it measures nothing itself.
+//! * `member`: a process that measures with the NICs of its node.
+//! * `processes`: members that the coordinator starts on its own machine; `served`: members that
+//!   `cxidiag serve` starts on others.
+//! * `members`: what the members have introduced -> the roster.
+//! * `blocks`: rounds of pairs -> what each member does when.
+//! * `written`: the files and the text that come of it.
+
+mod asked;
+mod blocks;
+mod coordinator;
+mod lead;
+mod locations;
+mod member;
+mod members;
+mod processes;
+mod results;
+mod served;
+mod usage;
+mod written;
+
+use std::ffi::OsString;
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
+use asked::{Asked, Processes};
+use lead::Lead;
+use processes::Started;
+pub use usage::usage;
+
+use crate::backend;
+use crate::device::{DeviceKind, DeviceName};
+use crate::error::Failure;
+use crate::interrupt;
+use crate::launcher::Task;
+use crate::meeting_point::{Coordinator, DEFAULT_LIMIT, MeetingPoint};
+use crate::run::served::is_started_for_client;
+use crate::token::Token;
+
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, files that cannot be read or written, processes that do not find each other,
+/// and a survey that has found something.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let Some(asked) = asked::parse(&arguments)? else {
+        return Ok(());
+    };
+    for device in &asked.devices {
+        backend::check(*device)?;
+    }
+    interrupt::watch()?;
+    if is_started_for_client() {
+        return served::run(asked);
+    }
+    if let Some(started) = Started::of_environment() {
+        return of_coordinator(&asked, started);
+    }
+    match &asked.processes {
+        Processes::Launcher => of_launcher(&asked, &arguments),
+        Processes::Loopback(count) => {
+            backend::check(DeviceName {
+                kind: DeviceKind::Software,
+                index: 0,
+            })?;
+            coordinator::run(&asked, Lead::loopback(*count, &arguments))
+        }
+        Processes::Hosts(hosts) => coordinator::run(&asked, Lead::hosts(hosts, &arguments)),
+    }
+}
+
+/// Runs a member that a coordinator on this machine has started.
+fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
+    started.end_with_parent()?;
+    let token = Token::of_environment();
+    let token = token.ok_or_else(|| Failure::environment("the coordinator has sent no token"))?;
+    let coordinator = Coordinator {
+        host: "localhost".into(),
+        addresses: vec![(Ipv4Addr::LOCALHOST, started.port).into()],
+        token,
+    };
+    let task = Task::of_environment()?.filter(|_| asked.processes == Processes::Launcher);
+    let place = member::Place::new(started.rank, started.size, task.as_ref());
+    member::run(asked, place, |_| Ok(coordinator.clone()))
+}
+
+/// Runs a task of a launcher: the coordinator, or a member.
+fn of_launcher(asked: &Asked, arguments: &[OsString]) -> Result<(), Failure> {
+    let Some(task) = Task::of_environment()? else {
+        return Err(Failure::usage(
+            "no launcher has started this process: start one on each node with srun, mpiexec, flux run \
+             or mpirun, or use --hosts or --loopback",
+        ));
+    };
+    let token = Token::of_environment();
+    let meeting_point = MeetingPoint::of(&task, asked.meeting_point.as_deref(), token.as_ref())?;
+    if meeting_point.is_coordinator(&task) {
+        return coordinator::run(asked, Lead::task(task, meeting_point, arguments));
+    }
+    let place = member::Place::new(task.rank, task.size, Some(&task));
+    let end = Instant::now() + DEFAULT_LIMIT;
+    member::run(asked, place, |_| meeting_point.find(&task, end))
+}

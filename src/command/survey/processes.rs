@@ -1,0 +1,176 @@
+//! Processes of a survey that the coordinator starts on its own machine.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{
+    Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
+};
+
+use crate::error::{Context, Failure};
+use crate::machine::OWN_EXECUTABLE;
+use crate::token::{TOKEN_VARIABLE, Token};
+use crate::tool::PROGRAM;
+
+/// Environment variable of such a process: process id of the coordinator, rank, number of
+/// processes, TCP port of the coordinator.
+const MARK: &str = "CXIDIAG_SURVEY_MEMBER";
+
+/// How long a process may take to release its NICs after the end of the survey.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// Interval at which their end is looked up.
+const REAP_INTERVAL: Duration = Duration::from_millis(2);
+
+/// The place of a process that the coordinator has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started {
+    parent: i32,
+    /// Its rank.
+    pub rank: u32,
+    /// Number of processes of the survey.
+    pub size: u32,
+    /// TCP port of the coordinator on this machine.
+    pub port: u16,
+}
+
+impl Started {
+    /// Returns the place of this process, if a coordinator has started it.
+    pub fn of_environment() -> Option<Self> {
+        Self::read(&env::var(MARK).ok()?)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut fields = text.split(' ');
+        let started = Self {
+            parent: fields.next()?.parse().ok()?,
+            rank: fields.next()?.parse().ok()?,
+            size: fields.next()?.parse().ok()?,
+            port: fields.next()?.parse().ok()?,
+        };
+        fields.next().is_none().then_some(started)
+    }
+
+    /// Makes this process end with the coordinator.
+    ///
+    /// # Errors
+    ///
+    /// A coordinator that has ended already, and a system call that fails.
+    pub fn end_with_parent(&self) -> Result<(), Failure> {
+        // SIGTERM leaves time to release the NICs.
+        set_parent_process_death_signal(Some(Signal::TERM))
+            .environment("cannot bind this process to its coordinator")?;
+        // The coordinator may have ended before the call above.
+        if getppid().map(Pid::as_raw_nonzero).map(i32::from) == Some(self.parent) {
+            Ok(())
+        } else {
+            Err(Failure::environment(
+                "the coordinator of the survey has ended",
+            ))
+        }
+    }
+}
+
+/// Processes that end when this value is dropped.
+#[derive(Default)]
+pub struct Processes(Vec<Child>);
+
+impl Processes {
+    /// Starts the process of a rank, `place` with the number of all, with the arguments of this one. It
+    /// connects to `port` with `token`.
+    ///
+    /// # Errors
+    ///
+    /// A process that cannot be started.
+    pub fn start(
+        &mut self,
+        arguments: &[OsString],
+        place: (u32, u32),
+        port: u16,
+        token: &Token,
+    ) -> Result<(), Failure> {
+        let (rank, size) = place;
+        let own = getpid().as_raw_nonzero();
+        let child = Command::new(OWN_EXECUTABLE)
+            .arg0(PROGRAM)
+            .arg("survey")
+            .args(arguments)
+            .env(MARK, format!("{own} {rank} {size} {port}"))
+            // Arguments are visible to other users.
+            .env(TOKEN_VARIABLE, token.text())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            // Signals of a terminal go to the coordinator, which ends the survey.
+            .process_group(0)
+            .spawn()
+            .environment("cannot start a process of the survey")?;
+        self.0.push(child);
+        Ok(())
+    }
+
+    /// Waits for the end of all processes, which know that the survey is over.
+    pub fn finish(mut self) {
+        self.end_within(END_LIMIT);
+    }
+
+    /// Waits until all processes have ended. Returns false if some go on after `limit`.
+    fn end_within(&mut self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        loop {
+            self.0
+                .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+            if self.0.is_empty() || Instant::now() >= end {
+                return self.0.is_empty();
+            }
+            thread::sleep(REAP_INTERVAL);
+        }
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for child in &self.0 {
+            // This call fails only if the process has ended.
+            if let Some(process) = Pid::from_raw(child.id() as i32) {
+                let _ = kill_process(process, Signal::TERM);
+            }
+        }
+        self.end_within(END_LIMIT);
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_place_of_started_process() {
+        let started = Started::read("4711 3 8 40123");
+        assert_eq!(
+            started,
+            Some(Started {
+                parent: 4711,
+                rank: 3,
+                size: 8,
+                port: 40123
+            })
+        );
+        for wrong in [
+            "",
+            "4711 3 8",
+            "4711 3 8 40123 1",
+            "4711 3 8 70000",
+            "a 3 8 1",
+        ] {
+            assert_eq!(Started::read(wrong), None, "{wrong}");
+        }
+    }
+}

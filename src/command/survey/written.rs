@@ -1,0 +1,107 @@
+//! What a survey writes: its documents, notes, a line of progress, and the text at its end.
+
+use std::io::{self, Write};
+use std::time::SystemTime;
+
+use crate::error::Failure;
+use crate::interrupt;
+use crate::report::survey::documents::{Documents, Places};
+use crate::report::survey::progress::ProgressLine;
+use crate::report::survey::{Setup, Survey, text};
+use crate::survey::answer::PairResult;
+use crate::survey::roster::Roster;
+use crate::survey::verdict::Test;
+
+/// The outputs of a survey, which can all be written.
+pub struct Outputs {
+    documents: Documents,
+    /// No document has standard output.
+    has_text: bool,
+    is_quiet: bool,
+    /// The line of progress.
+    pub progress: ProgressLine,
+}
+
+impl Outputs {
+    /// Opens all documents. A quiet survey prints its first line only.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be written, and two documents for one place.
+    pub fn open(places: &Places, is_quiet: bool) -> Result<Self, Failure> {
+        Ok(Self {
+            documents: Documents::open(places)?,
+            has_text: !places.has_stdout(),
+            is_quiet,
+            progress: ProgressLine::new(!is_quiet),
+        })
+    }
+
+    /// Prints a line that is not part of the result.
+    pub fn note(&mut self, line: &str) {
+        self.progress.hide();
+        if !self.is_quiet {
+            // The survey goes on if a line cannot be written.
+            let _ = writeln!(io::stderr(), "cxidiag survey: {line}");
+        }
+    }
+
+    /// Writes what is known before the first pair is measured.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be written.
+    pub fn begin(
+        &mut self,
+        started: SystemTime,
+        setup: &Setup,
+        roster: &Roster,
+    ) -> Result<(), Failure> {
+        self.documents.begin(started, setup, roster)
+    }
+
+    /// Writes results.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be written.
+    pub fn add(
+        &mut self,
+        results: &[PairResult],
+        roster: &Roster,
+        tests: &[Test],
+    ) -> Result<(), Failure> {
+        self.documents.add(results, roster, tests)
+    }
+
+    /// Writes text and documents.
+    ///
+    /// # Errors
+    ///
+    /// The first output that cannot be written, and what the survey has found.
+    pub fn end(mut self, survey: &Survey) -> Result<(), Failure> {
+        self.progress.hide();
+        let mut failures = self.documents.end(survey).into_iter();
+        if self.has_text {
+            let mut bytes = Vec::new();
+            let written = if self.is_quiet {
+                writeln!(bytes, "{}", survey.summary)
+            } else {
+                text::write(&mut bytes, survey)
+            };
+            written
+                .and_then(|()| io::stdout().write_all(&bytes))
+                .map_err(interrupt::output_failed)?;
+        }
+        match failures.next() {
+            Some(failure) => Err(failure),
+            None => survey.result().map_err(|failure| {
+                if self.has_text {
+                    failure.printed()
+                } else {
+                    failure
+                }
+            }),
+        }
+    }
+}

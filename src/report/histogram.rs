@@ -1,0 +1,359 @@
+//! Latencies as a histogram: bins of equal ratio, and their picture in a terminal (`--histogram`).
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::{env, iter};
+
+use hdrhistogram::Histogram;
+use rustix::termios::tcgetwinsize;
+
+use super::outcome::{LatencyResult, SizeResult};
+use super::table::{self, Align};
+
+/// Bins of the documents from one power of two to the next: each is 1.1 % wide.
+const BINS_OF_OCTAVE: f64 = 64.0;
+
+/// Most lines of a picture that are bins, so that a picture fits a screen.
+const MOST_LINES: usize = 24;
+
+/// Width of the text where it does not go to a terminal.
+const DEFAULT_WIDTH: usize = 80;
+
+/// Least width of the bars.
+const LEAST_BAR: usize = 10;
+
+/// Parts of a character that bars are drawn with: one eighth to eight eighths.
+const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+/// Returns the number of the bin of a latency in nanoseconds.
+fn bin(ns: u64) -> u32 {
+    ((ns.max(1) as f64).log2() * BINS_OF_OCTAVE) as u32
+}
+
+/// Returns the smallest whole number of nanoseconds in a bin, if it has any.
+fn lowest(bin: u32) -> u64 {
+    (f64::from(bin) / BINS_OF_OCTAVE).exp2().ceil() as u64
+}
+
+/// Returns the bins that have samples, in ascending order: the smallest whole number of nanoseconds
+/// in the bin, and the number of samples. `latencies` has latencies and their numbers of samples.
+pub fn bins(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut bins: BTreeMap<u32, u64> = BTreeMap::new();
+    for (ns, count) in latencies {
+        let sum = bins.entry(bin(ns)).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    let lowest = |(number, count)| (lowest(number), count);
+    bins.into_iter().map(lowest).collect()
+}
+
+/// Returns the bins of a recorded histogram.
+pub fn bins_of(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let places = histogram.iter_recorded();
+    bins(places.map(|place| {
+        (
+            place.value_iterated_to(),
+            place.count_since_last_iteration(),
+        )
+    }))
+}
+
+/// A bin of a picture, which joins a power of two of the bins of the documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// Lower edge, in nanoseconds.
+    pub from_ns: u64,
+    /// Upper edge, which does not belong to the bin.
+    pub to_ns: u64,
+    /// Number of samples.
+    pub count: u64,
+}
+
+/// Returns the bins from the first to the last with samples, joined so that at most `most` of them
+/// have samples, and all are of equal ratio. None between them is left out.
+pub fn joined(bins: &[(u64, u64)], most: usize) -> Vec<Joined> {
+    let numbers: Vec<(u32, u64)> = bins.iter().map(|&(ns, count)| (bin(ns), count)).collect();
+    let (Some(&(first, _)), Some(&(last, _))) = (numbers.first(), numbers.last()) else {
+        return Vec::new();
+    };
+    let used = |factor: u32| {
+        let mut places: Vec<u32> = numbers.iter().map(|(number, _)| number / factor).collect();
+        places.dedup();
+        places.len()
+    };
+    let factors = iter::successors(Some(1), |factor: &u32| factor.checked_mul(2));
+    let factor = factors
+        .take_while(|factor| factor / 2 <= last)
+        .find(|factor| used(*factor) <= most)
+        .unwrap_or(1);
+    let mut joined: Vec<Joined> = (first / factor..=last / factor)
+        .map(|place| Joined {
+            from_ns: lowest(place * factor),
+            to_ns: lowest((place + 1) * factor),
+            count: 0,
+        })
+        .collect();
+    for (number, count) in numbers {
+        let bin = &mut joined[(number / factor - first / factor) as usize];
+        bin.count = bin.count.saturating_add(count);
+    }
+    joined
+}
+
+/// How a picture is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Width in characters.
+    pub width: usize,
+    /// Whether bars consist of block characters, and not of ASCII.
+    pub is_unicode: bool,
+}
+
+impl Style {
+    /// Returns the style for a text on standard output, or on standard error.
+    pub fn of_text(on_standard_error: bool) -> Self {
+        let width = if on_standard_error {
+            width_of(io::stderr())
+        } else {
+            width_of(io::stdout())
+        };
+        Self {
+            width: width.unwrap_or(DEFAULT_WIDTH),
+            is_unicode: is_utf8(|name| env::var(name).ok()),
+        }
+    }
+}
+
+/// Returns the columns of a terminal. `None` if it is none, or has no size.
+fn width_of(stream: impl AsFd + IsTerminal) -> Option<usize> {
+    let size = stream.is_terminal().then(|| tcgetwinsize(stream).ok())??;
+    (size.ws_col > 0).then_some(size.ws_col.into())
+}
+
+/// Returns whether the environment asks for UTF-8: the first variable that is set and not empty
+/// decides.
+fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name| variable(name).filter(|value: &String| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+    locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+/// Writes the histogram of each size that has one.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write(out: &mut impl Write, results: &[SizeResult], style: Style) -> io::Result<()> {
+    let mut widest = 0;
+    for result in results {
+        let Some(latency) = &result.latency else {
+            continue;
+        };
+        let Some(bins) = &latency.histogram else {
+            continue;
+        };
+        let lines = picture(latency, &joined(bins, MOST_LINES), style);
+        let samples = match result.count {
+            1 => "1 sample".into(),
+            count => format!("{count} samples"),
+        };
+        writeln!(out, "Histogram of {} bytes, {samples}", result.size_bytes)?;
+        for line in &lines {
+            writeln!(out, "{line}")?;
+            widest = widest.max(line.chars().count());
+        }
+    }
+    if widest > 0 {
+        writeln!(out, "{}", "-".repeat(widest))?;
+    }
+    out.flush()
+}
+
+/// Returns the lines of a picture, with their titles. One line stands for any number of empty bins.
+fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String> {
+    let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
+    let row = |bin: &Joined| [us(bin.from_ns), bin.count.to_string(), marks(latency, bin)];
+    let mut rows = vec![["From[us]", "Samples", ""].map(String::from)];
+    let mut counts = vec![0];
+    for (at, bin) in bins.iter().enumerate() {
+        if bin.count > 0 {
+            rows.push(row(bin));
+            counts.push(bin.count);
+        } else if bins[at - 1].count > 0 {
+            rows.push(["...", "", ""].map(String::from));
+            counts.push(0);
+        }
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let taken: usize = (0..3).map(width).sum::<usize>() + 3 * 2;
+    let bar_width = style.width.saturating_sub(taken).max(LEAST_BAR);
+    let most = counts.iter().copied().max().unwrap_or(0);
+    let cells = rows.into_iter().zip(&counts).map(|(row, count)| {
+        let [from, count_text, marks] = row;
+        let bar = bar(*count, most, bar_width, style.is_unicode);
+        vec![from, count_text, bar, marks]
+    });
+    let align = [Align::Right, Align::Right, Align::Left, Align::Left];
+    table::lines(cells, &align)
+}
+
+/// Returns the names of the percentiles in a bin.
+fn marks(latency: &LatencyResult, bin: &Joined) -> String {
+    let is_inside = |ns: u64| (bin.from_ns..bin.to_ns).contains(&ns.max(1));
+    let inside = latency
+        .percentiles
+        .iter()
+        .filter(|of| is_inside(of.value_ns));
+    let names = inside.map(|of| match of.percent {
+        100.0 => "max".to_owned(),
+        percent => format!("p{percent}"),
+    });
+    names.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a bar whose length is proportional to `count`. Each sample is visible.
+fn bar(count: u64, most: u64, width: usize, is_unicode: bool) -> String {
+    let share = |parts: usize| {
+        let length = (count as f64 / most as f64 * parts as f64).round() as usize;
+        length.max(usize::from(count > 0))
+    };
+    if count == 0 {
+        String::new()
+    } else if is_unicode {
+        let eighths = share(width * 8);
+        let part = (eighths % 8).checked_sub(1).map(|part| EIGHTHS[part]);
+        let whole = iter::repeat_n(EIGHTHS[7], eighths / 8);
+        whole.chain(part).collect()
+    } else {
+        "#".repeat(share(width))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Recorder;
+    use crate::report::outcome::{Detail, Extent};
+
+    fn recorded(samples: impl IntoIterator<Item = u64>) -> SizeResult {
+        let mut recorder = Recorder::new(None).unwrap();
+        samples
+            .into_iter()
+            .for_each(|sample| recorder.record(sample));
+        let detail = Detail {
+            histogram: true,
+            ..Detail::default()
+        };
+        SizeResult::of_latencies(8, &recorder, Extent::Complete, detail)
+    }
+
+    fn drawn(result: SizeResult, width: usize, is_unicode: bool) -> String {
+        let style = Style { width, is_unicode };
+        let mut out = Vec::new();
+        write(&mut out, &[result], style).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// 1,000 samples at 2 us, 200 at 3 us, one at 50 us.
+    fn two_peaks() -> SizeResult {
+        let samples = (0..1_201).map(|at| match at {
+            0..1_000 => 2_000,
+            1_000..1_200 => 3_000,
+            _ => 50_000,
+        });
+        recorded(samples)
+    }
+
+    #[test]
+    fn draws_bins_with_counts_and_percentiles() {
+        let expected = "\
+Histogram of 8 bytes, 1201 samples
+From[us]  Samples
+   1.983     1000  ███████████████████████████  p50
+     ...
+   2.992      200  █████▍                       p90 p99 p99.9
+     ...
+  49.991        1  ▏                            p99.99 max
+-------------------------------------------------------------
+";
+        let text = drawn(two_peaks(), 61, true);
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn draws_ascii_without_utf8() {
+        let text = drawn(two_peaks(), 61, false);
+        assert!(text.is_ascii(), "{text}");
+        let bars: Vec<usize> = text.lines().map(|line| line.matches('#').count()).collect();
+        assert_eq!(bars, [0, 0, 27, 0, 5, 0, 1, 0]);
+    }
+
+    #[test]
+    fn fits_width() {
+        for width in [50, 80, 132] {
+            let text = drawn(two_peaks(), width, true);
+            let line = |at| text.lines().nth(at).map(|line: &str| line.chars().count());
+            // The columns of counts and marks, and the spaces between, are as wide everywhere.
+            assert_eq!(
+                line(2),
+                Some(width - "p99.9".len() - " p99".len() - " ".len()),
+                "{text}"
+            );
+            assert!(
+                text.lines().all(|line| line.chars().count() <= width),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn joins_bins_to_fit_a_screen() {
+        let result = recorded((0..100_000).map(|at| 1 + at * at));
+        let latency = result.latency.unwrap();
+        let bins = latency.histogram.unwrap();
+        let joined = joined(&bins, MOST_LINES);
+        let used = joined.iter().filter(|bin| bin.count > 0).count();
+        assert!((MOST_LINES / 2..=MOST_LINES).contains(&used), "{used}");
+        assert_eq!(joined.iter().map(|bin| bin.count).sum::<u64>(), 100_000);
+        assert!(
+            joined
+                .windows(2)
+                .all(|pair| pair[0].to_ns == pair[1].from_ns)
+        );
+        assert!(joined[0].from_ns <= latency.min_ns);
+        assert!(joined.last().unwrap().to_ns > latency.max_ns);
+    }
+
+    #[test]
+    fn edges_belong_to_their_bins() {
+        for ns in (1..10_000).chain([1 << 40, (1 << 41) - 1]) {
+            let number = bin(ns);
+            assert!(lowest(number) <= ns && ns < lowest(number + 1), "{ns}");
+        }
+        for number in (0..2_000).filter(|number| lowest(*number) < lowest(*number + 1)) {
+            assert_eq!(bin(lowest(number)), number);
+        }
+    }
+
+    #[test]
+    fn first_variable_of_locale_decides() {
+        let is_utf8 = |set: &[(&str, &str)]| {
+            super::is_utf8(|name| {
+                let found = set.iter().find(|(of, _)| *of == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(is_utf8(&[("LANG", "en_US.UTF-8")]));
+        assert!(is_utf8(&[
+            ("LC_ALL", ""),
+            ("LC_CTYPE", "C.utf8"),
+            ("LANG", "C")
+        ]));
+        assert!(!is_utf8(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+        assert!(!is_utf8(&[]));
+    }
+}

@@ -1,0 +1,330 @@
+//! Pictures with two axes, as SVG: curves and bars. Their colours come from the style sheet.
+
+use maud::{Markup, html};
+
+use super::quantity::{Quantity, linear_ticks, log_ticks};
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 100.0;
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 46.0;
+
+/// Height of a line of text.
+const LINE: f64 = 15.0;
+
+/// Number of colours of curves in the style sheet.
+const COLORS: usize = 6;
+
+/// Most points of a curve that are marked each.
+const MOST_DOTS: usize = 40;
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    title: String,
+    quantity: Quantity,
+    is_log: bool,
+    low: f64,
+    high: f64,
+}
+
+impl Axis {
+    /// Returns a logarithmic axis that contains all `values` above 0. `None` without any.
+    pub fn log(
+        title: impl Into<String>,
+        quantity: Quantity,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Option<Self> {
+        let (low, high) = range(values.into_iter().filter(|value| *value > 0.0))?;
+        let margin = if quantity == Quantity::Size {
+            1.0
+        } else {
+            (high / low).powf(0.04).max(1.02)
+        };
+        Some(Self {
+            title: title.into(),
+            quantity,
+            is_log: true,
+            low: low / margin,
+            high: high * margin,
+        })
+    }
+
+    /// Returns a linear axis from 0 that contains all `values`. `None` without any.
+    pub fn from_zero(
+        title: impl Into<String>,
+        quantity: Quantity,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Option<Self> {
+        let (_, high) = range(values)?;
+        Some(Self {
+            title: title.into(),
+            quantity,
+            is_log: false,
+            low: 0.0,
+            high: if high > 0.0 { high * 1.05 } else { 1.0 },
+        })
+    }
+
+    /// Returns the place of a value: 0 at the low end, 1 at the high end.
+    fn share(&self, value: f64) -> f64 {
+        let share = if self.is_log {
+            (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        share.clamp(0.0, 1.0)
+    }
+
+    fn x(&self, value: f64) -> f64 {
+        LEFT + self.share(value) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        HEIGHT - BOTTOM - self.share(value) * (HEIGHT - TOP - BOTTOM)
+    }
+
+    fn ticks(&self) -> Vec<(f64, String)> {
+        if self.is_log {
+            log_ticks(self.low, self.high, self.quantity)
+        } else {
+            linear_ticks(self.low, self.high, self.quantity)
+        }
+    }
+}
+
+/// Returns the smallest and the largest value, which differ. `None` without values.
+fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
+    let range = values.into_iter().filter(|value| value.is_finite()).fold(
+        None,
+        |range: Option<(f64, f64)>, value| {
+            let (low, high) = range.unwrap_or((value, value));
+            Some((low.min(value), high.max(value)))
+        },
+    )?;
+    let (low, high) = range;
+    Some(if low == high {
+        (low * 0.9, high * 1.1)
+    } else {
+        range
+    })
+}
+
+/// A curve.
+#[derive(Clone, Debug, Default)]
+pub struct Curve {
+    /// Its name, which stands at its end.
+    pub name: String,
+    /// Number of its colour.
+    pub color: usize,
+    /// Whether it is the one to look at first.
+    pub is_main: bool,
+    /// Its points, by ascending x.
+    pub points: Vec<(f64, f64)>,
+    /// The range around it: x, lower end, upper end.
+    pub band: Vec<(f64, f64, f64)>,
+}
+
+/// A value on the x axis to compare with.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// Its name, which stands above it.
+    pub name: String,
+    /// The value.
+    pub at: f64,
+    /// Whether it is a limit.
+    pub is_limit: bool,
+}
+
+/// Returns a picture of curves. `what` describes it for readers who do not see it.
+pub fn curves(what: &str, x: &Axis, y: &Axis, curves: &[Curve]) -> Markup {
+    let content = html! {
+        @for curve in curves.iter().filter(|curve| !curve.band.is_empty()) {
+            path class={ "band " (color(curve)) } d=(band(curve, x, y)) {}
+        }
+        @for curve in curves {
+            path class={ "curve " (color(curve)) (if curve.is_main { " main" } else { "" }) }
+                d=(path(&curve.points, x, y)) {}
+            @if curve.points.len() <= MOST_DOTS {
+                @for (at, value) in &curve.points {
+                    circle class=(color(curve)) cx=(short(x.x(*at))) cy=(short(y.y(*value))) r="3" {
+                        title { (curve.name) ", " (x.quantity.text(*at)) ": " (y.quantity.text(*value)) }
+                    }
+                }
+            }
+        }
+        @for (curve, place) in curves.iter().zip(name_places(curves, y)) {
+            text class={ "name " (color(curve)) } x=(WIDTH - RIGHT + 8.0) y=(short(place + 4.0)) {
+                (curve.name)
+            }
+        }
+    };
+    picture(what, x, y, &content)
+}
+
+/// Returns a picture of bars: lower edge, upper edge and height of each. `what` describes it for
+/// readers who do not see it.
+pub fn bars(what: &str, x: &Axis, y: &Axis, bars: &[(f64, f64, u64)], marks: &[Mark]) -> Markup {
+    let content = html! {
+        @for &(from, to, count) in bars.iter().filter(|(_, _, count)| *count > 0) {
+            @let top = y.y(count as f64);
+            @let width = (x.x(to) - x.x(from) - 0.5).max(1.0);
+            rect.bar x=(short(x.x(from))) y=(short(top)) width=(short(width))
+                height=(short((HEIGHT - BOTTOM - top).max(1.0))) {
+                title {
+                    (x.quantity.text(from)) " to " (x.quantity.text(to)) ": "
+                    (y.quantity.text(count as f64))
+                }
+            }
+        }
+        @for (mark, row) in marks.iter().zip(mark_rows(marks, x)) {
+            @let place = x.x(mark.at);
+            @let kind = if mark.is_limit { "limit" } else { "mark" };
+            line class=(kind) x1=(short(place)) x2=(short(place)) y1=(short(row + 3.0))
+                y2=(HEIGHT - BOTTOM) {}
+            text class={ "name " (kind) } x=(short(place)) y=(short(row)) text-anchor="middle" {
+                (mark.name)
+                title { (mark.name) ": " (x.quantity.text(mark.at)) }
+            }
+        }
+    };
+    picture(what, x, y, &content)
+}
+
+/// Returns axes with `content` between them.
+fn picture(what: &str, x: &Axis, y: &Axis, content: &Markup) -> Markup {
+    let floor = HEIGHT - BOTTOM;
+    html! {
+        svg role="img" aria-label=(what) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } {
+            @for (value, text) in y.ticks() {
+                @let place = short(y.y(value));
+                line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(place) y2=(place) {}
+                text.tick x=(LEFT - 6.0) y=(short(y.y(value) + 4.0)) text-anchor="end" { (text) }
+            }
+            @for (value, text) in x.ticks() {
+                @let place = short(x.x(value));
+                line.tick x1=(place) x2=(place) y1=(floor) y2=(floor + 4.0) {}
+                text.tick x=(place) y=(floor + 17.0) text-anchor="middle" { (text) }
+            }
+            line.axis x1=(LEFT) x2=(WIDTH - RIGHT) y1=(floor) y2=(floor) {}
+            text.title x=(LEFT - 62.0) y="12" { (y.title) }
+            text.title x=(WIDTH - RIGHT) y=(HEIGHT - 8.0) text-anchor="end" { (x.title) }
+            (content)
+        }
+    }
+}
+
+/// Returns the class of a curve's colour.
+fn color(curve: &Curve) -> String {
+    format!("c{}", curve.color % COLORS)
+}
+
+/// Returns a coordinate with a tenth of a unit.
+fn short(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn path(points: &[(f64, f64)], x: &Axis, y: &Axis) -> String {
+    let point = |(at, value): &(f64, f64)| format!("{:.1} {:.1}", x.x(*at), y.y(*value));
+    let points: Vec<String> = points.iter().map(point).collect();
+    format!("M{}", points.join("L"))
+}
+
+fn band(curve: &Curve, x: &Axis, y: &Axis) -> String {
+    let lower = curve.band.iter().map(|&(at, low, _)| (at, low));
+    let upper = curve.band.iter().rev().map(|&(at, _, high)| (at, high));
+    let points: Vec<(f64, f64)> = lower.chain(upper).collect();
+    format!("{}Z", path(&points, x, y))
+}
+
+/// Returns the heights of the names at the ends of the curves, which do not cover each other.
+fn name_places(curves: &[Curve], y: &Axis) -> Vec<f64> {
+    let end = |curve: &Curve| curve.points.last().map_or(TOP, |(_, value)| y.y(*value));
+    let mut order: Vec<(usize, f64)> = curves.iter().map(end).enumerate().collect();
+    order.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    for at in 1..order.len() {
+        order[at].1 = order[at].1.max(order[at - 1].1 + LINE);
+    }
+    let mut floor = HEIGHT - BOTTOM + LINE;
+    for (_, place) in order.iter_mut().rev() {
+        *place = place.min(floor - LINE);
+        floor = *place;
+    }
+    order.sort_by_key(|(at, _)| *at);
+    order.into_iter().map(|(_, place)| place).collect()
+}
+
+/// Returns the heights of the names above the marks: near ones stand in different rows.
+fn mark_rows(marks: &[Mark], x: &Axis) -> Vec<f64> {
+    let mut ends: Vec<f64> = Vec::new();
+    let mut rows = Vec::new();
+    for mark in marks {
+        let half = mark.name.len() as f64 * 3.5 + 3.0;
+        let place = x.x(mark.at);
+        let free = ends.iter().position(|end| *end <= place - half);
+        let row = free.unwrap_or_else(|| {
+            ends.push(f64::MIN);
+            ends.len() - 1
+        });
+        ends[row] = place + half;
+        rows.push(TOP - 4.0 + row as f64 * LINE);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes() -> (Axis, Axis) {
+        let x = Axis::log("Size", Quantity::Size, [1.0, 1024.0]).unwrap();
+        let y = Axis::log("Latency", Quantity::Latency, [1e3, 1e5]).unwrap();
+        (x, y)
+    }
+
+    #[test]
+    fn draws_axes_and_curves_with_names() {
+        let (x, y) = axes();
+        let curve = Curve {
+            name: "p50 <&>".into(),
+            is_main: true,
+            points: vec![(1.0, 1e3), (1024.0, 1e5)],
+            ..Curve::default()
+        };
+        let svg = curves("Latency over size", &x, &y, &[curve]).into_string();
+        assert!(svg.contains(r#"aria-label="Latency over size""#), "{svg}");
+        assert!(svg.contains("p50 &lt;&amp;&gt;, 1 KiB: 100 us"), "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 2);
+        // Both ends of the x axis are at the ends of the picture.
+        assert!(svg.contains("M70.0 ") && svg.contains("L620.0 "), "{svg}");
+    }
+
+    #[test]
+    fn names_do_not_cover_each_other() {
+        let (_, y) = axes();
+        let curve = |value| Curve {
+            points: vec![(1.0, value)],
+            ..Curve::default()
+        };
+        let curves = [1e3, 1.01e3, 99e3, 1e3].map(curve);
+        let mut places = name_places(&curves, &y);
+        places.sort_by(f64::total_cmp);
+        assert!(
+            places
+                .windows(2)
+                .all(|pair| pair[1] - pair[0] >= LINE - 0.001)
+        );
+        assert!(places[0] >= 0.0 && places[3] <= HEIGHT);
+    }
+
+    #[test]
+    fn one_value_makes_an_axis() {
+        let axis = Axis::log("Latency", Quantity::Latency, [2e3]).unwrap();
+        assert!(axis.low < 2e3 && axis.high > 2e3);
+        assert!(Axis::log("Latency", Quantity::Latency, [0.0]).is_none());
+        let zero = Axis::from_zero("Bandwidth", Quantity::Bandwidth, [0.0]).unwrap();
+        assert_eq!(zero.share(0.0), 0.0);
+    }
+}

@@ -1,0 +1,201 @@
+//! A comparison on the page: its verdicts, and the curves of both sides.
+
+use maud::{Markup, html};
+
+use super::chart::{self, Axis, Curve};
+use super::parts::{Column, Grade, Status, badge, cell, facts, figure, table, time};
+use super::quantity::Quantity;
+use crate::plan::expect::Metric;
+use crate::report::comparison::{Comparison, Figure, MetricComparison, Run, Verdict};
+
+/// Returns the verdict on all sizes: the worst of them.
+pub fn status(comparison: &Comparison) -> Status {
+    let has = |verdict| comparison.sizes.iter().any(|size| size.verdict == verdict);
+    let worst = [
+        Verdict::Regressed,
+        Verdict::NotMeasured,
+        Verdict::Unclear,
+        Verdict::NoBase,
+        Verdict::WithinNoise,
+        Verdict::Improved,
+    ];
+    let worst = worst.into_iter().find(|verdict| has(*verdict));
+    status_of(worst.unwrap_or(Verdict::Ok))
+}
+
+/// Returns the result in words.
+pub fn finding(comparison: &Comparison) -> String {
+    let Comparison {
+        metric,
+        max_regress_percent: limit,
+        sizes,
+        ..
+    } = comparison;
+    match comparison.sizes_that_are(Verdict::Regressed) {
+        Some(bad) => format!("{metric} worse than the base by more than {limit}%: {bad}"),
+        None => format!(
+            "{metric}, at most {limit}% worse: no regression in {} sizes",
+            sizes.len()
+        ),
+    }
+}
+
+fn status_of(verdict: Verdict) -> Status {
+    let grade = match verdict {
+        Verdict::Ok | Verdict::Improved => Grade::Good,
+        Verdict::WithinNoise | Verdict::Unclear | Verdict::NoBase => Grade::Unsure,
+        Verdict::Regressed | Verdict::NotMeasured => Grade::Bad,
+    };
+    (grade, verdict.text())
+}
+
+/// Returns the section below its title.
+pub fn section(comparison: &Comparison) -> Markup {
+    html! {
+        p { (badge(status(comparison))) " " (finding(comparison)) }
+        @if let Some(picture) = both_sides(comparison) { (picture) }
+        (metrics(comparison, "The metric that decides", |metric| metric == comparison.metric))
+        details {
+            summary { "Other metrics" }
+            (metrics(comparison, "Other metrics", |metric| metric != comparison.metric))
+        }
+        @if !comparison.differences.is_empty() {
+            h4 { "What differs beside the results" }
+            ul { @for line in &comparison.differences { li { (line) } } }
+        }
+    }
+}
+
+/// Returns what was compared.
+pub fn circumstances(file: &str, comparison: &Comparison) -> Markup {
+    let runs = |runs: &[Run]| {
+        let described = |run: &Run| {
+            let device = run.device.as_deref().unwrap_or("no NIC");
+            let software = if run.is_software == Some(true) {
+                ", software NIC"
+            } else {
+                ""
+            };
+            let started = time(run.started_unix_ms);
+            format!(
+                "{} ({device} on {}{software}, {started})",
+                run.file, run.host
+            )
+        };
+        Some(runs.iter().map(described).collect::<Vec<_>>().join("; "))
+    };
+    facts(&[
+        ("Compared", Some(comparison.tool.clone())),
+        ("File", Some(file.to_owned())),
+        ("Base", runs(&comparison.base)),
+        ("New", runs(&comparison.new)),
+        (
+            "Level of the test",
+            Some(format!("{}%", comparison.level_percent)),
+        ),
+        ("cxidiag", Some(comparison.cxidiag_version.clone())),
+    ])
+}
+
+/// Returns whether a run was made on a software NIC.
+pub fn is_software(comparison: &Comparison) -> bool {
+    let mut runs = comparison.base.iter().chain(&comparison.new);
+    runs.any(|run| run.is_software == Some(true))
+}
+
+/// Returns the table of the metrics that `is_shown` chooses, of all sizes.
+fn metrics(comparison: &Comparison, title: &str, is_shown: impl Fn(Metric) -> bool) -> Markup {
+    let rows: Vec<Vec<Markup>> = comparison
+        .sizes
+        .iter()
+        .flat_map(|size| size.metrics.iter().map(move |metric| (size, metric)))
+        .filter(|(_, metric)| is_shown(metric.metric))
+        .map(|(size, metric)| {
+            let quantity = Quantity::of_unit(&metric.unit);
+            let value = |figure: &Option<Figure>| {
+                let figure = figure.as_ref();
+                cell(figure.map_or("-".into(), |of| quantity.text(of.value)))
+            };
+            let noise = |figure: &Option<Figure>| {
+                let noise = figure.as_ref().and_then(Figure::noise_percent);
+                cell(noise.map_or("-".into(), |noise| format!("{noise:.1}%")))
+            };
+            let change = metric.change_percent;
+            vec![
+                cell(Quantity::Size.text(size.size_bytes as f64)),
+                cell(metric.metric.to_string()),
+                value(&metric.base),
+                noise(&metric.base),
+                value(&metric.new),
+                noise(&metric.new),
+                cell(change.map_or("-".into(), |change| format!("{change:+.1}%"))),
+                if metric.metric == comparison.metric {
+                    badge(status_of(size.verdict))
+                } else {
+                    html! {}
+                },
+            ]
+        })
+        .collect();
+    let columns = [
+        Column::Numbers("Size"),
+        Column::Words("Metric"),
+        Column::Numbers("Base"),
+        Column::Numbers("Noise"),
+        Column::Numbers("New"),
+        Column::Numbers("Noise"),
+        Column::Numbers("Change"),
+        Column::Words("Verdict"),
+    ];
+    table(title, &columns, &rows)
+}
+
+/// Returns the curves of the metric that decides, with its noise. `None` for one size.
+fn both_sides(comparison: &Comparison) -> Option<Markup> {
+    let deciding = |metrics: &[MetricComparison]| {
+        metrics
+            .iter()
+            .find(|of| of.metric == comparison.metric)
+            .cloned()
+    };
+    let metrics: Vec<(f64, MetricComparison)> = comparison
+        .sizes
+        .iter()
+        .filter_map(|size| Some((size.size_bytes as f64, deciding(&size.metrics)?)))
+        .collect();
+    let curve = |name: &str, color, side: fn(&MetricComparison) -> &Option<Figure>| {
+        let figures = || {
+            metrics
+                .iter()
+                .filter_map(|(size, of)| Some((*size, side(of).as_ref()?)))
+        };
+        let range = |(size, of): (f64, &Figure)| Some((size, of.noise_low?, of.noise_high?));
+        Curve {
+            name: name.into(),
+            color,
+            is_main: true,
+            points: figures().map(|(size, of)| (size, of.value)).collect(),
+            band: figures().filter_map(range).collect(),
+        }
+    };
+    let curves = [
+        curve("base", 0, |of| &of.base),
+        curve("new", 1, |of| &of.new),
+    ];
+    if metrics.len() < 2 {
+        return None;
+    }
+    let quantity = Quantity::of_unit(&metrics[0].1.unit);
+    let sizes = metrics.iter().map(|(size, _)| *size);
+    let values = curves.iter().flat_map(|curve| {
+        let noise = curve.band.iter().flat_map(|(_, low, high)| [*low, *high]);
+        curve.points.iter().map(|(_, value)| *value).chain(noise)
+    });
+    let x = Axis::log("Size", Quantity::Size, sizes)?;
+    let y = Axis::log(comparison.metric.to_string(), quantity, values)?;
+    let what = format!(
+        "{} of each size, base and new, with the noise of each",
+        comparison.metric
+    );
+    Some(figure(&what, &chart::curves(&what, &x, &y, &curves)))
+}

@@ -1,0 +1,218 @@
+//! The page of `report`: one HTML file that loads nothing else.
+//!
+//! * This file: the page as a whole.
+//! * `run`, `comparison`, `survey`: the sections of each kind of result.
+//! * `parts`: what sections share; `quantity`: values with units; `chart`: curves and bars as SVG;
+//!   `matrix`: the data of the map of pairs.
+//! * `style.css`, `map.js`: how it looks, in light, in dark and on paper; draws the map of pairs.
+
+mod chart;
+mod comparison;
+mod matrix;
+mod parts;
+mod quantity;
+mod run;
+mod survey;
+
+use std::time::SystemTime;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use self::parts::{Column, Status, badge, cell, table, time};
+use super::outcome::Outcome;
+use super::results::{Content, ReadResult};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("map.js");
+
+/// Runs of a tool that are shown at once. More unfold one by one.
+const MOST_OPEN: usize = 1;
+
+/// Lines of the summary that are shown at once.
+const MOST_LINES: usize = 20;
+
+/// Returns the page with these results, which was made `now`.
+pub fn page(results: &[ReadResult], now: SystemTime) -> String {
+    let made = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |of| of.as_millis() as u64);
+    let has_map = results.iter().any(|result| match &result.content {
+        Content::Survey(survey) => !survey.verdict.matrices.is_empty(),
+        _ => false,
+    });
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "cxidiag report" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { "cxidiag report" }
+                    @if results.iter().any(is_software) {
+                        p.software { "Software NICs: no Cassini hardware was involved in some or all results." }
+                    }
+                    (summary(results))
+                }
+                main { (sections(results)) }
+                footer {
+                    h2 { "What was run, where and when" }
+                    @for result in results { (circumstances(result)) }
+                    p.note { "Page made " (time(made)) " by cxidiag " (env!("CARGO_PKG_VERSION")) "." }
+                }
+                @if has_map { script { (PreEscaped(SCRIPT)) } }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// Returns whether a result comes from a software NIC.
+fn is_software(result: &ReadResult) -> bool {
+    match &result.content {
+        Content::Run(run) => {
+            run.device.as_ref().and_then(|device| device.is_software) == Some(true)
+        }
+        Content::Comparison(of) => comparison::is_software(of),
+        Content::Survey(survey) => survey.is_software,
+    }
+}
+
+/// Returns a line for each result, the worst first: its verdict and its most important metrics.
+fn summary(results: &[ReadResult]) -> Markup {
+    let mut lines: Vec<(Status, Vec<Markup>)> = (1..)
+        .zip(results)
+        .map(|(number, result)| line(number, result))
+        .collect();
+    lines.sort_by_key(|((grade, _), _)| *grade);
+    let rows: Vec<Vec<Markup>> = lines.into_iter().map(|(_, row)| row).collect();
+    let (first, others) = rows.split_at(rows.len().min(MOST_LINES));
+    let columns = ["Result", "Verdict", "Finding", "Where", "Started"].map(Column::Words);
+    html! {
+        (table("Summary", &columns, first))
+        @if !others.is_empty() {
+            details {
+                summary { (others.len()) " more results" }
+                (table("Other results", &columns, others))
+            }
+        }
+    }
+}
+
+/// Returns the verdict on a result, and its row in the summary.
+fn line(number: usize, result: &ReadResult) -> (Status, Vec<Markup>) {
+    let (title, status, finding, place, started) = match &result.content {
+        Content::Run(run) => (
+            run.tool.clone(),
+            run::status(run),
+            run::finding(run),
+            run::place(run),
+            Some(run.started_unix_ms),
+        ),
+        Content::Comparison(of) => (
+            format!("compare {}", of.tool),
+            comparison::status(of),
+            comparison::finding(of),
+            of.new.first().map_or(String::new(), |run| run.host.clone()),
+            of.new.first().map(|run| run.started_unix_ms),
+        ),
+        Content::Survey(survey) => (
+            "survey".into(),
+            survey::status(survey),
+            survey::finding(survey).to_owned(),
+            survey::place(survey),
+            Some(survey.started_unix_ms),
+        ),
+    };
+    let row = vec![
+        html! { a href={ "#result-" (number) } { (title) } },
+        badge(status),
+        cell(finding),
+        cell(place),
+        cell(started.map_or(String::new(), time)),
+    ];
+    (status, row)
+}
+
+/// Returns all sections: surveys, comparisons, then the runs of each tool.
+fn sections(results: &[ReadResult]) -> Markup {
+    let numbered = || {
+        results
+            .iter()
+            .enumerate()
+            .map(|(at, of)| (at + 1, &of.content))
+    };
+    let runs: Vec<(usize, &Outcome)> = numbered()
+        .filter_map(|(number, content)| match content {
+            Content::Run(run) => Some((number, run.as_ref())),
+            _ => None,
+        })
+        .collect();
+    let mut tools: Vec<&str> = Vec::new();
+    for (_, run) in &runs {
+        if !tools.contains(&run.tool.as_str()) {
+            tools.push(&run.tool);
+        }
+    }
+    html! {
+        @for (number, content) in numbered() {
+            @if let Content::Survey(survey) = content {
+                section id={ "result-" (number) } {
+                    h2 { "Survey" }
+                    (survey::section(survey, number))
+                }
+            }
+        }
+        @for (number, content) in numbered() {
+            @if let Content::Comparison(of) = content {
+                section id={ "result-" (number) } {
+                    h2 { "Comparison of " (of.tool) }
+                    (comparison::section(of))
+                }
+            }
+        }
+        @for tool in tools {
+            @let of_tool: Vec<(usize, &Outcome)> =
+                runs.iter().copied().filter(|(_, run)| run.tool == tool).collect();
+            (tool_section(tool, &of_tool))
+        }
+    }
+}
+
+/// Returns the runs of a tool: what they have in common, then each.
+fn tool_section(tool: &str, runs: &[(usize, &Outcome)]) -> Markup {
+    let outcomes: Vec<&Outcome> = runs.iter().map(|(_, run)| *run).collect();
+    html! {
+        section {
+            h2 { (tool) }
+            @if let Some(picture) = run::together(&outcomes) { (picture) }
+            @for (number, run) in runs {
+                @if runs.len() > MOST_OPEN {
+                    details.run id={ "result-" (number) } {
+                        summary {
+                            (badge(run::status(run))) " " (run::place(run)) ", " (time(run.started_unix_ms))
+                        }
+                        (run::section(run))
+                    }
+                } @else {
+                    div.run id={ "result-" (number) } {
+                        h3 { (run::place(run)) }
+                        (run::section(run))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn circumstances(result: &ReadResult) -> Markup {
+    match &result.content {
+        Content::Run(run) => run::circumstances(&result.file, run),
+        Content::Comparison(of) => comparison::circumstances(&result.file, of),
+        Content::Survey(survey) => survey::circumstances(&result.file, survey),
+    }
+}

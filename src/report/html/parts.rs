@@ -1,0 +1,115 @@
+//! The parts that the sections of the page share: badges, tables, figures, lists of facts.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use maud::{Markup, html};
+
+/// How good a verdict is, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// Not as it should be.
+    Bad,
+    /// Neither good nor bad.
+    Unsure,
+    /// As it should be.
+    Good,
+}
+
+/// A verdict: how good it is, and its words.
+pub type Status = (Grade, &'static str);
+
+/// Returns a verdict with the sign of its grade, so that it does not depend on its colour.
+pub fn badge((grade, text): Status) -> Markup {
+    let (class, sign) = match grade {
+        Grade::Good => ("badge good", "✓"),
+        Grade::Unsure => ("badge unsure", "?"),
+        Grade::Bad => ("badge bad", "✗"),
+    };
+    html! { span class=(class) { span aria-hidden="true" { (sign) " " } (text) } }
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub enum Column {
+    /// Words, from the left.
+    Words(&'static str),
+    /// Numbers, to the right.
+    Numbers(&'static str),
+}
+
+/// Returns a table. The first cell of each row is its title.
+pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
+    let class = |column: &Column| match column {
+        Column::Words(_) => "words",
+        Column::Numbers(_) => "number",
+    };
+    html! {
+        div.wide tabindex="0" role="region" aria-label=(caption) {
+            table {
+                caption { (caption) }
+                thead {
+                    tr {
+                        @for column in columns {
+                            @let (Column::Words(title) | Column::Numbers(title)) = column;
+                            th scope="col" class=(class(column)) { (title) }
+                        }
+                    }
+                }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (at, (cell, column)) in row.iter().zip(columns).enumerate() {
+                                @if at == 0 {
+                                    th scope="row" class=(class(column)) { (cell) }
+                                } @else {
+                                    td class=(class(column)) { (cell) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns a picture with what it shows above it.
+pub fn figure(caption: &str, picture: &Markup) -> Markup {
+    html! {
+        figure {
+            figcaption { (caption) }
+            div.wide { (picture) }
+        }
+    }
+}
+
+/// Returns facts with their names. Those without a value are left out.
+pub fn facts(facts: &[(&str, Option<String>)]) -> Markup {
+    html! {
+        dl {
+            @for (name, value) in facts {
+                @if let Some(value) = value {
+                    div { dt { (name) } dd { (value) } }
+                }
+            }
+        }
+    }
+}
+
+/// Returns a text as a cell.
+pub fn cell(text: impl AsRef<str>) -> Markup {
+    html! { (text.as_ref()) }
+}
+
+/// Returns a time in UTC: `2026-11-22 11:42:00 UTC`.
+pub fn time(unix_ms: u64) -> String {
+    // The year 9999 is the last one with four digits.
+    let seconds = (unix_ms / 1000).min(253_402_300_799);
+    let text = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds));
+    text.to_string().replace('T', " ").replace('Z', " UTC")
+}
+
+/// Returns a duration in seconds.
+pub fn seconds(ms: u64) -> String {
+    format!("{:.1} s", ms as f64 / 1000.0)
+}

@@ -1,0 +1,394 @@
+//! A survey on the page: culprits with their evidence, distributions, the map of all pairs.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::chart::{self, Axis, Mark};
+use super::matrix;
+use super::parts::{Column, Grade, Status, badge, cell, facts, figure, seconds, table, time};
+use super::quantity::Quantity;
+use crate::report::survey::{Conclusion, Survey, evidence, words};
+use crate::survey::verdict::{Aggregate, Culprit, Direction, Population, Unit, Untested, Word};
+
+/// Rows of a table of culprits, of parts that were not measured, of sums.
+const MOST_ROWS: usize = 500;
+
+/// Groups of a table of groups by groups.
+const MOST_GROUPS: usize = 40;
+
+/// Returns what a survey has come to.
+pub fn status(survey: &Survey) -> Status {
+    match survey.conclusion {
+        Conclusion::Good => (Grade::Good, "good"),
+        Conclusion::Bad => (Grade::Bad, "bad"),
+        Conclusion::Undecided => (Grade::Unsure, "undecided"),
+        Conclusion::Interrupted => (Grade::Unsure, "interrupted"),
+        Conclusion::Failed => (Grade::Bad, "failed"),
+    }
+}
+
+/// Returns the first line of the text, without the word of the status.
+pub fn finding(survey: &Survey) -> &str {
+    survey
+        .summary
+        .split_once(": ")
+        .map_or(survey.summary.as_str(), |(_, rest)| rest)
+}
+
+/// Returns the job of a survey, or what started its processes.
+pub fn place(survey: &Survey) -> String {
+    let job = survey
+        .setup
+        .job
+        .as_ref()
+        .map(|job| format!("{} {}", job.manager, job.id));
+    job.unwrap_or_else(|| survey.setup.launcher.clone())
+}
+
+/// Returns the section below its title. `number` makes the identifiers of its maps unique.
+pub fn section(survey: &Survey, number: usize) -> Markup {
+    let verdict = &survey.verdict;
+    html! {
+        p { (badge(status(survey))) " " (finding(survey)) }
+        @if !verdict.culprits.is_empty() { (culprits(survey)) }
+        @if !verdict.untested.is_empty() { (untested(survey)) }
+        @for population in &verdict.populations {
+            @if let Some(picture) = distribution(survey, population) { (picture) }
+        }
+        (populations(survey))
+        @for (at, matrix) in verdict.matrices.iter().enumerate() {
+            (map(survey, matrix, &format!("map-{number}-{at}")))
+        }
+        @for test in 0..survey.setup.tests.len() { (sums(survey, test)) }
+    }
+}
+
+/// Returns what was run, where and when.
+pub fn circumstances(file: &str, survey: &Survey) -> Markup {
+    let setup = &survey.setup;
+    let tests: Vec<String> = setup.tests.iter().map(words::test).collect();
+    let job = setup
+        .job
+        .as_ref()
+        .map(|job| format!("{} {}", job.manager, job.id));
+    facts(&[
+        (
+            "Survey",
+            Some(setup.arguments.join(" ")).filter(|of| !of.is_empty()),
+        ),
+        ("File", Some(file.to_owned())),
+        ("Started", Some(time(survey.started_unix_ms))),
+        ("Duration", Some(seconds(survey.elapsed_ms))),
+        ("Started by", Some(setup.launcher.clone())),
+        ("Job", job),
+        ("Processes", Some(words::grouped(setup.processes.into()))),
+        (
+            "NICs",
+            Some(words::grouped(survey.roster.nics.len() as u64)),
+        ),
+        ("Tests", Some(tests.join(", "))),
+        ("Pairs", Some(setup.pairs.clone())),
+        ("Time of a pair", Some(format!("{} s", setup.pair_s))),
+        (
+            "Expected",
+            Some(setup.expectations.join(", ")).filter(|of| !of.is_empty()),
+        ),
+        (
+            "Platform",
+            survey
+                .is_software
+                .then(|| "software NICs (no Cassini hardware involved)".to_owned()),
+        ),
+        ("cxidiag", Some(survey.cxidiag_version.clone())),
+    ])
+}
+
+/// Returns the quantity of a test.
+fn quantity(survey: &Survey, test: u16) -> Quantity {
+    if survey.setup.tests[test as usize].of_bandwidth {
+        Quantity::Bandwidth
+    } else {
+        Quantity::Latency
+    }
+}
+
+/// Returns the table of culprits.
+fn culprits(survey: &Survey) -> Markup {
+    let row = |culprit: &Culprit| {
+        let (grade, word) = match culprit.word {
+            Word::Bad => (Grade::Bad, "bad"),
+            Word::Suspect => (Grade::Unsure, "suspect"),
+            Word::Transient => (Grade::Unsure, "transient"),
+        };
+        let role = match culprit.direction {
+            Direction::Initiator => "as initiator",
+            Direction::Target => "as target",
+            Direction::Both => "in both roles",
+        };
+        vec![
+            cell(words::unit(&survey.roster, &culprit.unit)),
+            badge((grade, word)),
+            cell(role),
+            html! {
+                @for sentence in evidence::sentences(survey, culprit) { p { (sentence) } }
+            },
+        ]
+    };
+    let all = &survey.verdict.culprits;
+    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
+    let columns = [
+        Column::Words("Part"),
+        Column::Words("Verdict"),
+        Column::Words("Where it shows"),
+        Column::Words("Evidence"),
+    ];
+    html! {
+        (table("What is to blame, the worst first", &columns, &rows))
+        (more(all.len()))
+    }
+}
+
+/// Returns the table of what was not measured.
+fn untested(survey: &Survey) -> Markup {
+    let row = |untested: &Untested| {
+        vec![
+            cell(words::unit(&survey.roster, &untested.unit)),
+            cell(&untested.reason),
+            cell(words::grouped(untested.pairs)),
+        ]
+    };
+    let all = &survey.verdict.untested;
+    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
+    let columns = [
+        Column::Words("Part"),
+        Column::Words("Reason"),
+        Column::Numbers("Pairs"),
+    ];
+    html! {
+        (table("Not measured", &columns, &rows))
+        (more(all.len()))
+    }
+}
+
+/// Returns a line about the rows that a table leaves out.
+fn more(all: usize) -> Markup {
+    html! {
+        @if let more @ 1.. = all.saturating_sub(MOST_ROWS) {
+            p.note { "and " (words::grouped(more as u64)) " more" }
+        }
+    }
+}
+
+/// Returns the name of a population: `write-lat 8, same switch`.
+fn name(survey: &Survey, population: &Population) -> String {
+    let test = words::test(&survey.setup.tests[population.test as usize]);
+    format!("{test}, {}", population.class.name())
+}
+
+/// Returns the distribution of the figures of a class, with its limits. `None` without figures.
+fn distribution(survey: &Survey, population: &Population) -> Option<Markup> {
+    let bins = &population.histogram;
+    let quantity = quantity(survey, population.test);
+    let ratio = match bins.as_slice() {
+        [] => return None,
+        [_] => 1.02,
+        [..] => bins
+            .windows(2)
+            .map(|pair| pair[1].0 / pair[0].0)
+            .fold(f64::INFINITY, f64::min),
+    };
+    let bars: Vec<(f64, f64, u64)> = bins
+        .iter()
+        .map(|(from, count)| (*from, from * ratio, *count))
+        .collect();
+    let mark = |name: &str, at: Option<f64>, is_limit| {
+        at.map(|at| Mark {
+            name: format!("{name} {}", quantity.text(at)),
+            at,
+            is_limit,
+        })
+    };
+    let marks: Vec<Mark> = [
+        mark("median", Some(population.percentiles[3]), false),
+        mark("limit", population.limit, true),
+        mark("expected", population.expected, true),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let title = match quantity {
+        Quantity::Bandwidth => "Bandwidth",
+        _ => "Median latency",
+    };
+    let edges = bars.iter().flat_map(|(from, to, _)| [*from, *to]);
+    let x = Axis::log(
+        title,
+        quantity,
+        edges.chain(marks.iter().map(|mark| mark.at)),
+    )?;
+    let counts = bars.iter().map(|(_, _, count)| *count as f64);
+    let y = Axis::log("Pairs", Quantity::Count, counts.chain([0.6]))?;
+    let what = format!(
+        "{}: how many pairs have which figure, both axes logarithmic",
+        name(survey, population)
+    );
+    Some(figure(&what, &chart::bars(&what, &x, &y, &bars, &marks)))
+}
+
+/// Returns the table of all populations.
+fn populations(survey: &Survey) -> Markup {
+    let row = |of: &Population| {
+        let quantity = quantity(survey, of.test);
+        let value = |value: f64| cell(quantity.text(value));
+        let limit = |limit: Option<f64>| limit.map_or(cell("-"), value);
+        let mut row = vec![
+            cell(name(survey, of)),
+            cell(words::grouped(of.count)),
+            cell(words::grouped(of.outside)),
+            value(of.min),
+        ];
+        row.extend([1, 3, 5].map(|at| value(of.percentiles[at])));
+        row.extend([value(of.max), limit(of.limit), limit(of.expected)]);
+        row
+    };
+    let rows: Vec<Vec<Markup>> = survey.verdict.populations.iter().map(row).collect();
+    let numbers = [
+        "Pairs", "Outside", "Min", "p5", "Median", "p95", "Max", "Limit", "Expected",
+    ];
+    let columns: Vec<Column> = [Column::Words("Test and class")]
+        .into_iter()
+        .chain(numbers.map(Column::Numbers))
+        .collect();
+    html! {
+        @if !rows.is_empty() {
+            (table("Figures of all pairs, by test and class", &columns, &rows))
+        }
+    }
+}
+
+/// Returns the map of all pairs of a test, which a script draws.
+fn map(survey: &Survey, matrix: &crate::survey::verdict::Matrix, id: &str) -> Markup {
+    let title = matrix::title(survey, matrix);
+    let Some(map) = matrix::map(survey, matrix) else {
+        return html! {
+            p.note {
+                (title) ": no map of pairs, which is drawn for 1 to "
+                (words::grouped(matrix::MOST_NICS as u64)) " NICs"
+            }
+        };
+    };
+    // `<` could end the element; in JSON it stands in strings alone.
+    let data = serde_json::to_string(&map)
+        .unwrap_or_default()
+        .replace('<', "\\u003c");
+    html! {
+        figure.map id=(id) {
+            figcaption {
+                (title) ": each pair of " (words::grouped(map.nics() as u64))
+                " NICs; rows are initiators, columns are targets"
+            }
+            noscript { p.note { "The map needs JavaScript. The tables have the same verdict." } }
+            script type="application/json" { (PreEscaped(data)) }
+        }
+    }
+}
+
+/// Returns the sums of a test over switches and groups: a table of groups by groups, and the others
+/// by rows.
+fn sums(survey: &Survey, test: usize) -> Markup {
+    let of_test = |of: &&Aggregate| usize::from(of.test) == test;
+    let all: Vec<&Aggregate> = survey.verdict.aggregates.iter().filter(of_test).collect();
+    let title = survey
+        .setup
+        .tests
+        .get(test)
+        .map(words::test)
+        .unwrap_or_default();
+    let is_pair = |of: &Aggregate| matches!(of.unit, Unit::GroupPair(..));
+    let groups = groups(&all);
+    let has_table = groups.len() > 1 && groups.len() <= MOST_GROUPS;
+    let shown = all.iter().filter(|of| !(has_table && is_pair(of)));
+    let row = |of: &&Aggregate| {
+        let quantity = quantity(survey, of.test);
+        vec![
+            cell(words::unit(&survey.roster, &of.unit)),
+            cell(words::grouped(of.count)),
+            cell(quantity.text(of.median)),
+            cell(quantity.text(of.worst)),
+            cell(words::grouped(of.outside)),
+        ]
+    };
+    let rows: Vec<Vec<Markup>> = shown.take(MOST_ROWS).map(row).collect();
+    let columns = [
+        Column::Words("Part"),
+        Column::Numbers("Pairs"),
+        Column::Numbers("Median"),
+        Column::Numbers("Worst"),
+        Column::Numbers("Outside"),
+    ];
+    html! {
+        @if has_table { (group_table(survey, &all, &groups, &title)) }
+        @if !rows.is_empty() {
+            details {
+                summary { (title) ": sums over switches and groups" }
+                (table(&title, &columns, &rows))
+            }
+        }
+    }
+}
+
+/// Returns the groups of the pairs of groups.
+fn groups(aggregates: &[&Aggregate]) -> Vec<u16> {
+    let of = |aggregate: &&Aggregate| match aggregate.unit {
+        Unit::GroupPair(one, other) => vec![one, other],
+        Unit::Group(group) => vec![group],
+        _ => Vec::new(),
+    };
+    let mut groups: Vec<u16> = aggregates.iter().flat_map(of).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups
+}
+
+/// Returns the medians between groups. The diagonal is within a group.
+fn group_table(survey: &Survey, all: &[&Aggregate], groups: &[u16], title: &str) -> Markup {
+    let between = |one: u16, other: u16| {
+        let unit = if one == other {
+            Unit::Group(one)
+        } else {
+            Unit::GroupPair(one.min(other), one.max(other))
+        };
+        all.iter().find(|of| of.unit == unit)
+    };
+    let caption = format!("{title}: median between groups; ✗ marks pairs outside the limits");
+    html! {
+        div.wide tabindex="0" role="region" aria-label=(caption) {
+            table.groups {
+                caption { (caption) }
+                thead {
+                    tr {
+                        th scope="col" { "Group" }
+                        @for group in groups { th.number scope="col" { (format!("{group:03}")) } }
+                    }
+                }
+                tbody {
+                    @for row in groups {
+                        tr {
+                            th scope="row" { (format!("{row:03}")) }
+                            @for column in groups {
+                                td.number {
+                                    @if let Some(of) = between(*row, *column) {
+                                        (quantity(survey, of.test).text(of.median))
+                                        @if of.outside > 0 {
+                                            br;
+                                            span.outside { "✗ " (words::grouped(of.outside)) }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

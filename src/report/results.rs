@@ -1,0 +1,220 @@
+//! Any results of ours, read back: runs of tools, comparisons, surveys.
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use super::comparison::{self, Comparison};
+use super::outcome::{self, Outcome, Side};
+use super::runs::{self, Source, refused};
+use super::survey::{self, Survey};
+use crate::error::Failure;
+use crate::survey::verdict::{Culprit, Matrix, Unit};
+
+/// A document, and the file that it was read from.
+#[derive(Debug)]
+pub struct ReadResult {
+    /// Name of the file; `-` for standard input.
+    pub file: String,
+    /// What it holds.
+    pub content: Content,
+}
+
+/// What a document holds.
+#[derive(Debug)]
+pub enum Content {
+    /// A run of a tool.
+    Run(Box<Outcome>),
+    /// Runs of two sides compared.
+    Comparison(Box<Comparison>),
+    /// A survey.
+    Survey(Box<Survey>),
+}
+
+/// The fields by which documents differ.
+#[derive(Deserialize)]
+struct Marks {
+    schema_version: Option<u32>,
+    /// Of a run.
+    results: Option<IgnoredAny>,
+    /// Of a comparison.
+    max_regress_percent: Option<IgnoredAny>,
+    /// Of a survey.
+    roster: Option<IgnoredAny>,
+}
+
+/// Reads the results of a source: one JSON document, or one on each line. The second list has a
+/// warning for each line that is not complete.
+///
+/// # Errors
+///
+/// The source cannot be read, has no results, or has anything else.
+pub fn read(source: &Source) -> Result<(Vec<ReadResult>, Vec<String>), Failure> {
+    let shown = source.shown();
+    let bytes = source.bytes()?;
+    let (documents, warnings) =
+        runs::documents(&bytes, &shown).map_err(|why| not_a_result(&shown, &why))?;
+    let result = |document| {
+        Ok(ReadResult {
+            file: source.name(),
+            content: content(document, &shown)?,
+        })
+    };
+    let results: Result<Vec<ReadResult>, Failure> = documents.into_iter().map(result).collect();
+    Ok((results?, warnings))
+}
+
+/// Leaves out the runs of servers if clients wrote any: those are of the same runs. Returns the
+/// number of runs that are left out.
+pub fn leave_out_servers(results: &mut Vec<ReadResult>) -> usize {
+    let is_of = |result: &ReadResult, side| match &result.content {
+        Content::Run(run) => run.side == side,
+        Content::Comparison(_) | Content::Survey(_) => false,
+    };
+    let before = results.len();
+    if results.iter().any(|result| is_of(result, Side::Client)) {
+        results.retain(|result| !is_of(result, Side::Server));
+    }
+    before - results.len()
+}
+
+/// Returns what a document holds.
+fn content(document: &[u8], shown: &str) -> Result<Content, Failure> {
+    let marks: Marks = serde_json::from_slice(document)
+        .map_err(|_| not_a_result(shown, "not a result of cxidiag"))?;
+    let version = marks.schema_version;
+    if marks.roster.is_some() {
+        let survey: Box<Survey> = typed(document, shown, version, survey::SCHEMA_VERSION)?;
+        match unknown_index(&survey) {
+            None => Ok(Content::Survey(survey)),
+            Some(what) => Err(not_a_result(shown, &format!("the survey has no {what}"))),
+        }
+    } else if marks.max_regress_percent.is_some() {
+        typed(document, shown, version, comparison::SCHEMA_VERSION).map(Content::Comparison)
+    } else if marks.results.is_some() {
+        typed(document, shown, version, outcome::SCHEMA_VERSION).map(Content::Run)
+    } else {
+        Err(not_a_result(shown, "not a result that can be drawn"))
+    }
+}
+
+/// Returns the document of this version.
+fn typed<T: DeserializeOwned>(
+    document: &[u8],
+    shown: &str,
+    version: Option<u32>,
+    supported: u32,
+) -> Result<Box<T>, Failure> {
+    match version {
+        Some(version) if version != supported => {
+            let why = format!("schema version {version} is not supported (expected {supported})");
+            let hint = "measure again, or use the cxidiag that wrote it";
+            Err(refused(shown, &why).with_hint(hint))
+        }
+        _ => serde_json::from_slice(document)
+            .map(Box::new)
+            .map_err(|error| not_a_result(shown, &format!("not a result of cxidiag: {error}"))),
+    }
+}
+
+/// Returns the first index in a survey that is beyond its list, with the name of the list.
+fn unknown_index(survey: &Survey) -> Option<String> {
+    let (roster, verdict) = (&survey.roster, &survey.verdict);
+    let beyond = |what: &str, index: u32, count: usize| {
+        (index as usize >= count).then(|| format!("{what} {index}"))
+    };
+    let nic = |index: u32| beyond("NIC", index, roster.nics.len());
+    let node = |index: u32| beyond("node", index, roster.nodes.len());
+    let test = |index: u16| beyond("test", index.into(), survey.setup.tests.len());
+    let unit = |unit: &Unit| match *unit {
+        Unit::Nic(index) => nic(index),
+        Unit::Node(index) => node(index),
+        Unit::Path(pair) => nic(pair.initiator).or_else(|| nic(pair.target)),
+        Unit::Switch { .. } | Unit::Group(_) | Unit::GroupPair(..) => None,
+    };
+    let culprit = |of: &Culprit| {
+        let tests = || of.evidence.iter().find_map(|evidence| test(evidence.test));
+        let witnesses = || of.witnesses.iter().find_map(|witness| nic(witness.nic));
+        unit(&of.unit).or_else(tests).or_else(witnesses)
+    };
+    let matrix = |of: &Matrix| {
+        let cell = |(one, other, _): &(u32, u32, _)| nic(*one).or_else(|| nic(*other));
+        test(of.test).or_else(|| of.cells.iter().find_map(cell))
+    };
+    let nodes = roster.nics.iter().find_map(|of| node(of.node));
+    nodes
+        .or_else(|| verdict.culprits.iter().find_map(culprit))
+        .or_else(|| verdict.untested.iter().find_map(|of| unit(&of.unit)))
+        .or_else(|| verdict.populations.iter().find_map(|of| test(of.test)))
+        .or_else(|| verdict.aggregates.iter().find_map(|of| test(of.test)))
+        .or_else(|| verdict.aggregates.iter().find_map(|of| unit(&of.unit)))
+        .or_else(|| verdict.matrices.iter().find_map(matrix))
+}
+
+fn not_a_result(shown: &str, why: &str) -> Failure {
+    let expected = "expected what a tool, compare or survey wrote with --json or --jsonl";
+    refused(shown, why).with_hint(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::survey::testing;
+    use serde_json::{Value, json};
+
+    /// Returns a survey of 8 NICs on 4 nodes as JSON.
+    fn survey() -> Value {
+        serde_json::to_value(testing::survey(testing::mixed(), Ok(()))).unwrap()
+    }
+
+    fn failure(document: &Value) -> Option<String> {
+        let document = serde_json::to_vec(document).unwrap();
+        let failure = content(&document, "file").err()?;
+        Some(failure.message())
+    }
+
+    #[test]
+    fn refuses_indices_beyond_the_roster() {
+        assert_eq!(failure(&survey()), None);
+        for (place, value, missing) in [
+            ("/roster/nics/0/node", json!(4), "node 4"),
+            ("/verdict/culprits/0/unit", json!({"nic": 8}), "NIC 8"),
+            ("/verdict/culprits/0/evidence/0/test", json!(2), "test 2"),
+            ("/verdict/populations/0/test", json!(2), "test 2"),
+            (
+                "/verdict/matrices",
+                json!([{"test": 0, "cells": [[0, 1, 1.0], [0, 8, null]]}]),
+                "NIC 8",
+            ),
+        ] {
+            let mut survey = survey();
+            *survey.pointer_mut(place).unwrap() = value;
+            let message = failure(&survey).unwrap_or_default();
+            assert!(
+                message.ends_with(&format!("the survey has no {missing}")),
+                "{place}: {message}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_what_is_no_result() {
+        for (document, why) in [
+            (
+                json!({"schema_version": 1}),
+                "not a result that can be drawn",
+            ),
+            (json!([1, 2]), "not a result of cxidiag"),
+            (
+                json!({"schema_version": 2, "results": []}),
+                "schema version 2 is not supported",
+            ),
+            (
+                json!({"schema_version": 1, "results": []}),
+                "not a result of cxidiag: missing field",
+            ),
+        ] {
+            let message = failure(&document).unwrap();
+            assert!(message.contains(why), "{message}");
+        }
+    }
+}

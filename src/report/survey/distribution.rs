@@ -1,0 +1,157 @@
+//! The figures of all pairs, by test and class, and the switches and groups that stand out, as tables.
+
+use super::Survey;
+use super::words;
+use crate::report::table::{self, Align};
+use crate::survey::population::LEAST_FIGURES;
+use crate::survey::verdict::{Aggregate, Population, Test};
+
+/// Switches and groups that the text shows.
+const SHOWN_AGGREGATES: usize = 5;
+
+/// Returns the tables of figures by test and class, one for latencies and one for bandwidths. Lines of
+/// different tables are separated by an empty one.
+pub fn lines(survey: &Survey) -> Vec<String> {
+    let mut lines = Vec::new();
+    for of_bandwidth in [false, true] {
+        let of_kind = |of: &&Population| tested(survey, of.test).of_bandwidth == of_bandwidth;
+        let rows: Vec<&Population> = survey
+            .verdict
+            .populations
+            .iter()
+            .filter(|of| of.count > 0)
+            .filter(of_kind)
+            .collect();
+        if rows.is_empty() {
+            continue;
+        }
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(table(survey, of_bandwidth, &rows));
+    }
+    lines.extend(without_limit(survey));
+    lines
+}
+
+/// Returns why classes have no limit.
+fn without_limit(survey: &Survey) -> Vec<String> {
+    let populations = survey.verdict.populations.iter();
+    let without = populations.filter(|of| of.limit.is_none() && of.expected.is_none());
+    let (small, large): (Vec<_>, Vec<_>) = without.partition(|of| of.count < LEAST_FIGURES as u64);
+    let mut lines = Vec::new();
+    if !small.is_empty() {
+        lines.push(format!(
+            "A class with fewer than {LEAST_FIGURES} pairs has no limit; --expect sets an absolute one."
+        ));
+    }
+    if !large.is_empty() {
+        lines.push(
+            "A class whose pairs differ too much has no limit; --expect sets an absolute one."
+                .into(),
+        );
+    }
+    lines
+}
+
+/// Returns the table of the tests of one kind, with the bad end of the figures on the right.
+fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Vec<String> {
+    let has_expected = populations.iter().any(|of| of.expected.is_some());
+    let figures = if of_bandwidth {
+        [
+            "Test (GB/s)",
+            "Class",
+            "Pairs",
+            "Max",
+            "Median",
+            "p1",
+            "Min",
+        ]
+    } else {
+        ["Test (us)", "Class", "Pairs", "Min", "Median", "p99", "Max"]
+    };
+    let mut titles = figures.to_vec();
+    titles.push("Limit");
+    if has_expected {
+        titles.push("Expect");
+    }
+    titles.push("Outside");
+    let row = |of: &&Population| {
+        let test = tested(survey, of.test);
+        let figure = |value| words::figure(test, value);
+        let optional = |value: Option<f64>| value.map_or("-".into(), figure);
+        let [p1, _, _, median, _, _, p99] = of.percentiles;
+        let figures = if of_bandwidth {
+            [of.max, median, p1, of.min]
+        } else {
+            [of.min, median, p99, of.max]
+        };
+        let mut cells = vec![
+            words::test(test),
+            of.class.name().to_owned(),
+            of.count.to_string(),
+        ];
+        cells.extend(figures.map(figure));
+        cells.push(optional(of.limit));
+        if has_expected {
+            cells.push(optional(of.expected));
+        }
+        cells.push(of.outside.to_string());
+        cells
+    };
+    let mut align = vec![Align::Right; titles.len()];
+    align[..2].fill(Align::Left);
+    let titles = titles.into_iter().map(String::from).collect();
+    let rows = std::iter::once(titles).chain(populations.iter().map(row));
+    table::lines(rows, &align)
+}
+
+/// Returns the table of the switches and groups with the largest shares of pairs outside the limits;
+/// nothing if there are none.
+pub fn worst_places(survey: &Survey) -> Vec<String> {
+    let mut worst: Vec<&Aggregate> = survey
+        .verdict
+        .aggregates
+        .iter()
+        .filter(|of| of.outside > 0)
+        .collect();
+    let share = |of: &Aggregate| of.outside as f64 / of.count.max(1) as f64;
+    worst.sort_by(|one, other| share(other).total_cmp(&share(one)));
+    let more = worst.len().saturating_sub(SHOWN_AGGREGATES);
+    worst.truncate(SHOWN_AGGREGATES);
+    if worst.is_empty() {
+        return Vec::new();
+    }
+    let titles = [
+        "Most pairs outside",
+        "Test",
+        "Pairs",
+        "Median",
+        "Worst",
+        "Outside",
+    ];
+    let row = |of: &Aggregate| {
+        let test = tested(survey, of.test);
+        vec![
+            words::unit(&survey.roster, &of.unit),
+            format!("{} ({})", words::test(test), words::figure_unit(test)),
+            of.count.to_string(),
+            words::figure(test, of.median),
+            words::figure(test, of.worst),
+            of.outside.to_string(),
+        ]
+    };
+    let rows = std::iter::once(titles.map(String::from).to_vec());
+    let rows = rows.chain(worst.into_iter().map(row));
+    let mut align = [Align::Right; 6];
+    align[..2].fill(Align::Left);
+    let mut lines = table::lines(rows, &align);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+fn tested(survey: &Survey, test: u16) -> &Test {
+    &survey.setup.tests[usize::from(test)]
+}

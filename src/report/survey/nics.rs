@@ -1,0 +1,173 @@
+//! What the verdict means for each NIC and for its node.
+
+use std::collections::BTreeSet;
+
+use super::Survey;
+use crate::host_list::compress;
+use crate::survey::roster::{Nic, Roster};
+use crate::survey::verdict::{Unit, Verdict, Word};
+
+/// How a NIC is, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Nothing is wrong with it, nor with the parts that it belongs to.
+    Good,
+    /// It, or its node, was left out at least once.
+    Untested,
+    /// It belongs to a suspect part, or it is an end of a path that is suspect or bad.
+    Suspect,
+    /// It belongs to a bad part.
+    Bad,
+}
+
+impl State {
+    /// All states, with their names.
+    pub const ALL: [(&str, Self); 4] = [
+        ("good", Self::Good),
+        ("untested", Self::Untested),
+        ("suspect", Self::Suspect),
+        ("bad", Self::Bad),
+    ];
+}
+
+/// Returns the state of each NIC of the roster.
+pub fn states(roster: &Roster, verdict: &Verdict) -> Vec<State> {
+    let of_nic = |nic: &Nic| {
+        let is_absent = roster.nodes[nic.node as usize].absent.is_some();
+        if is_absent || nic.failure.is_some() || verdict.answered == 0 {
+            State::Untested
+        } else {
+            State::Good
+        }
+    };
+    let mut states: Vec<State> = roster.nics.iter().map(of_nic).collect();
+    let untested = verdict
+        .untested
+        .iter()
+        .map(|of| (&of.unit, State::Untested));
+    let culprits = verdict.culprits.iter().filter_map(|of| match of.word {
+        Word::Bad => Some((&of.unit, State::Bad)),
+        Word::Suspect => Some((&of.unit, State::Suspect)),
+        Word::Transient => None,
+    });
+    for (unit, state) in untested.chain(culprits) {
+        let state = match (unit, state) {
+            // Its ends are tested with other partners.
+            (Unit::Path(_), State::Untested) => State::Good,
+            (Unit::Path(_), _) => State::Suspect,
+            _ => state,
+        };
+        for nic in members(roster, unit) {
+            let known = &mut states[nic as usize];
+            *known = state.max(*known);
+        }
+    }
+    states
+}
+
+/// Returns the NICs of a part; both ends of a path, and none of a pair of groups, whose links belong
+/// to no NIC.
+pub fn members(roster: &Roster, unit: &Unit) -> Vec<u32> {
+    let with = |holds: &dyn Fn(&Nic) -> bool| {
+        let numbered = (0..).zip(&roster.nics);
+        numbered
+            .filter(|(_, nic)| holds(nic))
+            .map(|(index, _)| index)
+            .collect()
+    };
+    match *unit {
+        Unit::Nic(nic) => vec![nic],
+        Unit::Node(node) => with(&|nic| nic.node == node),
+        Unit::Switch { group, switch } => with(&|nic| {
+            nic.location
+                .is_some_and(|at| (at.group, at.switch) == (group, switch))
+        }),
+        Unit::Group(group) => with(&|nic| nic.location.is_some_and(|at| at.group == group)),
+        Unit::GroupPair(..) => Vec::new(),
+        Unit::Path(pair) => vec![pair.initiator, pair.target],
+    }
+}
+
+/// Returns the hosts that are bad themselves, or that have a bad NIC, in order. A bad switch or group
+/// is not the fault of its hosts.
+pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
+    let Survey {
+        roster, verdict, ..
+    } = survey;
+    let bad = verdict.culprits.iter().filter(|of| of.word == Word::Bad);
+    let nodes = bad.filter_map(|of| match of.unit {
+        Unit::Nic(nic) => Some(roster.nics[nic as usize].node),
+        Unit::Node(node) => Some(node),
+        _ => None,
+    });
+    let hosts: BTreeSet<&str> = nodes
+        .map(|node| roster.nodes[node as usize].host.as_str())
+        .collect();
+    hosts.into_iter().collect()
+}
+
+/// Returns the text of `--bad-nodes`: a line with the bad hosts, as scontrol reads it. It is empty if no
+/// host is bad.
+pub fn bad_nodes(survey: &Survey) -> String {
+    match bad_hosts(survey).as_slice() {
+        [] => String::new(),
+        hosts => format!("{}\n", compress(hosts.iter().copied())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{culprit, good, mixed, roster, survey};
+    use super::*;
+    use crate::survey::answer::Pair;
+    use crate::survey::verdict;
+
+    #[test]
+    fn lists_nodes_that_are_bad_themselves() {
+        let with = |units: Vec<Unit>| {
+            let culprits = units.into_iter().map(|unit| culprit(unit, Word::Bad));
+            let verdict = Verdict {
+                culprits: culprits.collect(),
+                ..good()
+            };
+            bad_nodes(&survey(verdict, Ok(())))
+        };
+        let units = vec![Unit::Nic(5), Unit::Node(0), Unit::Nic(2), Unit::Nic(4)];
+        assert_eq!(with(units), "nid[000416-000418]\n");
+        assert_eq!(with(vec![Unit::Group(3), Unit::GroupPair(3, 4)]), "");
+        // Suspects are not bad.
+        assert_eq!(bad_nodes(&survey(mixed(), Ok(()))), "nid000417\n");
+    }
+
+    #[test]
+    fn gives_nics_the_state_of_their_worst_part() {
+        use State::{Bad, Good, Suspect, Untested};
+        let states = |verdict: &Verdict| states(&roster(), verdict);
+        assert_eq!(states(&good()), [Good; 8]);
+        let mut verdict = mixed();
+        let expected = [Good, Good, Good, Bad, Suspect, Untested, Suspect, Untested];
+        assert_eq!(states(&verdict), expected);
+        verdict
+            .culprits
+            .push(culprit(Unit::Group(3), Word::Suspect));
+        let expected = [
+            Suspect, Suspect, Suspect, Bad, Suspect, Suspect, Suspect, Suspect,
+        ];
+        assert_eq!(states(&verdict), expected);
+        // The ends of a path that was left out are tested with other partners.
+        let mut left_out = good();
+        let pair = Pair {
+            initiator: 0,
+            target: 2,
+        };
+        left_out.untested = vec![verdict::Untested {
+            unit: Unit::Path(pair),
+            reason: "late".into(),
+            pairs: 1,
+        }];
+        assert_eq!(states(&left_out), [Good; 8]);
+        verdict.answered = 0;
+        verdict.culprits.clear();
+        assert_eq!(states(&verdict), [Untested; 8]);
+    }
+}

@@ -1,0 +1,247 @@
+//! Surveys with known results.
+
+use std::time::{Duration, SystemTime};
+
+use super::{Setup, Survey, SurveyJob};
+use crate::error::Failure;
+use crate::location::{Class, Location};
+use crate::survey::answer::{Answer, Figures, Pair, PairResult, Stage, Witness};
+use crate::survey::roster::{Nic, Node, Roster};
+use crate::survey::verdict::{
+    Aggregate, Culprit, Direction, Evidence, LimitSource, Population, Test, Unit, Untested,
+    Verdict, Word,
+};
+
+/// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
+pub fn roster() -> Roster {
+    let node = |rank| Node {
+        host: format!("nid{:06}", 416 + rank),
+        rank,
+        absent: None,
+    };
+    let nic = |index: u32| Nic {
+        node: index / 2,
+        device: format!("cxi{}", index % 2),
+        nid: Some(0x700 + index),
+        location: Some(Location {
+            group: 3,
+            switch: 12 + (index / 4) as u16,
+            port: None,
+        }),
+        failure: None,
+    };
+    Roster {
+        nodes: (0..4).map(node).collect(),
+        nics: (0..8).map(nic).collect(),
+    }
+}
+
+/// Returns a latency test and a bandwidth test.
+pub fn tests() -> Vec<Test> {
+    [("write-lat", 8, false), ("write-bw", 1 << 20, true)]
+        .map(|(tool, size_bytes, of_bandwidth)| Test {
+            tool: tool.into(),
+            size_bytes,
+            of_bandwidth,
+        })
+        .into()
+}
+
+/// Returns what is known before the first pair.
+pub fn setup() -> Setup {
+    Setup {
+        arguments: vec!["write-lat,write-bw".into(), "--pairs=all".into()],
+        tests: tests(),
+        pairs: "all".into(),
+        seed: 7,
+        pair_s: 0.1,
+        launcher: "slurm".into(),
+        job: Some(SurveyJob {
+            manager: "slurm".into(),
+            id: "1234".into(),
+            step: Some("0".into()),
+        }),
+        processes: 4,
+        ..Setup::default()
+    }
+}
+
+/// Returns the figures of a class in which all is good.
+pub fn population(test: u16, class: Class) -> Population {
+    let of_bandwidth = test == 1;
+    let scale = if of_bandwidth { 1e7 } else { 1.0 };
+    Population {
+        test,
+        class,
+        count: 24,
+        outside: 0,
+        min: 1800.0 * scale,
+        percentiles: [1810.0, 1820.0, 1850.0, 1900.0, 1950.0, 1990.0, 2010.0].map(|of| of * scale),
+        max: 2100.0 * scale,
+        median_low: Some(1880.0 * scale),
+        median_high: Some(1920.0 * scale),
+        sigma: 40.0 * scale,
+        limit: Some(if of_bandwidth { 17.67e9 } else { 2470.0 }),
+        expected: None,
+        histogram: Vec::new(),
+    }
+}
+
+/// Returns the verdict of a survey in which all is good.
+pub fn good() -> Verdict {
+    Verdict {
+        populations: vec![
+            population(0, Class::Switch),
+            population(0, Class::Group),
+            population(1, Class::Switch),
+        ],
+        planned: 84,
+        answered: 84,
+        ..Verdict::default()
+    }
+}
+
+/// Returns the evidence of a slow NIC: 6 of 6 pairs.
+pub fn evidence(test: u16) -> Evidence {
+    Evidence {
+        test,
+        class: Class::Switch,
+        outside: 6,
+        measured: 6,
+        value: Some(if test == 1 { 9.5e9 } else { 3900.0 }),
+        median: Some(if test == 1 { 19e9 } else { 1900.0 }),
+        limit: Some(if test == 1 { 17.67e9 } else { 2470.0 }),
+        source: LimitSource::Population,
+        failure: None,
+    }
+}
+
+/// Returns a culprit with the evidence of a slow NIC.
+pub fn culprit(unit: Unit, word: Word) -> Culprit {
+    Culprit {
+        unit,
+        word,
+        direction: Direction::Initiator,
+        evidence: vec![evidence(0)],
+        witnesses: Vec::new(),
+    }
+}
+
+/// Returns the verdict of a survey with something of each kind.
+pub fn mixed() -> Verdict {
+    let path = Pair {
+        initiator: 4,
+        target: 6,
+    };
+    let bad = Culprit {
+        evidence: vec![evidence(0), evidence(1)],
+        witnesses: vec![
+            Witness {
+                nic: 3,
+                counter: "pct_retry_srb_requests".into(),
+                change: 1204,
+            },
+            Witness {
+                nic: 3,
+                counter: "hni_tx_paused_0".into(),
+                change: 40,
+            },
+            Witness {
+                nic: 3,
+                counter: "hni_tx_paused_1".into(),
+                change: 2,
+            },
+        ],
+        ..culprit(Unit::Nic(3), Word::Bad)
+    };
+    let failing = Culprit {
+        direction: Direction::Both,
+        evidence: vec![Evidence {
+            value: None,
+            limit: None,
+            source: LimitSource::Failure,
+            failure: Some("the NIC reported PT_DISABLED".into()),
+            ..evidence(0)
+        }],
+        ..culprit(Unit::Path(path), Word::Suspect)
+    };
+    let mut verdict = Verdict {
+        culprits: vec![bad, failing, culprit(Unit::Nic(0), Word::Transient)],
+        untested: vec![
+            Untested {
+                unit: Unit::Node(3),
+                reason: "no answer within 30 s".into(),
+                pairs: 12,
+            },
+            Untested {
+                unit: Unit::Nic(5),
+                reason: "cannot open cxi1: no such device".into(),
+                pairs: 6,
+            },
+        ],
+        aggregates: vec![
+            Aggregate {
+                test: 0,
+                unit: Unit::Switch {
+                    group: 3,
+                    switch: 12,
+                },
+                count: 20,
+                median: 1900.0,
+                worst: 3950.0,
+                outside: 6,
+            },
+            Aggregate {
+                test: 0,
+                unit: Unit::Switch {
+                    group: 3,
+                    switch: 13,
+                },
+                count: 20,
+                median: 1900.0,
+                worst: 2010.0,
+                outside: 0,
+            },
+        ],
+        outside: vec![result()],
+        answered: 66,
+        ..good()
+    };
+    verdict.populations[0].outside = 6;
+    verdict.populations[0].expected = Some(2500.0);
+    verdict.populations[1].limit = None;
+    verdict
+}
+
+/// Returns the result of one slow pair.
+pub fn result() -> PairResult {
+    PairResult {
+        test: 0,
+        pair: Pair {
+            initiator: 3,
+            target: 0,
+        },
+        stage: Stage::Sweep,
+        round: 2,
+        active: 4,
+        answer: Answer::Measured(Figures::Latency {
+            count: 5000,
+            min_ns: 3500,
+            median_ns: 3900,
+            p99_ns: Some(5100),
+            max_ns: 9000,
+        }),
+        witnesses: vec![Witness {
+            nic: 3,
+            counter: "pct_retry_srb_requests".into(),
+            change: 17,
+        }],
+    }
+}
+
+/// Returns the survey with this verdict and this end.
+pub fn survey(verdict: Verdict, end: Result<(), &Failure>) -> Survey {
+    let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let took = Duration::from_millis(12_345);
+    Survey::new(setup(), started, took, roster(), verdict, end)
+}

@@ -1,0 +1,360 @@
+//! The text at the end of a survey: the verdict in one line, what is to blame for what, what was not
+//! measured, the figures of all pairs.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::nics::bad_hosts;
+use super::summary::pairs;
+use super::{Survey, distribution, evidence, words};
+use crate::host_list::compress;
+use crate::job;
+use crate::report::wrap::wrapped;
+use crate::survey::verdict::{Culprit, Unit, Untested, Word};
+
+/// Width of lines of words.
+const WIDTH: usize = 80;
+
+/// Most bad parts in the text.
+const MOST_BAD: usize = 50;
+
+/// Most suspect parts in the text, and most transient ones.
+const MOST_OTHERS: usize = 10;
+
+/// Most lines about what was not measured.
+const MOST_UNTESTED: usize = 20;
+
+/// Most sentences about a bad part.
+const MOST_SENTENCES: usize = 3;
+
+/// Writes the text of a survey.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+    for line in [survey.summary.clone(), place(survey), measured(survey)] {
+        paragraph(out, &line, "  ")?;
+    }
+    if survey.is_software {
+        writeln!(out, "software NICs: no Cassini hardware involved")?;
+    }
+    let sections = [
+        ("Bad", Word::Bad, MOST_BAD, MOST_SENTENCES),
+        (
+            "Suspect: outside the limits, not confirmed by retests",
+            Word::Suspect,
+            MOST_OTHERS,
+            1,
+        ),
+        (
+            "Transient: outside the limits once, inside them in retests",
+            Word::Transient,
+            MOST_OTHERS,
+            1,
+        ),
+    ];
+    for (title, word, most, sentences) in sections {
+        section(out, survey, title, word, most, sentences)?;
+    }
+    let hosts = bad_hosts(survey);
+    if !hosts.is_empty() && !survey.is_software {
+        let advice = format!("Next: run 'cxidiag check' on {}.", compress(hosts));
+        writeln!(out)?;
+        paragraph(out, &advice, "  ")?;
+    }
+    untested(out, survey)?;
+    for lines in [
+        distribution::lines(survey),
+        distribution::worst_places(survey),
+    ] {
+        if !lines.is_empty() {
+            writeln!(out)?;
+        }
+        for line in lines {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}
+
+fn paragraph(out: &mut impl Write, text: &str, indent: &str) -> io::Result<()> {
+    let lines = wrapped(text, WIDTH, indent);
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// Returns where and how long the survey has measured.
+fn place(survey: &Survey) -> String {
+    let roster = &survey.roster;
+    let nodes = words::counted(roster.nodes.len() as u64, "node");
+    let nics = words::counted(roster.nics.len() as u64, "NIC");
+    let pairs = pairs(&survey.verdict);
+    let by = match &survey.setup.job {
+        Some(of) => {
+            let step = of
+                .step
+                .as_deref()
+                .map_or(String::new(), |step| format!(" step {step}"));
+            format!("{} job {}{step}", job::label(&of.manager), of.id)
+        }
+        None => survey.setup.launcher.clone(),
+    };
+    let seconds = survey.elapsed_ms as f64 / 1000.0;
+    format!("{nodes}, {nics} ({by}): {pairs} in {seconds:.1} s")
+}
+
+/// Returns what the survey has measured.
+fn measured(survey: &Survey) -> String {
+    let tests: Vec<String> = survey.setup.tests.iter().map(words::test).collect();
+    let seed = survey.setup.seed;
+    format!(
+        "{}; pairs {} (seed {seed})",
+        tests.join(", "),
+        survey.setup.pairs
+    )
+}
+
+/// Writes the culprits with this word.
+fn section(
+    out: &mut impl Write,
+    survey: &Survey,
+    title: &str,
+    word: Word,
+    most: usize,
+    sentences: usize,
+) -> io::Result<()> {
+    let of_word = survey.verdict.culprits.iter().filter(|of| of.word == word);
+    let of_word: Vec<&Culprit> = of_word.collect();
+    if of_word.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}")?;
+    for culprit in of_word.iter().take(most) {
+        let name = words::unit(&survey.roster, &culprit.unit);
+        let all = evidence::sentences(survey, culprit);
+        let mut shown = all.iter().take(sentences);
+        let first = shown.next().map_or(String::new(), |of| format!(": {of}"));
+        paragraph(out, &format!("{name}{first}"), "    ")?;
+        for further in shown {
+            for line in wrapped(further, WIDTH - 2, "  ") {
+                writeln!(out, "  {line}")?;
+            }
+        }
+    }
+    and_more(out, of_word.len().saturating_sub(most))
+}
+
+fn and_more(out: &mut impl Write, more: usize) -> io::Result<()> {
+    match more {
+        0 => Ok(()),
+        more => writeln!(out, "and {more} more"),
+    }
+}
+
+/// Writes what was not measured: parts of one kind with one reason share a line.
+fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+    let mut positions = BTreeMap::new();
+    let mut lines: Vec<Vec<&Untested>> = Vec::new();
+    for of in &survey.verdict.untested {
+        let kind = match of.unit {
+            Unit::Nic(nic) => &survey.roster.nics[nic as usize].device,
+            ref unit => words::kind(unit),
+        };
+        let position = *positions.entry((kind, &of.reason)).or_insert(lines.len());
+        match lines.get_mut(position) {
+            Some(line) => line.push(of),
+            None => lines.push(vec![of]),
+        }
+    }
+    if !lines.is_empty() {
+        writeln!(out, "\nNot measured")?;
+    }
+    for parts in lines.iter().take(MOST_UNTESTED) {
+        let pairs = words::counted(parts.iter().map(|of| of.pairs).sum(), "pair");
+        let text = format!("{}: {} ({pairs})", names(survey, parts), parts[0].reason);
+        paragraph(out, &text, "    ")?;
+    }
+    and_more(out, lines.len().saturating_sub(MOST_UNTESTED))
+}
+
+/// Returns the names of parts of one kind, and of NICs with one device name.
+fn names(survey: &Survey, parts: &[&Untested]) -> String {
+    let roster = &survey.roster;
+    let host = |node: u32| roster.nodes[node as usize].host.as_str();
+    let hosts: Vec<&str> = parts
+        .iter()
+        .filter_map(|of| match of.unit {
+            Unit::Node(node) => Some(host(node)),
+            Unit::Nic(nic) => Some(host(roster.nics[nic as usize].node)),
+            _ => None,
+        })
+        .collect();
+    match (&parts[0].unit, parts) {
+        (Unit::Node(_), _) => compress(hosts),
+        (Unit::Nic(nic), _) => {
+            let device = &roster.nics[*nic as usize].device;
+            format!("{} {device}", compress(hosts))
+        }
+        (unit, [_]) => words::unit(roster, unit),
+        (unit, _) => words::counted(parts.len() as u64, words::kind(unit)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{culprit, good, mixed, survey};
+    use super::*;
+    use crate::survey::answer::Pair;
+    use crate::survey::verdict::{Aggregate, Verdict};
+
+    fn text(verdict: Verdict) -> String {
+        let mut out = Vec::new();
+        write(&mut out, &survey(verdict, Ok(()))).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn shows_good_survey() {
+        let expected = "\
+good: 8 NICs, 84 pairs measured
+4 nodes, 8 NICs (Slurm job 1234 step 0): 84 pairs in 12.3 s
+write-lat 8, write-bw 1M; pairs all (seed 7)
+
+Test (us)    Class        Pairs   Min  Median   p99   Max  Limit  Outside
+write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0
+write-lat 8  same group      24  1.80    1.90  2.01  2.10   2.47        0
+
+Test (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
+write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
+";
+        assert_eq!(text(good()), expected);
+    }
+
+    #[test]
+    fn shows_what_is_to_blame_first() {
+        let expected = "\
+bad: 1 NIC; 3 of 8 NICs are good, 2 suspect, 2 untested
+4 nodes, 8 NICs (Slurm job 1234 step 0): 66 of 84 pairs in 12.3 s
+write-lat 8, write-bw 1M; pairs all (seed 7)
+
+Bad
+nid000417 cxi1: writes 3.90 us to 6 of 6 partners at its switch, median of its
+    class 1.90; 1,204 retries, 42 cycles the switch held off this NIC
+  writes 9.50 GB/s to 6 of 6 partners, median of its class 19.00
+
+Suspect: outside the limits, not confirmed by retests
+nid000418 cxi0 to nid000419 cxi0: writes in 6 of 6 measurements fail: the NIC
+    reported PT_DISABLED
+
+Transient: outside the limits once, inside them in retests
+nid000416 cxi0: writes 3.90 us to 6 of 6 partners at its switch, median of its
+    class 1.90
+
+Next: run 'cxidiag check' on nid000417.
+
+Not measured
+nid000419: no answer within 30 s (12 pairs)
+nid000418 cxi1: cannot open cxi1: no such device (6 pairs)
+
+Test (us)    Class        Pairs   Min  Median   p99   Max  Limit  Expect  Outside
+write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47    2.50        6
+write-lat 8  same group      24  1.80    1.90  2.01  2.10      -       -        0
+
+Test (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
+write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
+A class whose pairs differ too much has no limit; --expect sets an absolute one.
+
+Most pairs outside      Test              Pairs  Median  Worst  Outside
+switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
+";
+        let text = text(mixed());
+        assert_eq!(text, expected);
+        assert!(text.lines().all(|line| line.len() <= WIDTH + 1), "{text}");
+    }
+
+    #[test]
+    fn combines_parts_with_one_reason() {
+        let path = |initiator, target| Unit::Path(Pair { initiator, target });
+        let untested = |unit, reason: &str| Untested {
+            unit,
+            reason: reason.into(),
+            pairs: 2,
+        };
+        let verdict = Verdict {
+            untested: vec![
+                untested(Unit::Node(2), "absent"),
+                untested(path(0, 2), "late"),
+                untested(Unit::Nic(1), "closed"),
+                untested(Unit::Node(3), "absent"),
+                untested(Unit::Nic(3), "closed"),
+                untested(Unit::Nic(4), "closed"),
+                untested(path(0, 4), "late"),
+                untested(path(0, 6), "lost"),
+            ],
+            ..good()
+        };
+        let expected = "
+Not measured
+nid[000418-000419]: absent (4 pairs)
+2 paths: late (4 pairs)
+nid[000416-000417] cxi1: closed (4 pairs)
+nid000418 cxi0: closed (2 pairs)
+nid000416 cxi0 to nid000419 cxi0: lost (2 pairs)
+
+Test";
+        let text = text(verdict);
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn shows_the_places_with_the_largest_shares_outside() {
+        let place = |group, count, outside| Aggregate {
+            test: 0,
+            unit: Unit::Group(group),
+            count,
+            median: 1900.0,
+            worst: 2000.0,
+            outside,
+        };
+        let mut verdict = good();
+        verdict.aggregates = (10..16).map(|group| place(group, 10, 1)).collect();
+        verdict.aggregates.push(place(3, 100, 11));
+        let text = text(verdict);
+        let (_, table) = text.split_once("\nMost pairs outside").unwrap();
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(
+            lines[1].starts_with("group 003 (8 NICs)  write-lat 8 (us)    100"),
+            "{text}"
+        );
+        assert_eq!((lines.len(), lines[6]), (7, "and 2 more"), "{text}");
+    }
+
+    #[test]
+    fn explains_why_a_class_has_no_limit() {
+        let mut verdict = good();
+        verdict.populations[0].limit = None;
+        let large = "A class whose pairs differ too much has no limit;";
+        let small = "A class with fewer than 8 pairs has no limit;";
+        let both = text(verdict.clone());
+        assert!(both.contains(large) && !both.contains(small), "{both}");
+        verdict.populations[0].count = 7;
+        let both = text(verdict.clone());
+        assert!(!both.contains(large) && both.contains(small), "{both}");
+        verdict.populations[0].expected = Some(2500.0);
+        assert!(!text(verdict).contains("has no limit"));
+    }
+
+    #[test]
+    fn limits_the_number_of_lines() {
+        let suspects = (0..8).cycle().take(23);
+        let verdict = Verdict {
+            culprits: suspects
+                .map(|nic| culprit(Unit::Nic(nic), Word::Suspect))
+                .collect(),
+            ..good()
+        };
+        let text = text(verdict);
+        assert_eq!(text.matches("writes 3.90 us").count(), MOST_OTHERS);
+        assert!(text.contains("\nand 13 more\n"), "{text}");
+    }
+}

@@ -1,0 +1,163 @@
+//! The parts of a cluster, tests and figures, in words.
+
+use super::nics::members;
+use crate::survey::answer::{Answer, PairResult};
+use crate::survey::roster::Roster;
+use crate::survey::verdict::{Test, Unit};
+
+/// Returns the name of a part, with the number of its NICs: `switch 003.12 (16 NICs)`.
+pub fn unit(roster: &Roster, unit: &Unit) -> String {
+    let name = name(roster, unit);
+    match (unit, members(roster, unit).len()) {
+        (Unit::Nic(_) | Unit::GroupPair(..) | Unit::Path(_), _) | (_, 0) => name,
+        (_, count) => format!("{name} ({})", counted(count as u64, "NIC")),
+    }
+}
+
+/// Returns the name of a part: `nid000417 cxi1`, `switch 003.12`.
+pub fn name(roster: &Roster, unit: &Unit) -> String {
+    match *unit {
+        Unit::Nic(nic) => roster.name(nic),
+        Unit::Node(node) => roster.nodes[node as usize].host.clone(),
+        Unit::Switch { group, switch } => format!("switch {group:03}.{switch:02}"),
+        Unit::Group(group) => format!("group {group:03}"),
+        Unit::GroupPair(one, other) => format!("links between groups {one:03} and {other:03}"),
+        Unit::Path(pair) => path(roster, pair.initiator, pair.target),
+    }
+}
+
+/// Returns the name of a pair of NICs, in its direction.
+pub fn path(roster: &Roster, initiator: u32, target: u32) -> String {
+    if initiator == target {
+        format!("{} with itself", roster.name(initiator))
+    } else {
+        format!("{} to {}", roster.name(initiator), roster.name(target))
+    }
+}
+
+/// Returns what a kind of part is called.
+pub fn kind(unit: &Unit) -> &'static str {
+    match unit {
+        Unit::Nic(_) => "NIC",
+        Unit::Node(_) => "node",
+        Unit::Switch { .. } => "switch",
+        Unit::Group(_) => "group",
+        Unit::GroupPair(..) => "pair of groups",
+        Unit::Path(_) => "path",
+    }
+}
+
+/// Returns a number with what it counts: `1 NIC`, `1,204 NICs`, `2 pairs of groups`.
+pub fn counted(number: u64, what: &str) -> String {
+    let number_text = grouped(number);
+    let (noun, rest) = what.split_once(' ').unwrap_or((what, ""));
+    let ending = match noun {
+        _ if number == 1 => "",
+        "switch" => "es",
+        _ => "s",
+    };
+    format!("{number_text} {noun}{ending} {rest}")
+        .trim_end()
+        .to_owned()
+}
+
+/// Returns a number with a comma before each three digits.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns a size as users type it: `8`, `64K`, `1M`.
+pub fn size(bytes: u64) -> String {
+    for (shift, unit) in [(30, "G"), (20, "M"), (10, "K")] {
+        if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+/// Returns the name of a test: `write-lat 8`.
+pub fn test(test: &Test) -> String {
+    format!("{} {}", test.tool, size(test.size_bytes))
+}
+
+/// Returns the unit of the figures of a test in texts.
+pub fn figure_unit(test: &Test) -> &'static str {
+    if test.of_bandwidth { "GB/s" } else { "us" }
+}
+
+/// Returns a figure of a test, without its unit.
+pub fn figure(test: &Test, value: f64) -> String {
+    if test.of_bandwidth {
+        let decimals = if value < 1e9 { 3 } else { 2 };
+        format!("{:.decimals$}", value / 1e9)
+    } else {
+        format!("{:.2}", value / 1e3)
+    }
+}
+
+/// Returns the answer of a pair: `3.90 us`, `failed`.
+pub fn answer(tests: &[Test], result: &PairResult) -> String {
+    let test = &tests[usize::from(result.test)];
+    match &result.answer {
+        Answer::Measured(of) => format!("{} {}", figure(test, of.value()), figure_unit(test)),
+        Answer::Failed(_) => "failed".into(),
+        Answer::Untested(_) => "not measured".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{good, roster, survey};
+    use super::*;
+    use crate::survey::answer::Pair;
+
+    #[test]
+    fn names_parts() {
+        let pair = |initiator, target| Unit::Path(Pair { initiator, target });
+        let switch = Unit::Switch {
+            group: 3,
+            switch: 13,
+        };
+        for (part, text) in [
+            (Unit::Nic(3), "nid000417 cxi1"),
+            (Unit::Node(1), "nid000417 (2 NICs)"),
+            (switch, "switch 003.13 (4 NICs)"),
+            (Unit::Group(3), "group 003 (8 NICs)"),
+            (Unit::GroupPair(3, 12), "links between groups 003 and 012"),
+            (pair(0, 7), "nid000416 cxi0 to nid000419 cxi1"),
+            (pair(2, 2), "nid000417 cxi0 with itself"),
+        ] {
+            assert_eq!(unit(&roster(), &part), text);
+        }
+    }
+
+    #[test]
+    fn writes_numbers_for_people() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+        for (bytes, text) in [(8, "8"), (1_500, "1500"), (65_536, "64K"), (1 << 20, "1M")] {
+            assert_eq!(size(bytes), text);
+        }
+        assert_eq!(counted(1, "pair of groups"), "1 pair of groups");
+        assert_eq!(counted(2, "pair of groups"), "2 pairs of groups");
+        assert_eq!(counted(2, "switch"), "2 switches");
+        let bandwidth = &survey(good(), Ok(())).setup.tests[1];
+        assert_eq!(figure(bandwidth, 24.126e9), "24.13");
+        assert_eq!(figure(bandwidth, 12.3e6), "0.012");
+    }
+}

@@ -1,0 +1,226 @@
+//! One slot of the timetable, for one NIC: its instants take the place of the control connection.
+
+use std::cell::Cell;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::barriers::Barriers;
+use crate::error::Failure;
+use crate::interrupt;
+use crate::measure::{SideResult, SideView, Supervisor};
+use crate::number::time_text;
+use crate::run_options::Side;
+use crate::session::Look;
+
+/// The part of a slot for the set-up before its operations, and for the release after them.
+const MARGIN: u32 = 8;
+
+/// Longest sleep before the next check for an interruption.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Interval of checks above which the process has not run meanwhile. They are a millisecond apart.
+const GAP: Duration = Duration::from_millis(5);
+
+/// The part of a slot without the CPU above which its end says nothing about the peer.
+const STALLED: u32 = 4;
+
+/// The instants of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// When the set-up begins.
+    pub begins: Instant,
+    /// When operations begin.
+    pub ready: Instant,
+    /// When all waits for operations end.
+    pub ends: Instant,
+}
+
+impl Times {
+    /// Returns the instants of a slot of this `length`.
+    pub fn new(begins: Instant, length: Duration) -> Self {
+        let margin = length / MARGIN;
+        Self {
+            begins,
+            ready: begins + margin,
+            ends: begins + (length - margin),
+        }
+    }
+
+    /// Returns the time for operations.
+    fn window(&self) -> Duration {
+        self.ends - self.ready
+    }
+}
+
+/// The shortest slot in which a pair can be measured for the time `pair`: a fifth of the time for
+/// operations, and an eighth of the slot each for set-up and release.
+pub fn shortest(pair: Duration) -> Duration {
+    5 * pair * MARGIN / (MARGIN - 2)
+}
+
+/// A side in its slot. It supervises the waits of this side, and has no connection to the peer: a
+/// barrier does not wait for it.
+#[derive(Debug)]
+pub struct Slot {
+    times: Times,
+    side: Side,
+    /// When this side last checked the time in a wait.
+    looked: Cell<Instant>,
+    /// How long the process did not run during waits.
+    stalled: Cell<Duration>,
+    /// How long the operation without an answer was under way.
+    waited: Cell<Duration>,
+}
+
+impl Slot {
+    /// Creates the slot for `side`.
+    pub fn new(times: Times, side: Side) -> Self {
+        Self {
+            times,
+            side,
+            looked: Cell::new(times.begins),
+            stalled: Cell::new(Duration::ZERO),
+            waited: Cell::new(Duration::ZERO),
+        }
+    }
+
+    /// Waits until the set-up begins.
+    ///
+    /// # Errors
+    ///
+    /// A slot that is over, and an interruption.
+    pub fn set_up(&self) -> Result<(), Failure> {
+        sleep_until(self.times.begins)?;
+        self.check_time(Duration::ZERO)
+    }
+
+    /// Waits until operations begin; they take the time `pair`.
+    ///
+    /// # Errors
+    ///
+    /// A slot whose rest is too short, and an interruption.
+    pub fn begin(&self, pair: Duration) -> Result<(), Failure> {
+        sleep_until(self.times.ready)?;
+        self.looked.set(Instant::now());
+        self.check_time(pair)
+    }
+
+    /// Returns how long after the begin of operations it is; none before.
+    pub fn lateness(&self) -> Option<Duration> {
+        Instant::now().checked_duration_since(self.times.ready)
+    }
+
+    /// Waits for this time.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn pause(&self, time: Duration) -> Result<(), Failure> {
+        sleep_until(Instant::now() + time)
+    }
+
+    /// Waits until all waits for operations have ended.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn wait_for_end(&self) -> Result<(), Failure> {
+        sleep_until(self.times.ends)
+    }
+
+    /// Returns how long the process did not run during its waits, if that explains why the slot ended
+    /// before the measurement. It does not explain why an operation was under way for long.
+    pub fn stalled(&self) -> Option<Duration> {
+        let (stalled, window) = (self.stalled.get(), self.times.window());
+        let explains = stalled >= window / STALLED && self.waited.get() < window / 2;
+        explains.then_some(stalled)
+    }
+
+    fn check_time(&self, needed: Duration) -> Result<(), Failure> {
+        if Instant::now() + needed <= self.times.ends {
+            return Ok(());
+        }
+        Err(Failure::environment(late(
+            self.lateness().unwrap_or_default(),
+        )))
+    }
+}
+
+/// Returns the text about a process that was late.
+pub fn late(by: Duration) -> String {
+    format!("the process was late by {}", milliseconds(by))
+}
+
+/// Returns a time in whole milliseconds, as text.
+pub fn milliseconds(time: Duration) -> String {
+    time_text(Duration::from_millis(time.as_millis() as u64))
+}
+
+fn sleep_until(at: Instant) -> Result<(), Failure> {
+    loop {
+        interrupt::check()?;
+        let left = at.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        thread::sleep(left.min(SLICE));
+    }
+}
+
+impl Supervisor for Slot {
+    fn peer_is_there(&self) -> Result<(), Failure> {
+        let now = Instant::now();
+        let gap = now - self.looked.replace(now);
+        if gap > GAP {
+            self.stalled.set(self.stalled.get() + gap);
+        }
+        interrupt::check()
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.times.ends
+    }
+
+    /// The result of the pair shows it.
+    fn slow(&self, _: &str, _: u64, _: u64) {}
+
+    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
+        self.waited.set(waited);
+        let window = milliseconds(self.times.window());
+        Failure::nic(format!("no answer to a {operation} within {window}"))
+    }
+}
+
+impl Barriers for Slot {
+    /// Returns at once, except for a target that has answered the last message: the answer may still
+    /// be on its way. It waits for the end of the slot.
+    fn barrier_while(&self, _: &str, _: Duration, look: &mut Look<'_>) -> Result<(), Failure> {
+        if self.side == Side::Client {
+            return Ok(());
+        }
+        while !self.is_over() {
+            interrupt::check()?;
+            look()?;
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn barrier(&self, _: &str, _: Duration) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// No result of the peer is known: it is empty.
+    fn results(&self, _: SideResult) -> Result<SideResult, Failure> {
+        Ok(SideResult::default())
+    }
+
+    /// No view of the peer is known: it is empty.
+    fn views(&self, _: SideView) -> Result<SideView, Failure> {
+        Ok(SideView::default())
+    }
+
+    fn peer_waits(&self) -> bool {
+        self.is_over()
+    }
+}

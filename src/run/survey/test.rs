@@ -1,0 +1,433 @@
+//! A test of a survey on one NIC: set-up, measurement and release of a pair by the code of the tool.
+
+use std::slice;
+use std::time::Duration;
+
+use super::super::driver::Context;
+use super::super::results::{BandwidthResults, Samples};
+use super::super::verify::Unwatched;
+use super::super::watchdog::Notices;
+use super::super::{bandwidth, one_sided, round_trip};
+use super::rules::TestPlan;
+use super::slot::{Slot, late};
+use crate::backend;
+use crate::bench::api::{
+    Bandwidth, Benchmark, Issued, OneSidedLatency, Peer, RoundTripLatency, Visitor,
+};
+use crate::device::FabricAddress;
+use crate::endpoint::Endpoint;
+use crate::error::{Failure, Kind};
+use crate::machine::Machine;
+use crate::measure::{
+    ClockChoice, CpuShare, Percentile, Rates, Recorder, RunClock, SideResult, Supervisor,
+};
+use crate::run_options::{RunOptions, Side};
+use crate::survey::answer::Figures;
+use crate::tools;
+
+/// Fewest samples with a 99th percentile: ten lie above it.
+const ENOUGH_FOR_P99: u64 = 1000;
+
+/// The first portal index of targets that stay open: above those of two-sided tools.
+const FIRST_PORTAL: u32 = 16;
+
+/// What measures latencies on one NIC, for all tests.
+pub struct Instruments {
+    clock: RunClock,
+    recorder: Recorder,
+}
+
+impl Instruments {
+    /// Chooses the clock, and allocates the memory for samples.
+    ///
+    /// # Errors
+    ///
+    /// Not enough memory.
+    pub fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            clock: RunClock::choose(ClockChoice::Auto, &Machine::this())?,
+            recorder: Recorder::new(None)?,
+        })
+    }
+
+    /// Returns the figures of the recorded latencies.
+    fn figures(&self) -> Figures {
+        let statistics = self.recorder.statistics();
+        let at = |percentile| self.recorder.percentile(percentile);
+        Figures::Latency {
+            count: statistics.count(),
+            min_ns: statistics.min(),
+            median_ns: at(Percentile::MEDIAN).unwrap_or_default(),
+            p99_ns: at(Percentile::P99).filter(|_| statistics.count() >= ENOUGH_FOR_P99),
+            max_ns: statistics.max(),
+        }
+    }
+}
+
+/// A test on one NIC.
+pub trait Test {
+    /// Opens the target, which stays open until it is released. That of a two-sided tool is set up in
+    /// each slot instead.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    fn open_target(&mut self, endpoint: &Endpoint) -> Result<(), Failure>;
+
+    /// Releases the target.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    fn close_target(&mut self) -> Result<(), Failure>;
+
+    /// Measures operations that this NIC issues to `peer`. A failure of [`Kind::Nic`] is about the
+    /// pair, others are about this process.
+    fn measure(
+        &self,
+        endpoint: &Endpoint,
+        peer: FabricAddress,
+        slot: &Slot,
+        instruments: &mut Instruments,
+    ) -> Done<Figures>;
+
+    /// Answers the operations of `peer`, with a two-sided tool. The result is that of the set-up: the
+    /// initiator reports the operations.
+    fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, slot: &Slot) -> Done<()>;
+}
+
+/// What has come of one side of a pair.
+pub struct Done<T> {
+    /// The result.
+    pub result: Result<T, Failure>,
+    /// Whether all resources were released, without an operation under way.
+    pub is_released: bool,
+}
+
+impl<T> Done<T> {
+    /// Nothing was begun, because of `failure`.
+    fn nothing(failure: Failure) -> Self {
+        Self {
+            is_released: failure.kind != Kind::Nic,
+            result: Err(failure),
+        }
+    }
+}
+
+/// Returns test number `index`, which measures a pair for the time `pair`.
+pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
+    let mut run = plan.run;
+    run.set_duration(pair);
+    tools::visit(
+        plan.tool,
+        Make {
+            run,
+            max_waited_percent: plan.max_waited_percent,
+            pair,
+            portal: FIRST_PORTAL + index as u32,
+        },
+    )
+}
+
+struct Make {
+    run: RunOptions,
+    max_waited_percent: f64,
+    pair: Duration,
+    portal: u32,
+}
+
+impl Make {
+    fn test<B: Benchmark>(self, measure: Measure<B>, serve: Option<Serve<B>>) -> Box<dyn Test> {
+        let portal = if serve.is_some() { 0 } else { self.portal };
+        Box::new(TestOf::<B> {
+            run: self.run,
+            max_waited_percent: self.max_waited_percent,
+            pair: self.pair,
+            portal,
+            measure,
+            serve,
+            target: None,
+        })
+    }
+}
+
+impl Visitor for Make {
+    type Output = Box<dyn Test>;
+
+    fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
+        let measure: Measure<B> = |context, resources, instruments| {
+            latency(context.run, instruments, |samples| {
+                one_sided::measure::<B>(context, resources, context.run.min_size, samples)
+            })
+        };
+        self.test::<B>(measure, None)
+    }
+
+    fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
+        let measure: Measure<B> = |context, resources, instruments| {
+            latency(context.run, instruments, |samples| {
+                round_trip::measure::<B>(context, resources, context.run.min_size, samples)
+            })
+        };
+        let serve: Serve<B> = |context, resources| {
+            round_trip::serve::<B>(context, resources, context.run.min_size)?;
+            Ok(1)
+        };
+        self.test::<B>(measure, Some(serve))
+    }
+
+    fn bandwidth<B: Bandwidth>(self) -> Self::Output {
+        let measure: Measure<B> = |context, resources, _| {
+            let results = lists::<B>(context, resources)?;
+            let list_size = u64::from(context.run.lists()?.list_size);
+            let figures = rates(context.run, &results.own);
+            Ok((figures, results.issued / list_size))
+        };
+        let serve: Serve<B> = |context, resources| {
+            let results = lists::<B>(context, resources)?;
+            Ok(results.gauge.get().0)
+        };
+        self.test::<B>(measure, B::ANSWERS.then_some(serve))
+    }
+}
+
+/// Measures a pair with the resources of its initiator. Returns its iterations as well, those of the
+/// warm-up included.
+type Measure<B> = fn(
+    &Context<'_>,
+    &mut <B as Benchmark>::Resources,
+    &mut Instruments,
+) -> Result<(Figures, u64), Failure>;
+
+/// Answers the operations of a pair with the resources of its target. Returns 0 if there were none.
+type Serve<B> = fn(&Context<'_>, &mut <B as Benchmark>::Resources) -> Result<u64, Failure>;
+
+/// A test with benchmark `B`.
+struct TestOf<B: Benchmark> {
+    run: RunOptions,
+    /// See [`TestPlan`].
+    max_waited_percent: f64,
+    /// Time for a pair.
+    pair: Duration,
+    portal: u32,
+    measure: Measure<B>,
+    /// None if the tool is one-sided.
+    serve: Option<Serve<B>>,
+    target: Option<B::Resources>,
+}
+
+impl<B: Benchmark> TestOf<B> {
+    fn set_up(
+        &self,
+        endpoint: &Endpoint,
+        peer: FabricAddress,
+        supervisor: &dyn Supervisor,
+        side: Side,
+    ) -> Result<B::Resources, Failure> {
+        let peer = Peer {
+            address: peer,
+            portal: self.portal,
+            supervisor,
+        };
+        B::set_up(endpoint, peer, &self.run, side)
+    }
+
+    fn context<'a>(&'a self, slot: &'a Slot, side: Side) -> Context<'a> {
+        Context {
+            side,
+            barriers: slot,
+            run: &self.run,
+            peer_is_cxidiag: true,
+            supervisor: slot,
+            notices: Notices::default(),
+            cpus: &[],
+        }
+    }
+
+    /// Watches, while the peer measures, the thread that is the target of a software NIC.
+    fn watch_software_nic(&self, slot: &Slot) -> Result<(), Failure> {
+        slot.begin(self.pair)?;
+        let share = || CpuShare::of_threads(backend::SOFTWARE_NIC_THREAD);
+        let before = share();
+        slot.pause(self.pair)?;
+        let Some((before, after)) = before.zip(share()) else {
+            return Ok(());
+        };
+        let waited = after.waited_since(before).as_secs_f64();
+        self.check_cpu(100.0 * waited / self.pair.as_secs_f64())
+    }
+
+    /// Measures with `resources`. The figures of a process that waited for its CPU are discarded.
+    fn measure_with(
+        &self,
+        resources: &mut B::Resources,
+        slot: &Slot,
+        instruments: &mut Instruments,
+    ) -> Result<Figures, Failure> {
+        slot.begin(self.pair)?;
+        let before = CpuShare::of_this_thread();
+        let context = self.context(slot, Side::Client);
+        let (figures, iterations) = (self.measure)(&context, resources, instruments)?;
+        self.check_thread(before)?;
+        let issued = Issued {
+            own: iterations,
+            peer: None,
+        };
+        self.check(resources, issued)?;
+        Ok(figures)
+    }
+
+    /// Answers the operations of the peer with `resources`. Returns whether nothing is under way
+    /// afterwards, and what this side found.
+    fn serve_with(
+        &self,
+        resources: &mut B::Resources,
+        slot: &Slot,
+        serve: Serve<B>,
+    ) -> (bool, Result<(), Failure>) {
+        let before = CpuShare::of_this_thread();
+        let served = serve(&self.context(slot, Side::Server), resources);
+        let found = self.check_thread(before);
+        let Ok(iterations) = served else {
+            return (false, found);
+        };
+        let issued = Issued {
+            own: 0,
+            peer: Some(iterations),
+        };
+        let found = found.and_then(|()| self.check(resources, issued));
+        (true, found.and_then(|()| slot.wait_for_end()))
+    }
+
+    /// Checks the data of this side, in debug builds.
+    fn check(&self, resources: &B::Resources, issued: Issued) -> Result<(), Failure> {
+        if cfg!(debug_assertions) {
+            B::check(resources, &self.run, self.run.min_size, issued, &Unwatched)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that this thread did not wait for its CPU during most of the time since `before`.
+    fn check_thread(&self, before: Option<CpuShare>) -> Result<(), Failure> {
+        let shares = before.zip(CpuShare::of_this_thread());
+        let waited = shares.and_then(|(before, after)| after.waited_percent_since(before));
+        self.check_cpu(waited.unwrap_or_default())
+    }
+
+    fn check_cpu(&self, waited_percent: f64) -> Result<(), Failure> {
+        if waited_percent <= self.max_waited_percent {
+            return Ok(());
+        }
+        Err(Failure::environment(format!(
+            "the process waited for its CPU for {waited_percent:.0} % of the measurement"
+        )))
+    }
+}
+
+impl<B: Benchmark> Test for TestOf<B> {
+    fn open_target(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
+        if self.serve.is_some() {
+            return Ok(());
+        }
+        // The entry accepts the operations of all initiators.
+        let any = endpoint.address().address;
+        self.target = Some(self.set_up(endpoint, any, &Unwatched, Side::Server)?);
+        Ok(())
+    }
+
+    fn close_target(&mut self) -> Result<(), Failure> {
+        self.target.take().map_or(Ok(()), B::close)
+    }
+
+    fn measure(
+        &self,
+        endpoint: &Endpoint,
+        peer: FabricAddress,
+        slot: &Slot,
+        instruments: &mut Instruments,
+    ) -> Done<Figures> {
+        let mut resources = match self.set_up(endpoint, peer, slot, Side::Client) {
+            Ok(resources) => resources,
+            Err(failure) => return Done::nothing(failure),
+        };
+        let result = self.measure_with(&mut resources, slot, instruments);
+        let has_failed = matches!(&result, Err(failure) if failure.kind == Kind::Nic);
+        Done {
+            result,
+            is_released: B::close(resources).is_ok() && !has_failed,
+        }
+    }
+
+    fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, slot: &Slot) -> Done<()> {
+        let Some(serve) = self.serve else {
+            let result = if endpoint.address().simulated {
+                self.watch_software_nic(slot)
+            } else {
+                Ok(())
+            };
+            let is_released = true;
+            return Done {
+                result,
+                is_released,
+            };
+        };
+        let mut resources = match self.set_up(endpoint, peer, slot, Side::Server) {
+            Ok(resources) => resources,
+            Err(failure) => return Done::nothing(failure),
+        };
+        if let Some(lateness) = slot.lateness() {
+            return Done {
+                result: Err(Failure::environment(late(lateness))),
+                is_released: B::close(resources).is_ok(),
+            };
+        }
+        let (is_over, result) = self.serve_with(&mut resources, slot, serve);
+        Done {
+            result,
+            is_released: B::close(resources).is_ok() && is_over,
+        }
+    }
+}
+
+/// Measures latencies by `measure`.
+fn latency(
+    run: &RunOptions,
+    instruments: &mut Instruments,
+    measure: impl FnOnce(Samples<'_>) -> Result<(), Failure>,
+) -> Result<(Figures, u64), Failure> {
+    instruments.recorder.clear();
+    // The timetable has no intended start times of operations.
+    let mut kept = None;
+    let clock = instruments.clock.clock();
+    measure(Samples::new(
+        clock,
+        &mut instruments.recorder,
+        None,
+        &mut kept,
+    ))?;
+    let iterations = instruments.recorder.statistics().count() + run.warmup;
+    Ok((instruments.figures(), iterations))
+}
+
+/// Runs the part of this side in lists of operations.
+fn lists<B: Bandwidth>(
+    context: &Context<'_>,
+    resources: &mut B::Resources,
+) -> Result<BandwidthResults, Failure> {
+    let part = B::part(context.run, context.side);
+    let mut results = BandwidthResults::new(part, context.side, false, false);
+    let pairs = slice::from_mut(resources);
+    bandwidth::measure::<B>(context, pairs, context.run.min_size, &mut results)?;
+    Ok(results)
+}
+
+/// Returns the figures of a side that has issued lists.
+fn rates(run: &RunOptions, own: &[SideResult]) -> Figures {
+    let own = SideResult::of_pairs(own);
+    let rates = Rates::of(run.min_size, [own, SideResult::default()], false);
+    let bytes_per_second = rates.megabytes * 1e6;
+    Figures::Bandwidth {
+        bytes_per_second,
+        operations_per_second: bytes_per_second / run.min_size as f64,
+    }
+}

@@ -1,0 +1,175 @@
+//! The clock of the coordinator in the other processes.
+//!
+//! A process exchanges messages with its parent: the parent's reading lies between sending and
+//! receiving, in the middle if both ways take the same time, and off by half of the round trip at
+//! most. The parent's clock is off in the same way, so the uncertainties add up down the tree. The
+//! choice among the last exchanges is that of NTP (RFC 5905, clock filter): the shortest round trip,
+//! with an allowance for the drift of the clocks since then.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Number of exchanges in a burst, and of those that are remembered.
+pub const EXCHANGES: usize = 8;
+
+/// Assumed drift between two clocks, in parts per million: the tolerance of NTP.
+const DRIFT_PPM: u64 = 15;
+
+/// Returns the clock of this process: CLOCK_MONOTONIC in nanoseconds.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// What a process knows about the clock of the coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offset {
+    /// What is added to the clock of this process, in nanoseconds.
+    pub offset_ns: i64,
+    /// Half of the round trips up to the coordinator, in nanoseconds.
+    half_trips_ns: u64,
+    /// When it was found, on the clock of this process.
+    at_ns: u64,
+}
+
+impl Offset {
+    /// Returns the clock of the coordinator when that of this process is `here_ns`.
+    pub fn coordinator_ns(self, here_ns: u64) -> u64 {
+        here_ns.saturating_add_signed(self.offset_ns)
+    }
+
+    /// Returns how far the offset may be off at `here_ns`, in nanoseconds.
+    pub fn uncertainty_ns(self, here_ns: u64) -> u64 {
+        self.half_trips_ns + drift(here_ns.saturating_sub(self.at_ns))
+    }
+}
+
+/// Returns the allowance for the drift in this time.
+fn drift(time_ns: u64) -> u64 {
+    time_ns / 1_000_000 * DRIFT_PPM
+}
+
+/// The last exchanges with the parent.
+#[derive(Debug, Default)]
+pub struct Exchanges {
+    last: Vec<Offset>,
+    count: usize,
+}
+
+impl Exchanges {
+    /// Adds an exchange: sent and received on the clock of this process, `parent_ns` the clock of the
+    /// coordinator by the parent, which may be off by `uncertainty_ns`.
+    pub fn add(&mut self, sent_ns: u64, received_ns: u64, parent_ns: u64, uncertainty_ns: u64) {
+        let half_trip = received_ns.saturating_sub(sent_ns) / 2;
+        let exchange = Offset {
+            offset_ns: parent_ns.wrapping_sub(sent_ns + half_trip) as i64,
+            half_trips_ns: uncertainty_ns.saturating_add(half_trip),
+            at_ns: received_ns,
+        };
+        if self.last.len() < EXCHANGES {
+            self.last.push(exchange);
+        } else {
+            self.last[self.count % EXCHANGES] = exchange;
+        }
+        self.count += 1;
+    }
+
+    /// Returns the best exchange at `here_ns`, if there is one.
+    pub fn best(&self, here_ns: u64) -> Option<Offset> {
+        let exchanges = self.last.iter().copied();
+        exchanges.min_by_key(|exchange| exchange.uncertainty_ns(here_ns))
+    }
+}
+
+/// The clock of the coordinator, for all threads of a process.
+#[derive(Debug, Default)]
+pub struct SharedClock(Mutex<Offset>);
+
+impl SharedClock {
+    /// Sets what is known.
+    pub fn set(&self, offset: Offset) {
+        *self.lock() = offset;
+    }
+
+    /// Returns what is known.
+    pub fn offset(&self) -> Offset {
+        *self.lock()
+    }
+
+    /// Returns the instant at which the clock of the coordinator is `coordinator_ns`; the present one
+    /// if that is before the start of this host.
+    pub fn local(&self, coordinator_ns: u64) -> Instant {
+        let (now, here_ns) = (Instant::now(), now_ns());
+        let there_ns = self.offset().coordinator_ns(here_ns);
+        let time = Duration::from_nanos(coordinator_ns.abs_diff(there_ns));
+        let instant = if coordinator_ns >= there_ns {
+            now.checked_add(time)
+        } else {
+            now.checked_sub(time)
+        };
+        instant.unwrap_or(now)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Offset> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn takes_shortest_round_trip() {
+        let mut exchanges = Exchanges::default();
+        assert_eq!(exchanges.best(0), None);
+        // The parent is 1000 s ahead; its answer takes longer than the question in the first exchange.
+        exchanges.add(SECOND, SECOND + 900, 1001 * SECOND + 100, 7);
+        exchanges.add(SECOND + 1000, SECOND + 1200, 1001 * SECOND + 1100, 7);
+        exchanges.add(SECOND + 2000, SECOND + 2300, 1001 * SECOND + 2050, 7);
+        let best = exchanges.best(SECOND + 2300).unwrap();
+        assert_eq!(best.offset_ns, 1000 * SECOND as i64);
+        assert_eq!(best.uncertainty_ns(SECOND + 2300), 107);
+        assert_eq!(best.coordinator_ns(5), 1000 * SECOND + 5);
+    }
+
+    #[test]
+    fn prefers_new_exchange_to_old_shorter_one() {
+        let mut exchanges = Exchanges::default();
+        exchanges.add(0, 200, 100, 0);
+        exchanges.add(60 * SECOND, 60 * SECOND + 40_000, 60 * SECOND, 0);
+        let now = 60 * SECOND + 40_000;
+        let best = exchanges.best(now).unwrap();
+        // Sixty seconds at 15 parts per million.
+        assert_eq!(exchanges.last[0].uncertainty_ns(now), 100 + 900_000);
+        assert_eq!(best.uncertainty_ns(now), 20_000);
+    }
+
+    #[test]
+    fn forgets_exchanges_after_eight_others() {
+        let mut exchanges = Exchanges::default();
+        for number in 0..=EXCHANGES as u64 {
+            let half_trip = 100 * (number + 1);
+            exchanges.add(0, 2 * half_trip, 0, 0);
+        }
+        assert_eq!(exchanges.best(0).unwrap().uncertainty_ns(0), 200);
+    }
+
+    #[test]
+    fn offset_may_be_negative() {
+        let mut exchanges = Exchanges::default();
+        exchanges.add(50 * SECOND, 50 * SECOND + 2, SECOND + 1, 0);
+        let best = exchanges.best(50 * SECOND).unwrap();
+        assert_eq!(best.offset_ns, -49 * SECOND as i64);
+        let clock = SharedClock::default();
+        clock.set(best);
+        let local = clock.local(best.coordinator_ns(now_ns()));
+        assert!(local <= Instant::now());
+    }
+}

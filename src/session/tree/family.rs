@@ -1,0 +1,354 @@
+//! Which member is whose child: the state of the tree, in the coordinator.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::WIDTH;
+
+/// How long a member may take to reach the parent that it was sent to.
+pub const PLACE_LIMIT: Duration = Duration::from_secs(15);
+
+/// How long a member that has lost its parent may take to return.
+pub const AWAY_LIMIT: Duration = Duration::from_secs(20);
+
+/// The parent of a member: another member, or the coordinator if it is none.
+pub type Parent = Option<u32>;
+
+/// Where a member is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// It has not come yet.
+    #[default]
+    Absent,
+    /// It was sent to a parent, at this moment.
+    Placed(Parent, Instant),
+    /// It has a parent.
+    Attached(Parent),
+    /// It has lost its parent, at this moment.
+    Away(Instant),
+    /// It is lost, and may not return.
+    Lost,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Relative {
+    state: State,
+    /// Members that are attached to it or placed there.
+    children: Vec<u32>,
+    /// It has been attached before.
+    is_known: bool,
+    /// Its entry among those that take children.
+    open: Option<(u32, usize, u32)>,
+}
+
+/// A member that has not come within its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// Its rank.
+    pub rank: u32,
+    /// It has been attached before.
+    pub is_known: bool,
+}
+
+/// The tree.
+#[derive(Debug)]
+pub struct Family {
+    members: Vec<Relative>,
+    /// Number of children of the coordinator.
+    at_root: usize,
+    /// Members that take children: level, number of children, rank.
+    open: BTreeSet<(u32, usize, u32)>,
+    /// Members that are placed or away.
+    pending: BTreeSet<u32>,
+}
+
+impl Family {
+    /// Creates the tree of `size` members, none of which has come.
+    pub fn new(size: u32) -> Self {
+        Self {
+            members: vec![Relative::default(); size as usize],
+            at_root: 0,
+            open: BTreeSet::new(),
+            pending: BTreeSet::new(),
+        }
+    }
+
+    fn member(&mut self, rank: u32) -> &mut Relative {
+        &mut self.members[rank as usize]
+    }
+
+    /// Returns the parent of a member that is attached or placed.
+    pub fn parent(&self, rank: u32) -> Option<Parent> {
+        match self.members[rank as usize].state {
+            State::Placed(parent, _) | State::Attached(parent) => Some(parent),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a member is lost.
+    pub fn is_lost(&self, rank: u32) -> bool {
+        self.members[rank as usize].state == State::Lost
+    }
+
+    /// Returns the members on the way to an attached member, itself last; `None` if there is no way.
+    pub fn path(&self, rank: u32) -> Option<Vec<u32>> {
+        let mut path = vec![rank];
+        let mut last = rank;
+        loop {
+            match self.members[last as usize].state {
+                State::Attached(None) => break,
+                State::Attached(Some(parent)) if path.len() <= self.members.len() => {
+                    path.push(parent);
+                    last = parent;
+                }
+                _ => return None,
+            }
+        }
+        path.reverse();
+        Some(path)
+    }
+
+    /// Returns a member and all members below it.
+    pub fn below(&self, rank: u32) -> Vec<u32> {
+        let mut found = vec![rank];
+        let mut next = 0;
+        while let Some(&member) = found.get(next) {
+            let children = self.members[member as usize].children.iter();
+            found.extend(children.filter(|&&child| self.is_attached_to(child, Some(member))));
+            next += 1;
+        }
+        found
+    }
+
+    /// Returns whether `rank` is attached to `parent`.
+    pub fn is_attached_to(&self, rank: u32, parent: Parent) -> bool {
+        self.members[rank as usize].state == State::Attached(parent)
+    }
+
+    /// Returns the attached children of a member.
+    pub fn children(&self, rank: u32) -> Vec<u32> {
+        let children = self.members[rank as usize].children.iter().copied();
+        children
+            .filter(|&child| self.is_attached_to(child, Some(rank)))
+            .collect()
+    }
+
+    /// Chooses a parent for a member, other than `avoid`: the coordinator while it has room, then a
+    /// member with few others above and below it. Returns `None` if no member takes children yet.
+    pub fn place(&mut self, rank: u32, avoid: Option<u32>, now: Instant) -> Option<Parent> {
+        self.separate(rank, State::Away(now));
+        let parent = if self.at_root < WIDTH {
+            None
+        } else {
+            let mut open = self.open.iter().map(|&(_, _, rank)| rank);
+            match open.find(|&open| Some(open) != avoid) {
+                Some(parent) => Some(parent),
+                // Whom this member cannot reach is the only one with room.
+                None if avoid.is_some() && !self.open.is_empty() => None,
+                None => return None,
+            }
+        };
+        match parent {
+            None => self.at_root += 1,
+            Some(parent) => {
+                self.member(parent).children.push(rank);
+                self.update(parent);
+            }
+        }
+        self.member(rank).state = State::Placed(parent, now);
+        self.pending.insert(rank);
+        Some(parent)
+    }
+
+    /// Notes that a member has reached this parent. Returns whether it was sent there.
+    pub fn attach(&mut self, rank: u32, parent: Parent) -> bool {
+        let relative = self.member(rank);
+        if !matches!(relative.state, State::Placed(place, _) if place == parent) {
+            return false;
+        }
+        relative.state = State::Attached(parent);
+        relative.is_known = true;
+        self.pending.remove(&rank);
+        self.update_below(rank);
+        true
+    }
+
+    /// Notes that a member has lost its parent.
+    pub fn away(&mut self, rank: u32, now: Instant) {
+        self.separate(rank, State::Away(now));
+        self.pending.insert(rank);
+        self.update_below(rank);
+    }
+
+    /// Removes a member. Those below it have to find other parents.
+    pub fn lose(&mut self, rank: u32, now: Instant) {
+        self.separate(rank, State::Lost);
+        self.update_below(rank);
+        for child in std::mem::take(&mut self.member(rank).children) {
+            self.away(child, now);
+        }
+    }
+
+    /// Returns the members that have not come within their time.
+    pub fn overdue(&self, now: Instant) -> Vec<Overdue> {
+        let is_over = |since: Instant, limit| now.saturating_duration_since(since) >= limit;
+        let pending = self.pending.iter().copied();
+        let overdue = pending.filter(|&rank| match self.members[rank as usize].state {
+            State::Placed(_, since) => is_over(since, PLACE_LIMIT),
+            State::Away(since) => is_over(since, AWAY_LIMIT),
+            _ => false,
+        });
+        let overdue = overdue.map(|rank| Overdue {
+            rank,
+            is_known: self.members[rank as usize].is_known,
+        });
+        overdue.collect()
+    }
+
+    /// Forgets the place of a member that has never come.
+    pub fn forget(&mut self, rank: u32) {
+        self.separate(rank, State::Absent);
+    }
+
+    /// Returns whether any member may become overdue.
+    pub fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Takes a member from its parent.
+    fn separate(&mut self, rank: u32, state: State) {
+        let parent = self.parent(rank);
+        self.member(rank).state = state;
+        self.pending.remove(&rank);
+        match parent {
+            None => {}
+            Some(None) => self.at_root -= 1,
+            Some(Some(parent)) => {
+                self.member(parent).children.retain(|&child| child != rank);
+                self.update(parent);
+            }
+        }
+    }
+
+    /// Notes anew whether a member takes children.
+    fn update(&mut self, rank: u32) {
+        let level = self.path(rank).map(|path| path.len() as u32);
+        let relative = self.member(rank);
+        let children = relative.children.len();
+        let open = level
+            .filter(|_| children < WIDTH)
+            .map(|level| (level, children, rank));
+        let before = std::mem::replace(&mut relative.open, open);
+        if let Some(before) = before {
+            self.open.remove(&before);
+        }
+        self.open.extend(open);
+    }
+
+    /// The same for a member and all members below it.
+    fn update_below(&mut self, rank: u32) {
+        for member in self.below(rank) {
+            self.update(member);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places and attaches the members of these ranks in turn; returns their parents.
+    fn attach(family: &mut Family, ranks: std::ops::Range<u32>) -> Vec<Parent> {
+        let now = Instant::now();
+        let attach = |rank| {
+            let parent = family.place(rank, None, now).unwrap();
+            assert!(family.attach(rank, parent));
+            parent
+        };
+        ranks.map(attach).collect()
+    }
+
+    #[test]
+    fn fills_levels_evenly() {
+        let mut family = Family::new(10_000);
+        let parents = attach(&mut family, 0..10_000);
+        assert_eq!(parents[..32], [None; 32]);
+        assert_eq!(parents[32..64], (0..32).map(Some).collect::<Vec<_>>());
+        let levels = (0..10_000).map(|rank| family.path(rank).unwrap().len());
+        let mut sizes = [0; 4];
+        levels.for_each(|level| sizes[level] += 1);
+        assert_eq!(sizes, [0, 32, 1024, 8944]);
+        let widest = (0..10_000).map(|rank| family.children(rank).len()).max();
+        assert_eq!(widest, Some(WIDTH));
+    }
+
+    #[test]
+    fn names_no_parent_before_one_is_attached() {
+        let mut family = Family::new(40);
+        let now = Instant::now();
+        for rank in 0..32 {
+            assert_eq!(family.place(rank, None, now), Some(None));
+        }
+        assert_eq!(family.place(32, None, now), None);
+        assert!(family.attach(5, None));
+        assert_eq!(family.place(32, None, now), Some(Some(5)));
+        assert_eq!(family.path(32), None);
+        assert!(!family.attach(32, Some(6)));
+        assert!(family.attach(32, Some(5)));
+        assert_eq!(family.path(32), Some(vec![5, 32]));
+    }
+
+    #[test]
+    fn member_takes_those_below_it_along() {
+        let mut family = Family::new(70);
+        attach(&mut family, 0..65);
+        // 64 is below 32 or below 0, as 32 is.
+        let parent = family.parent(64).unwrap();
+        assert_eq!(parent, Some(0));
+        let now = Instant::now();
+        family.lose(1, now);
+        assert_eq!(family.path(33), None);
+        assert_eq!(family.place(33, Some(1), now), Some(None));
+        assert!(family.attach(33, None));
+        attach(&mut family, 65..66);
+        family.away(0, now);
+        assert_eq!((family.path(32), family.path(64)), (None, None));
+        let parent = family.place(0, None, now).unwrap();
+        assert!(parent.is_none_or(|parent| ![0, 32, 64].contains(&parent)));
+        assert!(family.attach(0, parent));
+        let mut path = family.path(0).unwrap();
+        path.push(64);
+        assert_eq!(family.path(64), Some(path));
+        assert_eq!(family.below(0), [0, 32, 64]);
+    }
+
+    #[test]
+    fn coordinator_takes_member_that_reaches_nobody_else() {
+        let mut family = Family::new(40);
+        let now = Instant::now();
+        for rank in 0..32 {
+            family.place(rank, None, now);
+        }
+        assert!(family.attach(5, None));
+        assert_eq!(family.place(32, Some(5), now), Some(None));
+    }
+
+    #[test]
+    fn members_have_a_time_to_come_and_to_return() {
+        let mut family = Family::new(3);
+        let begin = Instant::now();
+        family.place(0, None, begin);
+        attach(&mut family, 1..3);
+        family.lose(2, begin);
+        family.away(1, begin);
+        assert!(family.is_waiting());
+        assert_eq!(family.overdue(begin + PLACE_LIMIT / 2), []);
+        let overdue = |rank, is_known| Overdue { rank, is_known };
+        let found = family.overdue(begin + PLACE_LIMIT.max(AWAY_LIMIT));
+        assert_eq!(found, [overdue(0, false), overdue(1, true)]);
+        family.forget(0);
+        family.lose(1, begin);
+        assert!(!family.is_waiting());
+        assert!(family.is_lost(1) && family.is_lost(2) && !family.is_lost(0));
+    }
+}

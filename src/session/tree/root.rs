@@ -1,0 +1,444 @@
+//! The coordinator of a survey, as its thread sees it: all processes by their ranks.
+//!
+//! * `arrivals`: the processes that ask for a parent.
+//! * `known`: what the coordinator knows of a process.
+
+mod arrivals;
+mod known;
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::clock::now_ns;
+use super::door::{Door, Rejected};
+use super::family::{Family, Parent};
+use super::link::{Link, PollSet};
+use super::message::{FromMember, Message, Order, decode};
+use super::traffic::{LevelTraffic, Traffic};
+use crate::error::{Context, Failure};
+use crate::interrupt;
+use crate::session::listener::Listener;
+use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
+use crate::token::Token;
+use arrivals::Waiting;
+use known::{Kept, Known};
+
+/// Key of the listening socket in the poll set.
+const DOOR: u64 = 0;
+
+/// Interval at which the coordinator looks for members that have not come.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What happened to the processes of a survey.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A process has joined.
+    Joined(Introduction),
+    /// A process has measured a block.
+    Report(BlockReport),
+    /// A process has ended, or cannot be reached. It may not return.
+    Lost {
+        /// Its rank.
+        rank: u32,
+        /// Why, as a sentence about it.
+        reason: String,
+    },
+    /// A connection was turned away, which is not one of a process of this survey, or is of a rank
+    /// that has joined already.
+    TurnedAway {
+        /// Its address.
+        peer: SocketAddr,
+        /// Why, as a sentence about it.
+        reason: String,
+    },
+}
+
+/// A child of the coordinator.
+#[derive(Debug)]
+struct Child {
+    link: Link,
+    rank: u32,
+}
+
+/// The coordinator. Its thread calls [`Self::poll`] often: members in want of an answer for 30 seconds
+/// give up.
+#[derive(Debug)]
+pub struct Root {
+    set: PollSet,
+    next_key: u64,
+    door: Door,
+    family: Family,
+    known: Vec<Known>,
+    children: HashMap<u64, Child>,
+    /// By key: the oldest first.
+    waiting: BTreeMap<u64, Waiting>,
+    events: Vec<Event>,
+    traffic: Traffic,
+    is_ending: bool,
+    looked: Instant,
+}
+
+impl Root {
+    /// Lets the processes with ranks below `size` in at `listener`.
+    ///
+    /// # Errors
+    ///
+    /// A process without free file descriptors.
+    pub fn listen(listener: Listener, token: Token, size: u32) -> Result<Self, Failure> {
+        const WHAT: &str = "cannot coordinate a survey";
+        let set = PollSet::new().environment(WHAT)?;
+        let door = Door::new(listener, token, &set, DOOR).environment(WHAT)?;
+        let mut known = Vec::new();
+        known.resize_with(size as usize, Known::default);
+        Ok(Self {
+            set,
+            next_key: DOOR,
+            door,
+            family: Family::new(size),
+            known,
+            children: HashMap::new(),
+            waiting: BTreeMap::new(),
+            events: Vec::new(),
+            traffic: Traffic::default(),
+            is_ending: false,
+            looked: Instant::now(),
+        })
+    }
+
+    /// Returns the port listened on.
+    pub fn port(&self) -> u16 {
+        self.door.port()
+    }
+
+    /// Waits for events. Returns the first ones, or none at `until`.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn poll(&mut self, until: Instant) -> Result<Vec<Event>, Failure> {
+        while self.events.is_empty() {
+            let now = Instant::now();
+            let within = until.min(self.due(now)).saturating_duration_since(now);
+            interrupt::wait(self.set.socket(), PollFlags::IN, Some(within))?;
+            self.turn(Duration::ZERO);
+            if Instant::now() >= until {
+                break;
+            }
+        }
+        Ok(std::mem::take(&mut self.events))
+    }
+
+    /// Sends each of these processes its course.
+    pub fn send_courses(&mut self, courses: Vec<(u32, Course)>) {
+        for (rank, course) in courses {
+            self.order(rank, &Order::Course(course));
+        }
+    }
+
+    /// Sends each of these processes its block. Until the end of the last one, the tree is quiet.
+    pub fn send_blocks(&mut self, blocks: Vec<(u32, Block)>) {
+        let ends = blocks.iter().map(|(_, block)| {
+            let length = block.slot_ns.saturating_mul(block.slots.into());
+            block.begins_ns.saturating_add(length)
+        });
+        let until_ns = ends.max();
+        for (rank, block) in blocks {
+            self.order(rank, &Order::Block(block));
+        }
+        if let Some(until_ns) = until_ns {
+            self.send_to_all(&Message::Quiet { until_ns });
+        }
+    }
+
+    /// Gives a process up, for instance because its report has not come. Processes below it in the tree
+    /// find other parents.
+    pub fn give_up(&mut self, rank: u32, reason: &str) {
+        self.lose(rank, reason.to_owned());
+    }
+
+    /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not ended,
+    /// and why. Signals do not end this wait.
+    pub fn end(&mut self, limit: Duration) -> Vec<(u32, String)> {
+        self.is_ending = true;
+        self.send_to_all(&Message::End);
+        let ends = Instant::now() + limit;
+        loop {
+            let missing: Vec<u32> = (0..)
+                .zip(&self.known)
+                .filter(|&(rank, known)| known.is_missing() && !self.family.is_lost(rank))
+                .map(|(rank, _)| rank)
+                .collect();
+            let now = Instant::now();
+            if missing.is_empty() || now >= ends {
+                let reason = format!(
+                    "it has not ended within {}",
+                    crate::number::time_text(limit)
+                );
+                return missing
+                    .into_iter()
+                    .map(|rank| (rank, reason.clone()))
+                    .collect();
+            }
+            self.turn(ends.min(self.due(now)).saturating_duration_since(now));
+        }
+    }
+
+    /// Returns how much the processes at each level of the tree have sent and received, by what they
+    /// have sent at their end.
+    pub fn traffic(&mut self) -> Vec<LevelTraffic> {
+        for child in self.children.values_mut() {
+            self.traffic += child.link.take_traffic();
+        }
+        let mut levels = vec![LevelTraffic::default()];
+        levels[0].add(self.traffic);
+        for known in &self.known {
+            let level = known.level as usize;
+            if let Some(traffic) = known.ended {
+                while levels.len() <= level {
+                    let level = levels.len() as u32;
+                    levels.push(LevelTraffic {
+                        level,
+                        ..LevelTraffic::default()
+                    });
+                }
+                levels[level].add(traffic);
+            }
+        }
+        levels
+    }
+
+    fn due(&self, now: Instant) -> Instant {
+        let look = if self.family.is_waiting() {
+            self.looked + LOOK
+        } else {
+            now + Duration::from_secs(3600)
+        };
+        self.door.due().map_or(look, |due| due.min(look))
+    }
+
+    /// Waits until something arrives, for `within` at most, and handles it.
+    fn turn(&mut self, within: Duration) {
+        let mut keys = Vec::new();
+        self.set.ready(within, &mut keys);
+        for key in keys {
+            if key == DOOR {
+                self.door.admit(&mut self.next_key);
+            } else if self.children.contains_key(&key) {
+                self.hear_child(key);
+            } else if self.waiting.contains_key(&key) {
+                self.hear_waiting(key);
+            } else {
+                match self.door.advance(key) {
+                    None => {}
+                    Some(Ok(arrival)) => self.let_in(arrival),
+                    Some(Err(rejected)) => self.turned_away(rejected),
+                }
+            }
+        }
+        let now = Instant::now();
+        for rejected in self.door.tick(now) {
+            self.turned_away(rejected);
+        }
+        if now.saturating_duration_since(self.looked) >= LOOK {
+            self.looked = now;
+            self.look(now);
+        }
+    }
+
+    fn turned_away(&mut self, rejected: Rejected) {
+        let Rejected { peer, reason } = rejected;
+        self.events.push(Event::TurnedAway { peer, reason });
+    }
+
+    /// Gives up the members that have not come within their time.
+    fn look(&mut self, now: Instant) {
+        for overdue in self.family.overdue(now) {
+            if overdue.is_known {
+                let reason = "it has lost its parent in the tree, and has not returned".to_owned();
+                self.lose(overdue.rank, reason);
+            } else {
+                self.close_child(overdue.rank);
+                self.family.forget(overdue.rank);
+                self.known[overdue.rank as usize].forget();
+            }
+        }
+        self.place_waiting();
+    }
+
+    /// Handles the messages of a child.
+    fn hear_child(&mut self, key: u64) {
+        loop {
+            let Some(child) = self.children.get_mut(&key) else {
+                return;
+            };
+            let rank = child.rank;
+            child.link.flush();
+            match child.link.receive() {
+                Ok(None) => return,
+                Ok(Some(Message::Ping { sent_ns })) => child.link.send(&Message::Pong {
+                    sent_ns,
+                    here_ns: now_ns(),
+                    uncertainty_ns: 0,
+                }),
+                Ok(Some(Message::Ready)) => self.attached(rank, None),
+                Ok(Some(Message::Leave)) => self.gone(rank, None, None),
+                Ok(Some(Message::Up { rank, body })) => self.hear(rank, &body),
+                Ok(Some(_)) => {
+                    let reason = "it sent a message out of turn".into();
+                    self.gone(rank, None, Some(reason));
+                }
+                Err(loss) => self.gone(rank, None, Some(loss.to_string())),
+            }
+        }
+    }
+
+    /// Handles a message of a member.
+    fn hear(&mut self, rank: u32, body: &[u8]) {
+        let size = self.known.len() as u32;
+        if rank >= size || self.family.is_lost(rank) {
+            return;
+        }
+        match decode(body) {
+            Some(FromMember::Children(children)) => {
+                for &child in children.iter().filter(|&&child| child < size) {
+                    self.attached(child, Some(rank));
+                }
+                for child in self.family.children(rank) {
+                    if !children.contains(&child) {
+                        let reason = "it closed its connection: it failed or was killed".into();
+                        self.gone(child, Some(rank), Some(reason));
+                    }
+                }
+            }
+            Some(FromMember::Attached(child)) if child < size => self.attached(child, Some(rank)),
+            Some(FromMember::Gone {
+                rank: child,
+                reason,
+            }) if child < size => {
+                self.gone(child, Some(rank), reason);
+            }
+            Some(FromMember::Report(report)) if report.rank == rank => self.report(report),
+            Some(FromMember::Failed(reason)) => self.lose(rank, reason),
+            Some(FromMember::Ended(traffic)) => self.known[rank as usize].ended = Some(traffic),
+            _ => self.lose(
+                rank,
+                "it sent bytes that are not a message of a survey".into(),
+            ),
+        }
+    }
+
+    /// A member is connected to the parent that it was sent to.
+    fn attached(&mut self, rank: u32, parent: Parent) {
+        if !self.family.attach(rank, parent) {
+            return;
+        }
+        let joined = self.known[rank as usize].joined();
+        self.events.extend(joined.map(Event::Joined));
+        // What was on its way to members below may be lost as well.
+        for member in self.family.below(rank) {
+            for order in self.known[member as usize].orders() {
+                self.send_order(member, &order);
+            }
+        }
+        self.place_waiting();
+    }
+
+    /// The connection of a member to this parent has ended.
+    fn gone(&mut self, rank: u32, parent: Parent, reason: Option<String>) {
+        if parent.is_none() {
+            self.close_child(rank);
+        }
+        // It may have another parent by now.
+        if self.family.parent(rank) != Some(parent) {
+            return;
+        }
+        match reason {
+            None => self.family.away(rank, Instant::now()),
+            Some(_) if self.is_ending => {
+                self.known[rank as usize].ended.get_or_insert_default();
+            }
+            Some(reason) => self.lose(rank, reason),
+        }
+    }
+
+    /// Takes over the report of a block, unless it has come before.
+    fn report(&mut self, report: BlockReport) {
+        if self.known[report.rank as usize].is_new(&report) {
+            self.events.push(Event::Report(report));
+        }
+    }
+
+    /// Removes a process from the survey.
+    fn lose(&mut self, rank: u32, reason: String) {
+        if self.family.is_lost(rank) {
+            return;
+        }
+        if let Some(Some(parent)) = self.family.parent(rank)
+            && let Some(path) = self.family.path(parent)
+        {
+            self.send_along(path, |path| Message::Release { path, child: rank });
+        }
+        if let Some(child) = self.children.values_mut().find(|child| child.rank == rank) {
+            child.link.send(&Message::Refused(format!(
+                "the survey has given it up: {reason}"
+            )));
+        }
+        self.close_child(rank);
+        self.family.lose(rank, Instant::now());
+        self.known[rank as usize].forget_orders();
+        self.events.push(Event::Lost { rank, reason });
+        self.place_waiting();
+    }
+
+    fn close_child(&mut self, rank: u32) {
+        let children = self.children.extract_if(|_, child| child.rank == rank);
+        for (_, mut child) in children {
+            self.traffic += child.link.take_traffic();
+        }
+    }
+
+    /// Sends an order, and keeps it until it is known to have arrived.
+    fn order(&mut self, rank: u32, order: &Order) {
+        if (rank as usize) < self.known.len() && !self.family.is_lost(rank) {
+            let kept = self.known[rank as usize].keep(order);
+            self.send_order(rank, &kept);
+        }
+    }
+
+    fn send_order(&mut self, rank: u32, order: &Arc<Kept>) {
+        if let Some(path) = self.family.path(rank) {
+            self.known[rank as usize].level = path.len() as u32;
+            let (serial, body) = (order.serial, order.body.clone());
+            self.send_along(path, |path| Message::Down { path, serial, body });
+        }
+    }
+
+    /// Sends a message to the member at the end of a path.
+    fn send_along(&mut self, path: Vec<u32>, message: impl FnOnce(Vec<u32>) -> Message) {
+        let first = path.first().copied();
+        let mut children = self.children.values_mut();
+        if let Some(child) = children.find(|child| Some(child.rank) == first) {
+            child.link.send(&message(path));
+        }
+    }
+
+    fn send_to_all(&mut self, message: &Message) {
+        for child in self.children.values_mut() {
+            child.link.send(message);
+        }
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        if !self.is_ending {
+            self.send_to_all(&Message::Abort(
+                "the coordinator of the survey has ended".into(),
+            ));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! How much the processes of a survey have sent and received.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+/// Messages and bytes of a process on its connections to other processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Messages sent.
+    pub messages_sent: u64,
+    /// Bytes sent.
+    pub bytes_sent: u64,
+    /// Messages received.
+    pub messages_received: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, more: Self) {
+        self.messages_sent += more.messages_sent;
+        self.bytes_sent += more.bytes_sent;
+        self.messages_received += more.messages_received;
+        self.bytes_received += more.bytes_received;
+    }
+}
+
+/// The traffic of the processes at one level of the tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelTraffic {
+    /// Level: 0 is the coordinator, 1 its children.
+    pub level: u32,
+    /// Number of processes.
+    pub processes: u64,
+    /// Their sum.
+    pub sum: Traffic,
+    /// The process with the most bytes, sent and received.
+    pub most: Traffic,
+}
+
+impl LevelTraffic {
+    /// Adds a process.
+    pub fn add(&mut self, of_process: Traffic) {
+        self.processes += 1;
+        self.sum += of_process;
+        let bytes = |traffic: Traffic| traffic.bytes_sent + traffic.bytes_received;
+        if bytes(of_process) > bytes(self.most) {
+            self.most = of_process;
+        }
+    }
+}

@@ -1,0 +1,603 @@
+//! Who is to blame: the parts of the cluster that explain the pairs outside the limits (jobs.md 3.3).
+//!
+//! A part explains pairs in a role if more than half of its pairs in this role are outside. The part that
+//! explains most is a culprit. Its pairs are set aside, because they say nothing about its partners, and
+//! the search begins again. What no part explains is the path between two NICs.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::answer::{Pair, Witness};
+use super::evidence::{
+    CLASSES, Cells, Evidence, Key, Limits, Outside, Standing, group_pair, value_at,
+};
+use super::population::Sorted;
+use super::roster::Roster;
+use super::verdict::{Culprit, Direction, LimitSource, Unit, Word};
+
+/// Fewest members of a part that is blamed for them (jobs.md 3.3), and fewest pairs between two groups.
+const LEAST_MEMBERS: usize = 3;
+
+/// Share of pairs outside the limits above which a part explains them: at first,
+const MOST: f64 = 0.5;
+/// and for what is left then, with more partners: a part that is bad now and then, or by little.
+const MANY: f64 = 0.2;
+
+/// Most parts that are blamed. More say that the limits are wrong.
+const MOST_CULPRITS: usize = 4096;
+
+/// A population is mixed if the culprits are more than this part of its NICs,
+const MOST_BLAMED: f64 = 1.0 / 3.0;
+/// or if no part explains this part of its pairs, and at least three of them.
+const MOST_UNEXPLAINED: f64 = 0.05;
+
+/// A part of the cluster with the pairs that it explains.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    /// The part.
+    pub unit: Unit,
+    /// In which role.
+    pub direction: Direction,
+    /// The pairs that it explains.
+    pub pairs: Vec<Outside>,
+}
+
+impl Cause {
+    /// Returns how sure the survey is.
+    pub fn word(&self) -> Word {
+        let is_any = |standing| self.pairs.iter().any(|one| one.standing == standing);
+        if is_any(Standing::Confirmed) {
+            Word::Bad
+        } else if is_any(Standing::Open) {
+            Word::Suspect
+        } else {
+            Word::Transient
+        }
+    }
+}
+
+/// What the pairs of a part are so far: counts by test, role and class.
+#[derive(Debug, Default)]
+struct Tally {
+    outside: BTreeMap<u16, Cells>,
+    measured: BTreeMap<u16, Cells>,
+    partners: BTreeSet<u32>,
+    members: usize,
+    bad_members: usize,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        for (test, cells) in &other.outside {
+            add_cells(self.outside.entry(*test).or_default(), cells);
+        }
+        for (test, cells) in &other.measured {
+            add_cells(self.measured.entry(*test).or_default(), cells);
+        }
+        self.partners.extend(&other.partners);
+        self.members += 1;
+    }
+
+    /// Returns whether most pairs in a role are outside.
+    fn explains(&self, test: u16, role: usize, class: usize, share: f64) -> bool {
+        let outside = self
+            .outside
+            .get(&test)
+            .map_or(0, |cells| cells[role][class]);
+        let measured = self
+            .measured
+            .get(&test)
+            .map_or(0, |cells| cells[role][class]);
+        outside > 0 && f64::from(outside) > share * f64::from(measured)
+    }
+
+    /// Returns whether this holds for any test, role and class.
+    fn explains_any(&self, share: f64) -> bool {
+        self.outside.keys().any(|test| {
+            (0..2 * CLASSES).any(|cell| self.explains(*test, cell / CLASSES, cell % CLASSES, share))
+        })
+    }
+}
+
+fn add_cells(sum: &mut Cells, cells: &Cells) {
+    for (sum, cells) in sum.iter_mut().flatten().zip(cells.iter().flatten()) {
+        *sum += cells;
+    }
+}
+
+/// A part that may be to blame, with what it would explain.
+#[derive(Debug, Default)]
+struct Candidate {
+    pairs: Vec<usize>,
+    in_role: [bool; 2],
+    good: u32,
+}
+
+/// The search for causes among pairs outside the limits.
+struct Search<'a> {
+    roster: &'a Roster,
+    evidence: &'a Evidence,
+    outside: Vec<Outside>,
+    /// Whether no cause has been found for it yet.
+    is_open: Vec<bool>,
+    /// Pairs that causes have explained, by test and NIC.
+    explained: HashMap<(u16, u32), Cells>,
+    causes: Vec<Cause>,
+}
+
+/// Returns the causes of the pairs outside the limits. Transient pairs are explained by themselves.
+pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Vec<Cause> {
+    let outside = evidence.outside(limits, roster);
+    let (transient, lasting): (Vec<Outside>, Vec<Outside>) = outside
+        .into_iter()
+        .partition(|one| one.standing == Standing::Transient);
+    let mut mixed = BTreeSet::new();
+    let lasting_causes = loop {
+        let kept = lasting
+            .iter()
+            .filter(|one| one.source != LimitSource::Population || !mixed.contains(&one.test));
+        let causes = search(evidence, roster, kept.copied().collect());
+        let found = mixed_tests(&causes, evidence, roster);
+        if found.is_subset(&mixed) {
+            break causes;
+        }
+        mixed.extend(found);
+    };
+    let blamed: HashSet<u32> = lasting_causes
+        .iter()
+        .flat_map(|cause| members(cause.unit, roster))
+        .collect();
+    let unexplained = transient.into_iter().filter(|one| {
+        !blamed.contains(&one.pair.initiator)
+            && !blamed.contains(&one.pair.target)
+            && !mixed.contains(&one.test)
+    });
+    let mut causes = lasting_causes;
+    causes.extend(search(evidence, roster, unexplained.collect()));
+    causes
+}
+
+/// Returns the tests whose populations are mixed, so that they have no limits (jobs.md 3.4).
+fn mixed_tests(causes: &[Cause], evidence: &Evidence, roster: &Roster) -> BTreeSet<u16> {
+    let is_mixed = |test: &u16| {
+        let nics = roster.nics.iter().enumerate().filter(|(nic, _)| {
+            evidence
+                .counts(*test, *nic as u32)
+                .iter()
+                .flatten()
+                .any(|count| *count > 0)
+        });
+        let measured: u32 = (0..roster.nics.len())
+            .map(|nic| evidence.counts(*test, nic as u32)[0].iter().sum::<u32>())
+            .sum();
+        let by_population = |cause: &&Cause| {
+            cause
+                .pairs
+                .iter()
+                .any(|one| one.test == *test && one.source == LimitSource::Population)
+        };
+        let (paths, units): (Vec<&Cause>, Vec<&Cause>) = causes
+            .iter()
+            .filter(by_population)
+            .partition(|cause| matches!(cause.unit, Unit::Path(_)));
+        let blamed: HashSet<u32> = units
+            .iter()
+            .flat_map(|cause| members(cause.unit, roster))
+            .collect();
+        let unexplained = paths
+            .iter()
+            .flat_map(|cause| &cause.pairs)
+            .filter(|one| one.test == *test)
+            .count();
+        blamed.len() as f64 > MOST_BLAMED * nics.count() as f64
+            || (unexplained >= 3 && unexplained as f64 > MOST_UNEXPLAINED * f64::from(measured))
+    };
+    (0..evidence.tests().len() as u16)
+        .filter(is_mixed)
+        .collect()
+}
+
+/// Returns the NICs of a part; none for paths and pairs of groups.
+pub fn members(unit: Unit, roster: &Roster) -> Vec<u32> {
+    let is_in = |nic: &u32| {
+        let own = &roster.nics[*nic as usize];
+        match unit {
+            Unit::Nic(index) => index == *nic,
+            Unit::Node(node) => own.node == node,
+            Unit::Switch { group, switch } => own
+                .location
+                .is_some_and(|place| (place.group, place.switch) == (group, switch)),
+            Unit::Group(group) => own.location.is_some_and(|place| place.group == group),
+            Unit::GroupPair(..) | Unit::Path(_) => false,
+        }
+    };
+    match unit {
+        Unit::Nic(nic) => vec![nic],
+        _ => (0..roster.nics.len() as u32).filter(is_in).collect(),
+    }
+}
+
+fn search(evidence: &Evidence, roster: &Roster, outside: Vec<Outside>) -> Vec<Cause> {
+    let mut search = Search {
+        roster,
+        evidence,
+        is_open: vec![true; outside.len()],
+        outside,
+        explained: HashMap::new(),
+        causes: Vec::new(),
+    };
+    for (share, partners) in [(MOST, 2), (MANY, LEAST_MEMBERS)] {
+        while search.causes.len() < MOST_CULPRITS {
+            let Some((unit, candidate)) = search.best(share, partners) else {
+                break;
+            };
+            search.blame(unit, &candidate);
+        }
+    }
+    search.blame_paths();
+    search.causes
+}
+
+impl Search<'_> {
+    /// Returns the part that explains most pairs; of several, that with the fewest good pairs, and then the
+    /// smallest.
+    fn best(&self, share: f64, partners: usize) -> Option<(Unit, Candidate)> {
+        let tallies = self.tallies(share);
+        let mut candidates: BTreeMap<Unit, Candidate> = BTreeMap::new();
+        for (index, one) in self.open() {
+            let class = one.class as usize;
+            let mut units: Vec<(Unit, usize)> = Vec::new();
+            for (role, nic) in [one.pair.initiator, one.pair.target]
+                .into_iter()
+                .enumerate()
+            {
+                for unit in units_of(self.roster, nic).into_iter().flatten() {
+                    let tally = &tallies[&unit];
+                    if tally.may_be_blamed(unit, partners)
+                        && tally.explains(one.test, role, class, share)
+                    {
+                        units.push((unit, role));
+                    }
+                }
+            }
+            for (unit, role) in units {
+                let candidate = candidates.entry(unit).or_default();
+                candidate.in_role[role] = true;
+                if candidate.pairs.last() != Some(&index) {
+                    candidate.pairs.push(index);
+                }
+            }
+        }
+        for (unit, candidate) in &mut candidates {
+            let tally = &tallies[unit];
+            let all = tally.measured.values().flatten().flatten().sum::<u32>();
+            let bad = tally.outside.values().flatten().flatten().sum::<u32>();
+            candidate.good = all.saturating_sub(bad);
+        }
+        candidates.extend(self.group_pairs(share));
+        candidates
+            .into_iter()
+            .max_by(|(unit, one), (other_unit, other)| {
+                let by_pairs = one.pairs.len().cmp(&other.pairs.len());
+                by_pairs
+                    .then(other.good.cmp(&one.good))
+                    .then(other_unit.cmp(unit))
+            })
+    }
+
+    fn open(&self) -> impl Iterator<Item = (usize, &Outside)> {
+        self.outside
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| self.is_open[*index])
+    }
+
+    /// Returns the tallies of all parts with pairs outside.
+    fn tallies(&self, share: f64) -> HashMap<Unit, Tally> {
+        let mut of_nics: BTreeMap<u32, Tally> = BTreeMap::new();
+        for (_, one) in self.open() {
+            let Pair { initiator, target } = one.pair;
+            for (role, nic, partner) in [(0, initiator, target), (1, target, initiator)] {
+                let tally = of_nics.entry(nic).or_default();
+                tally.outside.entry(one.test).or_default()[role][one.class as usize] += 1;
+                tally.partners.insert(partner);
+            }
+        }
+        let tests = self.evidence.tests().len() as u16;
+        // All NICs of a part count as its members: the good ones too.
+        let larger: BTreeSet<Unit> = of_nics
+            .keys()
+            .flat_map(|nic| units_of(self.roster, *nic).into_iter().skip(1).flatten())
+            .collect();
+        let mut tallies: HashMap<Unit, Tally> = HashMap::new();
+        for nic in 0..self.roster.nics.len() as u32 {
+            let units = units_of(self.roster, nic);
+            if !of_nics.contains_key(&nic)
+                && !units
+                    .iter()
+                    .skip(1)
+                    .flatten()
+                    .any(|unit| larger.contains(unit))
+            {
+                continue;
+            }
+            let mut tally = of_nics.remove(&nic).unwrap_or_default();
+            for test in 0..tests {
+                let mut cells = *self.evidence.counts(test, nic);
+                if let Some(gone) = self.explained.get(&(test, nic)) {
+                    for (cell, gone) in cells.iter_mut().flatten().zip(gone.iter().flatten()) {
+                        *cell = cell.saturating_sub(*gone);
+                    }
+                }
+                tally.measured.insert(test, cells);
+            }
+            if tally
+                .measured
+                .values()
+                .flatten()
+                .flatten()
+                .all(|count| *count == 0)
+            {
+                continue;
+            }
+            let is_bad = tally.explains_any(share);
+            for unit in units
+                .into_iter()
+                .skip(1)
+                .flatten()
+                .filter(|unit| larger.contains(unit))
+            {
+                let sum = tallies.entry(unit).or_default();
+                sum.add(&tally);
+                sum.bad_members += usize::from(is_bad);
+            }
+            tallies.insert(Unit::Nic(nic), tally);
+        }
+        tallies
+    }
+
+    /// Returns the pairs of groups most of whose pairs are outside, by several NICs of both.
+    fn group_pairs(&self, share: f64) -> BTreeMap<Unit, Candidate> {
+        let mut candidates: BTreeMap<Unit, (Candidate, BTreeMap<u16, u64>, [BTreeSet<u32>; 2])> =
+            BTreeMap::new();
+        for (index, one) in self.open() {
+            let Some(unit) = group_pair(self.roster, one.pair) else {
+                continue;
+            };
+            let (candidate, failed, nics) = candidates.entry(unit).or_default();
+            candidate.pairs.push(index);
+            candidate.in_role = [true; 2];
+            *failed.entry(one.test).or_default() += u64::from(one.value.is_none());
+            nics[0].insert(one.pair.initiator);
+            nics[1].insert(one.pair.target);
+        }
+        let mut kept = BTreeMap::new();
+        for (unit, (mut candidate, failed, nics)) in candidates {
+            let measured: u64 = failed
+                .iter()
+                .map(|(test, failed)| self.evidence.crossings(*test, unit) + failed)
+                .sum();
+            let outside = candidate.pairs.len();
+            candidate.good = measured.saturating_sub(outside as u64) as u32;
+            let is_wide = nics.iter().all(|nics| nics.len() >= 2);
+            if is_wide && outside >= LEAST_MEMBERS && outside as f64 > share * measured as f64 {
+                kept.insert(unit, candidate);
+            }
+        }
+        kept
+    }
+
+    /// Makes a part the cause of the pairs that it explains.
+    fn blame(&mut self, unit: Unit, candidate: &Candidate) {
+        for index in &candidate.pairs {
+            self.set_aside(*index);
+        }
+        let direction = match candidate.in_role {
+            [true, false] if self.is_measured(unit, 1, candidate) => Direction::Initiator,
+            [false, true] if self.is_measured(unit, 0, candidate) => Direction::Target,
+            _ => Direction::Both,
+        };
+        let pairs = candidate
+            .pairs
+            .iter()
+            .map(|index| self.outside[*index])
+            .collect();
+        self.causes.push(Cause {
+            unit,
+            direction,
+            pairs,
+        });
+    }
+
+    fn is_measured(&self, unit: Unit, role: usize, candidate: &Candidate) -> bool {
+        let tests: BTreeSet<u16> = candidate
+            .pairs
+            .iter()
+            .map(|index| self.outside[*index].test)
+            .collect();
+        members(unit, self.roster).iter().any(|nic| {
+            tests.iter().any(|test| {
+                self.evidence.counts(*test, *nic)[role]
+                    .iter()
+                    .any(|count| *count > 0)
+            })
+        })
+    }
+
+    fn set_aside(&mut self, index: usize) {
+        self.is_open[index] = false;
+        let one = self.outside[index];
+        for (role, nic) in [one.pair.initiator, one.pair.target]
+            .into_iter()
+            .enumerate()
+        {
+            self.explained.entry((one.test, nic)).or_default()[role][one.class as usize] += 1;
+        }
+    }
+
+    /// Blames the paths of the pairs that are left; both directions of a pair are one path.
+    fn blame_paths(&mut self) {
+        let mut paths: BTreeMap<(u32, u32), Vec<Outside>> = BTreeMap::new();
+        for (_, one) in self.open() {
+            let Pair { initiator, target } = one.pair;
+            paths
+                .entry((initiator.min(target), initiator.max(target)))
+                .or_default()
+                .push(*one);
+        }
+        for pairs in paths.into_values() {
+            let pair = pairs[0].pair;
+            let is_reversed = pairs.iter().any(|one| one.pair != pair);
+            let reverse = Pair {
+                initiator: pair.target,
+                target: pair.initiator,
+            };
+            let direction = if !is_reversed && self.evidence.has(pairs[0].test, reverse) {
+                Direction::Initiator
+            } else {
+                Direction::Both
+            };
+            let unit = if pair.initiator == pair.target {
+                Unit::Nic(pair.initiator)
+            } else {
+                Unit::Path(pair)
+            };
+            self.causes.push(Cause {
+                unit,
+                direction,
+                pairs,
+            });
+        }
+    }
+}
+
+impl Tally {
+    /// Returns whether the part has been measured enough.
+    fn may_be_blamed(&self, unit: Unit, partners: usize) -> bool {
+        match unit {
+            Unit::Nic(_) => self.partners.len() >= partners,
+            Unit::Node(_) => self.members >= 2 && self.bad_members == self.members,
+            _ => self.members >= LEAST_MEMBERS && self.bad_members * 2 > self.members,
+        }
+    }
+}
+
+/// Returns the parts that a NIC belongs to, the smallest first.
+fn units_of(roster: &Roster, nic: u32) -> [Option<Unit>; 4] {
+    let own = &roster.nics[nic as usize];
+    let place = own.location;
+    [
+        Some(Unit::Nic(nic)),
+        Some(Unit::Node(own.node)),
+        place.map(|place| Unit::Switch {
+            group: place.group,
+            switch: place.switch,
+        }),
+        place.map(|place| Unit::Group(place.group)),
+    ]
+}
+
+/// Returns a cause as the verdict has it.
+pub fn culprit(cause: &Cause, evidence: &Evidence, limits: &Limits, roster: &Roster) -> Culprit {
+    let mut cells: BTreeMap<(u16, crate::location::Class), Vec<&Outside>> = BTreeMap::new();
+    for one in &cause.pairs {
+        cells.entry((one.test, one.class)).or_default().push(one);
+    }
+    let nics: HashSet<u32> = match cause.unit {
+        Unit::Path(pair) => [pair.initiator, pair.target].into(),
+        Unit::GroupPair(..) => HashSet::new(),
+        unit => members(unit, roster).into_iter().collect(),
+    };
+    let mut of_cells: Vec<_> = cells
+        .into_iter()
+        .map(|((test, class), pairs)| {
+            evidence_of(cause, test, class, &pairs, evidence, limits, &nics)
+        })
+        .collect();
+    of_cells.sort_by_key(|one| std::cmp::Reverse(one.outside));
+    let witnesses = evidence
+        .witnesses()
+        .iter()
+        .filter(|((nic, _), _)| nics.contains(nic));
+    Culprit {
+        unit: cause.unit,
+        word: cause.word(),
+        direction: cause.direction,
+        evidence: of_cells,
+        witnesses: witnesses
+            .map(|((nic, counter), change)| Witness {
+                nic: *nic,
+                counter: counter.clone(),
+                change: *change,
+            })
+            .collect(),
+    }
+}
+
+fn evidence_of(
+    cause: &Cause,
+    test: u16,
+    class: crate::location::Class,
+    pairs: &[&Outside],
+    evidence: &Evidence,
+    limits: &Limits,
+    nics: &HashSet<u32>,
+) -> super::verdict::Evidence {
+    let of_bandwidth = evidence.tests()[test as usize].of_bandwidth;
+    let limit = limits.get(&(test, class));
+    let values: Vec<(f64, u64)> = pairs
+        .iter()
+        .filter_map(|one| Some((one.value?, 1)))
+        .collect();
+    let has = |source| pairs.iter().any(|one| one.source == source);
+    let source = [
+        LimitSource::Failure,
+        LimitSource::Expect,
+        LimitSource::Population,
+    ]
+    .into_iter()
+    .find(|source| has(*source));
+    let source = source.unwrap_or(LimitSource::Population);
+    let keys: Vec<Key> = pairs
+        .iter()
+        .filter(|one| one.value.is_none())
+        .map(|one| (one.test, one.pair))
+        .collect();
+    let measured: u32 = match cause.unit {
+        Unit::Path(_) => pairs.len() as u32,
+        unit @ Unit::GroupPair(..) => {
+            (evidence.crossings(test, unit) as u32).saturating_add(keys.len() as u32)
+        }
+        _ => nics
+            .iter()
+            .map(|nic| {
+                let roles = match cause.direction {
+                    Direction::Initiator => 0..1,
+                    Direction::Target => 1..2,
+                    Direction::Both => 0..2,
+                };
+                roles
+                    .map(|role| evidence.counts(test, *nic)[role][class as usize])
+                    .sum::<u32>()
+            })
+            .sum(),
+    };
+    super::verdict::Evidence {
+        test,
+        class,
+        outside: pairs.len() as u32,
+        measured: measured.max(pairs.len() as u32),
+        value: (!values.is_empty()).then(|| Sorted::of(values).median()),
+        median: limit.map(|limit| value_at(limit.centre.median, of_bandwidth)),
+        limit: match source {
+            LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
+            LimitSource::Expect => evidence.expected(test),
+            LimitSource::Failure => None,
+        },
+        source,
+        failure: if keys.is_empty() {
+            None
+        } else {
+            evidence.failure(&keys)
+        },
+    }
+}

@@ -1,0 +1,579 @@
+//! The course of a survey: which rounds come next, and what the results so far say. It is driven by the
+//! coordinator of a survey, and by a model of a cluster.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use fastrand::Rng;
+
+use super::answer::{Answer, Pair, PairResult, Stage};
+use super::blame::{Cause, causes, culprit};
+use super::evidence::{Evidence, Key, Limits, MOST_RETESTS};
+use super::pairs::Selection;
+use super::population::MOST_EXACT;
+use super::retest::{Queue, suspects, swaps};
+use super::roster::Roster;
+use super::rounds::{NicOrder, Sweep};
+use super::timetable::Round;
+use super::verdict::{Culprit, LimitSource, Test, Unit, Untested, Verdict};
+use crate::plan::expect::Expectation;
+
+/// Most NICs whose figures are kept for pictures without a request.
+const NICS_OF_MATRIX: usize = 1024;
+
+/// How often pairs without an answer are tried again.
+const MOST_REPEATS: u8 = 2;
+
+/// Most pairs without an answer that are tried again, or named one by one.
+const MOST_UNANSWERED: usize = 4096;
+
+/// How often suspects are chosen, and how often NICs get other partners.
+const MOST_WAVES: u8 = 8;
+const MOST_SWAPS: u8 = 3;
+
+/// A NIC whose operations fail with this number of partners leaves the sweep (jobs.md 3.6).
+const FAILING_PARTNERS: usize = 2;
+
+/// Most results outside the limits in a verdict.
+const MOST_OUTSIDE: usize = 10_000;
+
+/// What the user has asked for.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The pairs, in the order in which they are measured.
+    pub selections: Vec<Selection>,
+    /// Whether the NICs of a node are measured one after the other.
+    pub nics: NicOrder,
+    /// Most pairs that are measured at the same time; all that are disjoint if `None`.
+    pub most_active: Option<u32>,
+    /// Seed of the random pairs.
+    pub seed: u64,
+    /// The bounds of --expect for each test. A test without an entry has none.
+    pub expectations: Vec<Vec<Expectation>>,
+    /// Whether to keep the figures of all pairs, about 100 bytes each; `None` to keep them for up to 1024
+    /// NICs.
+    pub keep_figures: Option<bool>,
+}
+
+/// What the survey does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It measures the pairs that the user has asked for.
+    Sweep,
+    /// It measures pairs again that have no answer.
+    Repeat,
+    /// It measures suspects again.
+    Retest,
+    /// It measures the NICs of suspects with other partners.
+    Swap,
+    /// It has ended.
+    Over,
+}
+
+/// How far the survey is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// What it does.
+    pub phase: Phase,
+    /// Pairs that the user has asked for.
+    pub planned: u64,
+    /// Pairs of them that were measured or failed.
+    pub answered: u64,
+    /// Pairs of them that will not be measured.
+    pub untested: u64,
+    /// Pairs outside the limits of the figures before them.
+    pub suspects: u64,
+    /// Results of retests and of other partners.
+    pub retested: u64,
+    /// The worst result so far.
+    pub worst: Option<PairResult>,
+}
+
+/// A survey in progress.
+#[derive(Debug)]
+pub struct Conductor {
+    roster: Roster,
+    nics: NicOrder,
+    most_active: usize,
+    keeps_figures: bool,
+    rng: Rng,
+    sweep: Sweep,
+    evidence: Evidence,
+    phase: Phase,
+    /// Rounds of the phases after the sweep.
+    queue: Queue,
+    /// The limits, which the sweep decides.
+    limits: Option<Limits>,
+    /// Suspects that are retested, and the number of the retest.
+    wave: Vec<Key>,
+    retest: u8,
+    waves: u8,
+    swaps: u8,
+    repeats: u8,
+    /// Largest number of pairs in the first retest of a wave.
+    widest: usize,
+    planned: u64,
+    answered: u64,
+    retested: u64,
+    /// Pairs of rounds without an answer yet.
+    outstanding: HashMap<Key, Stage>,
+    /// Pairs of the sweep without an answer, which are tried again.
+    unanswered: BTreeMap<Key, String>,
+    /// Pairs that will not be measured.
+    untested: BTreeMap<(Unit, String), u64>,
+    /// Targets of earlier surveys' pairs, by test and initiator: a bit for each NIC.
+    already: HashMap<(u16, u32), Vec<u64>>,
+    /// With which partners the operations of a NIC failed.
+    failing: BTreeMap<u32, BTreeSet<u32>>,
+    /// NICs that have left the sweep.
+    parked: BTreeSet<u32>,
+}
+
+impl Conductor {
+    /// Creates the survey of a cluster.
+    ///
+    /// # Errors
+    ///
+    /// A selection that needs the locations of NICs without any, or a node in a file of pairs that the
+    /// roster lacks.
+    pub fn new(roster: Roster, tests: Vec<Test>, settings: Settings) -> Result<Self, String> {
+        let sweep = Sweep::new(
+            &roster,
+            &settings.selections,
+            tests.len() as u16,
+            settings.nics,
+            settings.most_active,
+            settings.seed,
+        )?;
+        let planned = sweep.pairs();
+        let keeps_figures = settings
+            .keep_figures
+            .unwrap_or(roster.nics.len() <= NICS_OF_MATRIX);
+        let keeps_all = keeps_figures || planned <= MOST_EXACT as u64;
+        Ok(Self {
+            evidence: Evidence::new(&roster, tests, settings.expectations, keeps_all),
+            roster,
+            nics: settings.nics,
+            most_active: settings
+                .most_active
+                .map_or(usize::MAX, |most| most as usize),
+            keeps_figures,
+            rng: Rng::with_seed(settings.seed),
+            sweep,
+            phase: Phase::Sweep,
+            queue: Queue::default(),
+            limits: None,
+            wave: Vec::new(),
+            retest: 0,
+            waves: 0,
+            swaps: 0,
+            repeats: 0,
+            widest: 0,
+            planned,
+            answered: 0,
+            retested: 0,
+            outstanding: HashMap::new(),
+            unanswered: BTreeMap::new(),
+            untested: BTreeMap::new(),
+            already: HashMap::new(),
+            failing: BTreeMap::new(),
+            parked: BTreeSet::new(),
+        })
+    }
+
+    /// Returns the nodes and NICs, with the nodes that were lost since the beginning.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// Returns the tests.
+    pub fn tests(&self) -> &[Test] {
+        self.evidence.tests()
+    }
+
+    /// Returns the next rounds, `most` of them or fewer. Without any, the survey is over, or it needs the
+    /// results of earlier rounds first: see [`Conductor::is_over`].
+    pub fn next_rounds(&mut self, most: usize) -> Vec<Round> {
+        let mut rounds = Vec::new();
+        while rounds.len() < most {
+            let next = if self.phase == Phase::Sweep {
+                self.next_of_sweep()
+            } else {
+                self.next_of_queue()
+            };
+            match next {
+                Some(round) => {
+                    let keys = round
+                        .pairs
+                        .iter()
+                        .map(|pair| ((round.test, *pair), round.stage));
+                    self.outstanding.extend(keys);
+                    rounds.push(round);
+                }
+                // The next phase depends on the results of this one.
+                None if rounds.is_empty()
+                    && self.outstanding.is_empty()
+                    && self.phase != Phase::Over =>
+                {
+                    self.advance()
+                }
+                None => break,
+            }
+        }
+        rounds
+    }
+
+    fn next_of_sweep(&mut self) -> Option<Round> {
+        let (roster, already, parked, untested) = (
+            &self.roster,
+            &self.already,
+            &self.parked,
+            &mut self.untested,
+        );
+        self.sweep.next(|test, pair| {
+            if is_marked(already, test, pair) {
+                return false;
+            }
+            let reason = why_unusable(roster, pair).or_else(|| {
+                let nic = [pair.initiator, pair.target]
+                    .into_iter()
+                    .find(|nic| parked.contains(nic))?;
+                let reason = format!(
+                    "left out after operations with {FAILING_PARTNERS} partners had failed"
+                );
+                Some((Unit::Nic(nic), reason))
+            });
+            let is_wanted = reason.is_none();
+            if let Some(reason) = reason {
+                *untested.entry(reason).or_default() += 1;
+            }
+            is_wanted
+        })
+    }
+
+    fn next_of_queue(&mut self) -> Option<Round> {
+        let roster = &self.roster;
+        let round = self.queue.next(roster, self.nics, |pair| {
+            why_unusable(roster, pair).is_none()
+        })?;
+        if round.stage == Stage::Retest(1) {
+            self.widest = self.widest.max(round.pairs.len());
+        }
+        Some(round)
+    }
+
+    /// Chooses what comes after a phase without open pairs.
+    fn advance(&mut self) {
+        if matches!(self.phase, Phase::Sweep | Phase::Repeat) {
+            if self.repeats < MOST_REPEATS && !self.unanswered.is_empty() {
+                self.repeats += 1;
+                let pairs = std::mem::take(&mut self.unanswered).into_keys().collect();
+                self.enter(Phase::Repeat, pairs, Stage::Sweep, self.most_active);
+                return;
+            }
+            self.limits = Some(self.evidence.limits(&self.roster));
+        }
+        let limits = self.limits.take().unwrap_or_default();
+        self.choose(&limits);
+        self.limits = Some(limits);
+    }
+
+    /// Chooses the next retest or swap.
+    fn choose(&mut self, limits: &Limits) {
+        if self.retest < MOST_RETESTS {
+            let undecided = |key: &Key| self.evidence.needs_retest(*key, limits, &self.roster);
+            let wave: Vec<Key> = self.wave.iter().copied().filter(undecided).collect();
+            if !wave.is_empty() {
+                self.retest += 1;
+                let most = if self.retest == 1 {
+                    self.most_active
+                } else {
+                    self.widest >> (self.retest - 1)
+                };
+                self.enter(Phase::Retest, wave, Stage::Retest(self.retest), most);
+                return;
+            }
+        }
+        let causes = causes(&self.evidence, limits, &self.roster);
+        if self.waves < MOST_WAVES {
+            let mut wave = suspects(&causes, &self.evidence, limits, &self.roster);
+            wave.retain(|(_, pair)| why_unusable(&self.roster, *pair).is_none());
+            // Pairs of NICs that failed are last: they may take long, and disturb others.
+            wave.sort_by_key(|(_, pair)| {
+                self.parked.contains(&pair.initiator) || self.parked.contains(&pair.target)
+            });
+            if !wave.is_empty() {
+                (self.waves, self.retest, self.widest) = (self.waves + 1, 0, 0);
+                self.wave = wave;
+                self.choose(limits);
+                return;
+            }
+        }
+        if self.swaps < MOST_SWAPS {
+            let is_usable = |nic| {
+                why_unusable(
+                    &self.roster,
+                    Pair {
+                        initiator: nic,
+                        target: nic,
+                    },
+                )
+                .is_none()
+            };
+            let pairs = swaps(
+                &causes,
+                &self.evidence,
+                &self.roster,
+                is_usable,
+                &mut self.rng,
+            );
+            if !pairs.is_empty() {
+                self.swaps += 1;
+                self.enter(Phase::Swap, pairs, Stage::Swap, self.most_active);
+                return;
+            }
+        }
+        self.phase = Phase::Over;
+    }
+
+    fn enter(&mut self, phase: Phase, pairs: Vec<Key>, stage: Stage, most: usize) {
+        self.phase = phase;
+        self.queue = Queue::new(pairs, stage, most.min(self.most_active));
+    }
+
+    /// Adds the result of a pair of a round. A second result of the same pair is ignored, with one
+    /// exception: if the target was too late, an operation that failed says nothing.
+    pub fn add(&mut self, result: PairResult) {
+        let key = (result.test, result.pair);
+        if self.outstanding.get(&key) == Some(&result.stage) {
+            self.outstanding.remove(&key);
+            self.settle(result);
+        } else if let Answer::Untested(reason) = &result.answer {
+            let is_explained = |failed: &PairResult| {
+                (failed.test, failed.pair) == key
+                    && (failed.stage, failed.round) == (result.stage, result.round)
+            };
+            for key in self.evidence.remove_failures(&self.roster, is_explained) {
+                self.answered -= u64::from(result.stage == Stage::Sweep);
+                self.miss(key, result.stage, reason);
+            }
+        }
+    }
+
+    fn settle(&mut self, result: PairResult) {
+        let is_lost = why_unusable(&self.roster, result.pair).is_some();
+        match &result.answer {
+            Answer::Untested(reason) => self.miss((result.test, result.pair), result.stage, reason),
+            Answer::Failed(reason) if is_lost => {
+                self.miss((result.test, result.pair), result.stage, reason)
+            }
+            answer => {
+                if let Answer::Failed(_) = answer {
+                    self.park(result.pair);
+                }
+                if result.stage == Stage::Sweep {
+                    self.answered += 1;
+                } else {
+                    self.retested += 1;
+                }
+                self.evidence.add(result, &self.roster);
+            }
+        }
+    }
+
+    /// Notes that a pair has no answer.
+    fn miss(&mut self, key: Key, stage: Stage, reason: &str) {
+        if stage != Stage::Sweep {
+            return;
+        }
+        if let Some(why) = why_unusable(&self.roster, key.1) {
+            *self.untested.entry(why).or_default() += 1;
+        } else if self.unanswered.len() < MOST_UNANSWERED {
+            self.unanswered.insert(key, reason.to_owned());
+        } else {
+            *self
+                .untested
+                .entry((Unit::Nic(key.1.initiator), reason.to_owned()))
+                .or_default() += 1;
+        }
+    }
+
+    /// Takes a NIC out of the sweep if its operations fail with several partners, and with more than
+    /// those of its partner do.
+    fn park(&mut self, pair: Pair) {
+        let Pair { initiator, target } = pair;
+        if initiator == target || self.parked.contains(&initiator) || self.parked.contains(&target)
+        {
+            return;
+        }
+        self.failing.entry(initiator).or_default().insert(target);
+        self.failing.entry(target).or_default().insert(initiator);
+        let (one, other) = (self.failing[&initiator].len(), self.failing[&target].len());
+        if one.max(other) >= FAILING_PARTNERS && one != other {
+            let nic = if one > other { initiator } else { target };
+            self.parked.insert(nic);
+            for partner in self.failing.remove(&nic).unwrap_or_default() {
+                if let Some(partners) = self.failing.get_mut(&partner) {
+                    partners.remove(&nic);
+                }
+            }
+        }
+    }
+
+    /// Adds a result of an earlier survey of the same roster, before the first round. The pair is not
+    /// measured again, unless it was untested.
+    pub fn already(&mut self, result: PairResult) {
+        if matches!(result.answer, Answer::Untested(_))
+            || is_marked(&self.already, result.test, result.pair) && result.stage == Stage::Sweep
+        {
+            return;
+        }
+        if result.stage == Stage::Sweep {
+            let words = self.roster.nics.len().div_ceil(64);
+            let targets = self
+                .already
+                .entry((result.test, result.pair.initiator))
+                .or_insert_with(|| vec![0; words]);
+            targets[result.pair.target as usize / 64] |= 1 << (result.pair.target % 64);
+        }
+        self.settle(result);
+    }
+
+    /// Gives up waiting for the results of the rounds so far: `reason` is why they are missing.
+    pub fn give_up(&mut self, reason: &str) {
+        for (key, stage) in std::mem::take(&mut self.outstanding) {
+            self.miss(key, stage, reason);
+        }
+    }
+
+    /// Leaves a node out of all further rounds, and gives up waiting for its results. Operations with it
+    /// that failed say nothing about its partners: they are untested.
+    pub fn lose(&mut self, node: u32, reason: &str) {
+        self.roster.nodes[node as usize]
+            .absent
+            .get_or_insert_with(|| reason.to_owned());
+        let is_of_node = |pair: Pair| {
+            [pair.initiator, pair.target]
+                .iter()
+                .any(|nic| self.roster.nics[*nic as usize].node == node)
+        };
+        let lost: Vec<(Key, Stage)> = self
+            .outstanding
+            .extract_if(|(_, pair), _| is_of_node(*pair))
+            .collect();
+        let failed = self
+            .evidence
+            .remove_failures(&self.roster, |result| is_of_node(result.pair));
+        self.answered -= failed.len() as u64;
+        for (key, stage) in lost
+            .into_iter()
+            .chain(failed.into_iter().map(|key| (key, Stage::Sweep)))
+        {
+            self.miss(key, stage, reason);
+        }
+    }
+
+    /// Ends the sweep early, so that the time that is left is used for the suspects.
+    pub fn end_sweep(&mut self) {
+        while self.sweep.next(|_, _| true).is_some() {}
+    }
+
+    /// Returns whether the survey needs no further measurement.
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// Returns how far the survey is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            phase: self.phase,
+            planned: self.planned,
+            answered: self.answered,
+            untested: self.untested.values().sum::<u64>() + self.unanswered.len() as u64,
+            suspects: self.evidence.suspects(),
+            retested: self.retested,
+            worst: self.evidence.worst().cloned(),
+        }
+    }
+
+    /// Returns what the results so far say.
+    pub fn verdict(&self) -> Verdict {
+        let so_far = self.evidence.limits(&self.roster);
+        let limits = self.limits.as_ref().unwrap_or(&so_far);
+        let causes: Vec<Cause> = causes(&self.evidence, limits, &self.roster);
+        let outside = self.evidence.outside(limits, &self.roster);
+        let mut culprits: Vec<Culprit> = causes
+            .iter()
+            .map(|cause| culprit(cause, &self.evidence, limits, &self.roster))
+            .collect();
+        culprits.sort_by_key(|culprit| {
+            let pairs: u32 = culprit.evidence.iter().map(|one| one.outside).sum();
+            let failed = culprit
+                .evidence
+                .iter()
+                .any(|one| one.source == LimitSource::Failure);
+            std::cmp::Reverse((culprit.word, failed, pairs))
+        });
+        Verdict {
+            culprits,
+            untested: self.untested(),
+            populations: self.evidence.populations(limits, &outside),
+            aggregates: self.evidence.aggregates(&outside, &self.roster),
+            outside: self.evidence.results(&outside, MOST_OUTSIDE),
+            matrices: if self.keeps_figures {
+                self.evidence.matrices()
+            } else {
+                Vec::new()
+            },
+            planned: self.planned,
+            answered: self.answered,
+        }
+    }
+
+    fn untested(&self) -> Vec<Untested> {
+        let mut pairs = self.untested.clone();
+        for ((_, pair), reason) in &self.unanswered {
+            *pairs
+                .entry((Unit::Path(*pair), reason.clone()))
+                .or_default() += 1;
+        }
+        for (index, node) in self.roster.nodes.iter().enumerate() {
+            if let Some(reason) = &node.absent {
+                pairs
+                    .entry((Unit::Node(index as u32), reason.clone()))
+                    .or_default();
+            }
+        }
+        for (index, nic) in self.roster.nics.iter().enumerate() {
+            if let Some(reason) = &nic.failure {
+                pairs
+                    .entry((Unit::Nic(index as u32), reason.clone()))
+                    .or_default();
+            }
+        }
+        let untested = |((unit, reason), pairs)| Untested {
+            unit,
+            reason,
+            pairs,
+        };
+        pairs.into_iter().map(untested).collect()
+    }
+}
+
+/// Returns the part that prevents the measurement of a pair, and why.
+fn why_unusable(roster: &Roster, pair: Pair) -> Option<(Unit, String)> {
+    [pair.initiator, pair.target].into_iter().find_map(|index| {
+        let nic = &roster.nics[index as usize];
+        let of_node = roster.nodes[nic.node as usize].absent.clone();
+        let of_nic = || match &nic.failure {
+            None if nic.nid.is_none() => Some("it has no address".to_owned()),
+            failure => failure.clone(),
+        };
+        let of_node = of_node.map(|reason| (Unit::Node(nic.node), reason));
+        of_node.or_else(|| of_nic().map(|reason| (Unit::Nic(index), reason)))
+    })
+}
+
+fn is_marked(already: &HashMap<(u16, u32), Vec<u64>>, test: u16, pair: Pair) -> bool {
+    let targets = already.get(&(test, pair.initiator));
+    targets.is_some_and(|targets| targets[pair.target as usize / 64] >> (pair.target % 64) & 1 == 1)
+}

@@ -1,0 +1,210 @@
+//! A model of a cluster, for tests and for the benchmark of a survey: what its pairs would answer, with
+//! noise and with planted faults.
+
+use fastrand::Rng;
+
+use super::answer::{Answer, Figures, Pair, PairResult};
+use super::conductor::Conductor;
+use super::roster::{Nic, Node, Roster};
+use super::timetable::Round;
+use super::verdict::{Direction, Test, Unit};
+use crate::location::{Class, Location};
+
+/// What a fault does to a pair.
+#[derive(Clone, Copy, Debug)]
+pub enum Effect {
+    /// It takes this many times as long.
+    Slow(f64),
+    /// It fails.
+    Fails,
+}
+
+/// A fault of a part of the cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// The part.
+    pub unit: Unit,
+    /// In which role.
+    pub direction: Direction,
+    /// What it does.
+    pub effect: Effect,
+}
+
+impl Fault {
+    /// Creates a fault that makes pairs slow.
+    pub fn slow(unit: Unit, direction: Direction, factor: f64) -> Self {
+        Self {
+            unit,
+            direction,
+            effect: Effect::Slow(factor),
+        }
+    }
+
+    fn has(&self, roster: &Roster, pair: Pair) -> bool {
+        let of = |nic: u32| {
+            let own = &roster.nics[nic as usize];
+            match self.unit {
+                Unit::Nic(index) => index == nic,
+                Unit::Node(node) => own.node == node,
+                Unit::Switch { group, switch } => own
+                    .location
+                    .is_some_and(|place| (place.group, place.switch) == (group, switch)),
+                Unit::Group(group) => own.location.is_some_and(|place| place.group == group),
+                Unit::GroupPair(..) | Unit::Path(_) => false,
+            }
+        };
+        let group = |nic: u32| roster.nics[nic as usize].location.map(|place| place.group);
+        match (self.unit, self.direction) {
+            (Unit::Path(path), Direction::Both) => {
+                pair == path || (pair.initiator, pair.target) == (path.target, path.initiator)
+            }
+            (Unit::Path(path), _) => pair == path,
+            (Unit::GroupPair(one, other), _) => {
+                let groups = (group(pair.initiator), group(pair.target));
+                groups == (Some(one), Some(other)) || groups == (Some(other), Some(one))
+            }
+            (_, Direction::Initiator) => of(pair.initiator),
+            (_, Direction::Target) => of(pair.target),
+            (_, Direction::Both) => of(pair.initiator) || of(pair.target),
+        }
+    }
+}
+
+/// A cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Its nodes and NICs.
+    pub roster: Roster,
+    /// Its tests.
+    pub tests: Vec<Test>,
+    /// What is wrong with it.
+    pub faults: Vec<Fault>,
+    /// Standard deviation of the logarithm of a figure.
+    pub noise: f64,
+    /// Part of the figures that are three times as bad.
+    pub spikes: f64,
+    rng: Rng,
+    rounds: u32,
+}
+
+impl Cluster {
+    /// Creates a cluster of groups, switches in each, nodes at each switch and NICs in each node. Without
+    /// groups, locations are not known and `nodes` is the number of all nodes.
+    pub fn new([groups, switches, nodes, nics]: [u16; 4], tests: &[&str], seed: u64) -> Self {
+        let mut roster = Roster::default();
+        for place in 0..groups.max(1) * switches.max(1) * nodes {
+            let node = roster.nodes.len() as u32;
+            roster.nodes.push(Node {
+                host: format!("nid{node:06}"),
+                rank: node,
+                absent: None,
+            });
+            let switch = place / nodes;
+            for nic in 0..nics {
+                roster.nics.push(Nic {
+                    node,
+                    device: format!("cxi{nic}"),
+                    nid: Some(roster.nics.len() as u32),
+                    location: (groups > 0).then(|| Location {
+                        group: switch / switches,
+                        switch: switch % switches,
+                        port: Some(place % nodes * nics + nic),
+                    }),
+                    failure: None,
+                });
+            }
+        }
+        let test = |tool: &&str| Test {
+            tool: (*tool).to_owned(),
+            size_bytes: 8,
+            of_bandwidth: tool.ends_with("bw"),
+        };
+        Self {
+            roster,
+            tests: tests.iter().map(test).collect(),
+            faults: Vec::new(),
+            noise: 0.03,
+            spikes: 0.0,
+            rng: Rng::with_seed(seed),
+            rounds: 0,
+        }
+    }
+
+    /// Returns what a pair answers to a test.
+    pub fn answer(&mut self, test: u16, pair: Pair) -> Answer {
+        let mut ratio = (self.noise * self.normal()).exp();
+        if self.rng.f64() < self.spikes {
+            ratio *= 3.0;
+        }
+        for fault in self
+            .faults
+            .iter()
+            .filter(|fault| fault.has(&self.roster, pair))
+        {
+            match fault.effect {
+                Effect::Slow(factor) => ratio *= factor,
+                Effect::Fails => return Answer::Failed("the NIC reported RC_TIMEOUT".into()),
+            }
+        }
+        Answer::Measured(if self.tests[test as usize].of_bandwidth {
+            let bytes_per_second = 24e9 / ratio;
+            Figures::Bandwidth {
+                bytes_per_second,
+                operations_per_second: bytes_per_second / 65_536.0,
+            }
+        } else {
+            let base = match self.roster.class(pair.initiator, pair.target) {
+                Class::Loopback => 1500.0,
+                Class::Fabric => 2600.0,
+                Class::Group => 2200.0,
+                _ => 1800.0,
+            };
+            let median_ns = (base * ratio) as u64;
+            Figures::Latency {
+                count: 10_000,
+                min_ns: median_ns * 9 / 10,
+                median_ns,
+                p99_ns: Some(median_ns * 2),
+                max_ns: median_ns * 3,
+            }
+        })
+    }
+
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.rng.f64()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.rng.f64()).cos()
+    }
+
+    /// Returns the results of a round.
+    pub fn measure(&mut self, round: &Round) -> Vec<PairResult> {
+        self.rounds += 1;
+        let pairs = round.pairs.iter().map(|pair| PairResult {
+            test: round.test,
+            pair: *pair,
+            stage: round.stage,
+            round: self.rounds - 1,
+            active: round.pairs.len() as u32,
+            answer: Answer::Untested(String::new()),
+            witnesses: Vec::new(),
+        });
+        let mut results: Vec<PairResult> = pairs.collect();
+        for result in &mut results {
+            result.answer = self.answer(result.test, result.pair);
+        }
+        results
+    }
+
+    /// Answers rounds until the survey is over, and returns their number.
+    pub fn run(&mut self, conductor: &mut Conductor) -> u32 {
+        let before = self.rounds;
+        loop {
+            let rounds = conductor.next_rounds(100);
+            for result in rounds.iter().flat_map(|round| self.measure(round)) {
+                conductor.add(result);
+            }
+            if conductor.is_over() {
+                return self.rounds - before;
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `cargo bench --bench survey`: the rounds, statistics and blame of a survey of a large cluster, whose
+//! answers a model makes. The time of the model itself is printed too, and left out of the other times.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use cxidiag::location;
+
+/// The library, and the model that its tests use.
+mod survey {
+    pub use cxidiag::survey::*;
+
+    #[path = "../../../src/survey/testing.rs"]
+    pub mod testing;
+}
+
+use survey::conductor::{Conductor, Settings};
+use survey::pairs::parse;
+use survey::rounds::NicOrder;
+use survey::testing::{Cluster, Fault};
+use survey::verdict::{Direction, Unit, Word};
+
+/// Groups, switches of a group, nodes at a switch, NICs of a node: 10,000 nodes.
+const SHAPE: [u16; 4] = [20, 25, 20, 1];
+
+/// Returns a line of the memory of this process, in MiB.
+fn memory(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|rest| rest.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) / 1024
+}
+
+fn run(pairs: &str) {
+    let mut cluster = Cluster::new(SHAPE, &["write-lat"], 1);
+    let nic = |nic, direction| Fault::slow(Unit::Nic(nic), direction, 2.0);
+    cluster.faults = vec![
+        nic(4711, Direction::Both),
+        nic(8000, Direction::Initiator),
+        Fault::slow(Unit::Switch { group: 7, switch: 3 }, Direction::Both, 2.0),
+        Fault::slow(Unit::GroupPair(2, 11), Direction::Both, 2.0),
+    ];
+    cluster.spikes = 0.0001;
+    let settings = Settings {
+        selections: parse(pairs, |path| Err(path.to_owned())).expect("a known selection"),
+        nics: NicOrder::InTurn,
+        most_active: None,
+        seed: 1,
+        expectations: Vec::new(),
+        keep_figures: None,
+    };
+    let begin = Instant::now();
+    let mut conductor = Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).expect("locations");
+    let (mut rounds, mut answers) = (0, 0);
+    let mut of_model = Duration::ZERO;
+    while !conductor.is_over() {
+        for round in conductor.next_rounds(100) {
+            rounds += 1;
+            let before = Instant::now();
+            let results = cluster.measure(&round);
+            of_model += before.elapsed();
+            answers += results.len();
+            for result in results {
+                conductor.add(result);
+            }
+        }
+    }
+    let verdict = conductor.verdict();
+    let wall = begin.elapsed() - of_model;
+    let named: Vec<String> = verdict
+        .culprits
+        .iter()
+        .filter(|culprit| culprit.word != Word::Transient)
+        .map(|culprit| format!("{:?} {:?}", culprit.unit, culprit.direction))
+        .collect();
+    println!(
+        "{pairs:34} {rounds:6} rounds, {answers:9} results, {:6.2} s + {:5.1} s of the model, {} MiB now, {} MiB at most",
+        wall.as_secs_f64(),
+        of_model.as_secs_f64(),
+        memory("VmRSS"),
+        memory("VmHWM"),
+    );
+    println!("{:34} named: {}", "", named.join("; "));
+}
+
+fn main() {
+    println!("survey of 10,000 nodes in 20 groups of 25 switches; two NICs, a switch and a pair of groups are slow\n");
+    for pairs in ["halves", "random:3", "random:4", "within-switch,switches,groups"] {
+        run(pairs);
+    }
+    // Two minutes: `cargo bench --bench survey -- all`.
+    if std::env::args().any(|argument| argument == "all") {
+        run("all");
+    }
+}
