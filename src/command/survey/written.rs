@@ -19,7 +19,7 @@ pub struct Outputs {
     has_text: bool,
     is_quiet: bool,
     /// The line of progress.
-    pub progress: ProgressLine,
+    pub progress: ProgressLine<io::Stderr>,
 }
 
 impl Outputs {
@@ -33,7 +33,7 @@ impl Outputs {
             documents: Documents::open(places)?,
             has_text: !places.has_stdout(),
             is_quiet,
-            progress: ProgressLine::new(!is_quiet),
+            progress: ProgressLine::new(io::stderr(), !is_quiet),
         })
     }
 
