@@ -47,6 +47,7 @@ pub mod error;
 pub mod extensions;
 pub mod gpu;
 pub mod host_list;
+pub mod host_locations;
 mod interrupt;
 pub mod job;
 pub mod launcher;

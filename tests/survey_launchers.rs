@@ -108,7 +108,7 @@ fn tasks_of_slurm_meet() {
             let (node, switch) = (node(index + 1), index / 2 + 1);
             format!(
                 "rank {rank} of {tasks} from Slurm (SLURM_PROCID), {local_rank} of node {index} \
-                 {node}, job {job} step 0, 127.0.0.1 s0.s{switch}.{node}"
+                 {node}, job {job} step 0, 127.0.0.1 s0.s{switch}"
             )
         };
         (0..tasks).map(line).collect()

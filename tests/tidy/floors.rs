@@ -32,6 +32,7 @@ const PROGRAM: House = House {
             "error",
             "extensions",
             "host_list",
+            "host_locations",
             "interrupt",
             "job",
             "launcher",
