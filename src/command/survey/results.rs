@@ -10,8 +10,9 @@ use crate::survey::timetable::{BlockReport, Round};
 /// Returns the result of each pair of `rounds`. `left_out` are the pairs that were in no block, and
 /// `lost` the ranks that were lost in it, with the reasons.
 ///
-/// A pair may have two reports: its initiator has failed because the target was not there. The target
-/// then knows more. A pair that failed because its partner was lost says nothing about its NICs.
+/// A pair may have two reports: a target reports only what makes the figures of its initiator
+/// worthless, such as a process that was late. A pair that failed because its partner was lost says
+/// nothing about its NICs.
 pub fn of_block(
     rounds: &[Round],
     slots: Slots,
@@ -72,7 +73,7 @@ pub fn of_block(
 fn precedence(answer: &Answer) -> u8 {
     match answer {
         Answer::Failed(_) => 0,
-        Answer::Untested(_) => 1,
-        Answer::Measured(_) => 2,
+        Answer::Measured(_) => 1,
+        Answer::Untested(_) => 2,
     }
 }
