@@ -87,9 +87,6 @@ impl JsonLines {
             serde_json::to_writer(&mut lines, &document).environment("cannot write JSON")?;
             lines.push(b'\n');
         }
-        if lines.is_empty() {
-            return Ok(());
-        }
         let written = match &self.device {
             Some(device) => Stream::to(device).write_all(&lines),
             None => open(&self.path).and_then(|mut file| append(&mut file, lines, LOCK_TIMEOUT)),

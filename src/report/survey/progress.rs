@@ -106,7 +106,8 @@ impl<W: Write + AsFd> ProgressLine<W> {
         let is_early = |drawn: Instant| drawn.elapsed() < INTERVAL;
         if self.is_enabled && !self.drawn.is_some_and(is_early) && takes_text(&self.out) {
             // The cursor stays at the beginning, where other messages overwrite the line.
-            let _ = write!(self.out, "{}{ERASE}\r", line());
+            let text = format!("{}{ERASE}\r", line());
+            let _ = self.out.write_all(text.as_bytes());
             self.drawn = Some(Instant::now());
         }
     }
@@ -114,7 +115,7 @@ impl<W: Write + AsFd> ProgressLine<W> {
     /// Erases the line, so that another message can follow.
     pub fn hide(&mut self) {
         if self.drawn.take().is_some() && takes_text(&self.out) {
-            let _ = write!(self.out, "\r{ERASE}");
+            let _ = self.out.write_all(format!("\r{ERASE}").as_bytes());
         }
     }
 }
@@ -159,10 +160,11 @@ mod tests {
         (user.into(), program.unwrap())
     }
 
-    fn read(user: &mut File) -> String {
-        let mut bytes = [0; 4096];
-        let length = user.read(&mut bytes).unwrap();
-        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    #[track_caller]
+    fn assert_drawn(user: &mut File, text: &str) {
+        let mut bytes = vec![0; text.len()];
+        user.read_exact(&mut bytes).unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), text);
     }
 
     #[test]
@@ -171,12 +173,12 @@ mod tests {
         let mut line = ProgressLine::new(program.try_clone().unwrap(), true);
         line.show(|| "one".into());
         line.show(|| panic!("drawn too early"));
-        assert_eq!(read(&mut user), "one\x1b[K\r");
+        assert_drawn(&mut user, "one\x1b[K\r");
         line.drawn = line.drawn.and_then(|at| at.checked_sub(INTERVAL));
         line.show(|| "two".into());
-        assert_eq!(read(&mut user), "two\x1b[K\r");
+        assert_drawn(&mut user, "two\x1b[K\r");
         drop(line);
-        assert_eq!(read(&mut user), "\r\x1b[K");
+        assert_drawn(&mut user, "\r\x1b[K");
     }
 
     #[test]

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use super::nics::bad_hosts;
+use super::progress::time;
 use super::summary::pairs;
 use super::{Survey, distribution, evidence, words};
 use crate::host_list::compress;
@@ -99,19 +101,23 @@ fn place(survey: &Survey) -> String {
         }
         None => survey.setup.launcher.clone(),
     };
-    let seconds = survey.elapsed_ms as f64 / 1000.0;
-    format!("{nodes}, {nics} ({by}): {pairs} in {seconds:.1} s")
+    let took = match survey.elapsed_ms {
+        ms @ ..100_000 => format!("{:.1} s", ms as f64 / 1000.0),
+        ms => time(Duration::from_millis(ms)),
+    };
+    format!("{nodes}, {nics} ({by}): {pairs} in {took}")
 }
 
 /// Returns what the survey has measured.
 fn measured(survey: &Survey) -> String {
     let tests: Vec<String> = survey.setup.tests.iter().map(words::test).collect();
-    let seed = survey.setup.seed;
-    format!(
-        "{}; pairs {} (seed {seed})",
-        tests.join(", "),
-        survey.setup.pairs
-    )
+    let pairs = &survey.setup.pairs;
+    let seed = if pairs.contains("random") {
+        format!(" (seed {})", survey.setup.seed)
+    } else {
+        String::new()
+    };
+    format!("{}; pairs {pairs}{seed}", tests.join(", "))
 }
 
 /// Writes the culprits with this word.
@@ -218,7 +224,7 @@ mod tests {
         let expected = "\
 good: 8 NICs, 84 pairs measured
 4 nodes, 8 NICs (Slurm job 1234 step 0): 84 pairs in 12.3 s
-write-lat 8, write-bw 1M; pairs all (seed 7)
+write-lat 8, write-bw 1M; pairs random:3 (seed 7)
 
 Test (us)    Class        Pairs   Min  Median   p99   Max  Limit  Outside
 write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0
@@ -235,7 +241,7 @@ write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
         let expected = "\
 bad: 1 NIC; 3 of 8 NICs are good, 2 suspect, 2 untested
 4 nodes, 8 NICs (Slurm job 1234 step 0): 66 of 84 pairs in 12.3 s
-write-lat 8, write-bw 1M; pairs all (seed 7)
+write-lat 8, write-bw 1M; pairs random:3 (seed 7)
 
 Bad
 nid000417 cxi1: writes 3.90 us to 6 of 6 partners at its switch, median of its
