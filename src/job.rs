@@ -27,7 +27,8 @@ impl Job {
         Self::find(|variable| env::var_os(variable).map(|id| id.to_string_lossy().into_owned()))
     }
 
-    fn find(value: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    /// Returns the job that the variables name which `value` returns; `None` outside a job.
+    pub fn find(value: impl Fn(&str) -> Option<String>) -> Option<Self> {
         MANAGERS.into_iter().find_map(|(manager, _, variable)| {
             let id = value(variable)?.trim().to_owned();
             (!id.is_empty()).then_some(Self { manager, id })

@@ -31,6 +31,15 @@ impl Token {
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
+    /// Returns a new random token of 32 hexadecimal digits.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel has no getrandom(2), which came with Linux 3.17.
+    pub fn random() -> Self {
+        Self(digits(&random()).into())
+    }
+
     /// Returns the token in the environment of this process, if there is one.
     pub fn of_environment() -> Option<Self> {
         env::var_os(TOKEN_VARIABLE).and_then(|text| Self::new(&text))
@@ -47,12 +56,9 @@ impl Token {
     ///
     /// If the kernel has no getrandom(2), which came with Linux 3.17.
     pub fn proof(&self, role: &str) -> String {
-        let mut salt = [0; SALT_SIZE];
-        let filled = getrandom(&mut salt, GetRandomFlags::empty());
-        assert_eq!(filled, Ok(SALT_SIZE), "getrandom(2) fills short buffers");
+        let salt = random();
         let hash = HMAC::mac(input(&salt, role), self.0.as_bytes());
-        let digits = salt.iter().chain(&hash);
-        digits.map(|byte| format!("{byte:02x}")).collect()
+        digits(&salt) + &digits(&hash)
     }
 
     /// Returns whether `proof` is that of a process with this `role` and the same token.
@@ -72,6 +78,19 @@ impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
     }
+}
+
+/// Returns random bytes of the kernel.
+fn random() -> [u8; SALT_SIZE] {
+    let mut bytes = [0; SALT_SIZE];
+    let filled = getrandom(&mut bytes, GetRandomFlags::empty());
+    assert_eq!(filled, Ok(SALT_SIZE), "getrandom(2) fills short buffers");
+    bytes
+}
+
+/// Returns bytes as hexadecimal digits.
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns what a proof hashes.
@@ -126,6 +145,13 @@ mod tests {
         let altered = format!("{}{last}", &proof[..proof.len() - 1]);
         assert!(!token("secret").confirms(&altered, "client"));
         assert!(!token("secret").confirms(&format!("{proof}00"), "client"));
+    }
+
+    #[test]
+    fn random_tokens_differ() {
+        let tokens = [(); 2].map(|()| Token::random());
+        assert_ne!(tokens[0], tokens[1]);
+        assert_eq!(tokens[0].text().len(), 32);
     }
 
     #[test]

@@ -60,20 +60,12 @@ impl Documents {
         let hdr_log = self.hdr_log.as_ref().map(|(destination, _)| destination);
         let samples = self.samples.as_ref().map(SampleTable::destination);
         let all = [self.json.as_ref(), self.csv.as_ref(), hdr_log, samples];
-        let mut targets: Vec<&Path> = all
+        let files = all
             .into_iter()
             .flatten()
             .filter_map(Destination::target)
-            .chain(self.jsonl.as_ref().map(JsonLines::target))
-            .collect();
-        targets.sort_unstable();
-        match targets.windows(2).find(|two| two[0] == two[1]) {
-            Some(two) => Err(Failure::usage(format!(
-                "two documents cannot be written to the same file, {}",
-                two[0].display()
-            ))),
-            None => Ok(()),
-        }
+            .chain(self.jsonl.as_ref().map(JsonLines::target));
+        check_distinct(files.collect())
     }
 
     /// Returns whether the run is written as JSON.
@@ -131,6 +123,22 @@ impl Documents {
         ];
         let written = written.into_iter().flatten();
         written.filter_map(Result::err).collect()
+    }
+}
+
+/// Checks that no file is written by two documents.
+///
+/// # Errors
+///
+/// The first of the files that are.
+pub fn check_distinct(mut files: Vec<&Path>) -> Result<(), Failure> {
+    files.sort_unstable();
+    match files.windows(2).find(|two| two[0] == two[1]) {
+        Some(two) => Err(Failure::usage(format!(
+            "two documents cannot be written to the same file, {}",
+            two[0].display()
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -69,11 +70,29 @@ impl JsonLines {
     ///
     /// The file cannot be written, or another program keeps it locked.
     pub fn append(&self, document: &impl Serialize) -> Result<(), Failure> {
-        let mut line = serde_json::to_vec(document).environment("cannot write JSON")?;
-        line.push(b'\n');
+        self.append_all(iter::once(document))
+    }
+
+    /// Appends one line for each document, in one write.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written, or another program keeps it locked.
+    pub fn append_all(
+        &self,
+        documents: impl IntoIterator<Item = impl Serialize>,
+    ) -> Result<(), Failure> {
+        let mut lines = Vec::new();
+        for document in documents {
+            serde_json::to_writer(&mut lines, &document).environment("cannot write JSON")?;
+            lines.push(b'\n');
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
         let written = match &self.device {
-            Some(device) => Stream::to(device).write_all(&line),
-            None => open(&self.path).and_then(|mut file| append(&mut file, line, LOCK_TIMEOUT)),
+            Some(device) => Stream::to(device).write_all(&lines),
+            None => open(&self.path).and_then(|mut file| append(&mut file, lines, LOCK_TIMEOUT)),
         };
         written.map_err(|error| cannot_write(&self.path, &error))
     }
@@ -92,15 +111,15 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Appends a line in one write, under a lock.
-fn append(file: &mut File, mut line: Vec<u8>, longest: Duration) -> io::Result<()> {
+/// Appends lines in one write, under a lock.
+fn append(file: &mut File, mut lines: Vec<u8>, longest: Duration) -> io::Result<()> {
     let is_locked = lock(file, longest)?;
     let length = file.seek(SeekFrom::End(0))?;
     if !ends_with_newline(file, length)? {
-        line.insert(0, b'\n');
+        lines.insert(0, b'\n');
     }
     // The lock ends with the file.
-    file.write_all(&line).inspect_err(|_| {
+    file.write_all(&lines).inspect_err(|_| {
         // A full disk: the part that was written is of no use. Without the lock, lines of others
         // may follow it.
         if is_locked {
@@ -163,6 +182,17 @@ mod tests {
         }
         let expected = "{\"n\":1,\"text\":\"a\\nb\"}\n{\"n\":2,\"text\":\"a\\nb\"}\n";
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+    }
+
+    #[test]
+    fn appends_lines_of_several_documents() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("runs.jsonl");
+        let lines = JsonLines::open(&path).unwrap();
+        lines.append_all([1, 2]).unwrap();
+        lines.append_all([0; 0]).unwrap();
+        lines.append_all(vec![3]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n2\n3\n");
     }
 
     #[test]

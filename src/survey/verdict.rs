@@ -32,7 +32,7 @@ pub enum Word {
 }
 
 /// A part of the cluster that can be to blame.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -145,7 +145,8 @@ pub struct Population {
     pub median_high: Option<f64>,
     /// Robust standard deviation.
     pub sigma: f64,
-    /// Limit from the population; null with fewer than 8 pairs.
+    /// Limit from the population; null with fewer than 8 pairs, or if more than a third of the NICs would
+    /// be to blame.
     pub limit: Option<f64>,
     /// Limit of --expect; null without.
     pub expected: Option<f64>,

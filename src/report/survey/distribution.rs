@@ -3,6 +3,7 @@
 use super::Survey;
 use super::words;
 use crate::report::table::{self, Align};
+use crate::survey::population::LEAST_FIGURES;
 use crate::survey::verdict::{Aggregate, Population, Test};
 
 /// Switches and groups that the text shows.
@@ -29,10 +30,25 @@ pub fn lines(survey: &Survey) -> Vec<String> {
         }
         lines.extend(table(survey, of_bandwidth, &rows));
     }
-    let has_no_limit = |of: &Population| of.limit.is_none() && of.expected.is_none();
-    if survey.verdict.populations.iter().any(has_no_limit) {
+    lines.extend(without_limit(survey));
+    lines
+}
+
+/// Returns why classes have no limit.
+fn without_limit(survey: &Survey) -> Vec<String> {
+    let populations = survey.verdict.populations.iter();
+    let without = populations.filter(|of| of.limit.is_none() && of.expected.is_none());
+    let (small, large): (Vec<_>, Vec<_>) = without.partition(|of| of.count < LEAST_FIGURES as u64);
+    let mut lines = Vec::new();
+    if !small.is_empty() {
+        lines.push(format!(
+            "A class with fewer than {LEAST_FIGURES} pairs has no limit; --expect sets an absolute one."
+        ));
+    }
+    if !large.is_empty() {
         lines.push(
-            "A class with fewer than 8 pairs has no limit; --expect sets an absolute one.".into(),
+            "A class whose pairs differ too much has no limit; --expect sets an absolute one."
+                .into(),
         );
     }
     lines
@@ -43,7 +59,7 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
     let has_expected = populations.iter().any(|of| of.expected.is_some());
     let figures = if of_bandwidth {
         [
-            "Bandwidth (GB/s)",
+            "Test (GB/s)",
             "Class",
             "Pairs",
             "Max",
@@ -52,15 +68,7 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
             "Min",
         ]
     } else {
-        [
-            "Latency (us)",
-            "Class",
-            "Pairs",
-            "Min",
-            "Median",
-            "p99",
-            "Max",
-        ]
+        ["Test (us)", "Class", "Pairs", "Min", "Median", "p99", "Max"]
     };
     let mut titles = figures.to_vec();
     titles.push("Limit");

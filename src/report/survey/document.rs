@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::text;
+use super::summary::summary;
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Failure, INTERRUPTED, Kind};
 use crate::report::outcome::Problem;
@@ -17,7 +17,7 @@ use crate::survey::verdict::{Test, Verdict, Word};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Name of the command in the document.
-const COMMAND: &str = "survey";
+pub(super) const COMMAND: &str = "survey";
 
 /// What is known before the first pair is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -147,7 +147,7 @@ impl Survey {
             roster,
             verdict,
         };
-        survey.summary = text::summary(&survey);
+        survey.summary = summary(&survey);
         survey
     }
 
@@ -195,6 +195,95 @@ fn conclusion(verdict: &Verdict, end: Result<(), &Failure>) -> Conclusion {
     }
 }
 
-fn milliseconds(time: Duration) -> u64 {
+/// Returns a time in milliseconds.
+pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use boon::{Compiler, Schemas};
+
+    use super::super::testing::{culprit, good, mixed, result, roster, survey};
+    use super::*;
+    use crate::survey::answer::{Answer, Figures, PairResult, Stage};
+    use crate::survey::verdict::{Matrix, Unit};
+
+    /// Returns a survey with every kind of value.
+    fn full() -> Survey {
+        let mut verdict = mixed();
+        let bandwidth = Answer::Measured(Figures::Bandwidth {
+            bytes_per_second: 0.1,
+            operations_per_second: 1e-7,
+        });
+        for (stage, answer) in [
+            (Stage::Retest(2), bandwidth),
+            (Stage::Swap, Answer::Failed("no answer".into())),
+            (Stage::Swap, Answer::Untested("late".into())),
+        ] {
+            verdict.outside.push(PairResult {
+                stage,
+                answer,
+                ..result()
+            });
+        }
+        for unit in [Unit::Group(1), Unit::GroupPair(1, 2)] {
+            verdict.culprits.push(culprit(unit, Word::Bad));
+        }
+        verdict.populations[0].histogram = vec![(1800.0, 4), (1900.5, 20)];
+        verdict.matrices = vec![Matrix {
+            test: 0,
+            cells: vec![(0, 1, Some(1900.0)), (1, 0, None)],
+        }];
+        let failure = Failure::environment("no space left").with_hint("free space");
+        survey(verdict, Err(&failure))
+    }
+
+    #[test]
+    fn matches_its_schema() {
+        let schema = include_str!("../../../docs/survey.schema.json");
+        let mut compiler = Compiler::new();
+        let schema = serde_json::from_str(schema).unwrap();
+        compiler.add_resource("survey", schema).unwrap();
+        let mut schemas = Schemas::new();
+        let index = compiler.compile("survey", &mut schemas).unwrap();
+        for survey in [full(), survey(good(), Ok(()))] {
+            let document = serde_json::to_value(survey).unwrap();
+            if let Err(error) = schemas.validate(&document, index) {
+                panic!("{error:#}");
+            }
+        }
+    }
+
+    #[test]
+    fn is_read_back_exactly() {
+        let written = full();
+        let text = serde_json::to_string(&written).unwrap();
+        let read: Survey = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.verdict, written.verdict);
+        assert_eq!(read.roster, written.roster);
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    }
+
+    #[test]
+    fn names_software_nics() {
+        let mut roster = roster();
+        let is_software = |roster: &Roster| {
+            let (setup, verdict) = (Setup::default(), Verdict::default());
+            let started = SystemTime::UNIX_EPOCH;
+            let ended = Ok(());
+            Survey::new(
+                setup,
+                started,
+                Duration::ZERO,
+                roster.clone(),
+                verdict,
+                ended,
+            )
+            .is_software
+        };
+        assert!(!is_software(&roster));
+        roster.nics[5].device = "soft5".into();
+        assert!(is_software(&roster));
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Survey;
+use crate::host_list::compress;
 use crate::survey::roster::{Nic, Roster};
 use crate::survey::verdict::{Unit, Verdict, Word};
 
@@ -105,16 +106,68 @@ pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
     hosts.into_iter().collect()
 }
 
-/// Returns the line of `--bad-nodes`, a list of hosts as scontrol reads it. It is empty, without an end
-/// of line, if no host is bad.
+/// Returns the text of `--bad-nodes`: a line with the bad hosts, as scontrol reads it. It is empty if no
+/// host is bad.
 pub fn bad_nodes(survey: &Survey) -> String {
     match bad_hosts(survey).as_slice() {
         [] => String::new(),
-        hosts => format!("{}\n", host_list(hosts)),
+        hosts => format!("{}\n", compress(hosts.iter().copied())),
     }
 }
 
-/// Returns hosts in one word.
-pub fn host_list(hosts: &[&str]) -> String {
-    hosts.join(",")
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{culprit, good, mixed, roster, survey};
+    use super::*;
+    use crate::survey::answer::Pair;
+    use crate::survey::verdict;
+
+    #[test]
+    fn lists_nodes_that_are_bad_themselves() {
+        let with = |units: Vec<Unit>| {
+            let culprits = units.into_iter().map(|unit| culprit(unit, Word::Bad));
+            let verdict = Verdict {
+                culprits: culprits.collect(),
+                ..good()
+            };
+            bad_nodes(&survey(verdict, Ok(())))
+        };
+        let units = vec![Unit::Nic(5), Unit::Node(0), Unit::Nic(2), Unit::Nic(4)];
+        assert_eq!(with(units), "nid[000416-000418]\n");
+        assert_eq!(with(vec![Unit::Group(3), Unit::GroupPair(3, 4)]), "");
+        // Suspects are not bad.
+        assert_eq!(bad_nodes(&survey(mixed(), Ok(()))), "nid000417\n");
+    }
+
+    #[test]
+    fn gives_nics_the_state_of_their_worst_part() {
+        use State::{Bad, Good, Suspect, Untested};
+        let states = |verdict: &Verdict| states(&roster(), verdict);
+        assert_eq!(states(&good()), [Good; 8]);
+        let mut verdict = mixed();
+        let expected = [Good, Good, Good, Bad, Suspect, Untested, Suspect, Untested];
+        assert_eq!(states(&verdict), expected);
+        verdict
+            .culprits
+            .push(culprit(Unit::Group(3), Word::Suspect));
+        let expected = [
+            Suspect, Suspect, Suspect, Bad, Suspect, Suspect, Suspect, Suspect,
+        ];
+        assert_eq!(states(&verdict), expected);
+        // The ends of a path that was left out are tested with other partners.
+        let mut left_out = good();
+        let pair = Pair {
+            initiator: 0,
+            target: 2,
+        };
+        left_out.untested = vec![verdict::Untested {
+            unit: Unit::Path(pair),
+            reason: "late".into(),
+            pairs: 1,
+        }];
+        assert_eq!(states(&left_out), [Good; 8]);
+        verdict.answered = 0;
+        verdict.culprits.clear();
+        assert_eq!(states(&verdict), [Untested; 8]);
+    }
 }

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::nics::{State, bad_hosts, host_list, states};
-use super::{Conclusion, Survey, distribution, words};
+use super::nics::bad_hosts;
+use super::summary::pairs;
+use super::{Survey, distribution, evidence, words};
+use crate::host_list::compress;
 use crate::job;
 use crate::report::wrap::wrapped;
-use crate::survey::verdict::{Culprit, Unit, Untested, Verdict, Word};
+use crate::survey::verdict::{Culprit, Unit, Untested, Word};
 
 /// Width of lines of words.
 const WIDTH: usize = 80;
@@ -24,82 +26,6 @@ const MOST_UNTESTED: usize = 20;
 
 /// Most sentences about a bad part.
 const MOST_SENTENCES: usize = 3;
-
-/// Returns the first line, which fits into 80 columns except for a failure.
-pub fn summary(survey: &Survey) -> String {
-    let verdict = &survey.verdict;
-    let pairs = pairs(verdict);
-    let bad = counts(verdict, Word::Bad);
-    let suspect = counts(verdict, Word::Suspect);
-    match survey.conclusion {
-        Conclusion::Good => {
-            let nics = words::counted(survey.roster.nics.len() as u64, "NIC");
-            format!("good: {nics}, {pairs} measured")
-        }
-        Conclusion::Bad => format!("bad: {bad}; {}", nics(survey)),
-        Conclusion::Undecided if !suspect.is_empty() => {
-            format!("undecided: {suspect} suspect; {}", nics(survey))
-        }
-        Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
-        Conclusion::Interrupted => format!("interrupted: {pairs} measured; {}", so_far(&bad)),
-        Conclusion::Failed => {
-            let why = survey.error.as_ref().map_or("failed", |of| &of.message);
-            format!("failed: {why}; {pairs} measured; {}", so_far(&bad))
-        }
-    }
-}
-
-fn so_far(bad: &str) -> String {
-    if bad.is_empty() {
-        "nothing bad so far".into()
-    } else {
-        format!("bad so far: {bad}")
-    }
-}
-
-/// Returns the number of measured pairs.
-fn pairs(verdict: &Verdict) -> String {
-    let Verdict {
-        answered, planned, ..
-    } = *verdict;
-    if answered == planned {
-        words::counted(planned, "pair")
-    } else {
-        let all = words::counted(planned, "pair");
-        format!("{} of {all}", words::grouped(answered))
-    }
-}
-
-/// Returns the number of parts of each kind with this word: `1 NIC, 2 switches`.
-fn counts(verdict: &Verdict, word: Word) -> String {
-    let mut kinds: Vec<(&str, u64)> = Vec::new();
-    for culprit in verdict.culprits.iter().filter(|of| of.word == word) {
-        let kind = words::kind(&culprit.unit);
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((kind, 1)),
-        }
-    }
-    let texts = kinds
-        .iter()
-        .map(|(kind, count)| words::counted(*count, kind));
-    texts.collect::<Vec<_>>().join(", ")
-}
-
-/// Returns how many NICs are good, suspect and untested.
-fn nics(survey: &Survey) -> String {
-    let states = states(&survey.roster, &survey.verdict);
-    let count = |state| states.iter().filter(|of| **of == state).count() as u64;
-    let all = words::counted(states.len() as u64, "NIC");
-    let are = if count(State::Good) == 1 { "is" } else { "are" };
-    let mut text = format!("{} of {all} {are} good", words::grouped(count(State::Good)));
-    for (name, state) in [("suspect", State::Suspect), ("untested", State::Untested)] {
-        if count(state) > 0 {
-            text += &format!(", {} {name}", words::grouped(count(state)));
-        }
-    }
-    text
-}
 
 /// Writes the text of a survey.
 ///
@@ -133,7 +59,7 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     }
     let hosts = bad_hosts(survey);
     if !hosts.is_empty() && !survey.is_software {
-        let advice = format!("Next: run 'cxidiag check' on {}.", host_list(&hosts));
+        let advice = format!("Next: run 'cxidiag check' on {}.", compress(hosts));
         writeln!(out)?;
         paragraph(out, &advice, "  ")?;
     }
@@ -205,7 +131,7 @@ fn section(
     writeln!(out, "\n{title}")?;
     for culprit in of_word.iter().take(most) {
         let name = words::unit(&survey.roster, &culprit.unit);
-        let all = words::sentences(survey, culprit);
+        let all = evidence::sentences(survey, culprit);
         let mut shown = all.iter().take(sentences);
         let first = shown.next().map_or(String::new(), |of| format!(": {of}"));
         paragraph(out, &format!("{name}{first}"), "    ")?;
@@ -264,10 +190,10 @@ fn names(survey: &Survey, parts: &[&Untested]) -> String {
         })
         .collect();
     match (&parts[0].unit, parts) {
-        (Unit::Node(_), _) => host_list(&hosts),
+        (Unit::Node(_), _) => compress(hosts),
         (Unit::Nic(nic), _) => {
             let device = &roster.nics[*nic as usize].device;
-            format!("{} {device}", host_list(&hosts))
+            format!("{} {device}", compress(hosts))
         }
         (unit, [_]) => words::unit(roster, unit),
         (unit, _) => words::counted(parts.len() as u64, words::kind(unit)),
@@ -278,7 +204,8 @@ fn names(survey: &Survey, parts: &[&Untested]) -> String {
 mod tests {
     use super::super::testing::{culprit, good, mixed, survey};
     use super::*;
-    use crate::error::{Failure, Kind};
+    use crate::survey::answer::Pair;
+    use crate::survey::verdict::{Aggregate, Verdict};
 
     fn text(verdict: Verdict) -> String {
         let mut out = Vec::new();
@@ -293,12 +220,12 @@ good: 8 NICs, 84 pairs measured
 4 nodes, 8 NICs (Slurm job 1234 step 0): 84 pairs in 12.3 s
 write-lat 8, write-bw 1M; pairs all (seed 7)
 
-Latency (us)  Class        Pairs   Min  Median   p99   Max  Limit  Outside
-write-lat 8   same switch     24  1.80    1.90  2.01  2.10   2.47        0
-write-lat 8   same group      24  1.80    1.90  2.01  2.10   2.47        0
+Test (us)    Class        Pairs   Min  Median   p99   Max  Limit  Outside
+write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0
+write-lat 8  same group      24  1.80    1.90  2.01  2.10   2.47        0
 
-Bandwidth (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
-write-bw 1M       same switch     24  21.00   19.00  18.10  18.00  17.67        0
+Test (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
+write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
 ";
         assert_eq!(text(good()), expected);
     }
@@ -329,101 +256,92 @@ Not measured
 nid000419: no answer within 30 s (12 pairs)
 nid000418 cxi1: cannot open cxi1: no such device (6 pairs)
 
-Latency (us)  Class        Pairs   Min  Median   p99   Max  Limit  Expect  Outside
-write-lat 8   same switch     24  1.80    1.90  2.01  2.10   2.47    2.50        6
-write-lat 8   same group      24  1.80    1.90  2.01  2.10      -       -        0
+Test (us)    Class        Pairs   Min  Median   p99   Max  Limit  Expect  Outside
+write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47    2.50        6
+write-lat 8  same group      24  1.80    1.90  2.01  2.10      -       -        0
 
-Bandwidth (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
-write-bw 1M       same switch     24  21.00   19.00  18.10  18.00  17.67        0
-A class with fewer than 8 pairs has no limit; --expect sets an absolute one.
+Test (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
+write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
+A class whose pairs differ too much has no limit; --expect sets an absolute one.
 
 Most pairs outside      Test              Pairs  Median  Worst  Outside
 switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
 ";
         let text = text(mixed());
         assert_eq!(text, expected);
-        assert!(text.lines().all(|line| line.len() <= WIDTH + 2));
+        assert!(text.lines().all(|line| line.len() <= WIDTH + 1), "{text}");
     }
 
     #[test]
-    fn concludes_in_one_line() {
-        let interrupted = Failure::new(Kind::Interrupted, anyhow::Error::msg("interrupted"));
-        let failed = Failure::environment("the coordinator has lost all processes");
-        let suspect = Verdict {
-            culprits: vec![culprit(Unit::GroupPair(1, 2), Word::Suspect)],
+    fn combines_parts_with_one_reason() {
+        let path = |initiator, target| Unit::Path(Pair { initiator, target });
+        let untested = |unit, reason: &str| Untested {
+            unit,
+            reason: reason.into(),
+            pairs: 2,
+        };
+        let verdict = Verdict {
+            untested: vec![
+                untested(Unit::Node(2), "absent"),
+                untested(path(0, 2), "late"),
+                untested(Unit::Nic(1), "closed"),
+                untested(Unit::Node(3), "absent"),
+                untested(Unit::Nic(3), "closed"),
+                untested(Unit::Nic(4), "closed"),
+                untested(path(0, 4), "late"),
+                untested(path(0, 6), "lost"),
+            ],
             ..good()
         };
-        let transient = Verdict {
-            culprits: vec![culprit(Unit::Nic(2), Word::Transient)],
-            ..good()
+        let expected = "
+Not measured
+nid[000418-000419]: absent (4 pairs)
+2 paths: late (4 pairs)
+nid[000416-000417] cxi1: closed (4 pairs)
+nid000418 cxi0: closed (2 pairs)
+nid000416 cxi0 to nid000419 cxi0: lost (2 pairs)
+
+Test";
+        let text = text(verdict);
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn shows_the_places_with_the_largest_shares_outside() {
+        let place = |group, count, outside| Aggregate {
+            test: 0,
+            unit: Unit::Group(group),
+            count,
+            median: 1900.0,
+            worst: 2000.0,
+            outside,
         };
-        let partial = Verdict {
-            answered: 80,
-            ..good()
-        };
-        let switch = Unit::Switch {
-            group: 3,
-            switch: 12,
-        };
-        let switches = Verdict {
-            culprits: vec![culprit(switch, Word::Bad), culprit(Unit::Nic(7), Word::Bad)],
-            ..good()
-        };
-        for (verdict, end, status, line) in [
-            (good(), Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
-            (transient, Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
-            (
-                switches,
-                Ok(()),
-                3,
-                "bad: 1 switch, 1 NIC; 3 of 8 NICs are good",
-            ),
-            (
-                suspect,
-                Ok(()),
-                1,
-                "undecided: 1 pair of groups suspect; 8 of 8 NICs are good",
-            ),
-            (
-                partial.clone(),
-                Ok(()),
-                1,
-                "undecided: 80 of 84 pairs measured; 8 of 8 NICs are good",
-            ),
-            (
-                Verdict::default(),
-                Ok(()),
-                1,
-                "undecided: 0 pairs measured; 0 of 8 NICs are good, 8 untested",
-            ),
-            (
-                partial,
-                Err(&interrupted),
-                130,
-                "interrupted: 80 of 84 pairs measured; nothing bad so far",
-            ),
-            (
-                mixed(),
-                Err(&interrupted),
-                130,
-                "interrupted: 66 of 84 pairs measured; bad so far: 1 NIC",
-            ),
-            (
-                mixed(),
-                Err(&failed),
-                1,
-                "failed: the coordinator has lost all processes; 66 of 84 pairs measured; \
-                 bad so far: 1 NIC",
-            ),
-        ] {
-            let survey = survey(verdict, end);
-            assert_eq!(
-                (survey.exit_status, survey.summary.as_str()),
-                (status, line)
-            );
-            let result = survey.result().map_err(|failure| failure.status());
-            assert_eq!(result.err().unwrap_or(0), status);
-        }
+        let mut verdict = good();
+        verdict.aggregates = (10..16).map(|group| place(group, 10, 1)).collect();
+        verdict.aggregates.push(place(3, 100, 11));
+        let text = text(verdict);
+        let (_, table) = text.split_once("\nMost pairs outside").unwrap();
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(
+            lines[1].starts_with("group 003 (8 NICs)  write-lat 8 (us)    100"),
+            "{text}"
+        );
+        assert_eq!((lines.len(), lines[6]), (7, "and 2 more"), "{text}");
+    }
+
+    #[test]
+    fn explains_why_a_class_has_no_limit() {
+        let mut verdict = good();
+        verdict.populations[0].limit = None;
+        let large = "A class whose pairs differ too much has no limit;";
+        let small = "A class with fewer than 8 pairs has no limit;";
+        let both = text(verdict.clone());
+        assert!(both.contains(large) && !both.contains(small), "{both}");
+        verdict.populations[0].count = 7;
+        let both = text(verdict.clone());
+        assert!(!both.contains(large) && both.contains(small), "{both}");
+        verdict.populations[0].expected = Some(2500.0);
+        assert!(!text(verdict).contains("has no limit"));
     }
 
     #[test]

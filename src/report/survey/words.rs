@@ -1,36 +1,26 @@
-//! The parts of a cluster and their evidence, in words.
+//! The parts of a cluster, tests and figures, in words.
 
-use super::Survey;
 use super::nics::members;
-use crate::location::Class;
-use crate::nic::counter_table::{Preset, Row};
+use crate::survey::answer::{Answer, PairResult};
 use crate::survey::roster::Roster;
-use crate::survey::verdict::{Culprit, Direction, Evidence, LimitSource, Population, Test, Unit};
+use crate::survey::verdict::{Test, Unit};
 
-/// Counters that a sentence names.
-const NAMED_COUNTERS: usize = 3;
-
-/// Short names of counters that administrators know.
-const SHORT: [(&str, &str); 3] = [
-    ("pct_retry_srb_requests", "retries"),
-    ("pct_spt_timeouts", "timeouts"),
-    ("hni_pcs_uncorrected_cw", "uncorrected code words"),
-];
-
-/// Returns the name of a part: `nid000417 cxi1`, `switch 003.12 (16 NICs)`.
+/// Returns the name of a part, with the number of its NICs: `switch 003.12 (16 NICs)`.
 pub fn unit(roster: &Roster, unit: &Unit) -> String {
-    let count = || counted(members(roster, unit).len() as u64, "NIC");
+    let name = name(roster, unit);
+    match (unit, members(roster, unit).len()) {
+        (Unit::Nic(_) | Unit::GroupPair(..) | Unit::Path(_), _) | (_, 0) => name,
+        (_, count) => format!("{name} ({})", counted(count as u64, "NIC")),
+    }
+}
+
+/// Returns the name of a part: `nid000417 cxi1`, `switch 003.12`.
+pub fn name(roster: &Roster, unit: &Unit) -> String {
     match *unit {
         Unit::Nic(nic) => roster.name(nic),
-        Unit::Node(node) => {
-            let host = &roster.nodes[node as usize].host;
-            match members(roster, unit).len() {
-                0 => host.clone(),
-                _ => format!("{host} ({})", count()),
-            }
-        }
-        Unit::Switch { group, switch } => format!("switch {group:03}.{switch:02} ({})", count()),
-        Unit::Group(group) => format!("group {group:03} ({})", count()),
+        Unit::Node(node) => roster.nodes[node as usize].host.clone(),
+        Unit::Switch { group, switch } => format!("switch {group:03}.{switch:02}"),
+        Unit::Group(group) => format!("group {group:03}"),
         Unit::GroupPair(one, other) => format!("links between groups {one:03} and {other:03}"),
         Unit::Path(pair) => path(roster, pair.initiator, pair.target),
     }
@@ -114,150 +104,60 @@ pub fn figure(test: &Test, value: f64) -> String {
     }
 }
 
-/// Returns the sentences of the evidence against a culprit, one for each test and class, the strongest
-/// first. The first one names the counters as well.
-pub fn sentences(survey: &Survey, culprit: &Culprit) -> Vec<String> {
-    let mut sentences: Vec<String> = culprit
-        .evidence
-        .iter()
-        .map(|evidence| sentence(survey, culprit, evidence))
-        .collect();
-    let counters = counters(culprit);
-    match sentences.first_mut() {
-        Some(first) if !counters.is_empty() => {
-            first.push_str("; ");
-            first.push_str(&counters);
-        }
-        Some(_) => {}
-        None => sentences.push(counters),
+/// Returns the answer of a pair: `3.90 us`, `failed`.
+pub fn answer(tests: &[Test], result: &PairResult) -> String {
+    let test = &tests[usize::from(result.test)];
+    match &result.answer {
+        Answer::Measured(of) => format!("{} {}", figure(test, of.value()), figure_unit(test)),
+        Answer::Failed(_) => "failed".into(),
+        Answer::Untested(_) => "not measured".into(),
     }
-    sentences
 }
 
-/// Returns what a test says: `writes 3.90 us to 31 of 31 partners, median of its class 1.90`.
-fn sentence(survey: &Survey, culprit: &Culprit, evidence: &Evidence) -> String {
-    let test = &survey.setup.tests[usize::from(evidence.test)];
-    let pairs = pairs(survey, culprit, evidence);
-    let operations = operations(survey, test);
-    let failure = evidence.failure.as_deref();
-    let Some(value) = evidence.value else {
-        let why = failure.map_or(String::new(), |why| format!(": {why}"));
-        return format!("{operations}{pairs} fail{why}");
-    };
-    let mut text = format!(
-        "{operations} {} {}{pairs}",
-        figure(test, value),
-        figure_unit(test)
-    );
-    if let (LimitSource::Expect, Some(limit)) = (evidence.source, evidence.limit) {
-        let bound = if test.of_bandwidth {
-            "at least"
-        } else {
-            "at most"
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{good, roster, survey};
+    use super::*;
+    use crate::survey::answer::Pair;
+
+    #[test]
+    fn names_parts() {
+        let pair = |initiator, target| Unit::Path(Pair { initiator, target });
+        let switch = Unit::Switch {
+            group: 3,
+            switch: 13,
         };
-        text += &format!(", expected {bound} {}", figure(test, limit));
-    }
-    if let Some(median) = evidence.median {
-        text += &format!(", median of its class {}", figure(test, median));
-    }
-    if let Some(why) = failure {
-        text += &format!("; some fail: {why}");
-    }
-    text
-}
-
-/// Returns the operations of a tool, with their size if there are several.
-fn operations(survey: &Survey, test: &Test) -> String {
-    let noun = match test.tool.split('-').next() {
-        Some("write") => "writes",
-        Some("read") => "reads",
-        Some("atomic") => "atomics",
-        Some("send") => "sends",
-        _ => "operations",
-    };
-    let of_tool = |of: &&Test| of.tool == test.tool;
-    if survey.setup.tests.iter().filter(of_tool).count() > 1 {
-        format!("{noun} of {}", counted(test.size_bytes, "byte"))
-    } else {
-        noun.to_owned()
-    }
-}
-
-/// Returns which pairs of a culprit are outside the limit, with a space before.
-fn pairs(survey: &Survey, culprit: &Culprit, evidence: &Evidence) -> String {
-    let [outside, measured] = [evidence.outside, evidence.measured].map(|of| grouped(of.into()));
-    let share = format!("{outside} of {measured}");
-    let test = &survey.setup.tests[usize::from(evidence.test)];
-    let is_read = test.tool.starts_with("read");
-    match (&culprit.unit, evidence.class) {
-        (Unit::Path(_), _) if evidence.measured < 2 => String::new(),
-        (Unit::Path(_), _) => format!(" in {share} measurements"),
-        (Unit::Nic(_), Class::Loopback) => " in loopback".into(),
-        (Unit::Nic(_), class) => {
-            let with = match (culprit.direction, is_read) {
-                (Direction::Initiator, false) => "to",
-                (Direction::Target, false) => "from",
-                (Direction::Both, false) => "to and from",
-                (Direction::Initiator, true) => "from",
-                (Direction::Target, true) => "by",
-                (Direction::Both, true) => "from and by",
-            };
-            let of_test = |of: &&Population| of.test == evidence.test;
-            let has_classes = survey.verdict.populations.iter().filter(of_test).count() > 1;
-            let place = if has_classes { place(class) } else { "" };
-            format!(" {with} {share} partners{place}")
-        }
-        _ => {
-            let role = match culprit.direction {
-                Direction::Initiator => " as initiator",
-                Direction::Target => " as target",
-                Direction::Both => "",
-            };
-            format!(" in {share} pairs{role}")
+        for (part, text) in [
+            (Unit::Nic(3), "nid000417 cxi1"),
+            (Unit::Node(1), "nid000417 (2 NICs)"),
+            (switch, "switch 003.13 (4 NICs)"),
+            (Unit::Group(3), "group 003 (8 NICs)"),
+            (Unit::GroupPair(3, 12), "links between groups 003 and 012"),
+            (pair(0, 7), "nid000416 cxi0 to nid000419 cxi1"),
+            (pair(2, 2), "nid000417 cxi0 with itself"),
+        ] {
+            assert_eq!(unit(&roster(), &part), text);
         }
     }
-}
 
-/// Returns where the partners of a class are, with a space before.
-fn place(class: Class) -> &'static str {
-    match class {
-        Class::Loopback | Class::Unknown => "",
-        Class::Node => " in its node",
-        Class::Switch => " at its switch",
-        Class::Group => " in its group",
-        Class::Fabric => " in other groups",
-    }
-}
-
-/// Returns the counters that support a culprit: `1,204 retries, 3 timeouts`.
-fn counters(culprit: &Culprit) -> String {
-    let mut sums: Vec<(String, u64)> = Vec::new();
-    for witness in &culprit.witnesses {
-        let meaning = meaning(&witness.counter);
-        match sums.iter_mut().find(|(known, _)| *known == meaning) {
-            Some((_, sum)) => *sum += witness.change,
-            None => sums.push((meaning, witness.change)),
+    #[test]
+    fn writes_numbers_for_people() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
         }
-    }
-    let named: Vec<String> = sums
-        .into_iter()
-        .take(NAMED_COUNTERS)
-        .map(|(meaning, sum)| format!("{} {meaning}", grouped(sum)))
-        .collect();
-    named.join(", ")
-}
-
-/// Returns what a counter counts, for a text that begins with the number.
-fn meaning(counter: &str) -> String {
-    if let Some((_, short)) = SHORT.iter().find(|(name, _)| *name == counter) {
-        return (*short).to_owned();
-    }
-    let is_of = |row: &&Row| row.names().any(|name| name == counter);
-    match Preset::All.rows().find(is_of) {
-        Some(row) => {
-            let meaning = row.meaning.split(';').next().unwrap_or(row.meaning);
-            format!("{} {meaning}", row.unit)
+        for (bytes, text) in [(8, "8"), (1_500, "1500"), (65_536, "64K"), (1 << 20, "1M")] {
+            assert_eq!(size(bytes), text);
         }
-        None => counter.to_owned(),
+        assert_eq!(counted(1, "pair of groups"), "1 pair of groups");
+        assert_eq!(counted(2, "pair of groups"), "2 pairs of groups");
+        assert_eq!(counted(2, "switch"), "2 switches");
+        let bandwidth = &survey(good(), Ok(())).setup.tests[1];
+        assert_eq!(figure(bandwidth, 24.126e9), "24.13");
+        assert_eq!(figure(bandwidth, 12.3e6), "0.012");
     }
 }

@@ -1,0 +1,319 @@
+//! The evidence against a part of the cluster, in sentences.
+
+use super::Survey;
+use super::words::{counted, figure, figure_unit, grouped};
+use crate::location::Class;
+use crate::nic::counter_table::{Preset, Row};
+use crate::survey::verdict::{Culprit, Direction, Evidence, LimitSource, Population, Test, Unit};
+
+/// Counters that a sentence names.
+const NAMED_COUNTERS: usize = 3;
+
+/// Short names of counters that administrators know.
+const SHORT: [(&str, &str); 3] = [
+    ("pct_retry_srb_requests", "retries"),
+    ("pct_spt_timeouts", "timeouts"),
+    ("hni_pcs_uncorrected_cw", "uncorrected code words"),
+];
+
+/// Returns the sentences of the evidence against a culprit, one for each test and class, the strongest
+/// first. The first one names the counters as well.
+pub fn sentences(survey: &Survey, culprit: &Culprit) -> Vec<String> {
+    let mut sentences: Vec<String> = culprit
+        .evidence
+        .iter()
+        .map(|evidence| sentence(survey, culprit, evidence))
+        .collect();
+    let counters = counters(culprit);
+    match sentences.first_mut() {
+        Some(first) if !counters.is_empty() => {
+            first.push_str("; ");
+            first.push_str(&counters);
+        }
+        Some(_) => {}
+        None => sentences.push(counters),
+    }
+    sentences
+}
+
+/// Returns what a test says: `writes 3.90 us to 31 of 31 partners, median of its class 1.90`.
+fn sentence(survey: &Survey, culprit: &Culprit, evidence: &Evidence) -> String {
+    let test = &survey.setup.tests[usize::from(evidence.test)];
+    let pairs = pairs(survey, culprit, evidence);
+    let operations = operations(survey, test);
+    let failure = evidence.failure.as_deref();
+    let Some(value) = evidence.value else {
+        let why = failure.map_or(String::new(), |why| format!(": {why}"));
+        return format!("{operations}{pairs} fail{why}");
+    };
+    let mut text = format!(
+        "{operations} {} {}{pairs}",
+        figure(test, value),
+        figure_unit(test)
+    );
+    if let (LimitSource::Expect, Some(limit)) = (evidence.source, evidence.limit) {
+        let bound = if test.of_bandwidth {
+            "at least"
+        } else {
+            "at most"
+        };
+        text += &format!(", expected {bound} {}", figure(test, limit));
+    }
+    if let Some(median) = evidence.median {
+        text += &format!(", median of its class {}", figure(test, median));
+    }
+    if let Some(why) = failure {
+        text += &format!("; some fail: {why}");
+    }
+    text
+}
+
+/// Returns the operations of a tool, with their size if there are several.
+fn operations(survey: &Survey, test: &Test) -> String {
+    let noun = match test.tool.split('-').next() {
+        Some("write") => "writes",
+        Some("read") => "reads",
+        Some("atomic") => "atomics",
+        Some("send") => "sends",
+        _ => "operations",
+    };
+    let of_tool = |of: &&Test| of.tool == test.tool;
+    if survey.setup.tests.iter().filter(of_tool).count() > 1 {
+        format!("{noun} of {}", counted(test.size_bytes, "byte"))
+    } else {
+        noun.to_owned()
+    }
+}
+
+/// Returns which pairs of a culprit are outside the limit, with a space before.
+fn pairs(survey: &Survey, culprit: &Culprit, evidence: &Evidence) -> String {
+    let [outside, measured] = [evidence.outside, evidence.measured].map(|of| grouped(of.into()));
+    let share = format!("{outside} of {measured}");
+    let test = &survey.setup.tests[usize::from(evidence.test)];
+    let is_read = test.tool.starts_with("read");
+    match (&culprit.unit, evidence.class) {
+        (Unit::Path(_), _) if evidence.measured < 2 => String::new(),
+        (Unit::Path(_), _) => format!(" in {share} measurements"),
+        (Unit::Nic(_), Class::Loopback) => " in loopback".into(),
+        (Unit::Nic(_), class) => {
+            let with = match (culprit.direction, is_read) {
+                (Direction::Initiator, false) => "to",
+                (Direction::Target, false) => "from",
+                (Direction::Both, false) => "to and from",
+                (Direction::Initiator, true) => "from",
+                (Direction::Target, true) => "by",
+                (Direction::Both, true) => "from and by",
+            };
+            let of_test = |of: &&Population| of.test == evidence.test;
+            let has_classes = survey.verdict.populations.iter().filter(of_test).count() > 1;
+            let place = if has_classes { place(class) } else { "" };
+            format!(" {with} {share} partners{place}")
+        }
+        _ => {
+            let role = match culprit.direction {
+                Direction::Initiator => " as initiator",
+                Direction::Target => " as target",
+                Direction::Both => "",
+            };
+            format!(" in {share} pairs{role}")
+        }
+    }
+}
+
+/// Returns where the partners of a class are, with a space before.
+fn place(class: Class) -> &'static str {
+    match class {
+        Class::Loopback | Class::Unknown => "",
+        Class::Node => " in its node",
+        Class::Switch => " at its switch",
+        Class::Group => " in its group",
+        Class::Fabric => " in other groups",
+    }
+}
+
+/// Returns the counters that support a culprit: `1,204 retries, 3 timeouts`.
+fn counters(culprit: &Culprit) -> String {
+    let mut sums: Vec<(String, u64)> = Vec::new();
+    for witness in &culprit.witnesses {
+        let meaning = meaning(&witness.counter);
+        match sums.iter_mut().find(|(known, _)| *known == meaning) {
+            Some((_, sum)) => *sum += witness.change,
+            None => sums.push((meaning, witness.change)),
+        }
+    }
+    let named: Vec<String> = sums
+        .into_iter()
+        .take(NAMED_COUNTERS)
+        .map(|(meaning, sum)| format!("{} {meaning}", grouped(sum)))
+        .collect();
+    named.join(", ")
+}
+
+/// Returns what a counter counts, for a text that begins with the number.
+fn meaning(counter: &str) -> String {
+    if let Some((_, short)) = SHORT.iter().find(|(name, _)| *name == counter) {
+        return (*short).to_owned();
+    }
+    let is_of = |row: &&Row| row.names().any(|name| name == counter);
+    match Preset::All.rows().find(is_of) {
+        Some(row) => {
+            let meaning = row.meaning.split(';').next().unwrap_or(row.meaning);
+            format!("{} {meaning}", row.unit)
+        }
+        None => counter.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{culprit, evidence, good, survey};
+    use super::*;
+    use crate::survey::answer::{Pair, Witness};
+    use crate::survey::verdict::Word;
+
+    /// Returns the sentence about a part, with this evidence in the first test of `tool`.
+    fn said(tool: &str, unit: Unit, direction: Direction, evidence: Evidence) -> String {
+        let mut survey = survey(good(), Ok(()));
+        survey.setup.tests[0].tool = tool.into();
+        survey.verdict.populations.remove(1);
+        let culprit = Culprit {
+            direction,
+            evidence: vec![evidence],
+            ..culprit(unit, Word::Bad)
+        };
+        sentences(&survey, &culprit).concat()
+    }
+
+    #[test]
+    fn names_the_role_of_a_nic() {
+        use Direction::{Both, Initiator, Target};
+        for (tool, direction, text) in [
+            ("write-lat", Initiator, "writes 3.90 us to 6 of 6 partners"),
+            ("write-lat", Target, "writes 3.90 us from 6 of 6 partners"),
+            (
+                "send-lat",
+                Both,
+                "sends 3.90 us to and from 6 of 6 partners",
+            ),
+            ("read-lat", Initiator, "reads 3.90 us from 6 of 6 partners"),
+            ("read-lat", Target, "reads 3.90 us by 6 of 6 partners"),
+            (
+                "atomic-lat",
+                Initiator,
+                "atomics 3.90 us to 6 of 6 partners",
+            ),
+        ] {
+            let said = said(tool, Unit::Nic(0), direction, evidence(0));
+            assert_eq!(said, format!("{text}, median of its class 1.90"));
+        }
+    }
+
+    #[test]
+    fn names_the_pairs_of_a_part() {
+        let path = Unit::Path(Pair {
+            initiator: 0,
+            target: 4,
+        });
+        let switch = Unit::Switch {
+            group: 3,
+            switch: 12,
+        };
+        let once = Evidence {
+            outside: 1,
+            measured: 1,
+            ..evidence(0)
+        };
+        let alone = Evidence {
+            class: Class::Loopback,
+            ..once.clone()
+        };
+        for (unit, evidence, text) in [
+            (path, once, "writes 3.90 us"),
+            (path, evidence(0), "writes 3.90 us in 6 of 6 measurements"),
+            (Unit::Nic(0), alone, "writes 3.90 us in loopback"),
+            (
+                switch,
+                evidence(0),
+                "writes 3.90 us in 6 of 6 pairs as target",
+            ),
+        ] {
+            let said = said("write-lat", unit, Direction::Target, evidence);
+            assert_eq!(said, format!("{text}, median of its class 1.90"));
+        }
+    }
+
+    #[test]
+    fn names_failures_and_expectations() {
+        let failing = Evidence {
+            value: None,
+            failure: Some("no answer within 2 s".into()),
+            source: LimitSource::Failure,
+            ..evidence(0)
+        };
+        let partly = Evidence {
+            value: Some(3900.0),
+            ..failing.clone()
+        };
+        let expected = Evidence {
+            limit: Some(2500.0),
+            median: None,
+            source: LimitSource::Expect,
+            ..evidence(0)
+        };
+        for (evidence, text) in [
+            (
+                failing,
+                "writes to 6 of 6 partners fail: no answer within 2 s",
+            ),
+            (
+                partly,
+                "writes 3.90 us to 6 of 6 partners, median of its class 1.90; some fail: no \
+                 answer within 2 s",
+            ),
+            (
+                expected,
+                "writes 3.90 us to 6 of 6 partners, expected at most 2.50",
+            ),
+        ] {
+            let said = said("write-lat", Unit::Nic(0), Direction::Initiator, evidence);
+            assert_eq!(said, text);
+        }
+    }
+
+    #[test]
+    fn names_sizes_of_a_tool_with_several() {
+        let mut survey = survey(good(), Ok(()));
+        survey.verdict.populations.clear();
+        let large = Test {
+            size_bytes: 4096,
+            ..survey.setup.tests[0].clone()
+        };
+        survey.setup.tests.push(large);
+        let said = sentences(&survey, &culprit(Unit::Nic(0), Word::Bad)).concat();
+        assert!(
+            said.starts_with("writes of 8 bytes 3.90 us to 6 of 6"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn names_counters_by_their_meaning() {
+        let witness = |counter: &str, change| Witness {
+            nic: 0,
+            counter: counter.into(),
+            change,
+        };
+        let culprit = Culprit {
+            witnesses: vec![
+                witness("pct_spt_timeouts", 3),
+                witness("hni_llr_tx_replay_event", 1_000_000),
+                witness("pct_spt_timeouts", 2),
+                witness("no_such_counter", 7),
+                witness("pct_retry_srb_requests", 1),
+            ],
+            ..culprit(Unit::Nic(0), Word::Bad)
+        };
+        let expected = "5 timeouts, 1,000,000 replays sent again over the link, 7 no_such_counter";
+        assert_eq!(counters(&culprit), expected);
+    }
+}

@@ -1,0 +1,378 @@
+//! `--jsonl`: a line with what is known before the first pair, then one for each measurement of a
+//! pair. The lines name hosts and devices, so that a later survey can go on with missing pairs
+//! although it numbers NICs differently (`--resume`).
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::Setup;
+use super::document::{COMMAND, SCHEMA_VERSION, milliseconds};
+use crate::error::{Failure, cause};
+use crate::location::Class;
+use crate::survey::answer::{Answer, Pair, PairResult, Stage, Witness};
+use crate::survey::roster::Roster;
+use crate::survey::verdict::Test;
+
+/// The first line of a survey.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the layout, which is that of the document.
+    pub schema_version: u32,
+    /// Name of the command: survey.
+    pub command: String,
+    /// Version of cxidiag.
+    pub cxidiag_version: String,
+    /// Start of the survey, in milliseconds since 1970-01-01 (UTC).
+    pub started_unix_ms: u64,
+    /// What is known before the first pair is measured.
+    pub setup: Setup,
+    /// The nodes and NICs.
+    pub roster: Roster,
+}
+
+impl Header {
+    /// Returns the first line of a survey that began at `started`.
+    pub fn new(started: SystemTime, setup: &Setup, roster: &Roster) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            command: COMMAND.into(),
+            cxidiag_version: env!("CARGO_PKG_VERSION").into(),
+            started_unix_ms: started
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, milliseconds),
+            setup: setup.clone(),
+            roster: roster.clone(),
+        }
+    }
+}
+
+/// A NIC in a line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Name {
+    /// Name of its host.
+    pub host: String,
+    /// Name of the device.
+    pub device: String,
+}
+
+/// A counter of a NIC in a line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Counter {
+    /// The NIC.
+    pub nic: Name,
+    /// Name of the counter.
+    pub counter: String,
+    /// By how much it has changed.
+    pub change: u64,
+}
+
+/// One measurement of a pair.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// Name of the tool.
+    pub tool: String,
+    /// Size of the operations, in bytes.
+    pub size_bytes: u64,
+    /// The NIC that issued operations.
+    pub initiator: Name,
+    /// The NIC that they addressed.
+    pub target: Name,
+    /// The smallest part of the fabric that both share.
+    pub class: Class,
+    /// Why the pair was measured.
+    pub stage: Stage,
+    /// Number of the round, from 0.
+    pub round: u32,
+    /// Pairs that were measured at the same time, this one included.
+    pub active: u32,
+    /// What came of it.
+    pub answer: Answer,
+    /// Counters of both NICs that changed in a way that matters.
+    pub witnesses: Vec<Counter>,
+}
+
+impl Line {
+    /// Returns the line of a result.
+    pub fn new(result: &PairResult, roster: &Roster, tests: &[Test]) -> Self {
+        let test = &tests[usize::from(result.test)];
+        let Pair { initiator, target } = result.pair;
+        let counter = |of: &Witness| Counter {
+            nic: name(roster, of.nic),
+            counter: of.counter.clone(),
+            change: of.change,
+        };
+        Self {
+            tool: test.tool.clone(),
+            size_bytes: test.size_bytes,
+            initiator: name(roster, initiator),
+            target: name(roster, target),
+            class: roster.class(initiator, target),
+            stage: result.stage,
+            round: result.round,
+            active: result.active,
+            answer: result.answer.clone(),
+            witnesses: result.witnesses.iter().map(counter).collect(),
+        }
+    }
+}
+
+fn name(roster: &Roster, nic: u32) -> Name {
+    let nic = &roster.nics[nic as usize];
+    Name {
+        host: roster.nodes[nic.node as usize].host.clone(),
+        device: nic.device.clone(),
+    }
+}
+
+/// The file of an earlier survey, read from its beginning to its end.
+#[derive(Debug)]
+pub struct Earlier<R> {
+    path: PathBuf,
+    lines: R,
+    /// What the earlier survey knew before its first pair.
+    pub header: Header,
+}
+
+/// What was read of the file of an earlier survey.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Results that were taken over.
+    pub results: u64,
+    /// Results of NICs and tests that this survey does not have.
+    pub foreign: u64,
+    /// Lines that are not complete, as a program that was killed while it wrote leaves them.
+    pub damaged: u64,
+}
+
+impl Earlier<BufReader<File>> {
+    /// Opens the file and reads its first line.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or was not written by a survey of this version.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let file = File::open(path).map_err(|error| unreadable(path, &cause(&error)))?;
+        Self::read(path, BufReader::new(file))
+    }
+}
+
+impl<R: BufRead> Earlier<R> {
+    fn read(path: &Path, mut lines: R) -> Result<Self, Failure> {
+        let mut line = Vec::new();
+        lines
+            .read_until(b'\n', &mut line)
+            .map_err(|error| unreadable(path, &cause(&error)))?;
+        let not_ours = |why: &str| {
+            unreadable(path, why).with_hint("name a file that 'cxidiag survey --jsonl' wrote")
+        };
+        let header: Option<Header> = serde_json::from_slice(&line).ok();
+        let Some(header) = header.filter(|of| of.command == COMMAND) else {
+            return Err(not_ours("its first line does not describe a survey"));
+        };
+        if header.schema_version != SCHEMA_VERSION {
+            return Err(not_ours(&format!(
+                "schema version {} is not supported (expected {SCHEMA_VERSION})",
+                header.schema_version
+            )));
+        }
+        Ok(Self {
+            path: path.into(),
+            lines,
+            header,
+        })
+    }
+
+    /// Reads the results. `take` receives those of NICs and tests of this survey, with their indices
+    /// in `roster` and `tests`.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn results(
+        mut self,
+        roster: &Roster,
+        tests: &[Test],
+        mut take: impl FnMut(PairResult),
+    ) -> Result<Taken, Failure> {
+        let known: HashMap<Name, u32> = (0..roster.nics.len() as u32)
+            .map(|nic| (name(roster, nic), nic))
+            .collect();
+        let mut taken = Taken::default();
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            let read = self.lines.read_until(b'\n', &mut bytes);
+            match read.map_err(|error| unreadable(&self.path, &cause(&error)))? {
+                0 => return Ok(taken),
+                _ if bytes.trim_ascii().is_empty() => continue,
+                _ => {}
+            }
+            match serde_json::from_slice::<Line>(&bytes) {
+                Ok(line) => match result(line, &known, tests) {
+                    Some(result) => {
+                        taken.results += 1;
+                        take(result);
+                    }
+                    None => taken.foreign += 1,
+                },
+                // A survey that went on with this file began with a header of its own.
+                Err(_) if serde_json::from_slice::<Header>(&bytes).is_ok() => {}
+                Err(_) => taken.damaged += 1,
+            }
+        }
+    }
+}
+
+/// Returns the result in a line; `None` if this survey does not have a NIC or the test.
+fn result(line: Line, known: &HashMap<Name, u32>, tests: &[Test]) -> Option<PairResult> {
+    let is_of = |test: &Test| test.tool == line.tool && test.size_bytes == line.size_bytes;
+    let witness = |of: Counter| {
+        Some(Witness {
+            nic: *known.get(&of.nic)?,
+            counter: of.counter,
+            change: of.change,
+        })
+    };
+    Some(PairResult {
+        test: u16::try_from(tests.iter().position(is_of)?).ok()?,
+        pair: Pair {
+            initiator: *known.get(&line.initiator)?,
+            target: *known.get(&line.target)?,
+        },
+        stage: line.stage,
+        round: line.round,
+        active: line.active,
+        answer: line.answer,
+        witnesses: line.witnesses.into_iter().filter_map(witness).collect(),
+    })
+}
+
+fn unreadable(path: &Path, why: &str) -> Failure {
+    Failure::environment(format!("cannot read {}: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{result, roster, setup, tests};
+    use super::*;
+    use crate::survey::answer::Figures;
+
+    fn written(results: &[PairResult]) -> String {
+        let header = Header::new(SystemTime::UNIX_EPOCH, &setup(), &roster());
+        let mut text = serde_json::to_string(&header).unwrap() + "\n";
+        for result in results {
+            let line = Line::new(result, &roster(), &tests());
+            text += &(serde_json::to_string(&line).unwrap() + "\n");
+        }
+        text
+    }
+
+    fn read(text: &str, roster: &Roster, tests: &[Test]) -> (Vec<PairResult>, Taken) {
+        let mut results = Vec::new();
+        let earlier = Earlier::read(Path::new("x"), text.as_bytes()).unwrap();
+        assert_eq!(earlier.header.setup, setup());
+        let taken = earlier.results(roster, tests, |result| results.push(result));
+        (results, taken.unwrap())
+    }
+
+    #[test]
+    fn writes_lines_that_explain_themselves() {
+        let text = written(&[result()]);
+        let expected = "{\"tool\":\"write-lat\",\"size_bytes\":8,\
+            \"initiator\":{\"host\":\"nid000417\",\"device\":\"cxi1\"},\
+            \"target\":{\"host\":\"nid000416\",\"device\":\"cxi0\"},\
+            \"class\":\"switch\",\"stage\":\"sweep\",\"round\":2,\"active\":4,\
+            \"answer\":{\"measured\":{\"latency\":{\"count\":5000,\"min_ns\":3500,\
+            \"median_ns\":3900,\"p99_ns\":5100,\"max_ns\":9000}}},\
+            \"witnesses\":[{\"nic\":{\"host\":\"nid000417\",\"device\":\"cxi1\"},\
+            \"counter\":\"pct_retry_srb_requests\",\"change\":17}]}";
+        assert_eq!(text.lines().nth(1), Some(expected));
+    }
+
+    #[test]
+    fn finds_results_of_nics_that_are_numbered_differently() {
+        let bandwidth = PairResult {
+            test: 1,
+            stage: Stage::Retest(2),
+            answer: Answer::Measured(Figures::Bandwidth {
+                bytes_per_second: 1e9 / 3.0,
+                operations_per_second: 0.1,
+            }),
+            ..result()
+        };
+        let failed = PairResult {
+            answer: Answer::Failed("no answer".into()),
+            ..result()
+        };
+        let results = [result(), bandwidth, failed];
+        let text = written(&results);
+        let all = Taken {
+            results: 3,
+            ..Taken::default()
+        };
+        assert_eq!(read(&text, &roster(), &tests()), (results.to_vec(), all));
+        // The last node comes first, and the tests are in another order.
+        let mut other = roster();
+        other.nics.rotate_right(2);
+        let swapped: Vec<Test> = tests().into_iter().rev().collect();
+        let (found, _) = read(&text, &other, &swapped);
+        let first = PairResult {
+            test: 1,
+            pair: Pair {
+                initiator: 5,
+                target: 2,
+            },
+            witnesses: vec![Witness {
+                nic: 5,
+                ..result().witnesses[0].clone()
+            }],
+            ..result()
+        };
+        assert_eq!(found[0], first);
+    }
+
+    #[test]
+    fn leaves_out_foreign_and_damaged_lines() {
+        let mut text = written(&[result(), result()]);
+        text += &written(&[]);
+        text.push_str("{\"tool\":\"wri");
+        let mut smaller = roster();
+        smaller.nics.truncate(3);
+        let taken = Taken {
+            foreign: 2,
+            damaged: 1,
+            ..Taken::default()
+        };
+        assert_eq!(read(&text, &smaller, &tests()), (vec![], taken));
+    }
+
+    #[test]
+    fn refuses_other_files() {
+        let other_command = written(&[]).replacen("\"survey\"", "\"check\"", 1);
+        let other_version =
+            written(&[]).replacen("\"schema_version\":1", "\"schema_version\":9", 1);
+        for (text, why) in [
+            (
+                other_command.as_str(),
+                "its first line does not describe a survey",
+            ),
+            ("", "its first line does not describe a survey"),
+            (
+                "{\"tool\":1}\n",
+                "its first line does not describe a survey",
+            ),
+            (
+                &other_version,
+                "schema version 9 is not supported (expected 1)",
+            ),
+        ] {
+            let failure = Earlier::read(Path::new("x"), text.as_bytes()).unwrap_err();
+            assert_eq!(failure.message(), format!("cannot read x: {why}"));
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! A survey as metrics: the file of a fleet, with a sample for each of its NICs (jobs.md 2.5).
+
+use super::Survey;
+use super::nics::{State, states};
+use super::words;
+use crate::report::openmetrics::{Family, Kind, Sample};
+use crate::survey::verdict::{Population, Test, Unit, Word};
+
+/// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds. The
+/// label `quantile` belongs to summaries.
+const PERCENTILES: [&str; 9] = ["0", "1", "5", "25", "50", "75", "95", "99", "100"];
+
+/// Returns the metrics of a survey.
+pub fn families(survey: &Survey) -> Vec<Family> {
+    let verdict = &survey.verdict;
+    let version = [("version", env!("CARGO_PKG_VERSION").into())];
+    let seconds = |ms: u64| ms as f64 / 1000.0;
+    let mut families = vec![
+        family(
+            Kind::Info,
+            "cxidiag_build",
+            "",
+            "Version of cxidiag.",
+            [sample(version, 1.0)],
+        ),
+        single(
+            "cxidiag_survey_exit_status",
+            "",
+            "Exit status: 0 good, 3 bad, 1 undecided or failed, 130 interrupted.",
+            survey.exit_status.into(),
+        ),
+        single(
+            "cxidiag_survey_timestamp_seconds",
+            "seconds",
+            "Start of the survey, since 1970-01-01 (UTC).",
+            seconds(survey.started_unix_ms),
+        ),
+        single(
+            "cxidiag_survey_duration_seconds",
+            "seconds",
+            "Duration of the survey.",
+            seconds(survey.elapsed_ms),
+        ),
+        single(
+            "cxidiag_survey_planned_pairs",
+            "",
+            "Pairs of NICs that were to be measured.",
+            verdict.planned as f64,
+        ),
+        single(
+            "cxidiag_survey_answered_pairs",
+            "",
+            "Pairs of NICs that were measured or failed.",
+            verdict.answered as f64,
+        ),
+    ];
+    families.extend(of_nics(survey));
+    families.push(culprits(survey));
+    families.extend(of_populations(survey));
+    families
+}
+
+/// Returns the number of NICs in each state, and the state of each NIC.
+fn of_nics(survey: &Survey) -> [Family; 4] {
+    let roster = &survey.roster;
+    let states = states(roster, &survey.verdict);
+    let counts = State::ALL.map(|(name, state)| {
+        let count = states.iter().filter(|of| **of == state).count();
+        sample([("state", name.into())], count as f64)
+    });
+    let each = |value: fn(State) -> Option<bool>| {
+        let with_value = roster.nics.iter().zip(&states).filter_map(|(nic, state)| {
+            let labels = [
+                ("host", roster.nodes[nic.node as usize].host.clone()),
+                ("device", nic.device.clone()),
+            ];
+            Some(sample(labels, f64::from(u8::from(value(*state)?))))
+        });
+        with_value.collect::<Vec<_>>()
+    };
+    [
+        family(
+            Kind::Gauge,
+            "cxidiag_survey_nics",
+            "",
+            "Number of NICs by state.",
+            counts,
+        ),
+        family(
+            Kind::Gauge,
+            "cxidiag_survey_nic_ok",
+            "",
+            "Whether the NIC is good or suspect (1), or belongs to a bad part (0).",
+            each(|state| (state != State::Untested).then_some(state != State::Bad)),
+        ),
+        family(
+            Kind::Gauge,
+            "cxidiag_survey_nic_suspect",
+            "",
+            "NICs of suspect parts, and the ends of bad paths.",
+            each(|state| (state == State::Suspect).then_some(true)),
+        ),
+        family(
+            Kind::Gauge,
+            "cxidiag_survey_nic_untested",
+            "",
+            "NICs that were not tested, or not with all of their partners.",
+            each(|state| (state == State::Untested).then_some(true)),
+        ),
+    ]
+}
+
+/// Returns the parts that are bad or suspect, other than NICs.
+fn culprits(survey: &Survey) -> Family {
+    let culprits = survey.verdict.culprits.iter();
+    let parts = culprits.filter_map(|of| {
+        let verdict = match of.word {
+            Word::Bad => "bad",
+            Word::Suspect => "suspect",
+            Word::Transient => return None,
+        };
+        let kind = match of.unit {
+            Unit::Nic(_) => return None,
+            ref unit => words::kind(unit),
+        };
+        let labels = [
+            ("kind", kind.into()),
+            ("name", words::name(&survey.roster, &of.unit)),
+            ("verdict", verdict.into()),
+        ];
+        Some(sample(labels, 1.0))
+    });
+    family(
+        Kind::Gauge,
+        "cxidiag_survey_culprit",
+        "",
+        "Nodes, switches, groups and paths that are bad or suspect.",
+        parts,
+    )
+}
+
+/// Returns the figures by test and class.
+fn of_populations(survey: &Survey) -> [Family; 4] {
+    let populations = || {
+        let all = survey.verdict.populations.iter();
+        all.map(|of| (of, &survey.setup.tests[usize::from(of.test)]))
+    };
+    let counts = |count: fn(&Population) -> u64| {
+        populations().map(move |(of, test)| sample(labels(of, test), count(of) as f64))
+    };
+    let figures = |of_bandwidth: bool| {
+        let of_kind = populations().filter(move |(of, test)| {
+            let has_figures = of.count > 0;
+            has_figures && test.of_bandwidth == of_bandwidth
+        });
+        // Latencies are in nanoseconds.
+        let base = if of_bandwidth { 1.0 } else { 1e9 };
+        of_kind.flat_map(move |(of, test)| {
+            let inner = of.percentiles;
+            let values = [of.min].into_iter().chain(inner).chain([of.max]);
+            PERCENTILES
+                .into_iter()
+                .zip(values)
+                .map(move |(name, value)| {
+                    let mut labels = labels(of, test).to_vec();
+                    labels.push(("percentile", name.into()));
+                    sample(labels, value / base)
+                })
+        })
+    };
+    [
+        family(
+            Kind::Gauge,
+            "cxidiag_survey_measured_pairs",
+            "",
+            "Measured pairs by test and class.",
+            counts(|of| of.count),
+        ),
+        family(
+            Kind::Gauge,
+            "cxidiag_survey_outside_pairs",
+            "",
+            "Pairs outside the limits by test and class.",
+            counts(|of| of.outside),
+        ),
+        family(
+            Kind::Gauge,
+            "cxidiag_survey_latency_seconds",
+            "seconds",
+            "Percentiles over pairs of their median latencies.",
+            figures(false),
+        ),
+        family(
+            Kind::Gauge,
+            "cxidiag_survey_bandwidth_bytes_per_second",
+            "bytes_per_second",
+            "Percentiles over pairs of their bandwidths.",
+            figures(true),
+        ),
+    ]
+}
+
+fn labels(population: &Population, test: &Test) -> [(&'static str, String); 3] {
+    [
+        ("tool", test.tool.clone()),
+        ("size", test.size_bytes.to_string()),
+        ("class", population.class.name().into()),
+    ]
+}
+
+fn sample(labels: impl Into<Vec<(&'static str, String)>>, value: f64) -> Sample {
+    Sample {
+        labels: labels.into(),
+        value,
+    }
+}
+
+fn single(name: &'static str, unit: &'static str, help: &'static str, value: f64) -> Family {
+    family(Kind::Gauge, name, unit, help, [sample([], value)])
+}
+
+fn family(
+    kind: Kind,
+    name: &'static str,
+    unit: &'static str,
+    help: &'static str,
+    samples: impl IntoIterator<Item = Sample>,
+) -> Family {
+    Family {
+        name,
+        kind,
+        unit,
+        help,
+        samples: samples.into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{culprit, mixed, survey};
+    use super::*;
+    use crate::report::openmetrics::{Dialect, text};
+
+    #[test]
+    fn units_are_the_ends_of_names() {
+        for family in families(&survey(mixed(), Ok(()))) {
+            assert!(family.name.ends_with(family.unit), "{}", family.name);
+        }
+    }
+
+    #[test]
+    fn writes_a_sample_for_each_nic_and_class() {
+        let mut verdict = mixed();
+        let switch = Unit::Switch {
+            group: 3,
+            switch: 12,
+        };
+        verdict.culprits.push(culprit(switch, Word::Suspect));
+        let text = text(&families(&survey(verdict, Ok(()))), Dialect::NodeExporter);
+        for line in [
+            "cxidiag_survey_exit_status 3",
+            "cxidiag_survey_timestamp_seconds 1700000000",
+            "cxidiag_survey_duration_seconds 12.345",
+            "cxidiag_survey_planned_pairs 84",
+            "cxidiag_survey_answered_pairs 66",
+            "cxidiag_survey_nics{state=\"good\"} 0",
+            "cxidiag_survey_nics{state=\"suspect\"} 5",
+            "cxidiag_survey_nic_ok{host=\"nid000417\",device=\"cxi1\"} 0",
+            "cxidiag_survey_nic_ok{host=\"nid000418\",device=\"cxi0\"} 1",
+            "cxidiag_survey_nic_suspect{host=\"nid000416\",device=\"cxi0\"} 1",
+            "cxidiag_survey_nic_untested{host=\"nid000418\",device=\"cxi1\"} 1",
+            "cxidiag_survey_culprit{kind=\"switch\",name=\"switch 003.12\",verdict=\"suspect\"} 1",
+            "cxidiag_survey_measured_pairs{tool=\"write-lat\",size=\"8\",class=\"same group\"} 24",
+            "cxidiag_survey_outside_pairs{tool=\"write-lat\",size=\"8\",class=\"same switch\"} 6",
+            "cxidiag_survey_latency_seconds{tool=\"write-lat\",size=\"8\",class=\"same group\",\
+             percentile=\"99\"} 0.00000201",
+            "cxidiag_survey_bandwidth_bytes_per_second{tool=\"write-bw\",size=\"1048576\",\
+             class=\"same switch\",percentile=\"1\"} 18100000000",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        // Untested NICs are neither good nor bad.
+        assert_eq!(text.matches("cxidiag_survey_nic_ok{").count(), 6);
+    }
+}

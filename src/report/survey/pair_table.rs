@@ -1,0 +1,209 @@
+//! `--csv`: a row for each measurement of a pair, in the order in which they were made.
+
+use std::fs::File;
+use std::io::Seek;
+
+use crate::error::{Context, Failure};
+use crate::report::destination::Destination;
+use crate::survey::answer::{Answer, Figures, PairResult, Stage};
+use crate::survey::roster::{Nic, Roster};
+use crate::survey::verdict::Test;
+
+/// What a row is about.
+struct Row<'a> {
+    result: &'a PairResult,
+    roster: &'a Roster,
+    test: &'a Test,
+}
+
+impl<'a> Row<'a> {
+    fn initiator(&self) -> &'a Nic {
+        &self.roster.nics[self.result.pair.initiator as usize]
+    }
+
+    fn target(&self) -> &'a Nic {
+        &self.roster.nics[self.result.pair.target as usize]
+    }
+
+    fn host(&self, nic: &Nic) -> String {
+        self.roster.nodes[nic.node as usize].host.clone()
+    }
+
+    /// Returns a figure of a latency tool; empty for other rows.
+    fn latency(&self, figure: impl FnOnce([u64; 4], Option<u64>) -> Option<u64>) -> String {
+        match self.result.answer {
+            Answer::Measured(Figures::Latency {
+                count,
+                min_ns,
+                median_ns,
+                p99_ns,
+                max_ns,
+            }) => or_empty(figure([count, min_ns, median_ns, max_ns], p99_ns)),
+            _ => String::new(),
+        }
+    }
+
+    /// Returns a figure of a bandwidth tool; empty for other rows.
+    fn bandwidth(&self, figure: impl FnOnce(f64, f64) -> f64) -> String {
+        match self.result.answer {
+            Answer::Measured(Figures::Bandwidth {
+                bytes_per_second,
+                operations_per_second,
+            }) => figure(bytes_per_second, operations_per_second).to_string(),
+            _ => String::new(),
+        }
+    }
+}
+
+fn or_empty(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// A field of a row; empty if it does not apply.
+type Field = fn(&Row) -> String;
+
+/// The columns, with their titles.
+const COLUMNS: [(&str, Field); 21] = [
+    ("tool", |row| row.test.tool.clone()),
+    ("size_bytes", |row| row.test.size_bytes.to_string()),
+    ("initiator_host", |row| row.host(row.initiator())),
+    ("initiator_device", |row| row.initiator().device.clone()),
+    ("initiator_nid", |row| or_empty(row.initiator().nid)),
+    ("target_host", |row| row.host(row.target())),
+    ("target_device", |row| row.target().device.clone()),
+    ("target_nid", |row| or_empty(row.target().nid)),
+    ("class", |row| {
+        let pair = row.result.pair;
+        row.roster.class(pair.initiator, pair.target).name().into()
+    }),
+    ("stage", |row| match row.result.stage {
+        Stage::Sweep => "sweep".into(),
+        Stage::Retest(number) => format!("retest {number}"),
+        Stage::Swap => "swap".into(),
+    }),
+    ("round", |row| row.result.round.to_string()),
+    ("active_pairs", |row| row.result.active.to_string()),
+    ("answer", |row| match row.result.answer {
+        Answer::Measured(_) => "measured".into(),
+        Answer::Failed(_) => "failed".into(),
+        Answer::Untested(_) => "untested".into(),
+    }),
+    ("samples", |row| row.latency(|[count, ..], _| Some(count))),
+    ("min_ns", |row| row.latency(|[_, min, ..], _| Some(min))),
+    ("median_ns", |row| {
+        row.latency(|[_, _, median, _], _| Some(median))
+    }),
+    ("p99_ns", |row| row.latency(|_, p99| p99)),
+    ("max_ns", |row| row.latency(|[.., max], _| Some(max))),
+    ("bandwidth_bytes_per_s", |row| {
+        row.bandwidth(|bytes, _| bytes)
+    }),
+    ("operations_per_s", |row| {
+        row.bandwidth(|_, operations| operations)
+    }),
+    ("message", |row| match &row.result.answer {
+        Answer::Measured(_) => String::new(),
+        Answer::Failed(why) | Answer::Untested(why) => why.clone(),
+    }),
+];
+
+/// What has failed, in messages.
+const WHAT: &str = "cannot write CSV";
+
+/// A table of measurements. It grows in a temporary file without a name, so that a survey that is
+/// killed leaves nothing, and replaces the file at the end.
+pub struct PairTable {
+    destination: Destination,
+    rows: csv::Writer<File>,
+}
+
+impl PairTable {
+    /// Begins the table that will be written to `destination`.
+    ///
+    /// # Errors
+    ///
+    /// A temporary file cannot be written.
+    pub fn begin(destination: Destination) -> Result<Self, Failure> {
+        let mut rows = csv::Writer::from_writer(destination.scratch()?);
+        let titles = COLUMNS.map(|(title, _)| title);
+        rows.write_record(titles).environment(WHAT)?;
+        Ok(Self { destination, rows })
+    }
+
+    /// Returns where the table will be written.
+    pub fn destination(&self) -> &Destination {
+        &self.destination
+    }
+
+    /// Adds a measurement of a test.
+    ///
+    /// # Errors
+    ///
+    /// The temporary file cannot be written.
+    pub fn add(
+        &mut self,
+        result: &PairResult,
+        roster: &Roster,
+        tests: &[Test],
+    ) -> Result<(), Failure> {
+        let row = Row {
+            result,
+            roster,
+            test: &tests[usize::from(result.test)],
+        };
+        let fields = COLUMNS.map(|(_, field)| field(&row));
+        self.rows.write_record(fields).environment(WHAT)
+    }
+
+    /// Writes the table.
+    ///
+    /// # Errors
+    ///
+    /// The table cannot be written.
+    pub fn end(self) -> Result<(), Failure> {
+        let Self { destination, rows } = self;
+        let rows = rows.into_inner().map_err(csv::IntoInnerError::into_error);
+        let rewound = rows.and_then(|mut rows| rows.rewind().map(|()| rows));
+        let mut rows = rewound.map_err(|error| destination.failure(&error))?;
+        destination.copy(&mut rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{result, roster, tests};
+    use super::*;
+
+    #[test]
+    fn writes_a_row_for_each_measurement() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pairs.csv");
+        let mut table = PairTable::begin(Destination::file(&path).unwrap()).unwrap();
+        let bandwidth = PairResult {
+            test: 1,
+            stage: Stage::Retest(2),
+            answer: Answer::Measured(Figures::Bandwidth {
+                bytes_per_second: 9.5e9,
+                operations_per_second: 9059.906,
+            }),
+            ..result()
+        };
+        let failed = PairResult {
+            answer: Answer::Failed("no answer, within 2 s".into()),
+            ..result()
+        };
+        for result in [result(), bandwidth, failed] {
+            table.add(&result, &roster(), &tests()).unwrap();
+        }
+        table.end().unwrap();
+        let expected = "\
+tool,size_bytes,initiator_host,initiator_device,initiator_nid,target_host,target_device,target_nid,\
+class,stage,round,active_pairs,answer,samples,min_ns,median_ns,p99_ns,max_ns,\
+bandwidth_bytes_per_s,operations_per_s,message
+write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,measured,5000,3500,3900,5100,9000,,,
+write-bw,1048576,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,retest 2,2,4,measured,,,,,,9500000000,9059.906,
+write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,failed,,,,,,,,\"no answer, within 2 s\"
+";
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+    }
+}

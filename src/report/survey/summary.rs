@@ -1,0 +1,170 @@
+//! The first line of the text: what a survey has come to.
+
+use super::nics::{State, states};
+use super::{Conclusion, Survey, words};
+use crate::survey::verdict::{Verdict, Word};
+
+/// Returns the first line, which fits into 80 columns except for a failure.
+pub fn summary(survey: &Survey) -> String {
+    let verdict = &survey.verdict;
+    let pairs = pairs(verdict);
+    let bad = counts(verdict, Word::Bad);
+    let suspect = counts(verdict, Word::Suspect);
+    match survey.conclusion {
+        Conclusion::Good => {
+            let nics = words::counted(survey.roster.nics.len() as u64, "NIC");
+            format!("good: {nics}, {pairs} measured")
+        }
+        Conclusion::Bad => format!("bad: {bad}; {}", nics(survey)),
+        Conclusion::Undecided if !suspect.is_empty() => {
+            format!("undecided: {suspect} suspect; {}", nics(survey))
+        }
+        Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
+        Conclusion::Interrupted => format!("interrupted: {pairs} measured; {}", so_far(&bad)),
+        Conclusion::Failed => {
+            let why = survey.error.as_ref().map_or("failed", |of| &of.message);
+            format!("failed: {why}; {pairs} measured; {}", so_far(&bad))
+        }
+    }
+}
+
+fn so_far(bad: &str) -> String {
+    if bad.is_empty() {
+        "nothing bad so far".into()
+    } else {
+        format!("bad so far: {bad}")
+    }
+}
+
+/// Returns the number of measured pairs.
+pub fn pairs(verdict: &Verdict) -> String {
+    let Verdict {
+        answered, planned, ..
+    } = *verdict;
+    if answered == planned {
+        words::counted(planned, "pair")
+    } else {
+        let all = words::counted(planned, "pair");
+        format!("{} of {all}", words::grouped(answered))
+    }
+}
+
+/// Returns the number of parts of each kind with this word: `1 NIC, 2 switches`.
+fn counts(verdict: &Verdict, word: Word) -> String {
+    let mut kinds: Vec<(&str, u64)> = Vec::new();
+    for culprit in verdict.culprits.iter().filter(|of| of.word == word) {
+        let kind = words::kind(&culprit.unit);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    let texts = kinds
+        .iter()
+        .map(|(kind, count)| words::counted(*count, kind));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns how many NICs are good, suspect and untested.
+fn nics(survey: &Survey) -> String {
+    let states = states(&survey.roster, &survey.verdict);
+    let count = |state| states.iter().filter(|of| **of == state).count() as u64;
+    let all = words::counted(states.len() as u64, "NIC");
+    let are = if count(State::Good) == 1 { "is" } else { "are" };
+    let mut text = format!("{} of {all} {are} good", words::grouped(count(State::Good)));
+    for (name, state) in [("suspect", State::Suspect), ("untested", State::Untested)] {
+        if count(state) > 0 {
+            text += &format!(", {} {name}", words::grouped(count(state)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{culprit, good, mixed, survey};
+    use super::*;
+    use crate::error::{Failure, Kind};
+    use crate::survey::verdict::Unit;
+
+    #[test]
+    fn concludes_in_one_line() {
+        let interrupted = Failure::new(Kind::Interrupted, anyhow::Error::msg("interrupted"));
+        let failed = Failure::environment("the coordinator has lost all processes");
+        let suspect = Verdict {
+            culprits: vec![culprit(Unit::GroupPair(1, 2), Word::Suspect)],
+            ..good()
+        };
+        let transient = Verdict {
+            culprits: vec![culprit(Unit::Nic(2), Word::Transient)],
+            ..good()
+        };
+        let partial = Verdict {
+            answered: 80,
+            ..good()
+        };
+        let switch = Unit::Switch {
+            group: 3,
+            switch: 12,
+        };
+        let switches = Verdict {
+            culprits: vec![culprit(switch, Word::Bad), culprit(Unit::Nic(7), Word::Bad)],
+            ..good()
+        };
+        for (verdict, end, status, line) in [
+            (good(), Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
+            (transient, Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
+            (
+                switches,
+                Ok(()),
+                3,
+                "bad: 1 switch, 1 NIC; 3 of 8 NICs are good",
+            ),
+            (
+                suspect,
+                Ok(()),
+                1,
+                "undecided: 1 pair of groups suspect; 8 of 8 NICs are good",
+            ),
+            (
+                partial.clone(),
+                Ok(()),
+                1,
+                "undecided: 80 of 84 pairs measured; 8 of 8 NICs are good",
+            ),
+            (
+                Verdict::default(),
+                Ok(()),
+                1,
+                "undecided: 0 pairs measured; 0 of 8 NICs are good, 8 untested",
+            ),
+            (
+                partial,
+                Err(&interrupted),
+                130,
+                "interrupted: 80 of 84 pairs measured; nothing bad so far",
+            ),
+            (
+                mixed(),
+                Err(&interrupted),
+                130,
+                "interrupted: 66 of 84 pairs measured; bad so far: 1 NIC",
+            ),
+            (
+                mixed(),
+                Err(&failed),
+                1,
+                "failed: the coordinator has lost all processes; 66 of 84 pairs measured; \
+                 bad so far: 1 NIC",
+            ),
+        ] {
+            let survey = survey(verdict, end);
+            assert_eq!(
+                (survey.exit_status, survey.summary.as_str()),
+                (status, line)
+            );
+            let result = survey.result().map_err(|failure| failure.status());
+            assert_eq!(result.err().unwrap_or(0), status);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The figures of many pairs, and the limits that follow from them (jobs.md 3.4).
+//!
+//! Scores are computed from *costs*, of which large values are bad: nanoseconds, or the time for a byte
+//! at the measured bandwidth. So a bandwidth of a third is as far from the median as a latency of three
+//! times the median. For figures near the median this equals the score of the bandwidth itself.
+
+use std::collections::BTreeMap;
+
+/// Fewest figures of a population that has limits.
+pub const LEAST_FIGURES: usize = 8;
+
+/// Fewest figures for the score with few false alarms.
+const MANY_FIGURES: u64 = 1000;
+
+/// Figures that are kept as they are; of more figures, the numbers in bins are kept.
+pub const MOST_EXACT: usize = 65_536;
+
+/// Ratio of the edges of a bin.
+const BIN: f64 = 1.005;
+
+/// Bins of a histogram for people.
+const MOST_BARS: usize = 40;
+
+/// A robust standard deviation is a multiple of the median absolute deviation,
+const SIGMA_OF_MAD: f64 = 1.4826;
+/// or of the mean absolute deviation if more than half of the figures are equal,
+const SIGMA_OF_MEAN: f64 = 1.2533;
+/// and at least this part of the median.
+const LEAST_SIGMA: f64 = 0.005;
+
+/// Returns the cost of a figure.
+pub fn cost(value: f64, of_bandwidth: bool) -> f64 {
+    if of_bandwidth { 1.0 / value } else { value }
+}
+
+/// Figures, exactly or in bins of equal ratio.
+#[derive(Clone, Debug)]
+pub struct Distribution {
+    exact: Vec<f64>,
+    bins: BTreeMap<i32, u64>,
+    most_exact: usize,
+    count: u64,
+    min: f64,
+    max: f64,
+}
+
+impl Distribution {
+    /// Creates an empty distribution that keeps `most_exact` figures exactly.
+    pub fn new(most_exact: usize) -> Self {
+        Self {
+            exact: Vec::new(),
+            bins: BTreeMap::new(),
+            most_exact,
+            count: 0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+        }
+    }
+
+    /// Adds a figure.
+    pub fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        if !self.bins.is_empty() {
+            *self.bins.entry(bin(value)).or_default() += 1;
+            return;
+        }
+        self.exact.push(value);
+        if self.exact.len() > self.most_exact {
+            for value in std::mem::take(&mut self.exact) {
+                *self.bins.entry(bin(value)).or_default() += 1;
+            }
+        }
+    }
+
+    /// Returns the number of figures.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the figures in ascending order, with the number of each.
+    pub fn sorted(&self) -> Sorted {
+        if self.bins.is_empty() {
+            return Sorted::of(self.exact.iter().map(|value| (*value, 1)).collect());
+        }
+        let middle = |bin: i32| BIN.powf(f64::from(bin) + 0.5).clamp(self.min, self.max);
+        Sorted::of(
+            self.bins
+                .iter()
+                .map(|(bin, count)| (middle(*bin), *count))
+                .collect(),
+        )
+    }
+}
+
+fn bin(value: f64) -> i32 {
+    (value.max(f64::MIN_POSITIVE).ln() / BIN.ln()).floor() as i32
+}
+
+/// Figures in ascending order, with the number of each.
+#[derive(Clone, Debug)]
+pub struct Sorted {
+    figures: Vec<(f64, u64)>,
+    count: u64,
+}
+
+impl Sorted {
+    /// Sorts figures with their numbers.
+    pub fn of(mut figures: Vec<(f64, u64)>) -> Self {
+        figures.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let count = figures.iter().map(|(_, count)| count).sum();
+        Self { figures, count }
+    }
+
+    /// Returns the figure at a rank from 0.
+    fn at(&self, rank: u64) -> f64 {
+        let mut below = 0;
+        for (value, count) in &self.figures {
+            below += count;
+            if rank < below {
+                return *value;
+            }
+        }
+        self.figures.last().map_or(f64::NAN, |(value, _)| *value)
+    }
+
+    /// Returns a quantile, by linear interpolation between order statistics; NaN without figures.
+    pub fn quantile(&self, part: f64) -> f64 {
+        let place = part * self.count.saturating_sub(1) as f64;
+        let (low, high) = (self.at(place.floor() as u64), self.at(place.ceil() as u64));
+        if low == high {
+            low
+        } else {
+            low + (high - low) * place.fract()
+        }
+    }
+
+    /// Returns the median; NaN without figures.
+    pub fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    /// Returns the ends of the 95 % interval of the median, by order statistics.
+    pub fn median_interval(&self) -> Option<(f64, f64)> {
+        let n = self.count as f64;
+        let half = 0.98 * n.sqrt();
+        let (low, high) = ((n / 2.0 - half).floor(), (n / 2.0 + half).ceil());
+        (self.count >= LEAST_FIGURES as u64).then(|| {
+            (
+                self.at(low.max(0.0) as u64),
+                self.at((high as u64).min(self.count - 1)),
+            )
+        })
+    }
+
+    /// Returns the robust standard deviation.
+    pub fn sigma(&self) -> f64 {
+        let median = self.median();
+        let deviations = self
+            .figures
+            .iter()
+            .map(|(value, count)| ((value - median).abs(), *count));
+        let deviations = Self::of(deviations.collect());
+        let total: f64 = deviations
+            .figures
+            .iter()
+            .map(|(value, count)| value * *count as f64)
+            .sum();
+        sigma(median, deviations.median(), total / self.count as f64)
+    }
+
+    /// Returns the costs of the figures.
+    pub fn costs(&self, of_bandwidth: bool) -> Self {
+        Self::of(
+            self.figures
+                .iter()
+                .map(|(value, count)| (cost(*value, of_bandwidth), *count))
+                .collect(),
+        )
+    }
+
+    /// Returns the lower edges of bins of equal ratio, ascending, with the number of figures in each.
+    pub fn histogram(&self) -> Vec<(f64, u64)> {
+        let (Some((min, _)), Some((max, _))) = (self.figures.first(), self.figures.last()) else {
+            return Vec::new();
+        };
+        let min = min.max(f64::MIN_POSITIVE);
+        let width = ((max / min).ln() / MOST_BARS as f64).max(BIN.ln());
+        let mut bars: Vec<(f64, u64)> = Vec::new();
+        for (value, count) in &self.figures {
+            let bar = ((value.max(min) / min).ln() / width) as usize;
+            while bars.len() <= bar.min(MOST_BARS - 1) {
+                bars.push((min * (width * bars.len() as f64).exp(), 0));
+            }
+            bars[bar.min(MOST_BARS - 1)].1 += count;
+        }
+        bars
+    }
+}
+
+/// Returns the robust standard deviation that follows from a median and the deviations from it.
+fn sigma(median: f64, median_deviation: f64, mean_deviation: f64) -> f64 {
+    let sigma = if median_deviation > 0.0 {
+        SIGMA_OF_MAD * median_deviation
+    } else {
+        SIGMA_OF_MEAN * mean_deviation
+    };
+    sigma.max(LEAST_SIGMA * median)
+}
+
+/// The centre of a population of costs and its robust standard deviation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Centre {
+    /// Median cost.
+    pub median: f64,
+    /// Robust standard deviation of the costs.
+    pub sigma: f64,
+}
+
+impl Centre {
+    /// Returns the centre of a population.
+    pub fn of(costs: &Sorted) -> Self {
+        Self {
+            median: costs.median(),
+            sigma: costs.sigma(),
+        }
+    }
+
+    /// Returns the centre of the costs of each NIC, for few NICs: one NIC of four takes part in half of
+    /// the pairs, so that a bad one shifts the median of the pairs, but not the median of the NICs.
+    pub fn of_nics(costs: &[Vec<f64>]) -> Self {
+        let medians = |costs: &mut dyn Iterator<Item = Vec<f64>>| {
+            let of_nic = |costs: Vec<f64>| {
+                Sorted::of(costs.into_iter().map(|cost| (cost, 1)).collect()).median()
+            };
+            let medians = Sorted::of(costs.map(|costs| (of_nic(costs), 1)).collect());
+            medians.at(medians.count.saturating_sub(1) / 2)
+        };
+        let median = medians(&mut costs.iter().cloned());
+        let deviation = |costs: &Vec<f64>| costs.iter().map(|cost| (cost - median).abs()).collect();
+        let middle = medians(&mut costs.iter().map(deviation));
+        let all = costs
+            .iter()
+            .map(|costs| costs.iter().map(|cost| (cost - median).abs()));
+        let (total, count) = all
+            .flatten()
+            .fold((0.0, 0), |(total, count), one| (total + one, count + 1));
+        Self {
+            median,
+            sigma: sigma(median, middle, total / f64::from(count.max(1))),
+        }
+    }
+
+    /// Returns the cost above which a pair is outside the limits, both of the score and of the ratio to
+    /// the median; `None` with too few figures.
+    pub fn limit(self, count: u64, of_bandwidth: bool) -> Option<f64> {
+        let score = if count >= MANY_FIGURES { 4.5 } else { 3.5 };
+        let ratio = if of_bandwidth { 1.0 / 0.93 } else { 1.3 };
+        let limit = (self.median + score * self.sigma).max(self.median * ratio);
+        (count >= LEAST_FIGURES as u64).then_some(limit)
+    }
+}
