@@ -6,7 +6,7 @@ use super::chart::{self, Axis, Mark};
 use super::matrix;
 use super::parts::{Column, Grade, Status, badge, cell, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
-use crate::report::survey::{Conclusion, Survey, words};
+use crate::report::survey::{Conclusion, Survey, evidence, words};
 use crate::survey::verdict::{Aggregate, Culprit, Direction, Population, Unit, Untested, Word};
 
 /// Rows of a table of culprits, of parts that were not measured, of sums.
@@ -129,7 +129,7 @@ fn culprits(survey: &Survey) -> Markup {
             badge((grade, word)),
             cell(role),
             html! {
-                @for sentence in words::sentences(survey, culprit) { p { (sentence) } }
+                @for sentence in evidence::sentences(survey, culprit) { p { (sentence) } }
             },
         ]
     };
