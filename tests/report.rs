@@ -40,10 +40,14 @@ fn assert_self_contained(page: &str) {
     assert!(page.contains("&lt;script&gt;alert(1)"));
 }
 
-/// Returns a survey of [`NICS`] NICs, of which [`SLOW`] is slow and the last pair failed.
+/// Returns a survey of [`NICS`] NICs, of which [`SLOW`] is slow and the last pair failed. One host has
+/// a hostile name.
 fn survey() -> Value {
     let nodes: Vec<Value> = (0..NICS)
-        .map(|rank| json!({"host": format!("nid{rank:06}"), "rank": rank, "absent": null}))
+        .map(|rank| match rank {
+            40 => json!({"host": HOSTILE, "rank": rank, "absent": null}),
+            _ => json!({"host": format!("nid{rank:06}"), "rank": rank, "absent": null}),
+        })
         .collect();
     let nics: Vec<Value> = (0..NICS)
         .map(|nic| {

@@ -205,10 +205,10 @@ function show(figure) {
     draw();
   }
 
-  /** Zooms around the cursor, else around the middle. */
+  /** Zooms around the cursor, else around the middle, or around the worst NICs. */
   function zoomBy(factor) {
-    const middle = view.cells / 2;
-    zoom(view.cells * factor, cursor?.x ?? view.x + middle, cursor?.y ?? view.y + middle);
+    const anchor = order === map.by_badness ? 0 : view.cells / 2;
+    zoom(view.cells * factor, cursor?.x ?? view.x + anchor, cursor?.y ?? view.y + anchor);
   }
 
   /** Returns the cell at a place of the pointer. */

@@ -206,3 +206,98 @@ fn badness(
 pub fn title(survey: &Survey, matrix: &Matrix) -> String {
     words::test(&survey.setup.tests[matrix.test as usize])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::survey::testing;
+
+    /// The slow NIC, and the one without pairs.
+    const SLOW: u32 = 5;
+    const ABSENT: u32 = 2;
+
+    /// Returns a survey of 8 NICs at two switches whose pairs take 2 us, 6 us with [`SLOW`]. One pair
+    /// of NIC 7 failed.
+    fn survey() -> Survey {
+        let mut survey = testing::survey(testing::good(), Ok(()));
+        let figure = |initiator, target| match (initiator, target) {
+            (7, 6) => None,
+            (SLOW, _) | (_, SLOW) => Some(6e3),
+            _ => Some(2e3),
+        };
+        let present = || (0..8).filter(|nic| *nic != ABSENT);
+        let pairs = present().flat_map(|one| present().map(move |other| (one, other)));
+        let cells = pairs
+            .filter(|(one, other)| one != other)
+            .map(|(one, other)| (one, other, figure(one, other)))
+            .collect();
+        survey.verdict.matrices = vec![Matrix { test: 0, cells }];
+        survey
+    }
+
+    #[test]
+    fn encodes_figures_failures_and_missing_pairs() {
+        let survey = survey();
+        let map = map(&survey, &survey.verdict.matrices[0]).unwrap();
+        assert_eq!(map.nics(), 7);
+        let bytes = STANDARD.decode(&map.cells).unwrap();
+        let cells: Vec<u16> = bytes
+            .chunks(2)
+            .map(|cell| u16::from_le_bytes([cell[0], cell[1]]))
+            .collect();
+        // NIC 2 is left out, so that NIC 5 is in row 4.
+        let at = |row: usize, column: usize| cells[row * 7 + column];
+        assert_eq!([at(0, 0), at(6, 5)], [UNTESTED, FAILED]);
+        assert_eq!(
+            [at(0, 1), at(4, 0), at(0, 4)],
+            [SMALLEST, u16::MAX, u16::MAX]
+        );
+        assert_eq!(map.range, (2e3, 6e3));
+    }
+
+    #[test]
+    fn sorts_by_location_and_by_badness() {
+        let mut survey = survey();
+        survey.roster.nics.swap(0, 7);
+        let map = map(&survey, &survey.verdict.matrices[0]).unwrap();
+        let names = |order: &[u32]| -> Vec<&str> {
+            order
+                .iter()
+                .map(|at| map.names[*at as usize].as_str())
+                .collect()
+        };
+        // The NICs of the first switch come first.
+        let by_location = names(&map.by_location);
+        assert!(
+            by_location[..3].contains(&"nid000416 cxi0"),
+            "{by_location:?}"
+        );
+        let slow = survey.roster.name(SLOW);
+        assert_eq!(names(&map.by_badness)[0], slow);
+    }
+
+    #[test]
+    fn colors_reach_beyond_the_limit_but_not_to_single_outliers() {
+        let population = testing::population(0, Class::Switch);
+        // Figures from 1.8 us, 99 % below 2.01 us, a limit of 2.47 us.
+        assert_eq!(
+            colors(&[&population], (1_800.0, 1e9), false),
+            (1_810.0, 2_470.0 * 1.5)
+        );
+        let bandwidth = testing::population(1, Class::Switch);
+        let (low, high) = colors(&[&bandwidth], (1.0, 21e9), true);
+        assert_eq!((low, high), (17.67e9 / 1.5, 20.1e9));
+        // Without populations, all figures.
+        assert_eq!(colors(&[], (1.0, 8.0), false), (1.0, 8.0));
+    }
+
+    #[test]
+    fn keeps_figures_to_a_hundredth_of_a_percent() {
+        let range = (1e3, 1e8);
+        for figure in [1e3, 1_234.5, 5e4, 9.9e7, 1e8] {
+            let share = f64::from(cell(figure, range) - SMALLEST) / f64::from(u16::MAX - SMALLEST);
+            let back = range.0 * (range.1 / range.0).powf(share);
+            assert!((back / figure - 1.0).abs() < 1e-4, "{figure}: {back}");
+        }
+    }
+}

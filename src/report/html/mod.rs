@@ -2,6 +2,7 @@
 //!
 //! * This file: the page as a whole.
 //! * `run`, `comparison`, `survey`: the sections of each kind of result.
+//! * `sizes`: the sizes of a run.
 //! * `parts`: what sections share; `quantity`: values with units; `chart`: curves and bars as SVG;
 //!   `matrix`: the data of the map of pairs.
 //! * `style.css`, `map.js`: how it looks, in light, in dark and on paper; draws the map of pairs.
@@ -12,6 +13,7 @@ mod matrix;
 mod parts;
 mod quantity;
 mod run;
+mod sizes;
 mod survey;
 
 use std::time::SystemTime;

@@ -1,0 +1,237 @@
+//! The sizes of a run on the page: curves, distributions, intervals, tables.
+
+use maud::{Markup, html};
+
+use super::chart::{self, Axis, Curve, Mark};
+use super::parts::{Column, cell, figure, table};
+use super::quantity::Quantity;
+use crate::report::histogram::{self, joined};
+use crate::report::intervals::Interval;
+use crate::report::outcome::{Extent, LatencyResult, PercentileValue, SizeResult};
+use crate::report::survey::words::grouped;
+
+/// Bins of a histogram on the page that have samples, at most.
+const MOST_BARS: usize = 80;
+
+pub fn percentile(latency: &LatencyResult, percent: f64) -> Option<&PercentileValue> {
+    latency
+        .percentiles
+        .iter()
+        .find(|value| value.percent == percent)
+}
+
+/// Returns the median or the bandwidth.
+pub fn main_metric(result: &SizeResult) -> Option<f64> {
+    match (&result.latency, &result.bandwidth) {
+        (Some(latency), _) => percentile(latency, 50.0).map(|of| of.value_ns as f64),
+        (None, bandwidth) => bandwidth.as_ref().map(|of| of.bandwidth_bytes_per_s),
+    }
+}
+
+pub fn axis_title(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Bandwidth => "Bandwidth",
+        _ => "Latency",
+    }
+}
+
+/// Returns the name of a percentile.
+fn percentile_name(percent: f64) -> String {
+    match percent {
+        100.0 => "max".into(),
+        50.0 => "median".into(),
+        percent => format!("p{percent}"),
+    }
+}
+
+/// Returns the metrics over the sizes, with a curve for each percentile. `None` for one size.
+pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
+    if measured.len() < 2 {
+        return None;
+    }
+    let curve = |name: String, color, is_main, metric: &dyn Fn(&SizeResult) -> Option<f64>| {
+        let point = |result: &&SizeResult| Some((result.size_bytes as f64, metric(result)?));
+        Curve {
+            name,
+            color,
+            is_main,
+            points: measured.iter().filter_map(point).collect(),
+            band: Vec::new(),
+        }
+    };
+    let of_latency = measured.iter().any(|result| result.latency.is_some());
+    let (curves, quantity, what) = if of_latency {
+        let of = |percent: f64| {
+            move |result: &SizeResult| {
+                let value = percentile(result.latency.as_ref()?, percent)?;
+                Some(value.value_ns as f64)
+            }
+        };
+        let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
+        let of_percentile = |(color, percent): (usize, f64)| {
+            curve(
+                percentile_name(percent),
+                color,
+                percent == 50.0,
+                &of(percent),
+            )
+        };
+        let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(of_percentile).collect();
+        curves.push(curve("min".into(), 5, false, &|result| {
+            result.latency.as_ref().map(|of| of.min_ns as f64)
+        }));
+        (curves, Quantity::Latency, "Latency of each size")
+    } else {
+        let curve = curve("bandwidth".into(), 0, true, &main_metric);
+        (vec![curve], Quantity::Bandwidth, "Bandwidth of each size")
+    };
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let x = Axis::log("Size", Quantity::Size, points().map(|(size, _)| *size))?;
+    let y = Axis::log(
+        axis_title(quantity),
+        quantity,
+        points().map(|(_, value)| *value),
+    )?;
+    Some(figure(what, &chart::curves(what, &x, &y, &curves)))
+}
+
+/// Returns the distribution of the latencies of a size, from its histogram or from its samples.
+pub fn histogram(result: &SizeResult) -> Option<Markup> {
+    let latency = result.latency.as_ref()?;
+    let of_samples = || {
+        let samples = latency.samples_ns.as_ref()?;
+        Some(histogram::bins(samples.iter().map(|ns| (*ns, 1))))
+    };
+    let bins = latency.histogram.clone().or_else(of_samples)?;
+    let bars: Vec<(f64, f64, u64)> = joined(&bins, MOST_BARS)
+        .iter()
+        .map(|bin| (bin.from_ns as f64, bin.to_ns as f64, bin.count))
+        .collect();
+    let edges = bars.iter().flat_map(|(from, to, _)| [*from, *to]);
+    let marks: Vec<Mark> = [50.0, 99.0, 99.9, 100.0]
+        .into_iter()
+        .filter_map(|percent| percentile(latency, percent))
+        .map(|of| Mark {
+            name: percentile_name(of.percent),
+            at: of.value_ns as f64,
+            is_limit: false,
+        })
+        .collect();
+    let x = Axis::log("Latency", Quantity::Latency, edges)?;
+    let counts = bars.iter().map(|(_, _, count)| *count as f64);
+    let y = Axis::log("Samples", Quantity::Count, counts.chain([0.6]))?;
+    let size = Quantity::Size.text(result.size_bytes as f64);
+    let what = format!("How often each latency occurs, {size}, both axes logarithmic");
+    Some(figure(&what, &chart::bars(&what, &x, &y, &bars, &marks)))
+}
+
+/// Returns the metrics of a size over time. `None` unless there are at least two intervals.
+pub fn intervals(result: &SizeResult) -> Option<Markup> {
+    let rows = &result.intervals.as_ref()?.rows;
+    if rows.len() < 2 {
+        return None;
+    }
+    let curve = |name: &str, color, metric: &dyn Fn(usize) -> Option<f64>| {
+        let point = |(at, row)| {
+            let row: &Interval = row;
+            Some((f64::midpoint(row.start_s, row.end_s), metric(at)?))
+        };
+        Curve {
+            name: name.into(),
+            color,
+            is_main: color == 0,
+            points: rows.iter().enumerate().filter_map(point).collect(),
+            band: Vec::new(),
+        }
+    };
+    let of = |at: usize| &rows[at].figures;
+    let curves = [
+        curve("bandwidth", 0, &|at| of(at).bandwidth_bytes_per_s),
+        curve("mean", 0, &|at| of(at).mean_ns),
+        curve("p99", 2, &|at| of(at).p99_ns.map(|ns| ns as f64)),
+    ];
+    let curves: Vec<Curve> = curves
+        .into_iter()
+        .filter(|of| !of.points.is_empty())
+        .collect();
+    let values = || {
+        curves
+            .iter()
+            .flat_map(|of| &of.points)
+            .map(|(_, value)| *value)
+    };
+    let ends = rows.iter().map(|row| row.end_s);
+    let x = Axis::from_zero("Time", Quantity::Seconds, ends)?;
+    let (y, title) = if result.bandwidth.is_some() {
+        (
+            Axis::from_zero("Bandwidth", Quantity::Bandwidth, values())?,
+            "Bandwidth",
+        )
+    } else {
+        (
+            Axis::log("Latency", Quantity::Latency, values())?,
+            "Latency",
+        )
+    };
+    let size = Quantity::Size.text(result.size_bytes as f64);
+    let what = format!("{title} over time, {size}");
+    Some(figure(&what, &chart::curves(&what, &x, &y, &curves)))
+}
+
+/// Returns the table of all metrics.
+pub fn table_of(measured: &[&SizeResult]) -> Markup {
+    let size = |result: &SizeResult| {
+        let remark = match result.extent {
+            Extent::Complete => "",
+            Extent::Partial | Extent::None => " (partial)",
+        };
+        cell(format!(
+            "{}{remark}",
+            Quantity::Size.text(result.size_bytes as f64)
+        ))
+    };
+    let operations = |result: &SizeResult| cell(grouped(result.count));
+    let latency = |ns: f64| cell(Quantity::Latency.text(ns));
+    if measured.iter().all(|result| result.latency.is_some()) {
+        let columns = [
+            "Size", "Samples", "Min", "Median", "p90", "p99", "p99.9", "p99.99", "Max", "Mean",
+            "StdDev",
+        ];
+        let row = |result: &&SizeResult| {
+            let of = result.latency.as_ref()?;
+            let mut row = vec![size(result), operations(result), latency(of.min_ns as f64)];
+            for percent in [50.0, 90.0, 99.0, 99.9, 99.99, 100.0] {
+                row.push(match percentile(of, percent) {
+                    Some(value) if value.too_few_samples => html! {
+                        (latency(value.value_ns as f64))
+                        abbr title="fewer than 10 samples above this percentile: unreliable" { "*" }
+                    },
+                    Some(value) => latency(value.value_ns as f64),
+                    None => cell("-"),
+                });
+            }
+            row.extend([latency(of.mean_ns), latency(of.standard_deviation_ns)]);
+            Some(row)
+        };
+        let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();
+        html! {
+            (table("Latencies", &columns.map(Column::Numbers), &rows))
+            p.note { "* fewer than 10 samples above this percentile: unreliable" }
+        }
+    } else {
+        let columns = ["Size", "Operations", "Bandwidth", "Packets"];
+        let row = |result: &&SizeResult| {
+            let of = result.bandwidth.as_ref()?;
+            let bandwidth = Quantity::Bandwidth.text(of.bandwidth_bytes_per_s);
+            let packets = Quantity::Rate.text(of.packet_rate_packets_per_s);
+            Some(vec![
+                size(result),
+                operations(result),
+                cell(bandwidth),
+                cell(packets),
+            ])
+        };
+        let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();
+        table("Bandwidths", &columns.map(Column::Numbers), &rows)
+    }
+}
