@@ -203,6 +203,7 @@ fn commands_reject_arguments_as_tools_do() {
         "ping",
         "check",
         "serve",
+        "survey",
         "compare",
         "report",
         "calibrate",
