@@ -69,7 +69,9 @@ impl Nics {
     ///
     /// A thread that cannot be started.
     pub fn open(plans: Vec<NicPlan>) -> Result<Self, Failure> {
-        let opening = plans.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let opening = plans.into_iter().enumerate();
+        let opening = opening.map(|(place, plan)| open(plan, place));
+        let opening = opening.collect::<Result<Vec<_>, _>>()?;
         let until = Instant::now() + OPENING_LIMIT;
         let members = opening.into_iter().map(|opening| opening.wait(until));
         Ok(Self {
@@ -107,7 +109,8 @@ impl Nics {
     }
 
     /// Measures `block`, whose times `local_clock` converts to the clock of this process. Returns
-    /// when its last slot has ended, or at once after an interruption.
+    /// when all tasks are done: at the latest [`RELEASE_LIMIT`] after the last slot, or after an
+    /// interruption.
     ///
     /// The report has a result for each pair in which a NIC was the initiator, and for each in which
     /// it could not be the target; the latter replaces that of the initiator, which knows less.
@@ -214,13 +217,13 @@ struct Opening {
     worker: Worker,
 }
 
-/// Begins to open a NIC, in a thread of its own.
-fn open(plan: NicPlan) -> Result<Opening, Failure> {
+/// Begins to open a NIC, in a thread of its own. `place` is its number in the process.
+fn open(plan: NicPlan, place: usize) -> Result<Opening, Failure> {
     let device = plan.device.to_string();
     let name = device.clone();
     let (orders, received) = unbounded();
     let (sender, facts) = bounded(1);
-    let run = move || match Nic::open(plan) {
+    let run = move || match Nic::open(plan, place) {
         Ok(nic) => {
             // The receiver is gone if this NIC was given up.
             let _ = sender.send(nic.facts());

@@ -90,15 +90,19 @@ struct OpenTest {
 }
 
 impl Nic {
-    /// Opens the NIC, and moves the calling thread to its CPUs.
+    /// Opens the NIC, and moves the calling thread to its CPUs. NICs with another `place` get other
+    /// CPUs, if they are to be chosen.
     ///
     /// # Errors
     ///
     /// Invalid variables of the job, CPUs that cannot be used, and a device or service that cannot be
     /// opened or used.
-    pub fn open(plan: NicPlan) -> Result<Self, Failure> {
+    pub fn open(plan: NicPlan, place: usize) -> Result<Self, Failure> {
         let service = ServiceRequest::of_environment(plan.service, plan.device)?;
-        let placement = Placement::choose(&plan.cpus, plan.device, &Machine::this(), false)?;
+        let mut placement = Placement::choose(&plan.cpus, plan.device, &Machine::this(), false)?;
+        if plan.cpus == Cpus::Auto {
+            placement.cpus = placement.of_threads(place + 1, false).split_off(place);
+        }
         let endpoint = allocate(&plan, &service, &placement, C_PID_ANY)?;
         Ok(Self {
             plan,

@@ -224,3 +224,57 @@ impl Barriers for Slot {
         self.is_over()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slot that began this long ago.
+    fn slot(age_ms: u64) -> Slot {
+        let begins = Instant::now().checked_sub(Duration::from_millis(age_ms));
+        Slot::new(
+            Times::new(begins.unwrap(), Duration::from_secs(80)),
+            Side::Client,
+        )
+    }
+
+    #[test]
+    fn shortest_slot_has_room_for_several_measurements() {
+        let pair = Duration::from_millis(30);
+        let times = Times::new(Instant::now(), shortest(pair));
+        assert_eq!(times.window(), 5 * pair);
+        assert_eq!(times.ready - times.begins, Duration::from_millis(25));
+    }
+
+    #[test]
+    fn late_side_does_not_begin() {
+        let pair = Duration::from_secs(1);
+        assert!(slot(60_000).begin(pair).is_ok());
+        let failure = slot(69_500).begin(pair).unwrap_err();
+        assert_eq!(failure.kind, crate::error::Kind::Environment);
+        assert!(failure.message().starts_with("the process was late by 59"));
+        assert!(slot(69_500).set_up().is_ok());
+        assert!(slot(70_001).set_up().is_err());
+    }
+
+    #[test]
+    fn pause_of_process_explains_only_short_waits() {
+        let begun = |waited_s| {
+            let slot = slot(20_000);
+            // The last check was at the begin of the slot.
+            slot.peer_is_there().unwrap();
+            let failure = slot.no_answer("write", Duration::from_secs(waited_s));
+            assert_eq!(failure.message(), "no answer to a write within 1m");
+            slot.stalled()
+        };
+        assert!(begun(29).is_some());
+        assert_eq!(begun(30), None);
+        assert_eq!(slot(20_000).stalled(), None);
+    }
+
+    #[test]
+    fn waits_end_with_the_slot() {
+        assert!(!slot(69_000).is_over() && !slot(69_000).peer_waits());
+        assert!(slot(70_001).is_over() && slot(70_001).peer_waits());
+    }
+}

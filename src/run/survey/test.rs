@@ -396,7 +396,7 @@ fn latency(
     measure: impl FnOnce(Samples<'_>) -> Result<(), Failure>,
 ) -> Result<(Figures, u64), Failure> {
     instruments.recorder.clear();
-    // The timetable has no intended start times of operations.
+    // A survey does not report how the start times of a rate were kept.
     let mut kept = None;
     let clock = instruments.clock.clock();
     measure(Samples::new(
@@ -429,5 +429,81 @@ fn rates(run: &RunOptions, own: &[SideResult]) -> Figures {
     Figures::Bandwidth {
         bytes_per_second,
         operations_per_second: bytes_per_second / run.min_size as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::super::slot::Times;
+    use super::*;
+    use crate::bench::testing::{endpoint, plan};
+    use crate::bench::write_lat;
+
+    /// A test with `write-lat` and its target, as [`test`] makes it.
+    fn writes() -> TestOf<write_lat::Bench> {
+        let pair = Duration::from_millis(5);
+        let plan = plan("write-lat", &["-s", "1000", "--latency-gap=0"]);
+        let plan = TestPlan::new(plan.tool, plan.run).unwrap();
+        let mut run = plan.run;
+        run.set_duration(pair);
+        TestOf {
+            run,
+            max_waited_percent: plan.max_waited_percent,
+            pair,
+            portal: FIRST_PORTAL + 3,
+            measure: |context, resources, instruments| {
+                latency(context.run, instruments, |samples| {
+                    let size = context.run.min_size;
+                    one_sided::measure::<write_lat::Bench>(context, resources, size, samples)
+                })
+            },
+            serve: None,
+            target: None,
+        }
+    }
+
+    #[test]
+    fn target_stays_open_for_several_initiators() {
+        let endpoint = endpoint(&plan("write-lat", &[]));
+        let own = endpoint.address().address;
+        let mut instruments = Instruments::new().unwrap();
+        let mut writes = TestOf {
+            max_waited_percent: f64::INFINITY,
+            ..writes()
+        };
+        writes.open_target(&endpoint).unwrap();
+        for _ in 0..2 {
+            let times = Times::new(Instant::now(), Duration::from_secs(8));
+            let slot = Slot::new(
+                Times {
+                    ready: times.begins,
+                    ..times
+                },
+                Side::Client,
+            );
+            let done = writes.measure(&endpoint, own, &slot, &mut instruments);
+            assert!(done.result.is_ok() && done.is_released);
+        }
+        let issued = Issued { own: 0, peer: None };
+        let target = writes.target.as_ref().unwrap();
+        let size = writes.run.min_size;
+        let checked = write_lat::Bench::check(target, &writes.run, size, issued, &Unwatched);
+        assert_eq!(checked.unwrap(), 1000);
+        writes.close_target().unwrap();
+        endpoint.close().unwrap();
+    }
+
+    #[test]
+    fn figures_of_process_without_cpu_are_discarded() {
+        let writes = writes();
+        assert!(writes.check_cpu(25.0).is_ok());
+        let failure = writes.check_cpu(26.0).unwrap_err();
+        assert_eq!(
+            failure.message(),
+            "the process waited for its CPU for 26 % of the measurement"
+        );
+        assert_eq!(failure.kind, Kind::Environment);
     }
 }
