@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::asked::Asked;
 use super::blocks::{Slots, blocks};
 use super::lead::Lead;
+use super::locations::Locations;
 use super::members::Members;
 use super::results;
 use super::written::Outputs;
@@ -59,18 +60,19 @@ const END_LIMIT: Duration = Duration::from_secs(3);
 pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
     let selections = selections(asked)?;
-    let locations = lead.locations(asked)?;
+    let mut locations = Locations::read(asked.locations.as_deref())?;
     let earlier = asked.resume.as_deref().map(Earlier::open).transpose()?;
     let mut outputs = Outputs::open(&asked.places, asked.is_quiet)?;
     let setup = setup(asked, &lead);
     let ends = ends(asked, &lead);
     let (root, mut gathered) = lead.gather(asked, &mut outputs, join_limit(lead.size))?;
+    locations.add_topology(&gathered.joined);
     let members = Members::new(
         lead.size,
         &gathered.joined,
         &lead.hosts,
         |rank| gathered.absent(rank),
-        |introduction| locations.of(introduction),
+        |host, address| locations.of(host, address),
     );
     let settings = Settings {
         selections,

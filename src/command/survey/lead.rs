@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::asked::{self, Asked};
-use super::locations::Locations;
 use super::processes::Processes;
 use super::written::Outputs;
 use crate::error::Failure;
@@ -191,15 +190,6 @@ impl<'a> Lead<'a> {
         asked
             .max_active
             .or_else(|| self.is_here_only().then(by_cpus))
-    }
-
-    /// Returns the locations of hosts.
-    ///
-    /// # Errors
-    ///
-    /// A file of locations that cannot be read.
-    pub fn locations(&self, asked: &Asked) -> Result<Locations, Failure> {
-        Locations::read(asked.locations.as_deref())
     }
 
     /// Lets all members join, for `limit` at most.

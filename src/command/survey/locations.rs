@@ -1,15 +1,22 @@
 //! Where hosts are, as the user's file or their launcher names it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
 use std::path::Path;
 
-use crate::error::Failure;
+use crate::error::{Failure, cause, invalid};
+use crate::host_locations::{of_file, of_topology};
 use crate::location::Location;
 use crate::survey::timetable::Introduction;
 
-/// The locations of a file; none without it.
+/// The locations of hosts.
 #[derive(Debug, Default)]
-pub struct Locations(HashMap<String, Location>);
+pub struct Locations {
+    /// By the user's file.
+    named: HashMap<String, Location>,
+    /// By the topology that the launcher knows.
+    topology: HashMap<String, Location>,
+}
 
 impl Locations {
     /// Reads the file at `path`, if there is one.
@@ -17,12 +24,80 @@ impl Locations {
     /// # Errors
     ///
     /// A file that cannot be read or is no file of locations.
-    pub fn read(_path: Option<&Path>) -> Result<Self, Failure> {
-        Ok(Self::default())
+    pub fn read(path: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = path else {
+            return Ok(Self::default());
+        };
+        let text = fs::read_to_string(path).map_err(|error| {
+            Failure::environment(format!("cannot read {}: {}", path.display(), cause(&error)))
+        })?;
+        let named = of_file(&text);
+        let refused = |why| Failure::usage(invalid("locations", path.display(), why));
+        Ok(Self {
+            named: named.map_err(refused)?,
+            ..Self::default()
+        })
     }
 
-    /// Returns the location of the host of a process.
-    pub fn of(&self, introduction: &Introduction) -> Option<Location> {
-        self.0.get(&introduction.host).copied()
+    /// Adds what the launcher of these processes knows, if it knows all of them.
+    pub fn add_topology(&mut self, joined: &BTreeMap<u32, Introduction>) {
+        let topology = |of: &Introduction| Some((of.host.clone(), of.topology.clone()?));
+        let known: Option<Vec<(String, String)>> = joined.values().map(topology).collect();
+        let known = known.unwrap_or_default();
+        let known = known
+            .iter()
+            .map(|(host, switches)| (host.as_str(), switches.as_str()));
+        self.topology = of_topology(known);
+    }
+
+    /// Returns the location of a NIC of `host`: that of the file, or else that in its `address`, or else
+    /// that of the topology.
+    pub fn of(&self, host: &str, address: Option<Location>) -> Option<Location> {
+        let named = self.named.get(host).copied();
+        named
+            .or(address)
+            .or_else(|| self.topology.get(host).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn introduction(host: &str, topology: Option<&str>) -> Introduction {
+        Introduction {
+            rank: 0,
+            size: 2,
+            host: host.into(),
+            topology: topology.map(str::to_owned),
+            nics: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn file_precedes_address_and_address_precedes_topology() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("places");
+        fs::write(&path, "n1 7 3\n").unwrap();
+        let mut locations = Locations::read(Some(&path)).unwrap();
+        let joined = ["n1", "n2"].map(|host| introduction(host, Some("s4.s5")));
+        locations.add_topology(&(0..).zip(joined).collect());
+        let text = |location: Option<Location>| location.map(|of| of.to_string());
+        let address = Some(Location::of_nid(0x007ea));
+        assert_eq!(text(locations.of("n1", address)).as_deref(), Some("003.07"));
+        assert_eq!(
+            text(locations.of("n2", address)).as_deref(),
+            Some("000.31.42")
+        );
+        assert!(locations.of("n2", None).is_some());
+        assert_eq!(locations.of("n3", None), None);
+    }
+
+    #[test]
+    fn topology_of_some_hosts_is_no_topology() {
+        let mut locations = Locations::read(None).unwrap();
+        let joined = [introduction("n1", Some("s0.s1")), introduction("n2", None)];
+        locations.add_topology(&(0..).zip(joined).collect());
+        assert_eq!(locations.of("n1", None), None);
     }
 }

@@ -21,13 +21,14 @@ pub struct Members {
 impl Members {
     /// Returns the members of a survey of `size` processes, of which these have `joined`. `hosts` are
     /// the names of all hosts by rank, if they are known; `absent` is why a process is missing.
-    /// `location` returns the location of a host, if the user or the launcher has named it.
+    /// `location` returns the location of a NIC of a host with this location in its address, if it is
+    /// known.
     pub fn new(
         size: u32,
         joined: &BTreeMap<u32, Introduction>,
         hosts: &[String],
         absent: impl Fn(u32) -> String,
-        location: impl Fn(&Introduction) -> Option<Location>,
+        location: impl Fn(&str, Option<Location>) -> Option<Location>,
     ) -> Self {
         let mut members = Self::default();
         let vni = most_frequent(joined.values().flat_map(|of| &of.nics).map(|nic| nic.vni));
@@ -49,7 +50,6 @@ impl Members {
             });
             let first = members.roster.nics.len() as u32;
             members.first_nics.insert(rank, first);
-            let of_host = location(introduction);
             for nic in &introduction.nics {
                 let other_vni = vni.filter(|most| nic.address.is_some() && nic.vni != *most);
                 let other_vni = other_vni
@@ -63,7 +63,7 @@ impl Members {
                     device: nic.device.clone(),
                     nid: nic.address.map(|address| address.nic),
                     // The address of a software NIC has no meaning.
-                    location: of_host.or(nic.location.filter(|_| !nic.simulated)),
+                    location: location(named, nic.location.filter(|_| !nic.simulated)),
                     failure,
                 });
             }
@@ -127,7 +127,7 @@ mod tests {
         let joined = [(0, &[10, 0][..]), (1, &[16]), (3, &[10])];
         let joined = joined.map(|(rank, vnis)| (rank, introduction(rank, vnis)));
         let absent = |rank| format!("rank {rank} did not join");
-        Members::new(4, &joined.into(), &[], absent, |_| None)
+        Members::new(4, &joined.into(), &[], absent, |_, _| None)
     }
 
     #[test]

@@ -130,8 +130,8 @@ fn places() -> Vec<Entry> {
             None,
             "locations",
             file("FILE"),
-            "Group and switch of each host: lines of 'HOST GROUP\nSWITCH' (default: by the addresses of the NICs)",
-            "A file with a line *HOST GROUP SWITCH* for each host. By default the locations are read \
+            "Lines of 'HOST SWITCH GROUP' (default: by the\naddresses of the NICs)",
+            "A file with a line *HOST SWITCH GROUP* for each host or host list; switches and groups are numbers or names. By default the locations are read \
              from the addresses of the NICs, or from SLURM_TOPOLOGY_ADDR.",
         ),
         option(
