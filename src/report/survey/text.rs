@@ -279,6 +279,19 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
     }
 
     #[test]
+    fn shows_seed_of_random_pairs_and_long_times_in_minutes() {
+        let mut survey = survey(good(), Ok(()));
+        assert_eq!(
+            measured(&survey),
+            "write-lat 8, write-bw 1M; pairs random:3 (seed 7)"
+        );
+        survey.setup.pairs = "all".into();
+        assert_eq!(measured(&survey), "write-lat 8, write-bw 1M; pairs all");
+        survey.elapsed_ms = 100_000;
+        assert!(place(&survey).ends_with(" in 1 min 40 s"));
+    }
+
+    #[test]
     fn combines_parts_with_one_reason() {
         let path = |initiator, target| Unit::Path(Pair { initiator, target });
         let untested = |unit, reason: &str| Untested {
