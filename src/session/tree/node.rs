@@ -198,6 +198,9 @@ impl Node {
                 }
                 Ok(Some(Message::Ready)) => {
                     child.is_ready = true;
+                    if self.ending.is_some() {
+                        child.link.send(&Message::End);
+                    }
                     self.say(&FromMember::Attached(rank));
                 }
                 Ok(Some(Message::Leave)) => self.lose_child(key, None),
@@ -215,11 +218,8 @@ impl Node {
     fn lose_child(&mut self, key: u64, reason: Option<String>) {
         if let Some(mut child) = self.children.remove(&key) {
             self.traffic += child.link.take_traffic();
-            // At the end of the survey, children close their connections.
-            if self.ending.is_none() {
-                let rank = child.rank;
-                self.say(&FromMember::Gone { rank, reason });
-            }
+            let rank = child.rank;
+            self.say(&FromMember::Gone { rank, reason });
         }
     }
 
@@ -362,7 +362,7 @@ impl Node {
         let Some(limit) = self.ending else {
             return;
         };
-        let is_complete = self.line.is_none() && self.children.is_empty();
+        let is_complete = self.line.is_none() && self.children.is_empty() && self.held.is_empty();
         if is_complete && self.uplink.flush() || now >= limit {
             self.is_over = true;
         }

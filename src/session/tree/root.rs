@@ -284,7 +284,12 @@ impl Root {
                     here_ns: now_ns(),
                     uncertainty_ns: 0,
                 }),
-                Ok(Some(Message::Ready)) => self.attached(rank, None),
+                Ok(Some(Message::Ready)) => {
+                    if self.is_ending {
+                        child.link.send(&Message::End);
+                    }
+                    self.attached(rank, None);
+                }
                 Ok(Some(Message::Leave)) => self.gone(rank, None, None),
                 Ok(Some(Message::Up { rank, body })) => self.hear(rank, &body),
                 Ok(Some(_)) => {

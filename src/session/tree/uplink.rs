@@ -254,7 +254,7 @@ impl Uplink {
                     uncertainty_ns,
                 },
             ) => return Ok(self.pong(sent_ns, here_ns, uncertainty_ns)),
-            (Stage::Attached | Stage::Seeking, message) => {
+            (Stage::Attached, message) => {
                 return Ok(Some(News::Message(message)));
             }
             _ => self.lose(&Loss::Malformed),

@@ -8,7 +8,6 @@ use super::{Child, Root};
 use crate::session::tree::door::{Arrival, Claim, Rejected};
 use crate::session::tree::link::Link;
 use crate::session::tree::message::{Message, Place, Seeker};
-use crate::session::tree::traffic::Traffic;
 
 /// A process that waits for a parent.
 #[derive(Debug)]
@@ -29,13 +28,6 @@ impl Root {
         let Claim::Seek(seeker) = claim else {
             return;
         };
-        if self.is_ending {
-            link.send(&Message::End);
-            if let Some(known) = self.known.get_mut(seeker.introduction.rank as usize) {
-                known.ended = Some(Traffic::default());
-            }
-            return;
-        }
         if let Err(reason) = self.register(&seeker, peer) {
             link.send(&Message::Refused(reason.clone()));
             self.turned_away(Rejected { peer, reason });
