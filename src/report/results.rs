@@ -38,8 +38,10 @@ struct Marks {
     results: Option<IgnoredAny>,
     /// Of a comparison.
     max_regress_percent: Option<IgnoredAny>,
-    /// Of a survey.
+    /// Of a survey: of its document, and of the first line about its pairs.
     roster: Option<IgnoredAny>,
+    /// Of the document of a survey.
+    verdict: Option<IgnoredAny>,
 }
 
 /// Reads the results of a source: one JSON document, or one on each line. The second list has a
@@ -82,7 +84,10 @@ fn content(document: &[u8], shown: &str) -> Result<Content, Failure> {
     let marks: Marks = serde_json::from_slice(document)
         .map_err(|_| not_a_result(shown, "not a result of cxidiag"))?;
     let version = marks.schema_version;
-    if marks.roster.is_some() {
+    if marks.roster.is_some() && marks.verdict.is_none() {
+        let hint = "draw what the survey wrote with --json";
+        Err(refused(shown, "the lines of --jsonl have no verdict of the survey").with_hint(hint))
+    } else if marks.roster.is_some() {
         let survey: Box<Survey> = typed(document, shown, version, survey::SCHEMA_VERSION)?;
         match unknown_index(&survey) {
             None => Ok(Content::Survey(survey)),
@@ -209,6 +214,10 @@ mod tests {
                 "schema version 2 is not supported",
             ),
             (
+                json!({"schema_version": 1, "roster": {}}),
+                "the lines of --jsonl have no verdict",
+            ),
+            (
                 json!({"schema_version": 1, "results": []}),
                 "not a result of cxidiag: missing field",
             ),
@@ -216,5 +225,25 @@ mod tests {
             let message = failure(&document).unwrap();
             assert!(message.contains(why), "{message}");
         }
+    }
+
+    #[test]
+    fn leaves_out_servers_of_measured_runs() {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/older-result.json"
+        );
+        let result = |side| {
+            let (mut results, _) = read(&Source::of(file.as_ref())).unwrap();
+            let mut result = results.remove(0);
+            if let Content::Run(run) = &mut result.content {
+                run.side = side;
+            }
+            result
+        };
+        let mut both = vec![result(Side::Server), result(Side::Client)];
+        assert_eq!((leave_out_servers(&mut both), both.len()), (1, 1));
+        let mut servers = vec![result(Side::Server)];
+        assert_eq!((leave_out_servers(&mut servers), servers.len()), (0, 1));
     }
 }
