@@ -5,6 +5,7 @@ mod harness;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -16,6 +17,14 @@ use harness::{
 /// The document of a survey, which is valid by its schema.
 fn document(output: &Output) -> Value {
     schema::document(include_str!("../docs/survey.schema.json"), &stdout(output))
+}
+
+/// Surveys need the CPUs of the machine: without them, pairs are untested. So they run one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Holds up the other tests of this program.
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a survey with variables of the environment. Returns its output and document.
@@ -68,6 +77,7 @@ fn no_variable() -> &'static [(&'static str, &'static str)] {
 
 #[test]
 fn measures_all_pairs_with_each_tool() {
+    let _alone = alone();
     let (output, document) = survey(
         "--loopback=4 --pairs=all write-lat read-lat atomic-lat send-lat write-bw send-bw",
         no_variable(),
@@ -102,6 +112,7 @@ fn measures_all_pairs_with_each_tool() {
 
 #[test]
 fn names_slow_nic() {
+    let _alone = alone();
     let slow = ("CXIDIAG_LINK", "nic=2,latency=5ms");
     let (output, document) = survey("--loopback=5 --seed=3", &[slow]);
     assert_eq!(
@@ -132,6 +143,7 @@ fn names_slow_nic() {
 
 #[test]
 fn names_nic_whose_operations_fail() {
+    let _alone = alone();
     let failing = ("CXIDIAG_FAULTS", "nic=1,error=PT_DISABLED:0.9");
     let (output, document) = survey("--loopback=5", &[failing]);
     assert_eq!(
@@ -153,6 +165,7 @@ fn names_nic_whose_operations_fail() {
 /// A NIC that cannot be opened is no measurement of it.
 #[test]
 fn nic_without_link_is_untested() {
+    let _alone = alone();
     let (output, document) = survey("--loopback=4", &[("CXIDIAG_FAULTS", "nic=1,down=0s")]);
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
     assert_eq!(
@@ -221,6 +234,7 @@ fn wait_for_lines(survey: &mut Child, path: &Path, count: usize) {
 
 #[test]
 fn names_killed_and_stopped_processes() {
+    let _alone = alone();
     for (signal, reason) in [
         (Signal::KILL, "closed its connection"),
         (Signal::STOP, "did not report"),
@@ -236,6 +250,7 @@ fn names_killed_and_stopped_processes() {
 
 #[test]
 fn interrupted_survey_writes_its_results_and_is_resumed() {
+    let _alone = alone();
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let lines = directory.path().join("lines");
@@ -285,6 +300,7 @@ fn task(fabric: &Fabric, directory: &Path, rank: u32, size: u32, more: &str) -> 
 
 #[test]
 fn tasks_of_a_launcher_find_each_other() {
+    let _alone = alone();
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let first = start(task(&fabric, directory.path(), 0, 3, "--pairs=all --json"));
@@ -313,6 +329,7 @@ fn tasks_of_a_launcher_find_each_other() {
 /// Its packets would not arrive: it is named before anything is measured.
 #[test]
 fn names_task_with_another_vni() {
+    let _alone = alone();
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let first = start(task(&fabric, directory.path(), 0, 4, "--json"));
@@ -338,6 +355,7 @@ fn names_task_with_another_vni() {
 
 #[test]
 fn members_of_servers_take_part() {
+    let _alone = alone();
     let fabric = Fabric::new();
     // One port for all: each server has an address of its own.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
