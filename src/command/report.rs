@@ -27,8 +27,8 @@ pub fn usage() -> Usage {
         about: "Draw results as one HTML page",
         synopsis: vec![("cxidiag report FILE... --output=PAGE".into(), "")],
         arguments: Completion::Files,
-        about_arguments: "FILE is what a tool, compare or survey wrote with --json=FILE or\n\
-                          --jsonl=FILE, with one result or many; - is standard input.",
+        about_arguments: "FILE is what a tool wrote with --json=FILE or --jsonl=FILE, or compare or\n\
+                          survey with --json=FILE; - is standard input.",
         options: vec![
             Entry {
                 short: Some('o'),
