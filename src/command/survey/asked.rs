@@ -275,7 +275,9 @@ impl<'a> Options<'a> {
         let mut tests = Vec::new();
         for tool in tools {
             // Pauses would leave few samples of the short time for a pair.
-            let gap = tool.takes(Opt::LatencyGap).then(|| "--latency-gap=0".to_owned());
+            let gap = tool
+                .takes(Opt::LatencyGap)
+                .then(|| "--latency-gap=0".to_owned());
             let further: Vec<String> = gap.into_iter().chain(further.clone()).collect();
             let of_bandwidth = tool.measures_bandwidth();
             let own = bounds.iter().filter(|(_, of)| *of == of_bandwidth);
