@@ -15,9 +15,10 @@ use cxidiag::meeting_point::{DEFAULT_LIMIT, MeetingPoint};
 use cxidiag::token::Token;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
 
 use harness::slurm::{Slurm, are_installed, node, outside_of_jobs};
-use harness::{finish, stderr, stdout};
+use harness::{CXIDIAG, Fabric, finish, stderr, stdout};
 
 /// What a task prints, before the line about itself.
 const FOUND: &str = "found: ";
@@ -124,6 +125,137 @@ fn tasks_of_slurm_meet() {
         found(with_token),
         each(8, slurm.first_job + 1, &|rank| [rank % 4, rank / 4])
     );
+}
+
+/// A survey of four nodes of Slurm, each with a NIC: soft0 on the first one, and so on.
+struct Survey<'a> {
+    slurm: &'a Slurm,
+    fabric: Fabric,
+    directory: tempfile::TempDir,
+}
+
+impl<'a> Survey<'a> {
+    fn new(slurm: &'a Slurm) -> Self {
+        Self {
+            slurm,
+            fabric: Fabric::new(),
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        }
+    }
+
+    /// Runs the survey of all pairs with `options`. On the third node, `before` runs before it.
+    #[track_caller]
+    fn run(&self, before: &str, options: &str) -> Found {
+        let script = format!(
+            "if [ $SLURM_NODEID = 2 ]; then {before}; fi
+             exec {CXIDIAG} survey -d soft$SLURM_NODEID --pairs=all --max-active=1 \
+                --json=found.json --jsonl=found.jsonl --bad-nodes=bad {options} $OPTIONS"
+        );
+        let arguments = ["-N4", "--mpi=none", "sh", "-c", &script];
+        let mut launcher = self.slurm.program("srun", arguments);
+        launcher
+            .env("CXIDIAG_FABRIC_DIR", self.fabric.path())
+            .current_dir(self.directory.path());
+        let output = finish(launcher);
+        let read = |name| fs::read_to_string(self.directory.path().join(name));
+        let document = read("found.json").unwrap_or_else(|error| {
+            panic!("{error}\n{}{}", stdout(&output), stderr(&output));
+        });
+        let left = fs::read_dir(self.directory.path()).expect("a directory");
+        let left = left.map(|file| file.expect("an entry").file_name());
+        let left: Vec<_> = left
+            .filter(|name| !name.to_string_lossy().starts_with("found"))
+            .collect();
+        assert_eq!(left, ["bad"], "the meeting point is left");
+        Found {
+            text: stdout(&output),
+            document: serde_json::from_str(&document).expect("a document"),
+            bad_nodes: read("bad").expect("a list"),
+        }
+    }
+}
+
+/// What a survey has found.
+struct Found {
+    text: String,
+    document: Value,
+    bad_nodes: String,
+}
+
+impl Found {
+    /// Panics if anything is blamed.
+    #[track_caller]
+    fn assert_no_blame(&self) {
+        assert_eq!(
+            self.document["verdict"]["culprits"],
+            json!([]),
+            "{}",
+            self.text
+        );
+        assert_eq!(self.bad_nodes, "");
+    }
+
+    /// Panics unless the third node, or its NIC, is untested for a reason that contains `reason`.
+    #[track_caller]
+    fn assert_untested(&self, unit: &str, reason: &str) {
+        self.assert_no_blame();
+        let untested = self.document["verdict"]["untested"]
+            .as_array()
+            .expect("a list");
+        let of_third = untested.iter().find(|part| part["unit"][unit] == 2);
+        let found = of_third.and_then(|part| part["reason"].as_str());
+        assert!(
+            found.is_some_and(|found| found.contains(reason)),
+            "{}",
+            self.text
+        );
+        assert_eq!(self.document["exit_status"], 1);
+    }
+}
+
+#[test]
+fn survey_of_slurm_blames_nic_that_loses_packets() {
+    let Some(slurm) = Slurm::start(4) else {
+        return;
+    };
+    // Pairs that waited for their CPUs are not measured: on a busy machine, these may be all.
+    for _ in 0..10 {
+        let found = Survey::new(&slurm).run("export CXIDIAG_FAULTS=loss=1", "");
+        let culprits = found.document["verdict"]["culprits"]
+            .as_array()
+            .expect("a list");
+        let blamed: Vec<_> = culprits.iter().map(|culprit| &culprit["unit"]).collect();
+        if found.document["conclusion"] == "bad" {
+            assert_eq!(blamed, [&json!({"nic": 2})], "{}", found.text);
+            assert_eq!(found.bad_nodes, format!("{}\n", node(3)));
+            assert_eq!(found.document["exit_status"], 3);
+            return;
+        }
+        let is_third = |unit: &&Value| **unit == json!({"nic": 2});
+        assert!(blamed.iter().all(is_third), "{}", found.text);
+    }
+    panic!("the survey has not measured enough pairs ten times");
+}
+
+#[test]
+fn survey_of_slurm_names_nodes_that_fail() {
+    let Some(slurm) = Slurm::start(4) else {
+        return;
+    };
+    let other_vni = Survey::new(&slurm).run("OPTIONS=--vni=10", "");
+    other_vni.assert_untested("nic", "its VNI is 10, that of most NICs is 1");
+    // In the middle of the survey. A process that was stopped would keep its step.
+    let signal = |signal: &str| {
+        let wait_for = |file| format!("until [ -s {file} ]; do sleep 0.05; done");
+        let before = format!(
+            "process=$$; ({}; kill -{signal} $process; {}; kill -KILL $process) 2>&- & true",
+            wait_for("found.jsonl"),
+            wait_for("found.json"),
+        );
+        Survey::new(&slurm).run(&before, "--pair-time=100ms")
+    };
+    signal("KILL").assert_untested("node", "it failed or was killed");
+    signal("STOP").assert_untested("node", "it did not report");
 }
 
 #[test]
