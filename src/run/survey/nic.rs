@@ -213,7 +213,8 @@ impl Nic {
         self.open_targets();
     }
 
-    /// Does a task in its slot.
+    /// Does a task in its slot. The set-up begins at once: this NIC has ended its task before, and its
+    /// peer does not notice.
     fn run(&mut self, task: Task, times: Times) -> Report {
         let side = match task.part {
             Part::Initiator | Part::Alone => Side::Client,
@@ -223,7 +224,7 @@ impl Nic {
         let watch = (side == Side::Client && task.stage != Stage::Sweep)
             .then(|| Watch::begin(self.plan.device))
             .flatten();
-        let (answer, is_released) = match slot.set_up() {
+        let (answer, is_released) = match slot.check() {
             Ok(()) => self.perform(&task, &slot),
             Err(failure) => (Some(Answer::Untested(failure.message())), true),
         };

@@ -475,14 +475,11 @@ mod tests {
         };
         writes.open_target(&endpoint).unwrap();
         for _ in 0..2 {
-            let times = Times::new(Instant::now(), Duration::from_secs(8));
-            let slot = Slot::new(
-                Times {
-                    ready: times.begins,
-                    ..times
-                },
-                Side::Client,
-            );
+            let times = Times {
+                ready: Instant::now(),
+                ends: Instant::now() + Duration::from_secs(10),
+            };
+            let slot = Slot::new(times, Side::Client);
             let done = writes.measure(&endpoint, own, &slot, &mut instruments);
             assert!(done.result.is_ok() && done.is_released);
         }
