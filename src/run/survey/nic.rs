@@ -6,9 +6,10 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 use cxi::sys::C_PID_ANY;
 
+use super::instruments::Instruments;
 use super::rules::TestPlan;
 use super::slot::{Slot, Times, milliseconds};
-use super::test::{Instruments, Test, test};
+use super::test::{Test, test};
 use super::witnesses::Watch;
 use crate::backend;
 use crate::device::{DeviceName, FabricAddress, LibraryFile};
