@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn sums_times_of_threads_by_name() {
-        let Some(before) = CpuShare::of_this_thread() else {
+        if CpuShare::of_this_thread().is_none() {
             return;
-        };
+        }
         let busy = || {
             while CpuShare::of_this_thread().unwrap().ran < 2_000_000 {}
             let sum = CpuShare::of_threads("two alike").unwrap();
@@ -88,7 +88,6 @@ mod tests {
             thread.join().unwrap();
         }
         assert_eq!(CpuShare::of_threads("none has this name"), None);
-        assert!(before.ran > 0);
     }
 
     #[test]

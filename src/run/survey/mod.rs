@@ -3,10 +3,12 @@
 //! * This file: the NICs of the process, each in a thread of its own.
 //! * `nic`: one NIC, and what it does in each slot.
 //! * `test`: the measurement of a pair, by the code of the tool.
+//! * `instruments`: figures of a pair, with the definitions of the tools.
 //! * `slot`: the instants of a slot, in place of the control connection.
 //! * `witnesses`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
+mod instruments;
 mod nic;
 #[cfg(test)]
 mod process_tests;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 use cxi::sys::C_PID_ANY;
 
+use super::instruments::Instruments;
 use super::rules::TestPlan;
 use super::slot::{Slot, Times, milliseconds};
-use super::test::{Instruments, Test, test};
+use super::test::{Test, test};
 use super::witnesses::Watch;
 use crate::backend;
 use crate::device::{DeviceName, FabricAddress, LibraryFile};
@@ -213,7 +214,8 @@ impl Nic {
         self.open_targets();
     }
 
-    /// Does a task in its slot.
+    /// Does a task in its slot. The set-up begins at once: this NIC has ended its task before, and its
+    /// peer does not notice.
     fn run(&mut self, task: Task, times: Times) -> Report {
         let side = match task.part {
             Part::Initiator | Part::Alone => Side::Client,
@@ -223,7 +225,7 @@ impl Nic {
         let watch = (side == Side::Client && task.stage != Stage::Sweep)
             .then(|| Watch::begin(self.plan.device))
             .flatten();
-        let (answer, is_released) = match slot.set_up() {
+        let (answer, is_released) = match slot.check() {
             Ok(()) => self.perform(&task, &slot),
             Err(failure) => (Some(Answer::Untested(failure.message())), true),
         };

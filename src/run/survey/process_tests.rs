@@ -28,7 +28,7 @@ const DATA: &str = "data: ";
 const SLOT: Duration = Duration::from_millis(300);
 
 /// Attempts to measure a pair on a machine whose CPUs are busy.
-const ATTEMPTS: u32 = 50;
+const ATTEMPTS: u32 = 20;
 
 /// The process of a pair: opens its NIC, and runs the blocks that it reads.
 #[test]
@@ -41,12 +41,7 @@ fn member() {
     plan.service.vni = vni.map(|vni| VniOption::Number(vni.parse().unwrap()));
     let mut nics = Nics::open(vec![plan]).unwrap();
     let number = env::var(NUMBER).unwrap().parse().unwrap();
-    let gap: &[&str] = if tool.ends_with("lat") {
-        &["--latency-gap=0"]
-    } else {
-        &[]
-    };
-    begin(&mut nics, number, &[(&tool, gap)]);
+    begin(&mut nics, number, &[&tool]);
     write(&nics.facts());
     for line in std::io::stdin().lines() {
         let block: Block = serde_json::from_str(&line.unwrap()).unwrap();
@@ -188,15 +183,17 @@ impl Group {
     /// Measures in one slot, again as long as a process was late. Returns the result of the target,
     /// if it has one.
     fn result(&mut self, initiator: u32, target: u32) -> PairResult {
+        let mut reasons = Vec::new();
         for _ in 0..ATTEMPTS {
             self.send(Pair { initiator, target });
             let result = self.receive(initiator);
             let result = self.receive(target).or(result).expect("a result");
-            if !matches!(result.answer, Answer::Untested(_)) {
-                return result;
+            match result.answer {
+                Answer::Untested(reason) => reasons.push(reason),
+                _ => return result,
             }
         }
-        panic!("{ATTEMPTS} attempts");
+        panic!("{reasons:?}");
     }
 }
 
@@ -253,11 +250,14 @@ fn failed_operations_are_answers() {
         ),
         ("write-lat", (VNI, "10"), 0, "VNI_NOT_FOUND"),
         ("write-bw", ("CXIDIAG_FAULTS", "loss=1"), 0, "UNDELIVERABLE"),
-        ("send-lat", SILENT, 1, "no answer to a message within 225ms"),
+        ("write-lat", SILENT, 1, "no answer to a write within 225ms"),
     ] {
         let mut group = Group::new(62, tool, &[GOOD, variable]);
-        let why = failure(group.measure(initiator, 1 - initiator));
-        assert!(why.contains(words), "{tool}: {why}");
+        // A fault with a number occurs once after each opening of the NIC.
+        for attempt in 0..2 {
+            let why = failure(group.measure(initiator, 1 - initiator));
+            assert!(why.contains(words), "{tool}, {attempt}: {why}");
+        }
     }
 }
 
@@ -266,8 +266,7 @@ fn failed_operations_are_answers() {
 fn nic_measures_again_after_pair_without_answer() {
     for tool in ["write-lat", "send-bw"] {
         let mut group = Group::new(64, tool, &[SILENT, GOOD, GOOD]);
-        let why = failure(group.measure(1, 0));
-        assert!(why.starts_with("no answer to a "), "{why}");
+        failure(group.measure(1, 0));
         assert_measured(group.measure(1, 2));
         assert_measured(group.measure(2, 1));
     }

@@ -12,7 +12,7 @@ use crate::number::time_text;
 use crate::run_options::Side;
 use crate::session::Look;
 
-/// The part of a slot for the set-up before its operations, and for the release after them.
+/// The part of a slot before its operations, and after them: for set-up and release.
 const MARGIN: u32 = 8;
 
 /// Longest sleep before the next check for an interruption.
@@ -27,8 +27,6 @@ const STALLED: u32 = 4;
 /// The instants of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// When the set-up begins.
-    pub begins: Instant,
     /// When operations begin.
     pub ready: Instant,
     /// When all waits for operations end.
@@ -36,11 +34,10 @@ pub struct Times {
 }
 
 impl Times {
-    /// Returns the instants of a slot of this `length`.
+    /// Returns the instants of a slot of this `length`. The set-up may begin before it.
     pub fn new(begins: Instant, length: Duration) -> Self {
         let margin = length / MARGIN;
         Self {
-            begins,
             ready: begins + margin,
             ends: begins + (length - margin),
         }
@@ -78,19 +75,19 @@ impl Slot {
         Self {
             times,
             side,
-            looked: Cell::new(times.begins),
+            looked: Cell::new(Instant::now()),
             stalled: Cell::new(Duration::ZERO),
             waited: Cell::new(Duration::ZERO),
         }
     }
 
-    /// Waits until the set-up begins.
+    /// Checks that the slot is not over.
     ///
     /// # Errors
     ///
     /// A slot that is over, and an interruption.
-    pub fn set_up(&self) -> Result<(), Failure> {
-        sleep_until(self.times.begins)?;
+    pub fn check(&self) -> Result<(), Failure> {
+        interrupt::check()?;
         self.check_time(Duration::ZERO)
     }
 
@@ -241,9 +238,10 @@ mod tests {
     #[test]
     fn shortest_slot_has_room_for_several_measurements() {
         let pair = Duration::from_millis(30);
-        let times = Times::new(Instant::now(), shortest(pair));
+        let now = Instant::now();
+        let times = Times::new(now, shortest(pair));
+        assert_eq!(times.ready - now, Duration::from_millis(25));
         assert_eq!(times.window(), 5 * pair);
-        assert_eq!(times.ready - times.begins, Duration::from_millis(25));
     }
 
     #[test]
@@ -253,15 +251,15 @@ mod tests {
         let failure = slot(69_500).begin(pair).unwrap_err();
         assert_eq!(failure.kind, crate::error::Kind::Environment);
         assert!(failure.message().starts_with("the process was late by 59"));
-        assert!(slot(69_500).set_up().is_ok());
-        assert!(slot(70_001).set_up().is_err());
+        assert!(slot(69_500).check().is_ok());
+        assert!(slot(70_001).check().is_err());
     }
 
     #[test]
     fn pause_of_process_explains_only_short_waits() {
         let begun = |waited_s| {
-            let slot = slot(20_000);
-            // The last check was at the begin of the slot.
+            let slot = slot(30_000);
+            slot.looked.set(slot.times.ready);
             slot.peer_is_there().unwrap();
             let failure = slot.no_answer("write", Duration::from_secs(waited_s));
             assert_eq!(failure.message(), "no answer to a write within 1m");

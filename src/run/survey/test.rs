@@ -4,10 +4,11 @@ use std::slice;
 use std::time::Duration;
 
 use super::super::driver::Context;
-use super::super::results::{BandwidthResults, Samples};
+use super::super::results::BandwidthResults;
 use super::super::verify::Unwatched;
 use super::super::watchdog::Notices;
 use super::super::{bandwidth, one_sided, round_trip};
+use super::instruments::{Instruments, latency, rates};
 use super::rules::TestPlan;
 use super::slot::{Slot, late};
 use crate::backend;
@@ -17,52 +18,13 @@ use crate::bench::api::{
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
-use crate::machine::Machine;
-use crate::measure::{
-    ClockChoice, CpuShare, Percentile, Rates, Recorder, RunClock, SideResult, Supervisor,
-};
+use crate::measure::{CpuShare, Supervisor};
 use crate::run_options::{RunOptions, Side};
 use crate::survey::answer::Figures;
 use crate::tools;
 
-/// Fewest samples with a 99th percentile: ten lie above it.
-const ENOUGH_FOR_P99: u64 = 1000;
-
 /// The first portal index of targets that stay open: above those of two-sided tools.
 const FIRST_PORTAL: u32 = 16;
-
-/// What measures latencies on one NIC, for all tests.
-pub struct Instruments {
-    clock: RunClock,
-    recorder: Recorder,
-}
-
-impl Instruments {
-    /// Chooses the clock, and allocates the memory for samples.
-    ///
-    /// # Errors
-    ///
-    /// Not enough memory.
-    pub fn new() -> Result<Self, Failure> {
-        Ok(Self {
-            clock: RunClock::choose(ClockChoice::Auto, &Machine::this())?,
-            recorder: Recorder::new(None)?,
-        })
-    }
-
-    /// Returns the figures of the recorded latencies.
-    fn figures(&self) -> Figures {
-        let statistics = self.recorder.statistics();
-        let at = |percentile| self.recorder.percentile(percentile);
-        Figures::Latency {
-            count: statistics.count(),
-            min_ns: statistics.min(),
-            median_ns: at(Percentile::MEDIAN).unwrap_or_default(),
-            p99_ns: at(Percentile::P99).filter(|_| statistics.count() >= ENOUGH_FOR_P99),
-            max_ns: statistics.max(),
-        }
-    }
-}
 
 /// A test on one NIC.
 pub trait Test {
@@ -389,26 +351,6 @@ impl<B: Benchmark> Test for TestOf<B> {
     }
 }
 
-/// Measures latencies by `measure`.
-fn latency(
-    run: &RunOptions,
-    instruments: &mut Instruments,
-    measure: impl FnOnce(Samples<'_>) -> Result<(), Failure>,
-) -> Result<(Figures, u64), Failure> {
-    instruments.recorder.clear();
-    // A survey does not report how the start times of a rate were kept.
-    let mut kept = None;
-    let clock = instruments.clock.clock();
-    measure(Samples::new(
-        clock,
-        &mut instruments.recorder,
-        None,
-        &mut kept,
-    ))?;
-    let iterations = instruments.recorder.statistics().count() + run.warmup;
-    Ok((instruments.figures(), iterations))
-}
-
 /// Runs the part of this side in lists of operations.
 fn lists<B: Bandwidth>(
     context: &Context<'_>,
@@ -419,17 +361,6 @@ fn lists<B: Bandwidth>(
     let pairs = slice::from_mut(resources);
     bandwidth::measure::<B>(context, pairs, context.run.min_size, &mut results)?;
     Ok(results)
-}
-
-/// Returns the figures of a side that has issued lists.
-fn rates(run: &RunOptions, own: &[SideResult]) -> Figures {
-    let own = SideResult::of_pairs(own);
-    let rates = Rates::of(run.min_size, [own, SideResult::default()], false);
-    let bytes_per_second = rates.megabytes * 1e6;
-    Figures::Bandwidth {
-        bytes_per_second,
-        operations_per_second: bytes_per_second / run.min_size as f64,
-    }
 }
 
 #[cfg(test)]
@@ -475,14 +406,11 @@ mod tests {
         };
         writes.open_target(&endpoint).unwrap();
         for _ in 0..2 {
-            let times = Times::new(Instant::now(), Duration::from_secs(8));
-            let slot = Slot::new(
-                Times {
-                    ready: times.begins,
-                    ..times
-                },
-                Side::Client,
-            );
+            let times = Times {
+                ready: Instant::now(),
+                ends: Instant::now() + Duration::from_secs(10),
+            };
+            let slot = Slot::new(times, Side::Client);
             let done = writes.measure(&endpoint, own, &slot, &mut instruments);
             assert!(done.result.is_ok() && done.is_released);
         }
