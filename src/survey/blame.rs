@@ -6,16 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::answer::{Pair, Witness};
-use super::evidence::{
-    CLASSES, Cells, Evidence, Key, Limits, Outside, Standing, group_pair, value_at,
-};
-use super::population::Sorted;
+use super::answer::Pair;
+use super::evidence::{Cells, Evidence, Limits, Outside, Standing};
 use super::roster::Roster;
-use super::verdict::{Culprit, Direction, LimitSource, Unit, Word};
-
-/// Fewest members of a part that is blamed for them (jobs.md 3.3), and fewest pairs between two groups.
-const LEAST_MEMBERS: usize = 3;
+use super::tally::{LEAST_MEMBERS, Tally};
+use super::units::{group_pair, members, parts_of_nic};
+use super::verdict::{Direction, LimitSource, Unit, Word};
 
 /// Share of pairs outside the limits above which a part explains them: at first,
 const MOST: f64 = 0.5;
@@ -52,55 +48,6 @@ impl Cause {
         } else {
             Word::Transient
         }
-    }
-}
-
-/// What the pairs of a part are so far: counts by test, role and class.
-#[derive(Debug, Default)]
-struct Tally {
-    outside: BTreeMap<u16, Cells>,
-    measured: BTreeMap<u16, Cells>,
-    partners: BTreeSet<u32>,
-    members: usize,
-    bad_members: usize,
-}
-
-impl Tally {
-    fn add(&mut self, other: &Self) {
-        for (test, cells) in &other.outside {
-            add_cells(self.outside.entry(*test).or_default(), cells);
-        }
-        for (test, cells) in &other.measured {
-            add_cells(self.measured.entry(*test).or_default(), cells);
-        }
-        self.partners.extend(&other.partners);
-        self.members += 1;
-    }
-
-    /// Returns whether most pairs in a role are outside.
-    fn explains(&self, test: u16, role: usize, class: usize, share: f64) -> bool {
-        let outside = self
-            .outside
-            .get(&test)
-            .map_or(0, |cells| cells[role][class]);
-        let measured = self
-            .measured
-            .get(&test)
-            .map_or(0, |cells| cells[role][class]);
-        outside > 0 && f64::from(outside) > share * f64::from(measured)
-    }
-
-    /// Returns whether this holds for any test, role and class.
-    fn explains_any(&self, share: f64) -> bool {
-        self.outside.keys().any(|test| {
-            (0..2 * CLASSES).any(|cell| self.explains(*test, cell / CLASSES, cell % CLASSES, share))
-        })
-    }
-}
-
-fn add_cells(sum: &mut Cells, cells: &Cells) {
-    for (sum, cells) in sum.iter_mut().flatten().zip(cells.iter().flatten()) {
-        *sum += cells;
     }
 }
 
@@ -196,26 +143,6 @@ fn mixed_tests(causes: &[Cause], evidence: &Evidence, roster: &Roster) -> BTreeS
         .collect()
 }
 
-/// Returns the NICs of a part; none for paths and pairs of groups.
-pub fn members(unit: Unit, roster: &Roster) -> Vec<u32> {
-    let is_in = |nic: &u32| {
-        let own = &roster.nics[*nic as usize];
-        match unit {
-            Unit::Nic(index) => index == *nic,
-            Unit::Node(node) => own.node == node,
-            Unit::Switch { group, switch } => own
-                .location
-                .is_some_and(|place| (place.group, place.switch) == (group, switch)),
-            Unit::Group(group) => own.location.is_some_and(|place| place.group == group),
-            Unit::GroupPair(..) | Unit::Path(_) => false,
-        }
-    };
-    match unit {
-        Unit::Nic(nic) => vec![nic],
-        _ => (0..roster.nics.len() as u32).filter(is_in).collect(),
-    }
-}
-
 fn search(evidence: &Evidence, roster: &Roster, outside: Vec<Outside>) -> Vec<Cause> {
     let mut search = Search {
         roster,
@@ -250,7 +177,7 @@ impl Search<'_> {
                 .into_iter()
                 .enumerate()
             {
-                for unit in units_of(self.roster, nic).into_iter().flatten() {
+                for unit in parts_of_nic(self.roster, nic).into_iter().flatten() {
                     let tally = &tallies[&unit];
                     if tally.may_be_blamed(unit, partners)
                         && tally.explains(one.test, role, class, share)
@@ -306,11 +233,16 @@ impl Search<'_> {
         // All NICs of a part count as its members: the good ones too.
         let larger: BTreeSet<Unit> = of_nics
             .keys()
-            .flat_map(|nic| units_of(self.roster, *nic).into_iter().skip(1).flatten())
+            .flat_map(|nic| {
+                parts_of_nic(self.roster, *nic)
+                    .into_iter()
+                    .skip(1)
+                    .flatten()
+            })
             .collect();
         let mut tallies: HashMap<Unit, Tally> = HashMap::new();
         for nic in 0..self.roster.nics.len() as u32 {
-            let units = units_of(self.roster, nic);
+            let units = parts_of_nic(self.roster, nic);
             if !of_nics.contains_key(&nic)
                 && !units
                     .iter()
@@ -451,12 +383,14 @@ impl Search<'_> {
                 initiator: pair.target,
                 target: pair.initiator,
             };
-            let direction = if !is_reversed && self.evidence.has(pairs[0].test, reverse) {
-                Direction::Initiator
-            } else {
-                Direction::Both
-            };
-            let unit = if pair.initiator == pair.target {
+            let is_loopback = pair == reverse;
+            let direction =
+                if !is_loopback && !is_reversed && self.evidence.has(pairs[0].test, reverse) {
+                    Direction::Initiator
+                } else {
+                    Direction::Both
+                };
+            let unit = if is_loopback {
                 Unit::Nic(pair.initiator)
             } else {
                 Unit::Path(pair)
@@ -467,137 +401,5 @@ impl Search<'_> {
                 pairs,
             });
         }
-    }
-}
-
-impl Tally {
-    /// Returns whether the part has been measured enough.
-    fn may_be_blamed(&self, unit: Unit, partners: usize) -> bool {
-        match unit {
-            Unit::Nic(_) => self.partners.len() >= partners,
-            Unit::Node(_) => self.members >= 2 && self.bad_members == self.members,
-            _ => self.members >= LEAST_MEMBERS && self.bad_members * 2 > self.members,
-        }
-    }
-}
-
-/// Returns the parts that a NIC belongs to, the smallest first.
-fn units_of(roster: &Roster, nic: u32) -> [Option<Unit>; 4] {
-    let own = &roster.nics[nic as usize];
-    let place = own.location;
-    [
-        Some(Unit::Nic(nic)),
-        Some(Unit::Node(own.node)),
-        place.map(|place| Unit::Switch {
-            group: place.group,
-            switch: place.switch,
-        }),
-        place.map(|place| Unit::Group(place.group)),
-    ]
-}
-
-/// Returns a cause as the verdict has it.
-pub fn culprit(cause: &Cause, evidence: &Evidence, limits: &Limits, roster: &Roster) -> Culprit {
-    let mut cells: BTreeMap<(u16, crate::location::Class), Vec<&Outside>> = BTreeMap::new();
-    for one in &cause.pairs {
-        cells.entry((one.test, one.class)).or_default().push(one);
-    }
-    let nics: HashSet<u32> = match cause.unit {
-        Unit::Path(pair) => [pair.initiator, pair.target].into(),
-        Unit::GroupPair(..) => HashSet::new(),
-        unit => members(unit, roster).into_iter().collect(),
-    };
-    let mut of_cells: Vec<_> = cells
-        .into_iter()
-        .map(|((test, class), pairs)| {
-            evidence_of(cause, test, class, &pairs, evidence, limits, &nics)
-        })
-        .collect();
-    of_cells.sort_by_key(|one| std::cmp::Reverse(one.outside));
-    let witnesses = evidence
-        .witnesses()
-        .iter()
-        .filter(|((nic, _), _)| nics.contains(nic));
-    Culprit {
-        unit: cause.unit,
-        word: cause.word(),
-        direction: cause.direction,
-        evidence: of_cells,
-        witnesses: witnesses
-            .map(|((nic, counter), change)| Witness {
-                nic: *nic,
-                counter: counter.clone(),
-                change: *change,
-            })
-            .collect(),
-    }
-}
-
-fn evidence_of(
-    cause: &Cause,
-    test: u16,
-    class: crate::location::Class,
-    pairs: &[&Outside],
-    evidence: &Evidence,
-    limits: &Limits,
-    nics: &HashSet<u32>,
-) -> super::verdict::Evidence {
-    let of_bandwidth = evidence.tests()[test as usize].of_bandwidth;
-    let limit = limits.get(&(test, class));
-    let values: Vec<(f64, u64)> = pairs
-        .iter()
-        .filter_map(|one| Some((one.value?, 1)))
-        .collect();
-    let has = |source| pairs.iter().any(|one| one.source == source);
-    let source = [
-        LimitSource::Failure,
-        LimitSource::Expect,
-        LimitSource::Population,
-    ]
-    .into_iter()
-    .find(|source| has(*source));
-    let source = source.unwrap_or(LimitSource::Population);
-    let keys: Vec<Key> = pairs
-        .iter()
-        .filter(|one| one.value.is_none())
-        .map(|one| (one.test, one.pair))
-        .collect();
-    let measured: u32 = match cause.unit {
-        Unit::Path(_) => pairs.len() as u32,
-        unit @ Unit::GroupPair(..) => {
-            (evidence.crossings(test, unit) as u32).saturating_add(keys.len() as u32)
-        }
-        _ => nics
-            .iter()
-            .map(|nic| {
-                let roles = match cause.direction {
-                    Direction::Initiator => 0..1,
-                    Direction::Target => 1..2,
-                    Direction::Both => 0..2,
-                };
-                roles
-                    .map(|role| evidence.counts(test, *nic)[role][class as usize])
-                    .sum::<u32>()
-            })
-            .sum(),
-    };
-    super::verdict::Evidence {
-        test,
-        class,
-        outside: pairs.len() as u32,
-        measured: measured.max(pairs.len() as u32),
-        value: (!values.is_empty()).then(|| Sorted::of(values).median()),
-        median: limit.map(|limit| value_at(limit.centre.median, of_bandwidth)),
-        limit: match source {
-            LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
-            LimitSource::Expect => evidence.expected(test),
-            LimitSource::Failure => None,
-        },
-        source,
-        failure: if keys.is_empty() {
-            None
-        } else {
-            evidence.failure(&keys)
-        },
     }
 }
