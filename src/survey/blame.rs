@@ -289,33 +289,36 @@ impl Search<'_> {
 
     /// Returns the pairs of groups most of whose pairs are outside, by several NICs of both.
     fn group_pairs(&self, share: f64) -> BTreeMap<Unit, Candidate> {
-        let mut candidates: BTreeMap<Unit, (Candidate, BTreeMap<u16, u64>, [BTreeSet<u32>; 2])> =
-            BTreeMap::new();
+        let mut crossings: BTreeMap<Unit, Vec<usize>> = BTreeMap::new();
         for (index, one) in self.open() {
-            let Some(unit) = group_pair(self.roster, one.pair) else {
-                continue;
-            };
-            let (candidate, failed, nics) = candidates.entry(unit).or_default();
-            candidate.pairs.push(index);
-            candidate.in_role = [true; 2];
-            *failed.entry(one.test).or_default() += u64::from(one.value.is_none());
-            nics[0].insert(one.pair.initiator);
-            nics[1].insert(one.pair.target);
-        }
-        let mut kept = BTreeMap::new();
-        for (unit, (mut candidate, failed, nics)) in candidates {
-            let measured: u64 = failed
-                .iter()
-                .map(|(test, failed)| self.evidence.crossings(*test, unit) + failed)
-                .sum();
-            let outside = candidate.pairs.len();
-            candidate.good = measured.saturating_sub(outside as u64) as u32;
-            let is_wide = nics.iter().all(|nics| nics.len() >= 2);
-            if is_wide && outside >= LEAST_MEMBERS && outside as f64 > share * measured as f64 {
-                kept.insert(unit, candidate);
+            if let Some(unit) = group_pair(self.roster, one.pair) {
+                crossings.entry(unit).or_default().push(index);
             }
         }
-        kept
+        let candidate = |(unit, pairs): (Unit, Vec<usize>)| {
+            let outside = || pairs.iter().map(|index| &self.outside[*index]);
+            let tests: BTreeSet<u16> = outside().map(|one| one.test).collect();
+            let failed = outside().filter(|one| one.value.is_none()).count() as u64;
+            let with_figures = tests
+                .iter()
+                .map(|test| self.evidence.crossings(*test, unit));
+            let measured = with_figures.sum::<u64>() + failed;
+            let initiators: BTreeSet<u32> = outside().map(|one| one.pair.initiator).collect();
+            let targets: BTreeSet<u32> = outside().map(|one| one.pair.target).collect();
+            let is_wide = initiators.len() >= 2 && targets.len() >= 2;
+            let is_cause =
+                pairs.len() >= LEAST_MEMBERS && pairs.len() as f64 > share * measured as f64;
+            let good = measured.saturating_sub(pairs.len() as u64) as u32;
+            (is_wide && is_cause).then_some((
+                unit,
+                Candidate {
+                    pairs,
+                    in_role: [true; 2],
+                    good,
+                },
+            ))
+        };
+        crossings.into_iter().filter_map(candidate).collect()
     }
 
     /// Makes a part the cause of the pairs that it explains.

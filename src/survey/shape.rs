@@ -24,7 +24,7 @@ fn circle(players: usize, round: usize) -> impl Iterator<Item = (usize, usize)> 
     let fixed = cycle;
     let turn = round % cycle;
     let reversed = (round / cycle) % 2 == 1;
-    let first = if turn % 2 == 0 {
+    let first = if turn.is_multiple_of(2) {
         (fixed, turn)
     } else {
         (turn, fixed)
@@ -106,7 +106,7 @@ impl Shape {
                     (0..nics.len()).filter(|one| one & distance == 0 && one + distance < nics.len())
                 {
                     let both = (nics[one], nics[one + distance]);
-                    let is_first = (one / (2 * distance) + round) % 2 == 0;
+                    let is_first = (one / (2 * distance) + round).is_multiple_of(2);
                     pairs.push(if is_first {
                         pair(both.0, both.1)
                     } else {
