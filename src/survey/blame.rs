@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::Pair;
-use super::evidence::{Cells, Evidence, Limits, Outside, Standing};
+use super::evidence::{CLASSES, Cells, Evidence, Limits, Outside, Standing};
 use super::roster::Roster;
 use super::tally::{LEAST_MEMBERS, Tally};
 use super::units::{group_pair, members, parts_of_nic};
@@ -63,6 +63,8 @@ struct Candidate {
 struct Search<'a> {
     roster: &'a Roster,
     evidence: &'a Evidence,
+    /// Whether slow pairs can be outside the limits, by test and class.
+    is_judged: Vec<[bool; CLASSES]>,
     outside: Vec<Outside>,
     /// Whether no cause has been found for it yet.
     is_open: Vec<bool>,
@@ -82,7 +84,7 @@ pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Vec<Caus
         let kept = lasting
             .iter()
             .filter(|one| one.source != LimitSource::Population || !mixed.contains(&one.test));
-        let causes = search(evidence, roster, kept.copied().collect());
+        let causes = search(evidence, limits, roster, kept.copied().collect());
         let found = mixed_tests(&causes, evidence, roster);
         if found.is_subset(&mixed) {
             break causes;
@@ -99,7 +101,7 @@ pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Vec<Caus
             && !mixed.contains(&one.test)
     });
     let mut causes = lasting_causes;
-    causes.extend(search(evidence, roster, unexplained.collect()));
+    causes.extend(search(evidence, limits, roster, unexplained.collect()));
     causes
 }
 
@@ -143,10 +145,23 @@ fn mixed_tests(causes: &[Cause], evidence: &Evidence, roster: &Roster) -> BTreeS
         .collect()
 }
 
-fn search(evidence: &Evidence, roster: &Roster, outside: Vec<Outside>) -> Vec<Cause> {
+fn search(
+    evidence: &Evidence,
+    limits: &Limits,
+    roster: &Roster,
+    outside: Vec<Outside>,
+) -> Vec<Cause> {
+    let tests = 0..evidence.tests().len() as u16;
+    let mut is_judged: Vec<[bool; CLASSES]> = tests
+        .map(|test| [evidence.expected(test).is_some(); CLASSES])
+        .collect();
+    for ((test, class), limit) in limits {
+        is_judged[*test as usize][*class as usize] |= limit.cost.is_finite();
+    }
     let mut search = Search {
         roster,
         evidence,
+        is_judged,
         is_open: vec![true; outside.len()],
         outside,
         explained: HashMap::new(),
@@ -258,6 +273,12 @@ impl Search<'_> {
                 if let Some(gone) = self.explained.get(&(test, nic)) {
                     for (cell, gone) in cells.iter_mut().flatten().zip(gone.iter().flatten()) {
                         *cell = cell.saturating_sub(*gone);
+                    }
+                }
+                let outside = tally.outside.get(&test).copied().unwrap_or_default();
+                for class in (0..CLASSES).filter(|class| !self.is_judged[test as usize][*class]) {
+                    for role in 0..2 {
+                        cells[role][class] = outside[role][class];
                     }
                 }
                 tally.measured.insert(test, cells);

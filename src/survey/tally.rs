@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::evidence::{CLASSES, Cells};
 use super::verdict::Unit;
+use crate::location::Class;
+
+const LOOPBACK: usize = Class::Loopback as usize;
 
 /// Fewest members of a part that is blamed for them (jobs.md 3.3), and fewest pairs between two groups.
 pub const LEAST_MEMBERS: usize = 3;
@@ -13,7 +16,7 @@ pub const LEAST_MEMBERS: usize = 3;
 pub struct Tally {
     /// Pairs outside the limits.
     pub outside: BTreeMap<u16, Cells>,
-    /// Pairs with an answer.
+    /// Pairs with an answer that can be outside.
     pub measured: BTreeMap<u16, Cells>,
     /// The other NICs of the pairs outside.
     pub partners: BTreeSet<u32>,
@@ -36,16 +39,16 @@ impl Tally {
         self.members += 1;
     }
 
-    /// Returns whether most pairs in a role are outside.
+    /// Returns whether most pairs in a role are outside: those in loopback, or those with other NICs of all
+    /// classes together.
     pub fn explains(&self, test: u16, role: usize, class: usize, share: f64) -> bool {
-        let outside = self
-            .outside
-            .get(&test)
-            .map_or(0, |cells| cells[role][class]);
-        let measured = self
-            .measured
-            .get(&test)
-            .map_or(0, |cells| cells[role][class]);
+        let sum = |counts: &BTreeMap<u16, Cells>| {
+            counts.get(&test).map_or(0, |cells| match class {
+                LOOPBACK => cells[role][LOOPBACK],
+                _ => cells[role].iter().sum::<u32>() - cells[role][LOOPBACK],
+            })
+        };
+        let (outside, measured) = (sum(&self.outside), sum(&self.measured));
         outside > 0 && f64::from(outside) > share * f64::from(measured)
     }
 
