@@ -282,3 +282,25 @@ fn retests_half_as_many_pairs_each_time() {
     assert_eq!(widths, [(1, 2), (2, 1), (2, 1), (3, 1), (3, 1)]);
     assert_eq!(conductor.verdict().culprits.len(), 2);
 }
+
+#[test]
+fn earlier_failure_with_absent_node_says_nothing() {
+    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+    cluster.roster.nodes[2].absent = Some("no process".into());
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    conductor.already(PairResult {
+        test: 0,
+        pair: Pair {
+            initiator: 2,
+            target: 3,
+        },
+        stage: Stage::Sweep,
+        round: 0,
+        active: 1,
+        answer: Answer::Failed("no answer".into()),
+        witnesses: Vec::new(),
+    });
+    let verdict = conductor.verdict();
+    assert_eq!((named(&verdict), verdict.answered), (vec![], 0));
+    assert_eq!(verdict.untested[0].reason, "no process");
+}
