@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::measure::Percentile;
+use crate::plan::expect::Metric;
+
 /// Two NICs, as indices in the roster. The initiator issues the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -47,6 +50,45 @@ impl Figures {
             Self::Bandwidth {
                 bytes_per_second, ..
             } => bytes_per_second,
+        }
+    }
+
+    /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on it.
+    pub fn have(metric: Metric) -> bool {
+        match metric {
+            Metric::Mean | Metric::Deviation => false,
+            Metric::Percentile(percentile) => {
+                [Percentile::MEDIAN, Percentile::P99].contains(&percentile)
+            }
+            Metric::Min | Metric::Max | Metric::Bandwidth | Metric::PacketRate => true,
+        }
+    }
+
+    /// Returns a metric; `None` for those that the figures of a pair lack.
+    pub fn metric(&self, metric: Metric) -> Option<f64> {
+        match (*self, metric) {
+            (Self::Latency { min_ns, .. }, Metric::Min) => Some(min_ns as f64),
+            (Self::Latency { max_ns, .. }, Metric::Max) => Some(max_ns as f64),
+            (Self::Latency { median_ns, .. }, Metric::Percentile(Percentile::MEDIAN)) => {
+                Some(median_ns as f64)
+            }
+            (Self::Latency { p99_ns, .. }, Metric::Percentile(Percentile::P99)) => {
+                p99_ns.map(|ns| ns as f64)
+            }
+            (
+                Self::Bandwidth {
+                    bytes_per_second, ..
+                },
+                Metric::Bandwidth,
+            ) => Some(bytes_per_second),
+            (
+                Self::Bandwidth {
+                    operations_per_second,
+                    ..
+                },
+                Metric::PacketRate,
+            ) => Some(operations_per_second),
+            _ => None,
         }
     }
 }
@@ -108,4 +150,39 @@ pub struct PairResult {
     pub answer: Answer,
     /// Counters of both NICs that changed in a way that matters.
     pub witnesses: Vec<Witness>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn has_the_metrics_of_its_figures() {
+        let latency = Figures::Latency {
+            count: 1000,
+            min_ns: 1,
+            median_ns: 2,
+            p99_ns: Some(3),
+            max_ns: 4,
+        };
+        let bandwidth = Figures::Bandwidth {
+            bytes_per_second: 5.0,
+            operations_per_second: 6.0,
+        };
+        for (name, figures, expected) in [
+            ("min", latency, Some(1.0)),
+            ("p50", latency, Some(2.0)),
+            ("p99", latency, Some(3.0)),
+            ("max", latency, Some(4.0)),
+            ("bw", bandwidth, Some(5.0)),
+            ("rate", bandwidth, Some(6.0)),
+            ("mean", latency, None),
+            ("stddev", latency, None),
+            ("p99.9", latency, None),
+        ] {
+            let metric: Metric = name.parse().unwrap();
+            assert_eq!(figures.metric(metric), expected, "{name}");
+            assert_eq!(Figures::have(metric), expected.is_some(), "{name}");
+        }
+    }
 }

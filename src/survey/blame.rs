@@ -6,16 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::answer::{Pair, Witness};
-use super::evidence::{
-    CLASSES, Cells, Evidence, Key, Limits, Outside, Standing, group_pair, value_at,
-};
-use super::population::Sorted;
+use super::answer::Pair;
+use super::evidence::{CLASSES, Cells, Evidence, Limits, Outside, Standing};
 use super::roster::Roster;
-use super::verdict::{Culprit, Direction, LimitSource, Unit, Word};
-
-/// Fewest members of a part that is blamed for them (jobs.md 3.3), and fewest pairs between two groups.
-const LEAST_MEMBERS: usize = 3;
+use super::tally::{LEAST_MEMBERS, Tally};
+use super::units::{group_pair, members, parts_of_nic};
+use super::verdict::{Direction, LimitSource, Unit, Word};
 
 /// Share of pairs outside the limits above which a part explains them: at first,
 const MOST: f64 = 0.5;
@@ -55,55 +51,6 @@ impl Cause {
     }
 }
 
-/// What the pairs of a part are so far: counts by test, role and class.
-#[derive(Debug, Default)]
-struct Tally {
-    outside: BTreeMap<u16, Cells>,
-    measured: BTreeMap<u16, Cells>,
-    partners: BTreeSet<u32>,
-    members: usize,
-    bad_members: usize,
-}
-
-impl Tally {
-    fn add(&mut self, other: &Self) {
-        for (test, cells) in &other.outside {
-            add_cells(self.outside.entry(*test).or_default(), cells);
-        }
-        for (test, cells) in &other.measured {
-            add_cells(self.measured.entry(*test).or_default(), cells);
-        }
-        self.partners.extend(&other.partners);
-        self.members += 1;
-    }
-
-    /// Returns whether most pairs in a role are outside.
-    fn explains(&self, test: u16, role: usize, class: usize, share: f64) -> bool {
-        let outside = self
-            .outside
-            .get(&test)
-            .map_or(0, |cells| cells[role][class]);
-        let measured = self
-            .measured
-            .get(&test)
-            .map_or(0, |cells| cells[role][class]);
-        outside > 0 && f64::from(outside) > share * f64::from(measured)
-    }
-
-    /// Returns whether this holds for any test, role and class.
-    fn explains_any(&self, share: f64) -> bool {
-        self.outside.keys().any(|test| {
-            (0..2 * CLASSES).any(|cell| self.explains(*test, cell / CLASSES, cell % CLASSES, share))
-        })
-    }
-}
-
-fn add_cells(sum: &mut Cells, cells: &Cells) {
-    for (sum, cells) in sum.iter_mut().flatten().zip(cells.iter().flatten()) {
-        *sum += cells;
-    }
-}
-
 /// A part that may be to blame, with what it would explain.
 #[derive(Debug, Default)]
 struct Candidate {
@@ -116,6 +63,8 @@ struct Candidate {
 struct Search<'a> {
     roster: &'a Roster,
     evidence: &'a Evidence,
+    /// Whether slow pairs can be outside the limits, by test and class.
+    is_judged: Vec<[bool; CLASSES]>,
     outside: Vec<Outside>,
     /// Whether no cause has been found for it yet.
     is_open: Vec<bool>,
@@ -135,7 +84,7 @@ pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Vec<Caus
         let kept = lasting
             .iter()
             .filter(|one| one.source != LimitSource::Population || !mixed.contains(&one.test));
-        let causes = search(evidence, roster, kept.copied().collect());
+        let causes = search(evidence, limits, roster, kept.copied().collect());
         let found = mixed_tests(&causes, evidence, roster);
         if found.is_subset(&mixed) {
             break causes;
@@ -152,7 +101,7 @@ pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Vec<Caus
             && !mixed.contains(&one.test)
     });
     let mut causes = lasting_causes;
-    causes.extend(search(evidence, roster, unexplained.collect()));
+    causes.extend(search(evidence, limits, roster, unexplained.collect()));
     causes
 }
 
@@ -196,30 +145,23 @@ fn mixed_tests(causes: &[Cause], evidence: &Evidence, roster: &Roster) -> BTreeS
         .collect()
 }
 
-/// Returns the NICs of a part; none for paths and pairs of groups.
-pub fn members(unit: Unit, roster: &Roster) -> Vec<u32> {
-    let is_in = |nic: &u32| {
-        let own = &roster.nics[*nic as usize];
-        match unit {
-            Unit::Nic(index) => index == *nic,
-            Unit::Node(node) => own.node == node,
-            Unit::Switch { group, switch } => own
-                .location
-                .is_some_and(|place| (place.group, place.switch) == (group, switch)),
-            Unit::Group(group) => own.location.is_some_and(|place| place.group == group),
-            Unit::GroupPair(..) | Unit::Path(_) => false,
-        }
-    };
-    match unit {
-        Unit::Nic(nic) => vec![nic],
-        _ => (0..roster.nics.len() as u32).filter(is_in).collect(),
+fn search(
+    evidence: &Evidence,
+    limits: &Limits,
+    roster: &Roster,
+    outside: Vec<Outside>,
+) -> Vec<Cause> {
+    let tests = 0..evidence.tests().len() as u16;
+    let mut is_judged: Vec<[bool; CLASSES]> = tests
+        .map(|test| [evidence.expected(test).is_some(); CLASSES])
+        .collect();
+    for ((test, class), limit) in limits {
+        is_judged[*test as usize][*class as usize] |= limit.cost.is_finite();
     }
-}
-
-fn search(evidence: &Evidence, roster: &Roster, outside: Vec<Outside>) -> Vec<Cause> {
     let mut search = Search {
         roster,
         evidence,
+        is_judged,
         is_open: vec![true; outside.len()],
         outside,
         explained: HashMap::new(),
@@ -250,7 +192,7 @@ impl Search<'_> {
                 .into_iter()
                 .enumerate()
             {
-                for unit in units_of(self.roster, nic).into_iter().flatten() {
+                for unit in parts_of_nic(self.roster, nic).into_iter().flatten() {
                     let tally = &tallies[&unit];
                     if tally.may_be_blamed(unit, partners)
                         && tally.explains(one.test, role, class, share)
@@ -306,11 +248,16 @@ impl Search<'_> {
         // All NICs of a part count as its members: the good ones too.
         let larger: BTreeSet<Unit> = of_nics
             .keys()
-            .flat_map(|nic| units_of(self.roster, *nic).into_iter().skip(1).flatten())
+            .flat_map(|nic| {
+                parts_of_nic(self.roster, *nic)
+                    .into_iter()
+                    .skip(1)
+                    .flatten()
+            })
             .collect();
         let mut tallies: HashMap<Unit, Tally> = HashMap::new();
         for nic in 0..self.roster.nics.len() as u32 {
-            let units = units_of(self.roster, nic);
+            let units = parts_of_nic(self.roster, nic);
             if !of_nics.contains_key(&nic)
                 && !units
                     .iter()
@@ -326,6 +273,12 @@ impl Search<'_> {
                 if let Some(gone) = self.explained.get(&(test, nic)) {
                     for (cell, gone) in cells.iter_mut().flatten().zip(gone.iter().flatten()) {
                         *cell = cell.saturating_sub(*gone);
+                    }
+                }
+                let outside = tally.outside.get(&test).copied().unwrap_or_default();
+                for class in (0..CLASSES).filter(|class| !self.is_judged[test as usize][*class]) {
+                    for role in 0..2 {
+                        cells[role][class] = outside[role][class];
                     }
                 }
                 tally.measured.insert(test, cells);
@@ -357,33 +310,36 @@ impl Search<'_> {
 
     /// Returns the pairs of groups most of whose pairs are outside, by several NICs of both.
     fn group_pairs(&self, share: f64) -> BTreeMap<Unit, Candidate> {
-        let mut candidates: BTreeMap<Unit, (Candidate, BTreeMap<u16, u64>, [BTreeSet<u32>; 2])> =
-            BTreeMap::new();
+        let mut crossings: BTreeMap<Unit, Vec<usize>> = BTreeMap::new();
         for (index, one) in self.open() {
-            let Some(unit) = group_pair(self.roster, one.pair) else {
-                continue;
-            };
-            let (candidate, failed, nics) = candidates.entry(unit).or_default();
-            candidate.pairs.push(index);
-            candidate.in_role = [true; 2];
-            *failed.entry(one.test).or_default() += u64::from(one.value.is_none());
-            nics[0].insert(one.pair.initiator);
-            nics[1].insert(one.pair.target);
-        }
-        let mut kept = BTreeMap::new();
-        for (unit, (mut candidate, failed, nics)) in candidates {
-            let measured: u64 = failed
-                .iter()
-                .map(|(test, failed)| self.evidence.crossings(*test, unit) + failed)
-                .sum();
-            let outside = candidate.pairs.len();
-            candidate.good = measured.saturating_sub(outside as u64) as u32;
-            let is_wide = nics.iter().all(|nics| nics.len() >= 2);
-            if is_wide && outside >= LEAST_MEMBERS && outside as f64 > share * measured as f64 {
-                kept.insert(unit, candidate);
+            if let Some(unit) = group_pair(self.roster, one.pair) {
+                crossings.entry(unit).or_default().push(index);
             }
         }
-        kept
+        let candidate = |(unit, pairs): (Unit, Vec<usize>)| {
+            let outside = || pairs.iter().map(|index| &self.outside[*index]);
+            let tests: BTreeSet<u16> = outside().map(|one| one.test).collect();
+            let failed = outside().filter(|one| one.value.is_none()).count() as u64;
+            let with_figures = tests
+                .iter()
+                .map(|test| self.evidence.crossings(*test, unit));
+            let measured = with_figures.sum::<u64>() + failed;
+            let initiators: BTreeSet<u32> = outside().map(|one| one.pair.initiator).collect();
+            let targets: BTreeSet<u32> = outside().map(|one| one.pair.target).collect();
+            let is_wide = initiators.len() >= 2 && targets.len() >= 2;
+            let is_cause =
+                pairs.len() >= LEAST_MEMBERS && pairs.len() as f64 > share * measured as f64;
+            let good = measured.saturating_sub(pairs.len() as u64) as u32;
+            (is_wide && is_cause).then_some((
+                unit,
+                Candidate {
+                    pairs,
+                    in_role: [true; 2],
+                    good,
+                },
+            ))
+        };
+        crossings.into_iter().filter_map(candidate).collect()
     }
 
     /// Makes a part the cause of the pairs that it explains.
@@ -451,12 +407,14 @@ impl Search<'_> {
                 initiator: pair.target,
                 target: pair.initiator,
             };
-            let direction = if !is_reversed && self.evidence.has(pairs[0].test, reverse) {
-                Direction::Initiator
-            } else {
-                Direction::Both
-            };
-            let unit = if pair.initiator == pair.target {
+            let is_loopback = pair == reverse;
+            let direction =
+                if !is_loopback && !is_reversed && self.evidence.has(pairs[0].test, reverse) {
+                    Direction::Initiator
+                } else {
+                    Direction::Both
+                };
+            let unit = if is_loopback {
                 Unit::Nic(pair.initiator)
             } else {
                 Unit::Path(pair)
@@ -467,137 +425,5 @@ impl Search<'_> {
                 pairs,
             });
         }
-    }
-}
-
-impl Tally {
-    /// Returns whether the part has been measured enough.
-    fn may_be_blamed(&self, unit: Unit, partners: usize) -> bool {
-        match unit {
-            Unit::Nic(_) => self.partners.len() >= partners,
-            Unit::Node(_) => self.members >= 2 && self.bad_members == self.members,
-            _ => self.members >= LEAST_MEMBERS && self.bad_members * 2 > self.members,
-        }
-    }
-}
-
-/// Returns the parts that a NIC belongs to, the smallest first.
-fn units_of(roster: &Roster, nic: u32) -> [Option<Unit>; 4] {
-    let own = &roster.nics[nic as usize];
-    let place = own.location;
-    [
-        Some(Unit::Nic(nic)),
-        Some(Unit::Node(own.node)),
-        place.map(|place| Unit::Switch {
-            group: place.group,
-            switch: place.switch,
-        }),
-        place.map(|place| Unit::Group(place.group)),
-    ]
-}
-
-/// Returns a cause as the verdict has it.
-pub fn culprit(cause: &Cause, evidence: &Evidence, limits: &Limits, roster: &Roster) -> Culprit {
-    let mut cells: BTreeMap<(u16, crate::location::Class), Vec<&Outside>> = BTreeMap::new();
-    for one in &cause.pairs {
-        cells.entry((one.test, one.class)).or_default().push(one);
-    }
-    let nics: HashSet<u32> = match cause.unit {
-        Unit::Path(pair) => [pair.initiator, pair.target].into(),
-        Unit::GroupPair(..) => HashSet::new(),
-        unit => members(unit, roster).into_iter().collect(),
-    };
-    let mut of_cells: Vec<_> = cells
-        .into_iter()
-        .map(|((test, class), pairs)| {
-            evidence_of(cause, test, class, &pairs, evidence, limits, &nics)
-        })
-        .collect();
-    of_cells.sort_by_key(|one| std::cmp::Reverse(one.outside));
-    let witnesses = evidence
-        .witnesses()
-        .iter()
-        .filter(|((nic, _), _)| nics.contains(nic));
-    Culprit {
-        unit: cause.unit,
-        word: cause.word(),
-        direction: cause.direction,
-        evidence: of_cells,
-        witnesses: witnesses
-            .map(|((nic, counter), change)| Witness {
-                nic: *nic,
-                counter: counter.clone(),
-                change: *change,
-            })
-            .collect(),
-    }
-}
-
-fn evidence_of(
-    cause: &Cause,
-    test: u16,
-    class: crate::location::Class,
-    pairs: &[&Outside],
-    evidence: &Evidence,
-    limits: &Limits,
-    nics: &HashSet<u32>,
-) -> super::verdict::Evidence {
-    let of_bandwidth = evidence.tests()[test as usize].of_bandwidth;
-    let limit = limits.get(&(test, class));
-    let values: Vec<(f64, u64)> = pairs
-        .iter()
-        .filter_map(|one| Some((one.value?, 1)))
-        .collect();
-    let has = |source| pairs.iter().any(|one| one.source == source);
-    let source = [
-        LimitSource::Failure,
-        LimitSource::Expect,
-        LimitSource::Population,
-    ]
-    .into_iter()
-    .find(|source| has(*source));
-    let source = source.unwrap_or(LimitSource::Population);
-    let keys: Vec<Key> = pairs
-        .iter()
-        .filter(|one| one.value.is_none())
-        .map(|one| (one.test, one.pair))
-        .collect();
-    let measured: u32 = match cause.unit {
-        Unit::Path(_) => pairs.len() as u32,
-        unit @ Unit::GroupPair(..) => {
-            (evidence.crossings(test, unit) as u32).saturating_add(keys.len() as u32)
-        }
-        _ => nics
-            .iter()
-            .map(|nic| {
-                let roles = match cause.direction {
-                    Direction::Initiator => 0..1,
-                    Direction::Target => 1..2,
-                    Direction::Both => 0..2,
-                };
-                roles
-                    .map(|role| evidence.counts(test, *nic)[role][class as usize])
-                    .sum::<u32>()
-            })
-            .sum(),
-    };
-    super::verdict::Evidence {
-        test,
-        class,
-        outside: pairs.len() as u32,
-        measured: measured.max(pairs.len() as u32),
-        value: (!values.is_empty()).then(|| Sorted::of(values).median()),
-        median: limit.map(|limit| value_at(limit.centre.median, of_bandwidth)),
-        limit: match source {
-            LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
-            LimitSource::Expect => evidence.expected(test),
-            LimitSource::Failure => None,
-        },
-        source,
-        failure: if keys.is_empty() {
-            None
-        } else {
-            evidence.failure(&keys)
-        },
     }
 }

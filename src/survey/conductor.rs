@@ -6,25 +6,23 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use fastrand::Rng;
 
 use super::answer::{Answer, Pair, PairResult, Stage};
-use super::blame::{Cause, causes, culprit};
+use super::blame::{Cause, causes};
+use super::culprit::culprit;
 use super::evidence::{Evidence, Key, Limits, MOST_RETESTS};
-use super::pairs::Selection;
+use super::gaps::{Gaps, why_unusable};
 use super::population::MOST_EXACT;
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
 use super::rounds::{NicOrder, Sweep};
+pub use super::settings::{Phase, Progress, Settings};
 use super::timetable::Round;
-use super::verdict::{Culprit, LimitSource, Test, Unit, Untested, Verdict};
-use crate::plan::expect::Expectation;
+use super::verdict::{Culprit, LimitSource, Test, Unit, Verdict};
 
 /// Most NICs whose figures are kept for pictures without a request.
 const NICS_OF_MATRIX: usize = 1024;
 
 /// How often pairs without an answer are tried again.
 const MOST_REPEATS: u8 = 2;
-
-/// Most pairs without an answer that are tried again, or named one by one.
-const MOST_UNANSWERED: usize = 4096;
 
 /// How often suspects are chosen, and how often NICs get other partners.
 const MOST_WAVES: u8 = 8;
@@ -35,58 +33,6 @@ const FAILING_PARTNERS: usize = 2;
 
 /// Most results outside the limits in a verdict.
 const MOST_OUTSIDE: usize = 10_000;
-
-/// What the user has asked for.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The pairs, in the order in which they are measured.
-    pub selections: Vec<Selection>,
-    /// Whether the NICs of a node are measured one after the other.
-    pub nics: NicOrder,
-    /// Most pairs that are measured at the same time; all that are disjoint if `None`.
-    pub most_active: Option<u32>,
-    /// Seed of the random pairs.
-    pub seed: u64,
-    /// The bounds of --expect for each test. A test without an entry has none.
-    pub expectations: Vec<Vec<Expectation>>,
-    /// Whether to keep the figures of all pairs, about 100 bytes each; `None` to keep them for up to 1024
-    /// NICs.
-    pub keep_figures: Option<bool>,
-}
-
-/// What the survey does at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// It measures the pairs that the user has asked for.
-    Sweep,
-    /// It measures pairs again that have no answer.
-    Repeat,
-    /// It measures suspects again.
-    Retest,
-    /// It measures the NICs of suspects with other partners.
-    Swap,
-    /// It has ended.
-    Over,
-}
-
-/// How far the survey is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
-    /// What it does.
-    pub phase: Phase,
-    /// Pairs that the user has asked for.
-    pub planned: u64,
-    /// Pairs of them that were measured or failed.
-    pub answered: u64,
-    /// Pairs of them that will not be measured.
-    pub untested: u64,
-    /// Pairs outside the limits of the figures before them.
-    pub suspects: u64,
-    /// Results of retests and of other partners.
-    pub retested: u64,
-    /// The worst result so far.
-    pub worst: Option<PairResult>,
-}
 
 /// A survey in progress.
 #[derive(Debug)]
@@ -116,10 +62,7 @@ pub struct Conductor {
     retested: u64,
     /// Pairs of rounds without an answer yet.
     outstanding: HashMap<Key, Stage>,
-    /// Pairs of the sweep without an answer, which are tried again.
-    unanswered: BTreeMap<Key, String>,
-    /// Pairs that will not be measured.
-    untested: BTreeMap<(Unit, String), u64>,
+    gaps: Gaps,
     /// Targets of earlier surveys' pairs, by test and initiator: a bit for each NIC.
     already: HashMap<(u16, u32), Vec<u64>>,
     /// With which partners the operations of a NIC failed.
@@ -172,8 +115,7 @@ impl Conductor {
             answered: 0,
             retested: 0,
             outstanding: HashMap::new(),
-            unanswered: BTreeMap::new(),
-            untested: BTreeMap::new(),
+            gaps: Gaps::default(),
             already: HashMap::new(),
             failing: BTreeMap::new(),
             parked: BTreeSet::new(),
@@ -223,12 +165,8 @@ impl Conductor {
     }
 
     fn next_of_sweep(&mut self) -> Option<Round> {
-        let (roster, already, parked, untested) = (
-            &self.roster,
-            &self.already,
-            &self.parked,
-            &mut self.untested,
-        );
+        let (roster, already, parked, gaps) =
+            (&self.roster, &self.already, &self.parked, &mut self.gaps);
         self.sweep.next(|test, pair| {
             if is_marked(already, test, pair) {
                 return false;
@@ -243,8 +181,8 @@ impl Conductor {
                 Some((Unit::Nic(nic), reason))
             });
             let is_wanted = reason.is_none();
-            if let Some(reason) = reason {
-                *untested.entry(reason).or_default() += 1;
+            if let Some((part, reason)) = reason {
+                gaps.leave_out(part, reason);
             }
             is_wanted
         })
@@ -264,11 +202,13 @@ impl Conductor {
     /// Chooses what comes after a phase without open pairs.
     fn advance(&mut self) {
         if matches!(self.phase, Phase::Sweep | Phase::Repeat) {
-            if self.repeats < MOST_REPEATS && !self.unanswered.is_empty() {
+            if self.repeats < MOST_REPEATS {
                 self.repeats += 1;
-                let pairs = std::mem::take(&mut self.unanswered).into_keys().collect();
-                self.enter(Phase::Repeat, pairs, Stage::Sweep, self.most_active);
-                return;
+                let pairs = self.gaps.take_unanswered();
+                if !pairs.is_empty() {
+                    self.enter(Phase::Repeat, pairs, Stage::Sweep, self.most_active);
+                    return;
+                }
             }
             self.limits = Some(self.evidence.limits(&self.roster));
         }
@@ -359,6 +299,14 @@ impl Conductor {
         }
     }
 
+    /// Notes that a pair has no answer.
+    fn miss(&mut self, key: Key, stage: Stage, reason: &str) {
+        if stage == Stage::Sweep {
+            self.gaps.add(key, reason, &self.roster);
+        }
+    }
+
+    /// Takes the only result of a pair.
     fn settle(&mut self, result: PairResult) {
         let is_lost = why_unusable(&self.roster, result.pair).is_some();
         match &result.answer {
@@ -377,23 +325,6 @@ impl Conductor {
                 }
                 self.evidence.add(result, &self.roster);
             }
-        }
-    }
-
-    /// Notes that a pair has no answer.
-    fn miss(&mut self, key: Key, stage: Stage, reason: &str) {
-        if stage != Stage::Sweep {
-            return;
-        }
-        if let Some(why) = why_unusable(&self.roster, key.1) {
-            *self.untested.entry(why).or_default() += 1;
-        } else if self.unanswered.len() < MOST_UNANSWERED {
-            self.unanswered.insert(key, reason.to_owned());
-        } else {
-            *self
-                .untested
-                .entry((Unit::Nic(key.1.initiator), reason.to_owned()))
-                .or_default() += 1;
         }
     }
 
@@ -488,7 +419,7 @@ impl Conductor {
             phase: self.phase,
             planned: self.planned,
             answered: self.answered,
-            untested: self.untested.values().sum::<u64>() + self.unanswered.len() as u64,
+            untested: self.gaps.pairs(),
             suspects: self.evidence.suspects(),
             retested: self.retested,
             worst: self.evidence.worst().cloned(),
@@ -515,7 +446,7 @@ impl Conductor {
         });
         Verdict {
             culprits,
-            untested: self.untested(),
+            untested: self.gaps.untested(&self.roster),
             populations: self.evidence.populations(limits, &outside),
             aggregates: self.evidence.aggregates(&outside, &self.roster),
             outside: self.evidence.results(&outside, MOST_OUTSIDE),
@@ -528,49 +459,6 @@ impl Conductor {
             answered: self.answered,
         }
     }
-
-    fn untested(&self) -> Vec<Untested> {
-        let mut pairs = self.untested.clone();
-        for ((_, pair), reason) in &self.unanswered {
-            *pairs
-                .entry((Unit::Path(*pair), reason.clone()))
-                .or_default() += 1;
-        }
-        for (index, node) in self.roster.nodes.iter().enumerate() {
-            if let Some(reason) = &node.absent {
-                pairs
-                    .entry((Unit::Node(index as u32), reason.clone()))
-                    .or_default();
-            }
-        }
-        for (index, nic) in self.roster.nics.iter().enumerate() {
-            if let Some(reason) = &nic.failure {
-                pairs
-                    .entry((Unit::Nic(index as u32), reason.clone()))
-                    .or_default();
-            }
-        }
-        let untested = |((unit, reason), pairs)| Untested {
-            unit,
-            reason,
-            pairs,
-        };
-        pairs.into_iter().map(untested).collect()
-    }
-}
-
-/// Returns the part that prevents the measurement of a pair, and why.
-fn why_unusable(roster: &Roster, pair: Pair) -> Option<(Unit, String)> {
-    [pair.initiator, pair.target].into_iter().find_map(|index| {
-        let nic = &roster.nics[index as usize];
-        let of_node = roster.nodes[nic.node as usize].absent.clone();
-        let of_nic = || match &nic.failure {
-            None if nic.nid.is_none() => Some("it has no address".to_owned()),
-            failure => failure.clone(),
-        };
-        let of_node = of_node.map(|reason| (Unit::Node(nic.node), reason));
-        of_node.or_else(|| of_nic().map(|reason| (Unit::Nic(index), reason)))
-    })
 }
 
 fn is_marked(already: &HashMap<(u16, u32), Vec<u64>>, test: u16, pair: Pair) -> bool {

@@ -1,215 +1,10 @@
-//! Tests of whole surveys on the model of a cluster: the planted fault is named, and nothing else.
+//! Tests of the course of a survey on the model of a cluster.
 
 use super::answer::{Answer, Pair, PairResult, Stage};
+use super::blame_tests::{named, run, settings, survey};
 use super::conductor::{Conductor, Settings};
-use super::pairs::parse;
-use super::rounds::NicOrder;
 use super::testing::{Cluster, Effect, Fault};
-use super::verdict::{Culprit, Direction, LimitSource, Unit, Verdict, Word};
-
-fn settings(pairs: &str, seed: u64) -> Settings {
-    Settings {
-        selections: parse(pairs, |path| Err(path.to_owned())).unwrap(),
-        nics: NicOrder::InTurn,
-        most_active: None,
-        seed,
-        expectations: Vec::new(),
-        keep_figures: None,
-    }
-}
-
-fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Verdict {
-    let settings = settings(pairs, seed);
-    let mut conductor =
-        Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap();
-    cluster.run(&mut conductor);
-    let verdict = conductor.verdict();
-    assert_eq!(verdict.answered, verdict.planned);
-    verdict
-}
-
-/// Returns the parts that are bad or suspect.
-fn named(verdict: &Verdict) -> Vec<(Unit, Word, Direction)> {
-    let lasting = verdict
-        .culprits
-        .iter()
-        .filter(|culprit| culprit.word != Word::Transient);
-    lasting
-        .map(|culprit| (culprit.unit, culprit.word, culprit.direction))
-        .collect()
-}
-
-struct Plan {
-    name: &'static str,
-    shape: [u16; 4],
-    pairs: &'static str,
-    fault: Fault,
-}
-
-/// Counts the seeds of each plan for which exactly the planted part is named.
-fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64) {
-    let mut wrong = Vec::new();
-    for plan in plans {
-        for seed in 0..seeds {
-            let mut cluster = Cluster::new(plan.shape, &["write-lat"], seed);
-            (cluster.noise, cluster.spikes) = (noise, spikes);
-            let mut fault = plan.fault;
-            if let Effect::Slow(_) = fault.effect {
-                fault.effect = Effect::Slow(factor);
-            }
-            cluster.faults.push(fault);
-            let found = named(&survey(&mut cluster, plan.pairs, seed));
-            if found != [(fault.unit, Word::Bad, fault.direction)] {
-                wrong.push(format!(
-                    "{} {:?} {} seed {seed}: {found:?}",
-                    plan.name, plan.shape, plan.pairs
-                ));
-            }
-        }
-    }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
-}
-
-fn plans() -> Vec<Plan> {
-    use Direction::{Both, Initiator, Target};
-    let slow = |unit, direction| Fault::slow(unit, direction, 2.0);
-    let nic = Unit::Nic(1);
-    let fails = Fault {
-        unit: nic,
-        direction: Both,
-        effect: Effect::Fails,
-    };
-    let plan = |name, shape, pairs, fault| Plan {
-        name,
-        shape,
-        pairs,
-        fault,
-    };
-    let small = [0, 0, 4, 1];
-    let racks = [4, 4, 8, 1];
-    let (from, to) = (3, 5);
-    let path = Unit::Path(Pair {
-        initiator: from,
-        target: to,
-    });
-    vec![
-        plan("nic", small, "random:3", slow(nic, Both)),
-        plan("nic", [0, 0, 5, 1], "random:3", slow(nic, Both)),
-        plan("nic", [0, 0, 6, 1], "random:3", slow(nic, Both)),
-        plan("nic", [0, 0, 7, 1], "random:4", slow(nic, Both)),
-        plan("nic", [0, 0, 8, 1], "random:3", slow(nic, Both)),
-        plan("nic", racks, "random:4", slow(nic, Both)),
-        plan("nic", racks, "halves", slow(nic, Both)),
-        plan(
-            "nic as initiator",
-            [0, 0, 4, 1],
-            "random:4",
-            slow(nic, Initiator),
-        ),
-        plan(
-            "nic as initiator",
-            [0, 0, 8, 1],
-            "random:4",
-            slow(nic, Initiator),
-        ),
-        plan("nic as initiator", racks, "random:4", slow(nic, Initiator)),
-        plan("nic as target", [0, 0, 8, 1], "random:4", slow(nic, Target)),
-        plan("nic as target", racks, "random:4", slow(nic, Target)),
-        plan("failing nic", small, "random:4", fails),
-        plan("failing nic", [0, 0, 8, 1], "random:4", fails),
-        plan("failing nic", racks, "random:4", fails),
-        plan("one nic of four", [0, 0, 8, 4], "random:4", slow(nic, Both)),
-        plan("node", [0, 0, 8, 2], "random:4", slow(Unit::Node(2), Both)),
-        plan("node", [2, 2, 4, 4], "random:4", slow(Unit::Node(2), Both)),
-        plan(
-            "switch",
-            racks,
-            "random:4",
-            slow(
-                Unit::Switch {
-                    group: 1,
-                    switch: 2,
-                },
-                Both,
-            ),
-        ),
-        plan(
-            "switch",
-            racks,
-            "within-switch,switches",
-            slow(
-                Unit::Switch {
-                    group: 1,
-                    switch: 2,
-                },
-                Both,
-            ),
-        ),
-        plan(
-            "group",
-            [6, 2, 8, 1],
-            "random:4",
-            slow(Unit::Group(3), Both),
-        ),
-        plan(
-            "group pair",
-            [4, 2, 8, 1],
-            "random:4",
-            slow(Unit::GroupPair(1, 3), Both),
-        ),
-        plan(
-            "group pair",
-            [5, 2, 8, 1],
-            "groups",
-            slow(Unit::GroupPair(1, 3), Both),
-        ),
-        plan("path", [0, 0, 8, 1], "all", slow(path, Both)),
-    ]
-}
-
-#[test]
-fn names_planted_fault_on_quiet_cluster() {
-    check(&plans(), 0.03, 0.0, 1.6, 20);
-}
-
-#[test]
-fn names_planted_fault_on_noisy_cluster() {
-    check(&plans(), 0.2, 0.01, 6.0, 20);
-}
-
-#[test]
-fn names_nothing_on_clean_cluster() {
-    let mut wrong = Vec::new();
-    for (shape, pairs) in [
-        ([0, 0, 4, 1], "random:4"),
-        ([0, 0, 8, 1], "random:4"),
-        ([0, 0, 8, 1], "all"),
-        ([2, 2, 4, 2], "random:4"),
-        ([4, 4, 8, 1], "random:4"),
-    ] {
-        for (noise, spikes) in [(0.03, 0.0), (0.03, 0.01), (0.3, 0.02)] {
-            for seed in 0..50 {
-                let mut cluster = Cluster::new(shape, &["write-lat", "write-bw"], seed);
-                (cluster.noise, cluster.spikes) = (noise, spikes);
-                let found = named(&survey(&mut cluster, pairs, seed));
-                if !found.is_empty() {
-                    wrong.push(format!("{shape:?} {pairs} {noise} seed {seed}: {found:?}"));
-                }
-            }
-        }
-    }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
-}
+use super::verdict::{Culprit, Direction, LimitSource, Unit, Word};
 
 fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
     Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()
@@ -221,7 +16,7 @@ fn names_path_between_two_nodes_beyond_expectation() {
     let mut settings = settings("random:4", 1);
     settings.expectations = vec![crate::plan::expect::parse("p50<1.2us", false).unwrap()];
     let mut conductor = conductor(&cluster, settings);
-    cluster.run(&mut conductor);
+    run(&mut cluster, &mut conductor);
     let verdict = conductor.verdict();
     let path = match verdict.culprits[..] {
         [
@@ -300,32 +95,6 @@ fn reports_lost_node_as_untested_and_blames_nobody() {
             (Unit::Node(2), "closed its connection")
         );
         assert_eq!((untested.pairs, verdict.answered), (5, 23), "seed {seed}");
-    }
-}
-
-#[test]
-fn gives_no_limits_to_mixed_population() {
-    for (tool, factor) in [("write-bw", 2.0), ("write-lat", 1.4), ("write-lat", 3.0)] {
-        for (shape, pairs) in [
-            ([0, 0, 8, 1], "random:4"),
-            ([0, 0, 32, 1], "random:4"),
-            ([4, 4, 8, 1], "random:4"),
-            ([0, 0, 32, 1], "all"),
-        ] {
-            for seed in 0..10 {
-                let mut cluster = Cluster::new(shape, &[tool], seed);
-                let nics = cluster.roster.nics.len() as u32;
-                cluster.faults = (0..nics / 2)
-                    .map(|nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, factor))
-                    .collect();
-                let verdict = survey(&mut cluster, pairs, seed);
-                assert_eq!(
-                    named(&verdict),
-                    [],
-                    "{tool} {factor} {shape:?} {pairs} seed {seed}"
-                );
-            }
-        }
     }
 }
 
@@ -478,7 +247,7 @@ fn end_of_sweep_leaves_time_for_retests() {
         conductor.add(result);
     }
     conductor.end_sweep();
-    cluster.run(&mut conductor);
+    run(&mut cluster, &mut conductor);
     let verdict = conductor.verdict();
     assert_eq!(
         named(&verdict),
@@ -512,4 +281,26 @@ fn retests_half_as_many_pairs_each_time() {
     }
     assert_eq!(widths, [(1, 2), (2, 1), (2, 1), (3, 1), (3, 1)]);
     assert_eq!(conductor.verdict().culprits.len(), 2);
+}
+
+#[test]
+fn earlier_failure_with_absent_node_says_nothing() {
+    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+    cluster.roster.nodes[2].absent = Some("no process".into());
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    conductor.already(PairResult {
+        test: 0,
+        pair: Pair {
+            initiator: 2,
+            target: 3,
+        },
+        stage: Stage::Sweep,
+        round: 0,
+        active: 1,
+        answer: Answer::Failed("no answer".into()),
+        witnesses: Vec::new(),
+    });
+    let verdict = conductor.verdict();
+    assert_eq!((named(&verdict), verdict.answered), (vec![], 0));
+    assert_eq!(verdict.untested[0].reason, "no process");
 }

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
 use super::population::{
-    Centre, Distribution, LEAST_FIGURES, MOST_EXACT, Sorted, cost, without_worst_nics,
+    Centre, Distribution, LEAST_FIGURES, MOST_EXACT, cost, without_worst_nics,
 };
 use super::roster::Roster;
-use super::verdict::{Aggregate, LimitSource, Matrix, Population, Test, Unit};
+use super::units::parts_of_pair;
+use super::verdict::{LimitSource, Test, Unit};
 use crate::location::Class;
-use crate::measure::Percentile;
-use crate::plan::expect::{Expectation, Metric};
+use crate::plan::expect::Expectation;
 
 /// Most NICs for which one of them shifts the median of all pairs.
 const FEW_NICS: usize = 32;
@@ -79,9 +79,10 @@ pub struct Limit {
 /// The limits of the populations.
 pub type Limits = BTreeMap<(u16, Class), Limit>;
 
+/// The figures of a population.
 #[derive(Debug)]
-struct Gathered {
-    figures: Distribution,
+pub(super) struct Gathered {
+    pub(super) figures: Distribution,
     /// The limit of the figures so far,
     limit: Option<Limit>,
     /// which is computed again at this number of figures.
@@ -91,17 +92,17 @@ struct Gathered {
 /// The results of a survey.
 #[derive(Debug)]
 pub struct Evidence {
-    tests: Vec<Test>,
-    expectations: Vec<Vec<Expectation>>,
-    keeps_all: bool,
-    populations: BTreeMap<(u16, Class), Gathered>,
+    pub(super) tests: Vec<Test>,
+    pub(super) expectations: Vec<Vec<Expectation>>,
+    pub(super) keeps_all: bool,
+    pub(super) populations: BTreeMap<(u16, Class), Gathered>,
     /// Pairs with an answer, by test and NIC.
     counts: Vec<Cells>,
     nics: usize,
-    aggregates: BTreeMap<(u16, Unit), Distribution>,
+    pub(super) aggregates: BTreeMap<(u16, Unit), Distribution>,
     /// First results of pairs.
-    records: Vec<PairResult>,
-    retests: HashMap<Key, Vec<PairResult>>,
+    pub(super) records: Vec<PairResult>,
+    pub(super) retests: HashMap<Key, Vec<PairResult>>,
     witnesses: BTreeMap<(u32, String), u64>,
     worst: Option<(f64, PairResult)>,
     suspects: u64,
@@ -217,7 +218,7 @@ impl Evidence {
             return None;
         };
         let value = figures.value();
-        for unit in aggregates(roster, result.pair).into_iter().flatten() {
+        for unit in parts_of_pair(roster, result.pair).into_iter().flatten() {
             let new = || Distribution::new(EXACT_OF_AGGREGATE);
             self.aggregates
                 .entry((result.test, unit))
@@ -317,7 +318,7 @@ impl Evidence {
             .collect()
     }
 
-    fn of_bandwidth(&self, test: u16) -> bool {
+    pub(super) fn of_bandwidth(&self, test: u16) -> bool {
         self.tests[test as usize].of_bandwidth
     }
 
@@ -430,158 +431,6 @@ impl Evidence {
         let passes = retests.len() - failures;
         passes < DECISIVE && failures + DECISIVE <= MOST_RETESTS as usize
     }
-
-    /// Returns the number of retests of a pair.
-    pub fn retests(&self, key: Key) -> usize {
-        self.retests.get(&key).map_or(0, Vec::len)
-    }
-
-    /// Returns the results of `outside` and of their retests, at most `most`.
-    pub fn results(&self, outside: &[Outside], most: usize) -> Vec<PairResult> {
-        let keys: std::collections::HashSet<Key> =
-            outside.iter().map(|one| (one.test, one.pair)).collect();
-        let first = self
-            .records
-            .iter()
-            .filter(|result| keys.contains(&(result.test, result.pair)));
-        let with_retests = first.flat_map(|result| {
-            let retests = self
-                .retests
-                .get(&(result.test, result.pair))
-                .into_iter()
-                .flatten();
-            std::iter::once(result).chain(retests)
-        });
-        with_retests.take(most).cloned().collect()
-    }
-
-    /// Returns the most frequent message of failed pairs among `keys`.
-    pub fn failure(&self, keys: &[Key]) -> Option<String> {
-        let mut messages: BTreeMap<&str, usize> = BTreeMap::new();
-        for result in self
-            .records
-            .iter()
-            .filter(|result| keys.contains(&(result.test, result.pair)))
-        {
-            if let Answer::Failed(message) = &result.answer {
-                *messages.entry(message).or_default() += 1;
-            }
-        }
-        let frequent = messages.into_iter().max_by_key(|(_, count)| *count);
-        frequent.map(|(message, _)| message.to_owned())
-    }
-
-    /// Returns the bound of --expect on the figure that is compared.
-    pub fn expected(&self, test: u16) -> Option<f64> {
-        let size = self.tests[test as usize].size_bytes;
-        let expectations = self.expectations.get(test as usize)?.iter();
-        let compared = |one: &&Expectation| match one.metric {
-            Metric::Percentile(percentile) => percentile == Percentile::MEDIAN,
-            metric => metric == Metric::Bandwidth,
-        };
-        expectations
-            .filter(|one| one.applies_to(size))
-            .find(compared)
-            .map(|one| one.limit)
-    }
-
-    /// Returns the populations with their limits.
-    pub fn populations(&self, limits: &Limits, outside: &[Outside]) -> Vec<Population> {
-        let of = |(key, gathered): (&(u16, Class), &Gathered)| {
-            let (test, class) = *key;
-            let of_bandwidth = self.of_bandwidth(test);
-            let sorted: Sorted = gathered.figures.sorted();
-            let interval = sorted.median_interval();
-            let limit = limits
-                .get(key)
-                .map(|limit| limit.cost)
-                .filter(|cost| cost.is_finite());
-            let count = |one: &&Outside| {
-                (one.test, one.class) == *key && one.standing != Standing::Transient
-            };
-            Population {
-                test,
-                class,
-                count: gathered.figures.count(),
-                outside: outside.iter().filter(count).count() as u64,
-                min: sorted.quantile(0.0),
-                percentiles: [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99]
-                    .map(|part| sorted.quantile(part)),
-                max: sorted.quantile(1.0),
-                median_low: interval.map(|(low, _)| low),
-                median_high: interval.map(|(_, high)| high),
-                sigma: sorted.sigma(),
-                limit: limit.map(|cost| value_at(cost, of_bandwidth)),
-                expected: self.expected(test),
-                histogram: sorted.histogram(),
-            }
-        };
-        self.populations
-            .iter()
-            .filter(|(_, gathered)| gathered.figures.count() > 0)
-            .map(of)
-            .collect()
-    }
-
-    /// Returns the sums over switches, groups and pairs of groups.
-    pub fn aggregates(&self, outside: &[Outside], roster: &Roster) -> Vec<Aggregate> {
-        let mut counts: HashMap<(u16, Unit), u64> = HashMap::new();
-        for one in outside
-            .iter()
-            .filter(|one| one.standing != Standing::Transient)
-        {
-            for unit in aggregates(roster, one.pair).into_iter().flatten() {
-                *counts.entry((one.test, unit)).or_default() += 1;
-            }
-        }
-        let of = |(key, figures): (&(u16, Unit), &Distribution)| {
-            let sorted = figures.sorted();
-            Aggregate {
-                test: key.0,
-                unit: key.1,
-                count: figures.count(),
-                median: sorted.median(),
-                worst: sorted.quantile(if self.of_bandwidth(key.0) { 0.0 } else { 1.0 }),
-                outside: counts.get(key).copied().unwrap_or(0),
-            }
-        };
-        self.aggregates.iter().map(of).collect()
-    }
-
-    /// Returns how many pairs between two groups have a figure.
-    pub fn crossings(&self, test: u16, pair: Unit) -> u64 {
-        self.aggregates
-            .get(&(test, pair))
-            .map_or(0, Distribution::count)
-    }
-
-    /// Returns the figures of all pairs by test; without all results, nothing.
-    pub fn matrices(&self) -> Vec<Matrix> {
-        if !self.keeps_all {
-            return Vec::new();
-        }
-        let mut matrices: Vec<Matrix> = (0..self.tests.len() as u16)
-            .map(|test| Matrix {
-                test,
-                cells: Vec::new(),
-            })
-            .collect();
-        for result in &self.records {
-            let figure = match &result.answer {
-                Answer::Measured(figures) => Some(figures.value()),
-                _ => None,
-            };
-            let cell = (result.pair.initiator, result.pair.target, figure);
-            matrices[result.test as usize].cells.push(cell);
-        }
-        matrices
-    }
-}
-
-/// Returns the figure with this cost.
-pub fn value_at(cost: f64, of_bandwidth: bool) -> f64 {
-    // The figure of a cost is the cost of a figure: both are reciprocals of each other, or equal.
-    self::cost(cost, of_bandwidth)
 }
 
 /// Returns the cost above which results are kept because a later limit may be lower.
@@ -592,66 +441,10 @@ fn nearly(limit: Limit) -> f64 {
 /// Returns the limit of the first expectation that is not met.
 fn broken(expectations: &[Expectation], size: u64, figures: &Figures) -> Option<f64> {
     let of_size = expectations.iter().filter(|one| one.applies_to(size));
-    let mut broken = of_size
-        .filter(|one| metric(one.metric, figures).is_some_and(|figure| !one.is_met_by(figure)));
+    let mut broken = of_size.filter(|one| {
+        figures
+            .metric(one.metric)
+            .is_some_and(|figure| !one.is_met_by(figure))
+    });
     broken.next().map(|one| one.limit)
-}
-
-/// Returns a metric of a pair; `None` for those that the figures of a pair lack.
-fn metric(metric: Metric, figures: &Figures) -> Option<f64> {
-    match (*figures, metric) {
-        (Figures::Latency { min_ns, .. }, Metric::Min) => Some(min_ns as f64),
-        (Figures::Latency { max_ns, .. }, Metric::Max) => Some(max_ns as f64),
-        (Figures::Latency { median_ns, .. }, Metric::Percentile(Percentile::MEDIAN)) => {
-            Some(median_ns as f64)
-        }
-        (Figures::Latency { p99_ns, .. }, Metric::Percentile(Percentile::P99)) => {
-            p99_ns.map(|ns| ns as f64)
-        }
-        (
-            Figures::Bandwidth {
-                bytes_per_second, ..
-            },
-            Metric::Bandwidth,
-        ) => Some(bytes_per_second),
-        (
-            Figures::Bandwidth {
-                operations_per_second,
-                ..
-            },
-            Metric::PacketRate,
-        ) => Some(operations_per_second),
-        _ => None,
-    }
-}
-
-/// Returns the larger parts of the fabric that a pair belongs to: switches and groups of both NICs, each
-/// once, and the pair of groups.
-fn aggregates(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
-    let [one, other] = [pair.initiator, pair.target].map(|nic| roster.nics[nic as usize].location);
-    let switch = |place: crate::location::Location| Unit::Switch {
-        group: place.group,
-        switch: place.switch,
-    };
-    let (of_one, of_other) = (one.map(switch), other.map(switch));
-    let (group, other_group) = (one.map(|place| place.group), other.map(|place| place.group));
-    if pair.initiator == pair.target {
-        return [None; 5];
-    }
-    [
-        of_one,
-        of_other.filter(|_| of_one != of_other),
-        group.map(Unit::Group),
-        other_group
-            .filter(|_| group != other_group)
-            .map(Unit::Group),
-        group_pair(roster, pair),
-    ]
-}
-
-/// Returns the groups of a pair between two groups.
-pub fn group_pair(roster: &Roster, pair: Pair) -> Option<Unit> {
-    let group = |nic: u32| Some(roster.nics[nic as usize].location?.group);
-    let (one, other) = (group(pair.initiator)?, group(pair.target)?);
-    (one != other).then(|| Unit::GroupPair(one.min(other), one.max(other)))
 }

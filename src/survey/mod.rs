@@ -1,27 +1,40 @@
 //! The survey of a cluster without its input and output: which pairs of NICs are measured when, and
 //! what their results say about NICs, nodes, switches and paths.
 //!
-//! * `roster`: the nodes and NICs, and where they are.
+//! * `roster`: the nodes and NICs, and where they are. `units`: the parts that they belong to.
 //! * `answer`: the result of one pair.
 //! * `timetable`: who does what when, and what the processes of a survey tell each other.
-//! * `pairs`: the pairs that the user asks for.
-//! * `rounds`: the rounds in which they are measured.
-//! * `population`: distributions of figures, and limits.
+//! * `settings`: what a survey is to do, and how far it is.
 //! * `conductor`: the course of a survey from the first round to the verdict.
-//! * `verdict`: what the survey has found, as data and as a document.
+//! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`: all of
+//!   them.
+//! * `evidence`: the results so far. `population`: distributions of figures, and limits. `gaps`: pairs
+//!   that were not measured.
+//! * `retest`: suspects again, and with other partners.
+//! * `blame`: the parts that explain pairs outside the limits. `tally`: counts of their pairs.
+//! * `verdict`: what the survey has found, as data and as a document. `culprit`, `summary`: its parts.
 
 pub mod answer;
-pub mod blame;
+mod blame;
 pub mod conductor;
-pub mod evidence;
+mod culprit;
+mod evidence;
+mod gaps;
 pub mod pairs;
-pub mod population;
-pub mod retest;
+mod population;
+mod retest;
 pub mod roster;
 pub mod rounds;
+pub mod settings;
+mod shape;
+mod summary;
+mod tally;
 pub mod timetable;
+mod units;
 pub mod verdict;
 
+#[cfg(test)]
+mod blame_tests;
 #[cfg(test)]
 mod conductor_tests;
 #[cfg(test)]

@@ -276,3 +276,88 @@ pub fn without_worst_nics(pairs: &[(Pair, f64)], of_bandwidth: bool) -> Sorted {
         .filter(|(pair, _)| !is_far(pair.initiator) && !is_far(pair.target));
     Sorted::of(kept.map(|(_, cost)| (*cost, 1)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(values: &[f64]) -> Sorted {
+        Sorted::of(values.iter().map(|value| (*value, 1)).collect())
+    }
+
+    #[test]
+    fn interpolates_between_order_statistics() {
+        let figures = sorted(&[4.0, 1.0, 3.0, 2.0]);
+        assert_eq!(figures.median(), 2.5);
+        assert_eq!(
+            [0.0, 0.25, 1.0].map(|part| figures.quantile(part)),
+            [1.0, 1.75, 4.0]
+        );
+        assert!(sorted(&[]).median().is_nan());
+    }
+
+    #[test]
+    fn deviation_is_robust_and_has_a_floor() {
+        let outlier = sorted(&[90.0, 95.0, 100.0, 105.0, 1e6]);
+        assert_eq!(outlier.sigma(), 1.4826 * 5.0);
+        // More than half of the figures are equal: the mean absolute deviation counts.
+        let equal = sorted(&[100.0, 100.0, 100.0, 100.0, 110.0]);
+        assert_eq!(equal.sigma(), 1.2533 * 2.0);
+        assert_eq!(sorted(&[100.0; 9]).sigma(), 0.5);
+    }
+
+    #[test]
+    fn limit_needs_score_and_ratio() {
+        let limit = |sigma, count, of_bandwidth| {
+            Centre {
+                median: 100.0,
+                sigma,
+                count,
+            }
+            .limit(of_bandwidth)
+        };
+        assert_eq!(limit(1.0, 10_000, false), 130.0);
+        assert!((limit(20.0, 10_000, false) - 190.0).abs() < 0.1);
+        assert!((limit(20.0, 100, false) - 172.8).abs() < 0.1);
+        assert!((limit(20.0, 16, false) - 187.5).abs() < 0.1);
+        assert!((limit(1.0, 10_000, true) - 107.527).abs() < 0.001);
+    }
+
+    #[test]
+    fn bins_are_near_exact_figures() {
+        let (mut exact, mut bins) = (Distribution::new(100_000), Distribution::new(10));
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..20_000 {
+            let value = 1000.0 * (1.0 + rng.f64()).powi(3);
+            exact.add(value);
+            bins.add(value);
+        }
+        let near = |one: f64, other: f64| (one / other - 1.0).abs() < 0.005;
+        let (exact, bins) = (exact.sorted(), bins.sorted());
+        for part in [0.0, 0.01, 0.5, 0.99, 1.0] {
+            assert!(near(exact.quantile(part), bins.quantile(part)), "{part}");
+        }
+        assert!((exact.sigma() / bins.sigma() - 1.0).abs() < 0.01);
+        let (low, high) = exact.median_interval().unwrap();
+        assert!(low < exact.median() && exact.median() < high && high < 1.05 * low);
+        for figures in [exact, bins] {
+            let bars = figures.histogram();
+            assert_eq!(bars.iter().map(|(_, count)| count).sum::<u64>(), 20_000);
+            assert!(bars.len() <= MOST_BARS && bars.is_sorted_by(|one, other| one.0 < other.0));
+        }
+    }
+
+    #[test]
+    fn bad_nic_of_four_does_not_shift_the_median() {
+        let pair = |initiator, target| Pair { initiator, target };
+        let cost = |one: u32, other: u32| if one == 2 || other == 2 { 300.0 } else { 100.0 };
+        let pairs: Vec<(Pair, f64)> = (0..4)
+            .flat_map(|one| (0..4).map(move |other| (one, other)))
+            .filter(|(one, other)| one != other)
+            .map(|(one, other)| (pair(one, other), cost(one, other)))
+            .collect();
+        assert_eq!(without_worst_nics(&pairs, false).median(), 100.0);
+        let even: Vec<(Pair, f64)> = pairs.iter().map(|(pair, _)| (*pair, 100.0)).collect();
+        assert_eq!(without_worst_nics(&even, false).count, 12);
+    }
+}

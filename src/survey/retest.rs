@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
-use super::blame::{Cause, members};
+use super::blame::Cause;
 use super::evidence::{Evidence, Key, Limits, Outside};
 use super::roster::Roster;
 use super::rounds::NicOrder;
 use super::timetable::Round;
+use super::units::members;
 use super::verdict::{Unit, Word};
 use crate::location::Class;
 
@@ -36,11 +37,6 @@ impl Queue {
             stage: Some(stage),
             most_active: most_active.max(1),
         }
-    }
-
-    /// Returns whether nothing is left.
-    pub fn is_empty(&self) -> bool {
-        self.pending.is_empty()
     }
 
     /// Returns the next round of the pairs that `is_wanted` accepts. In turn, each node occurs once in a

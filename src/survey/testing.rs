@@ -4,7 +4,6 @@
 use fastrand::Rng;
 
 use super::answer::{Answer, Figures, Pair, PairResult};
-use super::conductor::Conductor;
 use super::roster::{Nic, Node, Roster};
 use super::timetable::Round;
 use super::verdict::{Direction, Test, Unit};
@@ -192,19 +191,5 @@ impl Cluster {
             result.answer = self.answer(result.test, result.pair);
         }
         results
-    }
-
-    /// Answers rounds until the survey is over, and returns their number.
-    pub fn run(&mut self, conductor: &mut Conductor) -> u32 {
-        let before = self.rounds;
-        loop {
-            let rounds = conductor.next_rounds(100);
-            for result in rounds.iter().flat_map(|round| self.measure(round)) {
-                conductor.add(result);
-            }
-            if conductor.is_over() {
-                return self.rounds - before;
-            }
-        }
     }
 }

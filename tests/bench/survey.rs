@@ -18,13 +18,13 @@ mod survey {
 use survey::conductor::{Conductor, Settings};
 use survey::pairs::parse;
 use survey::rounds::NicOrder;
-use survey::testing::{Cluster, Fault};
+use survey::testing::{Cluster, Effect, Fault};
 use survey::verdict::{Direction, Unit, Word};
 
 /// Groups, switches of a group, nodes at a switch, NICs of a node: 10,000 nodes.
 const SHAPE: [u16; 4] = [20, 25, 20, 1];
 
-/// Returns a line of the memory of this process, in MiB.
+/// Returns a figure of the memory of this process, in MiB.
 fn memory(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -42,6 +42,11 @@ fn run(pairs: &str) {
     let mut cluster = Cluster::new(SHAPE, &["write-lat"], 1);
     let nic = |nic, direction| Fault::slow(Unit::Nic(nic), direction, 2.0);
     cluster.faults = vec![
+        Fault {
+            unit: Unit::Node(1234),
+            direction: Direction::Both,
+            effect: Effect::Fails,
+        },
         nic(4711, Direction::Both),
         nic(8000, Direction::Initiator),
         Fault::slow(
@@ -100,7 +105,7 @@ fn run(pairs: &str) {
 
 fn main() {
     println!(
-        "survey of 10,000 nodes in 20 groups of 25 switches; two NICs, a switch and a pair of groups are slow\n"
+        "survey of 10,000 nodes in 20 groups of 25 switches; two NICs, a switch and a pair of groups are slow, a NIC fails\n"
     );
     for pairs in [
         "halves",

@@ -1,0 +1,120 @@
+//! The causes of pairs outside the limits as the verdict has them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+
+use super::answer::Witness;
+use super::blame::Cause;
+use super::evidence::{Evidence, Key, Limits, Outside};
+use super::population::Sorted;
+use super::roster::Roster;
+use super::summary::value_at;
+use super::units::members;
+use super::verdict::{self, Culprit, Direction, LimitSource, Unit};
+use crate::location::Class;
+
+/// Returns a cause as the verdict has it.
+pub fn culprit(cause: &Cause, evidence: &Evidence, limits: &Limits, roster: &Roster) -> Culprit {
+    let mut cells: BTreeMap<(u16, Class), Vec<&Outside>> = BTreeMap::new();
+    for one in &cause.pairs {
+        cells.entry((one.test, one.class)).or_default().push(one);
+    }
+    let nics: HashSet<u32> = match cause.unit {
+        Unit::Path(pair) => [pair.initiator, pair.target].into(),
+        Unit::GroupPair(..) => HashSet::new(),
+        unit => members(unit, roster).into_iter().collect(),
+    };
+    let mut of_cells: Vec<_> = cells
+        .into_iter()
+        .map(|((test, class), pairs)| {
+            evidence_of(cause, test, class, &pairs, evidence, limits, &nics)
+        })
+        .collect();
+    of_cells.sort_by_key(|one| Reverse(one.outside));
+    let witnesses = evidence
+        .witnesses()
+        .iter()
+        .filter(|((nic, _), _)| nics.contains(nic));
+    Culprit {
+        unit: cause.unit,
+        word: cause.word(),
+        direction: cause.direction,
+        evidence: of_cells,
+        witnesses: witnesses
+            .map(|((nic, counter), change)| Witness {
+                nic: *nic,
+                counter: counter.clone(),
+                change: *change,
+            })
+            .collect(),
+    }
+}
+
+fn evidence_of(
+    cause: &Cause,
+    test: u16,
+    class: Class,
+    pairs: &[&Outside],
+    evidence: &Evidence,
+    limits: &Limits,
+    nics: &HashSet<u32>,
+) -> verdict::Evidence {
+    let of_bandwidth = evidence.tests()[test as usize].of_bandwidth;
+    let limit = limits.get(&(test, class));
+    let values: Vec<(f64, u64)> = pairs
+        .iter()
+        .filter_map(|one| Some((one.value?, 1)))
+        .collect();
+    let has = |source| pairs.iter().any(|one| one.source == source);
+    let source = [
+        LimitSource::Failure,
+        LimitSource::Expect,
+        LimitSource::Population,
+    ]
+    .into_iter()
+    .find(|source| has(*source));
+    let source = source.unwrap_or(LimitSource::Population);
+    let keys: Vec<Key> = pairs
+        .iter()
+        .filter(|one| one.value.is_none())
+        .map(|one| (one.test, one.pair))
+        .collect();
+    let measured: u32 = match cause.unit {
+        Unit::Path(_) => pairs.len() as u32,
+        unit @ Unit::GroupPair(..) => {
+            (evidence.crossings(test, unit) as u32).saturating_add(keys.len() as u32)
+        }
+        _ => nics
+            .iter()
+            .map(|nic| {
+                let roles = match cause.direction {
+                    Direction::Initiator => 0..1,
+                    Direction::Target => 1..2,
+                    Direction::Both => 0..2,
+                };
+                roles
+                    .map(|role| evidence.counts(test, *nic)[role][class as usize])
+                    .sum::<u32>()
+            })
+            .sum(),
+    };
+    verdict::Evidence {
+        test,
+        class,
+        outside: pairs.len() as u32,
+        measured: measured.max(pairs.len() as u32),
+        value: (!values.is_empty()).then(|| Sorted::of(values).median()),
+        median: limit.map(|limit| value_at(limit.centre.median, of_bandwidth)),
+        limit: match source {
+            LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
+            LimitSource::Expect => evidence.expected(test),
+            LimitSource::Failure => None,
+        },
+        source,
+        failure: if keys.is_empty() {
+            None
+        } else {
+            evidence.failure(&keys)
+        },
+    }
+}

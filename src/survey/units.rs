@@ -1,0 +1,72 @@
+//! The parts of a cluster that NICs and pairs belong to.
+
+use super::answer::Pair;
+use super::roster::Roster;
+use super::verdict::Unit;
+use crate::location::Location;
+
+/// Returns the NICs of a part; none for paths and pairs of groups.
+pub fn members(unit: Unit, roster: &Roster) -> Vec<u32> {
+    let is_in = |nic: &u32| {
+        let own = &roster.nics[*nic as usize];
+        match unit {
+            Unit::Nic(index) => index == *nic,
+            Unit::Node(node) => own.node == node,
+            Unit::Switch { group, switch } => own
+                .location
+                .is_some_and(|place| (place.group, place.switch) == (group, switch)),
+            Unit::Group(group) => own.location.is_some_and(|place| place.group == group),
+            Unit::GroupPair(..) | Unit::Path(_) => false,
+        }
+    };
+    match unit {
+        Unit::Nic(nic) => vec![nic],
+        _ => (0..roster.nics.len() as u32).filter(is_in).collect(),
+    }
+}
+
+/// Returns the parts that a NIC belongs to, the smallest first.
+pub fn parts_of_nic(roster: &Roster, nic: u32) -> [Option<Unit>; 4] {
+    let own = &roster.nics[nic as usize];
+    let place = own.location;
+    [
+        Some(Unit::Nic(nic)),
+        Some(Unit::Node(own.node)),
+        place.map(|place| Unit::Switch {
+            group: place.group,
+            switch: place.switch,
+        }),
+        place.map(|place| Unit::Group(place.group)),
+    ]
+}
+
+/// Returns the larger parts of the fabric that a pair belongs to: switches and groups of both NICs, each
+/// once, and the pair of groups.
+pub fn parts_of_pair(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
+    let [one, other] = [pair.initiator, pair.target].map(|nic| roster.nics[nic as usize].location);
+    let switch = |place: Location| Unit::Switch {
+        group: place.group,
+        switch: place.switch,
+    };
+    let (of_one, of_other) = (one.map(switch), other.map(switch));
+    let (group, other_group) = (one.map(|place| place.group), other.map(|place| place.group));
+    if pair.initiator == pair.target {
+        return [None; 5];
+    }
+    [
+        of_one,
+        of_other.filter(|_| of_one != of_other),
+        group.map(Unit::Group),
+        other_group
+            .filter(|_| group != other_group)
+            .map(Unit::Group),
+        group_pair(roster, pair),
+    ]
+}
+
+/// Returns the groups of a pair between two groups.
+pub fn group_pair(roster: &Roster, pair: Pair) -> Option<Unit> {
+    let group = |nic: u32| Some(roster.nics[nic as usize].location?.group);
+    let (one, other) = (group(pair.initiator)?, group(pair.target)?);
+    (one != other).then(|| Unit::GroupPair(one.min(other), one.max(other)))
+}
