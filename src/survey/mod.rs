@@ -21,7 +21,7 @@ mod culprit;
 mod evidence;
 mod gaps;
 pub mod pairs;
-mod population;
+pub mod population;
 mod retest;
 pub mod roster;
 pub mod rounds;

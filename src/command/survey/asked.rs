@@ -310,6 +310,15 @@ impl<'a> Options<'a> {
     }
 }
 
+/// Returns the defaults of a survey where they are not those of the tool, for the short time of a pair:
+/// pauses would leave few samples, and large buffers take long to set up.
+fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
+    let gap = tool.takes(Opt::LatencyGap).then_some("--latency-gap=0");
+    let has_buffers = tool.takes(Opt::ListSize) && tool.takes(Opt::Size);
+    let list = has_buffers.then_some("--list-size=32");
+    gap.into_iter().chain(list).map(str::to_owned)
+}
+
 fn unknown_tool(name: &str) -> Failure {
     let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
     let near = nearest(name, names.iter().copied());

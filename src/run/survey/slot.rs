@@ -102,9 +102,9 @@ impl Slot {
         self.check_time(pair)
     }
 
-    /// Returns how long after the begin of operations it is; none before.
-    pub fn lateness(&self) -> Option<Duration> {
-        Instant::now().checked_duration_since(self.times.ready)
+    /// Returns whether operations have begun.
+    pub fn is_late(&self) -> bool {
+        Instant::now() >= self.times.ready
     }
 
     /// Waits for this time.
@@ -137,16 +137,12 @@ impl Slot {
         if Instant::now() + needed <= self.times.ends {
             return Ok(());
         }
-        Err(Failure::environment(late(
-            self.lateness().unwrap_or_default(),
-        )))
+        Err(Failure::environment(LATE))
     }
 }
 
-/// Returns the text about a process that was late.
-pub fn late(by: Duration) -> String {
-    format!("the process was late by {}", milliseconds(by))
-}
+/// Why a pair was not measured. It has no number: verdicts count equal reasons.
+pub const LATE: &str = "the process was late for its slot";
 
 /// Returns a time in whole milliseconds, as text.
 pub fn milliseconds(time: Duration) -> String {
@@ -250,7 +246,7 @@ mod tests {
         assert!(slot(60_000).begin(pair).is_ok());
         let failure = slot(69_500).begin(pair).unwrap_err();
         assert_eq!(failure.kind, crate::error::Kind::Environment);
-        assert!(failure.message().starts_with("the process was late by 59"));
+        assert_eq!(failure.message(), LATE);
         assert!(slot(69_500).check().is_ok());
         assert!(slot(70_001).check().is_err());
     }
