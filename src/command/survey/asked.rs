@@ -274,11 +274,7 @@ impl<'a> Options<'a> {
             .map_or(Vec::new(), |text| text.split(',').collect());
         let mut tests = Vec::new();
         for tool in tools {
-            // Pauses would leave few samples of the short time for a pair.
-            let gap = tool
-                .takes(Opt::LatencyGap)
-                .then(|| "--latency-gap=0".to_owned());
-            let further: Vec<String> = gap.into_iter().chain(further.clone()).collect();
+            let further: Vec<String> = own_defaults(tool).chain(further.clone()).collect();
             let of_bandwidth = tool.measures_bandwidth();
             let own = bounds.iter().filter(|(_, of)| *of == of_bandwidth);
             let own: Vec<&str> = own.map(|(text, _)| text.as_str()).collect();
