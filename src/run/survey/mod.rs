@@ -4,10 +4,12 @@
 //! * `nic`: one NIC, and what it does in each slot.
 //! * `test`: the measurement of a pair, by the code of the tool.
 //! * `instruments`: figures of a pair, with the definitions of the tools.
+//! * `halves`: the CPUs of the sides of a pair of software NICs.
 //! * `slot`: the instants of a slot, in place of the control connection.
 //! * `witnesses`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
+mod halves;
 mod instruments;
 mod nic;
 #[cfg(test)]

@@ -4,15 +4,17 @@ use std::mem;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
+use cxi::placement::Confined;
 use cxi::sys::C_PID_ANY;
 
+use super::halves::Halves;
 use super::instruments::Instruments;
 use super::rules::TestPlan;
 use super::slot::{Slot, Times, milliseconds};
 use super::test::{Test, test};
 use super::witnesses::Watch;
 use crate::backend;
-use crate::device::{DeviceName, FabricAddress, LibraryFile};
+use crate::device::{DeviceKind, DeviceName, FabricAddress, LibraryFile};
 use crate::endpoint::{Endpoint, Site};
 use crate::error::{Failure, Kind};
 use crate::gpu::OnGpus;
@@ -77,6 +79,8 @@ pub struct Nic {
     plan: NicPlan,
     service: ServiceRequest,
     placement: Placement,
+    /// CPUs of a software NIC, unless the user has chosen some.
+    halves: Option<Halves>,
     endpoint: Result<Endpoint, String>,
     tests: Vec<OpenTest>,
     instruments: Instruments,
@@ -104,11 +108,17 @@ impl Nic {
         if plan.cpus == Cpus::Auto {
             placement.cpus = placement.of_threads(place + 1, false).split_off(place);
         }
+        let has_choice = plan.device.kind == DeviceKind::Software && plan.cpus == Cpus::Any;
+        let halves = has_choice.then(Halves::of_this_process).flatten();
+        // The thread of a software NIC starts with it.
+        let confined = confine(halves.as_ref(), Side::Server);
         let endpoint = allocate(&plan, &service, &placement, C_PID_ANY)?;
+        drop(confined);
         Ok(Self {
             plan,
             service,
             placement,
+            halves,
             endpoint: Ok(endpoint),
             tests: Vec::new(),
             instruments: Instruments::new()?,
@@ -206,6 +216,7 @@ impl Nic {
         if let Ok(endpoint) = mem::replace(&mut self.endpoint, closed) {
             let _ = endpoint.close();
         }
+        let _confined = confine(self.halves.as_ref(), Side::Server);
         let allocate = |pid| allocate(&self.plan, &self.service, &self.placement, pid);
         let same = before.map_or(C_PID_ANY, |before| before.pid);
         let endpoint = allocate(same).or_else(|_| allocate(C_PID_ANY));
@@ -221,6 +232,7 @@ impl Nic {
             Part::Initiator | Part::Alone => Side::Client,
             Part::Target => Side::Server,
         };
+        let confined = confine(self.halves.as_ref(), side);
         let slot = Slot::new(times, side);
         let watch = (side == Side::Client && task.stage != Stage::Sweep)
             .then(|| Watch::begin(self.plan.device))
@@ -229,6 +241,7 @@ impl Nic {
             Ok(()) => self.perform(&task, &slot),
             Err(failure) => (Some(Answer::Untested(failure.message())), true),
         };
+        drop(confined);
         let changes = watch.map_or(Vec::new(), Watch::end);
         let witness = |(counter, change): (&str, u64)| Witness {
             nic: task.pair.initiator,
@@ -294,6 +307,10 @@ fn answer_of(failure: &Failure, slot: &Slot) -> Answer {
         }
         None => Answer::Failed(failure.message()),
     }
+}
+
+fn confine(halves: Option<&Halves>, side: Side) -> Option<Confined> {
+    halves?.confine(side)
 }
 
 /// Allocates an endpoint with this PID.
