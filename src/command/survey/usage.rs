@@ -7,8 +7,9 @@ use crate::command::output::json_entry;
 use crate::number::time_text;
 use crate::tools::TOOLS;
 
-/// Default of `--pair-time`.
-pub const PAIR_TIME: Duration = Duration::from_millis(20);
+/// Default of `--pair-time`. The thread of a software NIC takes up to 20 ms before it polls without
+/// sleeping.
+pub const PAIR_TIME: Duration = Duration::from_millis(50);
 
 /// Default of `--pairs`.
 pub const PAIRS: &str = "random:4";
