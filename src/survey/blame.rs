@@ -73,8 +73,17 @@ struct Search<'a> {
     causes: Vec<Cause>,
 }
 
+/// The causes of all pairs outside the limits.
+#[derive(Debug)]
+pub struct Causes {
+    /// The causes.
+    pub causes: Vec<Cause>,
+    /// Tests whose populations are mixed, so that they have no limits.
+    pub mixed: BTreeSet<u16>,
+}
+
 /// Returns the causes of the pairs outside the limits. Transient pairs are explained by themselves.
-pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Vec<Cause> {
+pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Causes {
     let outside = evidence.outside(limits, roster);
     let (transient, lasting): (Vec<Outside>, Vec<Outside>) = outside
         .into_iter()
@@ -102,7 +111,7 @@ pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Vec<Caus
     });
     let mut causes = lasting_causes;
     causes.extend(search(evidence, limits, roster, unexplained.collect()));
-    causes
+    Causes { causes, mixed }
 }
 
 /// Returns the tests whose populations are mixed, so that they have no limits (jobs.md 3.4).

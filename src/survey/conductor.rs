@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use fastrand::Rng;
 
 use super::answer::{Answer, Pair, PairResult, Stage};
-use super::blame::{Cause, causes};
+use super::blame::{Causes, causes};
 use super::culprit::culprit;
 use super::evidence::{Evidence, Key, Limits, MOST_RETESTS};
 use super::gaps::{Gaps, why_unusable};
@@ -27,6 +27,9 @@ const MOST_REPEATS: u8 = 5;
 /// How often suspects are chosen, and how often NICs get other partners.
 const MOST_WAVES: u8 = 8;
 const MOST_SWAPS: u8 = 3;
+
+/// Most pairs outside the limits that are all retested.
+const FEW_SUSPECTS: usize = 64;
 
 /// A NIC whose operations fail with this number of partners leaves the sweep (jobs.md 3.6).
 const FAILING_PARTNERS: usize = 2;
@@ -233,9 +236,12 @@ impl Conductor {
                 return;
             }
         }
-        let causes = causes(&self.evidence, limits, &self.roster);
+        let Causes { causes, .. } = causes(&self.evidence, limits, &self.roster);
         if self.waves < MOST_WAVES {
-            let mut wave = suspects(&causes, &self.evidence, limits, &self.roster);
+            let mut wave = self.few_suspects(limits);
+            if wave.is_empty() {
+                wave = suspects(&causes, &self.evidence, limits, &self.roster);
+            }
             wave.retain(|(_, pair)| why_unusable(&self.roster, *pair).is_none());
             // Pairs of NICs that failed are last: they may take long, and disturb others.
             wave.sort_by_key(|(_, pair)| {
@@ -273,6 +279,23 @@ impl Conductor {
             }
         }
         self.phase = Phase::Over;
+    }
+
+    /// Returns all pairs outside the limits for the first retests, if there are few: noise is sorted out
+    /// before anything is blamed.
+    fn few_suspects(&self, limits: &Limits) -> Vec<Key> {
+        if self.waves > 0 {
+            return Vec::new();
+        }
+        let outside = self.evidence.outside(limits, &self.roster);
+        let keys = outside.iter().map(|one| (one.test, one.pair));
+        let open = |key: &Key| self.evidence.needs_retest(*key, limits, &self.roster);
+        let keys: Vec<Key> = keys.filter(open).collect();
+        if keys.len() <= FEW_SUSPECTS {
+            keys
+        } else {
+            Vec::new()
+        }
     }
 
     fn enter(&mut self, phase: Phase, pairs: Vec<Key>, stage: Stage, most: usize) {
@@ -430,7 +453,7 @@ impl Conductor {
     pub fn verdict(&self) -> Verdict {
         let so_far = self.evidence.limits(&self.roster);
         let limits = self.limits.as_ref().unwrap_or(&so_far);
-        let causes: Vec<Cause> = causes(&self.evidence, limits, &self.roster);
+        let Causes { causes, mixed } = causes(&self.evidence, limits, &self.roster);
         let outside = self.evidence.outside(limits, &self.roster);
         let mut culprits: Vec<Culprit> = causes
             .iter()
@@ -444,10 +467,16 @@ impl Conductor {
                 .any(|one| one.source == LimitSource::Failure);
             std::cmp::Reverse((culprit.word, failed, pairs))
         });
+        let mut populations = self.evidence.populations(limits, &outside);
+        for population in &mut populations {
+            population.limit = population
+                .limit
+                .filter(|_| !mixed.contains(&population.test));
+        }
         Verdict {
             culprits,
             untested: self.gaps.untested(&self.roster),
-            populations: self.evidence.populations(limits, &outside),
+            populations,
             aggregates: self.evidence.aggregates(&outside, &self.roster),
             outside: self.evidence.results(&outside, MOST_OUTSIDE),
             matrices: if self.keeps_figures {

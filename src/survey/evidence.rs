@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
 use super::population::{
-    Centre, Distribution, LEAST_FIGURES, MOST_EXACT, cost, without_worst_nics,
+    Centre, Distribution, LEAST_FIGURES, MOST_EXACT, Noise, cost, without_worst_nics,
 };
 use super::roster::Roster;
 use super::units::parts_of_pair;
 use super::verdict::{LimitSource, Test, Unit};
+use crate::device::{DeviceKind, DeviceName};
 use crate::location::Class;
 use crate::plan::expect::Expectation;
 
@@ -95,6 +96,7 @@ pub struct Evidence {
     pub(super) tests: Vec<Test>,
     pub(super) expectations: Vec<Vec<Expectation>>,
     pub(super) keeps_all: bool,
+    noise: Noise,
     pub(super) populations: BTreeMap<(u16, Class), Gathered>,
     /// Pairs with an answer, by test and NIC.
     counts: Vec<Cells>,
@@ -123,6 +125,7 @@ impl Evidence {
             tests,
             expectations,
             keeps_all,
+            noise: noise(roster),
             populations: BTreeMap::new(),
             aggregates: BTreeMap::new(),
             records: Vec::new(),
@@ -244,7 +247,7 @@ impl Evidence {
             let centre = Centre::of(&gathered.figures.sorted().costs(of_bandwidth));
             gathered.limit = Some(Limit {
                 centre,
-                cost: centre.limit(of_bandwidth),
+                cost: self.noise.limit(centre, of_bandwidth),
             });
             if let (Some(limit), false) = (gathered.limit, self.keeps_all) {
                 self.drop_good(result.test, class, limit, roster);
@@ -347,7 +350,7 @@ impl Evidence {
             let centre = Centre::of(&costs);
             let has_limit = gathered.figures.count() >= LEAST_FIGURES as u64;
             let cost = if has_limit {
-                centre.limit(of_bandwidth)
+                self.noise.limit(centre, of_bandwidth)
             } else {
                 f64::INFINITY
             };
@@ -430,6 +433,19 @@ impl Evidence {
             .count();
         let passes = retests.len() - failures;
         passes < DECISIVE && failures + DECISIVE <= MOST_RETESTS as usize
+    }
+}
+
+/// Returns what the NICs of a survey may differ: those of software, if there is one among them.
+fn noise(roster: &Roster) -> Noise {
+    let is_software = |name: &str| {
+        let name = name.parse::<DeviceName>();
+        name.is_ok_and(|name| name.kind == DeviceKind::Software)
+    };
+    if roster.nics.iter().any(|nic| is_software(&nic.device)) {
+        Noise::SOFTWARE
+    } else {
+        Noise::HARDWARE
     }
 }
 

@@ -242,6 +242,43 @@ impl Centre {
     }
 }
 
+/// What a pair may differ from the others without a fault, in addition to the limits of its population.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// Ratio to the median.
+    ratio: f64,
+    /// Difference of latencies, in nanoseconds.
+    latency_ns: f64,
+}
+
+impl Noise {
+    /// NICs in hardware.
+    pub const HARDWARE: Self = Self {
+        ratio: 1.0,
+        latency_ns: 0.0,
+    };
+
+    /// Software NICs: their threads share CPUs with other programs, and some wake up for each operation
+    /// where others poll.
+    pub const SOFTWARE: Self = Self {
+        ratio: 2.0,
+        latency_ns: 20_000.0,
+    };
+
+    /// Returns the cost above which a pair is outside the limits.
+    pub fn limit(self, centre: Centre, of_bandwidth: bool) -> f64 {
+        centre
+            .limit(of_bandwidth)
+            .max(self.least(centre.median, of_bandwidth))
+    }
+
+    /// Returns the least cost outside the limits of a population with this median.
+    fn least(self, median: f64, of_bandwidth: bool) -> f64 {
+        let difference = if of_bandwidth { 0.0 } else { self.latency_ns };
+        (median * self.ratio).max(median + difference)
+    }
+}
+
 /// Returns the ratio to the median above which a cost can be outside the limits.
 fn least_ratio(of_bandwidth: bool) -> f64 {
     if of_bandwidth { 1.0 / 0.93 } else { 1.3 }
@@ -321,6 +358,15 @@ mod tests {
         assert!((limit(20.0, 100, false) - 172.8).abs() < 0.1);
         assert!((limit(20.0, 16, false) - 187.5).abs() < 0.1);
         assert!((limit(1.0, 10_000, true) - 107.527).abs() < 0.001);
+    }
+
+    #[test]
+    fn software_nics_differ_without_a_fault() {
+        let least = |median, of_bandwidth| Noise::SOFTWARE.least(median, of_bandwidth);
+        assert_eq!(least(1_000.0, false), 21_000.0);
+        assert_eq!(least(100_000.0, false), 200_000.0);
+        assert_eq!(least(0.1, true), 0.2);
+        assert_eq!(Noise::HARDWARE.least(1_000.0, false), 1_000.0);
     }
 
     #[test]

@@ -9,8 +9,9 @@ use super::summary::summary;
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Failure, INTERRUPTED, Kind};
 use crate::report::outcome::Problem;
+use crate::survey::population::LEAST_FIGURES;
 use crate::survey::roster::{Nic, Roster};
-use crate::survey::verdict::{Test, Verdict, Word};
+use crate::survey::verdict::{Population, Test, Verdict, Word};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
@@ -181,6 +182,13 @@ impl Conclusion {
     }
 }
 
+/// Returns whether pairs of a class differ too much for a limit, so that nothing says what is good.
+pub fn is_mixed(verdict: &Verdict) -> bool {
+    let has_no_limit = |of: &Population| of.limit.is_none() && of.expected.is_none();
+    let mut populations = verdict.populations.iter();
+    populations.any(|of| of.count >= LEAST_FIGURES as u64 && has_no_limit(of))
+}
+
 /// Returns what a survey with this verdict and this end has come to.
 fn conclusion(verdict: &Verdict, end: Result<(), &Failure>) -> Conclusion {
     let has = |word| verdict.culprits.iter().any(|of| of.word == word);
@@ -190,7 +198,7 @@ fn conclusion(verdict: &Verdict, end: Result<(), &Failure>) -> Conclusion {
         Err(failure) if failure.kind == Kind::Interrupted => Conclusion::Interrupted,
         Err(_) => Conclusion::Failed,
         Ok(()) if has(Word::Bad) => Conclusion::Bad,
-        Ok(()) if has(Word::Suspect) || !is_complete => Conclusion::Undecided,
+        Ok(()) if has(Word::Suspect) || !is_complete || is_mixed(verdict) => Conclusion::Undecided,
         Ok(()) => Conclusion::Good,
     }
 }

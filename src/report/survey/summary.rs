@@ -1,5 +1,6 @@
 //! The first line of the text: what a survey has come to.
 
+use super::document::is_mixed;
 use super::nics::{State, states};
 use super::{Conclusion, Survey, words};
 use crate::survey::verdict::{Verdict, Word};
@@ -18,6 +19,9 @@ pub fn summary(survey: &Survey) -> String {
         Conclusion::Bad => format!("bad: {bad}; {}", nics(survey)),
         Conclusion::Undecided if !suspect.is_empty() => {
             format!("undecided: {suspect} suspect; {}", nics(survey))
+        }
+        Conclusion::Undecided if is_mixed(verdict) => {
+            format!("undecided: the pairs of a class differ too much; {pairs} measured")
         }
         Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
         Conclusion::Interrupted => format!("interrupted: {pairs} measured; {}", so_far(&bad)),
