@@ -34,8 +34,11 @@ pub struct Summons {
     pub port: u16,
     /// The token of the survey, unless both sides have one of their own.
     pub token: Option<String>,
-    /// Arguments of `survey`.
-    pub arguments: Vec<String>,
+    /// The NICs to measure with; empty for all hardware.
+    pub devices: Vec<String>,
+    /// Options about service, VNI and traffic class: the only ones that the coordinator of another host
+    /// may choose.
+    pub service: Vec<String>,
 }
 
 /// A process on another host. It ends when this value is dropped.

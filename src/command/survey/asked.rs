@@ -65,6 +65,8 @@ pub struct Asked {
     pub devices: Vec<DeviceName>,
     /// All NICs of a node measure at the same time.
     pub at_once: bool,
+    /// Options of the tools about service, VNI and traffic class, as typed.
+    pub service: Vec<String>,
     pub tests: Vec<AskedTest>,
     /// As typed.
     pub pairs: String,
@@ -154,6 +156,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
                 _ => Err("expected turn or once".into()),
             })?
             .unwrap_or(false),
+        service,
         pairs: options.text("pairs").unwrap_or(PAIRS).to_owned(),
         pair_time: options.time("pair-time", 3600)?.unwrap_or(PAIR_TIME),
         time_limit: options.time("time-limit", LONGEST.as_secs())?,

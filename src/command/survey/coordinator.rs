@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::asked::Asked;
@@ -23,6 +24,7 @@ use crate::survey::conductor::{Conductor, Settings};
 use crate::survey::pairs::{self, Selection};
 use crate::survey::rounds::NicOrder;
 use crate::survey::timetable::{BlockReport, Course, Round};
+use crate::survey::verdict::Test;
 use crate::{interrupt, limit};
 
 /// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each thousand.
@@ -45,6 +47,12 @@ const SHORTEST_SLOT: Duration = Duration::from_millis(50);
 const MOST_SLOTS: u128 = 100;
 const LONGEST_BLOCK: Duration = Duration::from_secs(2);
 
+/// Part of the time that is kept for suspects.
+const FOR_SUSPECTS: u32 = 5;
+
+/// Largest ratio of the time that is left to the time that has passed in the line of progress.
+const LONGEST_LEFT: f64 = 1e4;
+
 /// How long before the end of the job the survey ends.
 const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
 
@@ -65,7 +73,9 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
     let mut outputs = Outputs::open(&asked.places, asked.is_quiet)?;
     let setup = setup(asked, &lead);
     let ends = ends(asked, &lead);
-    let (root, mut gathered) = lead.gather(asked, &mut outputs, join_limit(lead.size))?;
+    let (mut root, mut gathered) = lead.start(asked)?;
+    let limit = join_limit(lead.size);
+    let joined = gathered.join(&mut root, lead.size, limit, &mut outputs);
     locations.add_topology(&gathered.joined);
     let members = Members::new(
         lead.size,
@@ -104,7 +114,7 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         block: 0,
         round: 0,
     };
-    let ended = survey.lead(started, &setup, earlier);
+    let ended = joined.and_then(|()| survey.lead(started, &setup, earlier));
     let Leading {
         mut root,
         conductor,
@@ -112,8 +122,6 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         ..
     } = survey;
     let verdict = conductor.verdict();
-    root.end(END_LIMIT);
-    gathered.finish();
     let document = Survey::new(
         setup,
         started,
@@ -122,7 +130,14 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         verdict,
         ended.as_ref().map(|()| ()),
     );
-    outputs.end(&document)
+    // Before the members end: one that hangs must not hold up the results.
+    let found = outputs.end(&document);
+    for (rank, reason) in root.end(END_LIMIT) {
+        let host = &document.roster.nodes[rank as usize].host;
+        let _ = writeln!(io::stderr(), "cxidiag survey: warning: {host}: {reason}");
+    }
+    gathered.finish();
+    found
 }
 
 /// Returns the selected pairs.
@@ -174,7 +189,8 @@ fn ends(asked: &Asked, lead: &Lead) -> Option<Instant> {
         let left = Duration::from_secs(end).saturating_sub(since_epoch);
         Some(left.saturating_sub(BEFORE_END_OF_JOB))
     });
-    asked.time_limit.or(of_job).map(|left| now + left)
+    let limits = [asked.time_limit, of_job];
+    limits.into_iter().flatten().min().map(|left| now + left)
 }
 
 /// Returns a limit that is longer for many members.
@@ -246,9 +262,14 @@ impl Leading<'_> {
                 .map(|end| end.saturating_duration_since(Instant::now()));
             let longest = left.map_or(LONGEST_BLOCK, |left| left.min(LONGEST_BLOCK));
             let most = (longest.as_nanos() / self.slot.as_nanos()).min(MOST_SLOTS);
-            if most == 0 && longest < LONGEST_BLOCK {
+            if left.is_some_and(|left| left < self.slot) {
                 self.outputs.note("the time is up");
+                self.conductor.end_sweep();
                 return Ok(());
+            }
+            // What is left is for the suspects.
+            if left.is_some_and(|left| left < self.retest_time()) {
+                self.conductor.end_sweep();
             }
             let rounds = self.conductor.next_rounds(most.max(1) as usize);
             if rounds.is_empty() {
@@ -258,12 +279,16 @@ impl Leading<'_> {
         }
     }
 
+    /// Returns the time at the end of the survey in which only suspects are measured.
+    fn retest_time(&self) -> Duration {
+        let whole = self
+            .ends
+            .map(|end| end.saturating_duration_since(self.measuring));
+        whole.unwrap_or_default() / FOR_SUSPECTS
+    }
+
     /// Measures a block of rounds.
-    fn measure(
-        &mut self,
-        rounds: &[Round],
-        tests: &[crate::survey::verdict::Test],
-    ) -> Result<(), Failure> {
+    fn measure(&mut self, rounds: &[Round], tests: &[Test]) -> Result<(), Failure> {
         let size = self.members.roster.nodes.len() as u32;
         let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, size);
         let slots = Slots {
@@ -322,7 +347,9 @@ impl Leading<'_> {
             self.conductor.add(result);
         }
         for (rank, reason) in lost {
-            self.conductor.lose(rank, &reason);
+            if let Some(node) = self.members.node(rank) {
+                self.conductor.lose(node, &reason);
+            }
         }
         self.block += 1;
         self.round += rounds.len() as u32;
@@ -335,7 +362,8 @@ impl Leading<'_> {
         self.outputs.progress.show(|| {
             let state = conductor.progress();
             let part = state.answered as f64 / state.planned as f64;
-            let left = (part > 0.0).then(|| measuring.mul_f64(1.0 / part - 1.0));
+            let is_known = part > 0.0 && part < 1.0;
+            let left = is_known.then(|| measuring.mul_f64((1.0 / part - 1.0).min(LONGEST_LEFT)));
             progress::measuring(&state, left, roster, conductor.tests())
         });
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::asked::{self, Asked};
 use super::processes::Processes;
 use super::written::Outputs;
+use crate::device::DeviceName;
 use crate::error::Failure;
 use crate::interrupt;
 use crate::launcher::Task;
@@ -61,6 +62,44 @@ impl Gathered {
     pub fn absent(&self, rank: u32) -> String {
         let lost = self.lost.get(&rank).cloned();
         lost.unwrap_or_else(|| format!("it did not join within {}", time_text(self.waited)))
+    }
+
+    /// Lets all of `size` members join, for `limit` at most.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn join(
+        &mut self,
+        root: &mut Root,
+        size: u32,
+        limit: Duration,
+        outputs: &mut Outputs,
+    ) -> Result<(), Failure> {
+        self.waited = limit;
+        let until = Instant::now() + limit;
+        let has_all = |of: &Self| of.joined.len() + of.lost.len() >= size as usize;
+        while !has_all(self) && Instant::now() < until {
+            let count = self.joined.len() as u32;
+            outputs.progress.show(|| progress::waiting(count, size));
+            let next = until.min(Instant::now() + Duration::from_millis(500));
+            for event in root.poll(next)? {
+                match event {
+                    Event::Joined(introduction) => {
+                        self.joined.insert(introduction.rank, introduction);
+                    }
+                    Event::Lost { rank, reason } => {
+                        self.joined.remove(&rank);
+                        self.lost.insert(rank, reason);
+                    }
+                    Event::TurnedAway { peer, reason } => {
+                        outputs.note(&format!("turned {peer} away: {reason}"));
+                    }
+                    Event::Report(_) => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Waits for the end of the processes that were started here.
@@ -136,7 +175,8 @@ impl<'a> Lead<'a> {
             size: self.size,
             port,
             token: own.is_none().then(|| text(token)),
-            arguments: self.typed(),
+            devices: asked.devices.iter().map(DeviceName::to_string).collect(),
+            service: asked.service.clone(),
         };
         let next = AtomicU32::new(0);
         let found = Mutex::new((Vec::new(), BTreeMap::new()));
@@ -192,18 +232,13 @@ impl<'a> Lead<'a> {
             .or_else(|| self.is_here_only().then(by_cpus))
     }
 
-    /// Lets all members join, for `limit` at most.
+    /// Lets members come, and starts those of this machine and those at servers.
     ///
     /// # Errors
     ///
     /// A port that cannot be used, a meeting point that cannot be written, processes that cannot be
     /// started, and an interruption.
-    pub fn gather(
-        &self,
-        asked: &Asked,
-        outputs: &mut Outputs,
-        limit: Duration,
-    ) -> Result<(Root, Gathered), Failure> {
+    pub fn start(&self, asked: &Asked) -> Result<(Root, Gathered), Failure> {
         let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
         // The port of --hosts is that of the servers.
         let own = asked.port.filter(|_| !self.summons_members());
@@ -222,7 +257,7 @@ impl<'a> Lead<'a> {
         let token = published
             .as_ref()
             .map_or_else(own, |published| published.token.clone());
-        let mut root = Root::listen(listener, token.clone(), self.size)?;
+        let root = Root::listen(listener, token.clone(), self.size)?;
         let mut processes = Processes::default();
         for rank in &self.here {
             processes.start(self.arguments, (*rank, self.size), root.port(), &token)?;
@@ -230,38 +265,13 @@ impl<'a> Lead<'a> {
         let mut gathered = Gathered {
             joined: BTreeMap::new(),
             lost: BTreeMap::new(),
-            waited: limit,
+            waited: Duration::ZERO,
             processes: Some(processes),
             _summoned: Vec::new(),
             _published: published,
         };
         if self.summons_members() {
             (gathered._summoned, gathered.lost) = self.summon(asked, root.port(), &token)?;
-        }
-        let until = Instant::now() + limit;
-        let has_all =
-            |gathered: &Gathered| gathered.joined.len() + gathered.lost.len() >= self.size as usize;
-        while !has_all(&gathered) && Instant::now() < until {
-            let count = gathered.joined.len() as u32;
-            outputs
-                .progress
-                .show(|| progress::waiting(count, self.size));
-            let next = until.min(Instant::now() + Duration::from_millis(500));
-            for event in root.poll(next)? {
-                match event {
-                    Event::Joined(introduction) => {
-                        gathered.joined.insert(introduction.rank, introduction);
-                    }
-                    Event::Lost { rank, reason } => {
-                        gathered.joined.remove(&rank);
-                        gathered.lost.insert(rank, reason);
-                    }
-                    Event::TurnedAway { peer, reason } => {
-                        outputs.note(&format!("turned {peer} away: {reason}"));
-                    }
-                    Event::Report(_) => {}
-                }
-            }
         }
         Ok((root, gathered))
     }

@@ -12,6 +12,7 @@ use crate::meeting_point::Coordinator;
 use crate::run::survey::{NicPlan, Nics, TestPlan};
 use crate::session::tree::{JOIN_LIMIT, Meeting, Member, Order};
 use crate::survey::timetable::{Course, Introduction};
+use crate::tool::Tool;
 use crate::tools::TOOLS;
 
 /// How long a process tries to reach one coordinator.
@@ -40,18 +41,18 @@ impl Place {
     }
 }
 
-/// Opens the NICs, joins the survey, and measures until its end. `coordinator` finds the coordinator,
+/// Opens NICs by their plans, joins the survey, and measures until its end. `coordinator` finds the coordinator,
 /// until this instant.
 ///
 /// # Errors
 ///
 /// A coordinator that is not found, refuses this process or ends, and an interruption.
 pub fn run(
-    asked: &Asked,
+    plans: Vec<NicPlan>,
     place: Place,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<(), Failure> {
-    let mut nics = Nics::open(plans(asked, &place)?)?;
+    let mut nics = Nics::open(plans)?;
     let rank = place.rank;
     let introduction = Introduction {
         rank,
@@ -64,7 +65,13 @@ pub fn run(
     let member = join(&introduction, end, coordinator)?;
     loop {
         match member.next()? {
-            Order::Course(course) => nics.begin(rank, &course, &tests(&course)?),
+            Order::Course(course) => match tests(&course) {
+                Ok(tests) => nics.begin(rank, &course, &tests),
+                Err(failure) => {
+                    member.fail(&failure.message());
+                    return Err(failure);
+                }
+            },
             Order::Block(block) => {
                 let report = nics.run(&block, |ns| member.local(ns));
                 member.report(report)?;
@@ -97,27 +104,45 @@ fn join(
     }
 }
 
-/// Returns how each NIC of this process is opened.
-fn plans(asked: &Asked, place: &Place) -> Result<Vec<NicPlan>, Failure> {
-    let devices = match (&asked.processes, asked.devices.as_slice()) {
-        (Processes::Loopback(_), _) => vec![DeviceName {
+/// Returns how the NICs of a process of this `place` are opened.
+///
+/// # Errors
+///
+/// Invalid options.
+pub fn own_plans(asked: &Asked, place: &Place) -> Result<Vec<NicPlan>, Failure> {
+    let devices = match asked.processes {
+        Processes::Loopback(_) => vec![DeviceName {
             kind: DeviceKind::Software,
             index: place.rank,
         }],
-        (_, []) => hardware(),
-        (_, named) => named.to_vec(),
+        _ => asked.devices.clone(),
     };
     let first = &asked.tests[0];
-    let tool = TOOLS.iter().find(|tool| tool.name == first.test.tool);
-    let plan = asked::plan(tool.unwrap_or(&TOOLS[0]), &first.arguments)?;
-    let of_device = |device| NicPlan {
-        device,
-        service: plan.service_options,
-        libcxi: plan
-            .libcxi
-            .clone()
-            .filter(|_| device.kind == DeviceKind::Hardware),
-        cpus: plan.cpus.clone(),
+    plans(devices, first.plan.tool, &first.arguments)
+}
+
+/// Returns how these NICs are opened, or all hardware without any, with arguments of `tool`.
+///
+/// # Errors
+///
+/// Invalid arguments.
+pub fn plans(
+    mut devices: Vec<DeviceName>,
+    tool: &'static Tool,
+    arguments: &[String],
+) -> Result<Vec<NicPlan>, Failure> {
+    let plan = asked::plan(tool, arguments)?;
+    if devices.is_empty() {
+        devices = hardware();
+    }
+    let of_device = |device: DeviceName| {
+        let libcxi = plan.libcxi.clone();
+        NicPlan {
+            device,
+            service: plan.service_options,
+            libcxi: libcxi.filter(|_| device.kind == DeviceKind::Hardware),
+            cpus: plan.cpus.clone(),
+        }
     };
     Ok(devices.into_iter().map(of_device).collect())
 }

@@ -1,6 +1,6 @@
 //! The processes that have introduced themselves -> the roster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::device::FabricAddress;
 use crate::location::Location;
@@ -31,6 +31,7 @@ impl Members {
         location: impl Fn(&str, Option<Location>) -> Option<Location>,
     ) -> Self {
         let mut members = Self::default();
+        let mut known = BTreeSet::new();
         let vni = most_frequent(joined.values().flat_map(|of| &of.nics).map(|nic| nic.vni));
         for (node, rank) in (0..).zip(0..size) {
             let Some(introduction) = joined.get(&rank) else {
@@ -54,7 +55,10 @@ impl Members {
                 let other_vni = vni.filter(|most| nic.address.is_some() && nic.vni != *most);
                 let other_vni = other_vni
                     .map(|most| format!("its VNI is {}, that of most NICs is {most}", nic.vni));
-                let failure = nic.failure.clone().or(other_vni);
+                let is_known = !known.insert((named.clone(), nic.device.clone()));
+                let again = is_known
+                    .then(|| "another process measures with it: start one on each node".to_owned());
+                let failure = nic.failure.clone().or(other_vni).or(again);
                 members
                     .addresses
                     .push(nic.address.filter(|_| failure.is_none()));
@@ -69,6 +73,12 @@ impl Members {
             }
         }
         members
+    }
+
+    /// Returns the index of the node of a process.
+    pub fn node(&self, rank: u32) -> Option<u32> {
+        let position = self.roster.nodes.iter().position(|node| node.rank == rank);
+        position.map(|node| node as u32)
     }
 
     /// Takes new addresses of the NICs of a process, which it had to open again.

@@ -1,12 +1,14 @@
 //! `survey`: measures all NICs of a cluster with each other, and names what is slow (docs/survey.md).
 //!
 //! * `usage`, `asked`: what the command takes, and what the arguments ask for.
-//! * `coordinator`: leads the survey; it measures nothing itself.
+//! * `coordinator`: leads the survey; it measures nothing itself. `lead`: whom it leads, and how they
+//!   come.
 //! * `member`: a process that measures with the NICs of its node.
 //! * `processes`: members that the coordinator starts on its own machine; `served`: members that
 //!   `cxidiag serve` starts on others.
-//! * `members`: what the members have introduced -> the roster.
-//! * `blocks`: rounds of pairs -> what each member does when.
+//! * `members`: what the members have introduced -> the roster. `locations`: where their hosts are.
+//! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a result
+//!   for each pair.
 //! * `written`: the files and the text that come of it.
 
 mod asked;
@@ -23,6 +25,7 @@ mod usage;
 mod written;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
@@ -33,7 +36,7 @@ pub use usage::usage;
 
 use crate::backend;
 use crate::device::{DeviceKind, DeviceName};
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 use crate::interrupt;
 use crate::launcher::Task;
 use crate::meeting_point::{Coordinator, DEFAULT_LIMIT, MeetingPoint};
@@ -85,7 +88,9 @@ fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
     };
     let task = Task::of_environment()?.filter(|_| asked.processes == Processes::Launcher);
     let place = member::Place::new(started.rank, started.size, task.as_ref());
-    member::run(asked, place, |_| Ok(coordinator.clone()))
+    member::run(member::own_plans(asked, &place)?, place, |_| {
+        Ok(coordinator.clone())
+    })
 }
 
 /// Runs a task of a launcher: the coordinator, or a member.
@@ -103,5 +108,13 @@ fn of_launcher(asked: &Asked, arguments: &[OsString]) -> Result<(), Failure> {
     }
     let place = member::Place::new(task.rank, task.size, Some(&task));
     let end = Instant::now() + DEFAULT_LIMIT;
-    member::run(asked, place, |_| meeting_point.find(&task, end))
+    let plans = member::own_plans(asked, &place)?;
+    match member::run(plans, place, |_| meeting_point.find(&task, end)) {
+        // Hydra and Open MPI end all tasks if one fails. The status is that of the coordinator.
+        Err(failure) if failure.kind != Kind::Interrupted => {
+            let _ = writeln!(io::stderr(), "cxidiag survey: {failure}");
+            Ok(())
+        }
+        ended => ended,
+    }
 }

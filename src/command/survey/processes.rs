@@ -23,6 +23,9 @@ const MARK: &str = "CXIDIAG_SURVEY_MEMBER";
 /// How long a process may take to release its NICs after the end of the survey.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long after SIGKILL its end is waited for.
+const KILL_LIMIT: Duration = Duration::from_millis(500);
+
 /// Interval at which their end is looked up.
 const REAP_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -142,8 +145,9 @@ impl Drop for Processes {
         self.end_within(END_LIMIT);
         for child in &mut self.0 {
             let _ = child.kill();
-            let _ = child.wait();
         }
+        // One that hangs in the driver does not even end then.
+        self.end_within(KILL_LIMIT);
     }
 }
 

@@ -72,8 +72,116 @@ pub fn of_block(
 /// Returns which of two answers about a pair counts: the larger one.
 fn precedence(answer: &Answer) -> u8 {
     match answer {
-        Answer::Failed(_) => 0,
-        Answer::Measured(_) => 1,
+        Answer::Measured(_) => 0,
+        Answer::Failed(_) => 1,
         Answer::Untested(_) => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::answer::{Figures, Stage};
+    use crate::survey::roster::{Nic, Node};
+
+    const PAIR: Pair = Pair {
+        initiator: 0,
+        target: 1,
+    };
+
+    fn roster() -> Roster {
+        let node = |rank| Node {
+            host: format!("n{rank}"),
+            rank,
+            absent: None,
+        };
+        let nic = |node| Nic {
+            node,
+            device: "cxi0".into(),
+            nid: Some(node),
+            location: None,
+            failure: None,
+        };
+        Roster {
+            nodes: [0, 1].map(node).into(),
+            nics: [0, 1].map(nic).into(),
+        }
+    }
+
+    /// Returns the result of a pair of which its NICs report these answers.
+    fn result(answers: &[Answer], left_out: bool, lost: &[u32]) -> Answer {
+        let rounds = [Round {
+            test: 0,
+            stage: Stage::Sweep,
+            pairs: vec![PAIR],
+        }];
+        let slots = Slots {
+            block: 0,
+            first_round: 7,
+            begins_ns: 0,
+            slot_ns: 1,
+        };
+        let report = |(rank, answer): (u32, &Answer)| BlockReport {
+            block: 0,
+            rank,
+            results: vec![PairResult {
+                test: 0,
+                pair: PAIR,
+                stage: Stage::Sweep,
+                round: 7,
+                active: 1,
+                answer: answer.clone(),
+                witnesses: Vec::new(),
+            }],
+            addresses: Vec::new(),
+        };
+        let reports = (0..).zip(answers).map(report).collect();
+        let left_out = left_out.then_some((0, PAIR));
+        let lost = lost.iter().map(|rank| (*rank, "it ended".to_owned()));
+        let results = of_block(
+            &rounds,
+            slots,
+            reports,
+            left_out.as_slice(),
+            &lost.collect(),
+            &roster(),
+        );
+        let [result] = results.try_into().unwrap();
+        assert_eq!((result.round, result.pair), (7, PAIR));
+        result.answer
+    }
+
+    #[test]
+    fn report_of_target_precedes_that_of_initiator() {
+        let measured = Answer::Measured(Figures::Bandwidth {
+            bytes_per_second: 1.0,
+            operations_per_second: 1.0,
+        });
+        let failed = Answer::Failed("no answer".into());
+        let late = Answer::Untested("late".into());
+        for (answers, expected) in [
+            (vec![measured.clone()], &measured),
+            (vec![measured.clone(), late.clone()], &late),
+            (vec![late.clone(), measured.clone()], &late),
+            (vec![failed.clone(), late.clone()], &late),
+            (vec![measured.clone(), failed.clone()], &failed),
+        ] {
+            assert_eq!(&result(&answers, false, &[]), expected, "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn pair_without_report_is_untested() {
+        let untested = |why: &str| Answer::Untested(why.to_owned());
+        assert_eq!(result(&[], false, &[]), untested("there is no report"));
+        let why = "one of the NICs has no address";
+        assert_eq!(result(&[], true, &[]), untested(why));
+    }
+
+    #[test]
+    fn failure_towards_lost_partner_is_none() {
+        let failed = Answer::Failed("no answer".into());
+        let lost = Answer::Untested("n1: it ended".into());
+        assert_eq!(result(&[failed], false, &[1]), lost);
     }
 }

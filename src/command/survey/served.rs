@@ -14,8 +14,10 @@ use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Context, Failure};
 use crate::interrupt;
 use crate::meeting_point::Coordinator;
+use crate::run::survey::NicPlan;
+use crate::session::Caller;
 use crate::session::control_line::{ControlLine, Order, Ready};
-use crate::session::{Caller, summons};
+use crate::session::summons::Summons;
 use crate::token::Token;
 use crate::tools::TOOLS;
 
@@ -37,22 +39,15 @@ pub fn run(own: Asked) -> Result<(), Failure> {
     let caller = Caller::new(stream, peer, version)?;
     let mut plan = asked::plan(&TOOLS[0], &[])?;
     plan.admission.token = Token::of_environment();
-    let summons::Summons {
+    let Summons {
         rank,
         size,
         port,
         token,
-        arguments,
+        devices,
+        service,
     } = caller.summons(&plan)?;
-    let arguments: Vec<_> = arguments.into_iter().map(Into::into).collect();
-    let Some(mut asked) = asked::parse(&arguments)? else {
-        return Err(Failure::environment(
-            "the coordinator has sent no arguments",
-        ));
-    };
-    if asked.devices.is_empty() && own.devices.iter().any(is_software) {
-        asked.devices = own.devices;
-    }
+    let plans = plans(&devices, &service, own)?;
     let token = token.and_then(|text| Token::new(text.as_ref()));
     let token = token.or(plan.admission.token);
     let token = token.ok_or_else(|| Failure::environment("the coordinator has sent no token"))?;
@@ -67,9 +62,28 @@ pub fn run(own: Asked) -> Result<(), Failure> {
         addresses: vec![(peer.ip(), port).into()],
         token,
     };
-    member::run(&asked, Place::new(rank, size, None), |_| {
+    member::run(plans, Place::new(rank, size, None), |_| {
         Ok(coordinator.clone())
     })
+}
+
+/// Returns how the NICs are opened: those that the coordinator names, or that of the server if it is a
+/// software NIC, or all hardware. Libraries and files are those of the server, not of the coordinator.
+fn plans(devices: &[String], service: &[String], own: Asked) -> Result<Vec<NicPlan>, Failure> {
+    let allowed = ["--svc-id=", "--vni=", "--traffic-class="];
+    let is_allowed = |option: &String| allowed.iter().any(|start| option.starts_with(start));
+    if let Some(option) = service.iter().find(|option| !is_allowed(option)) {
+        let message = format!("the coordinator may not choose '{option}'");
+        return Err(Failure::environment(message));
+    }
+    let named = devices.iter().map(|name| name.parse());
+    let named = named.collect::<Result<Vec<DeviceName>, _>>();
+    let named = named.map_err(|why| Failure::environment(format!("invalid device: {why}")))?;
+    let devices = match named.as_slice() {
+        [] if own.devices.iter().any(is_software) => own.devices,
+        _ => named,
+    };
+    member::plans(devices, &TOOLS[0], service)
 }
 
 fn is_software(device: &DeviceName) -> bool {
