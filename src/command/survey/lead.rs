@@ -14,7 +14,6 @@ use crate::device::DeviceName;
 use crate::error::Failure;
 use crate::interrupt;
 use crate::launcher::Task;
-use crate::machine::host_name;
 use crate::meeting_point::{MeetingPoint, Published};
 use crate::number::time_text;
 use crate::plan::DEFAULT_PORT;
@@ -68,7 +67,7 @@ impl Gathered {
     ///
     /// # Errors
     ///
-    /// An interruption.
+    /// No process that joins, and an interruption.
     pub fn join(
         &mut self,
         root: &mut Root,
@@ -99,6 +98,9 @@ impl Gathered {
                 }
             }
         }
+        if self.joined.is_empty() {
+            return Err(Failure::environment("no process has joined"));
+        }
         Ok(())
     }
 
@@ -115,7 +117,8 @@ impl<'a> Lead<'a> {
     pub fn loopback(count: u32, arguments: &'a [OsString]) -> Self {
         Self {
             size: count,
-            hosts: vec![host_name(); count as usize],
+            // Each process stands for a node.
+            hosts: (0..count).map(|rank| format!("node{rank}")).collect(),
             launcher: "loopback".into(),
             here: (0..count).collect(),
             arguments,

@@ -88,9 +88,12 @@ fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
     };
     let task = Task::of_environment()?.filter(|_| asked.processes == Processes::Launcher);
     let place = member::Place::new(started.rank, started.size, task.as_ref());
-    member::run(member::own_plans(asked, &place)?, place, |_| {
-        Ok(coordinator.clone())
-    })
+    let plans = member::own_plans(asked, &place)?;
+    match member::run(plans, place, |_| Ok(coordinator.clone())) {
+        // The coordinator ends its processes by a signal, and prints why.
+        Err(failure) if failure.kind == Kind::Interrupted => Ok(()),
+        ended => ended,
+    }
 }
 
 /// Runs a task of a launcher: the coordinator, or a member.

@@ -274,7 +274,7 @@ fn outputs() -> Vec<Entry> {
             file("FILE"),
             "Continue a survey whose results --jsonl has written\nto FILE",
             "Take the results in *FILE*, which **--jsonl** has written, and measure what is missing. \
-             The other options must be the same.",
+             The other options must be the same. The file grows only if **--jsonl** names it too.",
         ),
         option(
             Some('q'),

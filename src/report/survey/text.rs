@@ -176,8 +176,12 @@ fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         writeln!(out, "\nNot measured")?;
     }
     for parts in lines.iter().take(MOST_UNTESTED) {
-        let pairs = words::counted(parts.iter().map(|of| of.pairs).sum(), "pair");
-        let text = format!("{}: {} ({pairs})", names(survey, parts), parts[0].reason);
+        // The pairs of a process that never joined were not even planned.
+        let pairs = match parts.iter().map(|of| of.pairs).sum() {
+            0 => String::new(),
+            count => format!(" ({})", words::counted(count, "pair")),
+        };
+        let text = format!("{}: {}{pairs}", names(survey, parts), parts[0].reason);
         paragraph(out, &text, "    ")?;
     }
     and_more(out, lines.len().saturating_sub(MOST_UNTESTED))
