@@ -153,6 +153,8 @@ fn states_default_of_each_value() {
         "hdr-log",
         "expect",
         "port-file",
+        "bad-nodes",
+        "resume",
         "tx-gpu",
         "rx-gpu",
     ];

@@ -321,9 +321,10 @@ fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
 fn unknown_tool(name: &str) -> Failure {
     let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
     let near = nearest(name, names.iter().copied());
-    let meant = match near.is_empty() {
-        true => format!("expected {}", names.join(", ")),
-        false => question(&near),
+    let meant = if near.is_empty() {
+        format!("expected {}", names.join(", "))
+    } else {
+        question(&near)
     };
     Failure::usage(format!("unknown tool '{name}': {meant}"))
 }

@@ -128,7 +128,7 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         clock.elapsed(),
         conductor.roster().clone(),
         verdict,
-        ended.as_ref().map(|()| ()),
+        ended.as_ref().copied(),
     );
     // Before the members end: one that hangs must not hold up the results.
     let found = outputs.end(&document);

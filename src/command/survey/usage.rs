@@ -78,7 +78,7 @@ fn places() -> Vec<Entry> {
             None,
             "hosts",
             plain("LIST|@FILE"),
-            "Hosts on which 'cxidiag serve' runs, such as\nnid[000001-000512]",
+            "Hosts on which 'cxidiag serve' runs, such as\nnid[000001-000512] (default: those of the launcher)",
             "Measure between these hosts, on which **cxidiag serve** runs, instead of the tasks of a \
              launcher. A host list in the notation of Slurm, or a file with one on each line.",
         ),
@@ -86,7 +86,7 @@ fn places() -> Vec<Entry> {
             None,
             "loopback",
             plain("COUNT"),
-            "Measure between COUNT software NICs of this machine",
+            "Measure between COUNT software NICs of this machine\n(default: 0)",
             "Start this number of processes on this machine, 2 to 100, each with a software NIC of \
              its own: to try the command.",
         ),
@@ -200,8 +200,9 @@ fn measurements() -> Vec<Entry> {
             None,
             "max-active",
             plain("COUNT"),
-            "Most pairs at the same time (default: no limit; with\n--loopback one for two CPUs)",
-            "The largest number of pairs that measure at the same time, to load the fabric less.",
+            "Most pairs at the same time (default: no limit)",
+            "The largest number of pairs that measure at the same time, to load the fabric less. With \
+             **--loopback**, one for two CPUs.",
         ),
         option(
             None,
