@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::command::output::json_entry;
+use crate::command::output::{json_entry, metrics_entries};
 use crate::number::time_text;
 use crate::tools::TOOLS;
 
@@ -31,11 +31,13 @@ pub fn usage() -> Usage {
             ),
         ],
         arguments: Completion::Words(|| TOOLS.iter().map(|tool| tool.name.to_owned()).collect()),
-        about_arguments: "TOOL measures each pair of NICs (default: write-lat); with several, each \
-                          does.\nOptions of the tools follow after '--'.",
+        about_arguments: "TOOL is write-lat (default), read-lat, atomic-lat, send-lat, write-bw, read-bw,\n\
+                          atomic-bw or send-bw. With several, each measures all pairs. Options of the\n\
+                          tools follow after '--'.",
         options: [places(), measurements(), limits(), outputs()]
             .into_iter()
             .flatten()
+            .chain(metrics_entries())
             .chain([Entry::help(), Entry::version()])
             .collect(),
         remarks: vec![
@@ -252,14 +254,6 @@ fn outputs() -> Vec<Entry> {
             Some(Value::optional("FILE", Completion::Files)),
             "Print the results of the pairs as CSV instead of the\ntext, or write them to FILE",
             "Write a row for each pair that was kept.",
-        ),
-        option(
-            None,
-            "openmetrics",
-            file("FILE"),
-            "Write metrics to FILE (*.prom: for node_exporter)",
-            "Write metrics to *FILE*: in the format of node_exporter's textfile collector if its \
-             name ends in .prom, else as OpenMetrics.",
         ),
         option(
             None,
