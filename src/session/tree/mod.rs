@@ -41,6 +41,7 @@ pub use message::Order;
 pub use node::Node;
 pub use root::{Event, Root};
 pub use traffic::{LevelTraffic, Traffic};
+pub use uplink::DETOUR_LIMIT;
 
 use super::connect::{addresses, resolution};
 use crate::error::{Failure, Step};

@@ -6,7 +6,7 @@
 mod arrivals;
 mod known;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,11 +19,12 @@ use super::family::{Family, Parent};
 use super::link::{Link, PollSet};
 use super::message::{FromMember, Message, Order, decode};
 use super::traffic::{LevelTraffic, Traffic};
+use super::uplink::DETOUR_LIMIT;
 use crate::error::{Context, Failure};
-use crate::interrupt;
 use crate::session::listener::Listener;
 use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
 use crate::token::Token;
+use crate::{interrupt, limit};
 use arrivals::Waiting;
 use known::{Kept, Known};
 
@@ -158,6 +159,18 @@ impl Root {
     /// find other parents.
     pub fn give_up(&mut self, rank: u32, reason: &str) {
         self.lose(rank, reason.to_owned());
+    }
+
+    /// Gives up the members among `silent` that do not answer because of themselves, and returns them.
+    /// The others are below silent ones, or look for a parent: they may answer within [`DETOUR_LIMIT`].
+    pub fn give_up_silent(&mut self, silent: &BTreeSet<u32>, reason: &str) -> Vec<u32> {
+        let (limit, now) = (limit::in_effect(DETOUR_LIMIT), Instant::now());
+        let silent_itself = |&rank: &u32| !self.family.is_cut_off(rank, silent, limit, now);
+        let given_up: Vec<u32> = silent.iter().copied().filter(silent_itself).collect();
+        for &rank in &given_up {
+            self.lose(rank, reason.to_owned());
+        }
+        given_up
     }
 
     /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not ended,
