@@ -18,7 +18,7 @@ use crate::number::time_text;
 use crate::report::survey::lines::Earlier;
 use crate::report::survey::{Setup, Survey, SurveyJob, progress};
 use crate::run::survey::shortest;
-use crate::session::tree::{Event, Root, now_ns};
+use crate::session::tree::{DETOUR_LIMIT, Event, Root, now_ns};
 use crate::survey::conductor::{Conductor, Settings};
 use crate::survey::pairs::{self, Selection};
 use crate::survey::rounds::NicOrder;
@@ -274,38 +274,25 @@ impl Leading<'_> {
         };
         let (blocks, left_out) =
             blocks(rounds, slots, &self.members.roster, &self.members.addresses);
-        let mut waiting: BTreeSet<u32> = blocks.keys().copied().collect();
+        let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
         self.root.send_blocks(blocks.into_iter().collect());
         let length = notice + self.slot * rounds.len() as u32;
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
         let until = Instant::now() + length + limit::in_effect(limit);
+        let reason = format!(
+            "it did not report within {} after the end of its slots",
+            time_text(limit)
+        );
+        let number = self.block;
         let mut reports: Vec<BlockReport> = Vec::new();
-        let mut lost = BTreeMap::new();
-        while !waiting.is_empty() && Instant::now() < until {
-            self.show_progress();
-            let next = until.min(Instant::now() + Duration::from_millis(500));
-            for event in self.root.poll(next)? {
-                match event {
-                    Event::Report(report) if report.block == self.block => {
-                        waiting.remove(&report.rank);
-                        reports.push(report);
-                    }
-                    Event::Lost { rank, reason } => {
-                        waiting.remove(&rank);
-                        lost.insert(rank, reason);
-                    }
-                    _ => {}
-                }
+        let lost = self.wait_for(waiting, until, &reason, |event| match event {
+            Event::Report(report) if report.block == number => {
+                let rank = report.rank;
+                reports.push(report);
+                Some(rank)
             }
-        }
-        for rank in waiting {
-            let reason = format!(
-                "it did not report within {} after the end of its slots",
-                time_text(limit)
-            );
-            self.root.give_up(rank, &reason);
-            lost.insert(rank, reason);
-        }
+            _ => None,
+        })?;
         for report in &reports {
             self.members.set_addresses(report.rank, &report.addresses);
         }
@@ -327,6 +314,36 @@ impl Leading<'_> {
         self.block += 1;
         self.round += rounds.len() as u32;
         Ok(())
+    }
+
+    /// Waits until all members of `waiting` have answered; `answer` returns whose answer an event is.
+    /// Members that are silent at `until` are given up for this `reason`, but those below them in the
+    /// tree get the time to find another parent. Returns the members that were lost, and why.
+    fn wait_for(
+        &mut self,
+        mut waiting: BTreeSet<u32>,
+        mut until: Instant,
+        reason: &str,
+        mut answer: impl FnMut(Event) -> Option<u32>,
+    ) -> Result<BTreeMap<u32, String>, Failure> {
+        let mut lost = BTreeMap::new();
+        while !waiting.is_empty() {
+            self.show_progress();
+            let next = until.min(Instant::now() + Duration::from_millis(500));
+            for event in self.root.poll(next)? {
+                if let Event::Lost { rank, reason } = event {
+                    waiting.remove(&rank);
+                    lost.insert(rank, reason);
+                } else if let Some(rank) = answer(event) {
+                    waiting.remove(&rank);
+                }
+            }
+            if Instant::now() >= until {
+                self.root.give_up_silent(&waiting, reason);
+                until = Instant::now() + limit::in_effect(DETOUR_LIMIT);
+            }
+        }
+        Ok(lost)
     }
 
     fn show_progress(&mut self) {

@@ -155,12 +155,6 @@ impl Root {
         }
     }
 
-    /// Gives a process up, for instance because its report has not come. Processes below it in the tree
-    /// find other parents.
-    pub fn give_up(&mut self, rank: u32, reason: &str) {
-        self.lose(rank, reason.to_owned());
-    }
-
     /// Gives up the members among `silent` that do not answer because of themselves, and returns them.
     /// The others are below silent ones, or look for a parent: they may answer within [`DETOUR_LIMIT`].
     pub fn give_up_silent(&mut self, silent: &BTreeSet<u32>, reason: &str) -> Vec<u32> {
