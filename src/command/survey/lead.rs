@@ -259,7 +259,7 @@ impl<'a> Lead<'a> {
                     Event::TurnedAway { peer, reason } => {
                         outputs.note(&format!("turned {peer} away: {reason}"));
                     }
-                    Event::Report(_) => {}
+                    Event::Begun { .. } | Event::Report(_) => {}
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! A process of a survey that measures, as its measuring thread sees it.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub struct Member {
     line: UnixStream,
     clock: Arc<SharedClock>,
     thread: JoinHandle<()>,
+    /// The last order was a course, which the coordinator does not know to be prepared.
+    prepares: Cell<bool>,
 }
 
 impl Member {
@@ -68,6 +71,7 @@ impl Member {
             line,
             clock,
             thread,
+            prepares: Cell::new(false),
         };
         match member.receive()? {
             Message::Joined => Ok(member),
@@ -75,21 +79,27 @@ impl Member {
         }
     }
 
-    /// Waits for the next order.
+    /// Waits for the next order. If the last one was a course, this call reports that the process is
+    /// prepared for it.
     ///
     /// # Errors
     ///
     /// A coordinator that is lost or has given this process up, an interruption.
     pub fn next(&self) -> Result<Order, Failure> {
+        if self.prepares.take() {
+            self.send(&FromMember::Begun)?;
+        }
         loop {
             match self.receive()? {
                 // Another parent has replaced the one that was lost.
                 Message::Joined => {}
                 Message::End => return Ok(Order::End),
                 Message::Down { body, .. } => {
-                    return decode(&body).ok_or_else(|| {
+                    let order = decode(&body).ok_or_else(|| {
                         Failure::peer("the coordinator sent an order that is not valid")
-                    });
+                    })?;
+                    self.prepares.set(matches!(order, Order::Course(_)));
+                    return Ok(order);
                 }
                 other => return Err(unexpected(other)),
             }

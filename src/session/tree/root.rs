@@ -39,6 +39,11 @@ const LOOK: Duration = Duration::from_secs(1);
 pub enum Event {
     /// A process has joined.
     Joined(Introduction),
+    /// A process is prepared for its course. This may be reported again, if its parent was lost.
+    Begun {
+        /// Its rank.
+        rank: u32,
+    },
     /// A process has measured a block.
     Report(BlockReport),
     /// A process has ended, or cannot be reached. It may not return.
@@ -333,6 +338,7 @@ impl Root {
             }) if child < size => {
                 self.gone(child, Some(rank), reason);
             }
+            Some(FromMember::Begun) => self.events.push(Event::Begun { rank }),
             Some(FromMember::Report(report)) if report.rank == rank => self.report(report),
             Some(FromMember::Failed(reason)) => self.lose(rank, reason),
             Some(FromMember::Ended(traffic)) => self.known[rank as usize].ended = Some(traffic),

@@ -127,6 +127,13 @@ pub fn joined(event: Event) -> Option<u32> {
     }
 }
 
+pub fn begun(event: Event) -> Option<u32> {
+    match event {
+        Event::Begun { rank } => Some(rank),
+        _ => None,
+    }
+}
+
 pub fn reported(event: Event) -> Option<(u32, u32)> {
     match event {
         Event::Report(report) => Some((report.block, report.rank)),

@@ -21,6 +21,9 @@ fn leads_members_through_course_and_blocks_to_end() {
         .collect();
     events(&mut root, 3, joined);
     root.send_courses((0..SIZE).map(|rank| (rank, course())).collect());
+    let mut prepared = events(&mut root, 3, begun);
+    prepared.sort();
+    assert_eq!(prepared, [0, 1, 2]);
     for number in 0..2 {
         root.send_blocks((0..SIZE).map(|rank| (rank, block(number))).collect());
         let mut found = events(&mut root, 3, reported);
@@ -33,7 +36,6 @@ fn leads_members_through_course_and_blocks_to_end() {
     }
 }
 
-/// Runs a member's connecting part until it is stopped; returns it as it was then.
 #[test]
 fn gives_each_process_at_most_32_children() {
     const SIZE: u32 = 70;
