@@ -29,6 +29,10 @@ use crate::{interrupt, limit};
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
 const JOIN_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 
+/// How long it waits until the members are prepared for the course. A NIC may take 20 seconds to open
+/// its targets.
+const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
+
 /// How long it waits for reports beyond the end of a block, and longer for each thousand members. A NIC
 /// may take two seconds to release the resources of its last pair.
 const REPORT_LIMIT: Duration = Duration::from_secs(3);
@@ -239,6 +243,8 @@ impl Leading<'_> {
         let firsts = self.members.first_nics.iter();
         let courses = firsts.map(|(rank, first)| (*rank, course(*first)));
         self.root.send_courses(courses.collect());
+        self.wait_for_preparation()?;
+        self.measuring = Instant::now();
         loop {
             interrupt::check()?;
             let left = self
@@ -256,6 +262,23 @@ impl Leading<'_> {
             }
             self.measure(&rounds, &tests)?;
         }
+    }
+
+    /// Waits until all members are prepared for the course.
+    fn wait_for_preparation(&mut self) -> Result<(), Failure> {
+        let joined: BTreeSet<u32> = self.members.first_nics.keys().copied().collect();
+        let size = joined.len() as u32;
+        let limit = by_size(PREPARATION_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
+        let reason = format!("it did not open its targets within {}", time_text(limit));
+        let until = Instant::now() + limit::in_effect(limit);
+        let lost = self.wait_for(joined, until, &reason, |event| match event {
+            Event::Begun { rank } => Some(rank),
+            _ => None,
+        })?;
+        for (rank, reason) in lost {
+            self.conductor.lose(rank, &reason);
+        }
+        Ok(())
     }
 
     /// Measures a block of rounds.
@@ -339,7 +362,10 @@ impl Leading<'_> {
                 }
             }
             if Instant::now() >= until {
-                self.root.give_up_silent(&waiting, reason);
+                for rank in self.root.give_up_silent(&waiting, reason) {
+                    waiting.remove(&rank);
+                    lost.insert(rank, reason.to_owned());
+                }
                 until = Instant::now() + limit::in_effect(DETOUR_LIMIT);
             }
         }
