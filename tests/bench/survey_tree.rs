@@ -171,7 +171,7 @@ fn report(rank: u32, block: &Block) -> BlockReport {
         block: block.number,
         rank,
         results: block.tasks.iter().step_by(2).map(result).collect(),
-        addresses: vec![Some(address(rank))],
+        addresses: vec![Ok(address(rank))],
     }
 }
 
