@@ -317,7 +317,10 @@ impl Leading<'_> {
             _ => None,
         })?;
         for report in &reports {
-            self.members.set_addresses(report.rank, &report.addresses);
+            let failed = self.members.set_addresses(report.rank, &report.addresses);
+            for (nic, reason) in failed {
+                self.conductor.fail_nic(nic, &reason);
+            }
         }
         let results = results::of_block(
             rounds,
