@@ -161,6 +161,7 @@ impl Nics {
             rank: self.rank,
             results,
             addresses: self.members.iter().map(Member::address).collect(),
+            clock_uncertainty_ns: None,
         }
     }
 

@@ -106,13 +106,16 @@ impl Member {
         }
     }
 
-    /// Sends what this process has measured in a block.
+    /// Sends what this process has measured in a block, and how far its clock may be off.
     ///
     /// # Errors
     ///
     /// The end of the connecting thread.
     pub fn report(&self, report: BlockReport) -> Result<(), Failure> {
-        self.send(&FromMember::Report(report))
+        self.send(&FromMember::Report(BlockReport {
+            clock_uncertainty_ns: Some(self.uncertainty_ns()),
+            ..report
+        }))
     }
 
     /// Ends the part of this process in the survey because it cannot go on.
@@ -136,10 +139,8 @@ impl Member {
         self.clock.local(coordinator_ns)
     }
 
-    /// Returns how far the coordinator's clock may be off in this process: half of the round trips up
-    /// to the coordinator, and the drift since then.
-    pub fn uncertainty(&self) -> Duration {
-        Duration::from_nanos(self.clock.offset().uncertainty_ns(now_ns()))
+    fn uncertainty_ns(&self) -> u64 {
+        self.clock.offset().uncertainty_ns(now_ns())
     }
 
     fn send(&self, body: &FromMember) -> Result<(), Failure> {

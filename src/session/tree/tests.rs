@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::message::{FromMember, Message, Seeker, frame};
 use super::testing::*;
 use super::*;
+use crate::error::Failure;
 use crate::session::wire;
 
 #[test]
@@ -206,15 +207,21 @@ fn offset_of_clock_is_within_its_uncertainty() {
         let before = Instant::now();
         let local = member.local(now_ns());
         let after = Instant::now();
-        let uncertainty = member.uncertainty();
-        assert!(uncertainty > Duration::ZERO);
-        assert!(local + uncertainty >= before && local <= after + uncertainty);
+        member.report(report(SIZE - 1, 0)).unwrap();
         assert_eq!(member.next().unwrap(), Order::End);
         member.end();
+        (before, local, after)
     });
     assert_eq!(events(&mut root, 1, joined), [32]);
+    let uncertainty = |event| match event {
+        Event::Report(report) => report.clock_uncertainty_ns,
+        _ => None,
+    };
+    let uncertainty = Duration::from_nanos(events(&mut root, 1, uncertainty)[0]);
+    assert!(uncertainty > Duration::ZERO);
     assert_eq!(root.end(LIMIT), []);
-    last.join().unwrap();
+    let (before, local, after) = last.join().unwrap();
+    assert!(local + uncertainty >= before && local <= after + uncertainty);
     finish(others);
 }
 
