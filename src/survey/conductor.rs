@@ -488,6 +488,13 @@ impl Conductor {
             answered: self.answered,
         }
     }
+
+    /// Leaves a NIC out of all further rounds, for this reason. Operations with it that fail in the
+    /// rounds so far say nothing about its partners.
+    pub fn fail_nic(&mut self, nic: u32, reason: &str) {
+        let failure = &mut self.roster.nics[nic as usize].failure;
+        failure.get_or_insert_with(|| reason.to_owned());
+    }
 }
 
 fn is_marked(already: &HashMap<(u16, u32), Vec<u64>>, test: u16, pair: Pair) -> bool {

@@ -62,6 +62,33 @@ fn names_nic_that_is_slow_alone() {
 }
 
 #[test]
+fn reports_nic_that_fails_later_as_untested_and_blames_nobody() {
+    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    let round = conductor.next_rounds(1).remove(0);
+    cluster.faults.push(Fault {
+        unit: Unit::Nic(2),
+        direction: Direction::Both,
+        effect: Effect::Fails,
+    });
+    conductor.fail_nic(2, "it does not answer");
+    for result in cluster.measure(&round) {
+        conductor.add(result);
+    }
+    run(&mut cluster, &mut conductor);
+    let verdict = conductor.verdict();
+    assert_eq!(named(&verdict), []);
+    let [untested] = &verdict.untested[..] else {
+        panic!("{:?}", verdict.untested)
+    };
+    assert_eq!(
+        (untested.unit, untested.reason.as_str()),
+        (Unit::Nic(2), "it does not answer")
+    );
+    assert_eq!((untested.pairs, verdict.answered), (7, 21));
+}
+
+#[test]
 fn reports_lost_node_as_untested_and_blames_nobody() {
     for seed in 0..20 {
         let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], seed);

@@ -29,7 +29,7 @@ pub struct Nic {
     pub nid: Option<u32>,
     /// Where it is; null if that is not known.
     pub location: Option<Location>,
-    /// Why it could not be opened; null if it could.
+    /// Why it is not measured with, or not any longer; null if nothing prevents it.
     pub failure: Option<String>,
 }
 

@@ -76,8 +76,12 @@ pub struct BlockReport {
     /// Results of the pairs in which its NICs were initiators, and of those in which it was too late to
     /// be a target.
     pub results: Vec<PairResult>,
-    /// Addresses of its NICs, which change if a NIC had to be opened again; null if it could not be.
-    pub addresses: Vec<Option<FabricAddress>>,
+    /// Addresses of its NICs, which change if a NIC had to be opened again. The error of a NIC that
+    /// cannot be measured with any longer is why.
+    pub addresses: Vec<Result<FabricAddress, String>>,
+    /// How far the coordinator's clock may be off in the process, in nanoseconds: half of the round
+    /// trips up to the coordinator, and the drift since then. None before it is sent.
+    pub clock_uncertainty_ns: Option<u64>,
 }
 
 /// A NIC as its process introduces it.

@@ -171,7 +171,8 @@ fn report(rank: u32, block: &Block) -> BlockReport {
         block: block.number,
         rank,
         results: block.tasks.iter().step_by(2).map(result).collect(),
-        addresses: vec![Some(address(rank))],
+        addresses: vec![Ok(address(rank))],
+        clock_uncertainty_ns: None,
     }
 }
 
@@ -229,7 +230,7 @@ fn coordinate(size: u32) {
                         last_loss = Some(began.elapsed());
                     }
                     // An attempt to connect that this busy host has not answered in time.
-                    Event::TurnedAway { .. } => {}
+                    Event::TurnedAway { .. } | Event::Begun { .. } => {}
                     Event::Joined(introduction) => panic!("{introduction:?}"),
                 }
             }

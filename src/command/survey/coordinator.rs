@@ -19,7 +19,7 @@ use crate::number::time_text;
 use crate::report::survey::lines::Earlier;
 use crate::report::survey::{Setup, Survey, SurveyJob, progress};
 use crate::run::survey::shortest;
-use crate::session::tree::{Event, Root, now_ns};
+use crate::session::tree::{DETOUR_LIMIT, Event, Root, now_ns};
 use crate::survey::conductor::{Conductor, Settings};
 use crate::survey::pairs::{self, Selection};
 use crate::survey::rounds::NicOrder;
@@ -30,6 +30,10 @@ use crate::{interrupt, limit};
 /// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each thousand.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
 const JOIN_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
+
+/// How long it waits until the members are prepared for the course. A NIC may take 20 seconds to open
+/// its targets.
+const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
 
 /// How long it waits for reports beyond the end of a block, and longer for each thousand members. A NIC
 /// may take two seconds to release the resources of its last pair.
@@ -113,16 +117,18 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         measuring: Instant::now(),
         block: 0,
         round: 0,
+        uncertainty_ns: None,
     };
     let ended = joined.and_then(|()| survey.lead(started, &setup, earlier));
     let Leading {
         mut root,
         conductor,
         outputs,
+        uncertainty_ns,
         ..
     } = survey;
     let verdict = conductor.verdict();
-    let document = Survey::new(
+    let mut document = Survey::new(
         setup,
         started,
         clock.elapsed(),
@@ -130,6 +136,7 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         verdict,
         ended.as_ref().copied(),
     );
+    document.clock_uncertainty_ns = uncertainty_ns;
     // Before the members end: one that hangs must not hold up the results.
     let found = outputs.end(&document);
     for (rank, reason) in root.end(END_LIMIT) {
@@ -216,6 +223,8 @@ struct Leading<'a> {
     /// Number of the next block, and of the next round.
     block: u32,
     round: u32,
+    /// Largest difference between the clocks of the processes, in nanoseconds.
+    uncertainty_ns: Option<u64>,
 }
 
 impl Leading<'_> {
@@ -255,6 +264,8 @@ impl Leading<'_> {
         let firsts = self.members.first_nics.iter();
         let courses = firsts.map(|(rank, first)| (*rank, course(*first)));
         self.root.send_courses(courses.collect());
+        self.wait_for_preparation()?;
+        self.measuring = Instant::now();
         loop {
             interrupt::check()?;
             let left = self
@@ -287,6 +298,30 @@ impl Leading<'_> {
         whole.unwrap_or_default() / FOR_SUSPECTS
     }
 
+    /// Waits until all members are prepared for the course.
+    fn wait_for_preparation(&mut self) -> Result<(), Failure> {
+        let joined: BTreeSet<u32> = self.members.first_nics.keys().copied().collect();
+        let size = joined.len() as u32;
+        let limit = by_size(PREPARATION_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
+        let reason = format!("it did not open its targets within {}", time_text(limit));
+        let until = Instant::now() + limit::in_effect(limit);
+        let lost = self.wait_for(joined, until, &reason, |event| match event {
+            Event::Begun { rank } => Some(rank),
+            _ => None,
+        })?;
+        self.lose(lost);
+        Ok(())
+    }
+
+    /// Leaves the nodes of processes out of all further rounds.
+    fn lose(&mut self, lost: BTreeMap<u32, String>) {
+        for (rank, reason) in lost {
+            if let Some(node) = self.members.node(rank) {
+                self.conductor.lose(node, &reason);
+            }
+        }
+    }
+
     /// Measures a block of rounds.
     fn measure(&mut self, rounds: &[Round], tests: &[Test]) -> Result<(), Failure> {
         let size = self.members.roster.nodes.len() as u32;
@@ -299,40 +334,32 @@ impl Leading<'_> {
         };
         let (blocks, left_out) =
             blocks(rounds, slots, &self.members.roster, &self.members.addresses);
-        let mut waiting: BTreeSet<u32> = blocks.keys().copied().collect();
+        let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
         self.root.send_blocks(blocks.into_iter().collect());
         let length = notice + self.slot * rounds.len() as u32;
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
         let until = Instant::now() + length + limit::in_effect(limit);
+        let reason = format!(
+            "it did not report within {} after the end of its slots",
+            time_text(limit)
+        );
+        let number = self.block;
         let mut reports: Vec<BlockReport> = Vec::new();
-        let mut lost = BTreeMap::new();
-        while !waiting.is_empty() && Instant::now() < until {
-            self.show_progress();
-            let next = until.min(Instant::now() + Duration::from_millis(500));
-            for event in self.root.poll(next)? {
-                match event {
-                    Event::Report(report) if report.block == self.block => {
-                        waiting.remove(&report.rank);
-                        reports.push(report);
-                    }
-                    Event::Lost { rank, reason } => {
-                        waiting.remove(&rank);
-                        lost.insert(rank, reason);
-                    }
-                    _ => {}
-                }
+        let lost = self.wait_for(waiting, until, &reason, |event| match event {
+            Event::Report(report) if report.block == number => {
+                let rank = report.rank;
+                reports.push(report);
+                Some(rank)
             }
-        }
-        for rank in waiting {
-            let reason = format!(
-                "it did not report within {} after the end of its slots",
-                time_text(limit)
-            );
-            self.root.give_up(rank, &reason);
-            lost.insert(rank, reason);
-        }
+            _ => None,
+        })?;
+        let uncertainties = reports.iter().map(|report| report.clock_uncertainty_ns);
+        self.uncertainty_ns = uncertainties.max().flatten().max(self.uncertainty_ns);
         for report in &reports {
-            self.members.set_addresses(report.rank, &report.addresses);
+            let failed = self.members.set_addresses(report.rank, &report.addresses);
+            for (nic, reason) in failed {
+                self.conductor.fail_nic(nic, &reason);
+            }
         }
         let results = results::of_block(
             rounds,
@@ -346,14 +373,43 @@ impl Leading<'_> {
         for result in results {
             self.conductor.add(result);
         }
-        for (rank, reason) in lost {
-            if let Some(node) = self.members.node(rank) {
-                self.conductor.lose(node, &reason);
-            }
-        }
+        self.lose(lost);
         self.block += 1;
         self.round += rounds.len() as u32;
         Ok(())
+    }
+
+    /// Waits until all members of `waiting` have answered; `answer` returns whose answer an event is.
+    /// Members that are silent at `until` are given up for this `reason`, but those below them in the
+    /// tree get the time to find another parent. Returns the members that were lost, and why.
+    fn wait_for(
+        &mut self,
+        mut waiting: BTreeSet<u32>,
+        mut until: Instant,
+        reason: &str,
+        mut answer: impl FnMut(Event) -> Option<u32>,
+    ) -> Result<BTreeMap<u32, String>, Failure> {
+        let mut lost = BTreeMap::new();
+        while !waiting.is_empty() {
+            self.show_progress();
+            let next = until.min(Instant::now() + Duration::from_millis(500));
+            for event in self.root.poll(next)? {
+                if let Event::Lost { rank, reason } = event {
+                    waiting.remove(&rank);
+                    lost.insert(rank, reason);
+                } else if let Some(rank) = answer(event) {
+                    waiting.remove(&rank);
+                }
+            }
+            if Instant::now() >= until {
+                for rank in self.root.give_up_silent(&waiting, reason) {
+                    waiting.remove(&rank);
+                    lost.insert(rank, reason.to_owned());
+                }
+                until = Instant::now() + limit::in_effect(DETOUR_LIMIT);
+            }
+        }
+        Ok(lost)
     }
 
     fn show_progress(&mut self) {

@@ -94,7 +94,7 @@ impl Gathered {
                     Event::TurnedAway { peer, reason } => {
                         outputs.note(&format!("turned {peer} away: {reason}"));
                     }
-                    Event::Report(_) => {}
+                    Event::Begun { .. } | Event::Report(_) => {}
                 }
             }
         }

@@ -81,18 +81,29 @@ impl Members {
         position.map(|node| node as u32)
     }
 
-    /// Takes new addresses of the NICs of a process, which it had to open again.
-    pub fn set_addresses(&mut self, rank: u32, addresses: &[Option<FabricAddress>]) {
+    /// Takes new addresses of the NICs of a process, which it had to open again. Returns the NICs that
+    /// cannot be measured with any longer, and why.
+    pub fn set_addresses(
+        &mut self,
+        rank: u32,
+        addresses: &[Result<FabricAddress, String>],
+    ) -> Vec<(u32, String)> {
+        let mut failed = Vec::new();
         let Some(first) = self.first_nics.get(&rank) else {
-            return;
+            return failed;
         };
-        for (nic, address) in (*first as usize..).zip(addresses) {
-            if let Some(own) = self.addresses.get_mut(nic)
-                && self.roster.nics[nic].failure.is_none()
-            {
-                *own = *address;
+        let nics = &mut self.roster.nics[*first as usize..];
+        let own = &mut self.addresses[*first as usize..];
+        for (index, ((nic, own), address)) in
+            (*first..).zip(nics.iter_mut().zip(own).zip(addresses))
+        {
+            if nic.failure.is_none() {
+                *own = address.as_ref().ok().copied();
+                nic.failure = address.as_ref().err().cloned();
+                failed.extend(nic.failure.clone().map(|why| (index, why)));
             }
         }
+        failed
     }
 }
 
@@ -187,11 +198,22 @@ mod tests {
     #[test]
     fn takes_addresses_of_reopened_nics() {
         let mut members = members();
-        let address = Some(FabricAddress { nic: 30, pid: 7 });
-        members.set_addresses(3, &[address]);
-        members.set_addresses(1, &[address]);
-        assert_eq!(members.addresses[3], address);
+        let address = FabricAddress { nic: 30, pid: 7 };
+        assert_eq!(members.set_addresses(3, &[Ok(address)]), []);
+        assert_eq!(members.set_addresses(1, &[Ok(address)]), []);
+        assert_eq!(members.addresses[3], Some(address));
         // It has another VNI.
         assert_eq!(members.addresses[2], None);
+    }
+
+    #[test]
+    fn nic_that_fails_later_has_a_reason() {
+        let mut members = members();
+        let why = "cxi0 did not release its resources in time".to_owned();
+        let failed = members.set_addresses(3, &[Err(why.clone())]);
+        assert_eq!(failed, [(3, why.clone())]);
+        assert_eq!(members.addresses[3], None);
+        assert_eq!(members.roster.nics[3].failure, Some(why.clone()));
+        assert_eq!(members.set_addresses(3, &[Err(why)]), []);
     }
 }

@@ -134,6 +134,7 @@ mod tests {
                 witnesses: Vec::new(),
             }],
             addresses: Vec::new(),
+            clock_uncertainty_ns: None,
         };
         let reports = (0..).zip(answers).map(report).collect();
         let left_out = left_out.then_some((0, PAIR));

@@ -92,7 +92,7 @@ pub struct Line {
     pub active: u32,
     /// What came of it.
     pub answer: Answer,
-    /// Counters of both NICs that changed in a way that matters.
+    /// Counters of the initiator that changed in a way that matters; empty in the sweep.
     pub witnesses: Vec<Counter>,
 }
 

@@ -32,6 +32,7 @@ pub use rules::{TestPlan, is_two_sided};
 use slot::Times;
 pub use slot::shortest;
 
+use crate::device::FabricAddress;
 use crate::error::{Context, Failure};
 use crate::interrupt;
 use crate::survey::answer::{Answer, PairResult};
@@ -113,7 +114,7 @@ impl Nics {
     }
 
     /// Measures `block`, whose times `local_clock` converts to the clock of this process. Returns
-    /// when all tasks are done: at the latest [`RELEASE_LIMIT`] after the last slot, or after an
+    /// when all tasks are done: at the latest two seconds after the last slot, or after an
     /// interruption.
     ///
     /// The report has a result for each pair in which a NIC was the initiator, and for each in which
@@ -140,7 +141,10 @@ impl Nics {
             left.retain(|task| *task != report.task);
             let member = self.member_of(&report.task);
             if let Some(member) = member.and_then(|member| self.members.get_mut(member)) {
-                member.facts.address = report.address;
+                match report.address {
+                    Ok(address) => member.facts.address = Some(address),
+                    Err(why) => member.fail(why),
+                }
             }
             let of_task = |answer| PairResult {
                 witnesses: report.witnesses,
@@ -156,11 +160,8 @@ impl Nics {
             block: block.number,
             rank: self.rank,
             results,
-            addresses: self
-                .members
-                .iter()
-                .map(|member| member.facts.address)
-                .collect(),
+            addresses: self.members.iter().map(Member::address).collect(),
+            clock_uncertainty_ns: None,
         }
     }
 
@@ -186,11 +187,9 @@ impl Nics {
         if member.thread.take().is_some() {
             // The thread is left behind: nothing can end a call of the library that does not return.
             let device = &member.facts.device;
-            member.facts.failure = Some(format!("{device} did not release its resources in time"));
-            member.facts.address = None;
+            member.fail(format!("{device} did not release its resources in time"));
         }
-        let failure = member.facts.failure.clone();
-        failure.unwrap_or_else(|| "the NIC is not open".into())
+        member.failure()
     }
 
     /// Releases the NICs, but does not wait for one that does not answer.
@@ -205,6 +204,22 @@ impl Nics {
 }
 
 impl Member {
+    /// Notes why the NIC cannot be measured with any longer.
+    fn fail(&mut self, why: String) {
+        (self.facts.address, self.facts.failure) = (None, Some(why));
+    }
+
+    /// Returns why the NIC cannot be measured with.
+    fn failure(&self) -> String {
+        let failure = self.facts.failure.clone();
+        failure.unwrap_or_else(|| "the NIC is not open".into())
+    }
+
+    /// Returns the address of the NIC, or why it cannot be measured with.
+    fn address(&self) -> Result<FabricAddress, String> {
+        self.facts.address.ok_or_else(|| self.failure())
+    }
+
     /// Sends an order, which a NIC that is not open does not receive.
     fn order(&self, order: Order) {
         if let Some(worker) = &self.thread {

@@ -70,8 +70,8 @@ pub struct Report {
     pub answer: Option<Answer>,
     /// Changes of its counters, in a retest of an initiator.
     pub witnesses: Vec<Witness>,
-    /// Address of the NIC after the task; none if it cannot be opened again.
-    pub address: Option<FabricAddress>,
+    /// Address of the NIC after the task, or why it cannot be opened again.
+    pub address: Result<FabricAddress, String>,
 }
 
 /// A NIC in its thread.
@@ -255,7 +255,10 @@ impl Nic {
             task,
             answer,
             witnesses: changes.into_iter().map(witness).collect(),
-            address: self.address(),
+            address: match &self.endpoint {
+                Ok(endpoint) => Ok(endpoint.address().address),
+                Err(why) => Err(unopened(self.plan.device, why)),
+            },
         }
     }
 
@@ -264,7 +267,7 @@ impl Nic {
         let endpoint = match &self.endpoint {
             Ok(endpoint) => endpoint,
             Err(why) => {
-                let why = format!("{} cannot be opened again: {why}", self.plan.device);
+                let why = unopened(self.plan.device, why);
                 return (Some(Answer::Untested(why)), true);
             }
         };
@@ -307,6 +310,11 @@ fn answer_of(failure: &Failure, slot: &Slot) -> Answer {
         }
         None => Answer::Failed(failure.message()),
     }
+}
+
+/// Returns why a NIC that could not be opened again is not open.
+fn unopened(device: DeviceName, why: &str) -> String {
+    format!("{device} cannot be opened again: {why}")
 }
 
 fn confine(halves: Option<&Halves>, side: Side) -> Option<Confined> {

@@ -171,7 +171,7 @@ impl Group {
     fn receive(&mut self, member: u32) -> Option<PairResult> {
         let member = &mut self.0[member as usize];
         let report: BlockReport = member.read()?;
-        assert_eq!(report.addresses, [Some(member.address)]);
+        assert_eq!(report.addresses, [Ok(member.address)]);
         report.results.into_iter().next()
     }
 

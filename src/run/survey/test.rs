@@ -54,7 +54,7 @@ pub trait Test {
     ) -> Done<Figures>;
 
     /// Answers the operations of `peer`, with a two-sided tool. The result is that of the set-up: the
-    /// initiator reports the operations.
+    /// initiator reports the operations. It is a failure if operations may have begun before.
     fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, slot: &Slot) -> Done<()>;
 }
 
@@ -320,6 +320,10 @@ impl<B: Benchmark> Test for TestOf<B> {
     }
 
     fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, slot: &Slot) -> Done<()> {
+        // The operations may have failed before this target could answer them.
+        if slot.is_late() {
+            return Done::nothing(Failure::environment(LATE));
+        }
         let Some(serve) = self.serve else {
             let result = if endpoint.address().simulated {
                 self.watch_software_nic(slot)
@@ -419,6 +423,30 @@ mod tests {
         let checked = write_lat::Bench::check(target, &writes.run, size, issued, &Unwatched);
         assert_eq!(checked.unwrap(), 1000);
         writes.close_target().unwrap();
+        endpoint.close().unwrap();
+    }
+
+    /// The NIC may have been closed when operations began.
+    #[test]
+    fn target_that_begins_late_says_so() {
+        let endpoint = endpoint(&plan("write-lat", &[]));
+        let own = endpoint.address().address;
+        let writes = TestOf {
+            max_waited_percent: f64::INFINITY,
+            ..writes()
+        };
+        let serve = |ahead: Duration| {
+            let times = Times {
+                ready: Instant::now() + ahead,
+                ends: Instant::now() + ahead + Duration::from_secs(10),
+            };
+            let slot = Slot::new(times, Side::Server);
+            writes.serve(&endpoint, own, &slot).result
+        };
+        let failure = serve(Duration::ZERO).unwrap_err();
+        assert_eq!(failure.message(), LATE);
+        assert_eq!(failure.kind, Kind::Environment);
+        assert!(serve(Duration::from_secs(1)).is_ok());
         endpoint.close().unwrap();
     }
 

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::bench::testing::plan;
-use crate::device::FabricAddress;
 use crate::machine::placement::Cpus;
 use crate::service::ServiceOptions;
 use crate::survey::answer::{Figures, Pair, Stage};
@@ -94,9 +93,9 @@ impl Rig {
         vec![task(Part::Initiator, target), task(Part::Target, initiator)]
     }
 
-    fn addresses(&self) -> Vec<Option<FabricAddress>> {
-        let facts = self.nics.facts();
-        facts.into_iter().map(|facts| facts.address).collect()
+    fn addresses(&self) -> Vec<Result<FabricAddress, String>> {
+        let facts = self.nics.facts().into_iter();
+        facts.map(|facts| Ok(facts.address.unwrap())).collect()
     }
 
     /// Runs a block that begins now.
@@ -261,7 +260,9 @@ fn gives_up_nic_that_does_not_end() {
     let why = Answer::Untested("soft78 did not release its resources in time".into());
     assert_eq!(merged(&report, 10, 10).answer, why);
     assert_ne!(merged(&report, 11, 11).answer, why);
-    assert_eq!(report.addresses[0], None);
+    let failure = Err("soft78 did not release its resources in time".into());
+    assert_eq!(report.addresses[0], failure);
+    assert!(report.addresses[1].is_ok());
     assert_eq!(
         rig.nics.facts()[0].failure.as_deref(),
         Some("soft78 did not release its resources in time")

@@ -205,6 +205,29 @@ impl Family {
         overdue.collect()
     }
 
+    /// Returns whether the silence of a member has a cause above it: a member on its way to the
+    /// coordinator is `silent` as well, or has been looking for a parent for less than `limit`. The same
+    /// is true while it looks for a parent itself.
+    pub fn is_cut_off(
+        &self,
+        rank: u32,
+        silent: &BTreeSet<u32>,
+        limit: Duration,
+        now: Instant,
+    ) -> bool {
+        let mut member = rank;
+        loop {
+            match self.members[member as usize].state {
+                State::Placed(_, since) | State::Away(since) => {
+                    return now.saturating_duration_since(since) < limit;
+                }
+                State::Attached(Some(parent)) if silent.contains(&parent) => return true,
+                State::Attached(Some(parent)) => member = parent,
+                State::Attached(None) | State::Absent | State::Lost => return false,
+            }
+        }
+    }
+
     /// Forgets the place of a member that has never come.
     pub fn forget(&mut self, rank: u32) {
         self.separate(rank, State::Absent);
@@ -331,6 +354,31 @@ mod tests {
         }
         assert!(family.attach(5, None));
         assert_eq!(family.place(32, Some(5), now), Some(None));
+    }
+
+    #[test]
+    fn silent_members_cut_off_those_below_them() {
+        let mut family = Family::new(70);
+        attach(&mut family, 0..65);
+        assert_eq!(family.path(64), Some(vec![0, 64]));
+        let (now, limit) = (Instant::now(), Duration::from_secs(8));
+        let silent: BTreeSet<u32> = [0, 1, 32, 33, 34, 64].into();
+        let cut_off = |family: &Family, now| {
+            let is_cut_off = |rank: &u32| family.is_cut_off(*rank, &silent, limit, now);
+            silent
+                .iter()
+                .copied()
+                .filter(is_cut_off)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(cut_off(&family, now), [32, 33, 64]);
+        family.lose(0, now);
+        family.lose(1, now);
+        assert_eq!(cut_off(&family, now + limit / 2), [32, 33, 64]);
+        assert_eq!(cut_off(&family, now + limit), [0u32; 0]);
+        // The parent of 34 has reported, but what it passed on may be lost with its own parent.
+        family.away(2, now);
+        assert_eq!(cut_off(&family, now), [32, 33, 34, 64]);
     }
 
     #[test]

@@ -46,7 +46,8 @@ fn goes_around_parent_that_is_stopped() {
     // The block of rank 32 stays with rank 0, and is sent another way.
     root.send_blocks(vec![(32, block(0))]);
     assert_eq!(events(&mut root, 1, reported), [(0, 32)]);
-    root.give_up(0, "it is stopped");
+    let given_up = root.give_up_silent(&[0].into(), "it is stopped");
+    assert_eq!(given_up, [0]);
     assert_eq!(events(&mut root, 1, lost), [(0, "it is stopped".into())]);
     // A process that continues later learns that it takes no part any longer.
     let until = Instant::now() + LIMIT;
@@ -59,6 +60,30 @@ fn goes_around_parent_that_is_stopped() {
     assert_eq!(events(&mut root, 1, reported), [(1, 32)]);
     assert_eq!(root.end(LIMIT), []);
     finish(others);
+}
+
+/// The coordinator gives the stopped member up before those below it have noticed the silence.
+#[test]
+fn waits_for_members_below_stopped_one() {
+    const SIZE: u32 = 34;
+    let (mut root, meeting) = root(SIZE);
+    let first = start_in_order(&mut root, 0..1, |rank| {
+        Stoppable::start(&meeting, rank, SIZE)
+    });
+    let others = start_in_order(&mut root, 1..SIZE, |rank| obedient(&meeting, rank, SIZE));
+    let (stopped, _line) = first.into_iter().next().unwrap().stop();
+    root.send_blocks((0..SIZE).map(|rank| (rank, block(0))).collect());
+    let given_up = root.give_up_silent(&[0, 32].into(), "no report");
+    assert_eq!(given_up, [0]);
+    let given_up = root.give_up_silent(&[32].into(), "no report");
+    assert!(given_up.is_empty(), "{given_up:?}");
+    assert_eq!(events(&mut root, 1, lost), [(0, "no report".into())]);
+    let mut found = events(&mut root, SIZE as usize - 1, reported);
+    found.sort();
+    assert_eq!(found, (1..SIZE).map(|rank| (0, rank)).collect::<Vec<_>>());
+    assert_eq!(root.end(LIMIT), []);
+    finish(others);
+    drop(stopped);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A process of a survey that measures, as its measuring thread sees it.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub struct Member {
     line: UnixStream,
     clock: Arc<SharedClock>,
     thread: JoinHandle<()>,
+    /// The last order was a course, which the coordinator does not know to be prepared.
+    prepares: Cell<bool>,
 }
 
 impl Member {
@@ -68,6 +71,7 @@ impl Member {
             line,
             clock,
             thread,
+            prepares: Cell::new(false),
         };
         match member.receive()? {
             Message::Joined => Ok(member),
@@ -75,34 +79,43 @@ impl Member {
         }
     }
 
-    /// Waits for the next order.
+    /// Waits for the next order. If the last one was a course, this call reports that the process is
+    /// prepared for it.
     ///
     /// # Errors
     ///
     /// A coordinator that is lost or has given this process up, an interruption.
     pub fn next(&self) -> Result<Order, Failure> {
+        if self.prepares.take() {
+            self.send(&FromMember::Begun)?;
+        }
         loop {
             match self.receive()? {
                 // Another parent has replaced the one that was lost.
                 Message::Joined => {}
                 Message::End => return Ok(Order::End),
                 Message::Down { body, .. } => {
-                    return decode(&body).ok_or_else(|| {
+                    let order = decode(&body).ok_or_else(|| {
                         Failure::peer("the coordinator sent an order that is not valid")
-                    });
+                    })?;
+                    self.prepares.set(matches!(order, Order::Course(_)));
+                    return Ok(order);
                 }
                 other => return Err(unexpected(other)),
             }
         }
     }
 
-    /// Sends what this process has measured in a block.
+    /// Sends what this process has measured in a block, and how far its clock may be off.
     ///
     /// # Errors
     ///
     /// The end of the connecting thread.
     pub fn report(&self, report: BlockReport) -> Result<(), Failure> {
-        self.send(&FromMember::Report(report))
+        self.send(&FromMember::Report(BlockReport {
+            clock_uncertainty_ns: Some(self.uncertainty_ns()),
+            ..report
+        }))
     }
 
     /// Ends the part of this process in the survey because it cannot go on.
@@ -126,10 +139,8 @@ impl Member {
         self.clock.local(coordinator_ns)
     }
 
-    /// Returns how far the coordinator's clock may be off in this process: half of the round trips up
-    /// to the coordinator, and the drift since then.
-    pub fn uncertainty(&self) -> Duration {
-        Duration::from_nanos(self.clock.offset().uncertainty_ns(now_ns()))
+    fn uncertainty_ns(&self) -> u64 {
+        self.clock.offset().uncertainty_ns(now_ns())
     }
 
     fn send(&self, body: &FromMember) -> Result<(), Failure> {

@@ -155,6 +155,8 @@ pub enum FromMember {
         /// Why; none if the child has another parent.
         reason: Option<String>,
     },
+    /// It is prepared for its course.
+    Begun,
     /// Its results of a block.
     Report(BlockReport),
     /// It cannot go on, for this reason.

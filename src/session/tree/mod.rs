@@ -31,7 +31,6 @@ mod root;
 mod traffic;
 mod uplink;
 
-use std::io;
 use std::net::SocketAddr;
 
 pub use clock::now_ns;
@@ -41,9 +40,8 @@ pub use message::Order;
 pub use node::Node;
 pub use root::{Event, Root};
 pub use traffic::{LevelTraffic, Traffic};
+pub use uplink::DETOUR_LIMIT;
 
-use super::connect::{addresses, resolution};
-use crate::error::{Failure, Step};
 use crate::token::Token;
 
 /// Maximum number of children of a process: three levels cover 32,768 processes (jobs.md 3.6).
@@ -56,25 +54,6 @@ pub struct Meeting {
     pub addresses: Vec<SocketAddr>,
     /// The token of the survey.
     pub token: Token,
-}
-
-impl Meeting {
-    /// Returns the meeting at `port` of a host.
-    ///
-    /// # Errors
-    ///
-    /// A name that cannot be resolved, an interruption.
-    pub fn at(host: &str, port: u16, token: Token) -> Result<Self, Failure> {
-        let found: io::Result<Vec<SocketAddr>> = addresses(host, port)?;
-        match found {
-            Ok(addresses) => Ok(Self { addresses, token }),
-            Err(error) => {
-                let reason = resolution(&error);
-                let message = format!("cannot resolve '{host}': {reason}");
-                Err(Failure::environment(message).in_step(Step::Name))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

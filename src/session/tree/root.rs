@@ -6,7 +6,7 @@
 mod arrivals;
 mod known;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,11 +19,12 @@ use super::family::{Family, Parent};
 use super::link::{Link, PollSet};
 use super::message::{FromMember, Message, Order, decode};
 use super::traffic::{LevelTraffic, Traffic};
+use super::uplink::DETOUR_LIMIT;
 use crate::error::{Context, Failure};
-use crate::interrupt;
 use crate::session::listener::Listener;
 use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
 use crate::token::Token;
+use crate::{interrupt, limit};
 use arrivals::Waiting;
 use known::{Kept, Known};
 
@@ -38,6 +39,11 @@ const LOOK: Duration = Duration::from_secs(1);
 pub enum Event {
     /// A process has joined.
     Joined(Introduction),
+    /// A process is prepared for its course. This may be reported again, if its parent was lost.
+    Begun {
+        /// Its rank.
+        rank: u32,
+    },
     /// A process has measured a block.
     Report(BlockReport),
     /// A process has ended, or cannot be reached. It may not return.
@@ -154,10 +160,16 @@ impl Root {
         }
     }
 
-    /// Gives a process up, for instance because its report has not come. Processes below it in the tree
-    /// find other parents.
-    pub fn give_up(&mut self, rank: u32, reason: &str) {
-        self.lose(rank, reason.to_owned());
+    /// Gives up the members among `silent` that do not answer because of themselves, and returns them.
+    /// The others are below silent ones, or look for a parent: they may answer within [`DETOUR_LIMIT`].
+    pub fn give_up_silent(&mut self, silent: &BTreeSet<u32>, reason: &str) -> Vec<u32> {
+        let (limit, now) = (limit::in_effect(DETOUR_LIMIT), Instant::now());
+        let silent_itself = |&rank: &u32| !self.family.is_cut_off(rank, silent, limit, now);
+        let given_up: Vec<u32> = silent.iter().copied().filter(silent_itself).collect();
+        for &rank in &given_up {
+            self.lose(rank, reason.to_owned());
+        }
+        given_up
     }
 
     /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not ended,
@@ -326,6 +338,7 @@ impl Root {
             }) if child < size => {
                 self.gone(child, Some(rank), reason);
             }
+            Some(FromMember::Begun) => self.events.push(Event::Begun { rank }),
             Some(FromMember::Report(report)) if report.rank == rank => self.report(report),
             Some(FromMember::Failed(reason)) => self.lose(rank, reason),
             Some(FromMember::Ended(traffic)) => self.known[rank as usize].ended = Some(traffic),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::SharedClock;
 use super::*;
+use crate::error::Failure;
 use crate::session::listener::{Listener, Reach};
 use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
 
@@ -65,6 +66,7 @@ pub fn report(rank: u32, block: u32) -> BlockReport {
         rank,
         results: Vec::new(),
         addresses: Vec::new(),
+        clock_uncertainty_ns: None,
     }
 }
 
@@ -123,6 +125,13 @@ pub fn events<T>(
 pub fn joined(event: Event) -> Option<u32> {
     match event {
         Event::Joined(introduction) => Some(introduction.rank),
+        _ => None,
+    }
+}
+
+pub fn begun(event: Event) -> Option<u32> {
+    match event {
+        Event::Begun { rank } => Some(rank),
         _ => None,
     }
 }

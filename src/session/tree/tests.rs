@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::message::{FromMember, Message, Seeker, frame};
 use super::testing::*;
 use super::*;
+use crate::error::Failure;
 use crate::session::wire;
 
 #[test]
@@ -21,6 +22,9 @@ fn leads_members_through_course_and_blocks_to_end() {
         .collect();
     events(&mut root, 3, joined);
     root.send_courses((0..SIZE).map(|rank| (rank, course())).collect());
+    let mut prepared = events(&mut root, 3, begun);
+    prepared.sort();
+    assert_eq!(prepared, [0, 1, 2]);
     for number in 0..2 {
         root.send_blocks((0..SIZE).map(|rank| (rank, block(number))).collect());
         let mut found = events(&mut root, 3, reported);
@@ -33,7 +37,6 @@ fn leads_members_through_course_and_blocks_to_end() {
     }
 }
 
-/// Runs a member's connecting part until it is stopped; returns it as it was then.
 #[test]
 fn gives_each_process_at_most_32_children() {
     const SIZE: u32 = 70;
@@ -204,15 +207,21 @@ fn offset_of_clock_is_within_its_uncertainty() {
         let before = Instant::now();
         let local = member.local(now_ns());
         let after = Instant::now();
-        let uncertainty = member.uncertainty();
-        assert!(uncertainty > Duration::ZERO);
-        assert!(local + uncertainty >= before && local <= after + uncertainty);
+        member.report(report(SIZE - 1, 0)).unwrap();
         assert_eq!(member.next().unwrap(), Order::End);
         member.end();
+        (before, local, after)
     });
     assert_eq!(events(&mut root, 1, joined), [32]);
+    let uncertainty = |event| match event {
+        Event::Report(report) => report.clock_uncertainty_ns,
+        _ => None,
+    };
+    let uncertainty = Duration::from_nanos(events(&mut root, 1, uncertainty)[0]);
+    assert!(uncertainty > Duration::ZERO);
     assert_eq!(root.end(LIMIT), []);
-    last.join().unwrap();
+    let (before, local, after) = last.join().unwrap();
+    assert!(local + uncertainty >= before && local <= after + uncertainty);
     finish(others);
 }
 

@@ -24,7 +24,11 @@ const BEAT: Duration = Duration::from_secs(1);
 /// make it early.
 const PARENT_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
-/// The same for the coordinator, which no other process can replace.
+/// How long after the end of a block a member below a silent one may take to report: until it notices
+/// the silence, and finds another parent.
+pub const DETOUR_LIMIT: Duration = Duration::from_secs(PARENT_SILENCE.as_secs() + 3);
+
+/// The same as [`PARENT_SILENCE`] for the coordinator, which no other process can replace.
 const COORDINATOR_SILENCE: Duration = Duration::from_secs(30);
 
 /// How long a member that has lost its parent looks for the coordinator.
