@@ -22,7 +22,7 @@ use super::verdict::{Culprit, LimitSource, Test, Unit, Verdict};
 const NICS_OF_MATRIX: usize = 1024;
 
 /// How often pairs without an answer are tried again.
-const MOST_REPEATS: u8 = 5;
+pub(super) const MOST_REPEATS: u8 = 5;
 
 /// How often suspects are chosen, and how often NICs get other partners.
 const MOST_WAVES: u8 = 8;
