@@ -7,7 +7,7 @@
 //! * `settings`: what a survey is to do, and how far it is.
 //! * `conductor`: the course of a survey from the first round to the verdict.
 //! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`: all of
-//!   them.
+//!   them, each pair once. `pair_set`: a set of pairs.
 //! * `evidence`: the results so far. `population`: distributions of figures, and limits. `gaps`: pairs
 //!   that were not measured.
 //! * `retest`: suspects again, and with other partners.
@@ -20,6 +20,7 @@ pub mod conductor;
 mod culprit;
 mod evidence;
 mod gaps;
+mod pair_set;
 pub mod pairs;
 pub mod population;
 mod retest;
