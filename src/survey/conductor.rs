@@ -315,10 +315,15 @@ impl Conductor {
                 (failed.test, failed.pair) == key
                     && (failed.stage, failed.round) == (result.stage, result.round)
             };
-            for key in self.evidence.remove_failures(&self.roster, is_explained) {
-                self.answered -= u64::from(result.stage == Stage::Sweep);
-                self.miss(key, result.stage, reason);
-            }
+            self.withdraw(is_explained, reason);
+        }
+    }
+
+    /// Removes failures that `reason` has explained: their pairs have no answer.
+    fn withdraw(&mut self, is_explained: impl Fn(&PairResult) -> bool, reason: &str) {
+        for (key, stage) in self.evidence.remove_failures(&self.roster, is_explained) {
+            self.answered -= u64::from(stage == Stage::Sweep);
+            self.miss(key, stage, reason);
         }
     }
 
@@ -405,25 +410,18 @@ impl Conductor {
         self.roster.nodes[node as usize]
             .absent
             .get_or_insert_with(|| reason.to_owned());
-        let is_of_node = |pair: Pair| {
-            [pair.initiator, pair.target]
-                .iter()
-                .any(|nic| self.roster.nics[*nic as usize].node == node)
-        };
+        let own: BTreeSet<u32> = (0..self.roster.nics.len() as u32)
+            .filter(|nic| self.roster.nics[*nic as usize].node == node)
+            .collect();
+        let is_of_node = |pair: Pair| own.contains(&pair.initiator) || own.contains(&pair.target);
         let lost: Vec<(Key, Stage)> = self
             .outstanding
             .extract_if(|(_, pair), _| is_of_node(*pair))
             .collect();
-        let failed = self
-            .evidence
-            .remove_failures(&self.roster, |result| is_of_node(result.pair));
-        self.answered -= failed.len() as u64;
-        for (key, stage) in lost
-            .into_iter()
-            .chain(failed.into_iter().map(|key| (key, Stage::Sweep)))
-        {
+        for (key, stage) in lost {
             self.miss(key, stage, reason);
         }
+        self.withdraw(|result| is_of_node(result.pair), reason);
     }
 
     /// Ends the sweep early, so that the time that is left is used for the suspects.

@@ -4,10 +4,15 @@ use super::answer::{Answer, Pair, PairResult, Stage};
 use super::blame_tests::{named, run, settings, survey};
 use super::conductor::{Conductor, MOST_REPEATS, Settings};
 use super::testing::{Cluster, Effect, Fault};
-use super::verdict::{Culprit, Direction, LimitSource, Unit, Word};
+use super::verdict::{Culprit, Direction, LimitSource, Unit, Verdict, Word};
 
 fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
     Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()
+}
+
+/// Returns the number of pairs without an answer.
+fn untested(verdict: &Verdict) -> u64 {
+    verdict.untested.iter().map(|one| one.pairs).sum()
 }
 
 #[test]
@@ -96,6 +101,32 @@ fn reports_lost_node_as_untested_and_blames_nobody() {
         );
         assert_eq!((untested.pairs, verdict.answered), (5, 23), "seed {seed}");
     }
+}
+
+#[test]
+fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
+    let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
+    cluster.faults.push(Fault {
+        unit: Unit::Node(2),
+        direction: Direction::Both,
+        effect: Effect::Fails,
+    });
+    let mut conductor = conductor(&cluster, settings("random:4", 1));
+    let mut swaps = 0;
+    while !conductor.is_over() {
+        for round in conductor.next_rounds(100) {
+            swaps += usize::from(round.stage == Stage::Swap);
+            let results = cluster.measure(&round);
+            results.into_iter().for_each(|result| conductor.add(result));
+        }
+    }
+    conductor.lose(2, "closed its connection");
+    let verdict = conductor.verdict();
+    assert!(swaps > 0);
+    assert_eq!(
+        (verdict.planned - verdict.answered, untested(&verdict)),
+        (4, 4)
+    );
 }
 
 #[test]

@@ -289,13 +289,13 @@ impl Evidence {
         }
     }
 
-    /// Removes failures, which later facts have explained, and returns how many of them were first results
-    /// of pairs.
+    /// Removes failures, which later facts have explained, and returns those that were first results of
+    /// pairs, with the stage.
     pub fn remove_failures(
         &mut self,
         roster: &Roster,
         is_explained: impl Fn(&PairResult) -> bool,
-    ) -> Vec<Key> {
+    ) -> Vec<(Key, Stage)> {
         let is_gone = |result: &PairResult| {
             matches!(result.answer, Answer::Failed(_)) && is_explained(result)
         };
@@ -317,7 +317,7 @@ impl Evidence {
             self.worst = None;
         }
         gone.iter()
-            .map(|result| (result.test, result.pair))
+            .map(|result| ((result.test, result.pair), result.stage))
             .collect()
     }
 
