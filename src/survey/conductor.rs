@@ -10,6 +10,7 @@ use super::blame::{Causes, causes};
 use super::culprit::culprit;
 use super::evidence::{Evidence, Key, Limits, MOST_RETESTS};
 use super::gaps::{Gaps, why_unusable};
+use super::pair_set::PairSet;
 use super::population::MOST_EXACT;
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
@@ -66,8 +67,8 @@ pub struct Conductor {
     /// Pairs of rounds without an answer yet.
     outstanding: HashMap<Key, Stage>,
     gaps: Gaps,
-    /// Targets of earlier surveys' pairs, by test and initiator: a bit for each NIC.
-    already: HashMap<(u16, u32), Vec<u64>>,
+    /// Pairs of each test with an answer of an earlier survey, until the sweep comes to them.
+    already: Vec<PairSet>,
     /// With which partners the operations of a NIC failed.
     failing: BTreeMap<u32, BTreeSet<u32>>,
     /// NICs that have left the sweep.
@@ -96,6 +97,7 @@ impl Conductor {
             .unwrap_or(roster.nics.len() <= NICS_OF_MATRIX);
         let keeps_all = keeps_figures || planned <= MOST_EXACT as u64;
         Ok(Self {
+            already: vec![PairSet::default(); tests.len()],
             evidence: Evidence::new(&roster, tests, settings.expectations, keeps_all),
             roster,
             nics: settings.nics,
@@ -119,7 +121,6 @@ impl Conductor {
             retested: 0,
             outstanding: HashMap::new(),
             gaps: Gaps::default(),
-            already: HashMap::new(),
             failing: BTreeMap::new(),
             parked: BTreeSet::new(),
         })
@@ -168,10 +169,11 @@ impl Conductor {
     }
 
     fn next_of_sweep(&mut self) -> Option<Round> {
-        let (roster, already, parked, gaps) =
-            (&self.roster, &self.already, &self.parked, &mut self.gaps);
+        let (roster, parked, gaps) = (&self.roster, &self.parked, &mut self.gaps);
+        let (already, answered) = (&mut self.already, &mut self.answered);
         self.sweep.next(|test, pair| {
-            if is_marked(already, test, pair) {
+            if already[test as usize].remove(pair) {
+                *answered += 1;
                 return false;
             }
             let reason = why_unusable(roster, pair).or_else(|| {
@@ -322,8 +324,12 @@ impl Conductor {
     /// Removes failures that `reason` has explained: their pairs have no answer.
     fn withdraw(&mut self, is_explained: impl Fn(&PairResult) -> bool, reason: &str) {
         for (key, stage) in self.evidence.remove_failures(&self.roster, is_explained) {
-            self.answered -= u64::from(stage == Stage::Sweep);
-            self.miss(key, stage, reason);
+            // The sweep has not come to the pair of an earlier survey.
+            let is_pending = stage == Stage::Sweep && self.already[key.0 as usize].remove(key.1);
+            if !is_pending {
+                self.answered -= u64::from(stage == Stage::Sweep);
+                self.miss(key, stage, reason);
+            }
         }
     }
 
@@ -342,18 +348,23 @@ impl Conductor {
             Answer::Failed(reason) if is_lost => {
                 self.miss((result.test, result.pair), result.stage, reason)
             }
-            answer => {
-                if let Answer::Failed(_) = answer {
-                    self.park(result.pair);
-                }
+            _ => {
                 if result.stage == Stage::Sweep {
                     self.answered += 1;
                 } else {
                     self.retested += 1;
                 }
-                self.evidence.add(result, &self.roster);
+                self.take(result);
             }
         }
+    }
+
+    /// Takes what a result says about its NICs.
+    fn take(&mut self, result: PairResult) {
+        if let Answer::Failed(_) = result.answer {
+            self.park(result.pair);
+        }
+        self.evidence.add(result, &self.roster);
     }
 
     /// Takes a NIC out of the sweep if its operations fail with several partners, and with more than
@@ -379,22 +390,21 @@ impl Conductor {
     }
 
     /// Adds a result of an earlier survey of the same roster, before the first round. The pair is not
-    /// measured again, unless it was untested.
+    /// measured again, unless it was untested. It counts as answered if the sweep has it.
     pub fn already(&mut self, result: PairResult) {
-        if matches!(result.answer, Answer::Untested(_))
-            || is_marked(&self.already, result.test, result.pair) && result.stage == Stage::Sweep
-        {
+        let says_nothing = match result.answer {
+            Answer::Measured(_) => false,
+            Answer::Failed(_) => why_unusable(&self.roster, result.pair).is_some(),
+            Answer::Untested(_) => true,
+        };
+        if says_nothing {
             return;
         }
-        if result.stage == Stage::Sweep {
-            let words = self.roster.nics.len().div_ceil(64);
-            let targets = self
-                .already
-                .entry((result.test, result.pair.initiator))
-                .or_insert_with(|| vec![0; words]);
-            targets[result.pair.target as usize / 64] |= 1 << (result.pair.target % 64);
+        if result.stage != Stage::Sweep {
+            self.settle(result);
+        } else if self.already[result.test as usize].insert(result.pair) {
+            self.take(result);
         }
-        self.settle(result);
     }
 
     /// Gives up waiting for the results of the rounds so far: `reason` is why they are missing.
@@ -486,9 +496,4 @@ impl Conductor {
             answered: self.answered,
         }
     }
-}
-
-fn is_marked(already: &HashMap<(u16, u32), Vec<u64>>, test: u16, pair: Pair) -> bool {
-    let targets = already.get(&(test, pair.initiator));
-    targets.is_some_and(|targets| targets[pair.target as usize / 64] >> (pair.target % 64) & 1 == 1)
 }

@@ -26,6 +26,16 @@ impl PairSet {
         is_new
     }
 
+    /// Removes a pair. Returns whether the set had it.
+    pub fn remove(&mut self, pair: Pair) -> bool {
+        let had = self.contains(pair);
+        if let (true, Some(words)) = (had, self.targets.get_mut(&pair.initiator)) {
+            let (word, bit) = place(pair.target);
+            words[word] &= !bit;
+        }
+        had
+    }
+
     /// Returns whether the set has a pair.
     pub fn contains(&self, pair: Pair) -> bool {
         let (word, bit) = place(pair.target);
@@ -50,6 +60,8 @@ mod tests {
         assert!(set.insert(pair(1, 200)) && set.insert(pair(1, 3)));
         assert!(!set.insert(pair(1, 200)));
         assert!(set.contains(pair(1, 200)) && set.contains(pair(1, 3)));
+        assert!(set.remove(pair(1, 3)) && !set.remove(pair(1, 3)));
+        assert!(!set.contains(pair(1, 3)) && set.contains(pair(1, 200)));
         assert!(!set.contains(pair(200, 1)) && !set.contains(pair(1, 72)));
     }
 }
