@@ -9,7 +9,7 @@ use super::answer::{Answer, Pair, PairResult, Stage};
 use super::blame::{Causes, causes};
 use super::culprit::culprit;
 use super::evidence::{Evidence, Key, Limits, MOST_RETESTS};
-use super::gaps::{Gaps, why_unusable};
+use super::gaps::{Gaps, Rest, why_unusable};
 use super::pair_set::PairSet;
 use super::population::MOST_EXACT;
 use super::retest::{Queue, suspects, swaps};
@@ -194,10 +194,15 @@ impl Conductor {
     }
 
     fn next_of_queue(&mut self) -> Option<Round> {
-        let roster = &self.roster;
-        let round = self.queue.next(roster, self.nics, |pair| {
-            why_unusable(roster, pair).is_none()
-        })?;
+        let is_usable = |pair| why_unusable(&self.roster, pair).is_none();
+        if self.phase == Phase::Repeat {
+            for key in self.queue.refuse(is_usable) {
+                self.gaps.add(key, "", &self.roster);
+            }
+        } else {
+            self.queue.refuse(is_usable);
+        }
+        let round = self.queue.next(&self.roster, self.nics)?;
         if round.stage == Stage::Retest(1) {
             self.widest = self.widest.max(round.pairs.len());
         }
@@ -436,7 +441,16 @@ impl Conductor {
 
     /// Ends the sweep early, so that the time that is left is used for the suspects.
     pub fn end_sweep(&mut self) {
-        while self.sweep.next(|_, _| true).is_some() {}
+        let (already, answered) = (&mut self.already, &mut self.answered);
+        let mut rest = Rest::new(&self.roster, |nic| self.evidence.is_measured(nic));
+        self.sweep.drain(|test, pair| {
+            if already[test as usize].remove(pair) {
+                *answered += 1;
+            } else {
+                rest.add(pair);
+            }
+        });
+        self.gaps.leave_out_rest(rest, "the time was up");
     }
 
     /// Returns whether the survey needs no further measurement.
@@ -481,9 +495,10 @@ impl Conductor {
                 .limit
                 .filter(|_| !mixed.contains(&population.test));
         }
+        let (gaps, answered) = self.gaps_so_far();
         Verdict {
             culprits,
-            untested: self.gaps.untested(&self.roster),
+            untested: gaps.untested(&self.roster),
             populations,
             aggregates: self.evidence.aggregates(&outside, &self.roster),
             outside: self.evidence.results(&outside, MOST_OUTSIDE),
@@ -493,7 +508,26 @@ impl Conductor {
                 Vec::new()
             },
             planned: self.planned,
-            answered: self.answered,
+            answered,
         }
+    }
+
+    /// Returns the gaps and the number of answers if the survey ends at this moment.
+    fn gaps_so_far(&self) -> (Gaps, u64) {
+        let (mut gaps, mut answered) = (self.gaps.clone(), self.answered);
+        let mut rest = Rest::new(&self.roster, |nic| self.evidence.is_measured(nic));
+        self.sweep.clone().drain(|test, pair| {
+            if self.already[test as usize].contains(pair) {
+                answered += 1;
+            } else {
+                rest.add(pair);
+            }
+        });
+        let outstanding = self.outstanding.iter();
+        let of_sweep = outstanding.filter(|(_, stage)| **stage == Stage::Sweep);
+        of_sweep.for_each(|((_, pair), _)| rest.add(*pair));
+        self.queue.of_sweep().for_each(|pair| rest.add(pair));
+        gaps.leave_out_rest(rest, "the survey ended before");
+        (gaps, answered)
     }
 }

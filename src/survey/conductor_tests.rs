@@ -4,7 +4,7 @@ use super::answer::{Answer, Pair, PairResult, Stage};
 use super::blame_tests::{named, run, settings, survey};
 use super::conductor::{Conductor, MOST_REPEATS, Settings};
 use super::testing::{Cluster, Effect, Fault};
-use super::verdict::{Culprit, Direction, LimitSource, Unit, Verdict, Word};
+use super::verdict::{Culprit, Direction, LimitSource, Unit, Untested, Verdict, Word};
 
 fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
     Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()
@@ -222,6 +222,7 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
         second.already(result.clone());
         second.already(result.clone());
     }
+    assert_eq!(second.verdict().answered, results.len() as u64);
     let mut again = 0;
     while !second.is_over() {
         for result in second
@@ -317,6 +318,9 @@ fn end_of_sweep_leaves_time_for_retests() {
         [(Unit::Nic(6), Word::Bad, Direction::Both)]
     );
     assert_eq!((verdict.answered, verdict.planned), (32, 120));
+    assert_eq!(untested(&verdict), 88);
+    let is_late = |one: &Untested| one.reason == "the time was up";
+    assert!(verdict.untested.iter().all(is_late));
 }
 
 #[test]
@@ -365,5 +369,73 @@ fn earlier_failure_with_absent_node_says_nothing() {
     });
     let verdict = conductor.verdict();
     assert_eq!((named(&verdict), verdict.answered), (vec![], 0));
-    assert_eq!(verdict.untested[0].reason, "no process");
+    let of_node = |one: &&Untested| one.unit == Unit::Node(2);
+    let untested = verdict.untested.iter().find(of_node).unwrap();
+    assert_eq!(
+        (untested.reason.as_str(), untested.pairs),
+        ("no process", 7)
+    );
+}
+
+#[test]
+fn pairs_are_answered_or_untested_at_any_moment() {
+    for seed in 0..100 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut cluster = Cluster::new([0, 0, rng.u16(3..10), rng.u16(1..3)], &["write-lat"], seed);
+        let pairs = [
+            "all",
+            "halves,all",
+            "random:3",
+            "loopback,random:2,neighbours",
+        ];
+        let mut settings = settings(pairs[rng.usize(..pairs.len())], seed);
+        settings.most_active = rng.bool().then(|| rng.u32(1..4));
+        let mut earlier = settings.clone();
+        earlier.seed += rng.u64(..2);
+        let rounds = conductor(&cluster, earlier).next_rounds(3);
+        let nodes = cluster.roster.nodes.len() as u32;
+        let mut conductor = conductor(&cluster, settings);
+        for mut result in rounds.iter().flat_map(|round| cluster.measure(round)) {
+            if rng.u8(..4) == 0 {
+                result.answer = Answer::Failed("no answer".into());
+            }
+            conductor.already(result);
+        }
+        while !conductor.is_over() {
+            for mut result in conductor
+                .next_rounds(rng.usize(1..4))
+                .iter()
+                .flat_map(|round| cluster.measure(round))
+            {
+                let late = Answer::Untested("late".into());
+                match rng.u8(..10) {
+                    0 => continue,
+                    1 => result.answer = late,
+                    2 => result.answer = Answer::Failed("no answer".into()),
+                    3 => {
+                        let failed = Answer::Failed("no answer".into());
+                        conductor.add(PairResult {
+                            answer: failed,
+                            ..result.clone()
+                        });
+                        result.answer = late;
+                    }
+                    _ => {}
+                }
+                conductor.add(result);
+            }
+            match rng.u8(..40) {
+                0..2 => conductor.lose(rng.u32(..nodes), "closed its connection"),
+                2 => conductor.end_sweep(),
+                _ => {}
+            }
+            let verdict = conductor.verdict();
+            assert_eq!(
+                verdict.answered + untested(&verdict),
+                verdict.planned,
+                "seed {seed}"
+            );
+            conductor.give_up("no report");
+        }
+    }
 }

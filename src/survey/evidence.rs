@@ -156,6 +156,17 @@ impl Evidence {
         &self.counts[test as usize * self.nics + nic as usize]
     }
 
+    /// Returns whether a NIC has an answer in any test.
+    pub fn is_measured(&self, nic: u32) -> bool {
+        let mut tests = 0..self.tests.len() as u16;
+        tests.any(|test| {
+            self.counts(test, nic)
+                .iter()
+                .flatten()
+                .any(|count| *count > 0)
+        })
+    }
+
     /// Returns the counters that changed, by NIC.
     pub fn witnesses(&self) -> &BTreeMap<(u32, String), u64> {
         &self.witnesses

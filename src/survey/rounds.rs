@@ -143,6 +143,14 @@ impl Sweep {
             }
         }
     }
+
+    /// Ends the sweep: calls `each` with the pairs that are left.
+    pub fn drain(&mut self, mut each: impl FnMut(u16, Pair)) {
+        self.most_active = usize::MAX;
+        while let Some(Round { test, pairs, .. }) = self.next(|_, _| true) {
+            pairs.into_iter().for_each(|pair| each(test, pair));
+        }
+    }
 }
 
 /// Returns the number of different pairs. A single selection has each of them once.
