@@ -9,6 +9,7 @@ use super::answer::{Answer, Pair, PairResult, Stage};
 use super::blame::{Causes, causes};
 use super::culprit::culprit;
 use super::evidence::{Evidence, Key, Limits, MOST_RETESTS};
+use super::failures::FAILING_PARTNERS;
 use super::gaps::{Gaps, Rest, why_unusable};
 use super::pair_set::PairSet;
 use super::population::MOST_EXACT;
@@ -31,9 +32,6 @@ const MOST_SWAPS: u8 = 3;
 
 /// Most pairs outside the limits that are all retested.
 const FEW_SUSPECTS: usize = 64;
-
-/// A NIC whose operations fail with this number of partners leaves the sweep (jobs.md 3.6).
-const FAILING_PARTNERS: usize = 2;
 
 /// Most results outside the limits in a verdict.
 const MOST_OUTSIDE: usize = 10_000;
@@ -442,7 +440,7 @@ impl Conductor {
     /// Ends the sweep early, so that the time that is left is used for the suspects.
     pub fn end_sweep(&mut self) {
         let (already, answered) = (&mut self.already, &mut self.answered);
-        let mut rest = Rest::new(&self.roster, |nic| self.evidence.is_measured(nic));
+        let mut rest = Rest::new(&self.roster, |nic| self.evidence.answers(nic) > 0);
         self.sweep.drain(|test, pair| {
             if already[test as usize].remove(pair) {
                 *answered += 1;
@@ -515,7 +513,7 @@ impl Conductor {
     /// Returns the gaps and the number of answers if the survey ends at this moment.
     fn gaps_so_far(&self) -> (Gaps, u64) {
         let (mut gaps, mut answered) = (self.gaps.clone(), self.answered);
-        let mut rest = Rest::new(&self.roster, |nic| self.evidence.is_measured(nic));
+        let mut rest = Rest::new(&self.roster, |nic| self.evidence.answers(nic) > 0);
         self.sweep.clone().drain(|test, pair| {
             if self.already[test as usize].contains(pair) {
                 answered += 1;

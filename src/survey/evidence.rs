@@ -66,6 +66,8 @@ pub struct Outside {
     pub value: Option<f64>,
     /// What its retests say.
     pub standing: Standing,
+    /// Whether operations failed in a retest, or with another partner than those of the sweep.
+    pub fails_again: bool,
 }
 
 /// The limit of a population.
@@ -156,15 +158,12 @@ impl Evidence {
         &self.counts[test as usize * self.nics + nic as usize]
     }
 
-    /// Returns whether a NIC has an answer in any test.
-    pub fn is_measured(&self, nic: u32) -> bool {
-        let mut tests = 0..self.tests.len() as u16;
-        tests.any(|test| {
-            self.counts(test, nic)
-                .iter()
-                .flatten()
-                .any(|count| *count > 0)
-        })
+    /// Returns how many pairs of a NIC have an answer in all tests.
+    pub fn answers(&self, nic: u32) -> u32 {
+        let tests = 0..self.tests.len() as u16;
+        tests
+            .flat_map(|test| self.counts(test, nic).iter().flatten())
+            .sum()
     }
 
     /// Returns the counters that changed, by NIC.
@@ -414,9 +413,19 @@ impl Evidence {
                     _ => None,
                 },
                 standing: self.standing((result.test, result.pair), class, limits),
+                fails_again: self.fails_again(result),
             })
         };
         self.records.iter().filter_map(outside).collect()
+    }
+
+    fn fails_again(&self, first: &PairResult) -> bool {
+        let retests = self.retests.get(&(first.test, first.pair));
+        let is_swap = |result: &PairResult| result.stage == Stage::Swap;
+        let again = std::iter::once(first).filter(|first| is_swap(first));
+        again
+            .chain(retests.into_iter().flatten())
+            .any(|result| matches!(result.answer, Answer::Failed(_)))
     }
 
     fn standing(&self, key: Key, class: Class, limits: &Limits) -> Standing {

@@ -12,6 +12,7 @@
 //!   that were not measured.
 //! * `retest`: suspects again, and with other partners.
 //! * `blame`: the parts that explain pairs outside the limits. `tally`: counts of their pairs.
+//!   `failures`: failures that are no noise.
 //! * `verdict`: what the survey has found, as data and as a document. `culprit`, `summary`: its parts.
 
 pub mod answer;
@@ -19,6 +20,7 @@ mod blame;
 pub mod conductor;
 mod culprit;
 mod evidence;
+mod failures;
 mod gaps;
 mod pair_set;
 pub mod pairs;
