@@ -324,9 +324,18 @@ impl Conductor {
         }
     }
 
-    /// Removes failures that `reason` has explained: their pairs have no answer.
+    /// Removes failures that `reason` has explained: their pairs have no answer, and NICs that only these
+    /// have taken out of the sweep return.
     fn withdraw(&mut self, is_explained: impl Fn(&PairResult) -> bool, reason: &str) {
-        for (key, stage) in self.evidence.remove_failures(&self.roster, is_explained) {
+        let explained = self.evidence.remove_failures(&self.roster, is_explained);
+        if explained.is_empty() {
+            return;
+        }
+        self.failing.clear();
+        self.parked.clear();
+        let failed: Vec<Pair> = self.evidence.failed_pairs().collect();
+        failed.into_iter().for_each(|pair| self.park(pair));
+        for (key, stage) in explained {
             // The sweep has not come to the pair of an earlier survey.
             let is_pending = stage == Stage::Sweep && self.already[key.0 as usize].remove(key.1);
             if !is_pending {

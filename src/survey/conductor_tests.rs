@@ -1,5 +1,7 @@
 //! Tests of the course of a survey on the model of a cluster.
 
+use std::collections::BTreeSet;
+
 use super::answer::{Answer, Pair, PairResult, Stage};
 use super::blame_tests::{named, run, settings, survey};
 use super::conductor::{Conductor, MOST_REPEATS, Settings};
@@ -157,6 +159,35 @@ fn takes_failing_nic_out_of_the_sweep() {
         panic!("{:?}", verdict.untested)
     };
     assert_eq!((untested.unit, untested.pairs), (Unit::Nic(5), 13));
+}
+
+#[test]
+fn nic_returns_to_the_sweep_when_its_failing_partners_are_lost() {
+    let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    let mut failed = BTreeSet::new();
+    while !conductor.is_over() {
+        for round in conductor.next_rounds(1) {
+            for mut result in cluster.measure(&round) {
+                let Pair { initiator, target } = result.pair;
+                let partner = if initiator == 5 { target } else { initiator };
+                if (initiator == 5 || target == 5) && failed.len() < 2 {
+                    failed.insert(partner);
+                    result.answer = Answer::Failed("no answer".into());
+                }
+                conductor.add(result);
+            }
+        }
+        if failed.len() == 2 {
+            for node in &failed {
+                conductor.lose(*node, "closed its connection");
+            }
+        }
+    }
+    let verdict = conductor.verdict();
+    let lost: Vec<Unit> = failed.into_iter().map(Unit::Node).collect();
+    let parts: Vec<Unit> = verdict.untested.iter().map(|one| one.unit).collect();
+    assert_eq!((named(&verdict), parts), (vec![], lost));
 }
 
 #[test]

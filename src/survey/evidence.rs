@@ -331,6 +331,15 @@ impl Evidence {
             .collect()
     }
 
+    /// Returns the pairs that failed, in the order of their results.
+    pub fn failed_pairs(&self) -> impl Iterator<Item = Pair> {
+        let is_failure = |result: &&PairResult| matches!(result.answer, Answer::Failed(_));
+        self.records
+            .iter()
+            .filter(is_failure)
+            .map(|result| result.pair)
+    }
+
     pub(super) fn of_bandwidth(&self, test: u16) -> bool {
         self.tests[test as usize].of_bandwidth
     }
