@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::Pair;
 use super::evidence::{CLASSES, Cells, Evidence, Limits, Outside, Standing};
+use super::failures::{keep_failures, most_failing};
 use super::roster::Roster;
 use super::tally::{LEAST_MEMBERS, Tally};
 use super::units::{group_pair, members, parts_of_nic};
@@ -38,6 +39,14 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// Adds what the same part explains besides.
+    fn extend(&mut self, other: Self) {
+        if self.direction != other.direction {
+            self.direction = Direction::Both;
+        }
+        self.pairs.extend(other.pairs);
+    }
+
     /// Returns how sure the survey is.
     pub fn word(&self) -> Word {
         let is_any = |standing| self.pairs.iter().any(|one| one.standing == standing);
@@ -84,7 +93,8 @@ pub struct Causes {
 
 /// Returns the causes of the pairs outside the limits. Transient pairs are explained by themselves.
 pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Causes {
-    let outside = evidence.outside(limits, roster);
+    let mut outside = evidence.outside(limits, roster);
+    keep_failures(&mut outside, |nic| evidence.answers(nic));
     let (transient, lasting): (Vec<Outside>, Vec<Outside>) = outside
         .into_iter()
         .partition(|one| one.standing == Standing::Transient);
@@ -184,6 +194,7 @@ fn search(
             search.blame(unit, &candidate);
         }
     }
+    search.blame_failing();
     search.blame_paths();
     search.causes
 }
@@ -366,11 +377,15 @@ impl Search<'_> {
             .iter()
             .map(|index| self.outside[*index])
             .collect();
-        self.causes.push(Cause {
+        let cause = Cause {
             unit,
             direction,
             pairs,
-        });
+        };
+        match self.causes.iter_mut().find(|known| known.unit == unit) {
+            Some(known) => known.extend(cause),
+            None => self.causes.push(cause),
+        }
     }
 
     fn is_measured(&self, unit: Unit, role: usize, candidate: &Candidate) -> bool {
@@ -397,6 +412,44 @@ impl Search<'_> {
         {
             self.explained.entry((one.test, nic)).or_default()[role][one.class as usize] += 1;
         }
+    }
+
+    /// Blames NICs for failures with several partners, whatever their share is, and those that are blamed
+    /// for failures already for all others of theirs.
+    fn blame_failing(&mut self) {
+        let failing = self
+            .causes
+            .iter()
+            .filter(|cause| cause.pairs.iter().any(|one| one.value.is_none()));
+        let nics: Vec<u32> = failing
+            .filter_map(|cause| match cause.unit {
+                Unit::Nic(nic) => Some(nic),
+                _ => None,
+            })
+            .collect();
+        for nic in nics {
+            let is_own = |one: &Outside| one.pair.initiator == nic || one.pair.target == nic;
+            let pairs: Vec<usize> = self
+                .open()
+                .filter(|(_, one)| one.value.is_none() && is_own(one))
+                .map(|(index, _)| index)
+                .collect();
+            if !pairs.is_empty() {
+                self.blame_nic(nic, pairs);
+            }
+        }
+        while let Some((nic, pairs)) = most_failing(self.open(), |nic| self.evidence.answers(nic)) {
+            self.blame_nic(nic, pairs);
+        }
+    }
+
+    fn blame_nic(&mut self, nic: u32, pairs: Vec<usize>) {
+        let candidate = Candidate {
+            pairs,
+            in_role: [true; 2],
+            good: 0,
+        };
+        self.blame(Unit::Nic(nic), &candidate);
     }
 
     /// Blames the paths of the pairs that are left; both directions of a pair are one path.

@@ -34,13 +34,18 @@ pub fn run(cluster: &mut Cluster, conductor: &mut Conductor) {
 
 /// Returns the verdict of a survey.
 pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Verdict {
+    let verdict = survey_of_some(cluster, pairs, seed);
+    assert_eq!(verdict.answered, verdict.planned);
+    verdict
+}
+
+/// Returns the verdict of a survey that NICs may leave.
+fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Verdict {
     let settings = settings(pairs, seed);
     let mut conductor =
         Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap();
     run(cluster, &mut conductor);
-    let verdict = conductor.verdict();
-    assert_eq!(verdict.answered, verdict.planned);
-    verdict
+    conductor.verdict()
 }
 
 /// Returns the parts that are bad or suspect.
@@ -195,6 +200,24 @@ fn names_planted_fault_on_quiet_cluster() {
 #[test]
 fn names_planted_fault_on_noisy_cluster() {
     check(&plans(), 0.2, 0.01, 6.0, 20);
+}
+
+#[test]
+fn names_nic_that_fails_now_and_then() {
+    for seed in 0..20 {
+        let mut cluster = Cluster::new([0, 0, 32, 1], &["write-lat"], seed);
+        cluster.faults.push(Fault {
+            unit: Unit::Nic(5),
+            direction: Direction::Both,
+            effect: Effect::Loses(0.3),
+        });
+        let found = named(&survey_of_some(&mut cluster, "all", seed));
+        let is_it = |one: &(Unit, Word, Direction)| one.0 == Unit::Nic(5);
+        assert!(
+            found.len() == 1 && found.iter().all(is_it),
+            "seed {seed}: {found:?}"
+        );
+    }
 }
 
 #[test]

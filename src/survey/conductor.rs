@@ -9,7 +9,9 @@ use super::answer::{Answer, Pair, PairResult, Stage};
 use super::blame::{Causes, causes};
 use super::culprit::culprit;
 use super::evidence::{Evidence, Key, Limits, MOST_RETESTS};
-use super::gaps::{Gaps, why_unusable};
+use super::failures::FAILING_PARTNERS;
+use super::gaps::{Gaps, Rest, why_unusable};
+use super::pair_set::PairSet;
 use super::population::MOST_EXACT;
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
@@ -22,7 +24,7 @@ use super::verdict::{Culprit, LimitSource, Test, Unit, Verdict};
 const NICS_OF_MATRIX: usize = 1024;
 
 /// How often pairs without an answer are tried again.
-const MOST_REPEATS: u8 = 5;
+pub(super) const MOST_REPEATS: u8 = 5;
 
 /// How often suspects are chosen, and how often NICs get other partners.
 const MOST_WAVES: u8 = 8;
@@ -30,9 +32,6 @@ const MOST_SWAPS: u8 = 3;
 
 /// Most pairs outside the limits that are all retested.
 const FEW_SUSPECTS: usize = 64;
-
-/// A NIC whose operations fail with this number of partners leaves the sweep (jobs.md 3.6).
-const FAILING_PARTNERS: usize = 2;
 
 /// Most results outside the limits in a verdict.
 const MOST_OUTSIDE: usize = 10_000;
@@ -66,8 +65,8 @@ pub struct Conductor {
     /// Pairs of rounds without an answer yet.
     outstanding: HashMap<Key, Stage>,
     gaps: Gaps,
-    /// Targets of earlier surveys' pairs, by test and initiator: a bit for each NIC.
-    already: HashMap<(u16, u32), Vec<u64>>,
+    /// Pairs of each test with an answer of an earlier survey, until the sweep comes to them.
+    already: Vec<PairSet>,
     /// With which partners the operations of a NIC failed.
     failing: BTreeMap<u32, BTreeSet<u32>>,
     /// NICs that have left the sweep.
@@ -96,6 +95,7 @@ impl Conductor {
             .unwrap_or(roster.nics.len() <= NICS_OF_MATRIX);
         let keeps_all = keeps_figures || planned <= MOST_EXACT as u64;
         Ok(Self {
+            already: vec![PairSet::default(); tests.len()],
             evidence: Evidence::new(&roster, tests, settings.expectations, keeps_all),
             roster,
             nics: settings.nics,
@@ -119,7 +119,6 @@ impl Conductor {
             retested: 0,
             outstanding: HashMap::new(),
             gaps: Gaps::default(),
-            already: HashMap::new(),
             failing: BTreeMap::new(),
             parked: BTreeSet::new(),
         })
@@ -168,10 +167,11 @@ impl Conductor {
     }
 
     fn next_of_sweep(&mut self) -> Option<Round> {
-        let (roster, already, parked, gaps) =
-            (&self.roster, &self.already, &self.parked, &mut self.gaps);
+        let (roster, parked, gaps) = (&self.roster, &self.parked, &mut self.gaps);
+        let (already, answered) = (&mut self.already, &mut self.answered);
         self.sweep.next(|test, pair| {
-            if is_marked(already, test, pair) {
+            if already[test as usize].remove(pair) {
+                *answered += 1;
                 return false;
             }
             let reason = why_unusable(roster, pair).or_else(|| {
@@ -192,10 +192,15 @@ impl Conductor {
     }
 
     fn next_of_queue(&mut self) -> Option<Round> {
-        let roster = &self.roster;
-        let round = self.queue.next(roster, self.nics, |pair| {
-            why_unusable(roster, pair).is_none()
-        })?;
+        let is_usable = |pair| why_unusable(&self.roster, pair).is_none();
+        if self.phase == Phase::Repeat {
+            for key in self.queue.refuse(is_usable) {
+                self.gaps.add(key, "", &self.roster);
+            }
+        } else {
+            self.queue.refuse(is_usable);
+        }
+        let round = self.queue.next(&self.roster, self.nics)?;
         if round.stage == Stage::Retest(1) {
             self.widest = self.widest.max(round.pairs.len());
         }
@@ -315,9 +320,27 @@ impl Conductor {
                 (failed.test, failed.pair) == key
                     && (failed.stage, failed.round) == (result.stage, result.round)
             };
-            for key in self.evidence.remove_failures(&self.roster, is_explained) {
-                self.answered -= u64::from(result.stage == Stage::Sweep);
-                self.miss(key, result.stage, reason);
+            self.withdraw(is_explained, reason);
+        }
+    }
+
+    /// Removes failures that `reason` has explained: their pairs have no answer, and NICs that only these
+    /// have taken out of the sweep return.
+    fn withdraw(&mut self, is_explained: impl Fn(&PairResult) -> bool, reason: &str) {
+        let explained = self.evidence.remove_failures(&self.roster, is_explained);
+        if explained.is_empty() {
+            return;
+        }
+        self.failing.clear();
+        self.parked.clear();
+        let failed: Vec<Pair> = self.evidence.failed_pairs().collect();
+        failed.into_iter().for_each(|pair| self.park(pair));
+        for (key, stage) in explained {
+            // The sweep has not come to the pair of an earlier survey.
+            let is_pending = stage == Stage::Sweep && self.already[key.0 as usize].remove(key.1);
+            if !is_pending {
+                self.answered -= u64::from(stage == Stage::Sweep);
+                self.miss(key, stage, reason);
             }
         }
     }
@@ -337,18 +360,23 @@ impl Conductor {
             Answer::Failed(reason) if is_lost => {
                 self.miss((result.test, result.pair), result.stage, reason)
             }
-            answer => {
-                if let Answer::Failed(_) = answer {
-                    self.park(result.pair);
-                }
+            _ => {
                 if result.stage == Stage::Sweep {
                     self.answered += 1;
                 } else {
                     self.retested += 1;
                 }
-                self.evidence.add(result, &self.roster);
+                self.take(result);
             }
         }
+    }
+
+    /// Takes what a result says about its NICs.
+    fn take(&mut self, result: PairResult) {
+        if let Answer::Failed(_) = result.answer {
+            self.park(result.pair);
+        }
+        self.evidence.add(result, &self.roster);
     }
 
     /// Takes a NIC out of the sweep if its operations fail with several partners, and with more than
@@ -374,22 +402,21 @@ impl Conductor {
     }
 
     /// Adds a result of an earlier survey of the same roster, before the first round. The pair is not
-    /// measured again, unless it was untested.
+    /// measured again, unless it was untested. It counts as answered if the sweep has it.
     pub fn already(&mut self, result: PairResult) {
-        if matches!(result.answer, Answer::Untested(_))
-            || is_marked(&self.already, result.test, result.pair) && result.stage == Stage::Sweep
-        {
+        let says_nothing = match result.answer {
+            Answer::Measured(_) => false,
+            Answer::Failed(_) => why_unusable(&self.roster, result.pair).is_some(),
+            Answer::Untested(_) => true,
+        };
+        if says_nothing {
             return;
         }
-        if result.stage == Stage::Sweep {
-            let words = self.roster.nics.len().div_ceil(64);
-            let targets = self
-                .already
-                .entry((result.test, result.pair.initiator))
-                .or_insert_with(|| vec![0; words]);
-            targets[result.pair.target as usize / 64] |= 1 << (result.pair.target % 64);
+        if result.stage != Stage::Sweep {
+            self.settle(result);
+        } else if self.already[result.test as usize].insert(result.pair) {
+            self.take(result);
         }
-        self.settle(result);
     }
 
     /// Gives up waiting for the results of the rounds so far: `reason` is why they are missing.
@@ -405,30 +432,32 @@ impl Conductor {
         self.roster.nodes[node as usize]
             .absent
             .get_or_insert_with(|| reason.to_owned());
-        let is_of_node = |pair: Pair| {
-            [pair.initiator, pair.target]
-                .iter()
-                .any(|nic| self.roster.nics[*nic as usize].node == node)
-        };
+        let own: BTreeSet<u32> = (0..self.roster.nics.len() as u32)
+            .filter(|nic| self.roster.nics[*nic as usize].node == node)
+            .collect();
+        let is_of_node = |pair: Pair| own.contains(&pair.initiator) || own.contains(&pair.target);
         let lost: Vec<(Key, Stage)> = self
             .outstanding
             .extract_if(|(_, pair), _| is_of_node(*pair))
             .collect();
-        let failed = self
-            .evidence
-            .remove_failures(&self.roster, |result| is_of_node(result.pair));
-        self.answered -= failed.len() as u64;
-        for (key, stage) in lost
-            .into_iter()
-            .chain(failed.into_iter().map(|key| (key, Stage::Sweep)))
-        {
+        for (key, stage) in lost {
             self.miss(key, stage, reason);
         }
+        self.withdraw(|result| is_of_node(result.pair), reason);
     }
 
     /// Ends the sweep early, so that the time that is left is used for the suspects.
     pub fn end_sweep(&mut self) {
-        while self.sweep.next(|_, _| true).is_some() {}
+        let (already, answered) = (&mut self.already, &mut self.answered);
+        let mut rest = Rest::new(&self.roster, |nic| self.evidence.answers(nic) > 0);
+        self.sweep.drain(|test, pair| {
+            if already[test as usize].remove(pair) {
+                *answered += 1;
+            } else {
+                rest.add(pair);
+            }
+        });
+        self.gaps.leave_out_rest(rest, "the time was up");
     }
 
     /// Returns whether the survey needs no further measurement.
@@ -447,6 +476,13 @@ impl Conductor {
             retested: self.retested,
             worst: self.evidence.worst().cloned(),
         }
+    }
+
+    /// Leaves a NIC out of all further rounds, for this reason. Operations with it that fail in the
+    /// rounds so far say nothing about its partners.
+    pub fn fail_nic(&mut self, nic: u32, reason: &str) {
+        let failure = &mut self.roster.nics[nic as usize].failure;
+        failure.get_or_insert_with(|| reason.to_owned());
     }
 
     /// Returns what the results so far say.
@@ -473,9 +509,10 @@ impl Conductor {
                 .limit
                 .filter(|_| !mixed.contains(&population.test));
         }
+        let (gaps, answered) = self.gaps_so_far();
         Verdict {
             culprits,
-            untested: self.gaps.untested(&self.roster),
+            untested: gaps.untested(&self.roster),
             populations,
             aggregates: self.evidence.aggregates(&outside, &self.roster),
             outside: self.evidence.results(&outside, MOST_OUTSIDE),
@@ -485,19 +522,26 @@ impl Conductor {
                 Vec::new()
             },
             planned: self.planned,
-            answered: self.answered,
+            answered,
         }
     }
 
-    /// Leaves a NIC out of all further rounds, for this reason. Operations with it that fail in the
-    /// rounds so far say nothing about its partners.
-    pub fn fail_nic(&mut self, nic: u32, reason: &str) {
-        let failure = &mut self.roster.nics[nic as usize].failure;
-        failure.get_or_insert_with(|| reason.to_owned());
+    /// Returns the gaps and the number of answers if the survey ends at this moment.
+    fn gaps_so_far(&self) -> (Gaps, u64) {
+        let (mut gaps, mut answered) = (self.gaps.clone(), self.answered);
+        let mut rest = Rest::new(&self.roster, |nic| self.evidence.answers(nic) > 0);
+        self.sweep.clone().drain(|test, pair| {
+            if self.already[test as usize].contains(pair) {
+                answered += 1;
+            } else {
+                rest.add(pair);
+            }
+        });
+        let outstanding = self.outstanding.iter();
+        let of_sweep = outstanding.filter(|(_, stage)| **stage == Stage::Sweep);
+        of_sweep.for_each(|((_, pair), _)| rest.add(*pair));
+        self.queue.of_sweep().for_each(|pair| rest.add(pair));
+        gaps.leave_out_rest(rest, "the survey ended before");
+        (gaps, answered)
     }
-}
-
-fn is_marked(already: &HashMap<(u16, u32), Vec<u64>>, test: u16, pair: Pair) -> bool {
-    let targets = already.get(&(test, pair.initiator));
-    targets.is_some_and(|targets| targets[pair.target as usize / 64] >> (pair.target % 64) & 1 == 1)
 }

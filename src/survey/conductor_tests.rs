@@ -1,13 +1,20 @@
 //! Tests of the course of a survey on the model of a cluster.
 
+use std::collections::BTreeSet;
+
 use super::answer::{Answer, Pair, PairResult, Stage};
 use super::blame_tests::{named, run, settings, survey};
-use super::conductor::{Conductor, Settings};
+use super::conductor::{Conductor, MOST_REPEATS, Settings};
 use super::testing::{Cluster, Effect, Fault};
-use super::verdict::{Culprit, Direction, LimitSource, Unit, Word};
+use super::verdict::{Culprit, Direction, LimitSource, Unit, Untested, Verdict, Word};
 
 fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
     Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()
+}
+
+/// Returns the number of pairs without an answer.
+fn untested(verdict: &Verdict) -> u64 {
+    verdict.untested.iter().map(|one| one.pairs).sum()
 }
 
 #[test]
@@ -126,6 +133,32 @@ fn reports_lost_node_as_untested_and_blames_nobody() {
 }
 
 #[test]
+fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
+    let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
+    cluster.faults.push(Fault {
+        unit: Unit::Node(2),
+        direction: Direction::Both,
+        effect: Effect::Fails,
+    });
+    let mut conductor = conductor(&cluster, settings("random:4", 1));
+    let mut swaps = 0;
+    while !conductor.is_over() {
+        for round in conductor.next_rounds(100) {
+            swaps += usize::from(round.stage == Stage::Swap);
+            let results = cluster.measure(&round);
+            results.into_iter().for_each(|result| conductor.add(result));
+        }
+    }
+    conductor.lose(2, "closed its connection");
+    let verdict = conductor.verdict();
+    assert!(swaps > 0);
+    assert_eq!(
+        (verdict.planned - verdict.answered, untested(&verdict)),
+        (4, 4)
+    );
+}
+
+#[test]
 fn takes_failing_nic_out_of_the_sweep() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     cluster.faults.push(Fault {
@@ -153,6 +186,35 @@ fn takes_failing_nic_out_of_the_sweep() {
         panic!("{:?}", verdict.untested)
     };
     assert_eq!((untested.unit, untested.pairs), (Unit::Nic(5), 13));
+}
+
+#[test]
+fn nic_returns_to_the_sweep_when_its_failing_partners_are_lost() {
+    let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    let mut failed = BTreeSet::new();
+    while !conductor.is_over() {
+        for round in conductor.next_rounds(1) {
+            for mut result in cluster.measure(&round) {
+                let Pair { initiator, target } = result.pair;
+                let partner = if initiator == 5 { target } else { initiator };
+                if (initiator == 5 || target == 5) && failed.len() < 2 {
+                    failed.insert(partner);
+                    result.answer = Answer::Failed("no answer".into());
+                }
+                conductor.add(result);
+            }
+        }
+        if failed.len() == 2 {
+            for node in &failed {
+                conductor.lose(*node, "closed its connection");
+            }
+        }
+    }
+    let verdict = conductor.verdict();
+    let lost: Vec<Unit> = failed.into_iter().map(Unit::Node).collect();
+    let parts: Vec<Unit> = verdict.untested.iter().map(|one| one.unit).collect();
+    assert_eq!((named(&verdict), parts), (vec![], lost));
 }
 
 #[test]
@@ -189,7 +251,11 @@ fn tries_pairs_without_answer_again() {
     let verdict = conductor.verdict();
     assert_eq!(named(&verdict), []);
     let pairs = verdict.untested.len();
-    assert_eq!((answers, pairs as u64), (3 * pairs, 28 - verdict.answered));
+    let rounds = 1 + usize::from(MOST_REPEATS);
+    assert_eq!(
+        (answers, pairs as u64),
+        (rounds * pairs, 28 - verdict.answered)
+    );
     assert!(
         verdict
             .untested
@@ -214,7 +280,7 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
         second.already(result.clone());
         second.already(result.clone());
     }
-    assert_eq!(second.progress().answered, results.len() as u64);
+    assert_eq!(second.verdict().answered, results.len() as u64);
     let mut again = 0;
     while !second.is_over() {
         for result in second
@@ -233,6 +299,35 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
         named(&verdict),
         [(Unit::Nic(6), Word::Bad, Direction::Both)]
     );
+}
+
+#[test]
+fn earlier_pairs_that_the_sweep_lacks_are_no_answers() {
+    let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
+    let mut first = conductor(&cluster, settings("random:4", 1));
+    let results: Vec<PairResult> = first
+        .next_rounds(100)
+        .iter()
+        .flat_map(|round| cluster.measure(round))
+        .collect();
+    let mut second = conductor(&cluster, settings("random:4", 2));
+    results
+        .into_iter()
+        .for_each(|result| second.already(result));
+    while !second.is_over() {
+        for result in second
+            .next_rounds(100)
+            .iter()
+            .flat_map(|round| cluster.measure(round))
+        {
+            second.add(result);
+        }
+        let progress = second.progress();
+        assert!(progress.answered <= progress.planned);
+    }
+    let verdict = second.verdict();
+    assert_eq!((verdict.answered, verdict.planned), (32, 32));
+    assert!(verdict.populations[0].count > 32);
 }
 
 #[test]
@@ -281,6 +376,9 @@ fn end_of_sweep_leaves_time_for_retests() {
         [(Unit::Nic(6), Word::Bad, Direction::Both)]
     );
     assert_eq!((verdict.answered, verdict.planned), (32, 120));
+    assert_eq!(untested(&verdict), 88);
+    let is_late = |one: &Untested| one.reason == "the time was up";
+    assert!(verdict.untested.iter().all(is_late));
 }
 
 #[test]
@@ -329,5 +427,73 @@ fn earlier_failure_with_absent_node_says_nothing() {
     });
     let verdict = conductor.verdict();
     assert_eq!((named(&verdict), verdict.answered), (vec![], 0));
-    assert_eq!(verdict.untested[0].reason, "no process");
+    let of_node = |one: &&Untested| one.unit == Unit::Node(2);
+    let untested = verdict.untested.iter().find(of_node).unwrap();
+    assert_eq!(
+        (untested.reason.as_str(), untested.pairs),
+        ("no process", 7)
+    );
+}
+
+#[test]
+fn pairs_are_answered_or_untested_at_any_moment() {
+    for seed in 0..100 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut cluster = Cluster::new([0, 0, rng.u16(3..10), rng.u16(1..3)], &["write-lat"], seed);
+        let pairs = [
+            "all",
+            "halves,all",
+            "random:3",
+            "loopback,random:2,neighbours",
+        ];
+        let mut settings = settings(pairs[rng.usize(..pairs.len())], seed);
+        settings.most_active = rng.bool().then(|| rng.u32(1..4));
+        let mut earlier = settings.clone();
+        earlier.seed += rng.u64(..2);
+        let rounds = conductor(&cluster, earlier).next_rounds(3);
+        let nodes = cluster.roster.nodes.len() as u32;
+        let mut conductor = conductor(&cluster, settings);
+        for mut result in rounds.iter().flat_map(|round| cluster.measure(round)) {
+            if rng.u8(..4) == 0 {
+                result.answer = Answer::Failed("no answer".into());
+            }
+            conductor.already(result);
+        }
+        while !conductor.is_over() {
+            for mut result in conductor
+                .next_rounds(rng.usize(1..4))
+                .iter()
+                .flat_map(|round| cluster.measure(round))
+            {
+                let late = Answer::Untested("late".into());
+                match rng.u8(..10) {
+                    0 => continue,
+                    1 => result.answer = late,
+                    2 => result.answer = Answer::Failed("no answer".into()),
+                    3 => {
+                        let failed = Answer::Failed("no answer".into());
+                        conductor.add(PairResult {
+                            answer: failed,
+                            ..result.clone()
+                        });
+                        result.answer = late;
+                    }
+                    _ => {}
+                }
+                conductor.add(result);
+            }
+            match rng.u8(..40) {
+                0..2 => conductor.lose(rng.u32(..nodes), "closed its connection"),
+                2 => conductor.end_sweep(),
+                _ => {}
+            }
+            let verdict = conductor.verdict();
+            assert_eq!(
+                verdict.answered + untested(&verdict),
+                verdict.planned,
+                "seed {seed}"
+            );
+            conductor.give_up("no report");
+        }
+    }
 }

@@ -66,6 +66,8 @@ pub struct Outside {
     pub value: Option<f64>,
     /// What its retests say.
     pub standing: Standing,
+    /// Whether operations failed in a retest, or with another partner than those of the sweep.
+    pub fails_again: bool,
 }
 
 /// The limit of a population.
@@ -154,6 +156,14 @@ impl Evidence {
     /// Returns how many pairs of a NIC have an answer.
     pub fn counts(&self, test: u16, nic: u32) -> &Cells {
         &self.counts[test as usize * self.nics + nic as usize]
+    }
+
+    /// Returns how many pairs of a NIC have an answer in all tests.
+    pub fn answers(&self, nic: u32) -> u32 {
+        let tests = 0..self.tests.len() as u16;
+        tests
+            .flat_map(|test| self.counts(test, nic).iter().flatten())
+            .sum()
     }
 
     /// Returns the counters that changed, by NIC.
@@ -289,13 +299,13 @@ impl Evidence {
         }
     }
 
-    /// Removes failures, which later facts have explained, and returns how many of them were first results
-    /// of pairs.
+    /// Removes failures, which later facts have explained, and returns those that were first results of
+    /// pairs, with the stage.
     pub fn remove_failures(
         &mut self,
         roster: &Roster,
         is_explained: impl Fn(&PairResult) -> bool,
-    ) -> Vec<Key> {
+    ) -> Vec<(Key, Stage)> {
         let is_gone = |result: &PairResult| {
             matches!(result.answer, Answer::Failed(_)) && is_explained(result)
         };
@@ -317,8 +327,17 @@ impl Evidence {
             self.worst = None;
         }
         gone.iter()
-            .map(|result| (result.test, result.pair))
+            .map(|result| ((result.test, result.pair), result.stage))
             .collect()
+    }
+
+    /// Returns the pairs that failed, in the order of their results.
+    pub fn failed_pairs(&self) -> impl Iterator<Item = Pair> {
+        let is_failure = |result: &&PairResult| matches!(result.answer, Answer::Failed(_));
+        self.records
+            .iter()
+            .filter(is_failure)
+            .map(|result| result.pair)
     }
 
     pub(super) fn of_bandwidth(&self, test: u16) -> bool {
@@ -403,9 +422,19 @@ impl Evidence {
                     _ => None,
                 },
                 standing: self.standing((result.test, result.pair), class, limits),
+                fails_again: self.fails_again(result),
             })
         };
         self.records.iter().filter_map(outside).collect()
+    }
+
+    fn fails_again(&self, first: &PairResult) -> bool {
+        let retests = self.retests.get(&(first.test, first.pair));
+        let is_swap = |result: &PairResult| result.stage == Stage::Swap;
+        let again = std::iter::once(first).filter(|first| is_swap(first));
+        again
+            .chain(retests.into_iter().flatten())
+            .any(|result| matches!(result.answer, Answer::Failed(_)))
     }
 
     fn standing(&self, key: Key, class: Class, limits: &Limits) -> Standing {

@@ -11,7 +11,7 @@ use super::verdict::{Unit, Untested};
 const MOST_UNANSWERED: usize = 4096;
 
 /// Pairs of the sweep that were not measured.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Gaps {
     /// Pairs without an answer, which may be tried again.
     unanswered: BTreeMap<Key, String>,
@@ -39,6 +39,21 @@ impl Gaps {
     /// Removes the pairs that may be tried again.
     pub fn take_unanswered(&mut self) -> Vec<Key> {
         std::mem::take(&mut self.unanswered).into_keys().collect()
+    }
+
+    /// Notes that pairs are not measured because the survey ends.
+    pub fn leave_out_rest(&mut self, rest: Rest, reason: &str) {
+        for (nic, count) in rest.of_nics.into_iter().enumerate() {
+            if count > 0 {
+                let part = rest.unusable[nic].clone();
+                let part = part.unwrap_or_else(|| (Unit::Nic(nic as u32), reason.to_owned()));
+                *self.left_out.entry(part).or_default() += count;
+            }
+        }
+        for (pair, count) in rest.paths {
+            let part = (Unit::Path(pair), reason.to_owned());
+            *self.left_out.entry(part).or_default() += count;
+        }
     }
 
     /// Returns the number of pairs.
@@ -74,6 +89,51 @@ impl Gaps {
             pairs,
         };
         pairs.into_iter().map(untested).collect()
+    }
+}
+
+/// Numbers of pairs that the end of a survey leaves out. There may be many millions of them, so they
+/// are counted by NIC, unless both NICs were measured with others and the pairs are few.
+#[derive(Debug)]
+pub struct Rest {
+    /// Why a NIC cannot be measured.
+    unusable: Vec<Option<(Unit, String)>>,
+    is_measured: Vec<bool>,
+    of_nics: Vec<u64>,
+    paths: BTreeMap<Pair, u64>,
+}
+
+impl Rest {
+    /// Creates an empty count; `is_measured` says whether a NIC has been measured in any pair.
+    pub fn new(roster: &Roster, is_measured: impl Fn(u32) -> bool) -> Self {
+        let nics = 0..roster.nics.len() as u32;
+        let alone = |nic| Pair {
+            initiator: nic,
+            target: nic,
+        };
+        Self {
+            unusable: nics
+                .clone()
+                .map(|nic| why_unusable(roster, alone(nic)))
+                .collect(),
+            of_nics: vec![0; nics.len()],
+            is_measured: nics.map(is_measured).collect(),
+            paths: BTreeMap::new(),
+        }
+    }
+
+    /// Counts a pair.
+    pub fn add(&mut self, pair: Pair) {
+        let nics = [pair.initiator, pair.target].map(|nic| nic as usize);
+        let unusable = nics.into_iter().find(|nic| self.unusable[*nic].is_some());
+        let unmeasured = || nics.into_iter().find(|nic| !self.is_measured[*nic]);
+        match unusable.or_else(unmeasured) {
+            Some(nic) => self.of_nics[nic] += 1,
+            None if self.paths.len() < MOST_UNANSWERED || self.paths.contains_key(&pair) => {
+                *self.paths.entry(pair).or_default() += 1;
+            }
+            None => self.of_nics[nics[0]] += 1,
+        }
     }
 }
 

@@ -7,11 +7,12 @@
 //! * `settings`: what a survey is to do, and how far it is.
 //! * `conductor`: the course of a survey from the first round to the verdict.
 //! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`: all of
-//!   them.
+//!   them, each pair once. `pair_set`: a set of pairs.
 //! * `evidence`: the results so far. `population`: distributions of figures, and limits. `gaps`: pairs
 //!   that were not measured.
 //! * `retest`: suspects again, and with other partners.
 //! * `blame`: the parts that explain pairs outside the limits. `tally`: counts of their pairs.
+//!   `failures`: failures that are no noise.
 //! * `verdict`: what the survey has found, as data and as a document. `culprit`, `summary`: its parts.
 
 pub mod answer;
@@ -19,7 +20,9 @@ mod blame;
 pub mod conductor;
 mod culprit;
 mod evidence;
+mod failures;
 mod gaps;
+mod pair_set;
 pub mod pairs;
 pub mod population;
 mod retest;

@@ -39,15 +39,28 @@ impl Queue {
         }
     }
 
-    /// Returns the next round of the pairs that `is_wanted` accepts. In turn, each node occurs once in a
-    /// round, otherwise each NIC does.
-    pub fn next(
-        &mut self,
-        roster: &Roster,
-        order: NicOrder,
-        is_wanted: impl Fn(Pair) -> bool,
-    ) -> Option<Round> {
-        self.pending.retain(|(_, pair)| is_wanted(*pair));
+    /// Returns the pairs of the sweep that no round has yet.
+    pub fn of_sweep(&self) -> impl Iterator<Item = Pair> {
+        let is_of_sweep = self.stage == Some(Stage::Sweep);
+        let pending = self.pending.iter().filter(move |_| is_of_sweep);
+        pending.map(|(_, pair)| *pair)
+    }
+
+    /// Removes the pairs that `is_wanted` refuses, and returns them.
+    pub fn refuse(&mut self, is_wanted: impl Fn(Pair) -> bool) -> Vec<Key> {
+        let mut refused = Vec::new();
+        self.pending.retain(|key| {
+            let is_kept = is_wanted(key.1);
+            if !is_kept {
+                refused.push(*key);
+            }
+            is_kept
+        });
+        refused
+    }
+
+    /// Returns the next round. In turn, each node occurs once in a round, otherwise each NIC does.
+    pub fn next(&mut self, roster: &Roster, order: NicOrder) -> Option<Round> {
         let test = self.pending.front()?.0;
         let mut busy = HashSet::new();
         let mut pairs = Vec::new();

@@ -2,6 +2,7 @@
 //! cluster do not fit into memory.
 
 use super::answer::{Pair, Stage};
+use super::pair_set::PairSet;
 use super::pairs::Selection;
 use super::roster::Roster;
 use super::shape::{Shape, rails, shape};
@@ -18,15 +19,18 @@ pub enum NicOrder {
 }
 
 /// Pairs that are measured before those of the next step.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Step {
     test: u16,
     /// Index of the shapes whose rounds are measured together.
     shapes: usize,
+    /// Index of the first shapes of its selection.
+    first: usize,
 }
 
-/// All rounds of the pairs that the user has asked for.
-#[derive(Debug)]
+/// All rounds of the pairs that the user has asked for. A pair of several selections belongs to the
+/// first of them.
+#[derive(Clone, Debug)]
 pub struct Sweep {
     /// For each selection and turn of NICs, the shapes that are measured at the same time.
     shapes: Vec<Vec<Shape>>,
@@ -36,6 +40,10 @@ pub struct Sweep {
     most_active: usize,
     /// What is left of a round that was divided.
     rest: Vec<Pair>,
+    /// The pairs of earlier selections, and the number of their shapes.
+    covered: PairSet,
+    covers: usize,
+    planned: u64,
 }
 
 impl Sweep {
@@ -69,13 +77,18 @@ impl Sweep {
             }
             let of_selection = first..shapes.len();
             steps.extend((0..tests).flat_map(|test| {
-                of_selection
-                    .clone()
-                    .map(move |shapes| Step { test, shapes })
+                of_selection.clone().map(move |shapes| Step {
+                    test,
+                    shapes,
+                    first,
+                })
             }));
         }
         let most_active = most_active.map_or(usize::MAX, |most| most.max(1) as usize);
         Ok(Self {
+            planned: u64::from(tests) * pairs(&shapes, selections.len() > 1),
+            covered: PairSet::default(),
+            covers: 0,
             shapes,
             steps,
             step: 0,
@@ -87,18 +100,21 @@ impl Sweep {
 
     /// Returns the number of pairs of all rounds.
     pub fn pairs(&self) -> u64 {
-        let of_shapes: Vec<u64> = self
-            .shapes
-            .iter()
-            .map(|together| together.iter().map(Shape::pairs).sum())
-            .collect();
-        self.steps.iter().map(|step| of_shapes[step.shapes]).sum()
+        self.planned
     }
 
     /// Returns the next round with the pairs that `is_wanted` accepts; `None` after the last one.
     pub fn next(&mut self, mut is_wanted: impl FnMut(u16, Pair) -> bool) -> Option<Round> {
         loop {
-            let test = self.steps.get(self.step)?.test;
+            let Step { test, first, .. } = *self.steps.get(self.step)?;
+            if self.covers < first {
+                for shape in self.shapes[self.covers..first].iter().flatten() {
+                    add_all(shape, |pair| {
+                        self.covered.insert(pair);
+                    });
+                }
+                self.covers = first;
+            }
             if self.rest.is_empty() {
                 let together = &self.shapes[self.steps[self.step].shapes];
                 let rounds = together.iter().map(Shape::rounds).max().unwrap_or(0);
@@ -111,7 +127,9 @@ impl Sweep {
                         shape.add_round(self.round, &mut self.rest);
                     }
                 }
-                self.rest.retain(|pair| is_wanted(test, *pair));
+                let covered = &self.covered;
+                self.rest
+                    .retain(|pair| !covered.contains(*pair) && is_wanted(test, *pair));
                 self.round += 1;
             }
             if !self.rest.is_empty() {
@@ -124,6 +142,37 @@ impl Sweep {
                 });
             }
         }
+    }
+
+    /// Ends the sweep: calls `each` with the pairs that are left.
+    pub fn drain(&mut self, mut each: impl FnMut(u16, Pair)) {
+        self.most_active = usize::MAX;
+        while let Some(Round { test, pairs, .. }) = self.next(|_, _| true) {
+            pairs.into_iter().for_each(|pair| each(test, pair));
+        }
+    }
+}
+
+/// Returns the number of different pairs. A single selection has each of them once.
+fn pairs(shapes: &[Vec<Shape>], has_several_selections: bool) -> u64 {
+    let shapes = shapes.iter().flatten();
+    if !has_several_selections {
+        return shapes.map(Shape::pairs).sum();
+    }
+    let mut seen = PairSet::default();
+    let mut count = 0;
+    for shape in shapes {
+        add_all(shape, |pair| count += u64::from(seen.insert(pair)));
+    }
+    count
+}
+
+/// Calls `add` with each pair of a shape.
+fn add_all(shape: &Shape, mut add: impl FnMut(Pair)) {
+    let mut pairs = Vec::new();
+    for round in 0..shape.rounds() {
+        shape.add_round(round, &mut pairs);
+        pairs.drain(..).for_each(&mut add);
     }
 }
 
@@ -142,7 +191,7 @@ mod tests {
         most_active: Option<u32>,
     ) -> Vec<Round> {
         let roster = Cluster::new(shape, &[], 0).roster;
-        let file = "1 0 1\n1 2 nid000003\n2 1 1";
+        let file = "1 0 1\n1 2 nid000003\n2 1 1\n3 0 1";
         let selections = parse(pairs, |_| Ok(file.into())).unwrap();
         let mut sweep = Sweep::new(&roster, &selections, 1, order, most_active, 1).unwrap();
         let planned = sweep.pairs();
@@ -196,6 +245,22 @@ mod tests {
         assert_eq!(counts([3, 1, 1, 1], "groups"), (3, 3));
         assert_eq!(all_pairs(&in_turn(flat, "@f")), [(0, 1), (2, 3), (1, 1)]);
         assert_eq!(in_turn(flat, "loopback,halves").len(), 2);
+    }
+
+    #[test]
+    fn makes_each_pair_of_several_selections_once() {
+        for pairs in [
+            "halves,all",
+            "all,halves,neighbours,random:20",
+            "@f",
+            "all,@f",
+        ] {
+            for order in [NicOrder::InTurn, NicOrder::AtOnce] {
+                let pairs = all_pairs(&rounds([0, 0, 6, 2], pairs, order, Some(2)));
+                let different: HashSet<_> = pairs.iter().collect();
+                assert_eq!(different.len(), pairs.len());
+            }
+        }
     }
 
     #[test]

@@ -48,8 +48,8 @@ fn rounds_of_circle(players: usize) -> usize {
     if players < 2 { 0 } else { (players - 1) | 1 }
 }
 
-/// The pairs of one selection among NICs that may be measured at the same time.
-#[derive(Debug)]
+/// The pairs of one selection among NICs that may be measured at the same time, each pair once.
+#[derive(Clone, Debug)]
 pub enum Shape {
     Loopback(Vec<u32>),
     /// The first rounds of the circle method, in each set by itself.
@@ -281,7 +281,7 @@ fn sets<K: Ord>(nics: Vec<(Location, u32)>, key: impl Fn(Location) -> K) -> Vec<
     sets.into_values().collect()
 }
 
-/// Returns the rounds of a file among the NICs of a rail.
+/// Returns the rounds of a file among the NICs of a rail. A pair of several rounds belongs to the first.
 fn listed(lines: &[Line], rail: &[u32], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
     let of_node: HashMap<u32, u32> = rail
         .iter()
@@ -293,6 +293,7 @@ fn listed(lines: &[Line], rail: &[u32], roster: &Roster) -> Result<Vec<Vec<Pair>
         named.insert(node.rank.to_string(), index as u32);
     }
     let mut rounds = Vec::new();
+    let mut known = HashSet::new();
     for of_round in lines.chunk_by(|one, other| one.round == other.round) {
         let mut pairs = Vec::new();
         let mut seen = HashSet::new();
@@ -314,10 +315,13 @@ fn listed(lines: &[Line], rail: &[u32], roster: &Roster) -> Result<Vec<Vec<Pair>
                 ));
             }
             if let (Some(initiator), Some(target)) = (of_node.get(&one), of_node.get(&other)) {
-                pairs.push(Pair {
+                let pair = Pair {
                     initiator: *initiator,
                     target: *target,
-                });
+                };
+                if known.insert(pair) {
+                    pairs.push(pair);
+                }
             }
         }
         rounds.push(pairs);

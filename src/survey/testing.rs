@@ -16,6 +16,8 @@ pub enum Effect {
     Slow(f64),
     /// It fails.
     Fails,
+    /// This part of its measurements fails.
+    Loses(f64),
 }
 
 /// A fault of a part of the cluster.
@@ -135,6 +137,7 @@ impl Cluster {
         if self.rng.f64() < self.spikes {
             ratio *= 3.0;
         }
+        let failed = || Answer::Failed("the NIC reported RC_TIMEOUT".into());
         for fault in self
             .faults
             .iter()
@@ -142,7 +145,9 @@ impl Cluster {
         {
             match fault.effect {
                 Effect::Slow(factor) => ratio *= factor,
-                Effect::Fails => return Answer::Failed("the NIC reported RC_TIMEOUT".into()),
+                Effect::Fails => return failed(),
+                Effect::Loses(part) if self.rng.f64() < part => return failed(),
+                Effect::Loses(_) => {}
             }
         }
         Answer::Measured(if self.tests[test as usize].of_bandwidth {

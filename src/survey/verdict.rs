@@ -145,8 +145,8 @@ pub struct Population {
     pub median_high: Option<f64>,
     /// Robust standard deviation.
     pub sigma: f64,
-    /// Limit from the population; null with fewer than 8 pairs, or if more than a third of the NICs would
-    /// be to blame.
+    /// Limit from the population; null with fewer than 8 pairs, or if the population is mixed: its pairs
+    /// differ too much to say which of them are good.
     pub limit: Option<f64>,
     /// Limit of --expect; null without.
     pub expected: Option<f64>,

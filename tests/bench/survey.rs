@@ -47,6 +47,11 @@ fn run(pairs: &str) {
             direction: Direction::Both,
             effect: Effect::Fails,
         },
+        Fault {
+            unit: Unit::Nic(6000),
+            direction: Direction::Both,
+            effect: Effect::Loses(0.3),
+        },
         nic(4711, Direction::Both),
         nic(8000, Direction::Initiator),
         Fault::slow(
@@ -105,7 +110,7 @@ fn run(pairs: &str) {
 
 fn main() {
     println!(
-        "survey of 10,000 nodes in 20 groups of 25 switches; two NICs, a switch and a pair of groups are slow, a NIC fails\n"
+        "survey of 10,000 nodes in 20 groups of 25 switches; two NICs, a switch and a pair of groups are slow, a NIC fails, and one fails now and then\n"
     );
     for pairs in [
         "halves",
