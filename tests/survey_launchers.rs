@@ -246,11 +246,11 @@ fn survey_of_slurm_names_nodes_that_fail() {
     other_vni.assert_untested("nic", "its VNI is 10, that of most NICs is 1");
     // In the middle of the survey. A process that was stopped would keep its step.
     let signal = |signal: &str| {
-        let wait_for = |file| format!("until [ -s {file} ]; do sleep 0.05; done");
+        // The first line comes before the first pair.
         let before = format!(
-            "process=$$; ({}; kill -{signal} $process; {}; kill -KILL $process) 2>&- & true",
-            wait_for("found.jsonl"),
-            wait_for("found.json"),
+            "process=$$; (until [ $(wc -l <found.jsonl) -gt 1 ]; do sleep 0.05; done; \
+             kill -{signal} $process; until [ -s found.json ]; do sleep 0.05; done; \
+             kill -KILL $process) 2>&- & true",
         );
         Survey::new(&slurm).run(&before, "--pair-time=100ms")
     };

@@ -41,8 +41,8 @@ pub fn usage() -> Usage {
             .chain([Entry::help(), Entry::version()])
             .collect(),
         remarks: vec![
-            "Each task of srun, mpiexec, flux run or mpirun measures with the NICs of its node.",
-            "Exit status: 0 all good, 3 something is bad, 1 something was not measured or is only\n\
+            "Each task of srun, mpiexec, flux run or mpirun measures with the NICs of its\nnode.",
+            "Exit status: 0 all good, 3 something is bad, 1 something was not measured or is\n\
              suspect, 130 interrupted, with the results so far.",
         ],
         ..Usage::default()
