@@ -20,6 +20,7 @@
 //! | 4 | [`mod@bench`] | the benchmarks, one transaction type each |
 //! | 4 | [`report`] | outcome -> text, JSON, CSV, histogram log |
 //! | 4 | [`session`] | the TCP control connection to the peer |
+//! | 3 | [`survey`] | which pairs of a cluster are measured when, and what their results say |
 //! | 3 | [`plan`] | what was typed + the tool's defaults -> one valid, immutable [`plan::Plan`] |
 //! | 2 | [`bench::api`] | the `Benchmark` trait |
 //! | 2 | [`tool`], [`run_options`] | what a tool is, as plain data; what both sides must agree on |
