@@ -4,12 +4,15 @@
 
 use std::env;
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use rustix::event::PollFlags;
+
 use super::driver::{self, ClientSession, open};
 use crate::error::{Context, Failure};
+use crate::interrupt;
 use crate::plan::Plan;
 use crate::plan::buffers::Need;
 use crate::report::Reporter;
@@ -25,14 +28,25 @@ pub fn is_started_for_client() -> bool {
     env::var_os(MARK).is_some()
 }
 
-/// Serves the client of this process.
+/// What a process of `cxidiag serve` can fail at, whatever it does for its client.
+pub const LOST: &str = "cannot use the connection to cxidiag serve";
+
+/// The client of this process.
+pub struct Taken {
+    /// The line to `cxidiag serve`.
+    pub line: ControlLine,
+    /// TCP address of the client.
+    pub peer: SocketAddr,
+    /// Its connection.
+    pub caller: Caller,
+}
+
+/// Takes over the client for which `cxidiag serve` has started this process.
 ///
 /// # Errors
 ///
-/// A client that is refused or fails, a device that cannot be used, an interruption, and any other
-/// failure that ends the run early.
-pub fn client(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
-    const LOST: &str = "cannot use the connection to cxidiag serve";
+/// A server that has ended or sends something else, and an interruption.
+pub fn take_client() -> Result<Taken, Failure> {
     let socket = UnixStream::from(copy(io::stdout()).environment(LOST)?);
     let mut line = ControlLine::new(socket);
     let Order::Serve { peer, version } = next(&mut line)? else {
@@ -40,6 +54,19 @@ pub fn client(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     };
     let stream = TcpStream::from(copy(io::stdin()).environment(LOST)?);
     let caller = Caller::new(stream, peer, version)?;
+    Ok(Taken { line, peer, caller })
+}
+
+/// Serves the client of this process.
+///
+/// # Errors
+///
+/// A client that is refused or fails, a device that cannot be used, an interruption, and any other
+/// failure that ends the run early.
+pub fn client(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
+    let Taken {
+        mut line, caller, ..
+    } = take_client()?;
     let endpoint = open(plan).map_err(|failure| caller.refuse(failure))?;
     let (session, agreed) = caller.meet(plan, endpoint.address())?;
     line.send(&ready(plan, &agreed)).environment(LOST)?;
@@ -80,11 +107,16 @@ fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failur
 }
 
 /// Waits for the next order.
-fn next(line: &mut ControlLine) -> Result<Order, Failure> {
+///
+/// # Errors
+///
+/// A server that has ended, and an interruption.
+pub fn next(line: &mut ControlLine) -> Result<Order, Failure> {
     loop {
         if let Some(order) = line.message() {
             return Ok(order);
         }
+        interrupt::wait(&*line, PollFlags::IN, None)?;
         if !line.read().environment("cannot read from cxidiag serve")? {
             return Err(Failure::environment("cxidiag serve has ended"));
         }

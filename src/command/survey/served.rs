@@ -1,19 +1,12 @@
 //! A member on a host without a launcher: a process of `cxidiag serve`, which a coordinator on another
 //! host has summoned.
 
-use std::io;
-use std::net::TcpStream;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-
-use rustix::event::PollFlags;
-
 use super::asked::{self, Asked};
 use super::member::{self, Place};
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Context, Failure};
-use crate::interrupt;
 use crate::meeting_point::Coordinator;
+use crate::run::served::{LOST, Taken, next, take_client};
 use crate::run::survey::NicPlan;
 use crate::session::Caller;
 use crate::session::control_line::{ControlLine, Order, Ready};
@@ -29,14 +22,11 @@ use crate::tools::TOOLS;
 ///
 /// A coordinator that ends or refuses this process, and an interruption.
 pub fn run(own: Asked) -> Result<(), Failure> {
-    const LOST: &str = "cannot use the connection to cxidiag serve";
-    let socket = UnixStream::from(copy(io::stdout()).environment(LOST)?);
-    let mut line = ControlLine::new(socket);
-    let Order::Serve { peer, version } = next(&mut line)? else {
-        return Err(Failure::environment("cxidiag serve has sent no client"));
-    };
-    let stream = TcpStream::from(copy(io::stdin()).environment(LOST)?);
-    let caller = Caller::new(stream, peer, version)?;
+    let Taken {
+        mut line,
+        peer,
+        caller,
+    } = take_client()?;
     let mut plan = asked::plan(&TOOLS[0], &[])?;
     plan.admission.token = Token::of_environment();
     let Summons {
@@ -99,22 +89,4 @@ fn wait_for_turn(line: &mut ControlLine, caller: &Caller) -> Result<(), Failure>
             Order::Place(_) | Order::Serve { .. } => {}
         }
     }
-}
-
-/// Waits for the next order.
-fn next(line: &mut ControlLine) -> Result<Order, Failure> {
-    loop {
-        if let Some(order) = line.message() {
-            return Ok(order);
-        }
-        interrupt::wait(&*line, PollFlags::IN, None)?;
-        if !line.read().environment("cannot read from cxidiag serve")? {
-            return Err(Failure::environment("cxidiag serve has ended"));
-        }
-    }
-}
-
-/// Returns another descriptor of a socket.
-fn copy(socket: impl AsFd) -> io::Result<OwnedFd> {
-    socket.as_fd().try_clone_to_owned()
 }
