@@ -196,6 +196,25 @@ mod tests {
     }
 
     #[test]
+    fn second_process_of_a_nic_is_not_measured_with() {
+        let twice = |rank| Introduction {
+            host: "n0".into(),
+            ..introduction(rank, &[10])
+        };
+        let joined = [0, 1].map(|rank| (rank, twice(rank)));
+        let members = Members::new(2, &joined.into(), &[], |_| String::new(), |_, _| None);
+        let failures = members.roster.nics.iter().map(|nic| nic.failure.as_deref());
+        assert_eq!(
+            failures.collect::<Vec<_>>(),
+            [
+                None,
+                Some("another process measures with it: start one on each node")
+            ]
+        );
+        assert_eq!(members.addresses[1], None);
+    }
+
+    #[test]
     fn takes_addresses_of_reopened_nics() {
         let mut members = members();
         let address = FabricAddress { nic: 30, pid: 7 };
