@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,14 +22,35 @@ pub fn token(text: &str) -> Token {
     Token::new(OsStr::new(text)).unwrap()
 }
 
-pub fn root(size: u32) -> (Root, Meeting) {
+/// A coordinator, and its events that no test has asked for: several may come at once.
+pub struct Observed {
+    root: Root,
+    others: Vec<Event>,
+}
+
+impl Deref for Observed {
+    type Target = Root;
+
+    fn deref(&self) -> &Root {
+        &self.root
+    }
+}
+
+impl DerefMut for Observed {
+    fn deref_mut(&mut self) -> &mut Root {
+        &mut self.root
+    }
+}
+
+pub fn root(size: u32) -> (Observed, Meeting) {
     let listener = Listener::bind(None, 0, Reach::ThisMachine).unwrap();
     let root = Root::listen(listener, token("secret"), size).unwrap();
     let meeting = Meeting {
         addresses: vec![SocketAddr::from(([127, 0, 0, 1], root.port()))],
         token: token("secret"),
     };
-    (root, meeting)
+    let others = Vec::new();
+    (Observed { root, others }, meeting)
 }
 
 pub fn introduction(rank: u32, size: u32) -> Introduction {
@@ -102,24 +124,34 @@ pub fn finish(members: Vec<JoinHandle<usize>>) {
     }
 }
 
-/// Returns the first `count` events for which `wanted` is something.
+/// Returns the first `count` events for which `wanted` is something. The others stay for later calls.
 pub fn events<T>(
-    root: &mut Root,
+    root: &mut Observed,
     count: usize,
     mut wanted: impl FnMut(Event) -> Option<T>,
 ) -> Vec<T> {
     let until = Instant::now() + LIMIT;
     let mut found = Vec::new();
-    while found.len() < count {
-        assert!(Instant::now() < until, "{} of {count} events", found.len());
-        found.extend(
-            root.poll(until)
-                .unwrap()
-                .into_iter()
-                .filter_map(&mut wanted),
+    let mut others = Vec::new();
+    let mut arrived = std::mem::take(&mut root.others);
+    loop {
+        for event in arrived {
+            match wanted(event.clone()).filter(|_| found.len() < count) {
+                Some(one) => found.push(one),
+                None => others.push(event),
+            }
+        }
+        if found.len() == count {
+            root.others = others;
+            return found;
+        }
+        assert!(
+            Instant::now() < until,
+            "{} of {count} events; others: {others:?}",
+            found.len()
         );
+        arrived = root.poll(until).unwrap();
     }
-    found
 }
 
 pub fn joined(event: Event) -> Option<u32> {
@@ -153,7 +185,7 @@ pub fn lost(event: Event) -> Option<(u32, String)> {
 /// Starts members one after another, so that the coordinator has the first [`WIDTH`] as children, and
 /// each of the next ones has another of these as its parent, in the order of ranks.
 pub fn start_in_order<T>(
-    root: &mut Root,
+    root: &mut Observed,
     ranks: std::ops::Range<u32>,
     start: impl Fn(u32) -> T,
 ) -> Vec<T> {

@@ -41,10 +41,13 @@ fn leads_members_through_course_and_blocks_to_end() {
 fn gives_each_process_at_most_32_children() {
     const SIZE: u32 = 70;
     let (mut root, meeting) = root(SIZE);
-    let members: Vec<_> = (0..SIZE)
-        .map(|rank| obedient(&meeting, rank, SIZE))
-        .collect();
-    events(&mut root, SIZE as usize, joined);
+    let mut members = Vec::new();
+    // The others come when the first ones can be their parents.
+    for ranks in [0..32, 32..SIZE] {
+        let count = ranks.len();
+        members.extend(ranks.map(|rank| obedient(&meeting, rank, SIZE)));
+        events(&mut root, count, joined);
+    }
     root.send_blocks((0..SIZE).map(|rank| (rank, block(0))).collect());
     events(&mut root, SIZE as usize, reported);
     assert_eq!(root.end(LIMIT), []);
@@ -63,7 +66,7 @@ fn gives_each_process_at_most_32_children() {
 
 /// Returns why a process cannot join, and why the coordinator has turned it away.
 fn refusal(
-    root: &mut Root,
+    root: &mut Observed,
     join: impl FnOnce() -> Result<Member, Failure> + Send + 'static,
 ) -> [String; 2] {
     let member = thread::spawn(move || join().unwrap_err().message());
