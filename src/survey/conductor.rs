@@ -5,20 +5,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fastrand::Rng;
 
-use super::answer::{Answer, Pair, PairResult, Stage};
+use super::answer::{Pair, Stage};
 use super::blame::{Causes, causes};
-use super::culprit::culprit;
-use super::evidence::{Evidence, Key, Limits, MOST_RETESTS};
+use super::evidence::{Evidence, Key};
 use super::failures::FAILING_PARTNERS;
 use super::gaps::{Gaps, Rest, why_unusable};
+use super::outside::MOST_RETESTS;
 use super::pair_set::PairSet;
+use super::population::Limits;
 use super::population::MOST_EXACT;
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
 use super::rounds::{NicOrder, Sweep};
 pub use super::settings::{Phase, Progress, Settings};
 use super::timetable::Round;
-use super::verdict::{Culprit, LimitSource, Test, Unit, Verdict};
+use super::verdict::{Test, Unit};
 
 /// Most NICs whose figures are kept for pictures without a request.
 const NICS_OF_MATRIX: usize = 1024;
@@ -33,24 +34,21 @@ const MOST_SWAPS: u8 = 3;
 /// Most pairs outside the limits that are all retested.
 const FEW_SUSPECTS: usize = 64;
 
-/// Most results outside the limits in a verdict.
-const MOST_OUTSIDE: usize = 10_000;
-
 /// A survey in progress.
 #[derive(Debug)]
 pub struct Conductor {
-    roster: Roster,
+    pub(super) roster: Roster,
     nics: NicOrder,
     most_active: usize,
-    keeps_figures: bool,
+    pub(super) keeps_figures: bool,
     rng: Rng,
-    sweep: Sweep,
-    evidence: Evidence,
+    pub(super) sweep: Sweep,
+    pub(super) evidence: Evidence,
     phase: Phase,
     /// Rounds of the phases after the sweep.
-    queue: Queue,
+    pub(super) queue: Queue,
     /// The limits, which the sweep decides.
-    limits: Option<Limits>,
+    pub(super) limits: Option<Limits>,
     /// Suspects that are retested, and the number of the retest.
     wave: Vec<Key>,
     retest: u8,
@@ -59,18 +57,18 @@ pub struct Conductor {
     repeats: u8,
     /// Largest number of pairs in the first retest of a wave.
     widest: usize,
-    planned: u64,
-    answered: u64,
-    retested: u64,
+    pub(super) planned: u64,
+    pub(super) answered: u64,
+    pub(super) retested: u64,
     /// Pairs of rounds without an answer yet.
-    outstanding: HashMap<Key, Stage>,
-    gaps: Gaps,
+    pub(super) outstanding: HashMap<Key, Stage>,
+    pub(super) gaps: Gaps,
     /// Pairs of each test with an answer of an earlier survey, until the sweep comes to them.
-    already: Vec<PairSet>,
+    pub(super) already: Vec<PairSet>,
     /// With which partners the operations of a NIC failed.
-    failing: BTreeMap<u32, BTreeSet<u32>>,
+    pub(super) failing: BTreeMap<u32, BTreeSet<u32>>,
     /// NICs that have left the sweep.
-    parked: BTreeSet<u32>,
+    pub(super) parked: BTreeSet<u32>,
 }
 
 impl Conductor {
@@ -308,144 +306,6 @@ impl Conductor {
         self.queue = Queue::new(pairs, stage, most.min(self.most_active));
     }
 
-    /// Adds the result of a pair of a round. A second result of the same pair is ignored, with one
-    /// exception: if the target was too late, an operation that failed says nothing.
-    pub fn add(&mut self, result: PairResult) {
-        let key = (result.test, result.pair);
-        if self.outstanding.get(&key) == Some(&result.stage) {
-            self.outstanding.remove(&key);
-            self.settle(result);
-        } else if let Answer::Untested(reason) = &result.answer {
-            let is_explained = |failed: &PairResult| {
-                (failed.test, failed.pair) == key
-                    && (failed.stage, failed.round) == (result.stage, result.round)
-            };
-            self.withdraw(is_explained, reason);
-        }
-    }
-
-    /// Removes failures that `reason` has explained: their pairs have no answer, and NICs that only these
-    /// have taken out of the sweep return.
-    fn withdraw(&mut self, is_explained: impl Fn(&PairResult) -> bool, reason: &str) {
-        let explained = self.evidence.remove_failures(&self.roster, is_explained);
-        if explained.is_empty() {
-            return;
-        }
-        self.failing.clear();
-        self.parked.clear();
-        let failed: Vec<Pair> = self.evidence.failed_pairs().collect();
-        failed.into_iter().for_each(|pair| self.park(pair));
-        for (key, stage) in explained {
-            // The sweep has not come to the pair of an earlier survey.
-            let is_pending = stage == Stage::Sweep && self.already[key.0 as usize].remove(key.1);
-            if !is_pending {
-                self.answered -= u64::from(stage == Stage::Sweep);
-                self.miss(key, stage, reason);
-            }
-        }
-    }
-
-    /// Notes that a pair has no answer.
-    fn miss(&mut self, key: Key, stage: Stage, reason: &str) {
-        if stage == Stage::Sweep {
-            self.gaps.add(key, reason, &self.roster);
-        }
-    }
-
-    /// Takes the only result of a pair.
-    fn settle(&mut self, result: PairResult) {
-        let is_lost = why_unusable(&self.roster, result.pair).is_some();
-        match &result.answer {
-            Answer::Untested(reason) => self.miss((result.test, result.pair), result.stage, reason),
-            Answer::Failed(reason) if is_lost => {
-                self.miss((result.test, result.pair), result.stage, reason)
-            }
-            _ => {
-                if result.stage == Stage::Sweep {
-                    self.answered += 1;
-                } else {
-                    self.retested += 1;
-                }
-                self.take(result);
-            }
-        }
-    }
-
-    /// Takes what a result says about its NICs.
-    fn take(&mut self, result: PairResult) {
-        if let Answer::Failed(_) = result.answer {
-            self.park(result.pair);
-        }
-        self.evidence.add(result, &self.roster);
-    }
-
-    /// Takes a NIC out of the sweep if its operations fail with several partners, and with more than
-    /// those of its partner do.
-    fn park(&mut self, pair: Pair) {
-        let Pair { initiator, target } = pair;
-        if initiator == target || self.parked.contains(&initiator) || self.parked.contains(&target)
-        {
-            return;
-        }
-        self.failing.entry(initiator).or_default().insert(target);
-        self.failing.entry(target).or_default().insert(initiator);
-        let (one, other) = (self.failing[&initiator].len(), self.failing[&target].len());
-        if one.max(other) >= FAILING_PARTNERS && one != other {
-            let nic = if one > other { initiator } else { target };
-            self.parked.insert(nic);
-            for partner in self.failing.remove(&nic).unwrap_or_default() {
-                if let Some(partners) = self.failing.get_mut(&partner) {
-                    partners.remove(&nic);
-                }
-            }
-        }
-    }
-
-    /// Adds a result of an earlier survey of the same roster, before the first round. The pair is not
-    /// measured again, unless it was untested. It counts as answered if the sweep has it.
-    pub fn already(&mut self, result: PairResult) {
-        let says_nothing = match result.answer {
-            Answer::Measured(_) => false,
-            Answer::Failed(_) => why_unusable(&self.roster, result.pair).is_some(),
-            Answer::Untested(_) => true,
-        };
-        if says_nothing {
-            return;
-        }
-        if result.stage != Stage::Sweep {
-            self.settle(result);
-        } else if self.already[result.test as usize].insert(result.pair) {
-            self.take(result);
-        }
-    }
-
-    /// Gives up waiting for the results of the rounds so far: `reason` is why they are missing.
-    pub fn give_up(&mut self, reason: &str) {
-        for (key, stage) in std::mem::take(&mut self.outstanding) {
-            self.miss(key, stage, reason);
-        }
-    }
-
-    /// Leaves a node out of all further rounds, and gives up waiting for its results. Operations with it
-    /// that failed say nothing about its partners: they are untested.
-    pub fn lose(&mut self, node: u32, reason: &str) {
-        self.roster.nodes[node as usize]
-            .absent
-            .get_or_insert_with(|| reason.to_owned());
-        let own: BTreeSet<u32> = (0..self.roster.nics.len() as u32)
-            .filter(|nic| self.roster.nics[*nic as usize].node == node)
-            .collect();
-        let is_of_node = |pair: Pair| own.contains(&pair.initiator) || own.contains(&pair.target);
-        let lost: Vec<(Key, Stage)> = self
-            .outstanding
-            .extract_if(|(_, pair), _| is_of_node(*pair))
-            .collect();
-        for (key, stage) in lost {
-            self.miss(key, stage, reason);
-        }
-        self.withdraw(|result| is_of_node(result.pair), reason);
-    }
-
     /// Ends the sweep early, so that the time that is left is used for the suspects.
     pub fn end_sweep(&mut self) {
         let (already, answered) = (&mut self.already, &mut self.answered);
@@ -476,72 +336,5 @@ impl Conductor {
             retested: self.retested,
             worst: self.evidence.worst().cloned(),
         }
-    }
-
-    /// Leaves a NIC out of all further rounds, for this reason. Operations with it that fail in the
-    /// rounds so far say nothing about its partners.
-    pub fn fail_nic(&mut self, nic: u32, reason: &str) {
-        let failure = &mut self.roster.nics[nic as usize].failure;
-        failure.get_or_insert_with(|| reason.to_owned());
-    }
-
-    /// Returns what the results so far say.
-    pub fn verdict(&self) -> Verdict {
-        let so_far = self.evidence.limits(&self.roster);
-        let limits = self.limits.as_ref().unwrap_or(&so_far);
-        let Causes { causes, mixed } = causes(&self.evidence, limits, &self.roster);
-        let outside = self.evidence.outside(limits, &self.roster);
-        let mut culprits: Vec<Culprit> = causes
-            .iter()
-            .map(|cause| culprit(cause, &self.evidence, limits, &self.roster))
-            .collect();
-        culprits.sort_by_key(|culprit| {
-            let pairs: u32 = culprit.evidence.iter().map(|one| one.outside).sum();
-            let failed = culprit
-                .evidence
-                .iter()
-                .any(|one| one.source == LimitSource::Failure);
-            std::cmp::Reverse((culprit.word, failed, pairs))
-        });
-        let mut populations = self.evidence.populations(limits, &outside);
-        for population in &mut populations {
-            population.limit = population
-                .limit
-                .filter(|_| !mixed.contains(&population.test));
-        }
-        let (gaps, answered) = self.gaps_so_far();
-        Verdict {
-            culprits,
-            untested: gaps.untested(&self.roster),
-            populations,
-            aggregates: self.evidence.aggregates(&outside, &self.roster),
-            outside: self.evidence.results(&outside, MOST_OUTSIDE),
-            matrices: if self.keeps_figures {
-                self.evidence.matrices()
-            } else {
-                Vec::new()
-            },
-            planned: self.planned,
-            answered,
-        }
-    }
-
-    /// Returns the gaps and the number of answers if the survey ends at this moment.
-    fn gaps_so_far(&self) -> (Gaps, u64) {
-        let (mut gaps, mut answered) = (self.gaps.clone(), self.answered);
-        let mut rest = Rest::new(&self.roster, |nic| self.evidence.answers(nic) > 0);
-        self.sweep.clone().drain(|test, pair| {
-            if self.already[test as usize].contains(pair) {
-                answered += 1;
-            } else {
-                rest.add(pair);
-            }
-        });
-        let outstanding = self.outstanding.iter();
-        let of_sweep = outstanding.filter(|(_, stage)| **stage == Stage::Sweep);
-        of_sweep.for_each(|((_, pair), _)| rest.add(*pair));
-        self.queue.of_sweep().for_each(|pair| rest.add(pair));
-        gaps.leave_out_rest(rest, "the survey ended before");
-        (gaps, answered)
     }
 }

@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use super::answer::Witness;
-use super::blame::Cause;
-use super::evidence::{Evidence, Key, Limits, Outside};
-use super::population::Sorted;
+use super::evidence::{Evidence, Key};
+use super::outside::Outside;
+use super::population::{Limits, Sorted};
 use super::roster::Roster;
+use super::search::Cause;
 use super::summary::value_at;
 use super::units::members;
 use super::verdict::{self, Culprit, Direction, LimitSource, Unit};

@@ -5,31 +5,19 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
-use super::population::{
-    Centre, Distribution, LEAST_FIGURES, MOST_EXACT, Noise, cost, without_worst_nics,
-};
+use super::population::{Centre, Distribution, LEAST_FIGURES, Limit, MOST_EXACT, Noise, cost};
 use super::roster::Roster;
 use super::units::parts_of_pair;
-use super::verdict::{LimitSource, Test, Unit};
+use super::verdict::{Test, Unit};
 use crate::device::{DeviceKind, DeviceName};
 use crate::location::Class;
 use crate::plan::expect::Expectation;
-
-/// Most NICs for which one of them shifts the median of all pairs.
-const FEW_NICS: usize = 32;
 
 /// Figures of a switch, a group or a pair of groups that are kept exactly.
 const EXACT_OF_AGGREGATE: usize = 256;
 
 /// Most results outside the limits of which a large survey keeps more than the number.
 const MOST_RECORDS: usize = 1 << 20;
-
-/// Retests that decide about a suspect: with two passes it is transient, with two failures and fewer
-/// passes it is confirmed.
-const DECISIVE: usize = 2;
-
-/// Retests of a suspect, at most (jobs.md 3.3).
-pub const MOST_RETESTS: u8 = 4;
 
 /// A test and a pair.
 pub type Key = (u16, Pair);
@@ -39,48 +27,6 @@ pub type Cells = [[u32; CLASSES]; 2];
 
 /// Number of classes.
 pub const CLASSES: usize = 6;
-
-/// What the retests of a suspect say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// There are not enough of them.
-    Open,
-    /// It is outside the limits again.
-    Confirmed,
-    /// It is inside the limits.
-    Transient,
-}
-
-/// A pair outside the limits.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outside {
-    /// Index of the test.
-    pub test: u16,
-    /// The pair.
-    pub pair: Pair,
-    /// Its class.
-    pub class: Class,
-    /// Which limit it does not meet.
-    pub source: LimitSource,
-    /// The figure; `None` if the pair failed.
-    pub value: Option<f64>,
-    /// What its retests say.
-    pub standing: Standing,
-    /// Whether operations failed in a retest, or with another partner than those of the sweep.
-    pub fails_again: bool,
-}
-
-/// The limit of a population.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
-    /// The centre of the costs.
-    pub centre: Centre,
-    /// The largest cost inside the limit; infinite without a limit.
-    pub cost: f64,
-}
-
-/// The limits of the populations.
-pub type Limits = BTreeMap<(u16, Class), Limit>;
 
 /// The figures of a population.
 #[derive(Debug)]
@@ -98,11 +44,11 @@ pub struct Evidence {
     pub(super) tests: Vec<Test>,
     pub(super) expectations: Vec<Vec<Expectation>>,
     pub(super) keeps_all: bool,
-    noise: Noise,
+    pub(super) noise: Noise,
     pub(super) populations: BTreeMap<(u16, Class), Gathered>,
     /// Pairs with an answer, by test and NIC.
     counts: Vec<Cells>,
-    nics: usize,
+    pub(super) nics: usize,
     pub(super) aggregates: BTreeMap<(u16, Unit), Distribution>,
     /// First results of pairs.
     pub(super) records: Vec<PairResult>,
@@ -344,7 +290,7 @@ impl Evidence {
         self.tests[test as usize].of_bandwidth
     }
 
-    fn breaks_expectation(&self, result: &PairResult) -> Option<f64> {
+    pub(super) fn breaks_expectation(&self, result: &PairResult) -> Option<f64> {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
@@ -354,114 +300,6 @@ impl Evidence {
             self.tests[result.test as usize].size_bytes,
             figures,
         )
-    }
-
-    /// Returns the limits of all populations.
-    pub fn limits(&self, roster: &Roster) -> Limits {
-        let few = self.keeps_all && self.nics < FEW_NICS;
-        let limit = |((test, class), gathered): (&(u16, Class), &Gathered)| {
-            let of_bandwidth = self.of_bandwidth(*test);
-            let costs = if few {
-                without_worst_nics(&self.costs(*test, *class, roster), of_bandwidth)
-            } else {
-                gathered.figures.sorted().costs(of_bandwidth)
-            };
-            let centre = Centre::of(&costs);
-            let has_limit = gathered.figures.count() >= LEAST_FIGURES as u64;
-            let cost = if has_limit {
-                self.noise.limit(centre, of_bandwidth)
-            } else {
-                f64::INFINITY
-            };
-            ((*test, *class), Limit { centre, cost })
-        };
-        self.populations.iter().map(limit).collect()
-    }
-
-    /// Returns the costs of the pairs of a population.
-    fn costs(&self, test: u16, class: Class, roster: &Roster) -> Vec<(Pair, f64)> {
-        let of_test = self
-            .records
-            .iter()
-            .filter(|result| result.test == test && result.stage == Stage::Sweep);
-        let cost = |result: &PairResult| match &result.answer {
-            Answer::Measured(figures)
-                if roster.class(result.pair.initiator, result.pair.target) == class =>
-            {
-                Some((result.pair, cost(figures.value(), self.of_bandwidth(test))))
-            }
-            _ => None,
-        };
-        of_test.filter_map(cost).collect()
-    }
-
-    /// Returns which limit a result does not meet.
-    fn source(&self, result: &PairResult, class: Class, limits: &Limits) -> Option<LimitSource> {
-        let Answer::Measured(figures) = &result.answer else {
-            return Some(LimitSource::Failure);
-        };
-        if self.breaks_expectation(result).is_some() {
-            return Some(LimitSource::Expect);
-        }
-        let limit = limits.get(&(result.test, class))?;
-        let cost = cost(figures.value(), self.of_bandwidth(result.test));
-        (cost > limit.cost).then_some(LimitSource::Population)
-    }
-
-    /// Returns the pairs outside the limits.
-    pub fn outside(&self, limits: &Limits, roster: &Roster) -> Vec<Outside> {
-        let outside = |result: &PairResult| {
-            let class = roster.class(result.pair.initiator, result.pair.target);
-            Some(Outside {
-                test: result.test,
-                pair: result.pair,
-                class,
-                source: self.source(result, class, limits)?,
-                value: match &result.answer {
-                    Answer::Measured(figures) => Some(figures.value()),
-                    _ => None,
-                },
-                standing: self.standing((result.test, result.pair), class, limits),
-                fails_again: self.fails_again(result),
-            })
-        };
-        self.records.iter().filter_map(outside).collect()
-    }
-
-    fn fails_again(&self, first: &PairResult) -> bool {
-        let retests = self.retests.get(&(first.test, first.pair));
-        let is_swap = |result: &PairResult| result.stage == Stage::Swap;
-        let again = std::iter::once(first).filter(|first| is_swap(first));
-        again
-            .chain(retests.into_iter().flatten())
-            .any(|result| matches!(result.answer, Answer::Failed(_)))
-    }
-
-    fn standing(&self, key: Key, class: Class, limits: &Limits) -> Standing {
-        let retests = self.retests.get(&key).map_or(&[][..], Vec::as_slice);
-        let failures = retests
-            .iter()
-            .filter(|result| self.source(result, class, limits).is_some())
-            .count();
-        if retests.len() - failures >= DECISIVE {
-            Standing::Transient
-        } else if failures >= DECISIVE {
-            Standing::Confirmed
-        } else {
-            Standing::Open
-        }
-    }
-
-    /// Returns whether further retests of a suspect can change what they say.
-    pub fn needs_retest(&self, key: Key, limits: &Limits, roster: &Roster) -> bool {
-        let class = roster.class(key.1.initiator, key.1.target);
-        let retests = self.retests.get(&key).map_or(&[][..], Vec::as_slice);
-        let failures = retests
-            .iter()
-            .filter(|result| self.source(result, class, limits).is_some())
-            .count();
-        let passes = retests.len() - failures;
-        passes < DECISIVE && failures + DECISIVE <= MOST_RETESTS as usize
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::evidence::{Outside, Standing};
+use super::outside::{Outside, Standing};
 
 /// Partners with which the operations of a NIC fail if the partners are not to blame.
 pub const FAILING_PARTNERS: usize = 2;

@@ -5,29 +5,34 @@
 //! * `answer`: the result of one pair.
 //! * `timetable`: who does what when, and what the processes of a survey tell each other.
 //! * `settings`: what a survey is to do, and how far it is.
-//! * `conductor`: the course of a survey from the first round to the verdict.
+//! * `conductor`: the course of a survey from the first round to the verdict. `intake`: what it learns.
+//!   `conclusion`: what that says.
 //! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`: all of
 //!   them, each pair once. `pair_set`: a set of pairs.
-//! * `evidence`: the results so far. `population`: distributions of figures, and limits. `gaps`: pairs
-//!   that were not measured.
+//! * `evidence`: the results so far. `population`: distributions of figures. `outside`: limits, and the
+//!   pairs outside them. `gaps`: pairs that were not measured.
 //! * `retest`: suspects again, and with other partners.
-//! * `blame`: the parts that explain pairs outside the limits. `tally`: counts of their pairs.
-//!   `failures`: failures that are no noise.
+//! * `blame`: the causes of pairs outside the limits. `search`: the parts that explain them. `tally`:
+//!   counts of their pairs. `failures`: failures that are no noise.
 //! * `verdict`: what the survey has found, as data and as a document. `culprit`, `summary`: its parts.
 
 pub mod answer;
 mod blame;
+mod conclusion;
 pub mod conductor;
 mod culprit;
 mod evidence;
 mod failures;
 mod gaps;
+mod intake;
+mod outside;
 mod pair_set;
 pub mod pairs;
 pub mod population;
 mod retest;
 pub mod roster;
 pub mod rounds;
+mod search;
 pub mod settings;
 mod shape;
 mod summary;

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
-use super::blame::Cause;
-use super::evidence::{Evidence, Key, Limits, Outside};
+use super::evidence::{Evidence, Key};
+use super::outside::Outside;
+use super::population::Limits;
 use super::roster::Roster;
 use super::rounds::NicOrder;
+use super::search::Cause;
 use super::timetable::Round;
 use super::units::members;
 use super::verdict::{Unit, Word};

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::answer::{Answer, PairResult};
-use super::evidence::{Evidence, Gathered, Key, Limits, Outside, Standing};
+use super::evidence::{Evidence, Gathered, Key};
+use super::outside::{Outside, Standing};
+use super::population::Limits;
 use super::population::{Distribution, Sorted, cost};
 use super::roster::Roster;
 use super::units::parts_of_pair;

@@ -1,0 +1,158 @@
+//! The limits of a survey, the pairs outside them, and what the retests of these say (jobs.md 3.4).
+
+use super::answer::{Answer, Pair, PairResult, Stage};
+use super::evidence::{Evidence, Gathered, Key};
+use super::population::{Centre, LEAST_FIGURES, Limit, Limits, cost, without_worst_nics};
+use super::roster::Roster;
+use super::verdict::LimitSource;
+use crate::location::Class;
+
+/// Most NICs for which one of them shifts the median of all pairs.
+const FEW_NICS: usize = 32;
+
+/// Retests that decide about a suspect: with two passes it is transient, with two failures and fewer
+/// passes it is confirmed.
+const DECISIVE: usize = 2;
+
+/// Retests of a suspect, at most (jobs.md 3.3).
+pub const MOST_RETESTS: u8 = 4;
+
+/// What the retests of a suspect say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// There are not enough of them.
+    Open,
+    /// It is outside the limits again.
+    Confirmed,
+    /// It is inside the limits.
+    Transient,
+}
+
+/// A pair outside the limits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outside {
+    /// Index of the test.
+    pub test: u16,
+    /// The pair.
+    pub pair: Pair,
+    /// Its class.
+    pub class: Class,
+    /// Which limit it does not meet.
+    pub source: LimitSource,
+    /// The figure; `None` if the pair failed.
+    pub value: Option<f64>,
+    /// What its retests say.
+    pub standing: Standing,
+    /// Whether operations failed in a retest, or with another partner than those of the sweep.
+    pub fails_again: bool,
+}
+
+impl Evidence {
+    /// Returns the limits of all populations.
+    pub fn limits(&self, roster: &Roster) -> Limits {
+        let few = self.keeps_all && self.nics < FEW_NICS;
+        let limit = |((test, class), gathered): (&(u16, Class), &Gathered)| {
+            let of_bandwidth = self.of_bandwidth(*test);
+            let costs = if few {
+                without_worst_nics(&self.costs(*test, *class, roster), of_bandwidth)
+            } else {
+                gathered.figures.sorted().costs(of_bandwidth)
+            };
+            let centre = Centre::of(&costs);
+            let has_limit = gathered.figures.count() >= LEAST_FIGURES as u64;
+            let cost = if has_limit {
+                self.noise.limit(centre, of_bandwidth)
+            } else {
+                f64::INFINITY
+            };
+            ((*test, *class), Limit { centre, cost })
+        };
+        self.populations.iter().map(limit).collect()
+    }
+
+    /// Returns the costs of the pairs of a population.
+    fn costs(&self, test: u16, class: Class, roster: &Roster) -> Vec<(Pair, f64)> {
+        let of_test = self
+            .records
+            .iter()
+            .filter(|result| result.test == test && result.stage == Stage::Sweep);
+        let cost = |result: &PairResult| match &result.answer {
+            Answer::Measured(figures)
+                if roster.class(result.pair.initiator, result.pair.target) == class =>
+            {
+                Some((result.pair, cost(figures.value(), self.of_bandwidth(test))))
+            }
+            _ => None,
+        };
+        of_test.filter_map(cost).collect()
+    }
+
+    /// Returns which limit a result does not meet.
+    fn source(&self, result: &PairResult, class: Class, limits: &Limits) -> Option<LimitSource> {
+        let Answer::Measured(figures) = &result.answer else {
+            return Some(LimitSource::Failure);
+        };
+        if self.breaks_expectation(result).is_some() {
+            return Some(LimitSource::Expect);
+        }
+        let limit = limits.get(&(result.test, class))?;
+        let cost = cost(figures.value(), self.of_bandwidth(result.test));
+        (cost > limit.cost).then_some(LimitSource::Population)
+    }
+
+    /// Returns the pairs outside the limits.
+    pub fn outside(&self, limits: &Limits, roster: &Roster) -> Vec<Outside> {
+        let outside = |result: &PairResult| {
+            let class = roster.class(result.pair.initiator, result.pair.target);
+            Some(Outside {
+                test: result.test,
+                pair: result.pair,
+                class,
+                source: self.source(result, class, limits)?,
+                value: match &result.answer {
+                    Answer::Measured(figures) => Some(figures.value()),
+                    _ => None,
+                },
+                standing: self.standing((result.test, result.pair), class, limits),
+                fails_again: self.fails_again(result),
+            })
+        };
+        self.records.iter().filter_map(outside).collect()
+    }
+
+    fn fails_again(&self, first: &PairResult) -> bool {
+        let retests = self.retests.get(&(first.test, first.pair));
+        let is_swap = |result: &PairResult| result.stage == Stage::Swap;
+        let again = std::iter::once(first).filter(|first| is_swap(first));
+        again
+            .chain(retests.into_iter().flatten())
+            .any(|result| matches!(result.answer, Answer::Failed(_)))
+    }
+
+    fn standing(&self, key: Key, class: Class, limits: &Limits) -> Standing {
+        let retests = self.retests.get(&key).map_or(&[][..], Vec::as_slice);
+        let failures = retests
+            .iter()
+            .filter(|result| self.source(result, class, limits).is_some())
+            .count();
+        if retests.len() - failures >= DECISIVE {
+            Standing::Transient
+        } else if failures >= DECISIVE {
+            Standing::Confirmed
+        } else {
+            Standing::Open
+        }
+    }
+
+    /// Returns whether further retests of a suspect can change what they say.
+    pub fn needs_retest(&self, key: Key, limits: &Limits, roster: &Roster) -> bool {
+        let class = roster.class(key.1.initiator, key.1.target);
+        let retests = self.retests.get(&key).map_or(&[][..], Vec::as_slice);
+        let failures = retests
+            .iter()
+            .filter(|result| self.source(result, class, limits).is_some())
+            .count();
+        let passes = retests.len() - failures;
+        passes < DECISIVE && failures + DECISIVE <= MOST_RETESTS as usize
+    }
+}

@@ -1,0 +1,407 @@
+//! The search for the parts that explain the pairs outside the limits (jobs.md 3.3).
+//!
+//! A part explains pairs in a role if more than half of its pairs in this role are outside. The part that
+//! explains most is a culprit. Its pairs are set aside, because they say nothing about its partners, and
+//! the search begins again. What no part explains is the path between two NICs.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::answer::Pair;
+use super::evidence::{CLASSES, Cells, Evidence};
+use super::failures::most_failing;
+use super::outside::{Outside, Standing};
+use super::population::Limits;
+use super::roster::Roster;
+use super::tally::{LEAST_MEMBERS, Tally};
+use super::units::{group_pair, members, parts_of_nic};
+use super::verdict::{Direction, Unit, Word};
+
+/// Share of pairs outside the limits above which a part explains them: at first,
+const MOST: f64 = 0.5;
+/// and for what is left then, with more partners: a part that is bad now and then, or by little.
+const MANY: f64 = 0.2;
+
+/// Most parts that are blamed. More say that the limits are wrong.
+const MOST_CULPRITS: usize = 4096;
+
+/// A part of the cluster with the pairs that it explains.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    /// The part.
+    pub unit: Unit,
+    /// In which role.
+    pub direction: Direction,
+    /// The pairs that it explains.
+    pub pairs: Vec<Outside>,
+}
+
+impl Cause {
+    /// Adds what the same part explains besides.
+    fn extend(&mut self, other: Self) {
+        if self.direction != other.direction {
+            self.direction = Direction::Both;
+        }
+        self.pairs.extend(other.pairs);
+    }
+
+    /// Returns how sure the survey is.
+    pub fn word(&self) -> Word {
+        let is_any = |standing| self.pairs.iter().any(|one| one.standing == standing);
+        if is_any(Standing::Confirmed) {
+            Word::Bad
+        } else if is_any(Standing::Open) {
+            Word::Suspect
+        } else {
+            Word::Transient
+        }
+    }
+}
+
+/// A part that may be to blame, with what it would explain.
+#[derive(Debug, Default)]
+struct Candidate {
+    pairs: Vec<usize>,
+    in_role: [bool; 2],
+    good: u32,
+}
+
+/// The search for causes among pairs outside the limits.
+struct Search<'a> {
+    roster: &'a Roster,
+    evidence: &'a Evidence,
+    /// Whether slow pairs can be outside the limits, by test and class.
+    is_judged: Vec<[bool; CLASSES]>,
+    outside: Vec<Outside>,
+    /// Whether no cause has been found for it yet.
+    is_open: Vec<bool>,
+    /// Pairs that causes have explained, by test and NIC.
+    explained: HashMap<(u16, u32), Cells>,
+    causes: Vec<Cause>,
+}
+
+/// Returns the parts that explain pairs outside the limits.
+pub fn search(
+    evidence: &Evidence,
+    limits: &Limits,
+    roster: &Roster,
+    outside: Vec<Outside>,
+) -> Vec<Cause> {
+    let tests = 0..evidence.tests().len() as u16;
+    let mut is_judged: Vec<[bool; CLASSES]> = tests
+        .map(|test| [evidence.expected(test).is_some(); CLASSES])
+        .collect();
+    for ((test, class), limit) in limits {
+        is_judged[*test as usize][*class as usize] |= limit.cost.is_finite();
+    }
+    let mut search = Search {
+        roster,
+        evidence,
+        is_judged,
+        is_open: vec![true; outside.len()],
+        outside,
+        explained: HashMap::new(),
+        causes: Vec::new(),
+    };
+    for (share, partners) in [(MOST, 2), (MANY, LEAST_MEMBERS)] {
+        while search.causes.len() < MOST_CULPRITS {
+            let Some((unit, candidate)) = search.best(share, partners) else {
+                break;
+            };
+            search.blame(unit, &candidate);
+        }
+    }
+    search.blame_failing();
+    search.blame_paths();
+    search.causes
+}
+
+impl Search<'_> {
+    /// Returns the part that explains most pairs; of several, that with the fewest good pairs, and then the
+    /// smallest.
+    fn best(&self, share: f64, partners: usize) -> Option<(Unit, Candidate)> {
+        let tallies = self.tallies(share);
+        let mut candidates: BTreeMap<Unit, Candidate> = BTreeMap::new();
+        for (index, one) in self.open() {
+            let class = one.class as usize;
+            let mut units: Vec<(Unit, usize)> = Vec::new();
+            for (role, nic) in [one.pair.initiator, one.pair.target]
+                .into_iter()
+                .enumerate()
+            {
+                for unit in parts_of_nic(self.roster, nic).into_iter().flatten() {
+                    let tally = &tallies[&unit];
+                    if tally.may_be_blamed(unit, partners)
+                        && tally.explains(one.test, role, class, share)
+                    {
+                        units.push((unit, role));
+                    }
+                }
+            }
+            for (unit, role) in units {
+                let candidate = candidates.entry(unit).or_default();
+                candidate.in_role[role] = true;
+                if candidate.pairs.last() != Some(&index) {
+                    candidate.pairs.push(index);
+                }
+            }
+        }
+        for (unit, candidate) in &mut candidates {
+            let tally = &tallies[unit];
+            let all = tally.measured.values().flatten().flatten().sum::<u32>();
+            let bad = tally.outside.values().flatten().flatten().sum::<u32>();
+            candidate.good = all.saturating_sub(bad);
+        }
+        candidates.extend(self.group_pairs(share));
+        candidates
+            .into_iter()
+            .max_by(|(unit, one), (other_unit, other)| {
+                let by_pairs = one.pairs.len().cmp(&other.pairs.len());
+                by_pairs
+                    .then(other.good.cmp(&one.good))
+                    .then(other_unit.cmp(unit))
+            })
+    }
+
+    fn open(&self) -> impl Iterator<Item = (usize, &Outside)> {
+        self.outside
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| self.is_open[*index])
+    }
+
+    /// Returns the tallies of all parts with pairs outside.
+    fn tallies(&self, share: f64) -> HashMap<Unit, Tally> {
+        let mut of_nics: BTreeMap<u32, Tally> = BTreeMap::new();
+        for (_, one) in self.open() {
+            let Pair { initiator, target } = one.pair;
+            for (role, nic, partner) in [(0, initiator, target), (1, target, initiator)] {
+                let tally = of_nics.entry(nic).or_default();
+                tally.outside.entry(one.test).or_default()[role][one.class as usize] += 1;
+                tally.partners.insert(partner);
+            }
+        }
+        let tests = self.evidence.tests().len() as u16;
+        // All NICs of a part count as its members: the good ones too.
+        let larger: BTreeSet<Unit> = of_nics
+            .keys()
+            .flat_map(|nic| {
+                parts_of_nic(self.roster, *nic)
+                    .into_iter()
+                    .skip(1)
+                    .flatten()
+            })
+            .collect();
+        let mut tallies: HashMap<Unit, Tally> = HashMap::new();
+        for nic in 0..self.roster.nics.len() as u32 {
+            let units = parts_of_nic(self.roster, nic);
+            if !of_nics.contains_key(&nic)
+                && !units
+                    .iter()
+                    .skip(1)
+                    .flatten()
+                    .any(|unit| larger.contains(unit))
+            {
+                continue;
+            }
+            let mut tally = of_nics.remove(&nic).unwrap_or_default();
+            for test in 0..tests {
+                let mut cells = *self.evidence.counts(test, nic);
+                if let Some(gone) = self.explained.get(&(test, nic)) {
+                    for (cell, gone) in cells.iter_mut().flatten().zip(gone.iter().flatten()) {
+                        *cell = cell.saturating_sub(*gone);
+                    }
+                }
+                let outside = tally.outside.get(&test).copied().unwrap_or_default();
+                for class in (0..CLASSES).filter(|class| !self.is_judged[test as usize][*class]) {
+                    for role in 0..2 {
+                        cells[role][class] = outside[role][class];
+                    }
+                }
+                tally.measured.insert(test, cells);
+            }
+            if tally
+                .measured
+                .values()
+                .flatten()
+                .flatten()
+                .all(|count| *count == 0)
+            {
+                continue;
+            }
+            let is_bad = tally.explains_any(share);
+            for unit in units
+                .into_iter()
+                .skip(1)
+                .flatten()
+                .filter(|unit| larger.contains(unit))
+            {
+                let sum = tallies.entry(unit).or_default();
+                sum.add(&tally);
+                sum.bad_members += usize::from(is_bad);
+            }
+            tallies.insert(Unit::Nic(nic), tally);
+        }
+        tallies
+    }
+
+    /// Returns the pairs of groups most of whose pairs are outside, by several NICs of both.
+    fn group_pairs(&self, share: f64) -> BTreeMap<Unit, Candidate> {
+        let mut crossings: BTreeMap<Unit, Vec<usize>> = BTreeMap::new();
+        for (index, one) in self.open() {
+            if let Some(unit) = group_pair(self.roster, one.pair) {
+                crossings.entry(unit).or_default().push(index);
+            }
+        }
+        let candidate = |(unit, pairs): (Unit, Vec<usize>)| {
+            let outside = || pairs.iter().map(|index| &self.outside[*index]);
+            let tests: BTreeSet<u16> = outside().map(|one| one.test).collect();
+            let failed = outside().filter(|one| one.value.is_none()).count() as u64;
+            let with_figures = tests
+                .iter()
+                .map(|test| self.evidence.crossings(*test, unit));
+            let measured = with_figures.sum::<u64>() + failed;
+            let initiators: BTreeSet<u32> = outside().map(|one| one.pair.initiator).collect();
+            let targets: BTreeSet<u32> = outside().map(|one| one.pair.target).collect();
+            let is_wide = initiators.len() >= 2 && targets.len() >= 2;
+            let is_cause =
+                pairs.len() >= LEAST_MEMBERS && pairs.len() as f64 > share * measured as f64;
+            let good = measured.saturating_sub(pairs.len() as u64) as u32;
+            (is_wide && is_cause).then_some((
+                unit,
+                Candidate {
+                    pairs,
+                    in_role: [true; 2],
+                    good,
+                },
+            ))
+        };
+        crossings.into_iter().filter_map(candidate).collect()
+    }
+
+    /// Makes a part the cause of the pairs that it explains.
+    fn blame(&mut self, unit: Unit, candidate: &Candidate) {
+        for index in &candidate.pairs {
+            self.set_aside(*index);
+        }
+        let direction = match candidate.in_role {
+            [true, false] if self.is_measured(unit, 1, candidate) => Direction::Initiator,
+            [false, true] if self.is_measured(unit, 0, candidate) => Direction::Target,
+            _ => Direction::Both,
+        };
+        let pairs = candidate
+            .pairs
+            .iter()
+            .map(|index| self.outside[*index])
+            .collect();
+        let cause = Cause {
+            unit,
+            direction,
+            pairs,
+        };
+        match self.causes.iter_mut().find(|known| known.unit == unit) {
+            Some(known) => known.extend(cause),
+            None => self.causes.push(cause),
+        }
+    }
+
+    fn is_measured(&self, unit: Unit, role: usize, candidate: &Candidate) -> bool {
+        let tests: BTreeSet<u16> = candidate
+            .pairs
+            .iter()
+            .map(|index| self.outside[*index].test)
+            .collect();
+        members(unit, self.roster).iter().any(|nic| {
+            tests.iter().any(|test| {
+                self.evidence.counts(*test, *nic)[role]
+                    .iter()
+                    .any(|count| *count > 0)
+            })
+        })
+    }
+
+    fn set_aside(&mut self, index: usize) {
+        self.is_open[index] = false;
+        let one = self.outside[index];
+        for (role, nic) in [one.pair.initiator, one.pair.target]
+            .into_iter()
+            .enumerate()
+        {
+            self.explained.entry((one.test, nic)).or_default()[role][one.class as usize] += 1;
+        }
+    }
+
+    /// Blames NICs for failures with several partners, whatever their share is, and those that are blamed
+    /// for failures already for all others of theirs.
+    fn blame_failing(&mut self) {
+        let failing = self
+            .causes
+            .iter()
+            .filter(|cause| cause.pairs.iter().any(|one| one.value.is_none()));
+        let nics: Vec<u32> = failing
+            .filter_map(|cause| match cause.unit {
+                Unit::Nic(nic) => Some(nic),
+                _ => None,
+            })
+            .collect();
+        for nic in nics {
+            let is_own = |one: &Outside| one.pair.initiator == nic || one.pair.target == nic;
+            let pairs: Vec<usize> = self
+                .open()
+                .filter(|(_, one)| one.value.is_none() && is_own(one))
+                .map(|(index, _)| index)
+                .collect();
+            if !pairs.is_empty() {
+                self.blame_nic(nic, pairs);
+            }
+        }
+        while let Some((nic, pairs)) = most_failing(self.open(), |nic| self.evidence.answers(nic)) {
+            self.blame_nic(nic, pairs);
+        }
+    }
+
+    fn blame_nic(&mut self, nic: u32, pairs: Vec<usize>) {
+        let candidate = Candidate {
+            pairs,
+            in_role: [true; 2],
+            good: 0,
+        };
+        self.blame(Unit::Nic(nic), &candidate);
+    }
+
+    /// Blames the paths of the pairs that are left; both directions of a pair are one path.
+    fn blame_paths(&mut self) {
+        let mut paths: BTreeMap<(u32, u32), Vec<Outside>> = BTreeMap::new();
+        for (_, one) in self.open() {
+            let Pair { initiator, target } = one.pair;
+            paths
+                .entry((initiator.min(target), initiator.max(target)))
+                .or_default()
+                .push(*one);
+        }
+        for pairs in paths.into_values() {
+            let pair = pairs[0].pair;
+            let is_reversed = pairs.iter().any(|one| one.pair != pair);
+            let reverse = Pair {
+                initiator: pair.target,
+                target: pair.initiator,
+            };
+            let is_loopback = pair == reverse;
+            let direction =
+                if !is_loopback && !is_reversed && self.evidence.has(pairs[0].test, reverse) {
+                    Direction::Initiator
+                } else {
+                    Direction::Both
+                };
+            let unit = if is_loopback {
+                Unit::Nic(pair.initiator)
+            } else {
+                Unit::Path(pair)
+            };
+            self.causes.push(Cause {
+                unit,
+                direction,
+                pairs,
+            });
+        }
+    }
+}
