@@ -79,6 +79,9 @@ pub struct BlockReport {
     /// Addresses of its NICs, which change if a NIC had to be opened again. The error of a NIC that
     /// cannot be measured with any longer is why.
     pub addresses: Vec<Result<FabricAddress, String>>,
+    /// Longest time that one of its NICs needed for a pair beyond the time in which pairs are measured,
+    /// in nanoseconds: for set-up and release.
+    pub beyond_ns: u64,
     /// How far the coordinator's clock may be off in the process, in nanoseconds: half of the round
     /// trips up to the coordinator, and the drift since then. None before it is sent.
     pub clock_uncertainty_ns: Option<u64>,

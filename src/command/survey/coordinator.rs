@@ -11,6 +11,7 @@ use super::blocks::{Slots, blocks};
 use super::lead::Lead;
 use super::locations::Locations;
 use super::members::Members;
+use super::pace::Pace;
 use super::results;
 use super::written::Outputs;
 use crate::error::{Failure, cause, invalid};
@@ -18,9 +19,8 @@ use crate::job::Job;
 use crate::number::time_text;
 use crate::report::survey::lines::Earlier;
 use crate::report::survey::{Setup, Survey, SurveyJob, progress};
-use crate::run::survey::shortest;
 use crate::session::tree::{DETOUR_LIMIT, Event, Root, now_ns};
-use crate::survey::conductor::{Conductor, Settings};
+use crate::survey::conductor::{Conductor, Phase, Settings};
 use crate::survey::pairs::{self, Selection};
 use crate::survey::rounds::NicOrder;
 use crate::survey::timetable::{BlockReport, Course, Round};
@@ -43,13 +43,6 @@ const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 /// Time in which a block reaches the members before it begins, and longer for each thousand of them.
 const NOTICE: Duration = Duration::from_millis(20);
 const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
-
-/// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
-const SHORTEST_SLOT: Duration = Duration::from_millis(50);
-
-/// Most slots of a block, and its longest time: what is lost if the survey ends within it.
-const MOST_SLOTS: u128 = 100;
-const LONGEST_BLOCK: Duration = Duration::from_secs(2);
 
 /// Part of the time that is kept for suspects.
 const FOR_SUSPECTS: u32 = 5;
@@ -113,7 +106,7 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         conductor,
         outputs,
         ends,
-        slot: shortest(asked.pair_time).max(SHORTEST_SLOT),
+        pace: Pace::new(asked.pair_time),
         measuring: Instant::now(),
         block: 0,
         round: 0,
@@ -217,7 +210,7 @@ struct Leading<'a> {
     conductor: Conductor,
     outputs: Outputs,
     ends: Option<Instant>,
-    slot: Duration,
+    pace: Pace,
     /// When the first block began.
     measuring: Instant,
     /// Number of the next block, and of the next round.
@@ -267,27 +260,37 @@ impl Leading<'_> {
         self.wait_for_preparation()?;
         self.measuring = Instant::now();
         loop {
-            interrupt::check()?;
-            let left = self
-                .ends
-                .map(|end| end.saturating_duration_since(Instant::now()));
-            let longest = left.map_or(LONGEST_BLOCK, |left| left.min(LONGEST_BLOCK));
-            let most = (longest.as_nanos() / self.slot.as_nanos()).min(MOST_SLOTS);
-            if left.is_some_and(|left| left < self.slot) {
-                self.outputs.note("the time is up");
-                self.conductor.end_sweep();
-                return Ok(());
-            }
             // What is left is for the suspects.
+            let left = self.left();
             if left.is_some_and(|left| left < self.retest_time()) {
                 self.conductor.end_sweep();
             }
-            let rounds = self.conductor.next_rounds(most.max(1) as usize);
+            let rounds = self.conductor.next_rounds(self.pace.most(left));
             if rounds.is_empty() {
                 return Ok(());
             }
-            self.measure(&rounds, &tests)?;
+            let is_sweep = self.conductor.progress().phase == Phase::Sweep;
+            let mut rest = rounds.as_slice();
+            while !rest.is_empty() {
+                interrupt::check()?;
+                let left = self.left();
+                let (count, slot) = self.pace.block(rest, is_sweep, left);
+                if left.is_some_and(|left| left < slot) {
+                    self.outputs.note("the time is up");
+                    self.conductor.end_sweep();
+                    return Ok(());
+                }
+                let (block, later) = rest.split_at(count);
+                self.measure(block, slot, &tests)?;
+                rest = later;
+            }
         }
+    }
+
+    /// Returns how much of the time is left, if there is a limit.
+    fn left(&self) -> Option<Duration> {
+        let end = self.ends?;
+        Some(end.saturating_duration_since(Instant::now()))
     }
 
     /// Returns the time at the end of the survey in which only suspects are measured.
@@ -322,21 +325,21 @@ impl Leading<'_> {
         }
     }
 
-    /// Measures a block of rounds.
-    fn measure(&mut self, rounds: &[Round], tests: &[Test]) -> Result<(), Failure> {
+    /// Measures a block of rounds of the same test, in slots of this length.
+    fn measure(&mut self, rounds: &[Round], slot: Duration, tests: &[Test]) -> Result<(), Failure> {
         let size = self.members.roster.nodes.len() as u32;
         let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, size);
         let slots = Slots {
             block: self.block,
             first_round: self.round,
             begins_ns: now_ns() + notice.as_nanos() as u64,
-            slot_ns: self.slot.as_nanos() as u64,
+            slot_ns: slot.as_nanos() as u64,
         };
         let (blocks, left_out) =
             blocks(rounds, slots, &self.members.roster, &self.members.addresses);
         let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
         self.root.send_blocks(blocks.into_iter().collect());
-        let length = notice + self.slot * rounds.len() as u32;
+        let length = notice + slot * rounds.len() as u32;
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
         let until = Instant::now() + length + limit::in_effect(limit);
         let reason = format!(
@@ -355,6 +358,9 @@ impl Leading<'_> {
         })?;
         let uncertainties = reports.iter().map(|report| report.clock_uncertainty_ns);
         self.uncertainty_ns = uncertainties.max().flatten().max(self.uncertainty_ns);
+        if let Some(beyond) = reports.iter().map(|report| report.beyond_ns).max() {
+            self.pace.note(rounds[0].test, Duration::from_nanos(beyond));
+        }
         for report in &reports {
             let failed = self.members.set_addresses(report.rank, &report.addresses);
             for (nic, reason) in failed {

@@ -7,6 +7,7 @@
 //! * `processes`: members that the coordinator starts on its own machine; `served`: members that
 //!   `cxidiag serve` starts on others.
 //! * `members`: what the members have introduced -> the roster. `locations`: where their hosts are.
+//! * `pace`: how long slots are, and how many of them a block has.
 //! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a result
 //!   for each pair.
 //! * `written`: the files and the text that come of it.
@@ -18,6 +19,7 @@ mod lead;
 mod locations;
 mod member;
 mod members;
+mod pace;
 mod processes;
 mod results;
 mod served;

@@ -134,6 +134,7 @@ mod tests {
                 witnesses: Vec::new(),
             }],
             addresses: Vec::new(),
+            beyond_ns: 0,
             clock_uncertainty_ns: None,
         };
         let reports = (0..).zip(answers).map(report).collect();

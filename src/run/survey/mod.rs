@@ -2,13 +2,15 @@
 //!
 //! * This file: the NICs of the process, each in a thread of its own.
 //! * `nic`: one NIC, and what it does in each slot.
-//! * `test`: the measurement of a pair, by the code of the tool.
+//! * `test`: the set-up, measurement and release of a pair.
+//! * `by_tool`: the code of a tool that measures a pair.
 //! * `instruments`: figures of a pair, with the definitions of the tools.
 //! * `halves`: the CPUs of the sides of a pair of software NICs.
 //! * `slot`: the instants of a slot, in place of the control connection.
 //! * `witnesses`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
+mod by_tool;
 mod halves;
 mod instruments;
 mod nic;
@@ -30,7 +32,7 @@ pub use nic::NicPlan;
 use nic::{Nic, Order, Report};
 pub use rules::{TestPlan, is_two_sided};
 use slot::Times;
-pub use slot::shortest;
+pub use slot::{longest, sufficient};
 
 use crate::device::FabricAddress;
 use crate::error::{Context, Failure};
@@ -137,8 +139,10 @@ impl Nics {
         drop(sender);
         let until = local_clock(slot_begins(block.slots));
         let mut results = Vec::new();
+        let mut beyond = Duration::ZERO;
         while let Some(report) = next(&reports, until) {
             left.retain(|task| *task != report.task);
+            beyond = beyond.max(report.beyond);
             let member = self.member_of(&report.task);
             if let Some(member) = member.and_then(|member| self.members.get_mut(member)) {
                 match report.address {
@@ -161,6 +165,7 @@ impl Nics {
             rank: self.rank,
             results,
             addresses: self.members.iter().map(Member::address).collect(),
+            beyond_ns: beyond.as_nanos() as u64,
             clock_uncertainty_ns: None,
         }
     }

@@ -7,11 +7,12 @@ use crossbeam_channel::{Receiver, Sender};
 use cxi::placement::Confined;
 use cxi::sys::C_PID_ANY;
 
+use super::by_tool::test;
 use super::halves::Halves;
 use super::instruments::Instruments;
 use super::rules::TestPlan;
 use super::slot::{Slot, Times};
-use super::test::{Test, test};
+use super::test::Test;
 use super::witnesses::Watch;
 use crate::backend;
 use crate::device::{DeviceKind, DeviceName, FabricAddress, LibraryFile};
@@ -68,6 +69,8 @@ pub struct Report {
     pub task: Task,
     /// The result, if this side has one: that of an initiator, or of a target that failed.
     pub answer: Option<Answer>,
+    /// How long this side has worked beyond the time in which a pair is measured; zero if it failed.
+    pub beyond: Duration,
     /// Changes of its counters, in a retest of an initiator.
     pub witnesses: Vec<Witness>,
     /// Address of the NIC after the task, or why it cannot be opened again.
@@ -251,7 +254,13 @@ impl Nic {
         if !is_released {
             self.reopen();
         }
+        let has_failed = matches!(answer, Some(Answer::Failed(_)));
         Report {
+            beyond: if has_failed {
+                Duration::ZERO
+            } else {
+                slot.needed_beyond()
+            },
             task,
             answer,
             witnesses: changes.into_iter().map(witness).collect(),

@@ -49,10 +49,21 @@ impl Times {
     }
 }
 
-/// The shortest slot in which a pair can be measured for the time `pair`: a fifth of the time for
-/// operations, and an eighth of the slot each for set-up and release.
-pub fn shortest(pair: Duration) -> Duration {
-    5 * pair * MARGIN / (MARGIN - 2)
+/// Returns the length of a slot whose operations may take five times as long as a pair is measured, the
+/// time `pair`.
+pub fn longest(pair: Duration) -> Duration {
+    with_window(5 * pair)
+}
+
+/// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have needed the
+/// time `beyond` for the rest: twice that, at least half of `pair`, is left for it.
+pub fn sufficient(pair: Duration, beyond: Duration) -> Duration {
+    with_window(pair + (2 * beyond).max(pair / 2)).min(longest(pair))
+}
+
+/// Returns the length of a slot with this time for operations.
+fn with_window(window: Duration) -> Duration {
+    window * MARGIN / (MARGIN - 2)
 }
 
 /// A side in its slot. It supervises the waits of this side, and has no connection to the peer: a
@@ -67,6 +78,8 @@ pub struct Slot {
     stalled: Cell<Duration>,
     /// How long the operation without an answer was under way.
     waited: Cell<Duration>,
+    /// How long this side has worked beyond the time in which a pair is measured.
+    beyond: Cell<Duration>,
 }
 
 impl Slot {
@@ -78,7 +91,22 @@ impl Slot {
             looked: Cell::new(Instant::now()),
             stalled: Cell::new(Duration::ZERO),
             waited: Cell::new(Duration::ZERO),
+            beyond: Cell::new(Duration::ZERO),
         }
+    }
+
+    /// Does `work` that is not part of the time `measured` in which a pair is measured, apart from that.
+    pub fn beyond<T>(&self, measured: Duration, work: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let result = work();
+        let beyond = begun.elapsed().saturating_sub(measured);
+        self.beyond.set(self.beyond.get() + beyond);
+        result
+    }
+
+    /// Returns how long this side has worked beyond the time in which a pair is measured.
+    pub fn needed_beyond(&self) -> Duration {
+        self.beyond.get()
     }
 
     /// Checks that the slot is not over.
@@ -232,12 +260,29 @@ mod tests {
     }
 
     #[test]
-    fn shortest_slot_has_room_for_several_measurements() {
-        let pair = Duration::from_millis(30);
+    fn length_of_slot_follows_from_needs() {
+        let milliseconds = Duration::from_millis;
+        let pair = milliseconds(30);
         let now = Instant::now();
-        let times = Times::new(now, shortest(pair));
-        assert_eq!(times.ready - now, Duration::from_millis(25));
+        let times = Times::new(now, longest(pair));
+        assert_eq!(times.ready - now, milliseconds(25));
         assert_eq!(times.window(), 5 * pair);
+        for (beyond, length) in [(0, 60), (7, 60), (15, 80), (60, 200), (900, 200)] {
+            assert_eq!(sufficient(pair, milliseconds(beyond)), milliseconds(length));
+        }
+    }
+
+    #[test]
+    fn adds_work_beyond_measurement() {
+        let slot = slot(0);
+        let work = |time_ms| move || thread::sleep(Duration::from_millis(time_ms));
+        slot.beyond(Duration::from_secs(60), work(0));
+        assert_eq!(slot.needed_beyond(), Duration::ZERO);
+        slot.beyond(Duration::ZERO, work(1));
+        let first = slot.needed_beyond();
+        slot.beyond(Duration::from_millis(1), work(2));
+        assert!(first >= Duration::from_millis(1));
+        assert!(slot.needed_beyond() >= first + Duration::from_millis(1));
     }
 
     #[test]

@@ -1,30 +1,20 @@
 //! A test of a survey on one NIC: set-up, measurement and release of a pair by the code of the tool.
 
-use std::slice;
 use std::time::Duration;
 
 use super::super::driver::Context;
-use super::super::results::BandwidthResults;
 use super::super::verify::Unwatched;
 use super::super::watchdog::Notices;
-use super::super::{bandwidth, one_sided, round_trip};
-use super::instruments::{Instruments, latency, rates};
-use super::rules::TestPlan;
+use super::instruments::Instruments;
 use super::slot::{LATE, Slot};
 use crate::backend;
-use crate::bench::api::{
-    Bandwidth, Benchmark, Issued, OneSidedLatency, Peer, RoundTripLatency, Visitor,
-};
+use crate::bench::api::{Benchmark, Issued, Peer};
 use crate::device::FabricAddress;
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
 use crate::measure::{CpuShare, Supervisor};
 use crate::run_options::{RunOptions, Side};
 use crate::survey::answer::Figures;
-use crate::tools;
-
-/// The first portal index of targets that stay open: above those of two-sided tools.
-const FIRST_PORTAL: u32 = 16;
 
 /// A test on one NIC.
 pub trait Test {
@@ -76,106 +66,30 @@ impl<T> Done<T> {
     }
 }
 
-/// Returns test number `index`, which measures a pair for the time `pair`.
-pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
-    let mut run = plan.run;
-    run.set_duration(pair);
-    tools::visit(
-        plan.tool,
-        Make {
-            run,
-            max_waited_percent: plan.max_waited_percent,
-            pair,
-            portal: FIRST_PORTAL + index as u32,
-        },
-    )
-}
-
-struct Make {
-    run: RunOptions,
-    max_waited_percent: f64,
-    pair: Duration,
-    portal: u32,
-}
-
-impl Make {
-    fn test<B: Benchmark>(self, measure: Measure<B>, serve: Option<Serve<B>>) -> Box<dyn Test> {
-        let portal = if serve.is_some() { 0 } else { self.portal };
-        Box::new(TestOf::<B> {
-            run: self.run,
-            max_waited_percent: self.max_waited_percent,
-            pair: self.pair,
-            portal,
-            measure,
-            serve,
-            target: None,
-        })
-    }
-}
-
-impl Visitor for Make {
-    type Output = Box<dyn Test>;
-
-    fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
-        let measure: Measure<B> = |context, resources, instruments| {
-            latency(context.run, instruments, |samples| {
-                one_sided::measure::<B>(context, resources, context.run.min_size, samples)
-            })
-        };
-        self.test::<B>(measure, None)
-    }
-
-    fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
-        let measure: Measure<B> = |context, resources, instruments| {
-            latency(context.run, instruments, |samples| {
-                round_trip::measure::<B>(context, resources, context.run.min_size, samples)
-            })
-        };
-        let serve: Serve<B> = |context, resources| {
-            round_trip::serve::<B>(context, resources, context.run.min_size)?;
-            Ok(1)
-        };
-        self.test::<B>(measure, Some(serve))
-    }
-
-    fn bandwidth<B: Bandwidth>(self) -> Self::Output {
-        let measure: Measure<B> = |context, resources, _| {
-            let results = lists::<B>(context, resources)?;
-            let list_size = u64::from(context.run.lists()?.list_size);
-            let figures = rates(context.run, &results.own);
-            Ok((figures, results.issued / list_size))
-        };
-        let serve: Serve<B> = |context, resources| {
-            let results = lists::<B>(context, resources)?;
-            Ok(results.gauge.get().0)
-        };
-        self.test::<B>(measure, B::ANSWERS.then_some(serve))
-    }
-}
-
 /// Measures a pair with the resources of its initiator. Returns its iterations as well, those of the
 /// warm-up included.
-type Measure<B> = fn(
+pub(super) type Measure<B> = fn(
     &Context<'_>,
     &mut <B as Benchmark>::Resources,
     &mut Instruments,
 ) -> Result<(Figures, u64), Failure>;
 
 /// Answers the operations of a pair with the resources of its target. Returns 0 if there were none.
-type Serve<B> = fn(&Context<'_>, &mut <B as Benchmark>::Resources) -> Result<u64, Failure>;
+pub(super) type Serve<B> =
+    fn(&Context<'_>, &mut <B as Benchmark>::Resources) -> Result<u64, Failure>;
 
 /// A test with benchmark `B`.
-struct TestOf<B: Benchmark> {
-    run: RunOptions,
-    /// See [`TestPlan`].
-    max_waited_percent: f64,
+pub(super) struct TestOf<B: Benchmark> {
+    pub(super) run: RunOptions,
+    /// See [`TestPlan`](super::TestPlan).
+    pub(super) max_waited_percent: f64,
     /// Time for a pair.
-    pair: Duration,
-    portal: u32,
-    measure: Measure<B>,
+    pub(super) pair: Duration,
+    pub(super) portal: u32,
+    pub(super) measure: Measure<B>,
     /// None if the tool is one-sided.
-    serve: Option<Serve<B>>,
-    target: Option<B::Resources>,
+    pub(super) serve: Option<Serve<B>>,
+    pub(super) target: Option<B::Resources>,
 }
 
 impl<B: Benchmark> TestOf<B> {
@@ -227,16 +141,18 @@ impl<B: Benchmark> TestOf<B> {
         instruments: &mut Instruments,
     ) -> Result<Figures, Failure> {
         slot.begin(self.pair)?;
-        let before = CpuShare::of_this_thread();
-        let context = self.context(slot, Side::Client);
-        let (figures, iterations) = (self.measure)(&context, resources, instruments)?;
-        self.check_thread(before)?;
-        let issued = Issued {
-            own: iterations,
-            peer: None,
-        };
-        self.check(resources, issued)?;
-        Ok(figures)
+        slot.beyond(self.pair, || {
+            let before = CpuShare::of_this_thread();
+            let context = self.context(slot, Side::Client);
+            let (figures, iterations) = (self.measure)(&context, resources, instruments)?;
+            self.check_thread(before)?;
+            let issued = Issued {
+                own: iterations,
+                peer: None,
+            };
+            self.check(resources, issued)?;
+            Ok(figures)
+        })
     }
 
     /// Answers the operations of the peer with `resources`. Returns whether nothing is under way
@@ -307,7 +223,8 @@ impl<B: Benchmark> Test for TestOf<B> {
         slot: &Slot,
         instruments: &mut Instruments,
     ) -> Done<Figures> {
-        let mut resources = match self.set_up(endpoint, peer, slot, Side::Client) {
+        let set_up = || self.set_up(endpoint, peer, slot, Side::Client);
+        let mut resources = match slot.beyond(Duration::ZERO, set_up) {
             Ok(resources) => resources,
             Err(failure) => return Done::nothing(failure),
         };
@@ -315,7 +232,7 @@ impl<B: Benchmark> Test for TestOf<B> {
         let has_failed = matches!(&result, Err(failure) if failure.kind == Kind::Nic);
         Done {
             result,
-            is_released: B::close(resources).is_ok() && !has_failed,
+            is_released: close::<B>(resources, slot) && !has_failed,
         }
     }
 
@@ -336,46 +253,44 @@ impl<B: Benchmark> Test for TestOf<B> {
                 is_released,
             };
         };
-        let mut resources = match self.set_up(endpoint, peer, slot, Side::Server) {
+        let set_up = || self.set_up(endpoint, peer, slot, Side::Server);
+        let mut resources = match slot.beyond(Duration::ZERO, set_up) {
             Ok(resources) => resources,
             Err(failure) => return Done::nothing(failure),
         };
         if slot.is_late() {
             return Done {
                 result: Err(Failure::environment(LATE)),
-                is_released: B::close(resources).is_ok(),
+                is_released: close::<B>(resources, slot),
             };
         }
         let (is_over, result) = self.serve_with(&mut resources, slot, serve);
         Done {
             result,
-            is_released: B::close(resources).is_ok() && is_over,
+            is_released: close::<B>(resources, slot) && is_over,
         }
     }
 }
 
-/// Runs the part of this side in lists of operations.
-fn lists<B: Bandwidth>(
-    context: &Context<'_>,
-    resources: &mut B::Resources,
-) -> Result<BandwidthResults, Failure> {
-    let part = B::part(context.run, context.side);
-    let mut results = BandwidthResults::new(part, context.side, false, false);
-    let pairs = slice::from_mut(resources);
-    bandwidth::measure::<B>(context, pairs, context.run.min_size, &mut results)?;
-    Ok(results)
+/// Releases the resources of a side. Returns whether nothing is left of them.
+fn close<B: Benchmark>(resources: B::Resources, slot: &Slot) -> bool {
+    slot.beyond(Duration::ZERO, || B::close(resources).is_ok())
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
+    use super::super::super::one_sided;
+    use super::super::by_tool::FIRST_PORTAL;
+    use super::super::instruments::latency;
+    use super::super::rules::TestPlan;
     use super::super::slot::Times;
     use super::*;
     use crate::bench::testing::{endpoint, plan};
     use crate::bench::write_lat;
 
-    /// A test with `write-lat` and its target, as [`test`] makes it.
+    /// A test with `write-lat` and its target, as [`test`](super::super::by_tool::test) makes it.
     fn writes() -> TestOf<write_lat::Bench> {
         let pair = Duration::from_millis(5);
         let plan = plan("write-lat", &["-s", "1000", "--latency-gap=0"]);

@@ -88,6 +88,7 @@ pub fn report(rank: u32, block: u32) -> BlockReport {
         rank,
         results: Vec::new(),
         addresses: Vec::new(),
+        beyond_ns: 0,
         clock_uncertainty_ns: None,
     }
 }

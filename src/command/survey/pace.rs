@@ -1,0 +1,144 @@
+//! How long slots are, and which rounds make up a block. Pairs of the sweep have no more time than the
+//! processes have needed in earlier blocks. Other pairs have more: some were late or failed before.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::run::survey::{longest, sufficient};
+use crate::survey::timetable::Round;
+
+/// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
+const SHORTEST_SLOT: Duration = Duration::from_millis(50);
+
+/// Most slots of a block, and its longest time: what is lost if the survey ends within it.
+const MOST_SLOTS: usize = 100;
+const LONGEST_BLOCK: Duration = Duration::from_secs(2);
+
+/// Slots of the first block of a test, which shows what the processes need.
+const FIRST_SLOTS: usize = 2;
+
+/// The lengths of slots.
+#[derive(Debug)]
+pub struct Pace {
+    /// Time for measuring one pair.
+    pair: Duration,
+    /// What the processes needed for a pair beyond that in the last block of a test.
+    beyond: BTreeMap<u16, Duration>,
+}
+
+impl Pace {
+    /// Creates the pace of a survey that measures each pair for the time `pair`.
+    pub fn new(pair: Duration) -> Self {
+        Self {
+            pair,
+            beyond: BTreeMap::new(),
+        }
+    }
+
+    /// Notes what a process needed for a pair of a test beyond the time for measuring it, of the block
+    /// that was measured last: the longest such time.
+    pub fn note(&mut self, test: u16, beyond: Duration) {
+        self.beyond.insert(test, beyond);
+    }
+
+    /// Returns the shortest slot.
+    pub fn shortest(&self) -> Duration {
+        sufficient(self.pair, Duration::ZERO).max(SHORTEST_SLOT)
+    }
+
+    /// Returns the largest number of slots of a block, if `left` is left of the time.
+    pub fn most(&self, left: Option<Duration>) -> usize {
+        slots(self.shortest(), left)
+    }
+
+    /// Returns the number of the first of `rounds` that are a block, and the length of their slots.
+    /// `is_sweep` says whether they are the first that measure their pairs.
+    pub fn block(
+        &self,
+        rounds: &[Round],
+        is_sweep: bool,
+        left: Option<Duration>,
+    ) -> (usize, Duration) {
+        let test = rounds[0].test;
+        let same = rounds.iter().take_while(|round| round.test == test).count();
+        let known = self.beyond.get(&test).filter(|_| is_sweep);
+        let slot = known.map_or_else(
+            || longest(self.pair),
+            |beyond| sufficient(self.pair, *beyond),
+        );
+        let slot = slot.max(SHORTEST_SLOT);
+        let most = if self.beyond.contains_key(&test) {
+            slots(slot, left)
+        } else {
+            FIRST_SLOTS
+        };
+        (same.min(most), slot)
+    }
+}
+
+/// Returns how many slots of this length are a block, if `left` is left of the time: at least one.
+fn slots(slot: Duration, left: Option<Duration>) -> usize {
+    let longest = left.map_or(LONGEST_BLOCK, |left| left.min(LONGEST_BLOCK));
+    let fitting = (longest.as_nanos() / slot.as_nanos()) as usize;
+    fitting.clamp(1, MOST_SLOTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::answer::Stage;
+
+    fn rounds(tests: &[u16]) -> Vec<Round> {
+        let round = |test: &u16| Round {
+            test: *test,
+            stage: Stage::Sweep,
+            pairs: Vec::new(),
+        };
+        tests.iter().map(round).collect()
+    }
+
+    fn milliseconds(time: u64) -> Duration {
+        Duration::from_millis(time)
+    }
+
+    #[test]
+    fn slots_get_shorter_after_first_block_of_test() {
+        let mut pace = Pace::new(milliseconds(60));
+        assert_eq!((pace.shortest(), pace.most(None)), (milliseconds(120), 16));
+        let of_one = rounds(&[0; 20]);
+        assert_eq!(pace.block(&of_one, true, None), (2, milliseconds(400)));
+        pace.note(0, milliseconds(15));
+        assert_eq!(pace.block(&of_one, true, None), (16, milliseconds(120)));
+        pace.note(0, milliseconds(60));
+        assert_eq!(pace.block(&of_one, true, None), (8, milliseconds(240)));
+        // Another test needs another time.
+        assert_eq!(pace.block(&rounds(&[0, 0, 1]), true, None).0, 2);
+        assert_eq!(
+            pace.block(&rounds(&[1, 1, 1]), true, None),
+            (2, milliseconds(400))
+        );
+    }
+
+    #[test]
+    fn pairs_after_sweep_have_longest_slots() {
+        let mut pace = Pace::new(milliseconds(60));
+        pace.note(0, Duration::ZERO);
+        assert_eq!(
+            pace.block(&rounds(&[0; 20]), false, None),
+            (5, milliseconds(400))
+        );
+    }
+
+    #[test]
+    fn block_ends_with_time() {
+        let mut pace = Pace::new(milliseconds(1));
+        assert_eq!(pace.shortest(), SHORTEST_SLOT);
+        pace.note(0, Duration::ZERO);
+        let many = rounds(&[0; 200]);
+        for (left, slots) in [(None, 40), (Some(500), 10), (Some(10), 1)] {
+            let left = left.map(milliseconds);
+            assert_eq!(pace.most(left), slots);
+            assert_eq!(pace.block(&many, true, left), (slots, SHORTEST_SLOT));
+        }
+    }
+}
