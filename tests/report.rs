@@ -197,10 +197,13 @@ fn refuses_what_it_cannot_draw() {
 }
 
 /// Opens a page in Chromium as a reader does who sorts the map by badness, and moves to the first
-/// pair and one to the right by keys. Returns the document afterwards, and the console. `None` if
-/// Chromium is not installed; `tests/run` installs it.
+/// pair and one to the right by keys. Returns the document afterwards, with the labels of the rows
+/// before as `data-first-labels`, and the console. `None` if Chromium is not installed; `tests/run`
+/// installs it.
 fn opened(page: &str) -> Option<(String, String)> {
     const READER: &str = r#"<script>
+        const labels = [...document.querySelectorAll(".y.labels > span")];
+        document.body.dataset.firstLabels = labels.map((label) => label.textContent).join();
         const choice = document.querySelector(".map select");
         choice.value = "by_badness";
         choice.dispatchEvent(new Event("change"));
@@ -267,6 +270,19 @@ fn draws_survey_with_a_map_of_all_pairs() {
     };
     assert_eq!(console, "");
     assert!(document.contains(&format!("data-pairs=\"{}\"", NICS * (NICS - 1))));
+    // There is room for the names of switches, and after a zoom for those of NICs.
+    let switches = (0..16).map(|number| format!("{:03}.{:02}", number / 4, number % 4));
+    let switches = switches.collect::<Vec<_>>().join(",");
+    assert!(document.contains(&format!("data-first-labels=\"{switches}\"")));
+    for (axis, title) in [("x", "Targets"), ("y", "Initiators")] {
+        let title = format!("<div class=\"{axis} title\" aria-hidden=\"true\">{title}</div>");
+        assert!(document.contains(&title), "{title}");
+        let (_, labels) = document
+            .split_once(&format!("class=\"{axis} labels\""))
+            .expect("labels");
+        let (_, first) = labels.split_once("<span>").expect("a label");
+        assert!(first.starts_with("nid000017 cxi0</span>"), "{axis}");
+    }
     // The worst NIC is the first row; the second column is the worst of the others.
     let (_, tip) = document.split_once("class=\"tip\"").expect("a tip");
     let (_, tip) = tip.split_once('>').expect("a tip");

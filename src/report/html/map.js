@@ -1,4 +1,5 @@
 // Draws the map of all pairs of NICs: each `figure.map` has its data as JSON, as `matrix.rs` makes it.
+// `axes.js` labels its axes.
 "use strict";
 
 // Viridis: from dark to bright evenly for all eyes, in print as well.
@@ -84,19 +85,29 @@ function element(name, attributes, ...children) {
   return made;
 }
 
-/** Returns the scale of colors with its ends, and the colors beside it. */
+/** Returns the scale of colors with its figures, and the colors beside it. */
 function legend(map) {
   const [good, bad] = map.of_bandwidth ? [map.colors[1], map.colors[0]] : map.colors;
   const stops = VIRIDIS.map((rgb) => `rgb(${rgb})`).join(",");
-  const scale = element("span", { class: "scale", style: `background:linear-gradient(90deg,${stops})` });
-  const key = (rgba, what) => [
+  const beyond = map.of_bandwidth ? ["≥ ", "≤ "] : ["≤ ", "≥ "];
+  const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => {
+    const figure = text(map, good * (bad / good) ** share);
+    return element("span", {}, `${share === 0 ? beyond[0] : share === 1 ? beyond[1] : ""}${figure}`);
+  });
+  const scale = element(
+    "span", { class: "scale" },
+    element("span", { class: "colors", style: `background:linear-gradient(90deg,${stops})` }),
+    element("span", { class: "ticks" }, ...ticks),
+  );
+  const key = (rgba, what) => element(
+    "span", {},
     element("span", { class: "key", style: `background:rgba(${rgba[0]},${rgba[1]},${rgba[2]},${rgba[3] / 255})` }),
     what,
-  ];
+  );
+  const what = map.of_bandwidth ? "Bandwidth" : "Median latency";
   return element(
     "p", { class: "legend" },
-    `${text(map, good)} or better `, scale, ` ${text(map, bad)} or worse`,
-    ...key(FAILED_COLOR, "failed"), ...key(UNTESTED_COLOR, "not measured"),
+    `${what}: good `, scale, " bad", key(FAILED_COLOR, "failed"), key(UNTESTED_COLOR, "not measured"),
   );
 }
 
@@ -114,6 +125,7 @@ function show(figure) {
     "aria-label": `${figure.querySelector("figcaption").textContent}. Arrow keys move from pair to pair, + and - zoom.`,
   });
   const context = canvas.getContext("2d");
+  const axes = new Axes(map, canvas);
   const tip = element("div", { class: "tip", role: "status", hidden: "" });
   const choice = element(
     "select", {},
@@ -147,11 +159,12 @@ function show(figure) {
     return pairs;
   }
 
-  /** Draws the visible cells, and lines between switches and groups where they are in order. */
+  /** Draws the visible cells with their labels, and lines between switches and groups where they are in order. */
   function draw() {
     context.imageSmoothingEnabled = false;
     context.clearRect(0, 0, width, width);
     context.drawImage(image, view.x, view.y, view.cells, view.cells, 0, 0, width, width);
+    axes.draw(order, order === map.by_location, view);
     const size = width / view.cells;
     if (order === map.by_location) {
       for (let at = 1; at < count; at++) {
@@ -271,8 +284,9 @@ function show(figure) {
     button("−", "Zoom out", () => zoomBy(2)),
     button("Whole map", "Show the whole map", () => zoom(count, 0, 0)),
   );
-  figure.append(controls, legend(map), canvas, tip);
+  figure.append(controls, legend(map), axes.element, tip);
   const pairs = arrange();
+  new ResizeObserver(draw).observe(canvas);
   draw();
   // For tests: what was drawn, and the time that it took.
   figure.dataset.pairs = pairs;

@@ -5,7 +5,8 @@
 //! * `sizes`: the sizes of a run.
 //! * `parts`: what sections share; `quantity`: values with units; `chart`: curves and bars as SVG;
 //!   `matrix`: the data of the map of pairs.
-//! * `style.css`, `map.js`: how it looks, in light, in dark and on paper; draws the map of pairs.
+//! * `style.css`: how it looks, in light, in dark and on paper; `map.js`: draws the map of pairs;
+//!   `axes.js`: labels its axes.
 
 mod chart;
 mod comparison;
@@ -25,7 +26,7 @@ use super::outcome::Outcome;
 use super::results::{Content, ReadResult};
 
 const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("map.js");
+const SCRIPTS: [&str; 2] = [include_str!("axes.js"), include_str!("map.js")];
 
 /// Runs of a tool that are shown at once. More unfold one by one.
 const MOST_OPEN: usize = 1;
@@ -66,7 +67,7 @@ pub fn page(results: &[ReadResult], now: SystemTime) -> String {
                     @for result in results { (circumstances(result)) }
                     p.note { "Page made " (time(made)) " by cxidiag " (env!("CARGO_PKG_VERSION")) "." }
                 }
-                @if has_map { script { (PreEscaped(SCRIPT)) } }
+                @if has_map { script { @for script in SCRIPTS { (PreEscaped(script)) } } }
             }
         }
     };
