@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::WIDTH;
-
 /// How long a member may take to reach the parent that it was sent to.
 pub const PLACE_LIMIT: Duration = Duration::from_secs(15);
 
@@ -53,19 +51,22 @@ pub struct Overdue {
 /// The tree.
 #[derive(Debug)]
 pub struct Family {
+    /// Maximum number of children of a member, and of the coordinator where another parent is found.
+    width: usize,
     members: Vec<Relative>,
     /// Number of children of the coordinator.
     at_root: usize,
     /// Members that take children: level, number of children, rank.
     open: BTreeSet<(u32, usize, u32)>,
-    /// Members that are placed or away.
+    /// Members that are placed, or away and not connected to the coordinator.
     pending: BTreeSet<u32>,
 }
 
 impl Family {
-    /// Creates the tree of `size` members, none of which has come.
-    pub fn new(size: u32) -> Self {
+    /// Creates the tree of this width with `size` members, none of which has come.
+    pub fn new(size: u32, width: usize) -> Self {
         Self {
+            width,
             members: vec![Relative::default(); size as usize],
             at_root: 0,
             open: BTreeSet::new(),
@@ -88,6 +89,11 @@ impl Family {
     /// Returns whether a member is lost.
     pub fn is_lost(&self, rank: u32) -> bool {
         self.members[rank as usize].state == State::Lost
+    }
+
+    /// Returns whether a member has been attached before.
+    pub fn is_known(&self, rank: u32) -> bool {
+        self.members[rank as usize].is_known
     }
 
     /// Returns the members on the way to an attached member, itself last; `None` if there is no way.
@@ -137,7 +143,7 @@ impl Family {
     /// member with few others above and below it. Returns `None` if no member takes children yet.
     pub fn place(&mut self, rank: u32, avoid: Option<u32>, now: Instant) -> Option<Parent> {
         self.separate(rank, State::Away(now));
-        let parent = if self.at_root < WIDTH {
+        let parent = if self.at_root < self.width {
             None
         } else {
             let mut open = self.open.iter().map(|&(_, _, rank)| rank);
@@ -148,6 +154,17 @@ impl Family {
                 None => return None,
             }
         };
+        self.place_at(rank, parent, now);
+        Some(parent)
+    }
+
+    /// Sends a member to the coordinator, whether that has room or not.
+    pub fn place_at_root(&mut self, rank: u32, now: Instant) {
+        self.separate(rank, State::Away(now));
+        self.place_at(rank, None, now);
+    }
+
+    fn place_at(&mut self, rank: u32, parent: Parent, now: Instant) {
         match parent {
             None => self.at_root += 1,
             Some(parent) => {
@@ -157,7 +174,6 @@ impl Family {
         }
         self.member(rank).state = State::Placed(parent, now);
         self.pending.insert(rank);
-        Some(parent)
     }
 
     /// Notes that a member has reached this parent. Returns whether it was sent there.
@@ -177,13 +193,11 @@ impl Family {
     pub fn away(&mut self, rank: u32, now: Instant) {
         self.separate(rank, State::Away(now));
         self.pending.insert(rank);
-        self.update_below(rank);
     }
 
     /// Removes a member. Those below it have to find other parents.
     pub fn lose(&mut self, rank: u32, now: Instant) {
         self.separate(rank, State::Lost);
-        self.update_below(rank);
         for child in std::mem::take(&mut self.member(rank).children) {
             self.away(child, now);
         }
@@ -233,12 +247,24 @@ impl Family {
         self.separate(rank, State::Absent);
     }
 
+    /// Gives the members that are placed or away this much more time: the coordinator could not hear
+    /// them.
+    pub fn postpone(&mut self, time: Duration) {
+        for &rank in &self.pending {
+            if let State::Placed(_, since) | State::Away(since) =
+                &mut self.members[rank as usize].state
+            {
+                *since += time;
+            }
+        }
+    }
+
     /// Returns whether any member may become overdue.
     pub fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Takes a member from its parent.
+    /// Takes a member from its parent: there is no path to those below it.
     fn separate(&mut self, rank: u32, state: State) {
         let parent = self.parent(rank);
         self.member(rank).state = state;
@@ -251,15 +277,17 @@ impl Family {
                 self.update(parent);
             }
         }
+        self.update_below(rank);
     }
 
     /// Notes anew whether a member takes children.
     fn update(&mut self, rank: u32) {
         let level = self.path(rank).map(|path| path.len() as u32);
+        let width = self.width;
         let relative = self.member(rank);
         let children = relative.children.len();
         let open = level
-            .filter(|_| children < WIDTH)
+            .filter(|_| children < width)
             .map(|level| (level, children, rank));
         let before = std::mem::replace(&mut relative.open, open);
         if let Some(before) = before {
@@ -277,126 +305,4 @@ impl Family {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Places and attaches the members of these ranks in turn; returns their parents.
-    fn attach(family: &mut Family, ranks: std::ops::Range<u32>) -> Vec<Parent> {
-        let now = Instant::now();
-        let attach = |rank| {
-            let parent = family.place(rank, None, now).unwrap();
-            assert!(family.attach(rank, parent));
-            parent
-        };
-        ranks.map(attach).collect()
-    }
-
-    #[test]
-    fn fills_levels_evenly() {
-        let mut family = Family::new(10_000);
-        let parents = attach(&mut family, 0..10_000);
-        assert_eq!(parents[..32], [None; 32]);
-        assert_eq!(parents[32..64], (0..32).map(Some).collect::<Vec<_>>());
-        let levels = (0..10_000).map(|rank| family.path(rank).unwrap().len());
-        let mut sizes = [0; 4];
-        levels.for_each(|level| sizes[level] += 1);
-        assert_eq!(sizes, [0, 32, 1024, 8944]);
-        let widest = (0..10_000).map(|rank| family.children(rank).len()).max();
-        assert_eq!(widest, Some(WIDTH));
-    }
-
-    #[test]
-    fn names_no_parent_before_one_is_attached() {
-        let mut family = Family::new(40);
-        let now = Instant::now();
-        for rank in 0..32 {
-            assert_eq!(family.place(rank, None, now), Some(None));
-        }
-        assert_eq!(family.place(32, None, now), None);
-        assert!(family.attach(5, None));
-        assert_eq!(family.place(32, None, now), Some(Some(5)));
-        assert_eq!(family.path(32), None);
-        assert!(!family.attach(32, Some(6)));
-        assert!(family.attach(32, Some(5)));
-        assert_eq!(family.path(32), Some(vec![5, 32]));
-    }
-
-    #[test]
-    fn member_takes_those_below_it_along() {
-        let mut family = Family::new(70);
-        attach(&mut family, 0..65);
-        // 64 is below 32 or below 0, as 32 is.
-        let parent = family.parent(64).unwrap();
-        assert_eq!(parent, Some(0));
-        let now = Instant::now();
-        family.lose(1, now);
-        assert_eq!(family.path(33), None);
-        assert_eq!(family.place(33, Some(1), now), Some(None));
-        assert!(family.attach(33, None));
-        attach(&mut family, 65..66);
-        family.away(0, now);
-        assert_eq!((family.path(32), family.path(64)), (None, None));
-        let parent = family.place(0, None, now).unwrap();
-        assert!(parent.is_none_or(|parent| ![0, 32, 64].contains(&parent)));
-        assert!(family.attach(0, parent));
-        let mut path = family.path(0).unwrap();
-        path.push(64);
-        assert_eq!(family.path(64), Some(path));
-        assert_eq!(family.below(0), [0, 32, 64]);
-    }
-
-    #[test]
-    fn coordinator_takes_member_that_reaches_nobody_else() {
-        let mut family = Family::new(40);
-        let now = Instant::now();
-        for rank in 0..32 {
-            family.place(rank, None, now);
-        }
-        assert!(family.attach(5, None));
-        assert_eq!(family.place(32, Some(5), now), Some(None));
-    }
-
-    #[test]
-    fn silent_members_cut_off_those_below_them() {
-        let mut family = Family::new(70);
-        attach(&mut family, 0..65);
-        assert_eq!(family.path(64), Some(vec![0, 64]));
-        let (now, limit) = (Instant::now(), Duration::from_secs(8));
-        let silent: BTreeSet<u32> = [0, 1, 32, 33, 34, 64].into();
-        let cut_off = |family: &Family, now| {
-            let is_cut_off = |rank: &u32| family.is_cut_off(*rank, &silent, limit, now);
-            silent
-                .iter()
-                .copied()
-                .filter(is_cut_off)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(cut_off(&family, now), [32, 33, 64]);
-        family.lose(0, now);
-        family.lose(1, now);
-        assert_eq!(cut_off(&family, now + limit / 2), [32, 33, 64]);
-        assert_eq!(cut_off(&family, now + limit), [0u32; 0]);
-        // The parent of 34 has reported, but what it passed on may be lost with its own parent.
-        family.away(2, now);
-        assert_eq!(cut_off(&family, now), [32, 33, 34, 64]);
-    }
-
-    #[test]
-    fn members_have_a_time_to_come_and_to_return() {
-        let mut family = Family::new(3);
-        let begin = Instant::now();
-        family.place(0, None, begin);
-        attach(&mut family, 1..3);
-        family.lose(2, begin);
-        family.away(1, begin);
-        assert!(family.is_waiting());
-        assert_eq!(family.overdue(begin + PLACE_LIMIT / 2), []);
-        let overdue = |rank, is_known| Overdue { rank, is_known };
-        let found = family.overdue(begin + PLACE_LIMIT.max(AWAY_LIMIT));
-        assert_eq!(found, [overdue(0, false), overdue(1, true)]);
-        family.forget(0);
-        family.lose(1, begin);
-        assert!(!family.is_waiting());
-        assert!(family.is_lost(1) && family.is_lost(2) && !family.is_lost(0));
-    }
-}
+mod tests;

@@ -31,6 +31,10 @@ const HOST_SILENCE: Duration = Duration::from_secs(15);
 /// Maximum number of bytes that wait to be sent. A process that does not read is given up then.
 const MOST_UNSENT: usize = 1 << 28;
 
+/// Maximum number of sockets that one wait returns: more than a process of a survey has, save in a
+/// storm of connections.
+const MOST_READY: usize = 512;
+
 /// Why a connection ended.
 #[derive(Debug)]
 pub enum Loss {
@@ -115,7 +119,7 @@ impl PollSet {
 
     /// Waits until a socket is ready, for `within` at most, and appends the keys of those that are.
     pub fn ready(&self, within: Duration, keys: &mut Vec<u64>) {
-        let mut events = Vec::with_capacity(64);
+        let mut events = Vec::with_capacity(MOST_READY);
         let within = rustix::event::Timespec::try_from(within).ok();
         // A wait that a signal interrupts ends early.
         let buffer = rustix::buffer::spare_capacity(&mut events);

@@ -118,6 +118,76 @@ fn sends_reports_again_that_were_lost_with_parent() {
     finish(others);
 }
 
+/// It answers nothing, but its connections are in order.
+#[test]
+fn finds_other_parents_for_members_below_refused_one() {
+    const SIZE: u32 = 33;
+    let (mut root, meeting) = root(SIZE);
+    let first = thread::spawn({
+        let meeting = meeting.clone();
+        move || join(&meeting, 0, SIZE).unwrap()
+    });
+    assert_eq!(events(&mut root, 1, joined), [0]);
+    let others = start_in_order(&mut root, 1..SIZE, |rank| obedient(&meeting, rank, SIZE));
+    assert_eq!(root.give_up_silent(&[0].into(), "no report"), [0]);
+    root.send_blocks(vec![(32, block(0))]);
+    assert_eq!(events(&mut root, 1, reported), [(0, 32)]);
+    assert_eq!(events(&mut root, 1, lost), [(0, "no report".into())]);
+    assert_eq!(root.end(LIMIT), []);
+    finish(others);
+    drop(first);
+}
+
+/// The others have ended when this member looks for another parent.
+#[test]
+fn ends_member_whose_parent_is_lost_at_the_end() {
+    const SIZE: u32 = 33;
+    let (mut root, meeting) = root(SIZE);
+    let first = start_in_order(&mut root, 0..1, |rank| {
+        Stoppable::start(&meeting, rank, SIZE)
+    });
+    let others = start_in_order(&mut root, 1..SIZE, |rank| obedient(&meeting, rank, SIZE));
+    drop(first.into_iter().next().unwrap().stop());
+    assert_eq!(root.end(LIMIT), []);
+    finish(others);
+}
+
+/// Its parent does not wait for it, and it finds the coordinator.
+#[test]
+fn waits_for_member_that_ends_after_its_parent() {
+    const SIZE: u32 = 33;
+    let (mut root, meeting) = root(SIZE);
+    let first = start_in_order(&mut root, 0..1, |rank| obedient(&meeting, rank, SIZE));
+    let others = start_in_order(&mut root, 1..SIZE - 1, |rank| {
+        obedient(&meeting, rank, SIZE)
+    });
+    let last = thread::spawn({
+        let meeting = meeting.clone();
+        move || {
+            let member = join(&meeting, SIZE - 1, SIZE).unwrap();
+            assert_eq!(member.next().unwrap(), Order::End);
+            finish(first);
+            member.end();
+        }
+    });
+    assert_eq!(events(&mut root, 1, joined), [32]);
+    assert_eq!(root.end(LIMIT), []);
+    last.join().unwrap();
+    finish(others);
+}
+
+#[test]
+fn reports_member_whose_measurement_does_not_end() {
+    let (mut root, meeting) = root(1);
+    let member = thread::spawn(move || join(&meeting, 0, 1).unwrap());
+    events(&mut root, 1, joined);
+    let member = member.join().unwrap();
+    let missing = root.end(Duration::from_secs(2));
+    assert_eq!(missing, [(0, "it has not ended within 2s".into())]);
+    drop(root);
+    drop(member);
+}
+
 #[test]
 fn reports_members_that_do_not_end() {
     let (mut root, meeting) = root(2);

@@ -24,8 +24,9 @@ const DOOR: u64 = 0;
 /// Key of the line to the measuring thread.
 const LINE: u64 = 1;
 
-/// How long a member waits at the end for the members below it.
-const END_LIMIT: Duration = Duration::from_secs(5);
+/// How long a member that has ended waits for a message of the members below it. Those that remain find
+/// the coordinator, which unit tests make happen early.
+const END_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 /// Longest wait of the loop.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -59,6 +60,8 @@ pub struct Node {
     was_attached: bool,
     clock: Arc<SharedClock>,
     traffic: Traffic,
+    /// When the block ends that runs.
+    quiet_until: Option<(u64, Instant)>,
     /// When the wait for the members below ends, after the end of the survey.
     ending: Option<Instant>,
     is_over: bool,
@@ -103,6 +106,7 @@ impl Node {
             was_attached: false,
             clock,
             traffic: Traffic::default(),
+            quiet_until: None,
             ending: None,
             is_over: false,
         })
@@ -130,7 +134,8 @@ impl Node {
     /// Returns when [`Self::turn`] has something to do, even if nothing arrives.
     pub fn due(&self) -> Instant {
         let uplink = self.uplink.due();
-        let others = self.door.due().into_iter().chain(self.ending);
+        let ending = self.ending.filter(|_| self.line.is_none());
+        let others = self.door.due().into_iter().chain(ending);
         others
             .fold(uplink, Instant::min)
             .min(Instant::now() + LONGEST)
@@ -200,11 +205,20 @@ impl Node {
                     child.is_ready = true;
                     if self.ending.is_some() {
                         child.link.send(&Message::End);
+                    } else if let Some((until_ns, until)) = self.quiet_until
+                        && Instant::now() < until
+                    {
+                        child.link.send(&Message::Quiet { until_ns });
                     }
                     self.say(&FromMember::Attached(rank));
                 }
                 Ok(Some(Message::Leave)) => self.lose_child(key, None),
-                Ok(Some(message @ Message::Up { .. })) => self.send_up(message),
+                Ok(Some(message @ Message::Up { .. })) => {
+                    self.send_up(message);
+                    if self.ending.is_some() {
+                        self.wait_for_others();
+                    }
+                }
                 Ok(Some(_)) => {
                     let reason = "it sent a message out of turn".into();
                     self.lose_child(key, Some(reason));
@@ -269,16 +283,24 @@ impl Node {
                 None => self.children.retain(|_, other| other.rank != child),
             },
             Message::Quiet { until_ns } => {
-                self.uplink.keep_quiet(self.clock.local(until_ns));
+                let until = self.clock.local(until_ns);
+                self.quiet_until = Some((until_ns, until));
+                self.uplink.keep_quiet(until);
                 self.send_to_all(&message);
             }
             Message::Repeat => self.repeat(),
+            // It comes again with another parent.
+            Message::End if self.ending.is_some() => {}
             Message::End => {
-                self.ending = Some(Instant::now() + limit::in_effect(END_LIMIT));
+                self.wait_for_others();
+                self.uplink.end();
                 self.send_to_all(&Message::End);
                 self.tell_line(&Message::End);
             }
-            Message::Abort(reason) => self.fail(&reason),
+            Message::Abort(ref reason) => {
+                self.send_to_all(&message);
+                self.fail(reason);
+            }
             _ => {}
         }
     }
@@ -347,6 +369,7 @@ impl Node {
                         }
                         self.traffic += self.uplink.traffic();
                         self.say(&FromMember::Ended(self.traffic));
+                        self.wait_for_others();
                     } else {
                         // Its last message, for instance why it failed.
                         self.uplink.flush();
@@ -357,20 +380,25 @@ impl Node {
         }
     }
 
-    /// Ends after the survey when the measuring thread and all members below have ended.
+    /// Waits for the end of the members below from this moment on.
+    fn wait_for_others(&mut self) {
+        self.ending = Some(Instant::now() + limit::in_effect(END_LIMIT));
+    }
+
+    /// Ends after the survey when the measuring thread and all members below have ended. A measuring
+    /// thread that hangs does not end: the coordinator reports this process then.
     fn end_if_complete(&mut self, now: Instant) {
-        let Some(limit) = self.ending else {
+        let Some(limit) = self.ending.filter(|_| self.line.is_none()) else {
             return;
         };
-        let is_complete = self.line.is_none() && self.children.is_empty() && self.held.is_empty();
+        let is_complete = self.children.is_empty() && self.held.is_empty();
         if is_complete && self.uplink.flush() || now >= limit {
             self.is_over = true;
         }
     }
 
-    /// Ends this process and those below it, for this reason.
+    /// Ends this process for this reason. Those below it find other parents.
     fn fail(&mut self, reason: &str) {
-        self.send_to_all(&Message::Abort(reason.to_owned()));
         self.tell_line(&Message::Refused(reason.to_owned()));
         self.is_over = true;
     }

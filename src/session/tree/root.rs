@@ -1,32 +1,41 @@
 //! The coordinator of a survey, as its thread sees it: all processes by their ranks.
 //!
 //! * `arrivals`: the processes that ask for a parent.
+//! * `ending`: the end of all processes.
 //! * `known`: what the coordinator knows of a process.
+//! * `orders`: what it sends.
+//! * `presence`: when the coordinator itself was stopped.
 
 mod arrivals;
+mod ending;
 mod known;
+mod orders;
+mod presence;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
+use super::WIDTH;
 use super::clock::now_ns;
 use super::door::{Door, Rejected};
 use super::family::{Family, Parent};
 use super::link::{Link, PollSet};
-use super::message::{FromMember, Message, Order, decode};
-use super::traffic::{LevelTraffic, Traffic};
+use super::message::{FromMember, Message, decode};
+use super::traffic::Traffic;
 use super::uplink::DETOUR_LIMIT;
 use crate::error::{Context, Failure};
 use crate::session::listener::Listener;
-use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
+use crate::survey::timetable::{BlockReport, Introduction};
 use crate::token::Token;
 use crate::{interrupt, limit};
 use arrivals::Waiting;
-use known::{Kept, Known};
+use known::Known;
+use presence::Presence;
 
 /// Key of the listening socket in the poll set.
 const DOOR: u64 = 0;
@@ -63,6 +72,17 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Returns the rank of the process that has answered an order, or is lost.
+    fn answerer(&self) -> Option<u32> {
+        match self {
+            Self::Begun { rank } | Self::Lost { rank, .. } => Some(*rank),
+            Self::Report(report) => Some(report.rank),
+            Self::Joined(_) | Self::TurnedAway { .. } => None,
+        }
+    }
+}
+
 /// A child of the coordinator.
 #[derive(Debug)]
 struct Child {
@@ -84,8 +104,11 @@ pub struct Root {
     waiting: BTreeMap<u64, Waiting>,
     events: Vec<Event>,
     traffic: Traffic,
+    /// When the last block ends, on the clock of this process, in nanoseconds.
+    quiet_until_ns: u64,
     is_ending: bool,
     looked: Instant,
+    presence: Presence,
 }
 
 impl Root {
@@ -104,14 +127,16 @@ impl Root {
             set,
             next_key: DOOR,
             door,
-            family: Family::new(size),
+            family: Family::new(size, WIDTH),
             known,
             children: HashMap::new(),
             waiting: BTreeMap::new(),
             events: Vec::new(),
             traffic: Traffic::default(),
+            quiet_until_ns: 0,
             is_ending: false,
             looked: Instant::now(),
+            presence: Presence::new(Instant::now()),
         })
     }
 
@@ -127,8 +152,10 @@ impl Root {
     /// An interruption.
     pub fn poll(&mut self, until: Instant) -> Result<Vec<Event>, Failure> {
         while self.events.is_empty() {
-            let now = Instant::now();
-            let within = until.min(self.due(now)).saturating_duration_since(now);
+            let now = self.note_presence();
+            let wakes = until.min(self.due(now));
+            let within = wakes.saturating_duration_since(now);
+            self.presence.sleep(wakes);
             interrupt::wait(self.set.socket(), PollFlags::IN, Some(within))?;
             self.turn(Duration::ZERO);
             if Instant::now() >= until {
@@ -138,89 +165,24 @@ impl Root {
         Ok(std::mem::take(&mut self.events))
     }
 
-    /// Sends each of these processes its course.
-    pub fn send_courses(&mut self, courses: Vec<(u32, Course)>) {
-        for (rank, course) in courses {
-            self.order(rank, &Order::Course(course));
-        }
-    }
-
-    /// Sends each of these processes its block. Until the end of the last one, the tree is quiet.
-    pub fn send_blocks(&mut self, blocks: Vec<(u32, Block)>) {
-        let ends = blocks.iter().map(|(_, block)| {
-            let length = block.slot_ns.saturating_mul(block.slots.into());
-            block.begins_ns.saturating_add(length)
-        });
-        let until_ns = ends.max();
-        for (rank, block) in blocks {
-            self.order(rank, &Order::Block(block));
-        }
-        if let Some(until_ns) = until_ns {
-            self.send_to_all(&Message::Quiet { until_ns });
-        }
-    }
-
     /// Gives up the members among `silent` that do not answer because of themselves, and returns them.
     /// The others are below silent ones, or look for a parent: they may answer within [`DETOUR_LIMIT`].
+    /// The same is true of all if this process itself was stopped. The next [`Self::poll`] returns what
+    /// has arrived in the meantime.
     pub fn give_up_silent(&mut self, silent: &BTreeSet<u32>, reason: &str) -> Vec<u32> {
+        self.turn(Duration::ZERO);
         let (limit, now) = (limit::in_effect(DETOUR_LIMIT), Instant::now());
-        let silent_itself = |&rank: &u32| !self.family.is_cut_off(rank, silent, limit, now);
+        if self.presence.has_returned_within(limit, now) {
+            return Vec::new();
+        }
+        let answered: BTreeSet<u32> = self.events.iter().filter_map(Event::answerer).collect();
+        let silent: BTreeSet<u32> = silent.difference(&answered).copied().collect();
+        let silent_itself = |&rank: &u32| !self.family.is_cut_off(rank, &silent, limit, now);
         let given_up: Vec<u32> = silent.iter().copied().filter(silent_itself).collect();
         for &rank in &given_up {
             self.lose(rank, reason.to_owned());
         }
         given_up
-    }
-
-    /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not ended,
-    /// and why. Signals do not end this wait.
-    pub fn end(&mut self, limit: Duration) -> Vec<(u32, String)> {
-        self.is_ending = true;
-        self.send_to_all(&Message::End);
-        let ends = Instant::now() + limit;
-        loop {
-            let missing: Vec<u32> = (0..)
-                .zip(&self.known)
-                .filter(|&(rank, known)| known.is_missing() && !self.family.is_lost(rank))
-                .map(|(rank, _)| rank)
-                .collect();
-            let now = Instant::now();
-            if missing.is_empty() || now >= ends {
-                let reason = format!(
-                    "it has not ended within {}",
-                    crate::number::time_text(limit)
-                );
-                return missing
-                    .into_iter()
-                    .map(|rank| (rank, reason.clone()))
-                    .collect();
-            }
-            self.turn(ends.min(self.due(now)).saturating_duration_since(now));
-        }
-    }
-
-    /// Returns how much the processes at each level of the tree have sent and received, by what they
-    /// have sent at their end.
-    pub fn traffic(&mut self) -> Vec<LevelTraffic> {
-        for child in self.children.values_mut() {
-            self.traffic += child.link.take_traffic();
-        }
-        let mut levels = vec![LevelTraffic::default()];
-        levels[0].add(self.traffic);
-        for known in &self.known {
-            let level = known.level as usize;
-            if let Some(traffic) = known.ended {
-                while levels.len() <= level {
-                    let level = levels.len() as u32;
-                    levels.push(LevelTraffic {
-                        level,
-                        ..LevelTraffic::default()
-                    });
-                }
-                levels[level].add(traffic);
-            }
-        }
-        levels
     }
 
     fn due(&self, now: Instant) -> Instant {
@@ -232,10 +194,21 @@ impl Root {
         self.door.due().map_or(look, |due| due.min(look))
     }
 
-    /// Waits until something arrives, for `within` at most, and handles it.
+    /// Notes that this process runs, and returns the time. Members that look for a parent get the time
+    /// in which it did not.
+    fn note_presence(&mut self) -> Instant {
+        let now = Instant::now();
+        if let Some(absence) = self.presence.note(now) {
+            self.family.postpone(absence);
+        }
+        now
+    }
+
+    /// Waits until something arrives, for `within` at most, and handles all that has arrived.
     fn turn(&mut self, within: Duration) {
         let mut keys = Vec::new();
         self.set.ready(within, &mut keys);
+        self.note_presence();
         for key in keys {
             if key == DOOR {
                 self.door.admit(&mut self.next_key);
@@ -251,7 +224,7 @@ impl Root {
                 }
             }
         }
-        let now = Instant::now();
+        let now = self.note_presence();
         for rejected in self.door.tick(now) {
             self.turned_away(rejected);
         }
@@ -273,12 +246,17 @@ impl Root {
                 let reason = "it has lost its parent in the tree, and has not returned".to_owned();
                 self.lose(overdue.rank, reason);
             } else {
-                self.close_child(overdue.rank);
-                self.family.forget(overdue.rank);
-                self.known[overdue.rank as usize].forget();
+                self.forget(overdue.rank);
             }
         }
         self.place_waiting();
+    }
+
+    /// Forgets a process that has not joined: it may come again.
+    fn forget(&mut self, rank: u32) {
+        self.close_child(rank);
+        self.family.forget(rank);
+        self.known[rank as usize].forget();
     }
 
     /// Handles the messages of a child.
@@ -297,8 +275,11 @@ impl Root {
                     uncertainty_ns: 0,
                 }),
                 Ok(Some(Message::Ready)) => {
+                    let until_ns = self.quiet_until_ns;
                     if self.is_ending {
                         child.link.send(&Message::End);
+                    } else if until_ns > now_ns() {
+                        child.link.send(&Message::Quiet { until_ns });
                     }
                     self.attached(rank, None);
                 }
@@ -322,7 +303,9 @@ impl Root {
         match decode(body) {
             Some(FromMember::Children(children)) => {
                 for &child in children.iter().filter(|&&child| child < size) {
-                    self.attached(child, Some(rank));
+                    if !self.family.is_attached_to(child, Some(rank)) {
+                        self.attached(child, Some(rank));
+                    }
                 }
                 for child in self.family.children(rank) {
                     if !children.contains(&child) {
@@ -349,13 +332,16 @@ impl Root {
         }
     }
 
-    /// A member is connected to the parent that it was sent to.
+    /// A member is connected to this parent.
     fn attached(&mut self, rank: u32, parent: Parent) {
-        if !self.family.attach(rank, parent) {
+        if self.family.attach(rank, parent) {
+            let joined = self.known[rank as usize].joined();
+            self.events.extend(joined.map(Event::Joined));
+        } else if !self.family.is_attached_to(rank, parent) {
+            // It has come too late, or is lost. If it is neither, it asks for its parent again.
+            self.release(rank, parent);
             return;
         }
-        let joined = self.known[rank as usize].joined();
-        self.events.extend(joined.map(Event::Joined));
         // What was on its way to members below may be lost as well.
         for member in self.family.below(rank) {
             for order in self.known[member as usize].orders() {
@@ -395,58 +381,41 @@ impl Root {
         if self.family.is_lost(rank) {
             return;
         }
-        if let Some(Some(parent)) = self.family.parent(rank)
-            && let Some(path) = self.family.path(parent)
-        {
-            self.send_along(path, |path| Message::Release { path, child: rank });
+        let refused = Message::Refused(format!("the survey has given it up: {reason}"));
+        for waiting in self.waiting.values_mut() {
+            if waiting.rank == rank {
+                waiting.refuse(&refused);
+            }
         }
+        self.waiting.retain(|_, waiting| waiting.rank != rank);
         if let Some(child) = self.children.values_mut().find(|child| child.rank == rank) {
-            child.link.send(&Message::Refused(format!(
-                "the survey has given it up: {reason}"
-            )));
+            child.link.send(&refused);
         }
-        self.close_child(rank);
+        if let Some(parent) = self.family.parent(rank) {
+            self.release(rank, parent);
+        }
         self.family.lose(rank, Instant::now());
         self.known[rank as usize].forget_orders();
         self.events.push(Event::Lost { rank, reason });
         self.place_waiting();
     }
 
+    /// Closes the connection of a member to this parent.
+    fn release(&mut self, rank: u32, parent: Parent) {
+        match parent {
+            None => self.close_child(rank),
+            Some(parent) => {
+                if let Some(path) = self.family.path(parent) {
+                    self.send_along(path, |path| Message::Release { path, child: rank });
+                }
+            }
+        }
+    }
+
     fn close_child(&mut self, rank: u32) {
         let children = self.children.extract_if(|_, child| child.rank == rank);
         for (_, mut child) in children {
             self.traffic += child.link.take_traffic();
-        }
-    }
-
-    /// Sends an order, and keeps it until it is known to have arrived.
-    fn order(&mut self, rank: u32, order: &Order) {
-        if (rank as usize) < self.known.len() && !self.family.is_lost(rank) {
-            let kept = self.known[rank as usize].keep(order);
-            self.send_order(rank, &kept);
-        }
-    }
-
-    fn send_order(&mut self, rank: u32, order: &Arc<Kept>) {
-        if let Some(path) = self.family.path(rank) {
-            self.known[rank as usize].level = path.len() as u32;
-            let (serial, body) = (order.serial, order.body.clone());
-            self.send_along(path, |path| Message::Down { path, serial, body });
-        }
-    }
-
-    /// Sends a message to the member at the end of a path.
-    fn send_along(&mut self, path: Vec<u32>, message: impl FnOnce(Vec<u32>) -> Message) {
-        let first = path.first().copied();
-        let mut children = self.children.values_mut();
-        if let Some(child) = children.find(|child| Some(child.rank) == first) {
-            child.link.send(&message(path));
-        }
-    }
-
-    fn send_to_all(&mut self, message: &Message) {
-        for child in self.children.values_mut() {
-            child.link.send(message);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Processes of a survey as threads, over TCP on this host, for unit tests.
 
 use std::ffi::OsStr;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::net::UnixStream;
@@ -10,9 +11,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::clock::SharedClock;
+use super::message::{MAX_MESSAGE, Message, decode};
 use super::*;
 use crate::error::Failure;
 use crate::session::listener::{Listener, Reach};
+use crate::session::wire::Incoming;
 use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
 
 /// Time limit for anything that has to happen.
@@ -226,5 +229,42 @@ impl Stoppable {
     pub fn stop(self) -> (Node, UnixStream) {
         self.stop.store(true, Ordering::Relaxed);
         (self.node.join().unwrap(), self.line)
+    }
+}
+
+/// A member that does something only when a test wants it. Its measuring part ends when it is to.
+pub struct Stepped {
+    pub node: Node,
+    line: Option<UnixStream>,
+    incoming: Incoming,
+}
+
+impl Stepped {
+    pub fn new(meeting: &Meeting, rank: u32, size: u32) -> Self {
+        let (line, other_end) = UnixStream::pair().unwrap();
+        line.set_nonblocking(true).unwrap();
+        let clock = Arc::new(SharedClock::default());
+        let introduction = introduction(rank, size);
+        let node = Node::new(meeting.clone(), introduction, LIMIT, other_end, clock);
+        Self {
+            node: node.unwrap(),
+            line: Some(line),
+            incoming: Incoming::new(MAX_MESSAGE),
+        }
+    }
+
+    /// Handles what has arrived, and waits briefly for more.
+    pub fn step(&mut self) {
+        self.node.turn(Duration::from_micros(200), &mut Vec::new());
+        while let Some(line) = &mut self.line
+            && let Ok(count) = line.read(self.incoming.room())
+            && count > 0
+        {
+            let message = self.incoming.advance(count).unwrap();
+            let message = message.and_then(|bytes| decode::<Message>(&bytes));
+            if message == Some(Message::End) {
+                self.line = None;
+            }
+        }
     }
 }

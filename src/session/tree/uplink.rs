@@ -93,6 +93,8 @@ pub struct Uplink {
     /// Attempts in a row that were refused before a proof.
     refusals: usize,
     last_error: String,
+    /// Attempts to reach the coordinator that have failed since the end of the survey; none before it.
+    failed_after_end: Option<usize>,
     /// Exchanges left of a burst.
     burst: usize,
     /// Since when a ping is unanswered.
@@ -129,6 +131,7 @@ impl Uplink {
             attempts: 0,
             refusals: 0,
             last_error: "no attempt was made".into(),
+            failed_after_end: None,
             burst: 0,
             asked: None,
             next_ping: now,
@@ -177,8 +180,15 @@ impl Uplink {
     /// Sends no pings before `until`: a block runs.
     pub fn keep_quiet(&mut self, until: Instant) {
         self.quiet_until = Some(until);
-        self.asked = None;
-        self.burst = 0;
+        if self.is_attached() {
+            self.asked = None;
+            self.burst = 0;
+        }
+    }
+
+    /// Ends the search for a parent early from here on: a coordinator that cannot be reached has ended.
+    pub fn end(&mut self) {
+        self.failed_after_end.get_or_insert(0);
     }
 
     /// Returns what happened on the connection since the last call; `None` at the end.
@@ -258,7 +268,8 @@ impl Uplink {
                     uncertainty_ns,
                 },
             ) => return Ok(self.pong(sent_ns, here_ns, uncertainty_ns)),
-            (Stage::Attached, message) => {
+            // What a parent sends to all of its children also comes while one takes over its clock.
+            (Stage::Syncing | Stage::Attached, message) => {
                 return Ok(Some(News::Message(message)));
             }
             _ => self.lose(&Loss::Malformed),
@@ -341,7 +352,9 @@ impl Uplink {
             return Ok(());
         }
         match self.stage {
-            Stage::Pausing(_) if now >= self.ends => return Err(self.failure()),
+            Stage::Pausing(_) if now >= self.ends || self.has_ended() => {
+                return Err(self.failure());
+            }
             Stage::Pausing(_) => self.connect(next_key),
             Stage::Greeting | Stage::Claiming => {
                 let limit = ANSWER_LIMIT.as_secs();
@@ -419,12 +432,22 @@ impl Uplink {
         self.link = None;
         match self.target.take() {
             Some(place) => self.seeker.avoid = Some(place.rank),
-            None => self.attempts += 1,
+            None => {
+                self.attempts += 1;
+                self.failed_after_end = self.failed_after_end.map(|count| count + 1);
+            }
         }
         self.asked = None;
         self.quiet_until = None;
         self.enter(Stage::Pausing(Instant::now() + jittered(self.pause)));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Returns whether the coordinator has ended: no attempt after the end of the survey has reached it,
+    /// at any of its addresses. The first failure may be the loss of the connection to it.
+    fn has_ended(&self) -> bool {
+        let failed = self.failed_after_end.unwrap_or(0);
+        failed > self.meeting.addresses.len()
     }
 
     fn failure(&self) -> String {

@@ -13,8 +13,16 @@ use crate::session::tree::message::{Message, Place, Seeker};
 #[derive(Debug)]
 pub struct Waiting {
     link: Link,
-    rank: u32,
+    /// Its rank.
+    pub rank: u32,
     avoid: Option<u32>,
+}
+
+impl Waiting {
+    /// Sends why it gets none.
+    pub fn refuse(&mut self, refused: &Message) {
+        self.link.send(refused);
+    }
 }
 
 impl Root {
@@ -50,7 +58,7 @@ impl Root {
     }
 
     /// Checks and notes what a process says about itself.
-    fn register(&mut self, seeker: &Seeker, peer: SocketAddr) -> Result<(), String> {
+    pub(super) fn register(&mut self, seeker: &Seeker, peer: SocketAddr) -> Result<(), String> {
         let rank = seeker.introduction.rank;
         let size = self.known.len();
         let Some(known) = self.known.get_mut(rank as usize) else {
@@ -68,8 +76,16 @@ impl Root {
     pub(super) fn place_waiting(&mut self) {
         while let Some((&key, waiting)) = self.waiting.first_key_value() {
             let (rank, avoid) = (waiting.rank, waiting.avoid);
-            let Some(parent) = self.family.place(rank, avoid, Instant::now()) else {
-                return;
+            let now = Instant::now();
+            let parent = if self.is_ending {
+                // Other members may have ended already.
+                self.family.place_at_root(rank, now);
+                None
+            } else {
+                match self.family.place(rank, avoid, now) {
+                    Some(parent) => parent,
+                    None => return,
+                }
             };
             let Some(mut waiting) = self.waiting.remove(&key) else {
                 return;
@@ -98,13 +114,21 @@ impl Root {
         Some(Place { rank, address })
     }
 
-    /// Handles a process that waits for its parent: it can only end.
+    /// Handles a process that waits for its parent: it can only end. If it is a member, it may return.
     pub(super) fn hear_waiting(&mut self, key: u64) {
-        if let Some(waiting) = self.waiting.get_mut(&key) {
-            waiting.link.flush();
-            if !matches!(waiting.link.receive(), Ok(None)) {
-                self.waiting.remove(&key);
-            }
+        let Some(waiting) = self.waiting.get_mut(&key) else {
+            return;
+        };
+        let rank = waiting.rank;
+        waiting.link.flush();
+        if matches!(waiting.link.receive(), Ok(None)) {
+            return;
+        }
+        self.waiting.remove(&key);
+        if self.family.is_known(rank) {
+            self.family.away(rank, Instant::now());
+        } else {
+            self.forget(rank);
         }
     }
 }

@@ -36,21 +36,22 @@ pub struct Known {
 }
 
 impl Known {
-    /// Notes what a process says about itself.
+    /// Notes what a process says about itself. It replaces another one with its rank that has not
+    /// joined: a process that finds no place in time begins again.
     ///
     /// # Errors
     ///
     /// Another process with this rank, as a sentence about this one.
     pub fn register(&mut self, seeker: &Seeker, peer: SocketAddr) -> Result<(), String> {
-        if let (Some(id), Some(introduction)) = (self.id, &self.introduction)
-            && id != seeker.id
-        {
-            let Introduction { rank, host, .. } = introduction;
-            return Err(format!("rank {rank} has joined already, from {host}"));
+        if self.id != Some(seeker.id) {
+            if let Some(Introduction { rank, host, .. }) = &self.introduction
+                && self.has_joined
+            {
+                return Err(format!("rank {rank} has joined already, from {host}"));
+            }
+            self.id = Some(seeker.id);
+            self.introduction = Some(seeker.introduction.clone());
         }
-        self.id = Some(seeker.id);
-        self.introduction
-            .get_or_insert_with(|| seeker.introduction.clone());
         self.address = Some(SocketAddr::new(peer.ip(), seeker.port));
         self.orders.retain(|kept| kept.serial > seeker.received);
         Ok(())
