@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::number::decimal;
 
 /// The kind of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceKind {
     /// A NIC of this machine, used through libcxi.
     Hardware,
@@ -20,7 +20,7 @@ pub enum DeviceKind {
 }
 
 /// Name of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceName {
     /// Hardware or software.
     pub kind: DeviceKind,

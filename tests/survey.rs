@@ -376,6 +376,18 @@ fn members_of_servers_take_part() {
 }
 
 #[test]
+fn member_of_server_takes_turn_at_all_its_nics() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let mut server = fabric.server("serve", "--device=soft1");
+    let port = &server.port;
+    assert_success(&fabric.run(&format!(
+        "survey --hosts=127.0.0.1 --port={port} --device=soft8,soft9 --pairs=loopback --quiet"
+    )));
+    server.wait_for(" survey on soft8,soft9: begins\n");
+}
+
+#[test]
 fn refuses_invalid_arguments() {
     let fabric = Fabric::new();
     for (arguments, expected) in [

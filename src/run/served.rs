@@ -86,6 +86,7 @@ fn ready(plan: &Plan, agreed: &Agreed) -> Ready {
     let run = &agreed.run;
     let sizes = run.sizes().count() as u32;
     Ready {
+        devices: vec![plan.device],
         buffer_bytes: Need::of(agreed.tool, run, &[Side::Server], plan.gpus).bytes(),
         asked_ms: run
             .duration()

@@ -10,6 +10,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::device::DeviceName;
+
 /// From the server to a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
@@ -29,8 +31,10 @@ pub enum Order {
 }
 
 /// From a process to the server: the handshake is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
+    /// The NICs that the run uses, each of which has one client at a time.
+    pub devices: Vec<DeviceName>,
     /// Bytes of the buffers that the run needs on this side.
     pub buffer_bytes: u64,
     /// Duration of the run that the client asks for, in milliseconds; `None` for a number of
@@ -119,12 +123,14 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::device::DEFAULT_DEVICE;
 
     #[test]
     fn messages_precede_the_document() {
         let (one, other) = UnixStream::pair().unwrap();
         let (mut process, mut server) = (ControlLine::new(one), ControlLine::new(other));
         let ready = Ready {
+            devices: vec![DEFAULT_DEVICE],
             buffer_bytes: 8,
             asked_ms: None,
         };

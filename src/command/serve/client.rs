@@ -53,7 +53,8 @@ pub struct Client {
     peer: SocketAddr,
     /// What it does, for the log.
     doing: &'static str,
-    device: DeviceName,
+    /// The NICs that it measures with.
+    devices: Vec<DeviceName>,
     stage: Stage,
     bytes: u64,
     asks_for_duration: bool,
@@ -159,7 +160,7 @@ impl Client {
         Ok(Self {
             peer,
             doing: newcomer.doing(),
-            device,
+            devices: vec![device],
             stage: Stage::Arriving,
             bytes: 0,
             asks_for_duration: false,
@@ -181,15 +182,16 @@ impl Client {
     /// Returns the client's place in the queue.
     pub fn entry(&self) -> Entry {
         Entry {
-            device: self.device,
+            devices: self.devices.clone(),
             stage: self.stage,
             bytes: self.bytes,
         }
     }
 
-    /// Returns client, tool and NIC, for the log.
+    /// Returns client, tool and NICs, for the log.
     pub fn name(&self) -> String {
-        format!("{} {} on {}", self.peer, self.doing, self.device)
+        let devices: Vec<_> = self.devices.iter().map(DeviceName::to_string).collect();
+        format!("{} {} on {}", self.peer, self.doing, devices.join(","))
     }
 
     /// Returns what the client does, for the state of the server.
@@ -242,6 +244,7 @@ impl Client {
             return None;
         }
         let ready: Ready = self.line.message()?;
+        self.devices.clone_from(&ready.devices);
         self.bytes = ready.buffer_bytes;
         self.asks_for_duration = ready.asked_ms.is_some();
         self.enter(Stage::Waiting, None);

@@ -15,29 +15,38 @@ pub enum Stage {
 }
 
 /// A client in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The NIC that it measures with.
-    pub device: DeviceName,
+    /// The NICs that it measures with.
+    pub devices: Vec<DeviceName>,
     /// What it does.
     pub stage: Stage,
     /// Bytes of its buffers.
     pub bytes: u64,
 }
 
+impl Entry {
+    /// Returns whether it measures with one of `devices`.
+    fn uses_any(&self, devices: &[DeviceName]) -> bool {
+        self.devices.iter().any(|device| devices.contains(device))
+    }
+}
+
 /// Returns the indices of the waiting clients that may begin, of `entries` in order of arrival, while
 /// the buffers of all runs have `limit` bytes at most.
 pub fn turns(entries: &[Entry], limit: u64) -> Vec<usize> {
     let running = entries.iter().filter(|entry| entry.stage == Stage::Running);
-    let mut busy: Vec<DeviceName> = running.clone().map(|entry| entry.device).collect();
+    let devices = running.clone().flat_map(|entry| &entry.devices);
+    let mut busy: Vec<DeviceName> = devices.copied().collect();
     let mut bytes: u64 = running.map(|entry| entry.bytes).sum();
     let mut turns = Vec::new();
     for (index, entry) in waiting(entries) {
-        if busy.contains(&entry.device) {
+        let waits = entry.uses_any(&busy);
+        // The next client of these NICs does not overtake one that waits for another NIC or for memory.
+        busy.extend(&entry.devices);
+        if waits {
             continue;
         }
-        // The next client of this NIC does not overtake one that waits for memory.
-        busy.push(entry.device);
         if let Some(sum) = bytes.checked_add(entry.bytes).filter(|sum| *sum <= limit) {
             bytes = sum;
             turns.push(index);
@@ -46,11 +55,11 @@ pub fn turns(entries: &[Entry], limit: u64) -> Vec<usize> {
     turns
 }
 
-/// Returns the indices of the waiting clients, and the place of each in the queue of its NIC: 1 for
+/// Returns the indices of the waiting clients, and the place of each in the queue of its NICs: 1 for
 /// the next.
 pub fn places(entries: &[Entry]) -> Vec<(usize, u32)> {
     let of = |(index, entry): (usize, &Entry)| {
-        let before = waiting(&entries[..index]).filter(|(_, other)| other.device == entry.device);
+        let before = waiting(&entries[..index]).filter(|(_, other)| other.uses_any(&entry.devices));
         (index, before.count() as u32 + 1)
     };
     waiting(entries).map(of).collect()
@@ -66,10 +75,10 @@ mod tests {
     use super::Stage::{Arriving, Running, Waiting};
     use super::*;
 
-    fn entry(device: &str, stage: Stage, bytes: u64) -> Entry {
-        let device = device.parse().unwrap();
+    fn entry(devices: &str, stage: Stage, bytes: u64) -> Entry {
+        let devices = devices.split(',').map(|device| device.parse().unwrap());
         Entry {
-            device,
+            devices: devices.collect(),
             stage,
             bytes,
         }
@@ -87,6 +96,22 @@ mod tests {
         ];
         assert_eq!(turns(&entries, 100), [3, 5]);
         assert_eq!(places(&entries), [(1, 1), (3, 1), (4, 2), (5, 1)]);
+    }
+
+    #[test]
+    fn client_waits_for_all_its_nics() {
+        let entries = [
+            entry("cxi1", Running, 1),
+            entry("cxi0,cxi1", Waiting, 1),
+            entry("cxi0", Waiting, 1),
+            entry("cxi2,cxi3", Waiting, 1),
+            entry("cxi3", Waiting, 1),
+        ];
+        assert_eq!(turns(&entries, 100), [3]);
+        assert_eq!(places(&entries), [(1, 1), (2, 2), (3, 1), (4, 2)]);
+        assert_eq!(turns(&entries[1..], 100), [0, 2]);
+        let running = [entry("cxi0,cxi1", Running, 1), entry("cxi1", Waiting, 1)];
+        assert!(turns(&running, 100).is_empty());
     }
 
     #[test]

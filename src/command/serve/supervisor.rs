@@ -186,6 +186,7 @@ impl<'a> Supervisor<'a> {
         Ready {
             buffer_bytes,
             asked_ms,
+            ..
         }: Ready,
     ) {
         let Limits { run, buffers, .. } = self.limits;

@@ -42,6 +42,7 @@ pub fn run(own: Asked) -> Result<(), Failure> {
     let token = token.or(plan.admission.token);
     let token = token.ok_or_else(|| Failure::environment("the coordinator has sent no token"))?;
     line.send(&Ready {
+        devices: plans.iter().map(|plan| plan.device).collect(),
         buffer_bytes: 0,
         asked_ms: None,
     })
@@ -80,7 +81,7 @@ fn is_software(device: &DeviceName) -> bool {
     device.kind == DeviceKind::Software
 }
 
-/// Waits until other clients of the NIC have measured.
+/// Waits until other clients of the NICs have measured.
 fn wait_for_turn(line: &mut ControlLine, caller: &Caller) -> Result<(), Failure> {
     loop {
         match next(line)? {
