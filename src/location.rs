@@ -39,19 +39,24 @@ impl fmt::Display for Location {
 /// The smallest part of the fabric that both NICs of a pair share. Latencies differ by class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
 pub enum Class {
     /// A NIC with itself.
+    #[serde(rename = "loopback")]
     Loopback,
     /// NICs of one node.
+    #[serde(rename = "same node")]
     Node,
     /// NICs at one switch.
+    #[serde(rename = "same switch")]
     Switch,
     /// NICs of one group of switches.
+    #[serde(rename = "same group")]
     Group,
     /// NICs of different groups.
+    #[serde(rename = "other group")]
     Fabric,
-    /// NICs whose locations are not known.
+    /// NICs of different nodes, of which one has no known location.
+    #[serde(rename = "no location")]
     Unknown,
 }
 
@@ -66,7 +71,7 @@ impl Class {
         }
     }
 
-    /// Returns its name in texts and in columns.
+    /// Returns its name in texts, in columns and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
@@ -74,7 +79,7 @@ impl Class {
             Self::Switch => "same switch",
             Self::Group => "same group",
             Self::Fabric => "other group",
-            Self::Unknown => "all",
+            Self::Unknown => "no location",
         }
     }
 }
@@ -88,6 +93,20 @@ mod tests {
         // jobs.md 3.5
         let location = Location::of_nid(0x007ea);
         assert_eq!(location.to_string(), "000.31.42");
+    }
+
+    #[test]
+    fn class_has_one_name_in_text_and_json() {
+        for class in [
+            Class::Loopback,
+            Class::Node,
+            Class::Switch,
+            Class::Group,
+            Class::Fabric,
+            Class::Unknown,
+        ] {
+            assert_eq!(serde_json::to_value(class).unwrap(), class.name());
+        }
     }
 
     #[test]

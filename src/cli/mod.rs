@@ -24,7 +24,7 @@ use crate::error::Failure;
 use crate::error::invalid;
 use crate::plan::outputs::Outputs;
 use crate::plan::typed::Typed;
-use crate::tool::Tool;
+use crate::tool::{Opt, Tool};
 use options::{Governs, OptionDef};
 use parser::Parsed;
 
@@ -93,6 +93,23 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
             outputs: Box::new(typed.outputs),
         }),
     }
+}
+
+/// Returns the options of `tool` in its arguments, with their long names, in the order of the help
+/// text. None if the arguments ask for help or the version.
+///
+/// # Errors
+///
+/// An unknown or ambiguous option, and a missing value.
+pub fn given(tool: &Tool, arguments: &[OsString]) -> Result<Vec<(Opt, &'static str)>, Failure> {
+    let unknown = |option: &str| options::of_others(tool, option);
+    let Parsed::Matches(matches) = parser::read(declared(tool), arguments, unknown)? else {
+        return Ok(Vec::new());
+    };
+    let is_given =
+        |option: &&OptionDef| matches.value_source(option.long) == Some(ValueSource::CommandLine);
+    let options = options::of(tool).filter(is_given);
+    Ok(options.map(|option| (option.id, option.long)).collect())
 }
 
 /// Reads all options. An invalid value does not keep the options after it from being read.

@@ -13,6 +13,15 @@ pub struct Ineffective {
     pub reason: &'static str,
 }
 
+/// Returns a line that names these options. `None` without any.
+pub fn note(options: &[Ineffective]) -> Option<String> {
+    let named = options
+        .iter()
+        .map(|Ineffective { option, reason }| format!("--{option} ({reason})"));
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| format!("without effect: {}", named.join(", ")))
+}
+
 /// Returns the options of `typed` that have no effect.
 pub fn find(typed: &Typed) -> Vec<Ineffective> {
     let given = |long| typed.run_given.contains(&long);

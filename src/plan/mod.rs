@@ -266,11 +266,6 @@ impl Plan {
             .iter()
             .map(|long| format!("--{long}"))
             .collect();
-        let ineffective: Vec<String> = self
-            .ineffective
-            .iter()
-            .map(|Ineffective { option, reason }| format!("--{option} ({reason})"))
-            .collect();
         let mut notes = Vec::new();
         if !ignored.is_empty() {
             let options = ignored.join(" ");
@@ -278,9 +273,7 @@ impl Plan {
                 "ignored on a server (the client's options apply): {options}"
             ));
         }
-        if !ineffective.is_empty() {
-            notes.push(format!("without effect: {}", ineffective.join(", ")));
-        }
+        notes.extend(ineffective::note(&self.ineffective));
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 

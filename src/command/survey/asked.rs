@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches};
 
+use super::tool_options;
 use super::usage::{PAIR_TIME, PAIRS, usage};
 use crate::cli::nearest::{nearest, question};
 use crate::cli::parser::with_optional_value;
@@ -20,6 +21,7 @@ use crate::host_list;
 use crate::number::{decimal, time, within};
 use crate::plan::Plan;
 use crate::plan::expect::{Expectation, Metric};
+use crate::plan::ineffective::{self, Ineffective};
 use crate::plan::outputs::Place;
 use crate::report::survey::documents::Places;
 use crate::run::survey::TestPlan;
@@ -83,6 +85,8 @@ pub struct Asked {
     pub places: Places,
     /// Only the first line of the text is printed.
     pub is_quiet: bool,
+    /// A line about the options without effect.
+    pub without_effect: Option<String>,
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
@@ -145,8 +149,10 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         let allowed = "expected the port of the servers, 1 to 65535";
         return Err(Failure::usage(invalid("port", 0, allowed)));
     }
+    let tests = options.tests(&service)?;
+    let without_effect = options.without_effect(&tests, &processes)?;
     Ok(Some(Asked {
-        tests: options.tests(&service)?,
+        tests,
         processes,
         devices,
         at_once: options
@@ -181,6 +187,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
             bad_nodes: options.file("bad-nodes")?.map(Place::File),
         },
         is_quiet: matches.get_flag("quiet"),
+        without_effect: ineffective::note(&without_effect),
     }))
 }
 
@@ -252,15 +259,40 @@ impl<'a> Options<'a> {
         Ok(self.read("device", read)?.unwrap_or_default())
     }
 
+    fn strings(&self, name: &str) -> Vec<String> {
+        let values = self.0.get_many::<String>(name).into_iter().flatten();
+        values.cloned().collect()
+    }
+
+    /// Returns the options without effect.
+    fn without_effect(
+        &self,
+        tests: &[AskedTest],
+        processes: &Processes,
+    ) -> Result<Vec<Ineffective>, Failure> {
+        let of_tools = self.strings("FURTHER");
+        let mut found: Vec<Ineffective> = Vec::new();
+        for test in tests {
+            for option in tool_options::ineffective(test.plan.tool, &of_tools)? {
+                if !found.contains(&option) {
+                    found.push(option);
+                }
+            }
+        }
+        if matches!(processes, Processes::Loopback(_)) && self.text("bad-nodes").is_some() {
+            found.push(Ineffective {
+                option: "bad-nodes",
+                reason: "the file stays empty: the nodes of --loopback are processes of this machine",
+            });
+        }
+        Ok(found)
+    }
+
     /// Returns the tests: each tool with each of its sizes.
     fn tests(&self, service: &[String]) -> Result<Vec<AskedTest>, Failure> {
-        let strings = |name| {
-            let values = self.0.get_many::<String>(name).into_iter().flatten();
-            values.cloned().collect::<Vec<String>>()
-        };
-        let further = [service, &strings("FURTHER")].concat();
+        let further = [service, &self.strings("FURTHER")].concat();
         let mut tools = Vec::new();
-        for name in strings("TOOL") {
+        for name in self.strings("TOOL") {
             let found = TOOLS.iter().find(|tool| tool.name == name);
             let tool = found.ok_or_else(|| unknown_tool(&name))?;
             if !tools.iter().any(|own: &&Tool| own.name == name) {

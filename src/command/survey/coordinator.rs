@@ -68,6 +68,9 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
     let mut locations = Locations::read(asked.locations.as_deref())?;
     let earlier = asked.resume.as_deref().map(Earlier::open).transpose()?;
     let mut outputs = Outputs::open(&asked.places, asked.is_quiet)?;
+    if let Some(note) = &asked.without_effect {
+        outputs.note(note);
+    }
     let setup = setup(asked, &lead);
     let ends = ends(asked, &lead);
     let (mut root, mut gathered) = lead.start(asked)?;
@@ -421,12 +424,12 @@ impl Leading<'_> {
     fn show_progress(&mut self) {
         let (conductor, roster) = (&self.conductor, &self.members.roster);
         let measuring = self.measuring.elapsed();
-        self.outputs.progress.show(|| {
+        self.outputs.progress.show(|width| {
             let state = conductor.progress();
             let part = state.answered as f64 / state.planned as f64;
             let is_known = part > 0.0 && part < 1.0;
             let left = is_known.then(|| measuring.mul_f64((1.0 / part - 1.0).min(LONGEST_LEFT)));
-            progress::measuring(&state, left, roster, conductor.tests())
+            progress::measuring(&state, left, roster, conductor.tests(), width)
         });
     }
 }

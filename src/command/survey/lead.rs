@@ -80,7 +80,7 @@ impl Gathered {
         let has_all = |of: &Self| of.joined.len() + of.lost.len() >= size as usize;
         while !has_all(self) && Instant::now() < until {
             let count = self.joined.len() as u32;
-            outputs.progress.show(|| progress::waiting(count, size));
+            outputs.progress.show(|_| progress::waiting(count, size));
             let next = until.min(Instant::now() + Duration::from_millis(500));
             for event in root.poll(next)? {
                 match event {

@@ -1,6 +1,7 @@
 //! `survey`: measures all NICs of a cluster with each other, and names what is slow (docs/survey.md).
 //!
-//! * `usage`, `asked`: what the command takes, and what the arguments ask for.
+//! * `usage`, `asked`: what the command takes, and what the arguments ask for. `tool_options`: what the
+//!   options of the tools do in a survey.
 //! * `coordinator`: leads the survey; it measures nothing itself. `lead`: whom it leads, and how they
 //!   come.
 //! * `member`: a process that measures with the NICs of its node.
@@ -23,6 +24,7 @@ mod pace;
 mod processes;
 mod results;
 mod served;
+mod tool_options;
 mod usage;
 mod written;
 

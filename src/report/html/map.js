@@ -48,7 +48,7 @@ function classOf(map, initiator, target) {
   const [one, other] = [map.locations[initiator], map.locations[target]];
   if (initiator === target) return "loopback";
   if (map.nodes[initiator] === map.nodes[target]) return "same node";
-  if (!one || !other) return "all";
+  if (!one || !other) return "no location";
   if (one[0] !== other[0]) return "other group";
   return one[1] === other[1] ? "same switch" : "same group";
 }

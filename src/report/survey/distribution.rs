@@ -89,7 +89,7 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
         let mut cells = vec![
             words::test(test),
             of.class.name().to_owned(),
-            of.count.to_string(),
+            words::grouped(of.count),
         ];
         cells.extend(figures.map(figure));
         cells.push(optional(of.limit));

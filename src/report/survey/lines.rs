@@ -286,7 +286,7 @@ mod tests {
         let expected = "{\"tool\":\"write-lat\",\"size_bytes\":8,\
             \"initiator\":{\"host\":\"nid000417\",\"device\":\"cxi1\"},\
             \"target\":{\"host\":\"nid000416\",\"device\":\"cxi0\"},\
-            \"class\":\"switch\",\"stage\":\"sweep\",\"round\":2,\"active\":4,\
+            \"class\":\"same switch\",\"stage\":\"sweep\",\"round\":2,\"active\":4,\
             \"answer\":{\"measured\":{\"latency\":{\"count\":5000,\"min_ns\":3500,\
             \"median_ns\":3900,\"p99_ns\":5100,\"max_ns\":9000}}},\
             \"witnesses\":[{\"nic\":{\"host\":\"nid000417\",\"device\":\"cxi1\"},\

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::tcgetwinsize;
 
 use super::words;
 use crate::survey::conductor::{Phase, Progress};
@@ -17,22 +18,22 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Erases the line from the cursor on.
 const ERASE: &str = "\x1b[K";
 
-/// Most columns of the line: a longer one would be broken on an ordinary terminal, and then not be
-/// erased.
-const WIDTH: usize = 79;
+/// Columns of a terminal that does not report its size.
+const DEFAULT_COLUMNS: usize = 80;
 
 /// Returns the line of a survey whose processes start.
 pub fn waiting(joined: u32, expected: u32) -> String {
     format!("{joined} of {expected} processes have started")
 }
 
-/// Returns the line of a survey that measures, and that ends in `left` if that is known. What does not
-/// fit into 79 columns is left out.
+/// Returns the line of a survey that measures, and that ends in `left` if that is known. Parts
+/// are left out, the least important ones first, until the line fits into `width` columns.
 pub fn measuring(
     progress: &Progress,
     left: Option<Duration>,
     roster: &Roster,
     tests: &[Test],
+    width: usize,
 ) -> String {
     let Progress {
         phase,
@@ -43,9 +44,12 @@ pub fn measuring(
         ..
     } = *progress;
     let percent = answered.saturating_mul(100).checked_div(planned);
-    let all = words::counted(planned, "pair");
-    let percent = percent.map_or(String::new(), |percent| format!(" ({percent} %)"));
-    let mut line = format!("{} of {all}{percent}", words::grouped(answered));
+    let percent = percent.map(|percent| format!(" ({percent} %)"));
+    let count = format!(
+        "{} of {}",
+        words::grouped(answered),
+        words::counted(planned, "pair")
+    );
     let suspects = words::grouped(suspects);
     let work = match phase {
         Phase::Repeat => Some(", again those without an answer".into()),
@@ -62,12 +66,14 @@ pub fn measuring(
         format!(", worst {pair}: {}", words::answer(tests, result))
     });
     let left = left.map(|left| format!(", {} left", time(left)));
-    for part in [left, work, worst].into_iter().flatten() {
-        if line.chars().count() + part.chars().count() <= WIDTH {
-            line += &part;
+    let mut parts = [Some(count), percent, left, work, worst];
+    let line = |parts: &[Option<String>]| parts.iter().flatten().cloned().collect::<String>();
+    for least in [4, 1, 3, 2] {
+        if line(&parts).chars().count() > width {
+            parts[least] = None;
         }
     }
-    line
+    line(&parts)
 }
 
 /// Returns a time in at most two units: `45 s`, `12 min 5 s`, `2 h 48 min`.
@@ -101,12 +107,16 @@ impl<W: Write + AsFd> ProgressLine<W> {
         }
     }
 
-    /// Draws what `line` returns if a second has passed since the last time.
-    pub fn show(&mut self, line: impl FnOnce() -> String) {
+    /// Draws what `line` returns for the width of the terminal, if a second has passed since the last
+    /// time.
+    pub fn show(&mut self, line: impl FnOnce(usize) -> String) {
         let is_early = |drawn: Instant| drawn.elapsed() < INTERVAL;
         if self.is_enabled && !self.drawn.is_some_and(is_early) && takes_text(&self.out) {
+            // A line that fills the last column may be broken, and then not be erased.
+            let width = columns(&self.out).saturating_sub(1);
+            let line: String = line(width).chars().take(width).collect();
             // The cursor stays at the beginning, where other messages overwrite the line.
-            let text = format!("{}{ERASE}\r", line());
+            let text = format!("{line}{ERASE}\r");
             let _ = self.out.write_all(text.as_bytes());
             self.drawn = Some(Instant::now());
         }
@@ -126,6 +136,14 @@ impl<W: Write + AsFd> Drop for ProgressLine<W> {
     }
 }
 
+/// Returns the columns of a terminal.
+fn columns(out: &impl AsFd) -> usize {
+    match tcgetwinsize(out) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => DEFAULT_COLUMNS,
+    }
+}
+
 /// Returns whether a terminal takes text at once. One that was stopped with Ctrl-S does not, and must
 /// not stop the survey.
 fn takes_text(out: &impl AsFd) -> bool {
@@ -142,6 +160,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::tcsetwinsize;
 
     use super::super::testing::{result, roster, tests};
     use super::*;
@@ -171,11 +190,11 @@ mod tests {
     fn draws_once_a_second_and_erases_at_the_end() {
         let (mut user, program) = terminal();
         let mut line = ProgressLine::new(program.try_clone().unwrap(), true);
-        line.show(|| "one".into());
-        line.show(|| panic!("drawn too early"));
+        line.show(|_| "one".into());
+        line.show(|_| panic!("drawn too early"));
         assert_drawn(&mut user, "one\x1b[K\r");
         line.drawn = line.drawn.and_then(|at| at.checked_sub(INTERVAL));
-        line.show(|| "two".into());
+        line.show(|_| "two".into());
         assert_drawn(&mut user, "two\x1b[K\r");
         drop(line);
         assert_drawn(&mut user, "\r\x1b[K");
@@ -184,9 +203,9 @@ mod tests {
     #[test]
     fn draws_only_on_a_terminal_and_if_wanted() {
         let (_user, program) = terminal();
-        ProgressLine::new(program, false).show(|| panic!("not wanted"));
+        ProgressLine::new(program, false).show(|_| panic!("not wanted"));
         let file = tempfile::tempfile().unwrap();
-        ProgressLine::new(file, true).show(|| panic!("no terminal"));
+        ProgressLine::new(file, true).show(|_| panic!("no terminal"));
     }
 
     #[test]
@@ -195,7 +214,7 @@ mod tests {
         while takes_text(&program) {
             program.write_all(b"x").unwrap();
         }
-        ProgressLine::new(program, true).show(|| panic!("waits"));
+        ProgressLine::new(program, true).show(|_| panic!("waits"));
     }
 
     fn progress(phase: Phase, suspects: u64, worst: Option<PairResult>) -> Progress {
@@ -210,15 +229,19 @@ mod tests {
         }
     }
 
-    fn line(progress: &Progress, seconds: u64) -> String {
+    fn line_of(progress: &Progress, seconds: u64, width: usize) -> String {
         let left = Some(Duration::from_secs(seconds));
-        measuring(progress, left, &roster(), &tests())
+        measuring(progress, left, &roster(), &tests(), width)
+    }
+
+    fn line(progress: &Progress, seconds: u64) -> String {
+        line_of(progress, seconds, 79)
     }
 
     #[test]
     fn shows_what_is_done_and_what_is_worst() {
         let none = progress(Phase::Sweep, 0, None);
-        let unknown = measuring(&none, None, &roster(), &tests());
+        let unknown = measuring(&none, None, &roster(), &tests(), 79);
         assert_eq!(unknown, "1,340 of 2,016 pairs (66 %)");
         assert_eq!(line(&none, 25), "1,340 of 2,016 pairs (66 %), 25 s left");
         let suspects = progress(Phase::Sweep, 2, None);
@@ -235,22 +258,47 @@ mod tests {
         roster.nodes[0].host = "n0".into();
         roster.nodes[1].host = "n1".into();
         let worst = progress(Phase::Sweep, 0, Some(result()));
-        let line = measuring(&worst, None, &roster, &tests());
+        let line = measuring(&worst, None, &roster, &tests(), 79);
         assert_eq!(
             line,
             "1,340 of 2,016 pairs (66 %), worst n1 cxi1 to n0 cxi0: 3.90 us"
         );
     }
 
-    /// A broken line would not be erased.
     #[test]
     fn leaves_out_what_does_not_fit() {
         let worst = progress(Phase::Swap, 2, Some(result()));
-        let line = line(&worst, 10_080);
-        assert_eq!(
-            line,
-            "1,340 of 2,016 pairs (66 %), 2 h 48 min left, 2 suspect: 12 pairs again"
-        );
+        for (width, expected) in [
+            (20, "1,340 of 2,016 pairs"),
+            (39, "1,340 of 2,016 pairs, 2 h 48 min left"),
+            (
+                79,
+                "1,340 of 2,016 pairs (66 %), 2 h 48 min left, 2 suspect: 12 pairs again",
+            ),
+            (
+                199,
+                "1,340 of 2,016 pairs (66 %), 2 h 48 min left, 2 suspect: 12 pairs again, \
+                 worst nid000417 cxi1 to nid000416 cxi0: 3.90 us",
+            ),
+        ] {
+            assert_eq!(line_of(&worst, 10_080, width), expected, "{width}");
+        }
+    }
+
+    /// A line that the terminal breaks would not be erased.
+    #[test]
+    fn line_fits_into_terminal() {
+        let (mut user, program) = terminal();
+        let mut size = tcgetwinsize(&program).unwrap();
+        for (columns, width) in [(0, 79), (10, 9), (200, 199)] {
+            size.ws_col = columns;
+            tcsetwinsize(&program, size).unwrap();
+            let mut line = ProgressLine::new(program.try_clone().unwrap(), true);
+            line.show(|given| "x".repeat(given + 1));
+            assert_drawn(&mut user, &format!("{}\x1b[K\r", "x".repeat(width)));
+            drop(line);
+            assert_drawn(&mut user, "\r\x1b[K");
+        }
     }
 
     #[test]

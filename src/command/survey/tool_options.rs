@@ -1,0 +1,206 @@
+//! What the options of the tools, which follow after `--`, do in a survey.
+
+use std::ffi::OsString;
+
+use super::asked;
+use crate::cli;
+use crate::error::Failure;
+use crate::plan::ineffective::Ineffective;
+use crate::tool::{Opt, Tool};
+
+/// What an option of a tool does in a survey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// The tool measures with it, or `TestPlan::new` refuses it.
+    Measured,
+    /// None, for this reason.
+    Nothing(&'static str),
+    /// It contradicts the survey, for this reason.
+    Refused(&'static str),
+    /// The survey has an option of this name.
+    OfSurvey,
+}
+
+const NO_CONNECTION: &str = "the processes of a pair have no connection to each other";
+const PAIR_TIME: &str = "--pair-time sets how long a pair is measured";
+const NO_SAMPLES: &str = "a survey keeps no single samples";
+const SECRET: &str = "its processes admit each other by the secret in CXIDIAG_TOKEN";
+const HOST_MEMORY: &str = "all buffers are in host memory";
+const OWN_TEXT: &str = "the text of a survey does not depend on it";
+
+/// Returns what an option does in a survey.
+fn effect(option: Opt) -> Effect {
+    match option {
+        Opt::Warmup
+        | Opt::LatencyGap
+        | Opt::Rate
+        | Opt::LegacySync
+        | Opt::AtomicOp
+        | Opt::CswapOp
+        | Opt::AtomicType
+        | Opt::Fetching
+        | Opt::Matching
+        | Opt::ListSize
+        | Opt::Bidirectional
+        | Opt::Reverse
+        | Opt::Pairs
+        | Opt::Threads
+        | Opt::BothEnds
+        | Opt::Rdzv
+        | Opt::BufSz
+        | Opt::BufAlign
+        | Opt::Unrestricted
+        | Opt::NoIdc
+        | Opt::NoHrp
+        | Opt::NoLl
+        | Opt::Verify
+        | Opt::ReportAll
+        | Opt::Counters
+        | Opt::UseHp
+        | Opt::Cpu
+        | Opt::Libcxi => Effect::Measured,
+        Opt::Clock => Effect::Nothing("a survey chooses the clock of each process"),
+        Opt::Percentiles | Opt::Histogram | Opt::ShowError | Opt::Unit | Opt::Interval => {
+            Effect::Nothing(OWN_TEXT)
+        }
+        Opt::Label => Effect::Nothing("the documents of a survey have no labels"),
+        Opt::Iters | Opt::Duration | Opt::Until => Effect::Refused(PAIR_TIME),
+        Opt::Samples | Opt::HdrLog => Effect::Refused(NO_SAMPLES),
+        Opt::TxGpu | Opt::RxGpu | Opt::GpuType => Effect::Refused(HOST_MEMORY),
+        Opt::AnyJob | Opt::Token => Effect::Refused(SECRET),
+        Opt::PeerDevice
+        | Opt::Wait
+        | Opt::ConnectTimeout
+        | Opt::Bind
+        | Opt::Persist
+        | Opt::Timeout
+        | Opt::PortFile => Effect::Refused(NO_CONNECTION),
+        Opt::Device
+        | Opt::SvcId
+        | Opt::Vni
+        | Opt::TrafficClass
+        | Opt::Port
+        | Opt::Size
+        | Opt::Expect
+        | Opt::Json
+        | Opt::Jsonl
+        | Opt::Csv
+        | Opt::Quiet
+        | Opt::Loopback => Effect::OfSurvey,
+    }
+}
+
+/// Returns the options of `tool` in `arguments` that have no effect in a survey.
+///
+/// # Errors
+///
+/// Invalid arguments, and an option that contradicts the survey.
+pub fn ineffective(tool: &'static Tool, arguments: &[String]) -> Result<Vec<Ineffective>, Failure> {
+    let typed: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    let mut found = Vec::new();
+    for (option, long) in cli::given(tool, &typed)? {
+        match effect(option) {
+            Effect::Measured => {}
+            Effect::Nothing(reason) => found.push(Ineffective {
+                option: long,
+                reason,
+            }),
+            Effect::Refused(reason) => {
+                return Err(Failure::usage(format!(
+                    "--{long} is not possible in a survey: {reason}"
+                )));
+            }
+            Effect::OfSurvey => {
+                return Err(Failure::usage(format!(
+                    "--{long} is an option of the survey: it stands before '--'"
+                )));
+            }
+        }
+    }
+    found.extend(asked::plan(tool, arguments)?.ineffective);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::options;
+    use crate::tools::TOOLS;
+
+    /// Returns a value that an option takes.
+    fn valid(long: &str) -> &'static str {
+        match long {
+            "atomic-op" => "=SUM",
+            "cswap-op" => "=EQ",
+            "atomic-type" => "=UINT64",
+            "gpu-type" => "=AMD",
+            "cpu" | "peer-device" => "=auto",
+            "clock" => "=tsc",
+            "unit" => "=GB/s",
+            "label" => "=a=b",
+            "until" => "=1%",
+            "rate" => "=1000",
+            "expect" => "=p50<1s",
+            "traffic-class" => "=BEST_EFFORT",
+            "device" => "=soft0",
+            "use-hp" => "=2M",
+            "buf-sz" => "=1M",
+            "samples" | "hdr-log" | "jsonl" | "port-file" | "libcxi" => "=./file",
+            "bind" => "=localhost",
+            "token" => "=secret",
+            _ => "=1",
+        }
+    }
+
+    #[test]
+    fn each_option_of_each_tool_is_measured_named_or_refused() {
+        for tool in TOOLS {
+            for option in options::of(tool) {
+                let typed = match option.value {
+                    Some(value) if !value.is_optional => {
+                        format!("--{}{}", option.long, valid(option.long))
+                    }
+                    _ => format!("--{}", option.long),
+                };
+                let result = ineffective(tool, std::slice::from_ref(&typed));
+                let message = || result.as_ref().map_err(Failure::message);
+                match effect(option.id) {
+                    // Rules of the tool, such as those about CSWAP, may name it as well.
+                    Effect::Measured => assert!(result.is_ok(), "{typed}: {:?}", message()),
+                    Effect::Nothing(reason) => {
+                        let expected = Ineffective {
+                            option: option.long,
+                            reason,
+                        };
+                        assert_eq!(message(), Ok(&vec![expected]), "{typed}");
+                    }
+                    Effect::Refused(reason) => {
+                        let message = message().unwrap_err();
+                        assert!(message.starts_with(&format!("--{} ", option.long)));
+                        assert!(message.ends_with(reason), "{message}");
+                    }
+                    Effect::OfSurvey => {
+                        let message = message().unwrap_err();
+                        assert!(message.ends_with("it stands before '--'"), "{message}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_short_options_by_their_long_form() {
+        let message = |typed: &str| {
+            let result = ineffective(&TOOLS[0], &[typed.to_owned()]);
+            result.unwrap_err().message()
+        };
+        assert_eq!(
+            message("-D5"),
+            "--duration is not possible in a survey: --pair-time sets how long a pair is measured"
+        );
+        assert_eq!(
+            message("-s8"),
+            "--size is an option of the survey: it stands before '--'"
+        );
+    }
+}
