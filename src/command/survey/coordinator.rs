@@ -53,8 +53,9 @@ const LONGEST_LEFT: f64 = 1e4;
 /// How long before the end of the job the survey ends.
 const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
 
-/// How long the members may take to end.
-const END_LIMIT: Duration = Duration::from_secs(3);
+/// How long the members may take to end: those below one that is stopped find another way to the
+/// coordinator within [`DETOUR_LIMIT`].
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs a survey from its first process to its last line.
 ///
@@ -139,6 +140,8 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         let host = &document.roster.nodes[rank as usize].host;
         let _ = writeln!(io::stderr(), "cxidiag survey: warning: {host}: {reason}");
     }
+    // Members that have not ended find no coordinator any longer, and end.
+    drop(root);
     gathered.finish();
     found
 }

@@ -19,6 +19,9 @@
 //! parent is lost, or does not answer, asks the coordinator for another one. What was on its way is
 //! sent again: the coordinator keeps each block until its report has arrived, a member its last
 //! report.
+//!
+//! At the end, a member waits for those below it while it receives messages from them. A member that
+//! looks for a parent then becomes a child of the coordinator, because others may have ended.
 
 mod clock;
 mod door;

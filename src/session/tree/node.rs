@@ -60,7 +60,7 @@ pub struct Node {
     was_attached: bool,
     clock: Arc<SharedClock>,
     traffic: Traffic,
-    /// When the block ends that runs.
+    /// When the last block ends, on the clock of the coordinator and on that of this process.
     quiet_until: Option<(u64, Instant)>,
     /// When the wait for the members below ends, after the end of the survey.
     ending: Option<Instant>,

@@ -458,3 +458,6 @@ impl Uplink {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;
