@@ -128,8 +128,7 @@ fn names_slow_nic() {
         &read("found.json"),
     );
     assert_eq!(bad(&document), (vec!["soft2".to_owned()], 0), "{text}");
-    assert_eq!(read("bad"), "", "node2 is no node of the cluster");
-    assert!(stderr(&output).contains("--bad-nodes (the file stays empty"));
+    assert_eq!(read("bad"), "node2\n");
     assert!(text.starts_with("bad: 1 NIC"), "{text}");
     assert!(text.contains("node2 soft2: writes "), "{text}");
     assert!(
@@ -278,9 +277,9 @@ fn interrupted_survey_writes_its_results_and_is_resumed() {
     // Only what was missing, and perhaps retests.
     let of_sweep = new
         .iter()
-        .filter(|line| line.contains("\"stage\":\"sweep\""))
-        .count();
-    assert!(of_sweep < 12, "{text}");
+        .filter(|line| line.contains("\"stage\":\"sweep\"") && line.contains("\"measured\""))
+        .count() as u64;
+    assert!(of_sweep <= 12 - answered(&interrupted), "{text}");
 }
 
 /// The variables of a launcher are all that a task needs.
@@ -382,11 +381,9 @@ fn member_of_server_takes_turn_at_all_its_nics() {
     let fabric = Fabric::new();
     let mut server = fabric.server("serve", "--device=soft1");
     let port = &server.port;
-    let output = fabric.run(&format!(
+    fabric.run(&format!(
         "survey --hosts=127.0.0.1 --port={port} --device=soft8,soft9 --pairs=loopback --quiet"
     ));
-    // A busy machine leaves pairs untested.
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
     server.wait_for(" survey on soft8,soft9: begins\n");
 }
 
