@@ -149,10 +149,10 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         let allowed = "expected the port of the servers, 1 to 65535";
         return Err(Failure::usage(invalid("port", 0, allowed)));
     }
-    let tests = options.tests(&service)?;
-    let without_effect = options.without_effect(&tests, &processes)?;
+    let tools = options.tools()?;
+    let without_effect = options.without_effect(&tools, &processes)?;
     Ok(Some(Asked {
-        tests,
+        tests: options.tests(&tools, &service)?,
         processes,
         devices,
         at_once: options
@@ -264,33 +264,8 @@ impl<'a> Options<'a> {
         values.cloned().collect()
     }
 
-    /// Returns the options without effect.
-    fn without_effect(
-        &self,
-        tests: &[AskedTest],
-        processes: &Processes,
-    ) -> Result<Vec<Ineffective>, Failure> {
-        let of_tools = self.strings("FURTHER");
-        let mut found: Vec<Ineffective> = Vec::new();
-        for test in tests {
-            for option in tool_options::ineffective(test.plan.tool, &of_tools)? {
-                if !found.contains(&option) {
-                    found.push(option);
-                }
-            }
-        }
-        if matches!(processes, Processes::Loopback(_)) && self.text("bad-nodes").is_some() {
-            found.push(Ineffective {
-                option: "bad-nodes",
-                reason: "the file stays empty: the nodes of --loopback are processes of this machine",
-            });
-        }
-        Ok(found)
-    }
-
-    /// Returns the tests: each tool with each of its sizes.
-    fn tests(&self, service: &[String]) -> Result<Vec<AskedTest>, Failure> {
-        let further = [service, &self.strings("FURTHER")].concat();
+    /// Returns the tools, the default one without any.
+    fn tools(&self) -> Result<Vec<&'static Tool>, Failure> {
         let mut tools = Vec::new();
         for name in self.strings("TOOL") {
             let found = TOOLS.iter().find(|tool| tool.name == name);
@@ -302,6 +277,40 @@ impl<'a> Options<'a> {
         if tools.is_empty() {
             tools.push(&TOOLS[0]);
         }
+        Ok(tools)
+    }
+
+    /// Returns the options without effect.
+    fn without_effect(
+        &self,
+        tools: &[&'static Tool],
+        processes: &Processes,
+    ) -> Result<Vec<Ineffective>, Failure> {
+        let of_tools = self.strings("FURTHER");
+        let mut found: Vec<Ineffective> = Vec::new();
+        for tool in tools {
+            for option in tool_options::without_effect(tool, &of_tools)? {
+                if !found.contains(&option) {
+                    found.push(option);
+                }
+            }
+        }
+        if matches!(processes, Processes::Loopback(_)) && self.text("bad-nodes").is_some() {
+            found.push(Ineffective {
+                option: "bad-nodes",
+                reason: "the file stays empty: --loopback has no nodes of a cluster",
+            });
+        }
+        Ok(found)
+    }
+
+    /// Returns the tests: each tool with each of its sizes.
+    fn tests(
+        &self,
+        tools: &[&'static Tool],
+        service: &[String],
+    ) -> Result<Vec<AskedTest>, Failure> {
+        let further = [service, &self.strings("FURTHER")].concat();
         let bounds = self.read("expect", |typed| bounds(&file_or_text(typed)?))?;
         let bounds = bounds.unwrap_or_default();
         let sizes: Vec<&str> = self

@@ -2,10 +2,9 @@
 
 use std::ffi::OsString;
 
-use super::asked;
-use crate::cli;
+use crate::cli::{self, Request};
 use crate::error::Failure;
-use crate::plan::ineffective::Ineffective;
+use crate::plan::ineffective::{self, Ineffective};
 use crate::tool::{Opt, Tool};
 
 /// What an option of a tool does in a survey.
@@ -95,10 +94,13 @@ fn effect(option: Opt) -> Effect {
 /// # Errors
 ///
 /// Invalid arguments, and an option that contradicts the survey.
-pub fn ineffective(tool: &'static Tool, arguments: &[String]) -> Result<Vec<Ineffective>, Failure> {
-    let typed: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+pub fn without_effect(
+    tool: &'static Tool,
+    arguments: &[String],
+) -> Result<Vec<Ineffective>, Failure> {
+    let words: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     let mut found = Vec::new();
-    for (option, long) in cli::given(tool, &typed)? {
+    for (option, long) in cli::given(tool, &words)? {
         match effect(option) {
             Effect::Measured => {}
             Effect::Nothing(reason) => found.push(Ineffective {
@@ -117,7 +119,14 @@ pub fn ineffective(tool: &'static Tool, arguments: &[String]) -> Result<Vec<Inef
             }
         }
     }
-    found.extend(asked::plan(tool, arguments)?.ineffective);
+    if let Request::Run(typed) = cli::parse(tool, words)? {
+        if let Some(address) = &typed.address {
+            return Err(Failure::usage(format!(
+                "unexpected argument '{address}' after '--': expected options of the tools"
+            )));
+        }
+        found.extend(ineffective::find(&typed));
+    }
     Ok(found)
 }
 
@@ -162,7 +171,7 @@ mod tests {
                     }
                     _ => format!("--{}", option.long),
                 };
-                let result = ineffective(tool, std::slice::from_ref(&typed));
+                let result = without_effect(tool, std::slice::from_ref(&typed));
                 let message = || result.as_ref().map_err(Failure::message);
                 match effect(option.id) {
                     // Rules of the tool, such as those about CSWAP, may name it as well.
@@ -189,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn names_short_options_by_their_long_form() {
+    fn names_short_options_and_addresses() {
         let message = |typed: &str| {
-            let result = ineffective(&TOOLS[0], &[typed.to_owned()]);
+            let result = without_effect(&TOOLS[0], &[typed.to_owned()]);
             result.unwrap_err().message()
         };
         assert_eq!(
@@ -201,6 +210,10 @@ mod tests {
         assert_eq!(
             message("-s8"),
             "--size is an option of the survey: it stands before '--'"
+        );
+        assert_eq!(
+            message("nid000001"),
+            "unexpected argument 'nid000001' after '--': expected options of the tools"
         );
     }
 }

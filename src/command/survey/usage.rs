@@ -88,7 +88,7 @@ fn places() -> Vec<Entry> {
             None,
             "loopback",
             plain("COUNT"),
-            "Measure between COUNT software NICs of this machine\n(default: 0)",
+            "Try it: measure between COUNT (2 to 100) software\nNICs of this machine",
             "Start this number of processes on this machine, 2 to 100, each with a software NIC of \
              its own: to try the command.",
         ),
@@ -237,7 +237,8 @@ fn outputs() -> Vec<Entry> {
             file("FILE"),
             "Write the nodes that are bad to FILE, as a host list",
             "Write the nodes that are bad, or that have a bad NIC, to *FILE*, as a host list for \
-             **scontrol update NodeName=**. The survey drains no node.",
+             **scontrol update NodeName=**. The survey drains no node. With **--loopback** the file \
+             stays empty: its nodes have invented names.",
         ),
         json_entry(),
         option(
