@@ -4,9 +4,13 @@
 mod harness;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
 use harness::{
     CXIDIAG, Fabric, Running, Server, assert_status, assert_success, finish, finish_or_kill,
@@ -113,18 +117,32 @@ fn connects_by_ipv6_and_by_name() {
     }
 }
 
-/// A port without a listener: it was free a moment ago.
-fn free_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("an address");
-    address.port().to_string()
+/// A port without a listener. No other process is given it while this value exists, but a process that
+/// asks for it may listen.
+struct FreePort {
+    _socket: OwnedFd,
+    number: u16,
+}
+
+impl FreePort {
+    fn new() -> Self {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        set_socket_reuseaddr(&socket, true).expect("an option of Linux");
+        bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+        let address = getsockname(&socket).expect("an address");
+        let address = SocketAddrV4::try_from(address).expect("an address of IPv4");
+        Self {
+            _socket: socket,
+            number: address.port(),
+        }
+    }
 }
 
 #[test]
 fn waits_for_a_server_that_starts_late() {
     let fabric = Fabric::new();
-    let port = free_port();
-    let args = format!("write-lat 127.0.0.1 -p {port} -d soft1 -n 3 --wait=60");
+    let FreePort { _socket, number } = FreePort::new();
+    let args = format!("write-lat 127.0.0.1 -p {number} -d soft1 -n 3 --wait=60");
     let mut client = Running(fabric.command(&args).spawn().expect("cxidiag starts"));
     let mut notes = BufReader::new(client.0.stderr.take().expect("a pipe"));
     let mut line = String::new();
@@ -132,7 +150,7 @@ fn waits_for_a_server_that_starts_late() {
     for words in ["connection refused", "waiting up to 1m\n"] {
         assert!(line.contains(words), "{line}");
     }
-    let server = Server::start(fabric.command(&format!("write-lat -d soft0 -p {port}")));
+    let server = Server::start(fabric.command(&format!("write-lat -d soft0 -p {number}")));
     let status = client.0.wait().expect("an exit status");
     let mut rest = String::new();
     notes.read_to_string(&mut rest).expect("a pipe");
@@ -142,10 +160,8 @@ fn waits_for_a_server_that_starts_late() {
 
 #[test]
 fn fails_after_waiting_for_a_server_in_vain() {
-    let args = format!(
-        "write-lat 127.0.0.1 -p {} -d soft1 --wait=500ms",
-        free_port()
-    );
+    let FreePort { _socket, number } = FreePort::new();
+    let args = format!("write-lat 127.0.0.1 -p {number} -d soft1 --wait=500ms");
     let error = assert_status(&Fabric::new().run(&args), 1);
     assert!(error.contains("; waiting up to 500ms\n"), "{error}");
     assert_eq!(error.matches("connection refused").count(), 2, "{error}");

@@ -5,6 +5,7 @@ mod harness;
 use std::process::Output;
 
 use cxidiag::advice::{EXPLANATIONS, What};
+use harness::legacy::all;
 use harness::{
     Fabric, Server, assert_status, assert_success, finish, measures_bandwidth, stdout, tools,
 };
@@ -70,20 +71,19 @@ fn measures_at_most_the_bandwidth_of_the_link() {
 /// An operation in the middle of a run fails with each return code.
 #[test]
 fn names_and_explains_each_return_code() {
-    for row in EXPLANATIONS {
-        let What::Code(names) = row.what else {
-            continue;
-        };
-        for name in names {
-            let error = error_of("write-lat", &format!("error={name}@5"), NO_GAP);
-            for words in [
-                format!(" reported {name} (return code "),
-                format!("\nhint: {}\n", row.hint()),
-            ] {
-                assert!(error.contains(&words), "{error}");
-            }
+    let hints = EXPLANATIONS.iter().flat_map(|row| match row.what {
+        What::Code(names) => names.iter().map(|name| (*name, row.hint())).collect(),
+        _ => Vec::new(),
+    });
+    all(&hints.collect::<Vec<_>>(), |_, (name, hint)| {
+        let error = error_of("write-lat", &format!("error={name}@5"), NO_GAP);
+        for words in [
+            format!(" reported {name} (return code "),
+            format!("\nhint: {hint}\n"),
+        ] {
+            assert!(error.contains(&words), "{error}");
         }
-    }
+    });
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn ends_both_sides_if_the_nic_of_the_server_fails() {
 
 #[test]
 fn ends_each_tool_if_an_operation_or_the_link_fails() {
-    for tool in tools() {
+    all(&tools().collect::<Vec<_>>(), |_, tool| {
         for (fault, options, code) in [
             ("error=PT_DISABLED@3", "-n 20", "PT_DISABLED"),
             ("down=0.2s", "-D 20", "UNDELIVERABLE"),
@@ -144,7 +144,7 @@ fn ends_each_tool_if_an_operation_or_the_link_fails() {
             let (_, place) = error.split_once(" bytes, ").expect(&error);
             assert_eq!(place.matches("NIC 0x").count(), 2, "{tool}: {error}");
         }
-    }
+    });
 }
 
 #[test]

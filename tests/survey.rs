@@ -2,6 +2,7 @@
 
 mod harness;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output};
@@ -27,15 +28,32 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Arguments of surveys that are not interrupted: a slot takes 133 ms instead of 333 ms.
+const SHORT: &str = "--pair-time=20ms";
+
 /// Runs a survey with variables of the environment. Returns its output and document.
 fn survey(arguments: &str, variables: &[(&str, &str)]) -> (Output, Value) {
     let fabric = Fabric::new();
-    let mut command = fabric.command(&format!("survey {arguments} --json"));
+    let mut command = fabric.command(&format!("survey {SHORT} {arguments} --json"));
     command.envs(variables.iter().copied());
     let output = finish(command);
     let document = document(&output);
     fabric.assert_nothing_left();
     (output, document)
+}
+
+/// Runs surveys of a fabric with a fault until one finds it. Pairs that waited for their CPUs are
+/// untested: on a busy machine, these may be too many for a verdict, and the exit status is 1.
+#[track_caller]
+fn bad_one_of_ten<T>(survey: impl Fn() -> (Output, T)) -> (Output, T) {
+    for _ in 0..10 {
+        let (output, found) = survey();
+        if output.status.code() != Some(1) {
+            assert_status(&output, 3);
+            return (output, found);
+        }
+    }
+    panic!("ten surveys have not measured enough pairs");
 }
 
 /// Returns the names of the NICs that are bad by themselves, and the number of other bad parts.
@@ -113,15 +131,17 @@ fn measures_all_pairs_with_each_tool() {
 #[test]
 fn names_slow_nic() {
     let _alone = alone();
-    let fabric = Fabric::new();
-    let directory = tempfile::tempdir().unwrap();
-    let mut command = fabric.command("survey --loopback=5 --bad-nodes=bad --json=found.json");
-    command
-        .env("CXIDIAG_LINK", "nic=2,latency=5ms")
-        .current_dir(directory.path());
-    let output = finish(command);
+    let (output, directory) = bad_one_of_ten(|| {
+        let fabric = Fabric::new();
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = format!("survey --loopback=5 {SHORT} --bad-nodes=bad --json=found.json");
+        let mut command = fabric.command(&arguments);
+        command
+            .env("CXIDIAG_LINK", "nic=2,latency=5ms")
+            .current_dir(directory.path());
+        (finish(command), directory)
+    });
     let text = stdout(&output);
-    assert_status(&output, 3);
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
     let document = schema::document(
         include_str!("../docs/survey.schema.json"),
@@ -141,7 +161,7 @@ fn names_slow_nic() {
 fn names_nic_whose_operations_fail() {
     let _alone = alone();
     let failing = ("CXIDIAG_FAULTS", "nic=1,error=PT_DISABLED:0.9");
-    let (output, document) = survey("--loopback=5", &[failing]);
+    let (output, document) = bad_one_of_ten(|| survey("--loopback=5", &[failing]));
     assert_eq!(
         bad(&document),
         (vec!["soft1".to_owned()], 0),
@@ -261,7 +281,7 @@ fn interrupted_survey_writes_its_results_and_is_resumed() {
     assert_eq!(interrupted["conclusion"], "interrupted");
     let answered = |document: &Value| document["verdict"]["answered"].as_u64().unwrap();
     assert!(answered(&interrupted) < 12, "{interrupted}");
-    let before = fs::read_to_string(&lines).unwrap().lines().count();
+    let before = fs::read_to_string(&lines).unwrap().len();
 
     let output = fabric.run(&format!("{arguments} --resume={}", lines.display()));
     let resumed = document(&output);
@@ -273,13 +293,29 @@ fn interrupted_survey_writes_its_results_and_is_resumed() {
         stderr(&output)
     );
     let text = fs::read_to_string(&lines).unwrap();
-    let new: Vec<&str> = text.lines().skip(before + 1).collect();
-    // Only what was missing, and perhaps retests.
-    let of_sweep = new
-        .iter()
-        .filter(|line| line.contains("\"stage\":\"sweep\"") && line.contains("\"measured\""))
-        .count() as u64;
-    assert!(of_sweep <= 12 - answered(&interrupted), "{text}");
+    let (earlier, new) = text.split_at(before);
+    let measured = sweep(earlier, |answer| !answer["measured"].is_null());
+    let again = sweep(new, |_| true);
+    assert!(measured.is_disjoint(&again), "{text}");
+    assert_eq!(measured.union(&again).count(), 12, "{text}");
+}
+
+/// Returns tool and NICs of each pair of the sweep in `lines` whose answer `is_wanted`.
+fn sweep(lines: &str, is_wanted: impl Fn(&Value) -> bool) -> BTreeSet<[String; 3]> {
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines
+        .filter(|line| line["stage"] == "sweep" && is_wanted(&line["answer"]))
+        .map(|line| {
+            [
+                &line["tool"],
+                &line["initiator"]["device"],
+                &line["target"]["device"],
+            ]
+            .map(Value::to_string)
+        })
+        .collect()
 }
 
 /// The variables of a launcher are all that a task needs.
@@ -326,7 +362,13 @@ fn names_task_with_another_vni() {
     let _alone = alone();
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
-    let first = start(task(&fabric, directory.path(), 0, 4, "--json"));
+    let first = start(task(
+        &fabric,
+        directory.path(),
+        0,
+        4,
+        &format!("{SHORT} --json"),
+    ));
     let vni = ["", "", "--vni=10", ""];
     let others =
         [1, 2, 3].map(|rank| start(task(&fabric, directory.path(), rank, 4, vni[rank as usize])));
@@ -351,26 +393,23 @@ fn names_task_with_another_vni() {
 fn members_of_servers_take_part() {
     let _alone = alone();
     let fabric = Fabric::new();
+    let server = |host: u32, port: &str| {
+        let arguments = format!("serve --device=soft{host} --bind=127.0.0.{host} --port={port}");
+        Server::start(fabric.command(&arguments))
+    };
     // One port for all: each server has an address of its own.
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let servers = [1, 2, 3].map(|host| {
-        Server::start(fabric.command(&format!(
-            "serve --device=soft{host} --bind=127.0.0.{host} --port={port}"
-        )))
-    });
+    let first = server(1, "0");
+    let others = [2, 3].map(|host| server(host, &first.port));
     let output = fabric.run(&format!(
-        "survey --hosts=127.0.0.[1-4] --port={port} --pairs=all --json"
+        "survey --hosts=127.0.0.[1-4] --port={} --pairs=all {SHORT} --json",
+        first.port
     ));
     let document = document(&output);
     let absent = absent(&document);
     assert_eq!(absent.len(), 1);
     assert!(absent[0].1.contains("refused"), "{absent:?}");
     assert_eq!(document["verdict"]["planned"], 3, "{}", stdout(&output));
-    for mut server in servers {
+    for mut server in [first].into_iter().chain(others) {
         server.wait_for("done");
     }
 }

@@ -5,6 +5,7 @@ mod harness;
 
 use std::env;
 use std::fs;
+use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -62,8 +63,8 @@ fn task() {
     }
     let text = |value: &Option<String>| value.clone().unwrap_or("-".into());
     let number = |value: Option<u32>| value.map_or("-".into(), |number| number.to_string());
-    println!(
-        "\n{FOUND}{}, {} of node {} {}, job {} step {}, {} {}",
+    let found = format!(
+        "\n{FOUND}{}, {} of node {} {}, job {} step {}, {} {}\n",
         task.source(),
         number(task.local_rank),
         number(task.node_index),
@@ -73,6 +74,9 @@ fn task() {
         text(&task.first_host),
         text(&task.topology),
     );
+    // One write: the launcher merges what its tasks write, and a line may otherwise begin with
+    // another task's text.
+    io::stdout().write_all(found.as_bytes()).expect("a pipe");
 }
 
 /// Runs a launcher, whose last arguments start [`task`], to its end. Returns what the tasks have

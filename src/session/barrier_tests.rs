@@ -15,7 +15,7 @@ fn barrier_waits_for_both_sides() {
         server
     });
     client.ready().unwrap();
-    client.barrier("Post-run", ANSWER_LIMIT).unwrap();
+    client.barrier("Post-run", LONG).unwrap();
     waiting.join().unwrap();
 }
 

@@ -6,7 +6,6 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::super::ANSWER_LIMIT;
 use super::super::testing::{
     CLIENT, HOST, LONG, Output, SERVER, Script, client, default_options, plan,
 };
@@ -29,7 +28,7 @@ fn listener_stays_open_while_a_client_is_served() {
         first.ready().unwrap();
         second.ready().unwrap();
     });
-    let port = listening.recv_timeout(ANSWER_LIMIT).unwrap();
+    let port = listening.recv_timeout(LONG).unwrap();
     let (first, _) = client(port, &[], CLIENT).unwrap();
     let (second, _) = client(port, &[], CLIENT).unwrap();
     first.ready().unwrap();
@@ -56,7 +55,7 @@ fn releasing_server(release: impl FnOnce() + Send + 'static) -> (JoinHandle<()>,
         served.unwrap();
         server.find_client(&plan, SERVER, &mut Vec::new()).unwrap();
     });
-    let port = listening.recv_timeout(ANSWER_LIMIT).unwrap();
+    let port = listening.recv_timeout(LONG).unwrap();
     let (first, _) = client(port, &[], CLIENT).unwrap();
     (server, port, first)
 }

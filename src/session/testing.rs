@@ -11,7 +11,7 @@ use super::option_block::OPTIONS_SIZE;
 use super::server::LISTENING;
 use super::terms::{self, LocalHost};
 use super::wire::message;
-use super::{ANSWER_LIMIT, Agreed, Reach, Server, Session, join};
+use super::{Agreed, Reach, Server, Session, join};
 use crate::cli::{self, Request};
 use crate::device::FabricAddress;
 use crate::endpoint::LocalAddress;
@@ -171,7 +171,7 @@ pub fn noting_server(
         let met = server.find_client(&plan, own, &mut notes);
         (met, String::from_utf8(notes).unwrap())
     });
-    (server, listening.recv_timeout(ANSWER_LIMIT).unwrap())
+    (server, listening.recv_timeout(LONG).unwrap())
 }
 
 pub fn server(arguments: &'static [&str], own: LocalAddress) -> (JoinHandle<Met>, u16) {

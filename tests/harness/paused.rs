@@ -38,15 +38,22 @@ impl Side {
     /// Waits until the process has stopped at its phase.
     #[track_caller]
     pub fn wait_for_pause(&mut self) {
+        assert!(self.pauses(), "no pause: {:?}", self.said);
+    }
+
+    /// Waits until the process has stopped at its phase. Returns false if it has ended before.
+    #[track_caller]
+    pub fn pauses(&mut self) -> bool {
         let stderr = self.stderr.as_mut().expect("a pipe");
         loop {
             let has_line = !stderr.buffer().is_empty() || is_ready(stderr.get_ref());
             assert!(has_line, "no pause within a minute: {:?}", self.said);
             let mut line = String::new();
-            let read = stderr.read_line(&mut line).expect("a pipe");
-            assert!(read > 0, "no pause: {:?}", self.said);
+            if stderr.read_line(&mut line).expect("a pipe") == 0 {
+                return false;
+            }
             if line.starts_with("paused at ") {
-                return;
+                return true;
             }
             self.said += &line;
         }

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::harness::{CXIDIAG, assert_status, assert_success, finish};
 use super::{Fabric, document, finish_or_kill, measures_bandwidth, short, stdout, tools};
 
-/// A loopback run in which each packet is late by 300 ms, with intervals of 50 ms.
+/// A loopback run in which each packet is late by 100 ms, with intervals of 20 ms.
 fn stalling(tool: &str, options: &str) -> Output {
     let fabric = Fabric::new();
-    let args = format!("{tool} --loopback -d soft0 -n 2 --interval=50ms {options}");
+    let args = format!("{tool} --loopback -d soft0 -n 2 --interval=20ms {options}");
     let mut command = fabric.command(&args);
-    command.env("CXIDIAG_FAULTS", "delay=1:300ms");
+    command.env("CXIDIAG_FAULTS", "delay=1:100ms");
     finish(command)
 }
 
@@ -107,7 +107,7 @@ fn stall_is_an_interval_without_operations() {
             assert!(stalled["mean_ns"].is_null() && stalled["p99_ns"].is_null());
             // Half a round trip at least.
             let least = intervals["min"]["mean_ns"].as_f64().unwrap();
-            assert!(least >= 300e6, "{tool}: {intervals:#}");
+            assert!(least >= 100e6, "{tool}: {intervals:#}");
         }
     }
 }
