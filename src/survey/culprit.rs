@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::answer::Witness;
 use super::evidence::{Evidence, Key};
+use super::limits::Limits;
 use super::outside::Outside;
-use super::population::{Limits, Sorted};
+use super::population::Sorted;
 use super::roster::Roster;
 use super::search::Cause;
 use super::summary::value_at;
@@ -70,11 +71,17 @@ fn evidence_of(
     let source = [
         LimitSource::Failure,
         LimitSource::Expect,
+        LimitSource::Retries,
         LimitSource::Population,
     ]
     .into_iter()
     .find(|source| has(*source));
     let source = source.unwrap_or(LimitSource::Population);
+    let resending = pairs
+        .iter()
+        .filter(|one| one.source == LimitSource::Retries);
+    let retries = Sorted::of(resending.map(|one| (one.retries as f64, 1)).collect());
+    let of_retries = |number| (source == LimitSource::Retries).then_some(number);
     let keys: Vec<Key> = pairs
         .iter()
         .filter(|one| one.value.is_none())
@@ -109,9 +116,11 @@ fn evidence_of(
         limit: match source {
             LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
             LimitSource::Expect => evidence.expected(test),
-            LimitSource::Failure => None,
+            LimitSource::Retries | LimitSource::Failure => None,
         },
         source,
+        retries: of_retries(retries.median()),
+        usual_retries: limit.and_then(|limit| of_retries(limit.usual_retries)),
         failure: if keys.is_empty() {
             None
         } else {

@@ -6,8 +6,8 @@ use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
 use super::evidence::{Evidence, Key};
+use super::limits::Limits;
 use super::outside::Outside;
-use super::population::Limits;
 use super::roster::Roster;
 use super::rounds::NicOrder;
 use super::search::Cause;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::answer::{Answer, PairResult};
 use super::evidence::{Evidence, Gathered, Key};
+use super::limits::Limits;
 use super::outside::{Outside, Standing};
-use super::population::Limits;
 use super::population::{Distribution, Sorted, cost};
 use super::roster::Roster;
 use super::units::parts_of_pair;
