@@ -26,7 +26,7 @@ use crate::nic::health::Verdict;
 use crate::nic::health::address::algorithmic;
 use crate::run_options::Side;
 use crate::service::{ServiceOptions, ServiceRequest};
-use crate::survey::answer::{Answer, RETRIES, Stage, Witness};
+use crate::survey::answer::{Answer, Witness};
 use crate::survey::timetable::{NicFacts, Part, Task};
 
 /// How a NIC is opened.
@@ -235,7 +235,7 @@ impl Nic {
         let confined = confine(self.halves.as_ref(), side);
         let slot = Slot::new(times, side);
         let watch = (side == Side::Client)
-            .then(|| Watch::begin(self.plan.device))
+            .then(|| Watch::begin(self.plan.device, task.stage))
             .flatten();
         let (answer, is_released) = match slot.check() {
             Ok(()) => self.perform(&task, &slot),
@@ -243,9 +243,6 @@ impl Nic {
         };
         drop(confined);
         let changes = watch.map_or(Vec::new(), Watch::end);
-        // The sweep may have millions of pairs: their results have only what limits exist for.
-        let is_reported =
-            |(counter, _): &(&str, u64)| task.stage != Stage::Sweep || *counter == RETRIES;
         let witness = |(counter, change): (&str, u64)| Witness {
             nic: task.pair.initiator,
             counter: counter.to_owned(),
@@ -257,11 +254,7 @@ impl Nic {
         Report {
             task,
             answer,
-            witnesses: changes
-                .into_iter()
-                .filter(is_reported)
-                .map(witness)
-                .collect(),
+            witnesses: changes.into_iter().map(witness).collect(),
             address: match &self.endpoint {
                 Ok(endpoint) => Ok(endpoint.address().address),
                 Err(why) => Err(unopened(self.plan.device, why)),
