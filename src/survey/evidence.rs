@@ -120,13 +120,6 @@ impl Evidence {
         &self.witnesses
     }
 
-    /// Returns whether `pair` is among the kept results.
-    pub fn has(&self, test: u16, pair: Pair) -> bool {
-        self.records
-            .iter()
-            .any(|result| (result.test, result.pair) == (test, pair))
-    }
-
     /// Returns the kept pairs.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.records.iter().map(|result| (result.test, result.pair))
