@@ -67,6 +67,17 @@ pub fn files(device: DeviceName, machine: &Machine) -> Result<Files, Failure> {
     }
 }
 
+/// Reads a telemetry counter of `device`; `None` if it cannot be read.
+pub fn counter(device: DeviceName, name: &str, machine: &Machine) -> Option<u64> {
+    match device.kind {
+        DeviceKind::Hardware => {
+            let files = Files::new(machine.root(), device.to_string());
+            files.counter(name).map(|reading| reading.value)
+        }
+        DeviceKind::Software => softnic::counter(device.index, name).ok(),
+    }
+}
+
 /// A device that was found or requested.
 pub struct Found {
     /// Its name.

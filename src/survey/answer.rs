@@ -132,6 +132,9 @@ pub struct Witness {
     pub change: u64,
 }
 
+/// The counter of packets that a NIC sent again (health.md 1.5).
+pub const RETRIES: &str = "pct_retry_srb_requests";
+
 /// The result of one pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -148,8 +151,20 @@ pub struct PairResult {
     pub active: u32,
     /// What came of it.
     pub answer: Answer,
-    /// Counters of the initiator that changed in a way that matters; empty in the sweep.
+    /// Counters of the initiator that changed in a way that matters; of the sweep, only that of packets
+    /// sent again.
     pub witnesses: Vec<Witness>,
+}
+
+impl PairResult {
+    /// Returns how many packets the initiator sent again.
+    pub fn retries(&self) -> u64 {
+        let of_retries = |of: &&Witness| of.counter == RETRIES;
+        self.witnesses
+            .iter()
+            .find(of_retries)
+            .map_or(0, |of| of.change)
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::evidence::Evidence;
 use super::failures::keep_failures;
+use super::limits::Limits;
 use super::outside::{Outside, Standing};
-use super::population::Limits;
 use super::roster::Roster;
 use super::search::{Cause, search};
 use super::units::members;

@@ -5,7 +5,7 @@ use super::conductor::{Conductor, Settings};
 use super::pairs::parse;
 use super::rounds::NicOrder;
 use super::testing::{Cluster, Effect, Fault};
-use super::verdict::{Direction, Unit, Verdict, Word};
+use super::verdict::{Direction, LimitSource, Unit, Verdict, Word};
 
 /// Returns the settings of a survey of these pairs.
 pub fn settings(pairs: &str, seed: u64) -> Settings {
@@ -217,6 +217,41 @@ fn names_nic_that_fails_now_and_then() {
             found.len() == 1 && found.iter().all(is_it),
             "seed {seed}: {found:?}"
         );
+    }
+}
+
+#[test]
+fn names_nic_that_sends_packets_again() {
+    for (nics, pairs, direction) in [
+        (5, "random:4", Direction::Initiator),
+        (5, "random:4", Direction::Both),
+        (16, "random:4", Direction::Both),
+        (16, "all", Direction::Target),
+    ] {
+        for (seed, resent) in (0..20).flat_map(|seed| [(seed, 0.0), (seed, 8.0)]) {
+            let mut cluster = Cluster::new([0, 0, nics, 1], &["write-lat"], seed);
+            cluster.resent = resent;
+            cluster.faults.push(Fault {
+                unit: Unit::Nic(2),
+                direction,
+                effect: Effect::Resends(20.0 * (resent + 1.0)),
+            });
+            let verdict = survey(&mut cluster, pairs, seed);
+            let expected = [(Unit::Nic(2), Word::Bad, direction)];
+            assert_eq!(named(&verdict), expected, "{nics} {pairs} seed {seed}");
+            let evidence = &verdict.culprits[0].evidence[0];
+            assert_eq!(evidence.source, LimitSource::Retries);
+            assert!(evidence.retries > evidence.usual_retries);
+        }
+    }
+}
+
+#[test]
+fn names_nothing_if_all_nics_send_packets_again() {
+    for seed in 0..20 {
+        let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], seed);
+        cluster.resent = 100.0;
+        assert_eq!(named(&survey(&mut cluster, "random:4", seed)), []);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::answer::Stage;
 use super::blame::{Causes, causes};
 use super::conductor::Conductor;
-use super::culprit::culprit;
+use super::culprit::{Facts, culprit};
 use super::gaps::{Gaps, Rest};
 use super::verdict::{Culprit, LimitSource, Verdict};
 
@@ -17,10 +17,14 @@ impl Conductor {
         let limits = self.limits.as_ref().unwrap_or(&so_far);
         let Causes { causes, mixed } = causes(&self.evidence, limits, &self.roster);
         let outside = self.evidence.outside(limits, &self.roster);
-        let mut culprits: Vec<Culprit> = causes
-            .iter()
-            .map(|cause| culprit(cause, &self.evidence, limits, &self.roster))
-            .collect();
+        let facts = Facts {
+            evidence: &self.evidence,
+            limits,
+            failures: self.evidence.failures(),
+            roster: &self.roster,
+        };
+        let mut culprits: Vec<Culprit> =
+            causes.iter().map(|cause| culprit(cause, &facts)).collect();
         culprits.sort_by_key(|culprit| {
             let pairs: u32 = culprit.evidence.iter().map(|one| one.outside).sum();
             let failed = culprit

@@ -1,12 +1,13 @@
 //! The causes of pairs outside the limits as the verdict has them.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::Witness;
 use super::evidence::{Evidence, Key};
+use super::limits::Limits;
 use super::outside::Outside;
-use super::population::{Limits, Sorted};
+use super::population::Sorted;
 use super::roster::Roster;
 use super::search::Cause;
 use super::summary::value_at;
@@ -14,28 +15,52 @@ use super::units::members;
 use super::verdict::{self, Culprit, Direction, LimitSource, Unit};
 use crate::location::Class;
 
+/// What is known about causes.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// The results.
+    pub evidence: &'a Evidence,
+    /// The limits.
+    pub limits: &'a Limits,
+    /// The messages of failed pairs.
+    pub failures: HashMap<Key, &'a str>,
+    /// The nodes and NICs.
+    pub roster: &'a Roster,
+}
+
+impl Facts<'_> {
+    /// Returns the most frequent message of the failed pairs among `pairs`.
+    fn failure(&self, pairs: &[&Outside]) -> Option<String> {
+        let mut messages: BTreeMap<&str, usize> = BTreeMap::new();
+        for one in pairs {
+            if let Some(message) = self.failures.get(&(one.test, one.pair)) {
+                *messages.entry(message).or_default() += 1;
+            }
+        }
+        let frequent = messages.into_iter().max_by_key(|(_, count)| *count);
+        frequent.map(|(message, _)| message.to_owned())
+    }
+}
+
 /// Returns a cause as the verdict has it.
-pub fn culprit(cause: &Cause, evidence: &Evidence, limits: &Limits, roster: &Roster) -> Culprit {
+pub fn culprit(cause: &Cause, facts: &Facts<'_>) -> Culprit {
     let mut cells: BTreeMap<(u16, Class), Vec<&Outside>> = BTreeMap::new();
     for one in &cause.pairs {
         cells.entry((one.test, one.class)).or_default().push(one);
     }
-    let nics: HashSet<u32> = match cause.unit {
+    let nics: BTreeSet<u32> = match cause.unit {
         Unit::Path(pair) => [pair.initiator, pair.target].into(),
-        Unit::GroupPair(..) => HashSet::new(),
-        unit => members(unit, roster).into_iter().collect(),
+        unit => members(unit, facts.roster).into_iter().collect(),
     };
     let mut of_cells: Vec<_> = cells
         .into_iter()
-        .map(|((test, class), pairs)| {
-            evidence_of(cause, test, class, &pairs, evidence, limits, &nics)
-        })
+        .map(|((test, class), pairs)| evidence_of(cause, test, class, &pairs, facts, &nics))
         .collect();
     of_cells.sort_by_key(|one| Reverse(one.outside));
-    let witnesses = evidence
-        .witnesses()
-        .iter()
-        .filter(|((nic, _), _)| nics.contains(nic));
+    let witnesses = nics.iter().flat_map(|nic| {
+        let of_nic = (*nic, String::new())..(*nic + 1, String::new());
+        facts.evidence.witnesses().range(of_nic)
+    });
     Culprit {
         unit: cause.unit,
         word: cause.word(),
@@ -56,12 +81,12 @@ fn evidence_of(
     test: u16,
     class: Class,
     pairs: &[&Outside],
-    evidence: &Evidence,
-    limits: &Limits,
-    nics: &HashSet<u32>,
+    facts: &Facts<'_>,
+    nics: &BTreeSet<u32>,
 ) -> verdict::Evidence {
+    let evidence = facts.evidence;
     let of_bandwidth = evidence.tests()[test as usize].of_bandwidth;
-    let limit = limits.get(&(test, class));
+    let limit = facts.limits.get(&(test, class));
     let values: Vec<(f64, u64)> = pairs
         .iter()
         .filter_map(|one| Some((one.value?, 1)))
@@ -70,20 +95,22 @@ fn evidence_of(
     let source = [
         LimitSource::Failure,
         LimitSource::Expect,
+        LimitSource::Retries,
         LimitSource::Population,
     ]
     .into_iter()
     .find(|source| has(*source));
     let source = source.unwrap_or(LimitSource::Population);
-    let keys: Vec<Key> = pairs
+    let resending = pairs
         .iter()
-        .filter(|one| one.value.is_none())
-        .map(|one| (one.test, one.pair))
-        .collect();
+        .filter(|one| one.source == LimitSource::Retries);
+    let retries = Sorted::of(resending.map(|one| (one.retries as f64, 1)).collect());
+    let of_retries = |number| (source == LimitSource::Retries).then_some(number);
+    let failed = pairs.iter().filter(|one| one.value.is_none()).count();
     let measured: u32 = match cause.unit {
         Unit::Path(_) => pairs.len() as u32,
         unit @ Unit::GroupPair(..) => {
-            (evidence.crossings(test, unit) as u32).saturating_add(keys.len() as u32)
+            (evidence.crossings(test, unit) as u32).saturating_add(failed as u32)
         }
         _ => nics
             .iter()
@@ -109,13 +136,11 @@ fn evidence_of(
         limit: match source {
             LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
             LimitSource::Expect => evidence.expected(test),
-            LimitSource::Failure => None,
+            LimitSource::Retries | LimitSource::Failure => None,
         },
         source,
-        failure: if keys.is_empty() {
-            None
-        } else {
-            evidence.failure(&keys)
-        },
+        retries: of_retries(retries.median()),
+        usual_retries: limit.and_then(|limit| of_retries(limit.usual_retries)),
+        failure: facts.failure(pairs),
     }
 }

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
-use super::population::{Centre, Distribution, LEAST_FIGURES, Limit, MOST_EXACT, Noise, cost};
+use super::limits::{FEW_RETRIES, Limit};
+use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, Noise, cost};
 use super::roster::Roster;
 use super::units::parts_of_pair;
 use super::verdict::{Test, Unit};
@@ -32,6 +33,8 @@ pub const CLASSES: usize = 6;
 #[derive(Debug)]
 pub(super) struct Gathered {
     pub(super) figures: Distribution,
+    /// Packets that the initiators sent again.
+    pub(super) retries: Distribution,
     /// The limit of the figures so far,
     limit: Option<Limit>,
     /// which is computed again at this number of figures.
@@ -117,13 +120,6 @@ impl Evidence {
         &self.witnesses
     }
 
-    /// Returns whether `pair` is among the kept results.
-    pub fn has(&self, test: u16, pair: Pair) -> bool {
-        self.records
-            .iter()
-            .any(|result| (result.test, result.pair) == (test, pair))
-    }
-
     /// Returns the kept pairs.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.records.iter().map(|result| (result.test, result.pair))
@@ -151,7 +147,7 @@ impl Evidence {
         let excess = match (&result.answer, limit) {
             (Answer::Measured(figures), Some(limit)) => {
                 let cost = cost(figures.value(), self.of_bandwidth(result.test));
-                self.suspects += u64::from(cost > limit.cost);
+                self.suspects += u64::from(limit.source(cost, result.retries()).is_some());
                 cost / limit.centre.median
             }
             (Answer::Measured(_), None) => 0.0,
@@ -165,6 +161,7 @@ impl Evidence {
         }
         let is_kept = self.keeps_all
             || limit.is_none_or(|limit| excess * limit.centre.median > nearly(limit))
+            || result.retries() > FEW_RETRIES
             || self.breaks_expectation(&result).is_some();
         if is_kept && (self.keeps_all || self.records.len() < MOST_RECORDS) {
             self.records.push(result);
@@ -190,21 +187,21 @@ impl Evidence {
             .entry((result.test, class))
             .or_insert_with(|| Gathered {
                 figures: Distribution::new(MOST_EXACT),
+                retries: Distribution::new(MOST_EXACT),
                 limit: None,
                 next: LEAST_FIGURES as u64,
             });
         // Suspects do not choose their partners at random: only the pairs of the user are a population.
         if result.stage == Stage::Sweep {
             gathered.figures.add(value);
+            gathered.retries.add(result.retries() as f64);
         }
         let count = gathered.figures.count();
         if count >= gathered.next {
             gathered.next = count + count / 2;
-            let centre = Centre::of(&gathered.figures.sorted().costs(of_bandwidth));
-            gathered.limit = Some(Limit {
-                centre,
-                cost: self.noise.limit(centre, of_bandwidth),
-            });
+            let costs = gathered.figures.sorted().costs(of_bandwidth);
+            let retries = gathered.retries.sorted();
+            gathered.limit = Some(Limit::of(&costs, &retries, self.noise, of_bandwidth));
             if let (Some(limit), false) = (gathered.limit, self.keeps_all) {
                 self.drop_good(result.test, class, limit, roster);
             }
@@ -227,6 +224,7 @@ impl Evidence {
                 || match &result.answer {
                     Answer::Measured(figures) => {
                         cost(figures.value(), of_bandwidth) > nearly(limit)
+                            || result.retries() > FEW_RETRIES
                             || broken(expectations, size, figures).is_some()
                     }
                     _ => true,

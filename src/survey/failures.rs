@@ -1,6 +1,7 @@
 //! Failures that are no noise: operations of a NIC that failed with several partners. Retests of a NIC
 //! that loses packets now and then pass more often than not, so that they clear nobody here.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::outside::{Outside, Standing};
@@ -8,12 +9,13 @@ use super::outside::{Outside, Standing};
 /// Partners with which the operations of a NIC fail if the partners are not to blame.
 pub const FAILING_PARTNERS: usize = 2;
 
-/// Returns the NIC whose operations failed with most partners, if these are several, and the indices of
-/// its failures. Of several such NICs, `answers` decides: that with fewest pairs is meant.
+/// Returns the NICs whose operations failed with several partners, and with more than those of any such
+/// partner, and the indices of their failures. Among equals `answers` decides: that with fewest pairs is
+/// meant.
 pub fn most_failing<'a>(
     open: impl Iterator<Item = (usize, &'a Outside)>,
     answers: impl Fn(u32) -> u32,
-) -> Option<(u32, Vec<usize>)> {
+) -> BTreeMap<u32, Vec<usize>> {
     let mut failures: BTreeMap<u32, (BTreeSet<u32>, Vec<usize>)> = BTreeMap::new();
     for (index, one) in open.filter(|(_, one)| one.value.is_none()) {
         let (initiator, target) = (one.pair.initiator, one.pair.target);
@@ -26,14 +28,20 @@ pub fn most_failing<'a>(
             indices.push(index);
         }
     }
-    let rank = |(nic, (partners, _)): &(u32, (BTreeSet<u32>, Vec<usize>))| {
-        (partners.len(), std::cmp::Reverse(answers(*nic)))
-    };
-    failures
-        .into_iter()
-        .filter(|(_, (partners, _))| partners.len() >= FAILING_PARTNERS)
-        .max_by_key(rank)
-        .map(|(nic, (_, indices))| (nic, indices))
+    failures.retain(|_, (partners, _)| partners.len() >= FAILING_PARTNERS);
+    let mut ranked: Vec<_> = failures.into_iter().collect();
+    ranked.sort_by_key(|(nic, (partners, _))| {
+        (Reverse(partners.len()), answers(*nic), Reverse(*nic))
+    });
+    let mut touched: BTreeSet<u32> = BTreeSet::new();
+    let mut most = BTreeMap::new();
+    for (nic, (partners, indices)) in ranked {
+        if !touched.contains(&nic) {
+            most.insert(nic, indices);
+        }
+        touched.extend(partners);
+    }
+    most
 }
 
 /// Keeps retests from clearing the failures of a NIC with several partners. They are confirmed if an
@@ -45,17 +53,20 @@ pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(u32) -> u32) {
             .iter()
             .enumerate()
             .filter(|(index, _)| is_open[*index]);
-        let Some((_, failures)) = most_failing(open, &answers) else {
+        let failing = most_failing(open, &answers);
+        if failing.is_empty() {
             return;
-        };
-        let fails_again = failures.iter().any(|index| outside[*index].fails_again);
-        for index in failures {
-            is_open[index] = false;
-            let standing = &mut outside[index].standing;
-            if fails_again {
-                *standing = Standing::Confirmed;
-            } else if *standing == Standing::Transient {
-                *standing = Standing::Open;
+        }
+        for failures in failing.into_values() {
+            let fails_again = failures.iter().any(|index| outside[*index].fails_again);
+            for index in failures {
+                is_open[index] = false;
+                let standing = &mut outside[index].standing;
+                if fails_again {
+                    *standing = Standing::Confirmed;
+                } else if *standing == Standing::Transient {
+                    *standing = Standing::Open;
+                }
             }
         }
     }

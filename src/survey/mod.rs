@@ -9,8 +9,8 @@
 //!   `conclusion`: what that says.
 //! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`: all of
 //!   them, each pair once. `pair_set`: a set of pairs.
-//! * `evidence`: the results so far. `population`: distributions of figures. `outside`: limits, and the
-//!   pairs outside them. `gaps`: pairs that were not measured.
+//! * `evidence`: the results so far. `population`: distributions of figures. `limits`: what follows from
+//!   them. `outside`: the pairs outside the limits. `gaps`: pairs that were not measured.
 //! * `retest`: suspects again, and with other partners.
 //! * `blame`: the causes of pairs outside the limits. `search`: the parts that explain them. `tally`:
 //!   counts of their pairs. `failures`: failures that are no noise.
@@ -25,6 +25,7 @@ mod evidence;
 mod failures;
 mod gaps;
 mod intake;
+mod limits;
 mod outside;
 mod pair_set;
 pub mod pairs;

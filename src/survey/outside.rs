@@ -1,8 +1,9 @@
-//! The limits of a survey, the pairs outside them, and what the retests of these say (jobs.md 3.4).
+//! The pairs outside the limits, and what their retests say (jobs.md 3.3).
 
 use super::answer::{Answer, Pair, PairResult, Stage};
 use super::evidence::{Evidence, Gathered, Key};
-use super::population::{Centre, LEAST_FIGURES, Limit, Limits, cost, without_worst_nics};
+use super::limits::{Limit, Limits};
+use super::population::{LEAST_FIGURES, cost, without_worst_nics};
 use super::roster::Roster;
 use super::verdict::LimitSource;
 use crate::location::Class;
@@ -41,6 +42,8 @@ pub struct Outside {
     pub source: LimitSource,
     /// The figure; `None` if the pair failed.
     pub value: Option<f64>,
+    /// Packets that the initiator sent again.
+    pub retries: u64,
     /// What its retests say.
     pub standing: Standing,
     /// Whether operations failed in a retest, or with another partner than those of the sweep.
@@ -58,14 +61,14 @@ impl Evidence {
             } else {
                 gathered.figures.sorted().costs(of_bandwidth)
             };
-            let centre = Centre::of(&costs);
+            let limit = Limit::of(&costs, &gathered.retries.sorted(), self.noise, of_bandwidth);
             let has_limit = gathered.figures.count() >= LEAST_FIGURES as u64;
-            let cost = if has_limit {
-                self.noise.limit(centre, of_bandwidth)
+            let limit = if has_limit {
+                limit
             } else {
-                f64::INFINITY
+                limit.without_limit()
             };
-            ((*test, *class), Limit { centre, cost })
+            ((*test, *class), limit)
         };
         self.populations.iter().map(limit).collect()
     }
@@ -97,7 +100,7 @@ impl Evidence {
         }
         let limit = limits.get(&(result.test, class))?;
         let cost = cost(figures.value(), self.of_bandwidth(result.test));
-        (cost > limit.cost).then_some(LimitSource::Population)
+        limit.source(cost, result.retries())
     }
 
     /// Returns the pairs outside the limits.
@@ -113,6 +116,7 @@ impl Evidence {
                     Answer::Measured(figures) => Some(figures.value()),
                     _ => None,
                 },
+                retries: result.retries(),
                 standing: self.standing((result.test, result.pair), class, limits),
                 fails_again: self.fails_again(result),
             })

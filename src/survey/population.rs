@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use super::answer::Pair;
-use crate::location::Class;
 
 /// Fewest figures of a population that has limits.
 pub const LEAST_FIGURES: usize = 8;
@@ -279,18 +278,6 @@ impl Noise {
         (median * self.ratio).max(median + difference)
     }
 }
-
-/// The limit of a population.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
-    /// The centre of the costs.
-    pub centre: Centre,
-    /// The largest cost inside the limit; infinite without a limit.
-    pub cost: f64,
-}
-
-/// The limits of the populations.
-pub type Limits = BTreeMap<(u16, Class), Limit>;
 
 /// Returns the ratio to the median above which a cost can be outside the limits.
 fn least_ratio(of_bandwidth: bool) -> f64 {

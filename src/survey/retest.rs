@@ -1,13 +1,13 @@
 //! What is measured after the sweep: suspects again, and their NICs with other partners (jobs.md 3.3).
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
 use super::evidence::{Evidence, Key};
+use super::limits::Limits;
 use super::outside::Outside;
-use super::population::Limits;
 use super::roster::Roster;
 use super::rounds::NicOrder;
 use super::search::Cause;
@@ -126,6 +126,9 @@ pub fn suspects(
     chosen.into_iter().collect()
 }
 
+/// Partners of a NIC among which the best is chosen, from a random one on.
+const MOST_PARTNERS: usize = 256;
+
 /// The choice of other partners for suspected NICs.
 struct Swaps<'a> {
     roster: &'a Roster,
@@ -136,6 +139,8 @@ struct Swaps<'a> {
     involved: HashSet<u32>,
     measured: HashSet<Key>,
     chosen: BTreeSet<Key>,
+    /// Number of partners that were chosen, by test, NIC and its role.
+    partners: HashMap<(u16, u32), [usize; 2]>,
     /// How often a NIC was chosen.
     uses: BTreeMap<u32, usize>,
 }
@@ -167,6 +172,7 @@ pub fn swaps(
             .collect(),
         measured: evidence.keys().collect(),
         chosen: BTreeSet::new(),
+        partners: HashMap::new(),
         uses: BTreeMap::new(),
     };
     for cause in lasting() {
@@ -212,9 +218,10 @@ impl Swaps<'_> {
                 },
             };
             let measured: u32 = self.evidence.counts(test, nic)[role].iter().sum();
-            let is_own =
-                |(of, pair): &&Key| *of == test && [pair.initiator, pair.target][role] == nic;
-            let chosen = self.chosen.iter().filter(is_own).count();
+            let chosen = self
+                .partners
+                .get(&(test, nic))
+                .map_or(0, |count| count[role]);
             for _ in measured as usize + chosen..LEAST_PARTNERS {
                 let start = rng.u32(..nics);
                 let possible = (0..nics)
@@ -225,7 +232,8 @@ impl Swaps<'_> {
                             && is_usable(*partner)
                             && !self.measured.contains(&key)
                             && !self.chosen.contains(&key)
-                    });
+                    })
+                    .take(MOST_PARTNERS);
                 let mut best = None;
                 for partner in possible {
                     let rank = self.rank(nic, partner, suspect);
@@ -240,6 +248,8 @@ impl Swaps<'_> {
                     break;
                 };
                 self.chosen.insert((test, pair(partner)));
+                self.partners.entry((test, nic)).or_default()[role] += 1;
+                self.partners.entry((test, partner)).or_default()[1 - role] += 1;
                 *self.uses.entry(partner).or_default() += 1;
             }
         }

@@ -3,14 +3,18 @@
 //! A part explains pairs in a role if more than half of its pairs in this role are outside. The part that
 //! explains most is a culprit. Its pairs are set aside, because they say nothing about its partners, and
 //! the search begins again. What no part explains is the path between two NICs.
+//!
+//! Each pass finds all parts that explain more than any other part that their pairs touch: the order
+//! among these does not matter. So the number of passes hardly grows with that of culprits.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::Pair;
-use super::evidence::{CLASSES, Cells, Evidence};
+use super::evidence::{CLASSES, Cells, Evidence, Key};
 use super::failures::most_failing;
+use super::limits::Limits;
 use super::outside::{Outside, Standing};
-use super::population::Limits;
 use super::roster::Roster;
 use super::tally::{LEAST_MEMBERS, Tally};
 use super::units::{group_pair, members, parts_of_nic};
@@ -20,9 +24,6 @@ use super::verdict::{Direction, Unit, Word};
 const MOST: f64 = 0.5;
 /// and for what is left then, with more partners: a part that is bad now and then, or by little.
 const MANY: f64 = 0.2;
-
-/// Most parts that are blamed. More say that the limits are wrong.
-const MOST_CULPRITS: usize = 4096;
 
 /// A part of the cluster with the pairs that it explains.
 #[derive(Clone, Debug)]
@@ -77,6 +78,8 @@ struct Search<'a> {
     /// Pairs that causes have explained, by test and NIC.
     explained: HashMap<(u16, u32), Cells>,
     causes: Vec<Cause>,
+    /// The places of parts in `causes`.
+    known: HashMap<Unit, usize>,
 }
 
 /// Returns the parts that explain pairs outside the limits.
@@ -101,13 +104,17 @@ pub fn search(
         outside,
         explained: HashMap::new(),
         causes: Vec::new(),
+        known: HashMap::new(),
     };
     for (share, partners) in [(MOST, 2), (MANY, LEAST_MEMBERS)] {
-        while search.causes.len() < MOST_CULPRITS {
-            let Some((unit, candidate)) = search.best(share, partners) else {
+        loop {
+            let best = search.best(share, partners);
+            if best.is_empty() {
                 break;
-            };
-            search.blame(unit, &candidate);
+            }
+            for (unit, candidate) in best {
+                search.blame(unit, &candidate);
+            }
         }
     }
     search.blame_failing();
@@ -116,9 +123,9 @@ pub fn search(
 }
 
 impl Search<'_> {
-    /// Returns the part that explains most pairs; of several, that with the fewest good pairs, and then the
-    /// smallest.
-    fn best(&self, share: f64, partners: usize) -> Option<(Unit, Candidate)> {
+    /// Returns the parts that explain more pairs than any other part that their pairs touch. Of several
+    /// with the same number, that with the fewest good pairs is first, and then the smallest.
+    fn best(&self, share: f64, partners: usize) -> Vec<(Unit, Candidate)> {
         let tallies = self.tallies(share);
         let mut candidates: BTreeMap<Unit, Candidate> = BTreeMap::new();
         for (index, one) in self.open() {
@@ -152,14 +159,30 @@ impl Search<'_> {
             candidate.good = all.saturating_sub(bad);
         }
         candidates.extend(self.group_pairs(share));
-        candidates
-            .into_iter()
-            .max_by(|(unit, one), (other_unit, other)| {
-                let by_pairs = one.pairs.len().cmp(&other.pairs.len());
-                by_pairs
-                    .then(other.good.cmp(&one.good))
-                    .then(other_unit.cmp(unit))
-            })
+        let mut best: Vec<(Unit, Candidate)> = candidates.into_iter().collect();
+        best.sort_by_key(|(unit, one)| (Reverse(one.pairs.len()), one.good, *unit));
+        let mut is_touched = vec![false; self.roster.nics.len()];
+        best.retain(|(unit, candidate)| {
+            let pairs = candidate.pairs.iter();
+            let nics: Vec<u32> = pairs
+                .flat_map(|index| {
+                    let Pair { initiator, target } = self.outside[*index].pair;
+                    [initiator, target]
+                })
+                .collect();
+            let is_own = |nic: u32| {
+                matches!(unit, Unit::GroupPair(..))
+                    || parts_of_nic(self.roster, nic).contains(&Some(*unit))
+            };
+            let is_first = !nics
+                .iter()
+                .any(|nic| is_touched[*nic as usize] && is_own(*nic));
+            for nic in nics {
+                is_touched[nic as usize] = true;
+            }
+            is_first
+        });
+        best
     }
 
     fn open(&self) -> impl Iterator<Item = (usize, &Outside)> {
@@ -298,9 +321,12 @@ impl Search<'_> {
             direction,
             pairs,
         };
-        match self.causes.iter_mut().find(|known| known.unit == unit) {
-            Some(known) => known.extend(cause),
-            None => self.causes.push(cause),
+        match self.known.get(&unit) {
+            Some(place) => self.causes[*place].extend(cause),
+            None => {
+                self.known.insert(unit, self.causes.len());
+                self.causes.push(cause);
+            }
         }
     }
 
@@ -337,25 +363,27 @@ impl Search<'_> {
             .causes
             .iter()
             .filter(|cause| cause.pairs.iter().any(|one| one.value.is_none()));
-        let nics: Vec<u32> = failing
+        let nics: HashSet<u32> = failing
             .filter_map(|cause| match cause.unit {
                 Unit::Nic(nic) => Some(nic),
                 _ => None,
             })
             .collect();
-        for nic in nics {
-            let is_own = |one: &Outside| one.pair.initiator == nic || one.pair.target == nic;
-            let pairs: Vec<usize> = self
-                .open()
-                .filter(|(_, one)| one.value.is_none() && is_own(one))
-                .map(|(index, _)| index)
-                .collect();
-            if !pairs.is_empty() {
-                self.blame_nic(nic, pairs);
+        let mut failures: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (index, one) in self.open().filter(|(_, one)| one.value.is_none()) {
+            let ends = [one.pair.initiator, one.pair.target];
+            if let Some(nic) = ends.into_iter().find(|nic| nics.contains(nic)) {
+                failures.entry(nic).or_default().push(index);
             }
         }
-        while let Some((nic, pairs)) = most_failing(self.open(), |nic| self.evidence.answers(nic)) {
-            self.blame_nic(nic, pairs);
+        loop {
+            for (nic, pairs) in failures {
+                self.blame_nic(nic, pairs);
+            }
+            failures = most_failing(self.open(), |nic| self.evidence.answers(nic));
+            if failures.is_empty() {
+                return;
+            }
         }
     }
 
@@ -378,6 +406,7 @@ impl Search<'_> {
                 .or_default()
                 .push(*one);
         }
+        let measured: HashSet<Key> = self.evidence.keys().collect();
         for pairs in paths.into_values() {
             let pair = pairs[0].pair;
             let is_reversed = pairs.iter().any(|one| one.pair != pair);
@@ -387,7 +416,7 @@ impl Search<'_> {
             };
             let is_loopback = pair == reverse;
             let direction =
-                if !is_loopback && !is_reversed && self.evidence.has(pairs[0].test, reverse) {
+                if !is_loopback && !is_reversed && measured.contains(&(pairs[0].test, reverse)) {
                     Direction::Initiator
                 } else {
                     Direction::Both

@@ -1,11 +1,11 @@
 //! The results of a survey as its verdict shows them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::answer::{Answer, PairResult};
 use super::evidence::{Evidence, Gathered, Key};
+use super::limits::Limits;
 use super::outside::{Outside, Standing};
-use super::population::Limits;
 use super::population::{Distribution, Sorted, cost};
 use super::roster::Roster;
 use super::units::parts_of_pair;
@@ -33,20 +33,15 @@ impl Evidence {
         with_retests.take(most).cloned().collect()
     }
 
-    /// Returns the most frequent message of failed pairs among `keys`.
-    pub fn failure(&self, keys: &[Key]) -> Option<String> {
-        let mut messages: BTreeMap<&str, usize> = BTreeMap::new();
-        for result in self
-            .records
-            .iter()
-            .filter(|result| keys.contains(&(result.test, result.pair)))
-        {
+    /// Returns the messages of failed pairs.
+    pub fn failures(&self) -> HashMap<Key, &str> {
+        let mut failures = HashMap::new();
+        for result in &self.records {
             if let Answer::Failed(message) = &result.answer {
-                *messages.entry(message).or_default() += 1;
+                failures.insert((result.test, result.pair), message.as_str());
             }
         }
-        let frequent = messages.into_iter().max_by_key(|(_, count)| *count);
-        frequent.map(|(message, _)| message.to_owned())
+        failures
     }
 
     /// Returns the bound of --expect on the figure that is compared.

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 
-use super::answer::{Answer, Figures, Pair, PairResult};
+use super::answer::{Answer, Figures, Pair, PairResult, RETRIES, Witness};
 use super::roster::{Nic, Node, Roster};
 use super::timetable::Round;
 use super::verdict::{Direction, Test, Unit};
@@ -18,6 +18,8 @@ pub enum Effect {
     Fails,
     /// This part of its measurements fails.
     Loses(f64),
+    /// Its initiator sends about this many packets again.
+    Resends(f64),
 }
 
 /// A fault of a part of the cluster.
@@ -84,6 +86,8 @@ pub struct Cluster {
     pub noise: f64,
     /// Part of the figures that are three times as bad.
     pub spikes: f64,
+    /// About how many packets the initiator of any pair sends again.
+    pub resent: f64,
     rng: Rng,
     rounds: u32,
 }
@@ -126,6 +130,7 @@ impl Cluster {
             faults: Vec::new(),
             noise: 0.03,
             spikes: 0.0,
+            resent: 0.0,
             rng: Rng::with_seed(seed),
             rounds: 0,
         }
@@ -147,7 +152,7 @@ impl Cluster {
                 Effect::Slow(factor) => ratio *= factor,
                 Effect::Fails => return failed(),
                 Effect::Loses(part) if self.rng.f64() < part => return failed(),
-                Effect::Loses(_) => {}
+                Effect::Loses(_) | Effect::Resends(_) => {}
             }
         }
         Answer::Measured(if self.tests[test as usize].of_bandwidth {
@@ -194,7 +199,27 @@ impl Cluster {
         let mut results: Vec<PairResult> = pairs.collect();
         for result in &mut results {
             result.answer = self.answer(result.test, result.pair);
+            result.witnesses = self.witnesses(result.pair);
         }
         results
+    }
+
+    /// Returns the counters of the initiator of a pair.
+    fn witnesses(&mut self, pair: Pair) -> Vec<Witness> {
+        let faults = self.faults.iter();
+        let resent = faults.filter_map(|fault| match fault.effect {
+            Effect::Resends(packets) if fault.has(&self.roster, pair) => Some(packets),
+            _ => None,
+        });
+        let resent = self.resent + resent.sum::<f64>();
+        if resent == 0.0 {
+            return Vec::new();
+        }
+        let change = (resent * (0.3 * self.normal()).exp()) as u64;
+        vec![Witness {
+            nic: pair.initiator,
+            counter: RETRIES.into(),
+            change,
+        }]
     }
 }

@@ -10,18 +10,24 @@ pub fn members(unit: Unit, roster: &Roster) -> Vec<u32> {
     let is_in = |nic: &u32| {
         let own = &roster.nics[*nic as usize];
         match unit {
-            Unit::Nic(index) => index == *nic,
-            Unit::Node(node) => own.node == node,
             Unit::Switch { group, switch } => own
                 .location
                 .is_some_and(|place| (place.group, place.switch) == (group, switch)),
             Unit::Group(group) => own.location.is_some_and(|place| place.group == group),
-            Unit::GroupPair(..) | Unit::Path(_) => false,
+            _ => false,
         }
     };
     match unit {
         Unit::Nic(nic) => vec![nic],
-        _ => (0..roster.nics.len() as u32).filter(is_in).collect(),
+        Unit::Node(node) => {
+            let first = roster.nics.partition_point(|nic| nic.node < node);
+            let end = roster.nics.partition_point(|nic| nic.node <= node);
+            (first as u32..end as u32).collect()
+        }
+        Unit::GroupPair(..) | Unit::Path(_) => Vec::new(),
+        Unit::Switch { .. } | Unit::Group(_) => {
+            (0..roster.nics.len() as u32).filter(is_in).collect()
+        }
     }
 }
 

@@ -75,6 +75,8 @@ pub enum Direction {
 pub enum LimitSource {
     /// The population of its class: the robust score and the ratio to the median.
     Population,
+    /// The population of its class: the number of packets that the initiator sent again.
+    Retries,
     /// --expect.
     Expect,
     /// The operations failed or were not answered.
@@ -101,6 +103,11 @@ pub struct Evidence {
     pub limit: Option<f64>,
     /// Which limit it is.
     pub source: LimitSource,
+    /// Median number of packets that the initiator of a pair outside the limit sent again; null unless
+    /// this number is the limit.
+    pub retries: Option<f64>,
+    /// Median of this number in the class.
+    pub usual_retries: Option<f64>,
     /// The most frequent message of the failed pairs; null if none failed.
     pub failure: Option<String>,
 }

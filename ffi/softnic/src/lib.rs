@@ -50,6 +50,7 @@ mod snapshot;
 pub mod sysfs;
 mod trap;
 
+pub use counters::counter;
 pub use fabric::owner as fabric_owner;
 pub use libcxi::api;
 pub use snapshot::Snapshot;

@@ -6,6 +6,7 @@ use super::asked::{self, Asked, Processes};
 use crate::backend;
 use crate::device::{DeviceKind, DeviceName};
 use crate::error::{Failure, Kind};
+use crate::interrupt;
 use crate::launcher::Task;
 use crate::machine::{Machine, host_name};
 use crate::meeting_point::Coordinator;
@@ -17,6 +18,9 @@ use crate::tools::TOOLS;
 
 /// How long a process tries to reach one coordinator.
 const ATTEMPT: Duration = Duration::from_secs(15);
+
+/// Pause before the next attempt: a coordinator notes each process that it refuses.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The place of a process in the survey.
 #[derive(Clone, Debug)]
@@ -98,7 +102,9 @@ fn join(
         let meeting = Meeting { addresses, token };
         let joined = Member::join(&meeting, introduction.clone(), ATTEMPT);
         match joined {
-            Err(failure) if failure.kind != Kind::Interrupted && Instant::now() < end => {}
+            Err(failure) if failure.kind != Kind::Interrupted && Instant::now() + PAUSE < end => {
+                interrupt::wait_for_any(&mut Vec::new(), Some(PAUSE))?;
+            }
             joined => return joined,
         }
     }

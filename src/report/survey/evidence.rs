@@ -46,6 +46,13 @@ fn sentence(survey: &Survey, culprit: &Culprit, evidence: &Evidence) -> String {
         let why = failure.map_or(String::new(), |why| format!(": {why}"));
         return format!("{operations}{pairs} fail{why}");
     };
+    if let Some(retries) = evidence.retries {
+        let usual = evidence.usual_retries.unwrap_or(0.0);
+        let [retries, usual] = [retries, usual].map(|of| grouped(of.round() as u64));
+        return format!(
+            "{operations}{pairs} need {retries} retries each, median of its class {usual}"
+        );
+    }
     let mut text = format!(
         "{operations} {} {}{pairs}",
         figure(test, value),
@@ -278,6 +285,19 @@ mod tests {
             let said = said("write-lat", Unit::Nic(0), Direction::Initiator, evidence);
             assert_eq!(said, text);
         }
+    }
+
+    #[test]
+    fn names_retries() {
+        let resending = Evidence {
+            source: LimitSource::Retries,
+            retries: Some(31.5),
+            usual_retries: Some(0.0),
+            ..evidence(0)
+        };
+        let said = said("write-lat", Unit::Nic(0), Direction::Initiator, resending);
+        let expected = "writes to 6 of 6 partners need 32 retries each, median of its class 0";
+        assert_eq!(said, expected);
     }
 
     #[test]

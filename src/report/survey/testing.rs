@@ -112,6 +112,8 @@ pub fn evidence(test: u16) -> Evidence {
         median: Some(if test == 1 { 19e9 } else { 1900.0 }),
         limit: Some(if test == 1 { 17.67e9 } else { 2470.0 }),
         source: LimitSource::Population,
+        retries: None,
+        usual_retries: None,
         failure: None,
     }
 }

@@ -27,7 +27,7 @@ use crate::nic::health::Verdict;
 use crate::nic::health::address::algorithmic;
 use crate::run_options::Side;
 use crate::service::{ServiceOptions, ServiceRequest};
-use crate::survey::answer::{Answer, Stage, Witness};
+use crate::survey::answer::{Answer, Witness};
 use crate::survey::timetable::{NicFacts, Part, Task};
 
 /// How a NIC is opened.
@@ -71,7 +71,7 @@ pub struct Report {
     pub answer: Option<Answer>,
     /// How long this side has worked beyond the time in which a pair is measured; zero if it failed.
     pub beyond: Duration,
-    /// Changes of its counters, in a retest of an initiator.
+    /// Changes of the counters of an initiator; in the sweep, only of packets sent again.
     pub witnesses: Vec<Witness>,
     /// Address of the NIC after the task, or why it cannot be opened again.
     pub address: Result<FabricAddress, String>,
@@ -237,8 +237,8 @@ impl Nic {
         };
         let confined = confine(self.halves.as_ref(), side);
         let slot = Slot::new(times, side);
-        let watch = (side == Side::Client && task.stage != Stage::Sweep)
-            .then(|| Watch::begin(self.plan.device))
+        let watch = (side == Side::Client)
+            .then(|| Watch::begin(self.plan.device, task.stage))
             .flatten();
         let (answer, is_released) = match slot.check() {
             Ok(()) => self.perform(&task, &slot),

@@ -7,12 +7,13 @@ use crate::device::DeviceName;
 use crate::machine::Machine;
 use crate::nic::counter_table::Preset;
 use crate::nic::counters::{Changes, NicFacts, Readings};
+use crate::survey::answer::{RETRIES, Stage};
 
 /// The counters that do not grow on a NIC without problems; those with a number at their end, such as
 /// `hni_tx_paused_0`, are summed up.
 const COUNTERS: [(&str, bool); 12] = [
     ("pct_spt_timeouts", false),
-    ("pct_retry_srb_requests", false),
+    (RETRIES, false),
     ("pct_sct_timeouts", false),
     ("pct_no_tct_nacks", false),
     ("pct_no_mst_nacks", false),
@@ -29,14 +30,26 @@ const COUNTERS: [(&str, bool); 12] = [
 pub struct Watch {
     device: DeviceName,
     started: Instant,
-    before: Readings,
+    before: Before,
+}
+
+/// What was read before a pair.
+enum Before {
+    /// The number of packets sent again: the sweep has many pairs, and limits for these alone.
+    Retries(u64),
+    /// All that may explain a suspect.
+    All(Readings),
 }
 
 impl Watch {
-    /// Reads the counters of `device`. `None` if it has no files.
-    pub fn begin(device: DeviceName) -> Option<Self> {
+    /// Reads the counters of `device` that count in this stage. `None` if it has none.
+    pub fn begin(device: DeviceName, stage: Stage) -> Option<Self> {
         let started = Instant::now();
-        let before = read(device, started)?;
+        let before = if stage == Stage::Sweep {
+            Before::Retries(retries(device)?)
+        } else {
+            Before::All(read(device, started)?)
+        };
         Some(Self {
             device,
             started,
@@ -46,23 +59,42 @@ impl Watch {
 
     /// Returns the counters that have changed since, with their changes.
     pub fn end(self) -> Vec<(&'static str, u64)> {
-        let Some(after) = read(self.device, self.started) else {
-            return Vec::new();
-        };
-        let changes = Changes::between(NicFacts::default(), &self.before, &after);
-        let change = |(name, is_numbered)| {
-            let count = if is_numbered {
-                changes.sum(name)
-            } else {
-                changes.count(name)
-            };
-            Some((
-                name.trim_end_matches('_'),
-                count.filter(|count| *count > 0)?,
-            ))
-        };
-        COUNTERS.into_iter().filter_map(change).collect()
+        match self.before {
+            Before::Retries(before) => {
+                let after = retries(self.device);
+                let change = after.map_or(0, |after| after.saturating_sub(before));
+                (change > 0)
+                    .then_some((RETRIES, change))
+                    .into_iter()
+                    .collect()
+            }
+            Before::All(before) => {
+                let after = read(self.device, self.started);
+                after.map_or(Vec::new(), |after| changes(&before, &after))
+            }
+        }
     }
+}
+
+/// Returns the counters that have changed, with their changes.
+fn changes(before: &Readings, after: &Readings) -> Vec<(&'static str, u64)> {
+    let changes = Changes::between(NicFacts::default(), before, after);
+    let change = |(name, is_numbered)| {
+        let count = if is_numbered {
+            changes.sum(name)
+        } else {
+            changes.count(name)
+        };
+        Some((
+            name.trim_end_matches('_'),
+            count.filter(|count| *count > 0)?,
+        ))
+    };
+    COUNTERS.into_iter().filter_map(change).collect()
+}
+
+fn retries(device: DeviceName) -> Option<u64> {
+    backend::counter(device, RETRIES, &Machine::this())
 }
 
 fn read(device: DeviceName, started: Instant) -> Option<Readings> {

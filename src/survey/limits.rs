@@ -1,0 +1,98 @@
+//! The limits of the pairs of a test and class (jobs.md 3.4).
+
+use std::collections::BTreeMap;
+
+use super::population::{Centre, Noise, Sorted};
+use super::verdict::LimitSource;
+use crate::location::Class;
+
+/// Packets that the initiator of a pair may send again, whatever others do.
+pub const FEW_RETRIES: u64 = 5;
+
+/// Ratio to the retries of a good pair above which retries are outside the limit.
+const MANY_RETRIES: f64 = 10.0;
+
+/// Part of the pairs that are certainly good. One bad NIC of four takes part in half of the pairs.
+const GOOD_PART: f64 = 0.25;
+
+/// The limit of a population.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// The centre of the costs.
+    pub centre: Centre,
+    /// The largest cost inside the limit; infinite without a limit.
+    pub cost: f64,
+    /// The largest number of retries inside the limit; infinite without a limit.
+    pub retries: f64,
+    /// Median of the retries of a pair.
+    pub usual_retries: f64,
+}
+
+/// The limits of the populations.
+pub type Limits = BTreeMap<(u16, Class), Limit>;
+
+impl Limit {
+    /// Returns the limit of pairs with these costs and retries.
+    pub fn of(costs: &Sorted, retries: &Sorted, noise: Noise, of_bandwidth: bool) -> Self {
+        let centre = Centre::of(costs);
+        Self {
+            centre,
+            cost: noise.limit(centre, of_bandwidth),
+            retries: (MANY_RETRIES * retries.quantile(GOOD_PART)).max(FEW_RETRIES as f64),
+            usual_retries: retries.median(),
+        }
+    }
+
+    /// Returns the centre of a population that is too small for a limit.
+    pub fn without_limit(self) -> Self {
+        Self {
+            cost: f64::INFINITY,
+            retries: f64::INFINITY,
+            ..self
+        }
+    }
+
+    /// Returns which limit a pair does not meet. Retries explain a cost outside the limit.
+    pub fn source(self, cost: f64, retries: u64) -> Option<LimitSource> {
+        if retries as f64 > self.retries {
+            Some(LimitSource::Retries)
+        } else if cost > self.cost {
+            Some(LimitSource::Population)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(retries: &[u64]) -> Limit {
+        let sorted = |of: &[u64]| Sorted::of(of.iter().map(|one| (*one as f64, 1)).collect());
+        let costs = sorted(&vec![1000; retries.len()]);
+        Limit::of(&costs, &sorted(retries), Noise::HARDWARE, false)
+    }
+
+    #[test]
+    fn few_retries_are_inside_the_limit() {
+        let of_clean = limit(&[0; 16]);
+        assert_eq!(of_clean.source(1000.0, FEW_RETRIES), None);
+        let one_more = of_clean.source(1000.0, FEW_RETRIES + 1);
+        assert_eq!(one_more, Some(LimitSource::Retries));
+        assert_eq!(of_clean.without_limit().source(1e9, 1000), None);
+    }
+
+    #[test]
+    fn retries_of_bad_nic_of_four_do_not_shift_the_limit() {
+        let limit = limit(&[40, 0, 40, 0, 40, 0, 40, 0, 40, 0, 40, 0]);
+        assert_eq!(limit.retries, FEW_RETRIES as f64);
+    }
+
+    #[test]
+    fn retries_of_all_pairs_are_no_fault_of_some() {
+        let limit = limit(&[20, 25, 30, 40, 60, 100, 150, 190]);
+        assert_eq!(limit.source(1000.0, 190), None);
+        assert_eq!(limit.source(2000.0, 190), Some(LimitSource::Population));
+    }
+}
