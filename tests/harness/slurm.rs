@@ -8,6 +8,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,9 @@ const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "srun", "sinfo"];
 
 /// Time in which the nodes must be ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Held by the cluster of a test program: two would wait for each other's CPUs.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Starts of the variables that launchers set: the tests may run in a job themselves.
 const LAUNCHERS: [&str; 8] = [
@@ -40,6 +44,7 @@ const LAUNCHERS: [&str; 8] = [
 pub struct Slurm {
     directory: TempDir,
     daemons: Vec<Child>,
+    _alone: MutexGuard<'static, ()>,
     /// Number of the first job. Those of other clusters on this machine differ.
     pub first_job: u32,
 }
@@ -59,6 +64,7 @@ impl Slurm {
     }
 
     fn try_start(nodes: usize) -> Option<Self> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = tempfile::tempdir().expect("a temporary directory");
         let at = |name: &str| directory.path().join(name);
         let mut key = [0; 128];
@@ -89,6 +95,7 @@ impl Slurm {
         let mut slurm = Self {
             directory,
             daemons: Vec::new(),
+            _alone: alone,
             first_job,
         };
         slurm.start_daemon("munged", &munged);
