@@ -17,6 +17,10 @@ const MOST_BLAMED: f64 = 1.0 / 3.0;
 /// or if no part explains this part of its pairs, and at least three of them.
 const MOST_UNEXPLAINED: f64 = 0.05;
 
+/// or if this part of its pairs, and at least two of them, are as much better than the median as the
+/// limit is worse: the median is that of a bad part.
+const MOST_BETTER: f64 = 0.1;
+
 /// The causes of all pairs outside the limits.
 #[derive(Debug)]
 pub struct Causes {
@@ -39,7 +43,7 @@ pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Causes {
             .iter()
             .filter(|one| one.source != LimitSource::Population || !mixed.contains(&one.test));
         let causes = search(evidence, limits, roster, kept.copied().collect());
-        let found = mixed_tests(&causes, evidence, roster);
+        let found = mixed_tests(&causes, evidence, limits, roster);
         if found.is_subset(&mixed) {
             break causes;
         }
@@ -60,7 +64,12 @@ pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Causes {
 }
 
 /// Returns the tests whose populations are mixed, so that they have no limits (jobs.md 3.4).
-fn mixed_tests(causes: &[Cause], evidence: &Evidence, roster: &Roster) -> BTreeSet<u16> {
+fn mixed_tests(
+    causes: &[Cause],
+    evidence: &Evidence,
+    limits: &Limits,
+    roster: &Roster,
+) -> BTreeSet<u16> {
     let is_mixed = |test: &u16| {
         let nics = roster.nics.iter().enumerate().filter(|(nic, _)| {
             evidence
@@ -91,7 +100,10 @@ fn mixed_tests(causes: &[Cause], evidence: &Evidence, roster: &Roster) -> BTreeS
             .flat_map(|cause| &cause.pairs)
             .filter(|one| one.test == *test)
             .count();
-        blamed.len() as f64 > MOST_BLAMED * nics.count() as f64
+        let has_culprit = !units.is_empty() || !paths.is_empty();
+        let (pairs, better) = evidence.better(*test, limits);
+        (has_culprit && better >= 2 && better as f64 > MOST_BETTER * pairs as f64)
+            || blamed.len() as f64 > MOST_BLAMED * nics.count() as f64
             || (unexplained >= 3 && unexplained as f64 > MOST_UNEXPLAINED * f64::from(measured))
     };
     (0..evidence.tests().len() as u16)

@@ -1,5 +1,7 @@
 //! Tests of blame on the model of a cluster: the planted fault is named, and nothing else.
 
+use std::collections::BTreeSet;
+
 use super::answer::Pair;
 use super::conductor::{Conductor, Settings};
 use super::pairs::parse;
@@ -310,6 +312,49 @@ fn gives_no_limits_to_mixed_population() {
     assert!(
         wrong.is_empty(),
         "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn names_many_slow_nics() {
+    let mut cluster = Cluster::new([0, 0, 2000, 1], &["write-lat"], 1);
+    let slow = |nic: u32| Fault::slow(Unit::Nic(10 * nic), Direction::Both, 2.0);
+    cluster.faults = (0..200).map(slow).collect();
+    let found = named(&survey(&mut cluster, "random:6", 1));
+    let expected: BTreeSet<Unit> = cluster.faults.iter().map(|fault| fault.unit).collect();
+    let units: BTreeSet<Unit> = found.iter().map(|(unit, ..)| *unit).collect();
+    assert_eq!(units, expected);
+}
+
+#[test]
+fn hardly_ever_names_a_part_if_half_of_few_nics_are_slow() {
+    let mut surveys = 0;
+    let mut wrong = Vec::new();
+    for (tool, factor) in [("write-bw", 2.0), ("write-lat", 2.0), ("write-lat", 3.0)] {
+        for (nics, pairs) in [4, 5, 6, 8, 10, 12, 16]
+            .into_iter()
+            .flat_map(|nics| [(nics, "random:4"), (nics, "all")])
+        {
+            for seed in 0..20 {
+                let mut cluster = Cluster::new([0, 0, nics, 1], &[tool], seed);
+                let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, factor);
+                cluster.faults = (0..u32::from(nics) / 2).map(slow).collect();
+                let verdict = survey(&mut cluster, pairs, seed);
+                surveys += 1;
+                let found = named(&verdict);
+                if !found.is_empty() {
+                    wrong.push(format!(
+                        "{tool} {factor} {nics} {pairs} seed {seed}: {found:?}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(
+        100 * wrong.len() <= surveys,
+        "{} of {surveys} wrong:\n{}",
         wrong.len(),
         wrong.join("\n")
     );

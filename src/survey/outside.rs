@@ -103,6 +103,20 @@ impl Evidence {
         limit.source(cost, result.retries())
     }
 
+    /// Returns the number of pairs of a test, and how many of them are farther below the median cost of
+    /// their class than its limit is above it.
+    pub fn better(&self, test: u16, limits: &Limits) -> (u64, u64) {
+        let of_test = self.populations.iter().filter(|((of, _), _)| *of == test);
+        of_test.fold((0, 0), |(pairs, better), (key, gathered)| {
+            let below = limits.get(key).map_or(0, |limit| {
+                let mirrored = self.noise.mirrored(limit.centre.median, limit.cost);
+                let costs = gathered.figures.sorted().costs(self.of_bandwidth(test));
+                costs.count_below(mirrored)
+            });
+            (pairs + gathered.figures.count(), better + below)
+        })
+    }
+
     /// Returns the pairs outside the limits.
     pub fn outside(&self, limits: &Limits, roster: &Roster) -> Vec<Outside> {
         let outside = |result: &PairResult| {

@@ -156,6 +156,15 @@ impl Sorted {
         })
     }
 
+    /// Returns the number of figures below a value.
+    pub fn count_below(&self, value: f64) -> u64 {
+        let below = self
+            .figures
+            .iter()
+            .take_while(|(figure, _)| *figure < value);
+        below.map(|(_, count)| count).sum()
+    }
+
     /// Returns the robust standard deviation.
     pub fn sigma(&self) -> f64 {
         let median = self.median();
@@ -270,6 +279,16 @@ impl Noise {
         centre
             .limit(of_bandwidth)
             .max(self.least(centre.median, of_bandwidth))
+    }
+
+    /// Returns the cost that is as far below the median as `limit` is above it: by ratio, or by difference
+    /// where figures differ much without a fault.
+    pub fn mirrored(self, median: f64, limit: f64) -> f64 {
+        if self == Self::HARDWARE {
+            median * median / limit
+        } else {
+            2.0 * median - limit
+        }
     }
 
     /// Returns the least cost outside the limits of a population with this median.

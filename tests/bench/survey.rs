@@ -52,6 +52,11 @@ fn run(pairs: &str) {
             direction: Direction::Both,
             effect: Effect::Loses(0.3),
         },
+        Fault {
+            unit: Unit::Nic(3000),
+            direction: Direction::Initiator,
+            effect: Effect::Resends(30.0),
+        },
         nic(4711, Direction::Both),
         nic(8000, Direction::Initiator),
         Fault::slow(
