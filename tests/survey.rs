@@ -148,7 +148,8 @@ fn names_slow_nic() {
         &read("found.json"),
     );
     assert_eq!(bad(&document), (vec!["soft2".to_owned()], 0), "{text}");
-    assert_eq!(read("bad"), "node2\n");
+    assert_eq!(read("bad"), "", "node2 is no node of the cluster");
+    assert!(stderr(&output).contains("--bad-nodes (the file stays empty"));
     assert!(text.starts_with("bad: 1 NIC"), "{text}");
     assert!(text.contains("node2 soft2: writes "), "{text}");
     assert!(
