@@ -13,6 +13,7 @@ use super::gaps::{Gaps, Rest, why_unusable};
 use super::limits::Limits;
 use super::outside::MOST_RETESTS;
 use super::pair_set::PairSet;
+use super::pairs::Selection;
 use super::population::MOST_EXACT;
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
@@ -58,6 +59,8 @@ pub struct Conductor {
     /// Largest number of pairs in the first retest of a wave.
     widest: usize,
     pub(super) planned: u64,
+    /// Each NIC is to be in a pair.
+    pub(super) is_of_all_nics: bool,
     pub(super) answered: u64,
     pub(super) retested: u64,
     /// Pairs of rounds without an answer yet.
@@ -102,6 +105,7 @@ impl Conductor {
                 .map_or(usize::MAX, |most| most as usize),
             keeps_figures,
             rng: Rng::with_seed(settings.seed),
+            is_of_all_nics: settings.selections.iter().any(Selection::is_of_all_nics),
             sweep,
             phase: Phase::Sweep,
             queue: Queue::default(),

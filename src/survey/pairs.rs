@@ -33,6 +33,13 @@ pub enum Selection {
     Listed(Vec<Line>),
 }
 
+impl Selection {
+    /// Returns whether each NIC is to be in a pair.
+    pub fn is_of_all_nics(&self) -> bool {
+        !matches!(self, Self::Switches | Self::Groups | Self::Listed(_))
+    }
+}
+
 /// A line of a file of pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {

@@ -209,6 +209,9 @@ pub struct Verdict {
     pub culprits: Vec<Culprit>,
     /// Parts that were not measured.
     pub untested: Vec<Untested>,
+    /// NICs in no pair of a selection that takes some NICs of each switch or group, or of a file: the
+    /// survey says nothing about them.
+    pub unpaired: Vec<u32>,
     /// The figures by test and class.
     pub populations: Vec<Population>,
     /// Sums over switches, groups and pairs of groups, where locations are known.

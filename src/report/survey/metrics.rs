@@ -91,7 +91,10 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
             "cxidiag_survey_nic_ok",
             "",
             "Whether the NIC is good or suspect (1), or belongs to a bad part (0).",
-            each(|state| (state != State::Untested).then_some(state != State::Bad)),
+            each(|state| {
+                let is_known = !matches!(state, State::Untested | State::Unpaired);
+                is_known.then_some(state != State::Bad)
+            }),
         ),
         family(
             Kind::Gauge,

@@ -12,6 +12,8 @@ use crate::survey::verdict::{Unit, Verdict, Word};
 pub enum State {
     /// Nothing is wrong with it, nor with the parts that it belongs to.
     Good,
+    /// It is in no pair: nothing is known about it.
+    Unpaired,
     /// It, or its node, was left out at least once.
     Untested,
     /// It belongs to a suspect part, or it is an end of a path that is suspect or bad.
@@ -22,8 +24,9 @@ pub enum State {
 
 impl State {
     /// All states, with their names.
-    pub const ALL: [(&str, Self); 4] = [
+    pub const ALL: [(&str, Self); 5] = [
         ("good", Self::Good),
+        ("unpaired", Self::Unpaired),
         ("untested", Self::Untested),
         ("suspect", Self::Suspect),
         ("bad", Self::Bad),
@@ -41,6 +44,9 @@ pub fn states(roster: &Roster, verdict: &Verdict) -> Vec<State> {
         }
     };
     let mut states: Vec<State> = roster.nics.iter().map(of_nic).collect();
+    for nic in &verdict.unpaired {
+        states[*nic as usize] = State::Unpaired;
+    }
     let untested = verdict
         .untested
         .iter()
@@ -170,6 +176,8 @@ mod tests {
             pairs: 1,
         }];
         assert_eq!(states(&left_out), [Good; 8]);
+        left_out.unpaired = vec![6];
+        assert_eq!(states(&left_out)[5..], [Good, State::Unpaired, Good]);
         verdict.answered = 0;
         verdict.culprits.clear();
         assert_eq!(states(&verdict), [Untested; 8]);

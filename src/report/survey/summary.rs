@@ -13,7 +13,14 @@ pub fn summary(survey: &Survey) -> String {
     let suspect = counts(verdict, Word::Suspect);
     match survey.conclusion {
         Conclusion::Good => {
-            let nics = words::counted(survey.roster.nics.len() as u64, "NIC");
+            let all = words::counted(survey.roster.nics.len() as u64, "NIC");
+            let nics = match verdict.unpaired.len() {
+                0 => all,
+                unpaired => {
+                    let measured = (survey.roster.nics.len() - unpaired) as u64;
+                    format!("{} of {all}", words::grouped(measured))
+                }
+            };
             format!("good: {nics}, {pairs} measured")
         }
         Conclusion::Bad => format!("bad: {bad}; {}", nics(survey)),
@@ -76,7 +83,12 @@ fn nics(survey: &Survey) -> String {
     let all = words::counted(states.len() as u64, "NIC");
     let are = if count(State::Good) == 1 { "is" } else { "are" };
     let mut text = format!("{} of {all} {are} good", words::grouped(count(State::Good)));
-    for (name, state) in [("suspect", State::Suspect), ("untested", State::Untested)] {
+    let others = [
+        ("suspect", State::Suspect),
+        ("untested", State::Untested),
+        ("in no pair", State::Unpaired),
+    ];
+    for (name, state) in others {
         if count(state) > 0 {
             text += &format!(", {} {name}", words::grouped(count(state)));
         }
@@ -115,8 +127,23 @@ mod tests {
             culprits: vec![culprit(switch, Word::Bad), culprit(Unit::Nic(7), Word::Bad)],
             ..good()
         };
+        let sample = Verdict {
+            unpaired: vec![1, 2, 5],
+            ..good()
+        };
+        let suspect_of_sample = Verdict {
+            unpaired: vec![1, 2, 5],
+            ..suspect.clone()
+        };
         for (verdict, end, status, line) in [
             (good(), Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
+            (sample, Ok(()), 0, "good: 5 of 8 NICs, 84 pairs measured"),
+            (
+                suspect_of_sample,
+                Ok(()),
+                1,
+                "undecided: 1 pair of groups suspect; 5 of 8 NICs are good, 3 in no pair",
+            ),
             (transient, Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
             (
                 switches,
