@@ -56,9 +56,13 @@ pub fn longest(pair: Duration) -> Duration {
 }
 
 /// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have needed the
-/// time `beyond` for the rest: twice that, at least half of `pair`, is left for it.
+/// time `beyond` for the rest: twice that, at least half of `pair`, is left for it among the operations.
+/// The target of a two-sided tool uses the margins alone, of this slot and the next one: they are as long
+/// together.
 pub fn sufficient(pair: Duration, beyond: Duration) -> Duration {
-    with_window(pair + (2 * beyond).max(pair / 2)).min(longest(pair))
+    let window = pair + (2 * beyond).max(pair / 2);
+    let margins = beyond * (MARGIN / 2);
+    with_window(window).max(margins).min(longest(pair))
 }
 
 /// Returns the length of a slot with this time for operations.
@@ -270,6 +274,15 @@ mod tests {
         for (beyond, length) in [(0, 60), (7, 60), (15, 80), (60, 200), (900, 200)] {
             assert_eq!(sufficient(pair, milliseconds(beyond)), milliseconds(length));
         }
+    }
+
+    #[test]
+    fn two_margins_suffice_for_a_target() {
+        let (pair, beyond) = (Duration::from_millis(10), Duration::from_millis(15));
+        let length = sufficient(pair, beyond);
+        let now = Instant::now();
+        let [one, next] = [now, now + length].map(|begins| Times::new(begins, length));
+        assert_eq!(next.ready - one.ends, beyond);
     }
 
     #[test]
