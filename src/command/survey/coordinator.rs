@@ -265,31 +265,31 @@ impl Leading<'_> {
         self.root.send_courses(courses.collect());
         self.wait_for_preparation()?;
         self.measuring = Instant::now();
+        let mut rounds = Vec::new();
         loop {
+            interrupt::check()?;
             // What is left is for the suspects.
             let left = self.left();
             if left.is_some_and(|left| left < self.retest_time()) {
                 self.conductor.end_sweep();
             }
-            let rounds = self.conductor.next_rounds(self.pace.most(left));
+            if rounds.is_empty() {
+                rounds = self.conductor.next_rounds(self.pace.most(left));
+            }
             if rounds.is_empty() {
                 return Ok(());
             }
             let is_sweep = self.conductor.progress().phase == Phase::Sweep;
-            let mut rest = rounds.as_slice();
-            while !rest.is_empty() {
-                interrupt::check()?;
-                let left = self.left();
-                let (count, slot) = self.pace.block(rest, is_sweep, left);
-                if left.is_some_and(|left| left < slot) {
-                    self.outputs.note("the time is up");
-                    self.conductor.end_sweep();
-                    return Ok(());
-                }
-                let (block, later) = rest.split_at(count);
-                self.measure(block, slot, &tests)?;
-                rest = later;
+            let (count, slot) = self.pace.block(&rounds, is_sweep, left);
+            if left.is_some_and(|left| left < slot) {
+                self.outputs.note("the time is up");
+                self.conductor.end_sweep();
+                self.conductor.give_up("the time was up");
+                return Ok(());
             }
+            let later = rounds.split_off(count);
+            self.measure(&rounds, slot, &tests)?;
+            rounds = later;
         }
     }
 
@@ -325,7 +325,7 @@ impl Leading<'_> {
     /// Leaves the nodes of processes out of all further rounds.
     fn lose(&mut self, lost: BTreeMap<u32, String>) {
         for (rank, reason) in lost {
-            if let Some(node) = self.members.node(rank) {
+            if let Some(node) = self.members.lose(rank, &reason) {
                 self.conductor.lose(node, &reason);
             }
         }

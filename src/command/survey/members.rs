@@ -81,6 +81,19 @@ impl Members {
         position.map(|node| node as u32)
     }
 
+    /// Leaves out the NICs of a process that is lost: later blocks have no pair with them. Returns the
+    /// index of its node.
+    pub fn lose(&mut self, rank: u32, reason: &str) -> Option<u32> {
+        let node = self.node(rank)?;
+        for (nic, address) in self.roster.nics.iter_mut().zip(&mut self.addresses) {
+            if nic.node == node {
+                nic.failure.get_or_insert_with(|| reason.to_owned());
+                *address = None;
+            }
+        }
+        Some(node)
+    }
+
     /// Takes new addresses of the NICs of a process, which it had to open again. Returns the NICs that
     /// cannot be measured with any longer, and why.
     pub fn set_addresses(
@@ -223,6 +236,19 @@ mod tests {
         assert_eq!(members.addresses[3], Some(address));
         // It has another VNI.
         assert_eq!(members.addresses[2], None);
+    }
+
+    #[test]
+    fn nics_of_a_lost_process_are_left_out() {
+        let mut members = members();
+        let address = FabricAddress { nic: 30, pid: 7 };
+        assert_eq!(members.lose(3, "it ended"), Some(3));
+        assert_eq!(members.addresses[3], None);
+        // Its last report may come afterwards.
+        assert_eq!(members.set_addresses(3, &[Ok(address)]), []);
+        assert_eq!(members.addresses[3], None);
+        assert!(members.addresses[0].is_some());
+        assert_eq!(members.lose(9, "it ended"), None);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Pace {
     pair: Duration,
     /// What the processes needed for a pair beyond that in the last block of a test.
     beyond: BTreeMap<u16, Duration>,
+    /// The test that was measured last.
+    last: Option<u16>,
 }
 
 impl Pace {
@@ -32,6 +34,7 @@ impl Pace {
         Self {
             pair,
             beyond: BTreeMap::new(),
+            last: None,
         }
     }
 
@@ -41,38 +44,50 @@ impl Pace {
         self.beyond.insert(test, beyond);
     }
 
-    /// Returns the shortest slot.
-    pub fn shortest(&self) -> Duration {
-        sufficient(self.pair, Duration::ZERO).max(SHORTEST_SLOT)
+    /// Returns the number of slots of a block of the test that was measured last, if `left` is left of
+    /// the time.
+    pub fn most(&self, left: Option<Duration>) -> usize {
+        self.last.map_or(FIRST_SLOTS, |test| {
+            self.most_of(test, self.slot(test), left)
+        })
     }
 
-    /// Returns the largest number of slots of a block, if `left` is left of the time.
-    pub fn most(&self, left: Option<Duration>) -> usize {
-        slots(self.shortest(), left)
+    /// Returns the length of a slot of the sweep.
+    fn slot(&self, test: u16) -> Duration {
+        let known = self.beyond.get(&test);
+        let slot = known.map_or_else(
+            || longest(self.pair),
+            |beyond| sufficient(self.pair, *beyond),
+        );
+        slot.max(SHORTEST_SLOT)
+    }
+
+    /// Returns the largest number of slots of this length.
+    fn most_of(&self, test: u16, slot: Duration, left: Option<Duration>) -> usize {
+        if self.beyond.contains_key(&test) {
+            slots(slot, left)
+        } else {
+            FIRST_SLOTS
+        }
     }
 
     /// Returns the number of the first of `rounds` that are a block, and the length of their slots.
     /// `is_sweep` says whether they are the first that measure their pairs.
     pub fn block(
-        &self,
+        &mut self,
         rounds: &[Round],
         is_sweep: bool,
         left: Option<Duration>,
     ) -> (usize, Duration) {
         let test = rounds[0].test;
         let same = rounds.iter().take_while(|round| round.test == test).count();
-        let known = self.beyond.get(&test).filter(|_| is_sweep);
-        let slot = known.map_or_else(
-            || longest(self.pair),
-            |beyond| sufficient(self.pair, *beyond),
-        );
-        let slot = slot.max(SHORTEST_SLOT);
-        let most = if self.beyond.contains_key(&test) {
-            slots(slot, left)
+        let slot = if is_sweep {
+            self.slot(test)
         } else {
-            FIRST_SLOTS
+            longest(self.pair).max(SHORTEST_SLOT)
         };
-        (same.min(most), slot)
+        self.last = Some(test);
+        (same.min(self.most_of(test, slot, left)), slot)
     }
 }
 
@@ -104,13 +119,16 @@ mod tests {
     #[test]
     fn slots_get_shorter_after_first_block_of_test() {
         let mut pace = Pace::new(milliseconds(60));
-        assert_eq!((pace.shortest(), pace.most(None)), (milliseconds(120), 16));
+        assert_eq!(pace.most(None), 2);
         let of_one = rounds(&[0; 20]);
         assert_eq!(pace.block(&of_one, true, None), (2, milliseconds(400)));
         pace.note(0, milliseconds(15));
         assert_eq!(pace.block(&of_one, true, None), (16, milliseconds(120)));
+        assert_eq!(pace.most(None), 16);
         pace.note(0, milliseconds(60));
         assert_eq!(pace.block(&of_one, true, None), (8, milliseconds(240)));
+        // The rounds that are taken from the sweep are one block.
+        assert_eq!(pace.most(None), 8);
         // Another test needs another time.
         assert_eq!(pace.block(&rounds(&[0, 0, 1]), true, None).0, 2);
         assert_eq!(
@@ -132,13 +150,12 @@ mod tests {
     #[test]
     fn block_ends_with_time() {
         let mut pace = Pace::new(milliseconds(1));
-        assert_eq!(pace.shortest(), SHORTEST_SLOT);
         pace.note(0, Duration::ZERO);
         let many = rounds(&[0; 200]);
         for (left, slots) in [(None, 40), (Some(500), 10), (Some(10), 1)] {
             let left = left.map(milliseconds);
-            assert_eq!(pace.most(left), slots);
             assert_eq!(pace.block(&many, true, left), (slots, SHORTEST_SLOT));
+            assert_eq!(pace.most(left), slots);
         }
     }
 }

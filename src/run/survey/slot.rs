@@ -56,9 +56,13 @@ pub fn longest(pair: Duration) -> Duration {
 }
 
 /// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have needed the
-/// time `beyond` for the rest: twice that, at least half of `pair`, is left for it.
+/// time `beyond` for the rest: twice that, at least half of `pair`, is left for it among the operations.
+/// The target of a two-sided tool uses the margins alone, of this slot and the next one: they are as long
+/// together.
 pub fn sufficient(pair: Duration, beyond: Duration) -> Duration {
-    with_window(pair + (2 * beyond).max(pair / 2)).min(longest(pair))
+    let window = pair + (2 * beyond).max(pair / 2);
+    let margins = beyond * (MARGIN / 2);
+    with_window(window).max(margins).min(longest(pair))
 }
 
 /// Returns the length of a slot with this time for operations.
@@ -273,6 +277,15 @@ mod tests {
     }
 
     #[test]
+    fn two_margins_suffice_for_a_target() {
+        let (pair, beyond) = (Duration::from_millis(10), Duration::from_millis(15));
+        let length = sufficient(pair, beyond);
+        let now = Instant::now();
+        let [one, next] = [now, now + length].map(|begins| Times::new(begins, length));
+        assert_eq!(next.ready - one.ends, beyond);
+    }
+
+    #[test]
     fn adds_work_beyond_measurement() {
         let slot = slot(0);
         let work = |time_ms| move || thread::sleep(Duration::from_millis(time_ms));
@@ -292,7 +305,7 @@ mod tests {
         let failure = slot(69_500).begin(pair).unwrap_err();
         assert_eq!(failure.kind, crate::error::Kind::Environment);
         assert_eq!(failure.message(), LATE);
-        assert!(slot(69_500).check().is_ok());
+        assert!(slot(40_000).check().is_ok());
         assert!(slot(70_001).check().is_err());
     }
 
@@ -313,7 +326,7 @@ mod tests {
 
     #[test]
     fn waits_end_with_the_slot() {
-        assert!(!slot(69_000).is_over() && !slot(69_000).peer_waits());
+        assert!(!slot(40_000).is_over() && !slot(40_000).peer_waits());
         assert!(slot(70_001).is_over() && slot(70_001).peer_waits());
     }
 }

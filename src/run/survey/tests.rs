@@ -203,10 +203,10 @@ fn measures_several_pairs_at_once() {
         let tasks = pairs.map(|(slot, one, other)| rig.pair(slot, 0, one, other));
         let report = rig.run(2, tasks.concat());
         assert_eq!((report.block, report.rank), (5, 3));
-        assert!(report.beyond_ns > 0);
         assert_eq!(report.addresses, rig.addresses());
         let answers = pairs.map(|(_, one, other)| merged(&report, 10 + one, 10 + other));
         if answers.iter().all(|result| !is_untested(result)) {
+            assert!(report.beyond_ns > 0);
             for result in &answers {
                 figures(result);
             }
