@@ -92,6 +92,9 @@ impl Outputs {
             written
                 .and_then(|()| io::stdout().write_all(&bytes))
                 .map_err(interrupt::output_failed)?;
+        } else if survey.result().is_ok() {
+            // A verdict that is not good is the message of the failure.
+            let _ = writeln!(io::stderr(), "cxidiag survey: {}", survey.summary);
         }
         match failures.next() {
             Some(failure) => Err(failure),

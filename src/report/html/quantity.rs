@@ -134,7 +134,9 @@ pub fn log_ticks(low: f64, high: f64, quantity: Quantity) -> Vec<(f64, String)> 
             _ => of_decade(&[1.0]),
         }
     };
-    let is_possible = |value: &f64| quantity != Quantity::Count || *value >= 1.0;
+    let is_possible = |value: &f64| {
+        quantity != Quantity::Count || (*value >= 1.0 && (value - value.round()).abs() < 1e-6)
+    };
     labelled(values.into_iter().filter(is_possible).collect(), quantity)
 }
 
@@ -197,6 +199,7 @@ mod tests {
             latency(2_010.0, 2_090.0),
             ["2.02 us", "2.04 us", "2.06 us", "2.08 us"]
         );
+        assert_eq!(texts(log_ticks(0.58, 2.1, Quantity::Count)), ["1", "2"]);
         let sizes = texts(log_ticks(1.0, 4_194_304.0, Quantity::Size));
         assert_eq!(sizes[..2], ["1 B", "8 B"]);
         let seconds = texts(linear_ticks(0.0, 10.0, Quantity::Seconds));

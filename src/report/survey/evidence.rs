@@ -103,18 +103,18 @@ fn pairs(survey: &Survey, culprit: &Culprit, evidence: &Evidence) -> String {
         (Unit::Path(_), _) => format!(" in {share} measurements"),
         (Unit::Nic(_), Class::Loopback) => " in loopback".into(),
         (Unit::Nic(_), class) => {
-            let with = match (culprit.direction, is_read) {
-                (Direction::Initiator, false) => "to",
-                (Direction::Target, false) => "from",
-                (Direction::Both, false) => "to and from",
-                (Direction::Initiator, true) => "from",
-                (Direction::Target, true) => "by",
-                (Direction::Both, true) => "from and by",
+            // In one role a NIC has a pair with each partner, in both roles it can have two.
+            let (with, others) = match (culprit.direction, is_read) {
+                (Direction::Initiator, false) => ("to", "partners"),
+                (Direction::Target, false) => ("from", "partners"),
+                (Direction::Initiator, true) => ("from", "partners"),
+                (Direction::Target, true) => ("by", "partners"),
+                (Direction::Both, _) => ("in", "pairs"),
             };
             let of_test = |of: &&Population| of.test == evidence.test;
             let has_classes = survey.verdict.populations.iter().filter(of_test).count() > 1;
             let place = if has_classes { place(class) } else { "" };
-            format!(" {with} {share} partners{place}")
+            format!(" {with} {share} {others}{place}")
         }
         _ => {
             let role = match culprit.direction {
@@ -197,11 +197,7 @@ mod tests {
         for (tool, direction, text) in [
             ("write-lat", Initiator, "writes 3.90 us to 6 of 6 partners"),
             ("write-lat", Target, "writes 3.90 us from 6 of 6 partners"),
-            (
-                "send-lat",
-                Both,
-                "sends 3.90 us to and from 6 of 6 partners",
-            ),
+            ("send-lat", Both, "sends 3.90 us in 6 of 6 pairs"),
             ("read-lat", Initiator, "reads 3.90 us from 6 of 6 partners"),
             ("read-lat", Target, "reads 3.90 us by 6 of 6 partners"),
             (

@@ -156,18 +156,24 @@ fn of_populations(survey: &Survey) -> [Family; 4] {
             let has_figures = of.count > 0;
             has_figures && test.of_bandwidth == of_bandwidth
         });
-        // Latencies are in nanoseconds.
-        let base = if of_bandwidth { 1.0 } else { 1e9 };
+        // Latencies are in nanoseconds. A whole number of picoseconds has no digits of rounding errors.
+        let value = move |value: f64| {
+            if of_bandwidth {
+                value
+            } else {
+                (value * 1e3).round() / 1e12
+            }
+        };
         of_kind.flat_map(move |(of, test)| {
             let inner = of.percentiles;
-            let values = [of.min].into_iter().chain(inner).chain([of.max]);
+            let figures = [of.min].into_iter().chain(inner).chain([of.max]);
             PERCENTILES
                 .into_iter()
-                .zip(values)
-                .map(move |(name, value)| {
+                .zip(figures)
+                .map(move |(name, figure)| {
                     let mut labels = labels(of, test).to_vec();
                     labels.push(("percentile", name.into()));
-                    sample(labels, value / base)
+                    sample(labels, value(figure))
                 })
         })
     };
@@ -254,6 +260,7 @@ mod tests {
     #[test]
     fn writes_a_sample_for_each_nic_and_class() {
         let mut verdict = mixed();
+        verdict.populations[1].percentiles[3] = 121_312.600_000_000_01;
         let switch = Unit::Switch {
             group: 3,
             switch: 12,
@@ -277,6 +284,8 @@ mod tests {
             "cxidiag_survey_outside_pairs{tool=\"write-lat\",size=\"8\",class=\"same switch\"} 6",
             "cxidiag_survey_latency_seconds{tool=\"write-lat\",size=\"8\",class=\"same group\",\
              percentile=\"99\"} 0.00000201",
+            "cxidiag_survey_latency_seconds{tool=\"write-lat\",size=\"8\",class=\"same group\",\
+             percentile=\"50\"} 0.0001213126",
             "cxidiag_survey_bandwidth_bytes_per_second{tool=\"write-bw\",size=\"1048576\",\
              class=\"same switch\",percentile=\"1\"} 18100000000",
         ] {

@@ -1,5 +1,7 @@
 //! The first line of the text: what a survey has come to.
 
+use std::collections::HashSet;
+
 use super::document::is_mixed;
 use super::nics::{State, states};
 use super::{Conclusion, Survey, words};
@@ -76,12 +78,14 @@ fn counts(verdict: &Verdict, word: Word) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns how many NICs are good, suspect and untested.
+/// Returns how many NICs are good, suspect and untested, and how many nodes have no NIC because they are
+/// absent.
 fn nics(survey: &Survey) -> String {
     let states = states(&survey.roster, &survey.verdict);
     let count = |state| states.iter().filter(|of| **of == state).count() as u64;
     let all = words::counted(states.len() as u64, "NIC");
-    let are = if count(State::Good) == 1 { "is" } else { "are" };
+    let is_one = states.len() == 1 || count(State::Good) == 1;
+    let are = if is_one { "is" } else { "are" };
     let mut text = format!("{} of {all} {are} good", words::grouped(count(State::Good)));
     let others = [
         ("suspect", State::Suspect),
@@ -92,6 +96,14 @@ fn nics(survey: &Survey) -> String {
         if count(state) > 0 {
             text += &format!(", {} {name}", words::grouped(count(state)));
         }
+    }
+    let roster = &survey.roster;
+    let with_nics: HashSet<u32> = roster.nics.iter().map(|nic| nic.node).collect();
+    let nodes = (0..).zip(&roster.nodes);
+    let absent = nodes.filter(|(at, node)| node.absent.is_some() && !with_nics.contains(at));
+    match absent.count() as u64 {
+        0 => {}
+        count => text += &format!(", {} absent", words::counted(count, "node")),
     }
     text
 }
@@ -197,5 +209,31 @@ mod tests {
             let result = survey.result().map_err(|failure| failure.status());
             assert_eq!(result.err().unwrap_or(0), status);
         }
+    }
+
+    #[test]
+    fn names_absent_nodes() {
+        let mut survey = survey(good(), Ok(()));
+        survey.roster.nics.truncate(6);
+        survey.roster.nodes[3].absent = Some("it did not join within 30 s".into());
+        survey.conclusion = Conclusion::Undecided;
+        assert_eq!(
+            summary(&survey),
+            "undecided: 84 pairs measured; 6 of 6 NICs are good, 1 node absent"
+        );
+        // The NICs of a node that has joined are counted.
+        survey.roster.nodes[0].absent = Some("lost".into());
+        let line = summary(&survey);
+        assert!(
+            line.ends_with("; 4 of 6 NICs are good, 2 untested, 1 node absent"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn one_nic_is_singular() {
+        let mut survey = survey(Verdict::default(), Ok(()));
+        survey.roster.nics.truncate(1);
+        assert_eq!(nics(&survey), "0 of 1 NIC is good, 1 untested");
     }
 }

@@ -35,7 +35,9 @@ const MOST_SENTENCES: usize = 3;
 ///
 /// `out` cannot be written.
 pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
-    for line in [survey.summary.clone(), place(survey), measured(survey)] {
+    // Programs take the verdict from the first line, however long the reason for a failure is.
+    writeln!(out, "{}", survey.summary)?;
+    for line in [place(survey), measured(survey)] {
         paragraph(out, &line, "  ")?;
     }
     if survey.is_software {
@@ -214,6 +216,7 @@ fn names(survey: &Survey, parts: &[&Untested]) -> String {
 mod tests {
     use super::super::testing::{culprit, good, mixed, survey};
     use super::*;
+    use crate::error::Failure;
     use crate::survey::answer::Pair;
     use crate::survey::verdict::{Aggregate, Verdict};
 
@@ -293,6 +296,16 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
         assert_eq!(measured(&survey), "write-lat 8, write-bw 1M; pairs all");
         survey.elapsed_ms = 100_000;
         assert!(place(&survey).ends_with(" in 1 min 40 s"));
+    }
+
+    #[test]
+    fn has_the_verdict_in_one_line() {
+        let failure = Failure::environment(&format!("cannot write /{}", "long ".repeat(20)));
+        let survey = survey(good(), Err(&failure));
+        let mut out = Vec::new();
+        write(&mut out, &survey).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().next(), Some(survey.summary.as_str()));
     }
 
     #[test]

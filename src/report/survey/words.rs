@@ -100,7 +100,8 @@ pub fn figure(test: &Test, value: f64) -> String {
         let decimals = if value < 1e9 { 3 } else { 2 };
         format!("{:.decimals$}", value / 1e9)
     } else {
-        format!("{:.2}", value / 1e3)
+        let decimals = if value < 10.0 { 3 } else { 2 };
+        format!("{:.decimals$}", value / 1e3)
     }
 }
 
@@ -159,5 +160,8 @@ mod tests {
         let bandwidth = &survey(good(), Ok(())).setup.tests[1];
         assert_eq!(figure(bandwidth, 24.126e9), "24.13");
         assert_eq!(figure(bandwidth, 12.3e6), "0.012");
+        let latency = &survey(good(), Ok(())).setup.tests[0];
+        assert_eq!(figure(latency, 1.0), "0.001");
+        assert_eq!(figure(latency, 1_904.0), "1.90");
     }
 }
