@@ -133,25 +133,33 @@ impl<B: Benchmark> TestOf<B> {
         self.check_cpu(100.0 * waited / self.pair.as_secs_f64())
     }
 
-    /// Measures with `resources`. The figures of a process that waited for its CPU are discarded.
+    /// Measures with `resources`. Figures and failures of a process that waited for its CPU are
+    /// discarded: its operations may have come after those of the target. Returns whether nothing is
+    /// under way afterwards, and the figures.
     fn measure_with(
         &self,
         resources: &mut B::Resources,
         slot: &Slot,
         instruments: &mut Instruments,
-    ) -> Result<Figures, Failure> {
-        slot.begin(self.pair)?;
+    ) -> (bool, Result<Figures, Failure>) {
+        if let Err(failure) = slot.begin(self.pair) {
+            return (true, Err(failure));
+        }
         slot.beyond(self.pair, || {
             let before = CpuShare::of_this_thread();
             let context = self.context(slot, Side::Client);
-            let (figures, iterations) = (self.measure)(&context, resources, instruments)?;
-            self.check_thread(before)?;
+            let measured = (self.measure)(&context, resources, instruments);
+            let found = self.check_thread(before);
+            let (figures, iterations) = match measured {
+                Ok(measured) => measured,
+                Err(failure) => return (false, found.and(Err(failure))),
+            };
             let issued = Issued {
                 own: iterations,
                 peer: None,
             };
-            self.check(resources, issued)?;
-            Ok(figures)
+            let found = found.and_then(|()| self.check(resources, issued));
+            (true, found.map(|()| figures))
         })
     }
 
@@ -228,11 +236,10 @@ impl<B: Benchmark> Test for TestOf<B> {
             Ok(resources) => resources,
             Err(failure) => return Done::nothing(failure),
         };
-        let result = self.measure_with(&mut resources, slot, instruments);
-        let has_failed = matches!(&result, Err(failure) if failure.kind == Kind::Nic);
+        let (is_over, result) = self.measure_with(&mut resources, slot, instruments);
         Done {
             result,
-            is_released: close::<B>(resources, slot) && !has_failed,
+            is_released: close::<B>(resources, slot) && is_over,
         }
     }
 
@@ -362,6 +369,33 @@ mod tests {
         assert_eq!(failure.message(), LATE);
         assert_eq!(failure.kind, Kind::Environment);
         assert!(serve(Duration::from_secs(1)).is_ok());
+        endpoint.close().unwrap();
+    }
+
+    #[test]
+    fn failure_of_process_without_cpu_is_discarded() {
+        let endpoint = endpoint(&plan("write-lat", &[]));
+        let own = endpoint.address().address;
+        let mut instruments = Instruments::new().unwrap();
+        let mut measure = |max_waited_percent| {
+            let writes = TestOf {
+                max_waited_percent,
+                ..writes()
+            };
+            let times = Times {
+                ready: Instant::now(),
+                ends: Instant::now() + Duration::from_secs(60),
+            };
+            let slot = Slot::new(times, Side::Client);
+            // There is no target.
+            let done = writes.measure(&endpoint, own, &slot, &mut instruments);
+            assert!(!done.is_released);
+            done.result.unwrap_err()
+        };
+        assert_eq!(measure(f64::INFINITY).kind, Kind::Nic);
+        let failure = measure(-1.0);
+        assert_eq!(failure.message(), "the process waited for its CPU");
+        assert_eq!(failure.kind, Kind::Environment);
         endpoint.close().unwrap();
     }
 
