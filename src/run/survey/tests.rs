@@ -229,7 +229,6 @@ fn late_block_is_untested() {
         assert_eq!(why, "the process was late for its slot");
     }
     assert_eq!(report.results.len(), 2);
-    assert_eq!(report.beyond_ns, 0);
     rig.nics.close();
 }
 
