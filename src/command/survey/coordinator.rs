@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::asked::Asked;
 use super::blocks::{Slots, blocks};
+use super::busy::Busy;
 use super::lead::Lead;
 use super::locations::Locations;
 use super::members::Members;
@@ -19,7 +20,9 @@ use crate::job::Job;
 use crate::number::time_text;
 use crate::report::survey::lines::Earlier;
 use crate::report::survey::{Setup, Survey, SurveyJob, progress};
+use crate::run::survey::LATE;
 use crate::session::tree::{DETOUR_LIMIT, Event, Root, now_ns};
+use crate::survey::answer::{Answer, PairResult};
 use crate::survey::conductor::{Conductor, Phase, Settings};
 use crate::survey::pairs::{self, Selection};
 use crate::survey::rounds::NicOrder;
@@ -111,6 +114,7 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         outputs,
         ends,
         pace: Pace::new(asked.pair_time),
+        busy: Busy::default(),
         measuring: Instant::now(),
         block: 0,
         round: 0,
@@ -217,6 +221,7 @@ struct Leading<'a> {
     outputs: Outputs,
     ends: Option<Instant>,
     pace: Pace,
+    busy: Busy,
     /// When the first block began.
     measuring: Instant,
     /// Number of the next block, and of the next round.
@@ -364,9 +369,7 @@ impl Leading<'_> {
         })?;
         let uncertainties = reports.iter().map(|report| report.clock_uncertainty_ns);
         self.uncertainty_ns = uncertainties.max().flatten().max(self.uncertainty_ns);
-        if let Some(beyond) = reports.iter().map(|report| report.beyond_ns).max() {
-            self.pace.note(rounds[0].test, Duration::from_nanos(beyond));
-        }
+        let beyond = reports.iter().map(|report| report.beyond_ns).max();
         for report in &reports {
             let failed = self.members.set_addresses(report.rank, &report.addresses);
             for (nic, reason) in failed {
@@ -381,6 +384,14 @@ impl Leading<'_> {
             &lost,
             &self.members.roster,
         );
+        if let Some(beyond) = beyond.map(Duration::from_nanos) {
+            let is_late = |of: &&PairResult| of.answer == Answer::Untested(LATE.into());
+            let late = results.iter().filter(is_late).count();
+            self.pace.note(rounds[0].test, beyond, late, results.len());
+        }
+        if let Some(note) = self.busy.add(&results) {
+            self.outputs.note(&note);
+        }
         self.outputs.add(&results, self.conductor.roster(), tests)?;
         for result in results {
             self.conductor.add(result);

@@ -9,12 +9,14 @@
 //!   `cxidiag serve` starts on others.
 //! * `members`: what the members have introduced -> the roster. `locations`: where their hosts are.
 //! * `pace`: how long slots are, and how many of them a block has.
+//! * `busy`: whether busy CPUs disturb it.
 //! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a result
 //!   for each pair.
 //! * `written`: the files and the text that come of it.
 
 mod asked;
 mod blocks;
+mod busy;
 mod coordinator;
 mod lead;
 mod locations;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::run::survey::{longest, sufficient};
+use crate::run::survey::{longest, most_beyond, sufficient};
 use crate::survey::timetable::Round;
 
 /// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
@@ -14,6 +14,9 @@ const SHORTEST_SLOT: Duration = Duration::from_millis(50);
 const MOST_SLOTS: usize = 100;
 const LONGEST_BLOCK: Duration = Duration::from_secs(2);
 
+/// If more than this part of the pairs of a block have a late process, slots get the longest time.
+const LATE_PART: usize = 10;
+
 /// Slots of the first block of a test, which shows what the processes need.
 const FIRST_SLOTS: usize = 2;
 
@@ -22,7 +25,7 @@ const FIRST_SLOTS: usize = 2;
 pub struct Pace {
     /// Time for measuring one pair.
     pair: Duration,
-    /// What the processes needed for a pair beyond that in the last block of a test.
+    /// What the processes need for a pair of a test beyond that.
     beyond: BTreeMap<u16, Duration>,
     /// The test that was measured last.
     last: Option<u16>,
@@ -38,10 +41,18 @@ impl Pace {
         }
     }
 
-    /// Notes what a process needed for a pair of a test beyond the time for measuring it, of the block
-    /// that was measured last: the longest such time.
-    pub fn note(&mut self, test: u16, beyond: Duration) {
-        self.beyond.insert(test, beyond);
+    /// Notes what a block of a test has shown: the longest time that a process needed for a pair beyond
+    /// the time for measuring it, and how many of its `pairs` had a `late` process. What an earlier
+    /// block has shown is forgotten slowly: not each block has all NICs.
+    pub fn note(&mut self, test: u16, beyond: Duration, late: usize, pairs: usize) {
+        let most = most_beyond(self.pair);
+        let needed = if late * LATE_PART > pairs {
+            most
+        } else {
+            beyond.min(most)
+        };
+        let known = self.beyond.entry(test).or_default();
+        *known = needed.max(*known * 3 / 4);
     }
 
     /// Returns the number of slots of a block of the test that was measured last, if `left` is left of
@@ -122,10 +133,10 @@ mod tests {
         assert_eq!(pace.most(None), 2);
         let of_one = rounds(&[0; 20]);
         assert_eq!(pace.block(&of_one, true, None), (2, milliseconds(400)));
-        pace.note(0, milliseconds(15));
+        pace.note(0, milliseconds(15), 0, 2);
         assert_eq!(pace.block(&of_one, true, None), (16, milliseconds(120)));
         assert_eq!(pace.most(None), 16);
-        pace.note(0, milliseconds(60));
+        pace.note(0, milliseconds(60), 1, 16);
         assert_eq!(pace.block(&of_one, true, None), (8, milliseconds(240)));
         // The rounds that are taken from the sweep are one block.
         assert_eq!(pace.most(None), 8);
@@ -138,9 +149,24 @@ mod tests {
     }
 
     #[test]
+    fn slots_get_longer_at_once_and_shorter_slowly() {
+        let mut pace = Pace::new(milliseconds(60));
+        pace.note(0, milliseconds(0), 2, 20);
+        assert_eq!(pace.slot(0), milliseconds(120));
+        pace.note(0, milliseconds(0), 3, 20);
+        assert_eq!(pace.slot(0), milliseconds(400));
+        pace.note(0, milliseconds(0), 0, 20);
+        assert_eq!(pace.slot(0), milliseconds(360));
+        for _ in 0..10 {
+            pace.note(0, milliseconds(0), 0, 20);
+        }
+        assert_eq!(pace.slot(0), milliseconds(120));
+    }
+
+    #[test]
     fn pairs_after_sweep_have_longest_slots() {
         let mut pace = Pace::new(milliseconds(60));
-        pace.note(0, Duration::ZERO);
+        pace.note(0, Duration::ZERO, 0, 2);
         assert_eq!(
             pace.block(&rounds(&[0; 20]), false, None),
             (5, milliseconds(400))
@@ -150,7 +176,7 @@ mod tests {
     #[test]
     fn block_ends_with_time() {
         let mut pace = Pace::new(milliseconds(1));
-        pace.note(0, Duration::ZERO);
+        pace.note(0, Duration::ZERO, 0, 2);
         let many = rounds(&[0; 200]);
         for (left, slots) in [(None, 40), (Some(500), 10), (Some(10), 1)] {
             let left = left.map(milliseconds);

@@ -32,7 +32,7 @@ pub use nic::NicPlan;
 use nic::{Nic, Order, Report};
 pub use rules::{TestPlan, is_two_sided};
 use slot::Times;
-pub use slot::{longest, sufficient};
+pub use slot::{LATE, is_of_busy_cpus, longest, most_beyond, sufficient};
 
 use crate::device::FabricAddress;
 use crate::error::{Context, Failure};

@@ -11,7 +11,7 @@ use super::by_tool::test;
 use super::halves::Halves;
 use super::instruments::Instruments;
 use super::rules::TestPlan;
-use super::slot::{Slot, Times};
+use super::slot::{NO_ANSWER, PAUSED, Slot, Times, most_beyond};
 use super::test::Test;
 use super::witnesses::Watch;
 use crate::backend;
@@ -69,7 +69,8 @@ pub struct Report {
     pub task: Task,
     /// The result, if this side has one: that of an initiator, or of a target that failed.
     pub answer: Option<Answer>,
-    /// How long this side has worked beyond the time in which a pair is measured; zero if it failed.
+    /// How long this side has worked beyond the time in which a pair is measured; zero if it failed,
+    /// and the most if the slot was too short.
     pub beyond: Duration,
     /// Changes of the counters of an initiator; in the sweep, only of packets sent again.
     pub witnesses: Vec<Witness>,
@@ -86,6 +87,8 @@ pub struct Nic {
     halves: Option<Halves>,
     endpoint: Result<Endpoint, String>,
     tests: Vec<OpenTest>,
+    /// Time for a pair.
+    pair: Duration,
     instruments: Instruments,
     /// Initiators of this block have another address of this NIC.
     has_moved: bool,
@@ -124,6 +127,7 @@ impl Nic {
             halves,
             endpoint: Ok(endpoint),
             tests: Vec::new(),
+            pair: Duration::ZERO,
             instruments: Instruments::new()?,
             has_moved: false,
         })
@@ -183,6 +187,7 @@ impl Nic {
 
     fn begin(&mut self, tests: Vec<TestPlan>, pair: Duration) {
         self.close_targets();
+        self.pair = pair;
         let tests = tests.into_iter().enumerate();
         let tests = tests.map(|(index, plan)| OpenTest {
             test: test(index, plan, pair),
@@ -238,14 +243,20 @@ impl Nic {
         let confined = confine(self.halves.as_ref(), side);
         let slot = Slot::new(times, side);
         let watch = (side == Side::Client)
-            .then(|| Watch::begin(self.plan.device, task.stage))
+            .then(|| {
+                slot.beyond(Duration::ZERO, || {
+                    Watch::begin(self.plan.device, task.stage)
+                })
+            })
             .flatten();
         let (answer, is_released) = match slot.check() {
             Ok(()) => self.perform(&task, &slot),
             Err(failure) => (Some(Answer::Untested(failure.message())), true),
         };
         drop(confined);
-        let changes = watch.map_or(Vec::new(), Watch::end);
+        let changes = watch.map_or(Vec::new(), |watch| {
+            slot.beyond(Duration::ZERO, || watch.end())
+        });
         let witness = |(counter, change): (&str, u64)| Witness {
             nic: task.pair.initiator,
             counter: counter.to_owned(),
@@ -258,6 +269,8 @@ impl Nic {
         Report {
             beyond: if has_failed {
                 Duration::ZERO
+            } else if slot.is_too_short(self.pair) {
+                most_beyond(self.pair)
             } else {
                 slot.needed_beyond()
             },
@@ -295,25 +308,28 @@ impl Nic {
             }
             let done = test.serve(endpoint, peer, slot);
             return (
-                done.result.err().map(|failure| answer_of(&failure, slot)),
+                done.result
+                    .err()
+                    .map(|failure| answer_of(&failure, slot, self.pair)),
                 done.is_released,
             );
         }
         let done = test.measure(endpoint, peer, slot, &mut self.instruments);
         let answer = match &done.result {
             Ok(figures) => Answer::Measured(*figures),
-            Err(failure) => answer_of(failure, slot),
+            Err(failure) => answer_of(failure, slot, self.pair),
         };
         (Some(answer), done.is_released)
     }
 }
 
 /// Returns what a failure says about a pair. A failure of this process, or during a time in which it
-/// did not run, says nothing.
-fn answer_of(failure: &Failure, slot: &Slot) -> Answer {
+/// did not run, says nothing, and a slot that is too short does not decide: the pair is measured again.
+fn answer_of(failure: &Failure, slot: &Slot, pair: Duration) -> Answer {
     match slot.stalled() {
         _ if failure.kind != Kind::Nic => Answer::Untested(failure.message()),
-        Some(_) => Answer::Untested("the process did not run for a time".into()),
+        Some(_) => Answer::Untested(PAUSED.into()),
+        None if slot.is_too_short(pair) => Answer::Untested(NO_ANSWER.into()),
         None => Answer::Failed(failure.message()),
     }
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 
-use super::tests::{begin, nic_plan};
+use super::slot::NO_ANSWER;
+use super::tests::{PAIR, begin, nic_plan};
 use super::*;
 use crate::device::FabricAddress;
 use crate::service::VniOption;
@@ -131,6 +132,8 @@ struct Group {
     members: Vec<Member>,
     /// Why pairs are measured.
     stage: Stage,
+    /// Length of a slot.
+    slot: Duration,
 }
 
 impl Group {
@@ -143,6 +146,7 @@ impl Group {
         Self {
             members: (0..).zip(variables.iter().copied()).map(start).collect(),
             stage: Stage::Retest(1),
+            slot: SLOT,
         }
     }
 
@@ -166,12 +170,12 @@ impl Group {
             self.members[own as usize].send(&Block {
                 number: 5,
                 begins_ns,
-                slot_ns: SLOT.as_nanos() as u64,
+                slot_ns: self.slot.as_nanos() as u64,
                 slots: 1,
                 tasks: vec![task],
             });
         }
-        begins_ns + SLOT.as_nanos() as u64
+        begins_ns + self.slot.as_nanos() as u64
     }
 
     /// Receives the result of a process of its block, if it has one.
@@ -185,6 +189,11 @@ impl Group {
             .as_ref()
             .is_some_and(|result| matches!(result.answer, Answer::Failed(_)));
         assert!(!has_failed || report.beyond_ns == 0);
+        let is_open = result
+            .as_ref()
+            .is_some_and(|result| result.answer == Answer::Untested(NO_ANSWER.into()));
+        let most = most_beyond(PAIR).as_nanos() as u64;
+        assert!(!is_open || report.beyond_ns == most);
         result
     }
 
@@ -276,6 +285,28 @@ fn failed_operations_are_answers() {
             assert!(why.contains(words), "{tool}, {attempt}: {why}");
         }
     }
+}
+
+#[test]
+fn longest_slot_decides_about_missing_answer() {
+    let mut group = Group::new(72, "write-lat", &[GOOD, SILENT]);
+    group.slot = sufficient(PAIR, PAIR / 2);
+    let mut reasons = Vec::new();
+    while !reasons.contains(&NO_ANSWER.to_owned()) {
+        assert!(reasons.len() < ATTEMPTS as usize, "{reasons:?}");
+        group.send(Pair {
+            initiator: 1,
+            target: 0,
+        });
+        let own = group.receive(1).expect("a result").answer;
+        group.receive(0);
+        match own {
+            Answer::Untested(reason) => reasons.push(reason),
+            other => panic!("{other:?}"),
+        }
+    }
+    group.slot = longest(PAIR);
+    failure(group.measure(1, 0));
 }
 
 /// The answers of one process are lost. A second one measures with it, and then with a third one.

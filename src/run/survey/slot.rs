@@ -52,7 +52,16 @@ impl Times {
 /// Returns the length of a slot whose operations may take five times as long as a pair is measured, the
 /// time `pair`.
 pub fn longest(pair: Duration) -> Duration {
-    with_window(5 * pair)
+    with_window(longest_window(pair))
+}
+
+fn longest_window(pair: Duration) -> Duration {
+    pair + 2 * most_beyond(pair)
+}
+
+/// Returns the time beyond the measurement of a pair from which slots are the longest.
+pub fn most_beyond(pair: Duration) -> Duration {
+    2 * pair
 }
 
 /// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have needed the
@@ -80,8 +89,8 @@ pub struct Slot {
     looked: Cell<Instant>,
     /// How long the process did not run during waits.
     stalled: Cell<Duration>,
-    /// How long the operation without an answer was under way.
-    waited: Cell<Duration>,
+    /// How long the operation without an answer was under way, if there is one.
+    waited: Cell<Option<Duration>>,
     /// How long this side has worked beyond the time in which a pair is measured.
     beyond: Cell<Duration>,
 }
@@ -94,7 +103,7 @@ impl Slot {
             side,
             looked: Cell::new(Instant::now()),
             stalled: Cell::new(Duration::ZERO),
-            waited: Cell::new(Duration::ZERO),
+            waited: Cell::new(None),
             beyond: Cell::new(Duration::ZERO),
         }
     }
@@ -103,12 +112,16 @@ impl Slot {
     pub fn beyond<T>(&self, measured: Duration, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let result = work();
-        let beyond = begun.elapsed().saturating_sub(measured);
-        self.beyond.set(self.beyond.get() + beyond);
+        self.add_beyond(begun.elapsed().saturating_sub(measured));
         result
     }
 
-    /// Returns how long this side has worked beyond the time in which a pair is measured.
+    fn add_beyond(&self, time: Duration) {
+        self.beyond.set(self.beyond.get() + time);
+    }
+
+    /// Returns how long this side has worked beyond the time in which a pair is measured, or has slept
+    /// into it.
     pub fn needed_beyond(&self) -> Duration {
         self.beyond.get()
     }
@@ -129,8 +142,13 @@ impl Slot {
     ///
     /// A slot whose rest is too short, and an interruption.
     pub fn begin(&self, pair: Duration) -> Result<(), Failure> {
+        let sleeps = !self.is_late();
         sleep_until(self.times.ready)?;
-        self.looked.set(Instant::now());
+        let now = Instant::now();
+        if sleeps {
+            self.add_beyond(now - self.times.ready);
+        }
+        self.looked.set(now);
         self.check_time(pair)
     }
 
@@ -161,8 +179,15 @@ impl Slot {
     /// before the measurement. It does not explain why an operation was under way for long.
     pub fn stalled(&self) -> Option<Duration> {
         let (stalled, window) = (self.stalled.get(), self.times.window());
-        let explains = stalled >= window / STALLED && self.waited.get() < window / 2;
+        let explains =
+            stalled >= window / STALLED && self.waited.get().unwrap_or_default() < window / 2;
         explains.then_some(stalled)
+    }
+
+    /// Returns whether an operation had no answer that it may have in the longest slot. A pair is
+    /// measured for the time `pair`.
+    pub fn is_too_short(&self, pair: Duration) -> bool {
+        self.waited.get().is_some() && self.times.window() < longest_window(pair)
     }
 
     fn check_time(&self, needed: Duration) -> Result<(), Failure> {
@@ -173,8 +198,23 @@ impl Slot {
     }
 }
 
-/// Why a pair was not measured. It has no number: verdicts count equal reasons.
+/// Why a pair was not measured: its process began too late. Reasons have no number: verdicts count
+/// equal ones.
 pub const LATE: &str = "the process was late for its slot";
+
+/// Why a pair was not measured: other threads used the CPU.
+pub const WAITED: &str = "the process waited for its CPU";
+
+/// Why a pair was not measured: the process was stopped for a part of the slot.
+pub const PAUSED: &str = "the process did not run for a time";
+
+/// Why a pair was not measured: the longest slot decides whether it fails.
+pub const NO_ANSWER: &str = "no answer in a short slot";
+
+/// Returns whether busy CPUs are the reason why a pair was not measured.
+pub fn is_of_busy_cpus(reason: &str) -> bool {
+    [LATE, WAITED, PAUSED].contains(&reason)
+}
 
 /// Returns a time in whole milliseconds, as text.
 pub fn milliseconds(time: Duration) -> String {
@@ -210,7 +250,7 @@ impl Supervisor for Slot {
     fn slow(&self, _: &str, _: u64, _: u64) {}
 
     fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
-        self.waited.set(waited);
+        self.waited.set(Some(waited));
         let window = milliseconds(self.times.window());
         Failure::nic(format!("no answer to a {operation} within {window}"))
     }
@@ -322,6 +362,28 @@ mod tests {
         assert!(begun(29).is_some());
         assert_eq!(begun(30), None);
         assert_eq!(slot(20_000).stalled(), None);
+    }
+
+    #[test]
+    fn short_slot_does_not_decide_that_an_answer_is_missing() {
+        let pair = Duration::from_millis(30);
+        let is_too_short = |length| {
+            let slot = Slot::new(Times::new(Instant::now(), length), Side::Client);
+            assert!(!slot.is_too_short(pair));
+            slot.no_answer("write", Duration::from_millis(1));
+            slot.is_too_short(pair)
+        };
+        assert!(is_too_short(sufficient(pair, Duration::ZERO)));
+        assert!(!is_too_short(longest(pair)));
+    }
+
+    #[test]
+    fn late_start_is_needed_time() {
+        let ready = Instant::now() + Duration::from_millis(20);
+        let ends = ready + Duration::from_secs(60);
+        let slot = Slot::new(Times { ready, ends }, Side::Client);
+        slot.begin(Duration::ZERO).unwrap();
+        assert!(slot.needed_beyond() > Duration::ZERO);
     }
 
     #[test]

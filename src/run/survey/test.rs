@@ -6,7 +6,7 @@ use super::super::driver::Context;
 use super::super::verify::Unwatched;
 use super::super::watchdog::Notices;
 use super::instruments::Instruments;
-use super::slot::{LATE, Slot};
+use super::slot::{LATE, Slot, WAITED};
 use crate::backend;
 use crate::bench::api::{Benchmark, Issued, Peer};
 use crate::device::FabricAddress;
@@ -204,8 +204,7 @@ impl<B: Benchmark> TestOf<B> {
         if waited_percent <= self.max_waited_percent {
             return Ok(());
         }
-        // Without the percentage: verdicts count equal reasons.
-        Err(Failure::environment("the process waited for its CPU"))
+        Err(Failure::environment(WAITED))
     }
 }
 
