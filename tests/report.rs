@@ -70,7 +70,7 @@ fn survey() -> Value {
     cells.pop();
     cells.push(json!([NICS - 1, NICS - 2, null]));
     let population = json!({
-        "test": 0, "class": "other group", "count": 3000, "outside": 96, "min": 1900.0,
+        "test": 0, "class": "other group", "count": 3000, "outside": 96, "failed": 0, "min": 1900.0,
         "percentiles": [1901.0, 1905.0, 1925.0, 1950.0, 1975.0, 1995.0, 3900.0], "max": 3998.0,
         "median_low": 1948.0, "median_high": 1952.0, "sigma": 30.0, "limit": 2535.0,
         "expected": 3000.0, "histogram": [[1900.0, 2904], [3800.0, 96]]

@@ -44,6 +44,8 @@ pub struct Outside {
     pub value: Option<f64>,
     /// Packets that the initiator sent again.
     pub retries: u64,
+    /// Why it was measured.
+    pub stage: Stage,
     /// What its retests say.
     pub standing: Standing,
     /// Whether operations failed in a retest, or with another partner than those of the sweep.
@@ -131,6 +133,7 @@ impl Evidence {
                     _ => None,
                 },
                 retries: result.retries(),
+                stage: result.stage,
                 standing: self.standing((result.test, result.pair), class, limits),
                 fails_again: self.fails_again(result),
             })
