@@ -17,9 +17,11 @@ impl Conductor {
         let limits = self.limits.as_ref().unwrap_or(&so_far);
         let Causes { causes, mixed } = causes(&self.evidence, limits, &self.roster);
         let outside = self.evidence.outside(limits, &self.roster);
+        let mut populations = self.evidence.populations(limits, &outside);
         let facts = Facts {
             evidence: &self.evidence,
             limits,
+            populations: &populations,
             failures: self.evidence.failures(),
             roster: &self.roster,
         };
@@ -33,7 +35,6 @@ impl Conductor {
                 .any(|one| one.source == LimitSource::Failure);
             std::cmp::Reverse((culprit.word, failed, pairs))
         });
-        let mut populations = self.evidence.populations(limits, &outside);
         for population in &mut populations {
             population.limit = population
                 .limit

@@ -12,7 +12,7 @@ use super::roster::Roster;
 use super::search::Cause;
 use super::summary::value_at;
 use super::units::members;
-use super::verdict::{self, Culprit, Direction, LimitSource, Unit};
+use super::verdict::{self, Culprit, Direction, LimitSource, Population, Unit};
 use crate::location::Class;
 
 /// What is known about causes.
@@ -22,6 +22,8 @@ pub struct Facts<'a> {
     pub evidence: &'a Evidence,
     /// The limits.
     pub limits: &'a Limits,
+    /// The figures by test and class.
+    pub populations: &'a [Population],
     /// The messages of failed pairs.
     pub failures: HashMap<Key, &'a str>,
     /// The nodes and NICs.
@@ -87,6 +89,8 @@ fn evidence_of(
     let evidence = facts.evidence;
     let of_bandwidth = evidence.tests()[test as usize].of_bandwidth;
     let limit = facts.limits.get(&(test, class));
+    let of_class = |of: &&Population| (of.test, of.class) == (test, class);
+    let population = facts.populations.iter().find(of_class);
     let values: Vec<(f64, u64)> = pairs
         .iter()
         .filter_map(|one| Some((one.value?, 1)))
@@ -132,7 +136,7 @@ fn evidence_of(
         outside: pairs.len() as u32,
         measured: measured.max(pairs.len() as u32),
         value: (!values.is_empty()).then(|| Sorted::of(values).median()),
-        median: limit.map(|limit| value_at(limit.centre.median, of_bandwidth)),
+        median: population.map(Population::median),
         limit: match source {
             LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
             LimitSource::Expect => evidence.expected(test),

@@ -197,4 +197,14 @@ mod tests {
         assert_eq!((population.failed, population.outside), (7, 0));
         assert_eq!(population.count + population.failed, verdict.planned);
     }
+
+    #[test]
+    fn evidence_has_the_median_of_its_class() {
+        let mut cluster = Cluster::new([0, 0, 6, 1], &["write-lat"], 1);
+        let slow = Fault::slow(Unit::Nic(1), Direction::Both, 2.0);
+        cluster.faults.push(slow);
+        let verdict = survey(&mut cluster, "all", 1);
+        let median = verdict.culprits[0].evidence[0].median;
+        assert_eq!(median, Some(verdict.populations[0].median()));
+    }
 }

@@ -127,7 +127,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
             .iter()
             .map(|of| ClassFacts {
                 name: of.class.name(),
-                median: of.percentiles[3],
+                median: of.median(),
                 limit: of.expected.or(of.limit),
             })
             .collect(),
@@ -180,8 +180,7 @@ fn badness(
 ) -> Vec<f64> {
     let median = |class: Class| {
         let of = populations.iter().find(|of| of.class == class);
-        of.map(|of| of.percentiles[3])
-            .filter(|median| *median > 0.0)
+        of.map(|of| of.median()).filter(|median| *median > 0.0)
     };
     let mut sums = vec![(0.0, 0u32); roster.nics.len()];
     for &(initiator, target, figure) in &matrix.cells {
