@@ -5,7 +5,7 @@ use super::blame::{Causes, causes};
 use super::conductor::Conductor;
 use super::culprit::{Facts, culprit};
 use super::gaps::{Gaps, Rest};
-use super::verdict::{Culprit, LimitSource, Verdict};
+use super::verdict::{Culprit, LimitSource, Unit, Verdict};
 
 /// Most results outside the limits in a verdict.
 const MOST_OUTSIDE: usize = 10_000;
@@ -28,7 +28,10 @@ impl Conductor {
         let mut culprits: Vec<Culprit> =
             causes.iter().map(|cause| culprit(cause, &facts)).collect();
         culprits.sort_by_key(|culprit| {
-            let pairs: u32 = culprit.evidence.iter().map(|one| one.outside).sum();
+            let pairs: u32 = match culprit.unit {
+                Unit::Path(_) => 1,
+                _ => culprit.evidence.iter().map(|one| one.outside).sum(),
+            };
             let failed = culprit
                 .evidence
                 .iter()

@@ -111,8 +111,17 @@ fn evidence_of(
     let retries = Sorted::of(resending.map(|one| (one.retries as f64, 1)).collect());
     let of_retries = |number| (source == LimitSource::Retries).then_some(number);
     let failed = pairs.iter().filter(|one| one.value.is_none()).count();
+    let mut outside = pairs.len();
     let measured: u32 = match cause.unit {
-        Unit::Path(_) => pairs.len() as u32,
+        Unit::Path(_) => {
+            let mut measured = pairs.len();
+            for one in pairs {
+                let (failures, passes) = evidence.retested((test, one.pair), class, facts.limits);
+                outside += failures;
+                measured += failures + passes;
+            }
+            measured as u32
+        }
         unit @ Unit::GroupPair(..) => {
             (evidence.crossings(test, unit) as u32).saturating_add(failed as u32)
         }
@@ -133,8 +142,8 @@ fn evidence_of(
     verdict::Evidence {
         test,
         class,
-        outside: pairs.len() as u32,
-        measured: measured.max(pairs.len() as u32),
+        outside: outside as u32,
+        measured: measured.max(outside as u32),
         value: (!values.is_empty()).then(|| Sorted::of(values).median()),
         median: population.map(Population::median),
         limit: match source {

@@ -150,13 +150,17 @@ impl Evidence {
             .any(|result| matches!(result.answer, Answer::Failed(_)))
     }
 
-    fn standing(&self, key: Key, class: Class, limits: &Limits) -> Standing {
+    /// Returns how many retests of a pair are outside the limits, and how many are inside them.
+    pub fn retested(&self, key: Key, class: Class, limits: &Limits) -> (usize, usize) {
         let retests = self.retests.get(&key).map_or(&[][..], Vec::as_slice);
-        let failures = retests
-            .iter()
-            .filter(|result| self.source(result, class, limits).is_some())
-            .count();
-        if retests.len() - failures >= DECISIVE {
+        let is_outside = |result: &&PairResult| self.source(result, class, limits).is_some();
+        let outside = retests.iter().filter(is_outside).count();
+        (outside, retests.len() - outside)
+    }
+
+    fn standing(&self, key: Key, class: Class, limits: &Limits) -> Standing {
+        let (failures, passes) = self.retested(key, class, limits);
+        if passes >= DECISIVE {
             Standing::Transient
         } else if failures >= DECISIVE {
             Standing::Confirmed
@@ -168,12 +172,7 @@ impl Evidence {
     /// Returns whether further retests of a suspect can change what they say.
     pub fn needs_retest(&self, key: Key, limits: &Limits, roster: &Roster) -> bool {
         let class = roster.class(key.1.initiator, key.1.target);
-        let retests = self.retests.get(&key).map_or(&[][..], Vec::as_slice);
-        let failures = retests
-            .iter()
-            .filter(|result| self.source(result, class, limits).is_some())
-            .count();
-        let passes = retests.len() - failures;
+        let (failures, passes) = self.retested(key, class, limits);
         passes < DECISIVE && failures + DECISIVE <= MOST_RETESTS as usize
     }
 }

@@ -91,9 +91,9 @@ pub struct Evidence {
     pub test: u16,
     /// Class of the pairs.
     pub class: Class,
-    /// Pairs of the culprit outside the limit.
+    /// Pairs of the culprit outside the limit; of a path, measurements, with those of retests.
     pub outside: u32,
-    /// Pairs of the culprit that were measured.
+    /// Pairs of the culprit that were measured; of a path, measurements.
     pub measured: u32,
     /// Median figure of the pairs outside the limit; null if all of them failed.
     pub value: Option<f64>,
