@@ -70,7 +70,7 @@ fn survey() -> Value {
     cells.pop();
     cells.push(json!([NICS - 1, NICS - 2, null]));
     let population = json!({
-        "test": 0, "class": "other group", "count": 3000, "outside": 96, "min": 1900.0,
+        "test": 0, "class": "other group", "count": 3000, "outside": 96, "failed": 0, "min": 1900.0,
         "percentiles": [1901.0, 1905.0, 1925.0, 1950.0, 1975.0, 1995.0, 3900.0], "max": 3998.0,
         "median_low": 1948.0, "median_high": 1952.0, "sigma": 30.0, "limit": 2535.0,
         "expected": 3000.0, "histogram": [[1900.0, 2904], [3800.0, 96]]
@@ -248,6 +248,26 @@ fn opened(page: &str) -> Option<(String, String)> {
 }
 
 #[test]
+fn names_the_files_of_surveys_the_worst_first() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut good = survey();
+    good["conclusion"] = json!("good");
+    for (name, survey) in [("tuesday", good), ("monday", survey())] {
+        fs::write(directory.path().join(name), survey.to_string()).expect("a file");
+    }
+    let page = page(&fabric, directory.path(), &["tuesday", "monday"]);
+    for start in ["\">survey ", "<h2>Survey "] {
+        let names: Vec<&str> = page
+            .split(start)
+            .skip(1)
+            .filter_map(|rest| rest.split_once('<')?.0.rsplit('/').next())
+            .collect();
+        assert_eq!(names, ["monday", "tuesday"], "{start}");
+    }
+}
+
+#[test]
 fn draws_survey_with_a_map_of_all_pairs() {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().expect("a directory");
@@ -270,6 +290,10 @@ fn draws_survey_with_a_map_of_all_pairs() {
     };
     assert_eq!(console, "");
     assert!(document.contains(&format!("data-pairs=\"{}\"", NICS * (NICS - 1))));
+    assert!(
+        document.contains("</span>not planned</span>"),
+        "the diagonal"
+    );
     // There is room for the names of switches, and after a zoom for those of NICs.
     let switches = (0..16).map(|number| format!("{:03}.{:02}", number / 4, number % 4));
     let switches = switches.collect::<Vec<_>>().join(",");

@@ -433,6 +433,15 @@ fn member_of_server_takes_turn_at_all_its_nics() {
 }
 
 #[test]
+fn quiet_survey_with_a_table_on_standard_output_has_its_verdict_on_standard_error() {
+    let _alone = alone();
+    let output = Fabric::new().run("survey --loopback=2 --pairs=loopback --quiet --csv");
+    let verdict = "cxidiag survey: good: 2 NICs, 2 pairs measured\n";
+    assert_eq!(stderr(&output), verdict);
+    assert!(stdout(&output).starts_with("tool,"), "{}", stdout(&output));
+}
+
+#[test]
 fn refuses_invalid_arguments() {
     let fabric = Fabric::new();
     for (arguments, expected) in [

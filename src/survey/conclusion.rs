@@ -19,23 +19,27 @@ impl Conductor {
         let limits = self.limits.as_ref().unwrap_or(&so_far);
         let Causes { causes, mixed } = causes(&self.evidence, limits, &self.roster);
         let outside = self.evidence.outside(limits, &self.roster);
+        let mut populations = self.evidence.populations(limits, &outside);
         let facts = Facts {
             evidence: &self.evidence,
             limits,
+            populations: &populations,
             failures: self.evidence.failures(),
             roster: &self.roster,
         };
         let mut culprits: Vec<Culprit> =
             causes.iter().map(|cause| culprit(cause, &facts)).collect();
         culprits.sort_by_key(|culprit| {
-            let pairs: u32 = culprit.evidence.iter().map(|one| one.outside).sum();
+            let pairs: u32 = match culprit.unit {
+                Unit::Path(_) => 1,
+                _ => culprit.evidence.iter().map(|one| one.outside).sum(),
+            };
             let failed = culprit
                 .evidence
                 .iter()
                 .any(|one| one.source == LimitSource::Failure);
             std::cmp::Reverse((culprit.word, failed, pairs))
         });
-        let mut populations = self.evidence.populations(limits, &outside);
         for population in &mut populations {
             population.limit = population
                 .limit

@@ -12,7 +12,7 @@ use super::roster::Roster;
 use super::search::Cause;
 use super::summary::value_at;
 use super::units::members;
-use super::verdict::{self, Culprit, Direction, LimitSource, Unit};
+use super::verdict::{self, Culprit, Direction, LimitSource, Population, Unit};
 use crate::location::Class;
 
 /// What is known about causes.
@@ -22,6 +22,8 @@ pub struct Facts<'a> {
     pub evidence: &'a Evidence,
     /// The limits.
     pub limits: &'a Limits,
+    /// The figures by test and class.
+    pub populations: &'a [Population],
     /// The messages of failed pairs.
     pub failures: HashMap<Key, &'a str>,
     /// The nodes and NICs.
@@ -87,6 +89,8 @@ fn evidence_of(
     let evidence = facts.evidence;
     let of_bandwidth = evidence.tests()[test as usize].of_bandwidth;
     let limit = facts.limits.get(&(test, class));
+    let of_class = |of: &&Population| (of.test, of.class) == (test, class);
+    let population = facts.populations.iter().find(of_class);
     let values: Vec<(f64, u64)> = pairs
         .iter()
         .filter_map(|one| Some((one.value?, 1)))
@@ -107,8 +111,17 @@ fn evidence_of(
     let retries = Sorted::of(resending.map(|one| (one.retries as f64, 1)).collect());
     let of_retries = |number| (source == LimitSource::Retries).then_some(number);
     let failed = pairs.iter().filter(|one| one.value.is_none()).count();
+    let mut outside = pairs.len();
     let measured: u32 = match cause.unit {
-        Unit::Path(_) => pairs.len() as u32,
+        Unit::Path(_) => {
+            let mut measured = pairs.len();
+            for one in pairs {
+                let (failures, passes) = evidence.retested((test, one.pair), class, facts.limits);
+                outside += failures;
+                measured += failures + passes;
+            }
+            measured as u32
+        }
         unit @ Unit::GroupPair(..) => {
             (evidence.crossings(test, unit) as u32).saturating_add(failed as u32)
         }
@@ -129,10 +142,10 @@ fn evidence_of(
     verdict::Evidence {
         test,
         class,
-        outside: pairs.len() as u32,
-        measured: measured.max(pairs.len() as u32),
+        outside: outside as u32,
+        measured: measured.max(outside as u32),
         value: (!values.is_empty()).then(|| Sorted::of(values).median()),
-        median: limit.map(|limit| value_at(limit.centre.median, of_bandwidth)),
+        median: population.map(Population::median),
         limit: match source {
             LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
             LimitSource::Expect => evidence.expected(test),

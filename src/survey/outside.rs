@@ -44,6 +44,8 @@ pub struct Outside {
     pub value: Option<f64>,
     /// Packets that the initiator sent again.
     pub retries: u64,
+    /// Why it was measured.
+    pub stage: Stage,
     /// What its retests say.
     pub standing: Standing,
     /// Whether operations failed in a retest, or with another partner than those of the sweep.
@@ -131,6 +133,7 @@ impl Evidence {
                     _ => None,
                 },
                 retries: result.retries(),
+                stage: result.stage,
                 standing: self.standing((result.test, result.pair), class, limits),
                 fails_again: self.fails_again(result),
             })
@@ -147,13 +150,17 @@ impl Evidence {
             .any(|result| matches!(result.answer, Answer::Failed(_)))
     }
 
-    fn standing(&self, key: Key, class: Class, limits: &Limits) -> Standing {
+    /// Returns how many retests of a pair are outside the limits, and how many are inside them.
+    pub fn retested(&self, key: Key, class: Class, limits: &Limits) -> (usize, usize) {
         let retests = self.retests.get(&key).map_or(&[][..], Vec::as_slice);
-        let failures = retests
-            .iter()
-            .filter(|result| self.source(result, class, limits).is_some())
-            .count();
-        if retests.len() - failures >= DECISIVE {
+        let is_outside = |result: &&PairResult| self.source(result, class, limits).is_some();
+        let outside = retests.iter().filter(is_outside).count();
+        (outside, retests.len() - outside)
+    }
+
+    fn standing(&self, key: Key, class: Class, limits: &Limits) -> Standing {
+        let (failures, passes) = self.retested(key, class, limits);
+        if passes >= DECISIVE {
             Standing::Transient
         } else if failures >= DECISIVE {
             Standing::Confirmed
@@ -165,12 +172,7 @@ impl Evidence {
     /// Returns whether further retests of a suspect can change what they say.
     pub fn needs_retest(&self, key: Key, limits: &Limits, roster: &Roster) -> bool {
         let class = roster.class(key.1.initiator, key.1.target);
-        let retests = self.retests.get(&key).map_or(&[][..], Vec::as_slice);
-        let failures = retests
-            .iter()
-            .filter(|result| self.source(result, class, limits).is_some())
-            .count();
-        let passes = retests.len() - failures;
+        let (failures, passes) = self.retested(key, class, limits);
         passes < DECISIVE && failures + DECISIVE <= MOST_RETESTS as usize
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::answer::{Answer, PairResult};
+use super::answer::{Answer, PairResult, Stage};
 use super::evidence::{Evidence, Gathered, Key};
 use super::limits::Limits;
 use super::outside::{Outside, Standing};
@@ -69,14 +69,17 @@ impl Evidence {
                 .get(key)
                 .map(|limit| limit.cost)
                 .filter(|cost| cost.is_finite());
-            let count = |one: &&Outside| {
-                (one.test, one.class) == *key && one.standing != Standing::Transient
-            };
+            let of_sweep =
+                |one: &&Outside| (one.test, one.class) == *key && one.stage == Stage::Sweep;
+            let in_sweep = || outside.iter().filter(of_sweep);
+            let is_measured_outside =
+                |one: &&Outside| one.value.is_some() && one.standing != Standing::Transient;
             Population {
                 test,
                 class,
                 count: gathered.figures.count(),
-                outside: outside.iter().filter(count).count() as u64,
+                outside: in_sweep().filter(is_measured_outside).count() as u64,
+                failed: in_sweep().filter(|one| one.value.is_none()).count() as u64,
                 min: sorted.quantile(0.0),
                 percentiles: [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99]
                     .map(|part| sorted.quantile(part)),
@@ -155,4 +158,53 @@ impl Evidence {
 pub fn value_at(of: f64, of_bandwidth: bool) -> f64 {
     // The figure of a cost is the cost of a figure: both are reciprocals of each other, or equal.
     cost(of, of_bandwidth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Stage;
+    use super::super::blame_tests::{run, settings, survey};
+    use super::super::conductor::Conductor;
+    use super::super::testing::{Cluster, Effect, Fault};
+    use super::super::verdict::{Direction, Unit};
+    use crate::plan::expect;
+
+    #[test]
+    fn counts_only_pairs_of_the_sweep_as_outside() {
+        let mut cluster = Cluster::new([0, 0, 3, 1], &["write-lat"], 1);
+        let mut settings = settings("all", 1);
+        settings.expectations = vec![expect::parse("p50<1ns", false).unwrap()];
+        let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
+        let mut conductor = Conductor::new(roster, tests, settings).unwrap();
+        run(&mut cluster, &mut conductor);
+        let verdict = conductor.verdict();
+        let has_swaps = verdict.outside.iter().any(|of| of.stage == Stage::Swap);
+        let population = &verdict.populations[0];
+        assert!(has_swaps);
+        assert_eq!((population.count, population.outside), (3, 3));
+    }
+
+    #[test]
+    fn counts_failed_pairs_by_themselves() {
+        let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+        cluster.faults.push(Fault {
+            unit: Unit::Nic(1),
+            direction: Direction::Both,
+            effect: Effect::Fails,
+        });
+        let verdict = survey(&mut cluster, "all", 1);
+        let population = &verdict.populations[0];
+        assert_eq!((population.failed, population.outside), (7, 0));
+        assert_eq!(population.count + population.failed, verdict.planned);
+    }
+
+    #[test]
+    fn evidence_has_the_median_of_its_class() {
+        let mut cluster = Cluster::new([0, 0, 6, 1], &["write-lat"], 1);
+        let slow = Fault::slow(Unit::Nic(1), Direction::Both, 2.0);
+        cluster.faults.push(slow);
+        let verdict = survey(&mut cluster, "all", 1);
+        let median = verdict.culprits[0].evidence[0].median;
+        assert_eq!(median, Some(verdict.populations[0].median()));
+    }
 }

@@ -91,9 +91,9 @@ pub struct Evidence {
     pub test: u16,
     /// Class of the pairs.
     pub class: Class,
-    /// Pairs of the culprit outside the limit.
+    /// Pairs of the culprit outside the limit; of a path, measurements, with those of retests.
     pub outside: u32,
-    /// Pairs of the culprit that were measured.
+    /// Pairs of the culprit that were measured; of a path, measurements.
     pub measured: u32,
     /// Median figure of the pairs outside the limit; null if all of them failed.
     pub value: Option<f64>,
@@ -138,8 +138,11 @@ pub struct Population {
     pub class: Class,
     /// Number of measured pairs.
     pub count: u64,
-    /// Number of pairs outside the limits.
+    /// Number of measured pairs outside the limits that retests have not found inside them.
     pub outside: u64,
+    /// Number of pairs that failed, which have no figure. Those of a class without any measured pair are
+    /// not here, only in the evidence.
+    pub failed: u64,
     /// Smallest figure.
     pub min: f64,
     /// Percentiles 1, 5, 25, 50, 75, 95 and 99 of the figures.
@@ -159,6 +162,13 @@ pub struct Population {
     pub expected: Option<f64>,
     /// Histogram: lower edges of bins of equal ratio, ascending, and the number of pairs in each.
     pub histogram: Vec<(f64, u64)>,
+}
+
+impl Population {
+    /// Returns the median figure.
+    pub fn median(&self) -> f64 {
+        self.percentiles[3]
+    }
 }
 
 /// Sums over the pairs of a switch or a group.

@@ -9,6 +9,7 @@ const VIRIDIS = [
 ];
 const FAILED_COLOR = [230, 0, 120, 255];
 const UNTESTED_COLOR = [160, 160, 160, 255];
+const UNPLANNED_COLOR = [0, 0, 0, 0];
 
 // Cells below the first figure, as in `matrix.rs`.
 const UNTESTED = 0;
@@ -63,6 +64,13 @@ function decoded(base64) {
   return cells;
 }
 
+/** Returns the color of pairs without a measurement, and what they are. */
+function missing(map) {
+  return map.is_complete
+    ? [UNPLANNED_COLOR, "not planned"]
+    : [UNTESTED_COLOR, "not planned or not measured"];
+}
+
 /** Returns the color of each possible cell, as the canvas stores it. */
 function palette(map) {
   const colors = new Uint32Array(65536);
@@ -72,7 +80,7 @@ function palette(map) {
     const share = (Math.log(figureOf(map, cell)) - low) / (high - low);
     bytes.set(color(map.of_bandwidth ? 1 - share : share), 4 * cell);
   }
-  bytes.set(UNTESTED_COLOR, 4 * UNTESTED);
+  bytes.set(missing(map)[0], 4 * UNTESTED);
   bytes.set(FAILED_COLOR, 4 * FAILED);
   return colors;
 }
@@ -107,7 +115,7 @@ function legend(map) {
   const what = map.of_bandwidth ? "Bandwidth" : "Median latency";
   return element(
     "p", { class: "legend" },
-    `${what}: good `, scale, " bad", key(FAILED_COLOR, "failed"), key(UNTESTED_COLOR, "not measured"),
+    `${what}: good `, scale, " bad", key(FAILED_COLOR, "failed"), key(...missing(map)),
   );
 }
 
@@ -191,7 +199,7 @@ function show(figure) {
     const name = classOf(map, initiator, target);
     const facts = map.classes.find((of) => of.name === name);
     const lines = [`${map.names[initiator]} to ${map.names[target]}`];
-    if (cell === UNTESTED) lines.push("not measured");
+    if (cell === UNTESTED) lines.push(missing(map)[1]);
     else if (cell === FAILED) lines.push("failed");
     else {
       const value = figureOf(map, cell);

@@ -14,7 +14,7 @@ use crate::survey::verdict::{Matrix, Population};
 /// Most NICs of a map: more make a page that browsers open too slowly.
 pub const MOST_NICS: usize = 4096;
 
-/// Cell of a pair that was not measured.
+/// Cell of a pair without a measurement.
 const UNTESTED: u16 = 0;
 
 /// Cell of a pair that failed.
@@ -31,6 +31,8 @@ const LEAST_RANGE: f64 = 1.5;
 pub struct Map {
     /// Whether a figure is a bandwidth in bytes per second, and not a latency in nanoseconds.
     of_bandwidth: bool,
+    /// Whether all pairs that were to be measured have a cell. Then others were not planned.
+    is_complete: bool,
     /// Names of the NICs.
     names: Vec<String>,
     /// Nodes of the NICs, which tell the class of a pair.
@@ -113,6 +115,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
     let nic = |nic: &u32| &roster.nics[*nic as usize];
     Some(Map {
         of_bandwidth,
+        is_complete: survey.verdict.answered >= survey.verdict.planned,
         names: nics.iter().map(|nic| roster.name(*nic)).collect(),
         nodes: nics.iter().map(|of| nic(of).node).collect(),
         locations: nics
@@ -127,7 +130,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
             .iter()
             .map(|of| ClassFacts {
                 name: of.class.name(),
-                median: of.percentiles[3],
+                median: of.median(),
                 limit: of.expected.or(of.limit),
             })
             .collect(),
@@ -180,8 +183,7 @@ fn badness(
 ) -> Vec<f64> {
     let median = |class: Class| {
         let of = populations.iter().find(|of| of.class == class);
-        of.map(|of| of.percentiles[3])
-            .filter(|median| *median > 0.0)
+        of.map(|of| of.median()).filter(|median| *median > 0.0)
     };
     let mut sums = vec![(0.0, 0u32); roster.nics.len()];
     for &(initiator, target, figure) in &matrix.cells {
@@ -253,6 +255,15 @@ mod tests {
             [SMALLEST, u16::MAX, u16::MAX]
         );
         assert_eq!(map.range, (2e3, 6e3));
+        assert!(map.is_complete);
+    }
+
+    #[test]
+    fn pairs_without_cell_may_be_planned_in_a_partial_survey() {
+        let mut survey = survey();
+        survey.verdict.answered -= 1;
+        let map = map(&survey, &survey.verdict.matrices[0]).unwrap();
+        assert!(!map.is_complete);
     }
 
     #[test]

@@ -24,6 +24,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use self::parts::{Column, Status, badge, cell, table, time};
 use super::outcome::Outcome;
 use super::results::{Content, ReadResult};
+use super::survey::Survey;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPTS: [&str; 2] = [include_str!("axes.js"), include_str!("map.js")];
@@ -124,7 +125,7 @@ fn line(number: usize, result: &ReadResult) -> (Status, Vec<Markup>) {
             of.new.first().map(|run| run.started_unix_ms),
         ),
         Content::Survey(survey) => (
-            "survey".into(),
+            format!("survey {}", result.file),
             survey::status(survey),
             survey::finding(survey).to_owned(),
             survey::place(survey),
@@ -141,7 +142,7 @@ fn line(number: usize, result: &ReadResult) -> (Status, Vec<Markup>) {
     (status, row)
 }
 
-/// Returns all sections: surveys, comparisons, then the runs of each tool.
+/// Returns all sections: surveys, the worst first, comparisons, then the runs of each tool.
 fn sections(results: &[ReadResult]) -> Markup {
     let numbered = || {
         results
@@ -149,6 +150,14 @@ fn sections(results: &[ReadResult]) -> Markup {
             .enumerate()
             .map(|(at, of)| (at + 1, &of.content))
     };
+    let mut surveys: Vec<(usize, &str, &Survey)> = (1..)
+        .zip(results)
+        .filter_map(|(number, result)| match &result.content {
+            Content::Survey(survey) => Some((number, result.file.as_str(), survey.as_ref())),
+            _ => None,
+        })
+        .collect();
+    surveys.sort_by_key(|(_, _, survey)| survey::status(survey).0);
     let runs: Vec<(usize, &Outcome)> = numbered()
         .filter_map(|(number, content)| match content {
             Content::Run(run) => Some((number, run.as_ref())),
@@ -162,12 +171,10 @@ fn sections(results: &[ReadResult]) -> Markup {
         }
     }
     html! {
-        @for (number, content) in numbered() {
-            @if let Content::Survey(survey) = content {
-                section id={ "result-" (number) } {
-                    h2 { "Survey" }
-                    (survey::section(survey, number))
-                }
+        @for (number, file, survey) in surveys {
+            section id={ "result-" (number) } {
+                h2 { "Survey " (file) }
+                (survey::section(survey, number))
             }
         }
         @for (number, content) in numbered() {

@@ -208,7 +208,7 @@ fn distribution(survey: &Survey, population: &Population) -> Option<Markup> {
         })
     };
     let marks: Vec<Mark> = [
-        mark("median", Some(population.percentiles[3]), false),
+        mark("median", Some(population.median()), false),
         mark("limit", population.limit, true),
         mark("expected", population.expected, true),
     ]
@@ -244,6 +244,7 @@ fn populations(survey: &Survey) -> Markup {
             cell(name(survey, of)),
             cell(words::grouped(of.count)),
             cell(words::grouped(of.outside)),
+            cell(words::grouped(of.failed)),
             value(of.min),
         ];
         row.extend([1, 3, 5].map(|at| value(of.percentiles[at])));
@@ -252,7 +253,7 @@ fn populations(survey: &Survey) -> Markup {
     };
     let rows: Vec<Vec<Markup>> = survey.verdict.populations.iter().map(row).collect();
     let numbers = [
-        "Pairs", "Outside", "Min", "p5", "Median", "p95", "Max", "Limit", "Expected",
+        "Pairs", "Outside", "Failed", "Min", "p5", "Median", "p95", "Max", "Limit", "Expected",
     ];
     let columns: Vec<Column> = [Column::Words("Test and class")]
         .into_iter()

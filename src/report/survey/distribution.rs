@@ -57,6 +57,7 @@ fn without_limit(survey: &Survey) -> Vec<String> {
 /// Returns the table of the tests of one kind, with the bad end of the figures on the right.
 fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Vec<String> {
     let has_expected = populations.iter().any(|of| of.expected.is_some());
+    let has_failed = populations.iter().any(|of| of.failed > 0);
     let figures = if of_bandwidth {
         [
             "Test (GB/s)",
@@ -76,6 +77,9 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
         titles.push("Expect");
     }
     titles.push("Outside");
+    if has_failed {
+        titles.push("Failed");
+    }
     let row = |of: &&Population| {
         let test = tested(survey, of.test);
         let figure = |value| words::figure(test, value);
@@ -97,6 +101,9 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
             cells.push(optional(of.expected));
         }
         cells.push(of.outside.to_string());
+        if has_failed {
+            cells.push(of.failed.to_string());
+        }
         cells
     };
     let mut align = vec![Align::Right; titles.len()];

@@ -143,7 +143,7 @@ fn culprits(survey: &Survey) -> Family {
 }
 
 /// Returns the figures by test and class.
-fn of_populations(survey: &Survey) -> [Family; 4] {
+fn of_populations(survey: &Survey) -> [Family; 5] {
     let populations = || {
         let all = survey.verdict.populations.iter();
         all.map(|of| (of, &survey.setup.tests[usize::from(of.test)]))
@@ -189,8 +189,15 @@ fn of_populations(survey: &Survey) -> [Family; 4] {
             Kind::Gauge,
             "cxidiag_survey_outside_pairs",
             "",
-            "Pairs outside the limits by test and class.",
+            "Measured pairs outside the limits by test and class.",
             counts(|of| of.outside),
+        ),
+        family(
+            Kind::Gauge,
+            "cxidiag_survey_failed_pairs",
+            "",
+            "Pairs that failed by test and class.",
+            counts(|of| of.failed),
         ),
         family(
             Kind::Gauge,
@@ -260,6 +267,7 @@ mod tests {
     #[test]
     fn writes_a_sample_for_each_nic_and_class() {
         let mut verdict = mixed();
+        verdict.populations[1].failed = 2;
         verdict.populations[1].percentiles[3] = 121_312.600_000_000_01;
         let switch = Unit::Switch {
             group: 3,
@@ -281,6 +289,7 @@ mod tests {
             "cxidiag_survey_nic_untested{host=\"nid000418\",device=\"cxi1\"} 1",
             "cxidiag_survey_culprit{kind=\"switch\",name=\"switch 003.12\",verdict=\"suspect\"} 1",
             "cxidiag_survey_measured_pairs{tool=\"write-lat\",size=\"8\",class=\"same group\"} 24",
+            "cxidiag_survey_failed_pairs{tool=\"write-lat\",size=\"8\",class=\"same group\"} 2",
             "cxidiag_survey_outside_pairs{tool=\"write-lat\",size=\"8\",class=\"same switch\"} 6",
             "cxidiag_survey_latency_seconds{tool=\"write-lat\",size=\"8\",class=\"same group\",\
              percentile=\"99\"} 0.00000201",

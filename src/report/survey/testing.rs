@@ -75,6 +75,7 @@ pub fn population(test: u16, class: Class) -> Population {
         class,
         count: 24,
         outside: 0,
+        failed: 0,
         min: 1800.0 * scale,
         percentiles: [1810.0, 1820.0, 1850.0, 1900.0, 1950.0, 1990.0, 2010.0].map(|of| of * scale),
         max: 2100.0 * scale,

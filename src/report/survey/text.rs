@@ -309,6 +309,18 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
     }
 
     #[test]
+    fn shows_failed_pairs_of_a_class() {
+        let mut verdict = good();
+        verdict.populations[0].failed = 2;
+        let expected = "
+Test (us)    Class        Pairs   Min  Median   p99   Max  Limit  Outside  Failed
+write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0       2
+";
+        let text = text(verdict);
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
     fn combines_parts_with_one_reason() {
         let path = |initiator, target| Unit::Path(Pair { initiator, target });
         let untested = |unit, reason: &str| Untested {
