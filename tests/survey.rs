@@ -395,6 +395,21 @@ fn names_task_with_another_vni() {
     }
 }
 
+/// No task waits for a coordinator that has refused the same options.
+#[test]
+fn each_task_refuses_invalid_pairs() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--pairs=all,all", "--pairs=loopback send-lat"];
+    for (rank, arguments) in [0, 1]
+        .into_iter()
+        .flat_map(|rank| arguments.map(|arguments| (rank, arguments)))
+    {
+        let refused = start(task(&fabric, directory.path(), rank, 2, arguments));
+        assert_status(&finish_or_kill(refused), 2);
+    }
+}
+
 #[test]
 fn members_of_servers_take_part() {
     let _alone = alone();
