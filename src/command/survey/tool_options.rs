@@ -22,6 +22,7 @@ enum Effect {
 
 const NO_CONNECTION: &str = "the processes of a pair have no connection to each other";
 const PAIR_TIME: &str = "--pair-time sets how long a pair is measured";
+const NO_PAUSES: &str = "it measures without pauses between operations";
 const NO_SAMPLES: &str = "a survey keeps no single samples";
 const SECRET: &str = "its processes admit each other by the secret in CXIDIAG_TOKEN";
 const HOST_MEMORY: &str = "all buffers are in host memory";
@@ -31,7 +32,6 @@ const OWN_TEXT: &str = "the text of a survey does not depend on it";
 fn effect(option: Opt) -> Effect {
     match option {
         Opt::Warmup
-        | Opt::LatencyGap
         | Opt::Rate
         | Opt::LegacySync
         | Opt::AtomicOp
@@ -63,6 +63,7 @@ fn effect(option: Opt) -> Effect {
             Effect::Nothing(OWN_TEXT)
         }
         Opt::Label => Effect::Nothing("the documents of a survey have no labels"),
+        Opt::LatencyGap => Effect::Refused(NO_PAUSES),
         Opt::Iters | Opt::Duration | Opt::Until => Effect::Refused(PAIR_TIME),
         Opt::Samples | Opt::HdrLog => Effect::Refused(NO_SAMPLES),
         Opt::TxGpu | Opt::RxGpu | Opt::GpuType => Effect::Refused(HOST_MEMORY),
