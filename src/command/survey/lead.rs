@@ -11,7 +11,7 @@ use super::asked::{self, Asked};
 use super::processes::Processes;
 use super::written::Outputs;
 use crate::device::DeviceName;
-use crate::error::Failure;
+use crate::error::{Failure, Step};
 use crate::interrupt;
 use crate::launcher::Task;
 use crate::meeting_point::{MeetingPoint, Published};
@@ -200,7 +200,7 @@ impl<'a> Lead<'a> {
                         match sent {
                             Ok(summoned) => found.0.push(summoned),
                             Err(failure) => {
-                                found.1.insert(rank, failure.message());
+                                found.1.insert(rank, unreached(&failure));
                             }
                         }
                     }
@@ -282,6 +282,16 @@ impl<'a> Lead<'a> {
         }
         Ok((root, gathered))
     }
+}
+
+/// Returns why there is no process on a host.
+fn unreached(failure: &Failure) -> String {
+    let question = if failure.step() == Some(Step::Tcp) {
+        " (does 'cxidiag serve' run there?)"
+    } else {
+        ""
+    };
+    failure.message() + question
 }
 
 #[cfg(test)]
