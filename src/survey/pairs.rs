@@ -122,7 +122,7 @@ fn one(name: &str) -> Result<Selection, String> {
         .ok_or_else(|| {
             let names: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
             format!(
-                "unknown selection '{name}' (expected {}, random:K or @FILE)",
+                "unknown selection '{name}' (expected {}, random:COUNT or @FILE)",
                 names.join(", ")
             )
         })
@@ -221,7 +221,7 @@ mod tests {
                 "unknown selection '' (expected loopback, neighbours, halves, all, within-switch, ",
             ),
             ("ring", "unknown selection 'ring'"),
-            ("random", "groups, random:K or @FILE)"),
+            ("random", "groups, random:COUNT or @FILE)"),
             (
                 "random:0",
                 "'random:0': expected a decimal number from 1 to 10000 after random:",
