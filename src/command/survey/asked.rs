@@ -301,9 +301,10 @@ impl<'a> Options<'a> {
         processes: &Processes,
     ) -> Result<Vec<Ineffective>, Failure> {
         let of_tools = self.strings("FURTHER");
+        let by_servers = matches!(processes, Processes::Hosts(_));
         let mut found: Vec<Ineffective> = Vec::new();
         for tool in tools {
-            for option in tool_options::without_effect(tool, &of_tools)? {
+            for option in tool_options::without_effect(tool, &of_tools, by_servers)? {
                 if !found.contains(&option) {
                     found.push(option);
                 }
