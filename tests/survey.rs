@@ -395,6 +395,21 @@ fn names_task_with_another_vni() {
     }
 }
 
+/// No task waits for a coordinator that has refused the same options.
+#[test]
+fn each_task_refuses_invalid_pairs() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--pairs=all,all", "--pairs=loopback send-lat"];
+    for (rank, arguments) in [0, 1]
+        .into_iter()
+        .flat_map(|rank| arguments.map(|arguments| (rank, arguments)))
+    {
+        let refused = start(task(&fabric, directory.path(), rank, 2, arguments));
+        assert_status(&finish_or_kill(refused), 2);
+    }
+}
+
 #[test]
 fn members_of_servers_take_part() {
     let _alone = alone();
@@ -413,7 +428,8 @@ fn members_of_servers_take_part() {
     let document = document(&output);
     let absent = absent(&document);
     assert_eq!(absent.len(), 1);
-    assert!(absent[0].1.contains("refused"), "{absent:?}");
+    let reason = "refused (does 'cxidiag serve' run there?)";
+    assert!(absent[0].1.ends_with(reason), "{absent:?}");
     assert_eq!(document["verdict"]["planned"], 3, "{}", stdout(&output));
     for mut server in [first].into_iter().chain(others) {
         server.wait_for("done");
@@ -473,6 +489,14 @@ fn refuses_invalid_arguments() {
             "--bidirectional is not possible in a survey",
         ),
         ("--loopback=4 -- --nonsense", "unknown option '--nonsense'"),
+        (
+            "--loopback=4 --locations=nofile",
+            "'nofile' for --locations: No such file",
+        ),
+        (
+            "--loopback=4 --resume=nofile",
+            "'nofile' for --resume: No such file",
+        ),
         ("--loopback=4 --pair-time=0", "for --pair-time"),
         ("--hosts=n[4-1]", "for --hosts"),
         ("--hosts=a -p 0", "for --port"),

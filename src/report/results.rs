@@ -156,7 +156,8 @@ fn unknown_index(survey: &Survey) -> Option<String> {
 }
 
 fn not_a_result(shown: &str, why: &str) -> Failure {
-    let expected = "expected what a tool, compare or survey wrote with --json or --jsonl";
+    let expected =
+        "expected what a tool or compare wrote with --json or --jsonl, or survey with --json";
     refused(shown, why).with_hint(expected)
 }
 

@@ -69,6 +69,35 @@ const NAMED: [(&str, Selection); 7] = [
     ("groups", Selection::Groups),
 ];
 
+/// A selection as typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// One with a name.
+    Named(Selection),
+    /// The file after an `@`.
+    File(String),
+}
+
+/// Divides selections separated by commas, without reading files.
+///
+/// # Errors
+///
+/// The first selection that is unknown or given twice.
+pub fn typed(text: &str) -> Result<Vec<Typed>, String> {
+    let mut selections = Vec::new();
+    for name in text.split(',') {
+        let selection = match name.strip_prefix('@') {
+            Some(path) => Typed::File(path.to_owned()),
+            None => Typed::Named(one(name)?),
+        };
+        if selections.contains(&selection) {
+            return Err(format!("'{name}' is given twice"));
+        }
+        selections.push(selection);
+    }
+    Ok(selections)
+}
+
 /// Parses selections separated by commas. `read` returns the text of the file after an `@`.
 ///
 /// # Errors
@@ -78,20 +107,14 @@ pub fn parse(
     text: &str,
     read: impl Fn(&str) -> Result<String, String>,
 ) -> Result<Vec<Selection>, String> {
-    let mut selections = Vec::new();
-    for name in text.split(',') {
-        let selection = match name.strip_prefix('@') {
-            Some(path) => {
-                Selection::Listed(lines(&read(path)?).map_err(|why| format!("{path}: {why}"))?)
-            }
-            None => one(name)?,
-        };
-        if selections.contains(&selection) {
-            return Err(format!("'{name}' is given twice"));
+    let selections = typed(text)?.into_iter().map(|typed| match typed {
+        Typed::Named(selection) => Ok(selection),
+        Typed::File(path) => {
+            let lines = lines(&read(&path)?).map_err(|why| format!("{path}: {why}"))?;
+            Ok(Selection::Listed(lines))
         }
-        selections.push(selection);
-    }
-    Ok(selections)
+    });
+    selections.collect()
 }
 
 fn one(name: &str) -> Result<Selection, String> {
@@ -106,7 +129,7 @@ fn one(name: &str) -> Result<Selection, String> {
         .ok_or_else(|| {
             let names: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
             format!(
-                "unknown selection '{name}' (expected {}, random:K or @FILE)",
+                "unknown selection '{name}' (expected {}, random:COUNT or @FILE)",
                 names.join(", ")
             )
         })
@@ -205,7 +228,7 @@ mod tests {
                 "unknown selection '' (expected loopback, neighbours, halves, all, within-switch, ",
             ),
             ("ring", "unknown selection 'ring'"),
-            ("random", "groups, random:K or @FILE)"),
+            ("random", "groups, random:COUNT or @FILE)"),
             (
                 "random:0",
                 "'random:0': expected a decimal number from 1 to 10000 after random:",

@@ -292,17 +292,13 @@ mod tests {
             (
                 "switches",
                 "",
-                "--pairs=switches needs the locations of NICs, and none is known",
+                "switches needs the locations of NICs, and none is known (see --locations)",
             ),
-            (
-                "@f",
-                "1 0 9",
-                "--pairs: line 1: no process has the host or rank '9'",
-            ),
+            ("@f", "1 0 9", "line 1: no process has the host or rank '9'"),
             (
                 "@f",
                 "1 0 1\n1 nid000000 2",
-                "--pairs: line 2: a node occurs twice in round 1",
+                "line 2: a node occurs twice in round 1",
             ),
         ] {
             let selections = parse(pairs, |_| Ok(file.into())).unwrap();

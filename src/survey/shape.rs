@@ -213,7 +213,7 @@ pub fn shape(
             .collect();
         if located.is_empty() {
             return Err(format!(
-                "--pairs={selection} needs the locations of NICs, and none is known"
+                "{selection} needs the locations of NICs, and none is known (see --locations)"
             ));
         }
         Ok(located)
@@ -302,7 +302,7 @@ fn listed(lines: &[Line], rail: &[u32], roster: &Roster) -> Result<Vec<Vec<Pair>
                 let node = named.get(name).copied();
                 node.ok_or_else(|| {
                     format!(
-                        "--pairs: line {}: no process has the host or rank '{name}'",
+                        "line {}: no process has the host or rank '{name}'",
                         line.number
                     )
                 })
@@ -310,7 +310,7 @@ fn listed(lines: &[Line], rail: &[u32], roster: &Roster) -> Result<Vec<Vec<Pair>
             let (one, other) = (find(&line.nodes[0])?, find(&line.nodes[1])?);
             if !seen.insert(one) || (one != other && !seen.insert(other)) {
                 return Err(format!(
-                    "--pairs: line {}: a node occurs twice in round {}",
+                    "line {}: a node occurs twice in round {}",
                     line.number, line.round
                 ));
             }

@@ -25,6 +25,7 @@ use crate::plan::ineffective::{self, Ineffective};
 use crate::plan::outputs::Place;
 use crate::report::survey::documents::Places;
 use crate::run::survey::TestPlan;
+use crate::survey::pairs::{self, Selection, Typed};
 use crate::survey::verdict::Test;
 use crate::tool::{Opt, PROGRAM, Tool};
 use crate::tools::TOOLS;
@@ -151,8 +152,10 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
     }
     let tools = options.tools()?;
     let without_effect = options.without_effect(&tools, &processes)?;
+    let tests = options.tests(&tools, &service)?;
+    let pairs = options.pairs(&tests)?;
     Ok(Some(Asked {
-        tests: options.tests(&tools, &service)?,
+        tests,
         processes,
         devices,
         at_once: options
@@ -163,7 +166,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
             })?
             .unwrap_or(false),
         service,
-        pairs: options.text("pairs").unwrap_or(PAIRS).to_owned(),
+        pairs,
         pair_time: options.time("pair-time", 3600)?.unwrap_or(PAIR_TIME),
         time_limit: options.time("time-limit", LONGEST.as_secs())?,
         max_active: options
@@ -259,6 +262,17 @@ impl<'a> Options<'a> {
         Ok(self.read("device", read)?.unwrap_or_default())
     }
 
+    /// Returns the pairs as typed. Only the coordinator reads their files.
+    fn pairs(&self, tests: &[AskedTest]) -> Result<String, Failure> {
+        let selections = self.read("pairs", pairs::typed)?.unwrap_or_default();
+        if selections.contains(&Typed::Named(Selection::Loopback)) {
+            tests
+                .iter()
+                .try_for_each(|test| test.plan.check_loopback())?;
+        }
+        Ok(self.text("pairs").unwrap_or(PAIRS).to_owned())
+    }
+
     fn strings(&self, name: &str) -> Vec<String> {
         let values = self.0.get_many::<String>(name).into_iter().flatten();
         values.cloned().collect()
@@ -287,9 +301,10 @@ impl<'a> Options<'a> {
         processes: &Processes,
     ) -> Result<Vec<Ineffective>, Failure> {
         let of_tools = self.strings("FURTHER");
+        let by_servers = matches!(processes, Processes::Hosts(_));
         let mut found: Vec<Ineffective> = Vec::new();
         for tool in tools {
-            for option in tool_options::without_effect(tool, &of_tools)? {
+            for option in tool_options::without_effect(tool, &of_tools, by_servers)? {
                 if !found.contains(&option) {
                     found.push(option);
                 }

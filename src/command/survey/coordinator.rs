@@ -155,15 +155,8 @@ fn selections(asked: &Asked) -> Result<Vec<Selection>, Failure> {
     let read = |path: &str| {
         fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {}", cause(&error)))
     };
-    let selections = pairs::parse(&asked.pairs, read)
-        .map_err(|why| Failure::usage(invalid("pairs", &asked.pairs, why)))?;
-    if selections.contains(&Selection::Loopback) {
-        asked
-            .tests
-            .iter()
-            .try_for_each(|test| test.plan.check_loopback())?;
-    }
-    Ok(selections)
+    pairs::parse(&asked.pairs, read)
+        .map_err(|why| Failure::usage(invalid("pairs", &asked.pairs, why)))
 }
 
 /// Returns what the document says about the beginning.

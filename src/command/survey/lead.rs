@@ -11,7 +11,7 @@ use super::asked::{self, Asked};
 use super::processes::Processes;
 use super::written::Outputs;
 use crate::device::DeviceName;
-use crate::error::Failure;
+use crate::error::{Failure, Step};
 use crate::interrupt;
 use crate::launcher::Task;
 use crate::meeting_point::{MeetingPoint, Published};
@@ -48,7 +48,8 @@ pub struct Gathered {
     /// What they have introduced, by rank.
     pub joined: BTreeMap<u32, Introduction>,
     lost: BTreeMap<u32, String>,
-    waited: Duration,
+    /// How long it waited for those that are missing; none if the survey ended before.
+    waited: Option<Duration>,
     processes: Option<Processes>,
     /// Processes on other hosts, which end with it.
     _summoned: Vec<Summoned>,
@@ -60,7 +61,10 @@ impl Gathered {
     /// Returns why a process is missing.
     pub fn absent(&self, rank: u32) -> String {
         let lost = self.lost.get(&rank).cloned();
-        lost.unwrap_or_else(|| format!("it did not join within {}", time_text(self.waited)))
+        lost.unwrap_or_else(|| match self.waited {
+            Some(waited) => format!("it did not join within {}", time_text(waited)),
+            None => "the survey ended before it joined".into(),
+        })
     }
 
     /// Lets all of `size` members join, for `limit` at most.
@@ -75,7 +79,6 @@ impl Gathered {
         limit: Duration,
         outputs: &mut Outputs,
     ) -> Result<(), Failure> {
-        self.waited = limit;
         let until = Instant::now() + limit;
         let has_all = |of: &Self| of.joined.len() + of.lost.len() >= size as usize;
         while !has_all(self) && Instant::now() < until {
@@ -98,6 +101,7 @@ impl Gathered {
                 }
             }
         }
+        self.waited = Some(limit);
         if self.joined.is_empty() {
             return Err(Failure::environment("no process has joined"));
         }
@@ -196,7 +200,7 @@ impl<'a> Lead<'a> {
                         match sent {
                             Ok(summoned) => found.0.push(summoned),
                             Err(failure) => {
-                                found.1.insert(rank, failure.message());
+                                found.1.insert(rank, unreached(&failure));
                             }
                         }
                     }
@@ -268,7 +272,7 @@ impl<'a> Lead<'a> {
         let mut gathered = Gathered {
             joined: BTreeMap::new(),
             lost: BTreeMap::new(),
-            waited: Duration::ZERO,
+            waited: None,
             processes: Some(processes),
             _summoned: Vec::new(),
             _published: published,
@@ -277,5 +281,36 @@ impl<'a> Lead<'a> {
             (gathered._summoned, gathered.lost) = self.summon(asked, root.port(), &token)?;
         }
         Ok((root, gathered))
+    }
+}
+
+/// Returns why there is no process on a host.
+fn unreached(failure: &Failure) -> String {
+    let question = if failure.step() == Some(Step::Tcp) {
+        " (does 'cxidiag serve' run there?)"
+    } else {
+        ""
+    };
+    failure.message() + question
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_is_absent_for_the_time_that_it_had_to_join() {
+        let mut gathered = Gathered {
+            joined: BTreeMap::new(),
+            lost: [(1, "it closed its connection".into())].into(),
+            waited: None,
+            processes: None,
+            _summoned: Vec::new(),
+            _published: None,
+        };
+        assert_eq!(gathered.absent(0), "the survey ended before it joined");
+        gathered.waited = Some(Duration::from_secs(30));
+        assert_eq!(gathered.absent(0), "it did not join within 30s");
+        assert_eq!(gathered.absent(1), "it closed its connection");
     }
 }

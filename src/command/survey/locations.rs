@@ -28,13 +28,10 @@ impl Locations {
         let Some(path) = path else {
             return Ok(Self::default());
         };
-        let text = fs::read_to_string(path).map_err(|error| {
-            Failure::environment(format!("cannot read {}: {}", path.display(), cause(&error)))
-        })?;
-        let named = of_file(&text);
         let refused = |why| Failure::usage(invalid("locations", path.display(), why));
+        let text = fs::read_to_string(path).map_err(|error| refused(cause(&error)))?;
         Ok(Self {
-            named: named.map_err(refused)?,
+            named: of_file(&text).map_err(refused)?,
             ..Self::default()
         })
     }

@@ -22,6 +22,7 @@ enum Effect {
 
 const NO_CONNECTION: &str = "the processes of a pair have no connection to each other";
 const PAIR_TIME: &str = "--pair-time sets how long a pair is measured";
+const NO_PAUSES: &str = "it measures without pauses between operations";
 const NO_SAMPLES: &str = "a survey keeps no single samples";
 const SECRET: &str = "its processes admit each other by the secret in CXIDIAG_TOKEN";
 const HOST_MEMORY: &str = "all buffers are in host memory";
@@ -31,7 +32,6 @@ const OWN_TEXT: &str = "the text of a survey does not depend on it";
 fn effect(option: Opt) -> Effect {
     match option {
         Opt::Warmup
-        | Opt::LatencyGap
         | Opt::Rate
         | Opt::LegacySync
         | Opt::AtomicOp
@@ -63,6 +63,7 @@ fn effect(option: Opt) -> Effect {
             Effect::Nothing(OWN_TEXT)
         }
         Opt::Label => Effect::Nothing("the documents of a survey have no labels"),
+        Opt::LatencyGap => Effect::Refused(NO_PAUSES),
         Opt::Iters | Opt::Duration | Opt::Until => Effect::Refused(PAIR_TIME),
         Opt::Samples | Opt::HdrLog => Effect::Refused(NO_SAMPLES),
         Opt::TxGpu | Opt::RxGpu | Opt::GpuType => Effect::Refused(HOST_MEMORY),
@@ -89,7 +90,8 @@ fn effect(option: Opt) -> Effect {
     }
 }
 
-/// Returns the options of `tool` in `arguments` that have no effect in a survey.
+/// Returns the options of `tool` in `arguments` that have no effect in a survey, whose processes are
+/// started `by_servers` or not.
 ///
 /// # Errors
 ///
@@ -97,11 +99,23 @@ fn effect(option: Opt) -> Effect {
 pub fn without_effect(
     tool: &'static Tool,
     arguments: &[String],
+    by_servers: bool,
 ) -> Result<Vec<Ineffective>, Failure> {
     let words: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     let mut found = Vec::new();
-    for (option, long) in cli::given(tool, &words)? {
+    let help = format!(
+        "'cxidiag {} --help' lists the options of the tool",
+        tool.name
+    );
+    let given = cli::given(tool, &words).map_err(|failure| failure.with_hint(help))?;
+    for (option, long) in given {
         match effect(option) {
+            Effect::Measured if by_servers && matches!(option, Opt::Cpu | Opt::Libcxi) => {
+                found.push(Ineffective {
+                    option: long,
+                    reason: "with --hosts, the options of the servers apply",
+                });
+            }
             Effect::Measured => {}
             Effect::Nothing(reason) => found.push(Ineffective {
                 option: long,
@@ -171,7 +185,7 @@ mod tests {
                     }
                     _ => format!("--{}", option.long),
                 };
-                let result = without_effect(tool, std::slice::from_ref(&typed));
+                let result = without_effect(tool, std::slice::from_ref(&typed), false);
                 let message = || result.as_ref().map_err(Failure::message);
                 match effect(option.id) {
                     // Rules of the tool, such as those about CSWAP, may name it as well.
@@ -198,9 +212,31 @@ mod tests {
     }
 
     #[test]
+    fn names_options_of_nics_that_servers_open() {
+        for typed in ["--cpu=auto", "--libcxi=./file"] {
+            let of = |by_servers| without_effect(&TOOLS[0], &[typed.to_owned()], by_servers);
+            assert_eq!(of(false).unwrap(), []);
+            let [found] = of(true).unwrap()[..] else {
+                panic!("{typed} has an effect");
+            };
+            assert_eq!(
+                found.reason,
+                "with --hosts, the options of the servers apply"
+            );
+        }
+    }
+
+    #[test]
+    fn names_tool_whose_help_lists_the_options() {
+        let unknown = without_effect(&TOOLS[0], &["--hugepages".to_owned()], false).unwrap_err();
+        let hint = "'cxidiag write-lat --help' lists the options of the tool";
+        assert_eq!(unknown.hint.as_deref(), Some(hint));
+    }
+
+    #[test]
     fn names_short_options_and_addresses() {
         let message = |typed: &str| {
-            let result = without_effect(&TOOLS[0], &[typed.to_owned()]);
+            let result = without_effect(&TOOLS[0], &[typed.to_owned()], false);
             result.unwrap_err().message()
         };
         assert_eq!(

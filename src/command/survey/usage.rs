@@ -134,8 +134,10 @@ fn places() -> Vec<Entry> {
             "locations",
             file("FILE"),
             "Lines of 'HOST SWITCH GROUP' (default: by the\naddresses of the NICs)",
-            "A file with a line *HOST SWITCH GROUP* for each host or host list; switches and groups are numbers or names. By default the locations are read \
-             from the addresses of the NICs, or from SLURM_TOPOLOGY_ADDR.",
+            "A file with a line *HOST SWITCH GROUP* for each host or host list; switches and groups are \
+             numbers or names. Results have numbers: that at the end of a name if the names differ \
+             in it alone, else the place of the name in alphabetical order, from 0. By default the \
+             locations are read from the addresses of the NICs, or from SLURM_TOPOLOGY_ADDR.",
         ),
         option(
             None,

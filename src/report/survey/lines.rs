@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Setup;
 use super::document::{COMMAND, SCHEMA_VERSION, milliseconds};
-use crate::error::{Failure, cause};
+use crate::error::{Failure, cause, invalid};
 use crate::location::Class;
 use crate::survey::answer::{Answer, Pair, PairResult, Stage, Witness};
 use crate::survey::roster::Roster;
@@ -156,7 +156,8 @@ impl Earlier<BufReader<File>> {
     ///
     /// The file cannot be read, or was not written by a survey of this version.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let file = File::open(path).map_err(|error| unreadable(path, &cause(&error)))?;
+        let file = File::open(path)
+            .map_err(|error| Failure::usage(invalid("resume", path.display(), cause(&error))))?;
         Self::read(path, BufReader::new(file))
     }
 }
@@ -168,7 +169,8 @@ impl<R: BufRead> Earlier<R> {
             .read_until(b'\n', &mut line)
             .map_err(|error| unreadable(path, &cause(&error)))?;
         let not_ours = |why: &str| {
-            unreadable(path, why).with_hint("name a file that 'cxidiag survey --jsonl' wrote")
+            let refused = Failure::usage(invalid("resume", path.display(), why));
+            refused.with_hint("name a file that 'cxidiag survey --jsonl' wrote")
         };
         let header: Option<Header> = serde_json::from_slice(&line).ok();
         let Some(header) = header.filter(|of| of.command == COMMAND) else {
@@ -372,7 +374,10 @@ mod tests {
             ),
         ] {
             let failure = Earlier::read(Path::new("x"), text.as_bytes()).unwrap_err();
-            assert_eq!(failure.message(), format!("cannot read x: {why}"));
+            assert_eq!(
+                failure.message(),
+                format!("invalid value 'x' for --resume: {why}")
+            );
         }
     }
 }

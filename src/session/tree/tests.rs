@@ -144,7 +144,7 @@ fn member_refuses_coordinator_without_token() {
     drop(listener);
     let failure = member.join().unwrap().unwrap_err().message();
     assert!(
-        failure.starts_with("cannot reach the coordinator of the survey"),
+        failure.starts_with("the coordinator of the survey is not there"),
         "{failure}"
     );
     // It has not waited there for its parent.

@@ -4,6 +4,8 @@
 //! A parent that is stopped does not close its connections. While no block runs, each child sends a
 //! ping every [`BEAT`]; a parent that has not answered for [`PARENT_SILENCE`] is lost.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -92,6 +94,8 @@ pub struct Uplink {
     attempts: usize,
     /// Attempts in a row that were refused before a proof.
     refusals: usize,
+    /// Addresses of the coordinator at which nobody listens.
+    refusing: BTreeSet<SocketAddr>,
     last_error: String,
     /// Attempts to reach the coordinator that have failed since the end of the survey; none before it.
     failed_after_end: Option<usize>,
@@ -130,6 +134,7 @@ impl Uplink {
             nonce: [0; 16],
             attempts: 0,
             refusals: 0,
+            refusing: BTreeSet::new(),
             last_error: "no attempt was made".into(),
             failed_after_end: None,
             burst: 0,
@@ -393,7 +398,7 @@ impl Uplink {
                 });
                 self.link = Some(link);
             }
-            Err(error) => self.fail(crate::error::cause(&error)),
+            Err(error) => self.lose(&Loss::Io(error)),
         }
     }
 
@@ -408,7 +413,12 @@ impl Uplink {
 
     fn lose(&mut self, loss: &Loss) {
         let reason = match loss {
-            Loss::Io(error) => crate::error::cause(error),
+            Loss::Io(error) => {
+                if self.target.is_none() && error.kind() == io::ErrorKind::ConnectionRefused {
+                    self.refusing.insert(self.address());
+                }
+                crate::error::cause(error)
+            }
             other => other.to_string(),
         };
         self.lose_with(reason);
@@ -443,16 +453,25 @@ impl Uplink {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Returns whether the coordinator has ended: no attempt after the end of the survey has reached it,
-    /// at any of its addresses. The first failure may be the loss of the connection to it.
+    /// Returns whether the coordinator has ended: nobody listens at its addresses, or no attempt after
+    /// the end of the survey has reached it at any of them. The first failure may be the loss of the
+    /// connection to it.
     fn has_ended(&self) -> bool {
         let failed = self.failed_after_end.unwrap_or(0);
-        failed > self.meeting.addresses.len()
+        self.is_refused() || failed > self.meeting.addresses.len()
+    }
+
+    fn is_refused(&self) -> bool {
+        let mut addresses = self.meeting.addresses.iter();
+        addresses.all(|address| self.refusing.contains(address))
     }
 
     fn failure(&self) -> String {
         let limit = crate::number::time_text(self.limit);
         let last = &self.last_error;
+        if self.is_refused() {
+            return format!("the coordinator of the survey is not there: {last}");
+        }
         format!(
             "cannot reach the coordinator of the survey (limit: {limit}); the last attempt: {last}"
         )

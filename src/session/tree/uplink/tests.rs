@@ -6,7 +6,7 @@ use super::*;
 use crate::session::tree::testing::{LIMIT, introduction, token};
 
 #[test]
-fn gives_up_coordinator_that_is_gone_after_end_of_survey() {
+fn gives_up_coordinator_whose_host_refuses_connections() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let meeting = Meeting {
         addresses: vec![listener.local_addr().unwrap()],
@@ -22,7 +22,6 @@ fn gives_up_coordinator_that_is_gone_after_end_of_survey() {
     };
     let set = PollSet::new().unwrap();
     let mut uplink = Uplink::new(meeting, seeker, &set, &Arc::default(), LIMIT);
-    uplink.end();
     let (mut keys, mut next_key) = (Vec::new(), 0);
     let reason = loop {
         let within = uplink.due().saturating_duration_since(Instant::now());
