@@ -171,6 +171,22 @@ fn clients_of_a_nic_wait_for_their_turn() {
     fabric.assert_nothing_left();
 }
 
+#[test]
+fn survey_waits_for_its_turn() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let first = measuring(&fabric, &mut server, "");
+    let port = &server.port;
+    let survey = format!("survey --hosts=127.0.0.1 --port={port} --device=soft0 --pairs=loopback");
+    let mut command = fabric.command(&survey);
+    let interrupted = Running(command.spawn().expect("cxidiag starts"));
+    server.wait_for(" survey on soft0: waits, place 1\n");
+    signal(interrupted.0.id(), "INT");
+    let line = server.wait_for(" survey on soft0: ");
+    assert!(line.contains(": left the queue after "), "{line}");
+    drop(first);
+}
+
 /// Returns the process of the only client.
 fn process_of_client(server: &Server) -> u32 {
     let children = format!("/proc/{0}/task/{0}/children", server.id());

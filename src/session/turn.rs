@@ -1,7 +1,7 @@
 //! The wait of a client for its turn at a NIC of a server of all tools.
 //!
 //! Client and server announce with their versions that they know of it. The server then sends the
-//! place of the client in the queue of the NIC after the handshake, and again whenever it changes:
+//! place of the client in the queue of its NICs after the handshake, and again whenever it changes:
 //! strings, `0` when it is the client's turn. A client that does not know of it waits at the *ready*
 //! barrier, which has no time limit in legacy tools (wire.md 6.1).
 
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
+use super::caller::Caller;
 use super::connection::{Connection, LinkError};
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
 use super::{Agreed, Session};
@@ -101,16 +102,31 @@ impl Session {
     ///
     /// A client that has ended, and an interruption.
     pub fn wait_beside(&self, other: impl AsFd) -> Result<(), Failure> {
-        // A message of the client is no reason to wake up: it may be at the next barrier already.
-        let mut polled = vec![
-            PollFd::new(&other, PollFlags::IN),
-            PollFd::new(&self.connection, PollFlags::RDHUP),
-        ];
-        interrupt::wait_for_any(&mut polled, None)?;
-        if !polled[0].revents().is_empty() {
-            return Ok(());
-        }
-        self.check_peer(WAITING)?;
-        Err(LinkError::Closed.into_failure(self.peer(), WAITING))
+        wait_beside(&self.connection, other)
     }
+}
+
+impl Caller {
+    /// Waits until `other` can be read.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended, and an interruption.
+    pub fn wait_beside(&self, other: impl AsFd) -> Result<(), Failure> {
+        wait_beside(self.connection(), other)
+    }
+}
+
+fn wait_beside(connection: &Connection, other: impl AsFd) -> Result<(), Failure> {
+    // A message of the client is no reason to wake up: it may be at the next barrier already.
+    let mut polled = vec![
+        PollFd::new(&other, PollFlags::IN),
+        PollFd::new(connection, PollFlags::RDHUP),
+    ];
+    interrupt::wait_for_any(&mut polled, None)?;
+    if !polled[0].revents().is_empty() {
+        return Ok(());
+    }
+    connection.check(WAITING)?;
+    Err(LinkError::Closed.into_failure(connection.peer(), WAITING))
 }
