@@ -144,9 +144,9 @@ fn clients_of_a_nic_wait_for_their_turn() {
     };
     let second = waiting(1, "");
     let mut third = waiting(2, "");
-    let in_time = fabric.client("read-lat", &server, "-d soft3 -n 3 --wait=2s");
+    let in_time = fabric.client("read-lat", &server, "-d soft3 -n 3 --wait=4s");
     let error = assert_status(&in_time, 1);
-    assert!(error.ends_with("no turn within 2s, place 3\n"), "{error}");
+    assert!(error.ends_with("no turn within 4s, place 3\n"), "{error}");
     server.wait_for(": left the queue after ");
     let state = status(&fabric, &server);
     for words in [
