@@ -184,6 +184,12 @@ fn survey_waits_for_its_turn() {
     signal(interrupted.0.id(), "INT");
     let line = server.wait_for(" survey on soft0: ");
     assert!(line.contains(": left the queue after "), "{line}");
+    // One that is not interrupted names the reason when its time is up.
+    let mut command = fabric.command(&survey);
+    command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "10");
+    let output = stdout(&finish(command));
+    let reason = "it did not join within 3s: it waits for its turn, place 1\n";
+    assert!(output.contains(reason), "{output}");
     drop(first);
 }
 

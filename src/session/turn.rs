@@ -72,7 +72,7 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
 }
 
 /// Returns the place in a message of the server.
-fn place(payload: &[u8], peer: SocketAddr) -> Result<u32, Failure> {
+pub(super) fn place(payload: &[u8], peer: SocketAddr) -> Result<u32, Failure> {
     let place = wire::parse_string(payload).and_then(|text| text.parse().ok());
     place.ok_or_else(|| {
         Failure::environment(format!(
@@ -107,6 +107,17 @@ impl Session {
 }
 
 impl Caller {
+    /// Sends the client its place in the queue; 0 when it is its turn.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended.
+    pub fn send_place(&self, place: u32) -> Result<(), Failure> {
+        let connection = self.connection();
+        let sent = connection.send(&wire::string(&place.to_string()));
+        sent.map_err(|error| error.into_failure(connection.peer(), WAITING))
+    }
+
     /// Waits until `other` can be read.
     ///
     /// # Errors
