@@ -28,6 +28,8 @@ use crate::tools::TOOLS;
 /// Servers that are asked for a process at the same time.
 const MOST_AT_ONCE: usize = 64;
 
+type ByRank<T> = BTreeMap<u32, T>;
+
 /// Whom the coordinator leads.
 pub struct Lead<'a> {
     /// Number of members.
@@ -173,7 +175,7 @@ impl<'a> Lead<'a> {
         asked: &Asked,
         port: u16,
         token: &Token,
-    ) -> Result<(BTreeMap<u32, Summoned>, BTreeMap<u32, String>), Failure> {
+    ) -> Result<(ByRank<Summoned>, ByRank<String>), Failure> {
         let own = Token::of_environment();
         let servers = asked.port.unwrap_or(DEFAULT_PORT);
         let mut plan = asked::plan(&TOOLS[0], &[format!("--port={servers}")])?;
