@@ -144,9 +144,9 @@ fn clients_of_a_nic_wait_for_their_turn() {
     };
     let second = waiting(1, "");
     let mut third = waiting(2, "");
-    let in_time = fabric.client("read-lat", &server, "-d soft3 -n 3 --wait=2s");
+    let in_time = fabric.client("read-lat", &server, "-d soft3 -n 3 --wait=4s");
     let error = assert_status(&in_time, 1);
-    assert!(error.ends_with("no turn within 2s, place 3\n"), "{error}");
+    assert!(error.ends_with("no turn within 4s, place 3\n"), "{error}");
     server.wait_for(": left the queue after ");
     let state = status(&fabric, &server);
     for words in [
@@ -169,6 +169,28 @@ fn clients_of_a_nic_wait_for_their_turn() {
     server.wait_for("runs: 2 done, 0 failed, 3 ended by the client; ");
     stop(server);
     fabric.assert_nothing_left();
+}
+
+#[test]
+fn survey_waits_for_its_turn() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let first = measuring(&fabric, &mut server, "");
+    let port = &server.port;
+    let survey = format!("survey --hosts=127.0.0.1 --port={port} --device=soft0 --pairs=loopback");
+    let mut command = fabric.command(&survey);
+    let interrupted = Running(command.spawn().expect("cxidiag starts"));
+    server.wait_for(" survey on soft0: waits, place 1\n");
+    signal(interrupted.0.id(), "INT");
+    let line = server.wait_for(" survey on soft0: ");
+    assert!(line.contains(": left the queue after "), "{line}");
+    // One that is not interrupted names the reason when its time is up.
+    let mut command = fabric.command(&survey);
+    command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "10");
+    let output = stdout(&finish(command));
+    let reason = "it did not join within 3s: it waits for its turn, place 1\n";
+    assert!(output.contains(reason), "{output}");
+    drop(first);
 }
 
 /// Returns the process of the only client.

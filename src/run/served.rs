@@ -49,7 +49,8 @@ pub struct Taken {
 pub fn take_client() -> Result<Taken, Failure> {
     let socket = UnixStream::from(copy(io::stdout()).environment(LOST)?);
     let mut line = ControlLine::new(socket);
-    let Order::Serve { peer, version } = next(&mut line)? else {
+    let wait = |line: &ControlLine| interrupt::wait(line, PollFlags::IN, None).map(|_| ());
+    let Order::Serve { peer, version } = next(&mut line, wait)? else {
         return Err(Failure::environment("cxidiag serve has sent no client"));
     };
     let stream = TcpStream::from(copy(io::stdin()).environment(LOST)?);
@@ -97,8 +98,7 @@ fn ready(plan: &Plan, agreed: &Agreed) -> Ready {
 /// Waits until it is the client's turn, and passes its place in the queue on.
 fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failure> {
     loop {
-        session.wait_beside(&*line)?;
-        match next(line)? {
+        match next(line, |line| session.wait_beside(line))? {
             Order::Place(place) => session.send_place(place)?,
             Order::Begin => return session.send_place(0),
             Order::Refuse(reason) => return Err(session.refuse(Failure::environment(reason))),
@@ -107,17 +107,20 @@ fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failur
     }
 }
 
-/// Waits for the next order.
+/// Returns the next order. `wait` waits until the line can be read.
 ///
 /// # Errors
 ///
-/// A server that has ended, and an interruption.
-pub fn next(line: &mut ControlLine) -> Result<Order, Failure> {
+/// A server that has ended, and a failure of `wait`.
+pub fn next(
+    line: &mut ControlLine,
+    wait: impl Fn(&ControlLine) -> Result<(), Failure>,
+) -> Result<Order, Failure> {
     loop {
         if let Some(order) = line.message() {
             return Ok(order);
         }
-        interrupt::wait(&*line, PollFlags::IN, None)?;
+        wait(line)?;
         if !line.read().environment("cannot read from cxidiag serve")? {
             return Err(Failure::environment("cxidiag serve has ended"));
         }

@@ -22,7 +22,7 @@ pub enum Order {
         /// Its version, with the words behind it.
         version: String,
     },
-    /// The place of the client in the queue of the NIC has changed.
+    /// The place of the client in the queue of its NICs has changed.
     Place(u32),
     /// It is the client's turn.
     Begin,

@@ -15,7 +15,7 @@ use super::connect::Search;
 use super::connection::{Connection, LinkError};
 use super::peer_facts::{PeerFacts, SURVEY, greeting};
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
-use super::{ANSWER_LIMIT, handshake};
+use super::{ANSWER_LIMIT, handshake, turn};
 use crate::error::{Context, Failure};
 use crate::plan::Plan;
 use crate::run_options::Side;
@@ -44,7 +44,21 @@ pub struct Summons {
 /// A process on another host. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Summoned {
-    _connection: Connection,
+    connection: Connection,
+}
+
+impl Summoned {
+    /// Returns the place of the process in the queue of its NICs, if it waits for its turn.
+    pub fn place(&self) -> Option<u32> {
+        let mut last = None;
+        while self.connection.has_message() {
+            let payload = self
+                .connection
+                .receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(()));
+            last = turn::place(&payload.ok()?, self.connection.peer()).ok();
+        }
+        last.filter(|place| *place > 0)
+    }
 }
 
 impl Summons {
@@ -72,9 +86,7 @@ impl Summons {
         }
         let text = serde_json::to_vec(self).environment("cannot write the summons")?;
         exchange(&connection, &text)?;
-        Ok(Summoned {
-            _connection: connection,
-        })
+        Ok(Summoned { connection })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The wait of a client for its turn at a NIC of a server of all tools.
 //!
 //! Client and server announce with their versions that they know of it. The server then sends the
-//! place of the client in the queue of the NIC after the handshake, and again whenever it changes:
+//! place of the client in the queue of its NICs after the handshake, and again whenever it changes:
 //! strings, `0` when it is the client's turn. A client that does not know of it waits at the *ready*
 //! barrier, which has no time limit in legacy tools (wire.md 6.1).
 
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
+use super::caller::Caller;
 use super::connection::{Connection, LinkError};
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
 use super::{Agreed, Session};
@@ -71,7 +72,7 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
 }
 
 /// Returns the place in a message of the server.
-fn place(payload: &[u8], peer: SocketAddr) -> Result<u32, Failure> {
+pub(super) fn place(payload: &[u8], peer: SocketAddr) -> Result<u32, Failure> {
     let place = wire::parse_string(payload).and_then(|text| text.parse().ok());
     place.ok_or_else(|| {
         Failure::environment(format!(
@@ -101,16 +102,42 @@ impl Session {
     ///
     /// A client that has ended, and an interruption.
     pub fn wait_beside(&self, other: impl AsFd) -> Result<(), Failure> {
-        // A message of the client is no reason to wake up: it may be at the next barrier already.
-        let mut polled = vec![
-            PollFd::new(&other, PollFlags::IN),
-            PollFd::new(&self.connection, PollFlags::RDHUP),
-        ];
-        interrupt::wait_for_any(&mut polled, None)?;
-        if !polled[0].revents().is_empty() {
-            return Ok(());
-        }
-        self.check_peer(WAITING)?;
-        Err(LinkError::Closed.into_failure(self.peer(), WAITING))
+        wait_beside(&self.connection, other)
     }
+}
+
+impl Caller {
+    /// Sends the client its place in the queue; 0 when it is its turn.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended.
+    pub fn send_place(&self, place: u32) -> Result<(), Failure> {
+        let connection = self.connection();
+        let sent = connection.send(&wire::string(&place.to_string()));
+        sent.map_err(|error| error.into_failure(connection.peer(), WAITING))
+    }
+
+    /// Waits until `other` can be read.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended, and an interruption.
+    pub fn wait_beside(&self, other: impl AsFd) -> Result<(), Failure> {
+        wait_beside(self.connection(), other)
+    }
+}
+
+fn wait_beside(connection: &Connection, other: impl AsFd) -> Result<(), Failure> {
+    // A message of the client is no reason to wake up: it may be at the next barrier already.
+    let mut polled = vec![
+        PollFd::new(&other, PollFlags::IN),
+        PollFd::new(connection, PollFlags::RDHUP),
+    ];
+    interrupt::wait_for_any(&mut polled, None)?;
+    if !polled[0].revents().is_empty() {
+        return Ok(());
+    }
+    connection.check(WAITING)?;
+    Err(LinkError::Closed.into_failure(connection.peer(), WAITING))
 }

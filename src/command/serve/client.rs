@@ -392,12 +392,14 @@ impl Client {
             (_, Some(signal)) => format!("signal {signal} ended its process"),
             _ => messages.lines().next_back().unwrap_or("no message").into(),
         };
+        // A process of a survey writes no document.
+        let has_ended = self.stream.is_none() && self.exceeded.is_none();
         let reason = match (self.exceeded, status.signal()) {
             (Some(limit), None) => limit,
             (Some(limit), Some(_)) => format!("{limit}; {reason}"),
             (None, _) => reason,
         };
-        let is_lost = document["error"]["kind"] == Kind::Peer.name();
+        let is_lost = document["error"]["kind"] == Kind::Peer.name() || has_ended;
         let (outcome, text) = match self.stage {
             Stage::Arriving => (Outcome::Refused, format!("did not begin: {reason}")),
             Stage::Waiting if is_lost => {

@@ -240,12 +240,7 @@ impl Leading<'_> {
             for result in results {
                 self.conductor.already(result);
             }
-            let foreign = match taken.foreign {
-                0 => String::new(),
-                count => format!("; {count} are of other NICs or tests"),
-            };
-            self.outputs
-                .note(&format!("{} earlier results{foreign}", taken.results));
+            self.outputs.note(&taken.to_string());
         }
         let course = |first_nic| Course {
             tests: tests.clone(),

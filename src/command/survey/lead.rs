@@ -28,6 +28,8 @@ use crate::tools::TOOLS;
 /// Servers that are asked for a process at the same time.
 const MOST_AT_ONCE: usize = 64;
 
+type ByRank<T> = BTreeMap<u32, T>;
+
 /// Whom the coordinator leads.
 pub struct Lead<'a> {
     /// Number of members.
@@ -51,8 +53,8 @@ pub struct Gathered {
     /// How long it waited for those that are missing; none if the survey ended before.
     waited: Option<Duration>,
     processes: Option<Processes>,
-    /// Processes on other hosts, which end with it.
-    _summoned: Vec<Summoned>,
+    /// Processes on other hosts by rank, which end with it.
+    summoned: BTreeMap<u32, Summoned>,
     /// Its file is removed at the end.
     _published: Option<Published>,
 }
@@ -60,11 +62,17 @@ pub struct Gathered {
 impl Gathered {
     /// Returns why a process is missing.
     pub fn absent(&self, rank: u32) -> String {
-        let lost = self.lost.get(&rank).cloned();
-        lost.unwrap_or_else(|| match self.waited {
-            Some(waited) => format!("it did not join within {}", time_text(waited)),
-            None => "the survey ended before it joined".into(),
-        })
+        if let Some(reason) = self.lost.get(&rank) {
+            return reason.clone();
+        }
+        let Some(waited) = self.waited else {
+            return "the survey ended before it joined".into();
+        };
+        let summoned = self.summoned.get(&rank);
+        let place = summoned.and_then(Summoned::place);
+        let queue = place.map(|place| format!(": it waits for its turn, place {place}"));
+        let queue = queue.unwrap_or_default();
+        format!("it did not join within {}{queue}", time_text(waited))
     }
 
     /// Lets all of `size` members join, for `limit` at most.
@@ -171,7 +179,7 @@ impl<'a> Lead<'a> {
         asked: &Asked,
         port: u16,
         token: &Token,
-    ) -> Result<(Vec<Summoned>, BTreeMap<u32, String>), Failure> {
+    ) -> Result<(ByRank<Summoned>, ByRank<String>), Failure> {
         let own = Token::of_environment();
         let servers = asked.port.unwrap_or(DEFAULT_PORT);
         let mut plan = asked::plan(&TOOLS[0], &[format!("--port={servers}")])?;
@@ -186,7 +194,7 @@ impl<'a> Lead<'a> {
             service: asked.service.clone(),
         };
         let next = AtomicU32::new(0);
-        let found = Mutex::new((Vec::new(), BTreeMap::new()));
+        let found = Mutex::new((BTreeMap::new(), BTreeMap::new()));
         thread::scope(|scope| {
             for _ in 0..MOST_AT_ONCE.min(self.hosts.len()) {
                 scope.spawn(|| {
@@ -198,7 +206,9 @@ impl<'a> Lead<'a> {
                         let sent = summons(rank).send(&plan, host);
                         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                         match sent {
-                            Ok(summoned) => found.0.push(summoned),
+                            Ok(summoned) => {
+                                found.0.insert(rank, summoned);
+                            }
                             Err(failure) => {
                                 found.1.insert(rank, unreached(&failure));
                             }
@@ -274,11 +284,11 @@ impl<'a> Lead<'a> {
             lost: BTreeMap::new(),
             waited: None,
             processes: Some(processes),
-            _summoned: Vec::new(),
+            summoned: BTreeMap::new(),
             _published: published,
         };
         if self.summons_members() {
-            (gathered._summoned, gathered.lost) = self.summon(asked, root.port(), &token)?;
+            (gathered.summoned, gathered.lost) = self.summon(asked, root.port(), &token)?;
         }
         Ok((root, gathered))
     }

@@ -81,13 +81,14 @@ fn is_software(device: &DeviceName) -> bool {
     device.kind == DeviceKind::Software
 }
 
-/// Waits until other clients of the NICs have measured.
+/// Waits until other clients of the NICs have measured, or the coordinator ends.
 fn wait_for_turn(line: &mut ControlLine, caller: &Caller) -> Result<(), Failure> {
     loop {
-        match next(line)? {
-            Order::Begin => return Ok(()),
+        match next(line, |line| caller.wait_beside(line))? {
+            Order::Begin => return caller.send_place(0),
             Order::Refuse(reason) => return Err(caller.refuse(Failure::environment(reason))),
-            Order::Place(_) | Order::Serve { .. } => {}
+            Order::Place(place) => caller.send_place(place)?,
+            Order::Serve { .. } => {}
         }
     }
 }

@@ -3,6 +3,7 @@
 //! although it numbers NICs differently (`--resume`).
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -149,6 +150,19 @@ pub struct Taken {
     pub damaged: u64,
 }
 
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} earlier results", self.results)?;
+        if self.foreign > 0 {
+            write!(f, "; {} are of other NICs or tests", self.foreign)?;
+        }
+        if self.damaged > 0 {
+            write!(f, "; lines that cannot be read: {}", self.damaged)?;
+        }
+        Ok(())
+    }
+}
+
 impl Earlier<BufReader<File>> {
     /// Opens the file and reads its first line.
     ///
@@ -194,7 +208,7 @@ impl<R: BufRead> Earlier<R> {
     ///
     /// # Errors
     ///
-    /// The file cannot be read.
+    /// The file, or none of its results, can be read.
     pub fn results(
         mut self,
         roster: &Roster,
@@ -210,7 +224,7 @@ impl<R: BufRead> Earlier<R> {
             bytes.clear();
             let read = self.lines.read_until(b'\n', &mut bytes);
             match read.map_err(|error| unreadable(&self.path, &cause(&error)))? {
-                0 => return Ok(taken),
+                0 => break,
                 _ if bytes.trim_ascii().is_empty() => continue,
                 _ => {}
             }
@@ -227,6 +241,12 @@ impl<R: BufRead> Earlier<R> {
                 Err(_) => taken.damaged += 1,
             }
         }
+        // A program that was killed at its first result leaves one damaged line.
+        if taken.results + taken.foreign == 0 && taken.damaged > 1 {
+            let why = format!("none of its {} results is valid", taken.damaged);
+            return Err(unreadable(&self.path, &why));
+        }
+        Ok(taken)
     }
 }
 
@@ -351,6 +371,19 @@ mod tests {
             ..Taken::default()
         };
         assert_eq!(read(&text, &smaller, &tests()), (vec![], taken));
+        assert_eq!(
+            taken.to_string(),
+            "0 earlier results; 2 are of other NICs or tests; lines that cannot be read: 1"
+        );
+    }
+
+    #[test]
+    fn refuses_file_without_a_valid_result() {
+        let text = written(&[result(), result()]).replace("same switch", "nearby");
+        let earlier = Earlier::read(Path::new("x"), text.as_bytes()).unwrap();
+        let failure = earlier.results(&roster(), &tests(), |_| {}).unwrap_err();
+        let message = "cannot read x: none of its 2 results is valid";
+        assert_eq!(failure.message(), message);
     }
 
     #[test]
