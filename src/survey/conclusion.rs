@@ -37,7 +37,7 @@ impl Conductor {
         for population in &mut populations {
             population.limit = population
                 .limit
-                .filter(|_| !mixed.contains(&population.test));
+                .filter(|_| !mixed.contains(&(population.test, population.class)));
         }
         let (gaps, answered) = self.gaps_so_far();
         Verdict {
