@@ -1,5 +1,5 @@
 //! Who is to blame: the causes of the pairs outside the limits (jobs.md 3.3). Transient pairs are
-//! explained by themselves, and a test whose population is mixed has no limits.
+//! explained by themselves, and the costs of a mixed population have no limit.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,23 +11,27 @@ use super::roster::Roster;
 use super::search::{Cause, search};
 use super::units::members;
 use super::verdict::{LimitSource, Unit};
+use crate::location::Class;
 
 /// A population is mixed if the culprits are more than this part of its NICs,
 const MOST_BLAMED: f64 = 1.0 / 3.0;
-/// or if no part explains this part of its pairs, and at least three of them.
+/// or if no part explains this part of its pairs, and at least three of them,
 const MOST_UNEXPLAINED: f64 = 0.05;
+/// or if the links between two groups are to blame that have more than this part of its pairs,
+const MOST_CROSSINGS: f64 = 0.5;
+/// or if the robust deviation of its costs is more than this part of their median.
+const MOST_DEVIATION: f64 = 0.7;
 
-/// or if this part of its pairs, and at least two of them, are as much better than the median as the
-/// limit is worse: the median is that of a bad part.
-const MOST_BETTER: f64 = 0.1;
+/// A population: a test and a class.
+type Key = (u16, Class);
 
 /// The causes of all pairs outside the limits.
 #[derive(Debug)]
 pub struct Causes {
     /// The causes.
     pub causes: Vec<Cause>,
-    /// Tests whose populations are mixed, so that they have no limits.
-    pub mixed: BTreeSet<u16>,
+    /// Populations that are mixed, so that their costs have no limits.
+    pub mixed: BTreeSet<(u16, Class)>,
 }
 
 /// Returns the causes of the pairs outside the limits. Transient pairs are explained by themselves.
@@ -39,12 +43,14 @@ pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Causes {
         .partition(|one| one.standing == Standing::Transient);
     let mut mixed = BTreeSet::new();
     let lasting_causes = loop {
-        let kept = lasting
-            .iter()
-            .filter(|one| one.source != LimitSource::Population || !mixed.contains(&one.test));
-        let causes = search(evidence, limits, roster, kept.copied().collect());
-        let found = mixed_tests(&causes, evidence, limits, roster);
-        if found.is_subset(&mixed) {
+        let kept = lasting.iter().filter(|one| {
+            one.source != LimitSource::Population || !mixed.contains(&(one.test, one.class))
+        });
+        let kept = kept.copied().collect();
+        let kept_limits = without(limits, &mixed);
+        let causes = search(evidence, &kept_limits, roster, kept);
+        let found = mixed_populations(&mixed, &causes, evidence, &kept_limits, roster);
+        if found.is_empty() {
             break causes;
         }
         mixed.extend(found);
@@ -56,57 +62,95 @@ pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Causes {
     let unexplained = transient.into_iter().filter(|one| {
         !blamed.contains(&one.pair.initiator)
             && !blamed.contains(&one.pair.target)
-            && !mixed.contains(&one.test)
+            && !mixed.contains(&(one.test, one.class))
     });
     let mut causes = lasting_causes;
     causes.extend(search(evidence, limits, roster, unexplained.collect()));
     Causes { causes, mixed }
 }
 
-/// Returns the tests whose populations are mixed, so that they have no limits (jobs.md 3.4).
-fn mixed_tests(
+/// Returns the limits without those of the costs of mixed populations.
+fn without(limits: &Limits, mixed: &BTreeSet<Key>) -> Limits {
+    let mut limits = limits.clone();
+    for key in mixed {
+        if let Some(limit) = limits.get_mut(key) {
+            limit.cost = f64::INFINITY;
+        }
+    }
+    limits
+}
+
+/// Returns the populations that are mixed, so that they have no limits (jobs.md 3.4), beside
+/// `mixed`. In a test with such a class, the others are judged together too: some have few pairs.
+fn mixed_populations(
+    mixed: &BTreeSet<Key>,
     causes: &[Cause],
     evidence: &Evidence,
     limits: &Limits,
     roster: &Roster,
-) -> BTreeSet<u16> {
-    let is_mixed = |test: &u16| {
-        let nics = roster.nics.iter().enumerate().filter(|(nic, _)| {
-            evidence
-                .counts(*test, *nic as u32)
-                .iter()
-                .flatten()
-                .any(|count| *count > 0)
-        });
-        let measured: u32 = (0..roster.nics.len())
-            .map(|nic| evidence.counts(*test, nic as u32)[0].iter().sum::<u32>())
-            .sum();
-        let by_population = |cause: &&Cause| {
-            cause
-                .pairs
-                .iter()
-                .any(|one| one.test == *test && one.source == LimitSource::Population)
+) -> BTreeSet<Key> {
+    let is_mixed = |keys: &[Key]| is_mixed(keys, causes, evidence, limits, roster);
+    let with_limits = limits.iter().filter(|(_, limit)| limit.cost.is_finite());
+    let keys: Vec<Key> = with_limits.map(|(key, _)| *key).collect();
+    let alone: BTreeSet<Key> = keys
+        .iter()
+        .copied()
+        .filter(|key| is_mixed(&[*key]))
+        .collect();
+    if !alone.is_empty() {
+        return alone;
+    }
+    let of_tests = keys.chunk_by(|one, other| one.0 == other.0);
+    let is_rest = |keys: &&[Key]| mixed.iter().any(|(test, _)| *test == keys[0].0);
+    let mixed_rest = of_tests.filter(|keys| is_rest(keys) && is_mixed(keys));
+    mixed_rest.flatten().copied().collect()
+}
+
+/// Returns whether these populations of a test are mixed.
+fn is_mixed(
+    keys: &[Key],
+    causes: &[Cause],
+    evidence: &Evidence,
+    limits: &Limits,
+    roster: &Roster,
+) -> bool {
+    let (mut nics, mut measured) = (0, 0);
+    for nic in 0..roster.nics.len() as u32 {
+        let of_role = |role: usize| {
+            let count = |(test, class): &Key| evidence.counts(*test, nic)[role][*class as usize];
+            keys.iter().map(count).sum::<u32>()
         };
-        let (paths, units): (Vec<&Cause>, Vec<&Cause>) = causes
-            .iter()
-            .filter(by_population)
-            .partition(|cause| matches!(cause.unit, Unit::Path(_)));
-        let blamed: HashSet<u32> = units
-            .iter()
-            .flat_map(|cause| members(cause.unit, roster))
-            .collect();
-        let unexplained = paths
-            .iter()
-            .flat_map(|cause| &cause.pairs)
-            .filter(|one| one.test == *test)
-            .count();
-        let has_culprit = !units.is_empty() || !paths.is_empty();
-        let (pairs, better) = evidence.better(*test, limits);
-        (has_culprit && better >= 2 && better as f64 > MOST_BETTER * pairs as f64)
-            || blamed.len() as f64 > MOST_BLAMED * nics.count() as f64
-            || (unexplained >= 3 && unexplained as f64 > MOST_UNEXPLAINED * f64::from(measured))
+        nics += u32::from(of_role(0) + of_role(1) > 0);
+        measured += of_role(0);
+    }
+    let part_of_pairs = |count: usize| count as f64 / f64::from(measured);
+    let is_of_them = |one: &&Outside| {
+        keys.contains(&(one.test, one.class)) && one.source == LimitSource::Population
     };
-    (0..evidence.tests().len() as u16)
-        .filter(is_mixed)
-        .collect()
+    let (mut blamed, mut unexplained, mut has_culprit) = (HashSet::new(), 0, false);
+    for cause in causes {
+        let pairs = cause.pairs.iter().filter(is_of_them).count();
+        if pairs == 0 {
+            continue;
+        }
+        has_culprit = true;
+        match cause.unit {
+            Unit::Path(_) => unexplained += pairs,
+            unit @ Unit::GroupPair(..)
+                if part_of_pairs(evidence.crossings(keys[0].0, unit) as usize) > MOST_CROSSINGS =>
+            {
+                return true;
+            }
+            unit => blamed.extend(members(unit, roster)),
+        }
+    }
+    let is_wide = |key| {
+        let centre = limits[key].centre;
+        centre.sigma > MOST_DEVIATION * centre.median
+    };
+    has_culprit
+        && (keys.iter().any(is_wide)
+            || evidence.has_better_nics(keys, limits)
+            || blamed.len() as f64 > MOST_BLAMED * f64::from(nics)
+            || (unexplained >= 3 && part_of_pairs(unexplained) > MOST_UNEXPLAINED))
 }

@@ -68,9 +68,10 @@ struct Plan {
     fault: Fault,
 }
 
-/// Counts the seeds of each plan for which exactly the planted part is named.
-fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64) {
-    let mut wrong = Vec::new();
+/// Checks that exactly the planted part is named for each plan and seed, except that nothing is named in
+/// `most_missed` surveys.
+fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_missed: usize) {
+    let (mut wrong, mut missed) = (Vec::new(), 0);
     for plan in plans {
         for seed in 0..seeds {
             let mut cluster = Cluster::new(plan.shape, &["write-lat"], seed);
@@ -81,7 +82,9 @@ fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64) {
             }
             cluster.faults.push(fault);
             let found = named(&survey(&mut cluster, plan.pairs, seed));
-            if found != [(fault.unit, Word::Bad, fault.direction)] {
+            if found.is_empty() && missed < most_missed {
+                missed += 1;
+            } else if found != [(fault.unit, Word::Bad, fault.direction)] {
                 wrong.push(format!(
                     "{} {:?} {} seed {seed}: {found:?}",
                     plan.name, plan.shape, plan.pairs
@@ -196,12 +199,13 @@ fn plans() -> Vec<Plan> {
 
 #[test]
 fn names_planted_fault_on_quiet_cluster() {
-    check(&plans(), 0.03, 0.0, 1.6, 20);
+    check(&plans(), 0.03, 0.0, 1.6, 20, 0);
 }
 
 #[test]
 fn names_planted_fault_on_noisy_cluster() {
-    check(&plans(), 0.2, 0.01, 6.0, 20);
+    // A node of two NICs has so many pairs of eight nodes that they may look like a mixed population.
+    check(&plans(), 0.2, 0.01, 6.0, 20, 1);
 }
 
 #[test]
@@ -329,7 +333,7 @@ fn names_many_slow_nics() {
 }
 
 #[test]
-fn hardly_ever_names_a_part_if_half_of_few_nics_are_slow() {
+fn names_no_part_if_half_of_few_nics_are_slow() {
     let mut surveys = 0;
     let mut wrong = Vec::new();
     for (tool, factor) in [("write-bw", 2.0), ("write-lat", 2.0), ("write-lat", 3.0)] {
@@ -353,9 +357,92 @@ fn hardly_ever_names_a_part_if_half_of_few_nics_are_slow() {
         }
     }
     assert!(
-        100 * wrong.len() <= surveys,
+        wrong.is_empty(),
         "{} of {surveys} wrong:\n{}",
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+#[test]
+fn seldom_names_a_part_if_half_of_the_nics_of_classes_with_few_pairs_are_slow() {
+    let (mut surveys, mut wrong) = (0, Vec::new());
+    for (shape, pairs) in [
+        ([2, 2, 8, 1], "random:4"),
+        ([4, 4, 8, 1], "random:4"),
+        ([2, 2, 4, 1], "all"),
+    ] {
+        for (tool, factor) in [("write-bw", 2.0), ("write-lat", 1.4), ("write-lat", 3.0)] {
+            for seed in 0..10 {
+                let mut cluster = Cluster::new(shape, &[tool], seed);
+                let nics = cluster.roster.nics.len() as u32;
+                let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, factor);
+                cluster.faults = (0..nics / 2).map(slow).collect();
+                surveys += 1;
+                let found = named(&survey(&mut cluster, pairs, seed));
+                if !found.is_empty() {
+                    wrong.push(format!(
+                        "{tool} {factor} {shape:?} {pairs} {seed}: {found:?}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(
+        20 * wrong.len() <= surveys,
+        "{} of {surveys} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn names_slow_nic_beside_bimodal_class() {
+    for seed in 0..20 {
+        let mut cluster = Cluster::new([4, 4, 8, 1], &["write-lat"], seed);
+        let slow = |unit| Fault::slow(unit, Direction::Both, 2.0);
+        let groups = [(0, 1), (0, 2), (0, 3), (1, 2)];
+        cluster.faults = groups
+            .into_iter()
+            .map(|(one, other)| slow(Unit::GroupPair(one, other)))
+            .chain([slow(Unit::Nic(5))])
+            .collect();
+        let found = named(&survey(&mut cluster, "random:4,within-switch", seed));
+        let expected = [(Unit::Nic(5), Word::Bad, Direction::Both)];
+        assert_eq!(found, expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn near_pairs_without_locations_do_not_hide_slow_nic() {
+    for (pairs, seed) in (0..10).flat_map(|seed| [("random:8", seed), ("halves,random:4", seed)]) {
+        let mut cluster = Cluster::new([8, 1, 16, 1], &["write-lat"], seed);
+        cluster
+            .faults
+            .push(Fault::slow(Unit::Nic(5), Direction::Both, 2.0));
+        let mut roster = cluster.roster.clone();
+        for nic in &mut roster.nics {
+            nic.location = None;
+        }
+        let tests = cluster.tests.clone();
+        let mut conductor = Conductor::new(roster, tests, settings(pairs, seed)).unwrap();
+        run(&mut cluster, &mut conductor);
+        let found = named(&conductor.verdict());
+        let expected = [(Unit::Nic(5), Word::Bad, Direction::Both)];
+        assert_eq!(found, expected, "{pairs} seed {seed}");
+    }
+}
+
+#[test]
+fn names_no_part_if_half_of_software_nics_are_slow() {
+    for (nics, seed) in (0..20).flat_map(|seed| [(8, seed), (16, seed)]) {
+        let mut cluster = Cluster::new([0, 0, nics, 1], &["write-bw"], seed);
+        for (number, nic) in cluster.roster.nics.iter_mut().enumerate() {
+            nic.device = format!("soft{number}");
+        }
+        let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, 3.0);
+        cluster.faults = (0..u32::from(nics) / 2).map(slow).collect();
+        let found = named(&survey(&mut cluster, "all", seed));
+        assert_eq!(found, [], "{nics} NICs, seed {seed}");
+    }
 }

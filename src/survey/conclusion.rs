@@ -43,7 +43,7 @@ impl Conductor {
         for population in &mut populations {
             population.limit = population
                 .limit
-                .filter(|_| !mixed.contains(&population.test));
+                .filter(|_| !mixed.contains(&(population.test, population.class)));
         }
         let (gaps, answered) = self.gaps_so_far();
         let mut untested = gaps.untested(&self.roster);

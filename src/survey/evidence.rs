@@ -51,6 +51,8 @@ pub struct Evidence {
     pub(super) populations: BTreeMap<(u16, Class), Gathered>,
     /// Pairs with an answer, by test and NIC.
     counts: Vec<Cells>,
+    /// The least costs of the pairs of the user, by test and NIC, then by class.
+    least_costs: Vec<[f64; CLASSES]>,
     pub(super) nics: usize,
     pub(super) aggregates: BTreeMap<(u16, Unit), Distribution>,
     /// First results of pairs.
@@ -72,6 +74,7 @@ impl Evidence {
     ) -> Self {
         Self {
             counts: vec![Cells::default(); tests.len() * roster.nics.len()],
+            least_costs: vec![[f64::INFINITY; CLASSES]; tests.len() * roster.nics.len()],
             nics: roster.nics.len(),
             tests,
             expectations,
@@ -105,6 +108,11 @@ impl Evidence {
     /// Returns how many pairs of a NIC have an answer.
     pub fn counts(&self, test: u16, nic: u32) -> &Cells {
         &self.counts[test as usize * self.nics + nic as usize]
+    }
+
+    /// Returns the least cost of the pairs of a NIC in a class; infinite without a figure.
+    pub(super) fn least_cost(&self, test: u16, nic: u32, class: Class) -> f64 {
+        self.least_costs[test as usize * self.nics + nic as usize][class as usize]
     }
 
     /// Returns how many pairs of a NIC have an answer in all tests.
@@ -195,6 +203,12 @@ impl Evidence {
         if result.stage == Stage::Sweep {
             gathered.figures.add(value);
             gathered.retries.add(result.retries() as f64);
+            let cost = cost(value, of_bandwidth);
+            for nic in [result.pair.initiator, result.pair.target] {
+                let of_nic = &mut self.least_costs[result.test as usize * self.nics + nic as usize];
+                let least = &mut of_nic[class as usize];
+                *least = least.min(cost);
+            }
         }
         let count = gathered.figures.count();
         if count >= gathered.next {

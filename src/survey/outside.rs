@@ -18,6 +18,15 @@ const DECISIVE: usize = 2;
 /// Retests of a suspect, at most (jobs.md 3.3).
 pub const MOST_RETESTS: u8 = 4;
 
+/// The median of a population is that of bad NICs if more than this part of its pairs are better,
+const MOST_BETTER: f64 = 0.1;
+/// and if they are missing from this part of its NICs more than by chance.
+const MOST_WITHOUT: f64 = 0.1;
+/// Chance explains much with few NICs: there this part of the pairs decides alone.
+const MOST_BETTER_OF_FEW: f64 = 0.07;
+/// One good figure says nothing.
+const LEAST_BETTER: u64 = 2;
+
 /// What the retests of a suspect say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -105,18 +114,46 @@ impl Evidence {
         limit.source(cost, result.retries())
     }
 
-    /// Returns the number of pairs of a test, and how many of them are farther below the median cost of
-    /// their class than its limit is above it.
-    pub fn better(&self, test: u16, limits: &Limits) -> (u64, u64) {
-        let of_test = self.populations.iter().filter(|((of, _), _)| *of == test);
-        of_test.fold((0, 0), |(pairs, better), (key, gathered)| {
-            let below = limits.get(key).map_or(0, |limit| {
-                let mirrored = self.noise.mirrored(limit.centre.median, limit.cost);
-                let costs = gathered.figures.sorted().costs(self.of_bandwidth(test));
-                costs.count_below(mirrored)
-            });
-            (pairs + gathered.figures.count(), better + below)
-        })
+    /// Returns whether the medians of these populations of a test are those of bad NICs: some pairs are as
+    /// much better than the median as the limit is worse. In one class of many NICs, many of these must
+    /// have none of the better pairs, more than by chance: without locations, the pairs whose NICs are near
+    /// each other are better too, but these are spread over all NICs.
+    pub fn has_better_nics(&self, keys: &[(u16, Class)], limits: &Limits) -> bool {
+        let mirrored = |key| {
+            let limit: &Limit = &limits[key];
+            limit.centre.median * limit.centre.median / limit.cost
+        };
+        let (mut pairs, mut better) = (0, 0);
+        for key in keys {
+            let figures = &self.populations[key].figures;
+            let costs = figures.sorted().costs(self.of_bandwidth(key.0));
+            pairs += figures.count();
+            better += costs.count_below(mirrored(key));
+        }
+        if better < LEAST_BETTER {
+            return false;
+        }
+        let better = better as f64 / pairs as f64;
+        let [key @ (test, class)] = keys else {
+            return better > MOST_BETTER_OF_FEW;
+        };
+        let (mut nics, mut without, mut by_chance) = (0, 0.0, 0.0);
+        for nic in 0..self.nics as u32 {
+            let counts = self.counts(*test, nic);
+            let pairs: u32 = counts.iter().map(|of| of[*class as usize]).sum();
+            if pairs > 0 {
+                nics += 1;
+                without += f64::from(u8::from(
+                    self.least_cost(*test, nic, *class) >= mirrored(key),
+                ));
+                by_chance += (1.0 - better).powf(f64::from(pairs));
+            }
+        }
+        if nics < FEW_NICS {
+            better > MOST_BETTER_OF_FEW
+        } else {
+            better > MOST_BETTER && without - by_chance > MOST_WITHOUT * nics as f64
+        }
     }
 
     /// Returns the pairs outside the limits.

@@ -281,16 +281,6 @@ impl Noise {
             .max(self.least(centre.median, of_bandwidth))
     }
 
-    /// Returns the cost that is as far below the median as `limit` is above it: by ratio, or by difference
-    /// where figures differ much without a fault.
-    pub fn mirrored(self, median: f64, limit: f64) -> f64 {
-        if self == Self::HARDWARE {
-            median * median / limit
-        } else {
-            2.0 * median - limit
-        }
-    }
-
     /// Returns the least cost outside the limits of a population with this median.
     fn least(self, median: f64, of_bandwidth: bool) -> f64 {
         let difference = if of_bandwidth { 0.0 } else { self.latency_ns };

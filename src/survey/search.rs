@@ -72,6 +72,8 @@ struct Search<'a> {
     evidence: &'a Evidence,
     /// Whether slow pairs can be outside the limits, by test and class.
     is_judged: Vec<[bool; CLASSES]>,
+    /// Whether pairs with many retries can be outside the limits.
+    judges_retries: Vec<[bool; CLASSES]>,
     outside: Vec<Outside>,
     /// Whether no cause has been found for it yet.
     is_open: Vec<bool>,
@@ -93,13 +95,16 @@ pub fn search(
     let mut is_judged: Vec<[bool; CLASSES]> = tests
         .map(|test| [evidence.expected(test).is_some(); CLASSES])
         .collect();
+    let mut judges_retries = vec![[false; CLASSES]; is_judged.len()];
     for ((test, class), limit) in limits {
+        judges_retries[*test as usize][*class as usize] = limit.retries.is_finite();
         is_judged[*test as usize][*class as usize] |= limit.cost.is_finite();
     }
     let mut search = Search {
         roster,
         evidence,
         is_judged,
+        judges_retries,
         is_open: vec![true; outside.len()],
         outside,
         explained: HashMap::new(),
@@ -237,7 +242,12 @@ impl Search<'_> {
                 let outside = tally.outside.get(&test).copied().unwrap_or_default();
                 for class in (0..CLASSES).filter(|class| !self.is_judged[test as usize][*class]) {
                     for role in 0..2 {
-                        cells[role][class] = outside[role][class];
+                        // Retries of few of many pairs blame no NIC.
+                        let has_retries =
+                            outside[role][class] > 0 && self.judges_retries[test as usize][class];
+                        if !has_retries {
+                            cells[role][class] = outside[role][class];
+                        }
                     }
                 }
                 tally.measured.insert(test, cells);

@@ -93,7 +93,8 @@ pub struct Line {
     pub active: u32,
     /// What came of it.
     pub answer: Answer,
-    /// Counters of the initiator that changed in a way that matters; empty in the sweep.
+    /// Counters of the initiator that changed in a way that matters; of the sweep, only that of packets
+    /// sent again.
     pub witnesses: Vec<Counter>,
 }
 
