@@ -315,7 +315,7 @@ mod tests {
             lost: [(1, "it closed its connection".into())].into(),
             waited: None,
             processes: None,
-            _summoned: Vec::new(),
+            summoned: BTreeMap::new(),
             _published: None,
         };
         assert_eq!(gathered.absent(0), "the survey ended before it joined");
