@@ -268,7 +268,7 @@ mod tests {
     fn writes_a_sample_for_each_nic_and_class() {
         let mut verdict = mixed();
         verdict.populations[1].failed = 2;
-        verdict.populations[1].percentiles[3] = 121_312.600_000_000_01;
+        verdict.populations[1].percentiles[3] = 121_312.6;
         let switch = Unit::Switch {
             group: 3,
             switch: 12,

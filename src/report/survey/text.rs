@@ -300,7 +300,7 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
 
     #[test]
     fn has_the_verdict_in_one_line() {
-        let failure = Failure::environment(&format!("cannot write /{}", "long ".repeat(20)));
+        let failure = Failure::environment(format!("cannot write /{}", "long ".repeat(20)));
         let survey = survey(good(), Err(&failure));
         let mut out = Vec::new();
         write(&mut out, &survey).unwrap();
