@@ -244,6 +244,10 @@ mod tests {
             "--duration is not possible in a survey: --pair-time sets how long a pair is measured"
         );
         assert_eq!(
+            message("--latency-gap=100000"),
+            "--latency-gap is not possible in a survey: it measures without pauses between operations"
+        );
+        assert_eq!(
             message("-s8"),
             "--size is an option of the survey: it stands before '--'"
         );
