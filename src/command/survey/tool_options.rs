@@ -90,8 +90,8 @@ fn effect(option: Opt) -> Effect {
     }
 }
 
-/// Returns the options of `tool` in `arguments` that have no effect in a survey, whose processes are
-/// started `by_servers` or not.
+/// Returns the options of `tool` in `arguments` that have no effect in a survey, whose processes
+/// are started `by_servers` or not.
 ///
 /// # Errors
 ///
