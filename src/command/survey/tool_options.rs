@@ -90,8 +90,8 @@ fn effect(option: Opt) -> Effect {
     }
 }
 
-/// Returns the options of `tool` in `arguments` that have no effect in a survey, whose processes are
-/// started `by_servers` or not.
+/// Returns the options of `tool` in `arguments` that have no effect in a survey, whose processes
+/// are started `by_servers` or not.
 ///
 /// # Errors
 ///
@@ -242,6 +242,10 @@ mod tests {
         assert_eq!(
             message("-D5"),
             "--duration is not possible in a survey: --pair-time sets how long a pair is measured"
+        );
+        assert_eq!(
+            message("--latency-gap=100000"),
+            "--latency-gap is not possible in a survey: it measures without pauses between operations"
         );
         assert_eq!(
             message("-s8"),

@@ -453,9 +453,9 @@ impl Uplink {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Returns whether the coordinator has ended: nobody listens at its addresses, or no attempt after
-    /// the end of the survey has reached it at any of them. The first failure may be the loss of the
-    /// connection to it.
+    /// Returns whether the coordinator has ended: nobody listens at its addresses, or no attempt
+    /// after the end of the survey has reached it at any of them. The first failure may be the loss
+    /// of the connection to it.
     fn has_ended(&self) -> bool {
         let failed = self.failed_after_end.unwrap_or(0);
         self.is_refused() || failed > self.meeting.addresses.len()
