@@ -99,6 +99,7 @@ fn survey() -> Value {
                 "witnesses": [{"nic": SLOW, "counter": "pct_retry_srb_requests", "change": 1204}]
             }],
             "untested": [{"unit": {"node": 40}, "reason": HOSTILE, "pairs": 3}],
+            "unpaired": [],
             "populations": [population],
             "aggregates": [
                 {"test": 0, "unit": {"group_pair": [0, 1]}, "count": 512, "median": 1950.0,
