@@ -1,5 +1,5 @@
-//! How long slots are, and which rounds make up a block. Pairs of the sweep have no more time than the
-//! processes have needed in earlier blocks. Other pairs have more: some were late or failed before.
+//! How long slots are, and which rounds make up a block. Slots of the sweep follow from what the
+//! processes have needed in earlier blocks. Other pairs have more time: some were late or failed before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
