@@ -144,10 +144,7 @@ fn is_mixed(
             unit => blamed.extend(members(unit, roster)),
         }
     }
-    let is_wide = |key| {
-        let centre = limits[key].centre;
-        centre.sigma > MOST_DEVIATION * centre.median
-    };
+    let is_wide = |key| limits[key].is_wide(MOST_DEVIATION);
     has_culprit
         && (keys.iter().any(is_wide)
             || evidence.has_better_nics(keys, limits)

@@ -446,3 +446,18 @@ fn names_no_part_if_half_of_software_nics_are_slow() {
         assert_eq!(found, [], "{nics} NICs, seed {seed}");
     }
 }
+
+#[test]
+fn names_slow_software_nic_among_noisy_ones() {
+    for seed in 0..20 {
+        let mut cluster = Cluster::new([0, 0, 5, 1], &["write-lat"], seed);
+        cluster.noise = 0.8;
+        for (number, nic) in cluster.roster.nics.iter_mut().enumerate() {
+            nic.device = format!("soft{number}");
+        }
+        let unit = Unit::Nic(2);
+        cluster.faults = vec![Fault::slow(unit, Direction::Both, 100.0)];
+        let found = named(&survey(&mut cluster, "random:4", seed));
+        assert_eq!(found, [(unit, Word::Bad, Direction::Both)], "seed {seed}");
+    }
+}

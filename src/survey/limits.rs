@@ -22,6 +22,8 @@ pub struct Limit {
     pub centre: Centre,
     /// The largest cost inside the limit; infinite without a limit.
     pub cost: f64,
+    /// The difference of two costs that says nothing.
+    pub noise: f64,
     /// The largest number of retries inside the limit; infinite without a limit.
     pub retries: f64,
     /// Median of the retries of a pair.
@@ -38,9 +40,22 @@ impl Limit {
         Self {
             centre,
             cost: noise.limit(centre, of_bandwidth),
+            noise: noise.difference(of_bandwidth),
             retries: (MANY_RETRIES * retries.quantile(GOOD_PART)).max(FEW_RETRIES as f64),
             usual_retries: retries.median(),
         }
+    }
+
+    /// Returns the cost below which a pair is as much better than the median as the limit is worse.
+    pub fn mirrored(&self) -> f64 {
+        let median = self.centre.median;
+        (median * median / self.cost).min(median - self.noise)
+    }
+
+    /// Returns whether the costs have no centre: their robust deviation is more than `part` of the
+    /// median, and more than noise.
+    pub fn is_wide(&self, part: f64) -> bool {
+        self.centre.sigma > (part * self.centre.median).max(self.noise)
     }
 
     /// Returns the centre of a population that is too small for a limit.
@@ -94,5 +109,16 @@ mod tests {
         let limit = limit(&[20, 25, 30, 40, 60, 100, 150, 190]);
         assert_eq!(limit.source(1000.0, 190), None);
         assert_eq!(limit.source(2000.0, 190), Some(LimitSource::Population));
+    }
+
+    /// Some software NICs sleep between operations, others poll.
+    #[test]
+    fn noise_does_not_make_a_population_mixed() {
+        let costs = Sorted::of([(2_000.0, 5), (19_000.0, 4), (30_000.0, 1)].into());
+        let retries = Sorted::of([(0.0, 10)].into());
+        let of = |noise| Limit::of(&costs, &retries, noise, false);
+        let (hardware, software) = (of(Noise::HARDWARE), of(Noise::SOFTWARE));
+        assert!(hardware.is_wide(0.7) && hardware.mirrored() > 0.0);
+        assert!(!software.is_wide(0.7) && software.mirrored() < 0.0);
     }
 }

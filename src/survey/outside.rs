@@ -119,10 +119,7 @@ impl Evidence {
     /// have none of the better pairs, more than by chance: without locations, the pairs whose NICs are near
     /// each other are better too, but these are spread over all NICs.
     pub fn has_better_nics(&self, keys: &[(u16, Class)], limits: &Limits) -> bool {
-        let mirrored = |key| {
-            let limit: &Limit = &limits[key];
-            limit.centre.median * limit.centre.median / limit.cost
-        };
+        let mirrored = |key| limits[key].mirrored();
         let (mut pairs, mut better) = (0, 0);
         for key in keys {
             let figures = &self.populations[key].figures;

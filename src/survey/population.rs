@@ -283,8 +283,12 @@ impl Noise {
 
     /// Returns the least cost outside the limits of a population with this median.
     fn least(self, median: f64, of_bandwidth: bool) -> f64 {
-        let difference = if of_bandwidth { 0.0 } else { self.latency_ns };
-        (median * self.ratio).max(median + difference)
+        (median * self.ratio).max(median + self.difference(of_bandwidth))
+    }
+
+    /// Returns the difference of two costs that says nothing.
+    pub fn difference(self, of_bandwidth: bool) -> f64 {
+        if of_bandwidth { 0.0 } else { self.latency_ns }
     }
 }
 
