@@ -14,7 +14,6 @@
 //!   trusted; `differences`: what differs beside the results.
 //! * `table`: tables without a documented form; `wrap`: text in lines of a limited width.
 //! * `counters`: what the counters of the NICs did.
-//! * `calibration`: latencies beside known ones, as text and as JSON.
 //! * `devices`: the NICs of a machine, as text and as JSON.
 //! * `check`: the health of NICs as JSON, `check_text`: as text, `check_metrics`: as metrics;
 //!   `openmetrics`: metrics as text.
@@ -24,7 +23,6 @@
 //! * `intervals`: the figures of intervals of a size; `sampler`: the thread that reads and prints them.
 //! * `reporter`: receives the results of a run and passes them to the modules above.
 
-pub mod calibration;
 pub mod check;
 pub mod check_metrics;
 pub mod check_text;

@@ -1,6 +1,6 @@
 //! The options of what is measured: sizes, operations, how they are issued.
 
-use super::{Governs, OptionDef};
+use super::{Governs, ToolOption};
 use crate::atomic::{self, Atomic};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{set_atomic, set_lists, sizes, text, words};
@@ -10,8 +10,8 @@ use crate::run_options::{MAX_LIST_SIZE, MAX_SIZE, SIZES};
 use crate::tool::{Opt, Tool};
 
 /// All of them, in the order of the help text.
-pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
+pub(super) const OPTIONS: &[ToolOption] = &[
+    ToolOption {
         id: Opt::Size,
         short: Some('s'),
         long: "size",
@@ -39,7 +39,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::AtomicOp,
         short: Some('A'),
         long: "atomic-op",
@@ -61,7 +61,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             set_atomic(typed, |atomic| atomic.op = op)
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::CswapOp,
         short: Some('C'),
         long: "cswap-op",
@@ -85,7 +85,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             set_atomic(typed, |atomic| atomic.cswap = cswap)
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::AtomicType,
         short: Some('T'),
         long: "atomic-type",
@@ -109,7 +109,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             set_atomic(typed, |atomic| atomic.ty = ty)
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Fetching,
         short: None,
         long: "fetching",
@@ -124,7 +124,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, _| set_atomic(typed, |atomic| atomic.fetching = true),
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Matching,
         short: None,
         long: "matching",
@@ -141,7 +141,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, _| set_atomic(typed, |atomic| atomic.matching = true),
     },
-    OptionDef {
+    ToolOption {
         id: Opt::ListSize,
         short: Some('l'),
         long: "list-size",
@@ -165,7 +165,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             set_lists(typed, |lists| lists.list_size = list_size)
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Bidirectional,
         short: Some('b'),
         long: "bidirectional",
@@ -181,7 +181,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, _| set_lists(typed, |lists| lists.bidirectional = true),
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Reverse,
         short: None,
         long: "reverse",
@@ -200,7 +200,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Pairs,
         short: Some('P'),
         long: "pairs",
@@ -226,7 +226,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Threads,
         short: None,
         long: "threads",
@@ -249,7 +249,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Rdzv,
         short: Some('R'),
         long: "rdzv",
@@ -267,7 +267,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Unrestricted,
         short: None,
         long: "unrestricted",
@@ -291,7 +291,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::NoIdc,
         short: None,
         long: "no-idc",
@@ -315,7 +315,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::NoHrp,
         short: None,
         long: "no-hrp",
@@ -339,7 +339,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::NoLl,
         short: None,
         long: "no-ll",
@@ -357,7 +357,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Verify,
         short: None,
         long: "verify",
