@@ -118,7 +118,7 @@ fn print(line: &str) -> Result<(), Failure> {
 }
 
 /// What the arguments ask for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct PingRequest {
     hosts: Vec<String>,
     is_loopback: bool,
@@ -327,17 +327,12 @@ fn options() -> Vec<OptionDef<PingRequest>> {
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(arguments: &[OsString]) -> Result<Option<PingRequest>, Failure> {
     let mut request = PingRequest {
-        hosts: Vec::new(),
-        is_loopback: false,
-        device: None,
-        all_nics: false,
         passed_on: ["--iters=10", "--warmup=2", "--latency-gap=0"]
             .map(String::from)
             .into(),
-        count: None,
         interval: INTERVAL,
         timeout: TIMEOUT,
-        json: None,
+        ..PingRequest::default()
     };
     let Some(words) = super::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);

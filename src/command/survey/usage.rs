@@ -69,6 +69,7 @@ pub fn usage() -> Usage {
 }
 
 /// What the arguments say, option by option.
+#[derive(Default)]
 struct Wishes {
     loopback: Option<u32>,
     hosts: Option<Vec<String>>,
@@ -307,27 +308,10 @@ fn outputs() -> Vec<Def> {
 /// Invalid arguments.
 pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
     let mut wishes = Wishes {
-        loopback: None,
-        hosts: None,
-        devices: Vec::new(),
-        at_once: false,
-        service: Vec::new(),
-        locations: None,
-        meeting_point: None,
-        port: None,
         pairs: (PAIRS.to_owned(), Vec::new()),
-        sizes: Vec::new(),
         pair_time: PAIR_TIME,
-        time_limit: None,
-        max_active: None,
         seed: 1,
-        bounds: Vec::new(),
-        bad_nodes: None,
-        places: Places::default(),
-        metrics: MetricsRequest::default(),
-        keeps_matrix: false,
-        resume: None,
-        is_quiet: false,
+        ..Wishes::default()
     };
     let (own, of_tools) = command::parts(arguments);
     let Some(names) = command::read(&usage(), &options(), own, &mut wishes)? else {
