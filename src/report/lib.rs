@@ -14,7 +14,6 @@
 //!   trusted; `differences`: what differs beside the results.
 //! * `table`: tables without a documented form; `wrap`: text in lines of a limited width.
 //! * `counters`: what the counters of the NICs did.
-//! * `calibration`: latencies beside known ones, as text and as JSON.
 //! * `devices`: the NICs of a machine, as text and as JSON.
 //! * `check`: the health of NICs as JSON, `check_text`: as text, `check_metrics`: as metrics;
 //!   `openmetrics`: metrics as text.
@@ -26,7 +25,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod calibration;
 pub mod check;
 pub mod check_metrics;
 pub mod check_text;
