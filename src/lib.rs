@@ -34,64 +34,34 @@
 
 #![forbid(unsafe_code)]
 
-pub mod advice;
-pub mod atomic;
-mod backend;
-pub mod bandwidth_unit;
-#[macro_use]
-pub mod bench;
-pub mod cli;
 pub mod command;
-pub mod device;
-pub mod endpoint;
-pub mod error;
-pub mod extensions;
-pub mod gpu;
-pub mod host_list;
-pub mod host_locations;
-mod interrupt;
-pub mod job;
-pub mod launcher;
-pub mod limit;
-pub mod location;
-pub mod machine;
-pub mod measure;
-pub mod meeting_point;
 pub mod multicall;
-pub mod nic;
-pub mod number;
-pub mod phase;
-pub mod plan;
-pub mod rate;
-pub mod report;
-pub mod run;
-pub mod run_options;
-pub mod service;
-pub mod session;
-pub mod slingshot;
-pub mod survey;
-pub mod token;
-pub mod tool;
-pub mod tools;
-pub mod traffic_class;
 
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use cli::{Refusal, Request};
-use device::LIBCXI_VARIABLE;
-use error::Failure;
+use diag::run;
+use facts::device::LIBCXI_VARIABLE;
+use facts::error::Failure;
+use facts::interrupt;
+use facts::release::{self, Sources};
+use facts::token::Token;
 use multicall::Call;
+use node::backend;
 use plan::Plan;
+use plan::cli::{self, Refusal, Request};
+use plan::tool::{self, PROGRAM};
+use plan::tools::TOOLS;
 use report::Reporter;
-use token::Token;
-use tool::PROGRAM;
-use tools::TOOLS;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    release::record(Sources {
+        revision: option_env!("CXIDIAG_REVISION"),
+        date: option_env!("CXIDIAG_DATE"),
+    });
     if cxi::standard_output::was_closed() {
         let failure = report::no_standard_output();
         failure.report(PROGRAM, &mut io::stderr());

@@ -6,10 +6,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::cli::nearest::{nearest, question, unknown_option};
 use crate::command::Command;
-use crate::error::Failure;
-use crate::tool::{PROGRAM, Tool};
+use facts::error::Failure;
+use plan::cli::nearest::{nearest, question, unknown_option};
+use plan::tool::{PROGRAM, Tool};
 
 /// Beginning of all legacy names; a program started as `cxi_...` must be one of the tools.
 const LEGACY: &str = "cxi_";
@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
     use crate::command::COMMANDS;
-    use crate::tools::TOOLS;
+    use plan::tools::TOOLS;
 
     fn call(argv: &[&str]) -> Result<Call, (String, Failure)> {
         resolve(argv.iter().map(OsString::from), TOOLS, COMMANDS)

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use cxidiag::nic::health::ITEMS;
+use node::nic::health::ITEMS;
 use serde_json::{Value, json};
 
 use harness::machine::MadeUp;

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
-use cxidiag::cli::usage::{Entry, Usage};
 use documents::{File, manual, prose, roff, subcommands};
 use harness::{assert_success, stderr, stdout};
+use plan::cli::usage::{Entry, Usage};
 
 fn pages() -> Vec<File> {
     manual::pages().expect("prose for all pages")

@@ -21,10 +21,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use cxidiag::tools::TOOLS;
 use harness::{
     CXIDIAG, Fabric, SOFTWARE_NIC, Server, assert_success, finish_or_kill, masked, stderr, stdout,
 };
+use plan::tools::TOOLS;
 
 /// The directory of a machine that shows its devices by class.
 const SYSFS: &str = "/sys/class";

@@ -8,9 +8,9 @@ mod input;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cxidiag::session::dry_run::Verdict;
-use cxidiag::tools::TOOLS;
+use diag::session::dry_run::Verdict;
 use harness::legacy::block;
+use plan::tools::TOOLS;
 
 /// Inputs derived from each file of the corpus.
 const MUTANTS: u64 = 1000;

@@ -5,9 +5,9 @@ mod harness;
 
 use std::process::Output;
 
-use cxidiag::run_options::Side;
 use harness::legacy::{Run, all};
 use harness::{Fabric, assert_status, stdout};
+use plan::run_options::Side;
 
 /// Tool | options that change what a NIC does | the same as fields of the option block. A short
 /// gap: an iteration takes long where two CPUs are shared by three programs.

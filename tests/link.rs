@@ -4,7 +4,7 @@ mod harness;
 
 use std::process::Output;
 
-use cxidiag::advice::{EXPLANATIONS, What};
+use facts::advice::{EXPLANATIONS, What};
 use harness::legacy::all;
 use harness::{
     Fabric, Server, assert_status, assert_success, finish, measures_bandwidth, stdout, tools,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use cxidiag::command::COMMANDS;
-use cxidiag::tools::TOOLS;
+use plan::tools::TOOLS;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

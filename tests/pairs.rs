@@ -4,10 +4,10 @@
 
 mod harness;
 
-use cxidiag::tools::TOOLS;
 use harness::{
     Fabric, assert_killed_side_ends_the_other, assert_status, assert_success, stderr, stdout,
 };
+use plan::tools::TOOLS;
 use serde_json::Value;
 
 /// The names of the bandwidth tools.

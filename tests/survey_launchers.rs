@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use cxidiag::launcher::Task;
-use cxidiag::meeting_point::{DEFAULT_LIMIT, MeetingPoint};
-use cxidiag::token::Token;
+use cluster::launcher::Task;
+use cluster::meeting_point::{DEFAULT_LIMIT, MeetingPoint};
+use facts::token::Token;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ mod zsh;
 
 use std::collections::BTreeMap;
 
-use cxidiag::tool::PROGRAM;
+use plan::tool::PROGRAM;
 
 use super::{File, overview, subcommands};
 

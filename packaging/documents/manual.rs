@@ -1,8 +1,8 @@
 //! The manual pages: one for the program, one for each subcommand and legacy name, and an overview
 //! under both names.
 
-use cxidiag::cli::usage::{Entry, Usage};
-use cxidiag::tool::PROGRAM;
+use plan::cli::usage::{Entry, Usage};
+use plan::tool::PROGRAM;
 
 use super::prose::{self, Prose};
 use super::roff::{self, Page};

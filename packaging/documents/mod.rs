@@ -1,7 +1,7 @@
 //! What a package holds beside the program: manual pages and completion scripts.
 //!
 //! Syntax, options and defaults come from the definitions that the program itself uses
-//! ([`cxidiag::cli::usage`]), other prose from `docs/manual/`.
+//! ([`plan::cli::usage`]), other prose from `docs/manual/`.
 
 pub mod completion;
 pub mod manual;
@@ -11,11 +11,11 @@ pub mod roff;
 use std::fs;
 use std::path::Path;
 
-use cxidiag::cli::help;
-use cxidiag::cli::usage::Usage;
 use cxidiag::command::{self, COMMANDS};
-use cxidiag::tool::PROGRAM;
-use cxidiag::tools::TOOLS;
+use plan::cli::help;
+use plan::cli::usage::Usage;
+use plan::tool::PROGRAM;
+use plan::tools::TOOLS;
 
 /// One subcommand of the program.
 pub struct Subcommand {

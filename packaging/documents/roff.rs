@@ -2,7 +2,7 @@
 //! paragraphs, `##` headings, fenced examples, bullets, definitions (`term`, then `: text`),
 //! **bold**, *italic*, `code`.
 
-use cxidiag::cli::usage::Entry;
+use plan::cli::usage::Entry;
 
 /// A page under construction.
 pub struct Page {

@@ -7,16 +7,14 @@ use clap::{Arg, ArgAction};
 
 use super::output::{Destinations, json_entry, json_place};
 use super::probe::Probe;
-use crate::cli::parser::with_optional_value;
-use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::device::{DeviceKind, DeviceName};
-use crate::error::{Failure, invalid};
-use crate::number::within;
-use crate::plan::outputs::Place;
-use crate::report::calibration::{
-    self, Calibration, CalibrationRun, Crossings, Link, ToolCalibration,
-};
-use crate::report::outcome::Outcome;
+use facts::device::{DeviceKind, DeviceName};
+use facts::error::{Failure, invalid};
+use facts::number::within;
+use plan::cli::parser::with_optional_value;
+use plan::cli::usage::{Completion, Entry, Usage, Value};
+use plan::outputs::Place;
+use report::calibration::{self, Calibration, CalibrationRun, Crossings, Link, ToolCalibration};
+use report::outcome::Outcome;
 
 /// The device without `--device`.
 const DEFAULT_DEVICE: &str = "soft0";

@@ -17,20 +17,20 @@ use self::traffic::Runs;
 use super::output::{
     Destinations, json_entry, json_place, metrics_entries, metrics_options, metrics_place,
 };
-use crate::backend;
-use crate::cli::parser::with_optional_value;
-use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::device::{DeviceKind, DeviceName, LibraryFile};
-use crate::error::{Failure, invalid};
-use crate::interrupt;
-use crate::machine::{self, Machine};
-use crate::nic::health::host;
-use crate::number::{time, time_text};
-use crate::plan::outputs::Place;
-use crate::report::check::{Check, Examined};
-use crate::report::openmetrics::{self, Dialect};
-use crate::report::{Destination, check_metrics, check_text};
-use crate::slingshot::{Grant, Launcher};
+use facts::device::{DeviceKind, DeviceName, LibraryFile};
+use facts::error::{Failure, invalid};
+use facts::interrupt;
+use facts::number::{time, time_text};
+use node::backend;
+use node::machine::{self, Machine};
+use node::nic::health::host;
+use node::slingshot::{Grant, Launcher};
+use plan::cli::parser::with_optional_value;
+use plan::cli::usage::{Completion, Entry, Usage, Value};
+use plan::outputs::Place;
+use report::check::{Check, Examined};
+use report::openmetrics::{self, Dialect};
+use report::{Destination, check_metrics, check_text};
 
 /// Default of `--window`.
 const WINDOW: Duration = Duration::from_secs(2);

@@ -9,19 +9,19 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use super::output::{Destinations, json_entry, json_place};
-use crate::cli::parser::{hint_before, with_optional_value};
-use crate::cli::usage::{Completion, Entry, Usage, Value, wrapped};
-use crate::error::{Failure, invalid};
-use crate::measure::Percentile;
-use crate::number::percent;
-use crate::plan::expect::Metric;
-use crate::plan::outputs::Place;
-use crate::report::columns::{COLUMNS, Column};
-use crate::report::comparison::Comparison;
-use crate::report::comparison_text;
-use crate::report::runs::{self, ReadRun, Source};
-use crate::tool::Tool;
-use crate::tools::TOOLS;
+use facts::error::{Failure, invalid};
+use facts::expect::Metric;
+use facts::number::percent;
+use facts::percentile::Percentile;
+use plan::cli::parser::{hint_before, with_optional_value};
+use plan::cli::usage::{Completion, Entry, Usage, Value, wrapped};
+use plan::outputs::Place;
+use plan::tool::Tool;
+use plan::tools::TOOLS;
+use report::columns::{COLUMNS, Column};
+use report::comparison::Comparison;
+use report::comparison_text;
+use report::runs::{self, ReadRun, Source};
 
 /// Name of the command, for warnings.
 const NAME: &str = "cxidiag compare";
@@ -164,7 +164,7 @@ fn deciding<'a>(
         Some(_) => Metric::Bandwidth,
         None => Metric::Percentile(Percentile::MEDIAN),
     });
-    if !deciding.belongs_to(tool) {
+    if deciding.is_of_bandwidth() != tool.measures_bandwidth() {
         let allowed = format!(
             "{} measures {}",
             tool.name,

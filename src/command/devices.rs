@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use clap::{Arg, ArgAction};
 
 use super::output::{Destinations, json_entry, json_place};
-use crate::backend;
-use crate::cli::parser::with_optional_value;
-use crate::cli::usage::{Completion, Entry, Usage};
-use crate::device::{DeviceName, LibraryFile};
-use crate::error::Failure;
-use crate::machine::Machine;
-use crate::plan::outputs::Place;
-use crate::report::devices::{self, Inventory};
+use facts::device::{DeviceName, LibraryFile};
+use facts::error::Failure;
+use node::backend;
+use node::machine::Machine;
+use plan::cli::parser::with_optional_value;
+use plan::cli::usage::{Completion, Entry, Usage};
+use plan::outputs::Place;
+use report::devices::{self, Inventory};
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {

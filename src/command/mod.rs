@@ -18,12 +18,12 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, value_parser};
 
-use crate::cli::help::subcommand_version;
-use crate::cli::parser::{self, Parsed, hint_before};
-use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
-use crate::error::{Failure, invalid};
-use crate::report::print;
+use ::report::print;
+use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
+use facts::error::{Failure, invalid};
+use plan::cli::help::subcommand_version;
+use plan::cli::parser::{self, Parsed, hint_before};
+use plan::cli::usage::{Completion, Entry, Usage, Value};
 
 /// A subcommand that is not a tool. It has no peer.
 #[derive(Debug)]
@@ -163,3 +163,20 @@ pub static COMMANDS: &[Command] = &[
         run: serve::run,
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use plan::cli::help::overview;
+    use plan::cli::usage::testing::check_help;
+    use plan::tools::TOOLS;
+
+    use super::*;
+
+    #[test]
+    fn help_fits_and_explains_each_option() {
+        for command in COMMANDS {
+            check_help(&(command.usage)());
+        }
+        check_help(&overview(TOOLS, summaries()));
+    }
+}

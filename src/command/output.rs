@@ -8,13 +8,13 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches};
 use serde::Serialize;
 
-use crate::cli::usage::{Completion, Entry, Value};
-use crate::cli::values::place;
-use crate::error::{Failure, invalid};
-use crate::interrupt;
-use crate::plan::outputs::Place;
-use crate::report::openmetrics::Dialect;
-use crate::report::{Destination, json};
+use facts::error::{Failure, invalid};
+use facts::interrupt;
+use plan::cli::usage::{Completion, Entry, Value};
+use plan::cli::values::place;
+use plan::outputs::Place;
+use report::openmetrics::Dialect;
+use report::{Destination, json};
 
 /// Returns `--json`, as help and manual of each command show it.
 pub fn json_entry() -> Entry {

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::error::{Context, Failure, Step};
-use crate::interrupt;
-use crate::machine::OWN_EXECUTABLE;
-use crate::number::time_text;
-use crate::report::outcome::Outcome;
-use crate::tool::PROGRAM;
+use facts::error::{Context, Failure, Step};
+use facts::host::OWN_EXECUTABLE;
+use facts::interrupt;
+use facts::number::time_text;
+use plan::tool::PROGRAM;
+use report::outcome::Outcome;
 
 /// A run of a tool.
 #[derive(Debug)]

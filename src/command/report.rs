@@ -8,14 +8,14 @@ use std::time::SystemTime;
 
 use clap::{Arg, ArgAction, value_parser};
 
-use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::cli::values::place;
-use crate::error::{Failure, invalid};
-use crate::plan::outputs::Place;
-use crate::report::Destination;
-use crate::report::html;
-use crate::report::results::{self, ReadResult};
-use crate::report::runs::Source;
+use facts::error::{Failure, invalid};
+use plan::cli::usage::{Completion, Entry, Usage, Value};
+use plan::cli::values::place;
+use plan::outputs::Place;
+use report::Destination;
+use report::html;
+use report::results::{self, ReadResult};
+use report::runs::Source;
 
 /// Name of the command, for messages.
 const NAME: &str = "cxidiag report";

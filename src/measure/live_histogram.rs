@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Percentile;
+use facts::percentile::Percentile;
 
 /// Binary digits of a latency that the histogram distinguishes after the leading one: it is exact to
 /// one nanosecond up to 511 ns, and to 0.2 % above.

@@ -4,7 +4,7 @@
 use cxi::calibration::PrivateQueues;
 
 use super::clock::Clock;
-use crate::error::{Context, Failure};
+use facts::error::{Context, Failure};
 
 /// Samples of each distribution.
 const SAMPLES: usize = 4096;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use hdrhistogram::Histogram;
 
 use super::stability::median_ranks;
-use super::{Gauge, Percentile, Statistics};
-use crate::error::{Context, Failure};
+use super::{Gauge, Statistics};
+use facts::error::{Context, Failure};
+use facts::percentile::Percentile;
 
 /// Largest latency of the histogram: one hour, in ns. It counts longer ones as one hour; the
 /// statistics are exact.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use cxi::clock::{CpuCounter, now_ns};
 
 use super::clock::{ChosenClock, CounterClock, MonotonicRaw};
-use crate::error::{Failure, invalid};
-use crate::machine::Machine;
+use facts::error::{Failure, invalid};
+use node::machine::Machine;
 
 /// Least time over which the rate of the counter is measured, in nanoseconds. The error of the rate is
 /// then at most about 40 ppm. The time from the beginning of the run to its first size is longer.
@@ -258,8 +258,8 @@ impl Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::testing::MadeUp;
-    use crate::measure::Clock;
+    use crate::Clock;
+    use node::machine::testing::MadeUp;
 
     const CLOCK_SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::clock::Clock;
 use super::crowding::Crowding;
-use crate::error::Failure;
-use crate::{interrupt, limit};
+use facts::error::Failure;
+use facts::{interrupt, limit};
 
 /// Interval of checks of the control connection during a wait, in nanoseconds.
 const LOOK: u64 = 1_000_000;
@@ -272,20 +272,23 @@ struct Watch {
 }
 
 /// Supervisors for the tests of the loops.
-#[cfg(test)]
-pub(crate) mod double {
+#[cfg(any(test, feature = "testing"))]
+pub mod double {
     use std::cell::Cell;
 
     use super::*;
 
     /// A supervisor with or without a peer, which counts its reports.
-    pub(crate) struct Watching {
+    pub struct Watching {
+        /// Whether there is a peer.
         pub peer: bool,
+        /// Number of reports.
         pub notices: Cell<u32>,
     }
 
     impl Watching {
-        pub(crate) fn peer(peer: bool) -> Self {
+        /// Returns a supervisor with or without a peer.
+        pub fn peer(peer: bool) -> Self {
             Self {
                 peer,
                 notices: Cell::new(0),

@@ -3,12 +3,12 @@
 
 use cxi::HugePage;
 
-use crate::advice::{self, Situation};
-use crate::error::Failure;
-use crate::gpu::OnGpus;
-use crate::machine::{self, Machine};
 use crate::run_options::{RunOptions, Side};
 use crate::tool::Tool;
+use facts::advice::{self, Situation};
+use facts::error::Failure;
+use node::gpu::OnGpus;
+use node::machine::{self, Machine};
 
 /// A buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,8 +160,8 @@ fn check_huge_pages(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::testing::plan;
-    use crate::machine::testing::MadeUp;
+    use crate::testing::plan;
+    use node::machine::testing::MadeUp;
 
     fn need(tool: &str, options: &[&str], sides: &[Side]) -> Need {
         let plan = plan(tool, options);

@@ -1,8 +1,8 @@
 //! Typed options without effect beside the others. They are named, not refused: scripts for the
 //! legacy tools may give them.
 
-use crate::atomic::AtomicOp;
-use crate::plan::typed::Typed;
+use crate::typed::Typed;
+use facts::atomic::AtomicOp;
 
 /// An option without effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +59,8 @@ pub fn find(typed: &Typed) -> Vec<Ineffective> {
 mod tests {
     use std::ffi::OsString;
 
+    use crate::Plan;
     use crate::cli::{self, Request};
-    use crate::plan::Plan;
     use crate::tools::TOOLS;
 
     #[test]

@@ -5,13 +5,13 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::bandwidth_unit::BandwidthUnit;
-use crate::error::invalid;
-use crate::measure::Percentile;
-use crate::nic::counter_table::Preset;
-use crate::plan::expect::{Expectation, Metric};
 use crate::run_options::{MAX_REPORT_ALL, RunOptions};
 use crate::tool::Tool;
+use facts::bandwidth_unit::BandwidthUnit;
+use facts::error::invalid;
+use facts::expect::{Expectation, Metric};
+use facts::percentile::Percentile;
+use node::nic::counter_table::Preset;
 
 /// The destination of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Outputs {
         if let Some(other) = self
             .expectations
             .iter()
-            .find(|expectation| !expectation.metric.belongs_to(tool))
+            .find(|expectation| expectation.metric.is_of_bandwidth() != tool.measures_bandwidth())
         {
             return Err(format!(
                 "--expect '{}': not a metric of {} (expected {})",
@@ -141,8 +141,8 @@ impl Outputs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::expect;
     use crate::tools::TOOLS;
+    use facts::expect;
 
     fn tool(name: &str) -> &'static Tool {
         TOOLS.iter().find(|tool| tool.name == name).unwrap()

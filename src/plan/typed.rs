@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::device::DeviceName;
-use crate::error::Failure;
-use crate::gpu::OnGpus;
-use crate::machine::placement::Cpus;
-use crate::measure::{ClockChoice, Until};
-use crate::plan::outputs::Outputs;
-use crate::plan::{DEFAULT_UNTIL_DURATION, Role};
+use crate::outputs::Outputs;
 use crate::run_options::RunOptions;
-use crate::service::ServiceOptions;
-use crate::token::Token;
+use crate::{DEFAULT_UNTIL_DURATION, Role};
+use facts::device::DeviceName;
+use facts::error::Failure;
+use facts::token::Token;
+use measure::{ClockChoice, Until};
+use node::gpu::OnGpus;
+use node::machine::placement::Cpus;
+use node::service::ServiceOptions;
 
 /// The NIC of the server that a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -241,8 +241,8 @@ fn print(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Recorder;
-    use crate::report::outcome::{Detail, Extent, SizeResult};
+    use crate::outcome::{Detail, Extent, SizeResult};
+    use measure::Recorder;
 
     /// Latencies of a tool that always adds `offset`, with 20 % of the samples `late`.
     fn measured(latency: u64, late: u64) -> LatencyResult {

@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::outcome::Problem;
-use crate::device::DeviceName;
-use crate::error::Failure;
-use crate::machine::host_name;
-use crate::nic::health::{Finding, Item, Verdict};
+use facts::device::DeviceName;
+use facts::error::Failure;
+use facts::host::host_name;
+use node::nic::health::{Finding, Item, Verdict};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -267,7 +267,7 @@ pub mod testing {
     //! Checks with known findings.
 
     use super::*;
-    use crate::nic::health::{host, link, pcie};
+    use node::nic::health::{host, link, pcie};
 
     /// Returns what a check concludes from these findings of cxi0, and of the host.
     pub fn check(of_nic: Vec<Finding>, of_host: Vec<Finding>, failure: Option<Failure>) -> Check {

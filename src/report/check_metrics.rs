@@ -2,7 +2,7 @@
 
 use super::check::{Check, ItemResult};
 use super::openmetrics::{Family, Kind, Sample};
-use crate::nic::health::{Verdict, identity};
+use node::nic::health::{Verdict, identity};
 
 /// A family of numbers.
 struct Numbers {
@@ -269,7 +269,7 @@ mod tests {
     use super::super::check::testing::{bad, check, good, suspect};
     use super::super::openmetrics::{Dialect, text};
     use super::*;
-    use crate::nic::health::ITEMS;
+    use node::nic::health::ITEMS;
 
     #[test]
     fn numbers_are_those_of_items() {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::check::{Check, ItemResult};
 use super::table::{self, Align};
 use super::wrap::wrapped;
-use crate::nic::health::Verdict;
+use node::nic::health::Verdict;
 
 /// Width of lines of words.
 const WIDTH: usize = 100;
@@ -132,8 +132,8 @@ fn remedies(out: &mut impl Write, check: &Check) -> io::Result<()> {
 mod tests {
     use super::super::check::testing::{bad, check, good, suspect};
     use super::*;
-    use crate::error::Failure;
-    use crate::nic::health::{Finding, link, traffic};
+    use facts::error::Failure;
+    use node::nic::health::{Finding, link, traffic};
 
     fn text(check: &Check) -> String {
         let mut out = Vec::new();

@@ -4,10 +4,10 @@
 
 use super::intervals::{Figures, Interval};
 use super::outcome::{Outcome, SizeResult, Verdict};
-use crate::bandwidth_unit::BandwidthUnit;
-use crate::measure::Percentile;
-use crate::plan::expect::Metric;
-use crate::tool::Tool;
+use facts::bandwidth_unit::BandwidthUnit;
+use facts::expect::Metric;
+use facts::percentile::Percentile;
+use plan::tool::Tool;
 
 /// One column: its value, and its form in each output that has it.
 #[derive(Clone, Copy)]
@@ -318,7 +318,7 @@ fn of_table(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column,
         .iter()
         .filter(move |column| {
             let metric = column.shown_metric();
-            metric.is_none_or(|metric| metric.belongs_to(tool))
+            metric.is_none_or(|metric| metric.is_of_bandwidth() == tool.measures_bandwidth())
         })
         .filter_map(|column| Some((column, column.text?)))
         .filter(move |(column, form)| match table {
@@ -354,7 +354,7 @@ fn expectations_met(run: &Outcome, row: &CsvRow) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::TOOLS;
+    use plan::tools::TOOLS;
 
     #[test]
     fn shows_metrics_of_the_tool_only() {

@@ -8,11 +8,11 @@ use super::differences;
 use super::noise::{self, Noise};
 use super::outcome::{Extent, SizeResult, Status};
 use super::runs::ReadRun;
-use crate::error::Failure;
-use crate::measure::Percentile;
-use crate::measure::rank_test::{probability_of_shift, smallest_probability};
-use crate::plan::expect::{Metric, Unit};
-use crate::tool::Tool;
+use facts::error::Failure;
+use facts::expect::{Metric, Unit};
+use facts::percentile::Percentile;
+use measure::rank_test::{probability_of_shift, smallest_probability};
+use plan::tool::Tool;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -473,7 +473,7 @@ fn shown_metrics(tool: &Tool, deciding: Metric) -> Vec<Metric> {
         .iter()
         .filter(|column| column.compared || column.shown_metric() == Some(deciding))
         .filter_map(Column::shown_metric)
-        .filter(|metric| metric.belongs_to(tool))
+        .filter(|metric| metric.is_of_bandwidth() == tool.measures_bandwidth())
         .chain((!has_column(deciding)).then_some(deciding))
         .collect()
 }

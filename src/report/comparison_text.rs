@@ -6,7 +6,7 @@ use super::comparison::{Comparison, Figure, MetricComparison, Run, SizeCompariso
 use super::noise::DISTURBED_PERCENT;
 use super::summary::line;
 use super::table::{self, Align};
-use crate::plan::expect::{Metric, Unit};
+use facts::expect::{Metric, Unit};
 
 /// Differences between runs that are shown.
 const SHOWN_DIFFERENCES: usize = 10;

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use super::outcome::{Counter, CounterFinding, Counters, NicCounters, Side};
 use super::table::{self, Align};
-use crate::nic::counter::Change;
-use crate::nic::counter_table::{Preset, Row};
-use crate::nic::counters::Changes;
-use crate::nic::evidence::Evidence;
-use crate::nic::findings::{Finding, findings};
-use crate::run_options;
+use node::nic::counter::Change;
+use node::nic::counter_table::{Preset, Row};
+use node::nic::counters::Changes;
+use node::nic::evidence::Evidence;
+use node::nic::findings::{Finding, findings};
+use plan::run_options;
 
 /// The counters of a run.
 #[derive(Clone, Debug)]
@@ -239,7 +239,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::nic::counters::NicFacts;
+    use node::nic::counters::NicFacts;
 
     fn counted(by: u64) -> Change {
         Change::Counted {

@@ -10,7 +10,7 @@ use super::Outcome;
 use super::columns::{COLUMNS, CsvRow};
 use super::outcome::{Options, SizeResult};
 use super::run_columns::{self, RUN_COLUMNS};
-use crate::error::{Context, Failure};
+use facts::error::{Context, Failure};
 
 /// Returns a percentile of a size; nothing for an interval.
 fn percentile(row: &CsvRow, percent: f64) -> String {

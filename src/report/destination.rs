@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::stream::Stream;
-use crate::error::{Failure, cause};
-use crate::interrupt;
-use crate::plan::outputs::Place;
+use facts::error::{Failure, cause};
+use facts::interrupt;
+use plan::outputs::Place;
 
 /// A place that can be written.
 pub enum Destination {

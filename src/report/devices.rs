@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::outcome::Problem;
 use super::summary::line;
 use super::table::{self, Align};
-use crate::advice::Explain;
-use crate::backend::Found;
-use crate::device::{DeviceKind, DeviceName};
-use crate::error::Failure;
-use crate::machine::{Machine, shown};
-use crate::service::{DEFAULT_SVC_ID, Rights, ServiceOptions, ServiceRequest};
+use facts::device::{DeviceKind, DeviceName};
+use facts::error::Failure;
+use node::backend::Found;
+use node::explain::Explain;
+use node::machine::{Machine, shown};
+use node::service::{DEFAULT_SVC_ID, Rights, ServiceOptions, ServiceRequest};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;

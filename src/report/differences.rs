@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::outcome::{Outcome, Side, Status};
 use super::runs::ReadRun;
-use crate::traffic_class::TrafficClass;
+use node::traffic_class::TrafficClass;
 
 /// Options that do not influence the results.
 const INDIFFERENT: [&str; 8] = [

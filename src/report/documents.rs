@@ -9,10 +9,10 @@ use super::json_lines::JsonLines;
 use super::outcome::{Extent, Outcome, SizeResult};
 use super::samples::SampleTable;
 use super::{csv, json};
-use crate::error::Failure;
-use crate::measure::Recorder;
-use crate::plan::outputs::{Outputs, Place};
-use crate::tool::Tool;
+use facts::error::Failure;
+use measure::Recorder;
+use plan::outputs::{Outputs, Place};
+use plan::tool::Tool;
 
 /// Where the documents go. Histogram log and table of samples grow during the run.
 #[derive(Default)]

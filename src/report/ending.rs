@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::outcome::{Outcome, Problem, SizeResult, Status, Verdict};
-use crate::error::{Failure, Kind};
+use facts::error::{Failure, Kind};
 
 impl Outcome {
     /// Returns the result of the run, whose loops ended with `result`: the failure, an unmet

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use super::columns::Layout;
 use super::outcome::{Clock, Distribution, MeasurementError, PairResult, SizeResult, Verdict};
 use super::table::{self, Align};
-use crate::plan::expect::Expectation;
-use crate::run_options::Side;
-use crate::tool::Tool;
+use facts::expect::Expectation;
+use plan::run_options::Side;
+use plan::tool::Tool;
 
 /// Writes a line for each size whose rate was not reached.
 ///
@@ -253,11 +253,11 @@ pub fn verdicts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Rates, Recorder, SideResult, Until};
-    use crate::plan::expect;
-    use crate::rate::{Kept, Rate};
-    use crate::report::outcome::{Detail, Extent};
-    use crate::tools::TOOLS;
+    use crate::outcome::{Detail, Extent};
+    use facts::expect;
+    use facts::rate::{Kept, Rate};
+    use measure::{Rates, Recorder, SideResult, Until};
+    use plan::tools::TOOLS;
 
     fn recorded(size: u64, samples: impl IntoIterator<Item = u64>) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();

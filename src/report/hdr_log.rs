@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-use crate::error::Failure;
+use facts::error::Failure;
 
 /// A log that gets an interval for each size.
 pub struct HdrLog {

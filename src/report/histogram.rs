@@ -236,8 +236,8 @@ fn bar(count: u64, most: u64, width: usize, is_unicode: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Recorder;
-    use crate::report::outcome::{Detail, Extent};
+    use crate::outcome::{Detail, Extent};
+    use measure::Recorder;
 
     fn recorded(samples: impl IntoIterator<Item = u64>) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();

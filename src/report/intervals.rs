@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{LatencyCounts, Percentile, Rates};
-use crate::plan::expect::Metric;
+use facts::expect::Metric;
+use facts::percentile::Percentile;
+use measure::{LatencyCounts, Rates};
 
 /// The intervals of one size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -208,7 +209,7 @@ fn at_rank<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Gauge;
+    use measure::Gauge;
 
     const MS: u64 = 1_000_000;
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::error::{Context, Failure};
+use facts::error::{Context, Failure};
 
 /// Returns the document of a run or of a list of NICs.
 ///

@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use super::destination::cannot_write;
 use super::stream::Stream;
-use crate::error::{Context, Failure};
-use crate::interrupt;
+use facts::error::{Context, Failure};
+use facts::interrupt;
 
 /// Longest wait for other writers, each of which takes milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);

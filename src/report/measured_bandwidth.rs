@@ -1,7 +1,7 @@
 //! What a bandwidth tool reports of a size.
 
 use super::outcome::{Extent, PairResult, SizeResult};
-use crate::measure::{Rates, SideResult, SideView};
+use measure::{Rates, SideResult, SideView};
 
 /// What a bandwidth tool measured with one size.
 #[derive(Clone, Debug)]

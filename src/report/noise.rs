@@ -4,8 +4,8 @@
 
 use super::intervals::{Interval, Intervals};
 use super::outcome::{LatencyResult, SizeResult};
-use crate::measure::Percentile;
-use crate::plan::expect::Metric;
+use facts::expect::Metric;
+use facts::percentile::Percentile;
 
 /// Intervals of a run from which its range follows.
 const ENOUGH_INTERVALS: usize = 5;
@@ -132,9 +132,9 @@ pub fn is_disturbed(result: &SizeResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Rates, Recorder, SideResult};
-    use crate::report::intervals::Figures;
-    use crate::report::outcome::{Detail, Extent};
+    use crate::intervals::Figures;
+    use crate::outcome::{Detail, Extent};
+    use measure::{Rates, Recorder, SideResult};
 
     fn of_latencies() -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();

@@ -10,7 +10,7 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 use super::destination::{Destination, cannot_write};
-use crate::error::Failure;
+use facts::error::Failure;
 
 /// The dialect of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

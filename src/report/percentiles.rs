@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::iter;
 
 use super::outcome::{PercentileValue, SizeResult};
-use crate::measure::Percentile;
-use crate::tool::Tool;
+use facts::percentile::Percentile;
+use plan::tool::Tool;
 
 /// Marks a percentile of too few samples.
 const FEW_SAMPLES: char = '*';
@@ -146,9 +146,9 @@ fn tables(columns: &[Column], size_width: usize) -> Vec<&[Column]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Recorder;
-    use crate::report::outcome::{Detail, Extent};
-    use crate::tools::TOOLS;
+    use crate::outcome::{Detail, Extent};
+    use measure::Recorder;
+    use plan::tools::TOOLS;
 
     fn recorded(size: u64, samples: impl IntoIterator<Item = u64>) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();

@@ -7,8 +7,8 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::outcome::{Outcome, Problem};
-use crate::device::{DeviceKind, DeviceName};
-use crate::error::{Failure, Kind, Step};
+use facts::device::{DeviceKind, DeviceName};
+use facts::error::{Failure, Kind, Step};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;

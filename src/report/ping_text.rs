@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::ping::{DIRECTION, OPERATIONS, Pair, Ping};
 use super::table::{self, Align};
-use crate::error::Kind;
+use facts::error::Kind;
 
 /// Returns the line before the first round.
 pub fn title(report: &Ping) -> String {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, tick};
 
-use crate::measure::Gauge;
-use crate::run_options::RunOptions;
+use measure::Gauge;
+use plan::run_options::RunOptions;
 
 /// Time between two drawings.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -159,7 +159,7 @@ fn operations(run: &RunOptions) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::TOOLS;
+    use plan::tools::TOOLS;
 
     fn shown(run: &RunOptions, place: (usize, usize), count: u64, sum: u64, ms: u64) -> String {
         let gauge = Arc::new(Gauge::default());

@@ -7,8 +7,8 @@ use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
 use super::runs::{self, Source, refused};
 use super::survey::{self, Survey};
-use crate::error::Failure;
-use crate::survey::verdict::{Culprit, Matrix, Unit};
+use cluster::survey::verdict::{Culprit, Matrix, Unit};
+use facts::error::Failure;
 
 /// A document, and the file that it was read from.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ fn not_a_result(shown: &str, why: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::survey::testing;
+    use crate::survey::testing;
     use serde_json::{Value, json};
 
     /// Returns a survey of 8 NICs on 4 nodes as JSON.

@@ -89,7 +89,7 @@ fn labels(run: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::columns::COLUMNS;
+    use crate::columns::COLUMNS;
 
     /// Returns the schema of the field `name` of an object with this `schema`.
     fn field(root: &Value, schema: &Value, name: &str) -> Option<Value> {

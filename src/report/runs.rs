@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::outcome::{Outcome, SCHEMA_VERSION, Side};
-use crate::error::{Failure, cause};
+use facts::error::{Failure, cause};
 
 /// A run, and the file that it was read from.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use super::columns::Layout;
 use super::intervals::{Interval, Intervals, Reading, Series};
 use super::stream::SharedOutput;
 use super::text;
-use crate::error::{Context, Failure};
-use crate::measure::{Clock, Gauge, LatencyCounts, MonotonicRaw};
+use facts::error::{Context, Failure};
+use measure::{Clock, Gauge, LatencyCounts, MonotonicRaw};
 
 /// Longest time between two looks at a size that has not begun.
 const POLL: Duration = Duration::from_millis(5);
@@ -340,7 +340,7 @@ mod tests {
     use crossbeam_channel::unbounded;
 
     use super::*;
-    use crate::tools::TOOLS;
+    use plan::tools::TOOLS;
 
     const MS: u64 = 1_000_000;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 
 use super::destination::Destination;
-use crate::error::Failure;
+use facts::error::Failure;
 
 /// A table of samples. It grows in a temporary file without a name, so that a run that is killed
 /// leaves nothing, and replaces the file at the end.

@@ -13,10 +13,10 @@ use super::devices::{self, Inventory};
 use super::outcome::{Outcome, SCHEMA_VERSION};
 use super::ping::{self, Ping};
 use super::survey::{self, Survey};
-use crate::error::Kind;
-use crate::measure::Percentile;
-use crate::nic::health::ITEMS;
-use crate::tools::TOOLS;
+use facts::error::Kind;
+use facts::percentile::Percentile;
+use node::nic::health::ITEMS;
+use plan::tools::TOOLS;
 
 /// Returns the schema of what `T` writes. `rules` adds to the type, each as a pointer to an object,
 /// a key and a value.

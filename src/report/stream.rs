@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, LineWriter, Write};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::interrupt;
+use facts::interrupt;
 
 /// Bytes that a pipe takes completely or not at all (PIPE_BUF of POSIX on Linux).
 const PIECE: usize = 4096;

@@ -6,13 +6,13 @@ use std::io::{self, Write};
 
 use super::columns::Layout;
 use super::text::separator;
-use crate::device::{DeviceName, FabricAddress};
-use crate::endpoint::LocalAddress;
-use crate::extensions::Extensions;
-use crate::gpu::{OnGpus, Use};
-use crate::plan::buffers::Need;
-use crate::run_options::{ListOptions, RunOptions, Setting, Side};
-use crate::tool::{Opt, Tool};
+use facts::device::{DeviceName, FabricAddress};
+use node::gpu::{OnGpus, Use};
+use node::local_address::LocalAddress;
+use plan::buffers::Need;
+use plan::extensions::Extensions;
+use plan::run_options::{ListOptions, RunOptions, Setting, Side};
+use plan::tool::{Opt, Tool};
 
 /// What the summary block shows.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use super::columns::{self, Layout, Table};
 use super::intervals::{Interval, Intervals};
 use super::outcome::SizeResult;
-use crate::error::{Failure, Kind};
+use facts::error::{Failure, Kind};
 
 /// Bytes of lines that are written together.
 const LINES: usize = 1 << 16;
@@ -157,16 +157,16 @@ pub(super) fn separator(out: &mut impl Write, layout: Layout) -> io::Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{DeviceKind, DeviceName, FabricAddress};
-    use crate::endpoint::LocalAddress;
-    use crate::gpu::OnGpus;
-    use crate::measure::Recorder;
-    use crate::report::outcome::{Detail, Extent};
-    use crate::report::summary::{self, Summary};
-    use crate::run_options::{RunOptions, Setting, Side};
-    use crate::tool::Tool;
-    use crate::tools::TOOLS;
-    use crate::traffic_class::TrafficClass;
+    use crate::outcome::{Detail, Extent};
+    use crate::summary::{self, Summary};
+    use facts::device::{DeviceKind, DeviceName, FabricAddress};
+    use measure::Recorder;
+    use node::gpu::OnGpus;
+    use node::local_address::LocalAddress;
+    use node::traffic_class::TrafficClass;
+    use plan::run_options::{RunOptions, Setting, Side};
+    use plan::tool::Tool;
+    use plan::tools::TOOLS;
 
     /// The user's document.
     const SEED: &str = include_str!("../../tests/fixtures/seed-latency.txt");

@@ -4,22 +4,11 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use cxidiag::location;
-
-/// The library, and the model that its tests use.
-#[path = "../../src"]
-mod survey {
-    pub use cxidiag::survey::*;
-
-    #[path = "survey/testing.rs"]
-    pub mod testing;
-}
-
-use survey::conductor::{Conductor, Settings};
-use survey::pairs::parse;
-use survey::rounds::NicOrder;
-use survey::testing::{Cluster, Effect, Fault};
-use survey::verdict::{Direction, Unit, Word};
+use cluster::survey::conductor::{Conductor, Settings};
+use cluster::survey::pairs::parse;
+use cluster::survey::rounds::NicOrder;
+use cluster::survey::testing::{Cluster, Effect, Fault};
+use cluster::survey::verdict::{Direction, Unit, Word};
 
 /// Groups, switches of a group, nodes at a switch, NICs of a node: 10,000 nodes.
 const SHAPE: [u16; 4] = [20, 25, 20, 1];

@@ -13,13 +13,13 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cxidiag::device::FabricAddress;
-use cxidiag::session::tree::{Event, Meeting, Member, Order, Root, now_ns};
-use cxidiag::session::{Listener, Reach};
-use cxidiag::survey::answer::{Answer, Figures, Pair, PairResult, Stage};
-use cxidiag::survey::timetable::{Block, BlockReport, Course, Introduction, NicFacts, Part, Task};
-use cxidiag::survey::verdict::Test;
-use cxidiag::token::{TOKEN_VARIABLE, Token};
+use cluster::survey::answer::{Answer, Figures, Pair, PairResult, Stage};
+use cluster::survey::timetable::{Block, BlockReport, Course, Introduction, NicFacts, Part, Task};
+use cluster::survey::verdict::Test;
+use cluster::tree::{Event, Meeting, Member, Order, Root, now_ns};
+use facts::device::FabricAddress;
+use facts::net::listener::{Listener, Reach};
+use facts::token::{TOKEN_VARIABLE, Token};
 
 /// Processes that share one process of the system: below its limit of file descriptors.
 const SHARED_BY: u32 = 2000;

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
 
-use cxidiag::run_options::Side;
+use plan::run_options::Side;
 
 use super::{Args, CXIDIAG, Fabric, LIBCXI, Server, assert_success, finish, relay};
 

@@ -51,7 +51,7 @@ pub fn named(text: &str) -> String {
 
 /// The names of all tools.
 pub fn tools() -> impl Iterator<Item = &'static str> {
-    cxidiag::tools::TOOLS.iter().map(|tool| tool.name)
+    plan::tools::TOOLS.iter().map(|tool| tool.name)
 }
 
 /// Returns whether a tool measures bandwidth.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use cxidiag::advice::{EXPLANATIONS, What};
-use cxidiag::tools::TOOLS;
+use facts::advice::{EXPLANATIONS, What};
+use plan::tools::TOOLS;
 
 use super::{files, read, root};
 

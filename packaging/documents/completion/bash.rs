@@ -1,7 +1,7 @@
 //! Completion for bash: one function for all names.
 
-use cxidiag::cli::usage::{Completion, Entry, Usage};
-use cxidiag::tool::PROGRAM;
+use plan::cli::usage::{Completion, Entry, Usage};
+use plan::tool::PROGRAM;
 
 use super::{CPU_LISTS, SOFTWARE_NICS};
 use crate::documents::Subcommand;

@@ -6,17 +6,17 @@ use super::lock::Lock;
 use super::traffic::Runs;
 use super::uses::Uses;
 use super::{Asked, traffic};
-use crate::backend;
-use crate::device::{DeviceKind, DeviceName};
-use crate::error::Failure;
-use crate::machine::Machine;
-use crate::nic::files::Files;
-use crate::nic::health::code_words::{self, CodeWords};
-use crate::nic::health::pcie::{self, Monitor};
-use crate::nic::health::{Finding, Generation, address, host, identity, link, services};
-use crate::nic::link_speed::LinkSpeed;
-use crate::report::check::Examined;
-use crate::slingshot::Grant;
+use facts::device::{DeviceKind, DeviceName};
+use facts::error::Failure;
+use node::backend;
+use node::machine::Machine;
+use node::nic::files::Files;
+use node::nic::health::code_words::{self, CodeWords};
+use node::nic::health::pcie::{self, Monitor};
+use node::nic::health::{Finding, Generation, address, host, identity, link, services};
+use node::nic::link_speed::LinkSpeed;
+use node::slingshot::Grant;
+use report::check::Examined;
 
 /// Free isolation groups below which processes use a NIC whose library cannot count them: of 256
 /// groups, the driver takes a few (health.md 2.1).

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use crate::error::{Context, Failure};
-use crate::interrupt;
-use crate::machine::Machine;
-use crate::number::time_text;
+use facts::error::{Context, Failure};
+use facts::interrupt;
+use facts::number::time_text;
+use node::machine::Machine;
 
 /// How long a check waits for another one, which takes 10 s at most.
 const LIMIT: Duration = Duration::from_secs(12);
@@ -144,7 +144,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-    use crate::machine::testing::MadeUp;
+    use node::machine::testing::MadeUp;
 
     #[test]
     fn locks_file_in_run_and_names_the_process() {

@@ -6,16 +6,16 @@ use std::io;
 use std::time::Duration;
 
 use super::super::probe::Probe;
-use crate::advice::{Situation, remedy};
-use crate::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
-use crate::error::{Failure, Kind};
-use crate::measure::Percentile;
-use crate::nic::health::{Finding, Item, Verdict, traffic};
-use crate::nic::link_speed::LinkSpeed;
-use crate::plan::expect::Metric;
-use crate::report::Outcome;
-use crate::report::noise::is_disturbed;
-use crate::report::outcome::Problem;
+use facts::advice::{Situation, remedy};
+use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
+use facts::error::{Failure, Kind};
+use facts::expect::Metric;
+use facts::percentile::Percentile;
+use node::nic::health::{Finding, Item, Verdict, traffic};
+use node::nic::link_speed::LinkSpeed;
+use report::Outcome;
+use report::noise::is_disturbed;
+use report::outcome::Problem;
 
 /// Time limit of a run. Runs take some ten milliseconds.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -198,7 +198,7 @@ fn evaluated(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Context;
+    use facts::error::Context;
 
     #[test]
     fn runs_without_end_leave_out_later_runs_and_then_later_nics() {

@@ -1,8 +1,8 @@
 //! Who may use a NIC, and who does.
 
-use crate::advice::Explain;
-use crate::error::Failure;
-use crate::service::Rights;
+use facts::error::Failure;
+use node::explain::Explain;
+use node::service::Rights;
 
 /// Who may use a NIC, and who does.
 #[derive(Debug)]

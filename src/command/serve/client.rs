@@ -12,16 +12,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::queue::{Entry, Stage};
-use crate::device::DeviceName;
-use crate::error::Kind;
-use crate::number::time_text;
-use crate::plan::Plan;
-use crate::run::served::MARK;
-use crate::session::arrivals::Newcomer;
-use crate::session::control_line::{ControlLine, Order, Ready};
-use crate::session::is_interruption_of_peer;
-use crate::token::TOKEN_VARIABLE;
-use crate::tool::PROGRAM;
+use diag::run::served::MARK;
+use diag::session::arrivals::Newcomer;
+use diag::session::control_line::{ControlLine, Order, Ready};
+use diag::session::is_interruption_of_peer;
+use facts::device::DeviceName;
+use facts::error::Kind;
+use facts::number::time_text;
+use facts::token::TOKEN_VARIABLE;
+use plan::Plan;
+use plan::tool::PROGRAM;
 
 /// This program, also if a new version has replaced its file.
 const THIS_PROGRAM: &str = "/proc/self/exe";

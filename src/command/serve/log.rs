@@ -13,7 +13,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::fs::fstat;
 
-use crate::error::{Context, Failure};
+use facts::error::{Context, Failure};
 
 /// The variable in which the service manager names the device and the file of the journal, where
 /// standard output leads to it (systemd.exec(5)).

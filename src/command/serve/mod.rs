@@ -33,22 +33,23 @@ use sd_notify::NotifyState;
 use signal_hook::consts::SIGUSR1;
 use signal_hook::low_level;
 
-use crate::advice::Explain;
-use crate::backend;
-use crate::cli::options::{self, OptionDef};
-use crate::cli::usage::{Completion, Entry, Usage, Value};
-use crate::cli::{self, Request};
-use crate::device::LIBCXI_VARIABLE;
-use crate::error::{Context, Failure, Kind, invalid};
-use crate::interrupt;
-use crate::number::{bytes_within, time, time_text, within};
-use crate::plan::{Plan, Role};
-use crate::run;
-use crate::session::arrivals::{Arrival, Rules, receive_all};
-use crate::session::{LISTENING, Listener, Reach, RefusalLog, Totals, status};
-use crate::token::Token;
-use crate::tools::TOOLS;
+use diag::run;
+use diag::session::arrivals::{Arrival, Rules, receive_all};
+use diag::session::{LISTENING, RefusalLog, Totals, status};
+use facts::device::LIBCXI_VARIABLE;
+use facts::error::{Context, Failure, Kind, invalid};
+use facts::interrupt;
+use facts::net::listener::{Listener, Reach};
+use facts::number::{bytes_within, time, time_text, within};
+use facts::token::Token;
 use log::{Log, Priority};
+use node::backend;
+use node::explain::Explain;
+use plan::cli::options::{self, OptionDef};
+use plan::cli::usage::{Completion, Entry, Usage, Value};
+use plan::cli::{self, Request};
+use plan::tools::TOOLS;
+use plan::{Plan, Role};
 use supervisor::{Limits, Supervisor};
 
 /// The options of the tools that `serve` has as well, by their long forms.
@@ -171,7 +172,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     interrupt::watch()?;
     if asked.status {
         let host = asked.plan.listening.bind.as_deref().unwrap_or("localhost");
-        return crate::report::print(&status::ask(&asked.plan, host)?);
+        return report::print(&status::ask(&asked.plan, host)?);
     }
     backend::check(asked.plan.device)?;
     match serve(&asked) {

@@ -1,7 +1,7 @@
 //! Whose turn it is: one client measures on a NIC at a time, in order of arrival, and the buffers of
 //! all runs stay within a limit.
 
-use crate::device::DeviceName;
+use facts::device::DeviceName;
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,15 +15,16 @@ use sd_notify::NotifyState;
 use super::client::{Client, Outcome};
 use super::log::{Log, Priority};
 use super::queue::{Stage, places, turns};
-use crate::device::{DeviceKind, DeviceName};
-use crate::error::{Failure, cause};
-use crate::interrupt;
-use crate::machine::{Machine, host_name};
-use crate::number::time_text;
-use crate::plan::Plan;
-use crate::session::arrivals::{Arrival, Newcomer};
-use crate::session::control_line::Ready;
-use crate::session::{LineLimit, Totals, status};
+use diag::session::arrivals::{Arrival, Newcomer};
+use diag::session::control_line::Ready;
+use diag::session::{LineLimit, Totals, status};
+use facts::device::{DeviceKind, DeviceName};
+use facts::error::{Failure, cause};
+use facts::host::host_name;
+use facts::interrupt;
+use facts::number::time_text;
+use node::machine::Machine;
+use plan::Plan;
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::device::FabricAddress;
-use crate::survey::answer::Pair;
-use crate::survey::roster::Roster;
-use crate::survey::timetable::{Block, Part, Round, Task};
+use cluster::survey::answer::Pair;
+use cluster::survey::roster::Roster;
+use cluster::survey::timetable::{Block, Part, Round, Task};
+use facts::device::FabricAddress;
 
 /// The slots of some rounds: when they begin, and how long each of them is.
 #[derive(Clone, Copy, Debug)]
@@ -74,8 +74,8 @@ pub fn blocks(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::survey::answer::Stage;
-    use crate::survey::roster::{Nic, Node};
+    use cluster::survey::answer::Stage;
+    use cluster::survey::roster::{Nic, Node};
 
     /// Three nodes with a NIC each, the ranks of which are not their indices.
     fn roster() -> Roster {

@@ -1,7 +1,7 @@
 //! Whether busy CPUs disturb a survey: its user learns early why it takes long.
 
-use crate::run::survey::is_of_busy_cpus;
-use crate::survey::answer::{Answer, PairResult};
+use cluster::survey::answer::{Answer, PairResult};
+use diag::run::survey::is_of_busy_cpus;
 
 /// Fewest disturbed pairs, and their least part of all pairs, that are noted.
 const FEWEST: usize = 5;
@@ -39,8 +39,8 @@ impl Busy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::survey::LATE;
-    use crate::survey::answer::{Pair, Stage};
+    use cluster::survey::answer::{Pair, Stage};
+    use diag::run::survey::LATE;
 
     fn results(reasons: &[&str]) -> Vec<PairResult> {
         let result = |reason: &&str| PairResult {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-use crate::error::{Failure, cause, invalid};
-use crate::host_locations::{of_file, of_topology};
-use crate::location::Location;
-use crate::survey::timetable::Introduction;
+use cluster::host_locations::{of_file, of_topology};
+use cluster::location::Location;
+use cluster::survey::timetable::Introduction;
+use facts::error::{Failure, cause, invalid};
 
 /// The locations of hosts.
 #[derive(Debug, Default)]

@@ -3,18 +3,19 @@
 use std::time::{Duration, Instant};
 
 use super::asked::{self, Asked, Processes};
-use crate::backend;
-use crate::device::{DeviceKind, DeviceName};
-use crate::error::{Failure, Kind};
-use crate::interrupt;
-use crate::launcher::Task;
-use crate::machine::{Machine, host_name};
-use crate::meeting_point::Coordinator;
-use crate::run::survey::{NicPlan, Nics, TestPlan};
-use crate::session::tree::{JOIN_LIMIT, Meeting, Member, Order};
-use crate::survey::timetable::{Course, Introduction};
-use crate::tool::Tool;
-use crate::tools::TOOLS;
+use cluster::launcher::Task;
+use cluster::meeting_point::Coordinator;
+use cluster::survey::timetable::{Course, Introduction};
+use cluster::tree::{JOIN_LIMIT, Meeting, Member, Order};
+use diag::run::survey::{NicPlan, Nics, TestPlan};
+use facts::device::{DeviceKind, DeviceName};
+use facts::error::{Failure, Kind};
+use facts::host::host_name;
+use facts::interrupt;
+use node::backend;
+use node::machine::Machine;
+use plan::tool::Tool;
+use plan::tools::TOOLS;
 
 /// How long a process tries to reach one coordinator.
 const ATTEMPT: Duration = Duration::from_secs(15);

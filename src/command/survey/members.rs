@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::device::FabricAddress;
-use crate::location::Location;
-use crate::survey::roster::{Nic, Node, Roster};
-use crate::survey::timetable::Introduction;
+use cluster::location::Location;
+use cluster::survey::roster::{Nic, Node, Roster};
+use cluster::survey::timetable::Introduction;
+use facts::device::FabricAddress;
 
 /// The nodes and NICs, and how to reach them.
 #[derive(Clone, Debug, Default)]
@@ -133,7 +133,7 @@ fn most_frequent(vnis: impl Iterator<Item = u32>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::survey::timetable::NicFacts;
+    use cluster::survey::timetable::NicFacts;
 
     fn introduction(rank: u32, vnis: &[u32]) -> Introduction {
         let nic = |(device, vni): (usize, &u32)| NicFacts {

@@ -40,14 +40,14 @@ use lead::Lead;
 use processes::Started;
 pub use usage::usage;
 
-use crate::backend;
-use crate::device::{DeviceKind, DeviceName};
-use crate::error::{Failure, Kind};
-use crate::interrupt;
-use crate::launcher::Task;
-use crate::meeting_point::{Coordinator, DEFAULT_LIMIT, MeetingPoint};
-use crate::run::served::is_started_for_client;
-use crate::token::Token;
+use cluster::launcher::Task;
+use cluster::meeting_point::{Coordinator, DEFAULT_LIMIT, MeetingPoint};
+use diag::run::served::is_started_for_client;
+use facts::device::{DeviceKind, DeviceName};
+use facts::error::{Failure, Kind};
+use facts::interrupt;
+use facts::token::Token;
+use node::backend;
 
 /// Runs the command with the arguments after its name.
 ///

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::run::survey::{longest, most_beyond, sufficient};
-use crate::survey::timetable::Round;
+use cluster::survey::timetable::Round;
+use diag::run::survey::{longest, most_beyond, sufficient};
 
 /// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
 const SHORTEST_SLOT: Duration = Duration::from_millis(50);
@@ -112,7 +112,7 @@ fn slots(slot: Duration, left: Option<Duration>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::survey::answer::Stage;
+    use cluster::survey::answer::Stage;
 
     fn rounds(tests: &[u16]) -> Vec<Round> {
         let round = |test: &u16| Round {

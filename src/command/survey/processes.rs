@@ -11,10 +11,10 @@ use rustix::process::{
     Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
 };
 
-use crate::error::{Context, Failure};
-use crate::machine::OWN_EXECUTABLE;
-use crate::token::{TOKEN_VARIABLE, Token};
-use crate::tool::PROGRAM;
+use facts::error::{Context, Failure};
+use facts::host::OWN_EXECUTABLE;
+use facts::token::{TOKEN_VARIABLE, Token};
+use plan::tool::PROGRAM;
 
 /// Environment variable of such a process: process id of the coordinator, rank, number of
 /// processes, TCP port of the coordinator.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::blocks::Slots;
-use crate::survey::answer::{Answer, Pair, PairResult};
-use crate::survey::roster::Roster;
-use crate::survey::timetable::{BlockReport, Round};
+use cluster::survey::answer::{Answer, Pair, PairResult};
+use cluster::survey::roster::Roster;
+use cluster::survey::timetable::{BlockReport, Round};
 
 /// Returns the result of each pair of `rounds`. `left_out` are the pairs that were in no block, and
 /// `lost` the ranks that were lost in it, with the reasons.
@@ -81,8 +81,8 @@ fn precedence(answer: &Answer) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::survey::answer::{Figures, Stage};
-    use crate::survey::roster::{Nic, Node};
+    use cluster::survey::answer::{Figures, Stage};
+    use cluster::survey::roster::{Nic, Node};
 
     const PAIR: Pair = Pair {
         initiator: 0,

@@ -3,16 +3,16 @@
 
 use super::asked::{self, Asked};
 use super::member::{self, Place};
-use crate::device::{DeviceKind, DeviceName};
-use crate::error::{Context, Failure};
-use crate::meeting_point::Coordinator;
-use crate::run::served::{LOST, Taken, next, take_client};
-use crate::run::survey::NicPlan;
-use crate::session::Caller;
-use crate::session::control_line::{ControlLine, Order, Ready};
-use crate::session::summons::Summons;
-use crate::token::Token;
-use crate::tools::TOOLS;
+use cluster::meeting_point::Coordinator;
+use diag::run::served::{LOST, Taken, next, take_client};
+use diag::run::survey::NicPlan;
+use diag::session::Caller;
+use diag::session::control_line::{ControlLine, Order, Ready};
+use diag::session::summons::Summons;
+use facts::device::{DeviceKind, DeviceName};
+use facts::error::{Context, Failure};
+use facts::token::Token;
+use plan::tools::TOOLS;
 
 /// Joins the survey of the client of this process, when it is the client's turn. `own` has the NIC of
 /// the server, with which the process measures if the coordinator names none and the NIC is a software

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-use crate::cli::{self, Request};
-use crate::error::Failure;
-use crate::plan::ineffective::{self, Ineffective};
-use crate::tool::{Opt, Tool};
+use facts::error::Failure;
+use plan::cli::{self, Request};
+use plan::ineffective::{self, Ineffective};
+use plan::tool::{Opt, Tool};
 
 /// What an option of a tool does in a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,8 +147,8 @@ pub fn without_effect(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::options;
-    use crate::tools::TOOLS;
+    use plan::cli::options;
+    use plan::tools::TOOLS;
 
     /// Returns a value that an option takes.
     fn valid(long: &str) -> &'static str {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::cli::usage::{Completion, Entry, Usage, Value};
 use crate::command::output::{json_entry, metrics_entries};
-use crate::number::time_text;
-use crate::tools::TOOLS;
+use facts::number::time_text;
+use plan::cli::usage::{Completion, Entry, Usage, Value};
+use plan::tools::TOOLS;
 
 /// Default of `--pair-time`. The thread of a software NIC takes up to 20 ms before it polls without
 /// sleeping.

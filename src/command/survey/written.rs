@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::time::SystemTime;
 
-use crate::error::Failure;
-use crate::interrupt;
-use crate::report::survey::documents::{Documents, Places};
-use crate::report::survey::progress::ProgressLine;
-use crate::report::survey::{Setup, Survey, text};
-use crate::survey::answer::PairResult;
-use crate::survey::roster::Roster;
-use crate::survey::verdict::Test;
+use cluster::survey::answer::PairResult;
+use cluster::survey::roster::Roster;
+use cluster::survey::verdict::Test;
+use facts::error::Failure;
+use facts::interrupt;
+use report::survey::documents::{Documents, Places};
+use report::survey::progress::ProgressLine;
+use report::survey::{Setup, Survey, text};
 
 /// The outputs of a survey, which can all be written.
 pub struct Outputs {

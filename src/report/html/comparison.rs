@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use super::chart::{self, Axis, Curve};
 use super::parts::{Column, Grade, Status, badge, cell, facts, figure, table, time};
 use super::quantity::Quantity;
-use crate::plan::expect::Metric;
-use crate::report::comparison::{Comparison, Figure, MetricComparison, Run, Verdict};
+use crate::comparison::{Comparison, Figure, MetricComparison, Run, Verdict};
+use facts::expect::Metric;
 
 /// Returns the verdict on all sizes: the worst of them.
 pub fn status(comparison: &Comparison) -> Status {

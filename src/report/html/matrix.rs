@@ -6,10 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
-use crate::location::Class;
-use crate::report::survey::{Survey, words};
-use crate::survey::roster::Roster;
-use crate::survey::verdict::{Matrix, Population};
+use crate::survey::{Survey, words};
+use cluster::location::Class;
+use cluster::survey::roster::Roster;
+use cluster::survey::verdict::{Matrix, Population};
 
 /// Most NICs of a map: more make a page that browsers open too slowly.
 pub const MOST_NICS: usize = 4096;
@@ -212,7 +212,7 @@ pub fn title(survey: &Survey, matrix: &Matrix) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::survey::testing;
+    use crate::survey::testing;
 
     /// The slow NIC, and the one without pairs.
     const SLOW: u32 = 5;

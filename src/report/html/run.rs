@@ -6,7 +6,7 @@ use super::chart::{self, Axis, Curve};
 use super::parts::{self, Column, Grade, badge, cell, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
 use super::sizes;
-use crate::report::outcome::{Outcome, SizeResult, Status, Verdict};
+use crate::outcome::{Outcome, SizeResult, Status, Verdict};
 
 /// Histograms and intervals of a run that are shown at once. Others unfold.
 const MOST_OPEN: usize = 2;

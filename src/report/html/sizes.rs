@@ -5,10 +5,10 @@ use maud::{Markup, html};
 use super::chart::{self, Axis, Curve, Mark};
 use super::parts::{Column, cell, figure, table};
 use super::quantity::Quantity;
-use crate::report::histogram::{self, joined};
-use crate::report::intervals::Interval;
-use crate::report::outcome::{Extent, LatencyResult, PercentileValue, SizeResult};
-use crate::report::survey::words::grouped;
+use crate::histogram::{self, joined};
+use crate::intervals::Interval;
+use crate::outcome::{Extent, LatencyResult, PercentileValue, SizeResult};
+use crate::survey::words::grouped;
 
 /// Bins of a histogram on the page that have samples, at most.
 const MOST_BARS: usize = 80;

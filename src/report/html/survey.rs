@@ -6,8 +6,8 @@ use super::chart::{self, Axis, Mark};
 use super::matrix;
 use super::parts::{Column, Grade, Status, badge, cell, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
-use crate::report::survey::{Conclusion, Survey, evidence, words};
-use crate::survey::verdict::{Aggregate, Culprit, Direction, Population, Unit, Untested, Word};
+use crate::survey::{Conclusion, Survey, evidence, words};
+use cluster::survey::verdict::{Aggregate, Culprit, Direction, Population, Unit, Untested, Word};
 
 /// Rows of a table of culprits, of parts that were not measured, of sums.
 const MOST_ROWS: usize = 500;
@@ -267,7 +267,7 @@ fn populations(survey: &Survey) -> Markup {
 }
 
 /// Returns the map of all pairs of a test, which a script draws.
-fn map(survey: &Survey, matrix: &crate::survey::verdict::Matrix, id: &str) -> Markup {
+fn map(survey: &Survey, matrix: &cluster::survey::verdict::Matrix, id: &str) -> Markup {
     let title = matrix::title(survey, matrix);
     let Some(map) = matrix::map(survey, matrix) else {
         return html! {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Extent, SizeResult};
-use crate::measure::{Rates, SideResult, SideView};
+use measure::{Rates, SideResult, SideView};
 
 /// Bandwidth of one size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -116,7 +116,7 @@ impl SizeResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::expect::Metric;
+    use facts::expect::Metric;
 
     #[test]
     fn returns_bandwidth_metrics() {

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{self, ClockFacts, OwnError};
+use measure;
+use measure::{ClockFacts, OwnError};
 
 /// The clock that measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]

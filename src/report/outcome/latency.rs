@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Extent, SizeResult};
-use crate::measure::{Percentile, Recorder, Until};
-use crate::report::histogram;
+use crate::histogram;
+use facts::percentile::Percentile;
+use measure::{Recorder, Until};
 
 /// Latencies of one size. No sample is excluded.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -24,10 +24,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Failure;
 pub use bandwidth::{BandwidthResult, PairResult, ViewResult};
 pub use clock::{Clock, Distribution, MeasurementError};
 pub use counters::{Counter, CounterFinding, Counters, NicCounters};
+use facts::error::Failure;
 pub use latency::{Detail, LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
 pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};

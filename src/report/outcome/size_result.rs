@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{BandwidthResult, LatencyResult};
-use crate::plan::expect::Metric;
-use crate::rate::{Kept, Rate};
-use crate::report::intervals::Intervals;
+use crate::intervals::Intervals;
+use facts::expect::Metric;
+use facts::rate::{Kept, Rate};
 
 /// The part of a requested rate that counts as reached: a late last start alone is no failure.
 const REACHED: f64 = 0.99;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Extent;
-use crate::plan::expect::{Expectation, Metric};
+use facts::expect::{Expectation, Metric};
 
 /// Whether a size meets an expectation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::expect;
+    use facts::expect;
 
     #[test]
     fn requires_complete_size_to_meet_expectation() {

@@ -2,9 +2,9 @@
 
 use super::Survey;
 use super::words;
-use crate::report::table::{self, Align};
-use crate::survey::population::LEAST_FIGURES;
-use crate::survey::verdict::{Aggregate, Population, Test};
+use crate::table::{self, Align};
+use cluster::survey::population::LEAST_FIGURES;
+use cluster::survey::verdict::{Aggregate, Population, Test};
 
 /// Switches and groups that the text shows.
 const SHOWN_AGGREGATES: usize = 5;

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::summary::summary;
-use crate::device::{DeviceKind, DeviceName};
-use crate::error::{Failure, INTERRUPTED, Kind};
-use crate::report::outcome::Problem;
-use crate::survey::population::LEAST_FIGURES;
-use crate::survey::roster::{Nic, Roster};
-use crate::survey::verdict::{Population, Test, Verdict, Word};
+use crate::outcome::Problem;
+use cluster::survey::population::LEAST_FIGURES;
+use cluster::survey::roster::{Nic, Roster};
+use cluster::survey::verdict::{Population, Test, Verdict, Word};
+use facts::device::{DeviceKind, DeviceName};
+use facts::error::{Failure, INTERRUPTED, Kind};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
@@ -214,8 +214,8 @@ mod tests {
 
     use super::super::testing::{culprit, good, mixed, result, roster, survey};
     use super::*;
-    use crate::survey::answer::{Answer, Figures, PairResult, Stage};
-    use crate::survey::verdict::{Matrix, Unit};
+    use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
+    use cluster::survey::verdict::{Matrix, Unit};
 
     /// Returns a survey with every kind of value.
     fn full() -> Survey {

@@ -8,16 +8,16 @@ use super::metrics::families;
 use super::nics::bad_nodes;
 use super::pair_table::PairTable;
 use super::{Setup, Survey};
-use crate::error::Failure;
-use crate::plan::outputs::Place;
-use crate::report::destination::Destination;
-use crate::report::documents::check_distinct;
-use crate::report::json;
-use crate::report::json_lines::JsonLines;
-use crate::report::openmetrics::{self, Dialect};
-use crate::survey::answer::PairResult;
-use crate::survey::roster::Roster;
-use crate::survey::verdict::Test;
+use crate::destination::Destination;
+use crate::documents::check_distinct;
+use crate::json;
+use crate::json_lines::JsonLines;
+use crate::openmetrics::{self, Dialect};
+use cluster::survey::answer::PairResult;
+use cluster::survey::roster::Roster;
+use cluster::survey::verdict::Test;
+use facts::error::Failure;
+use plan::outputs::Place;
 
 /// Where the documents of a survey go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use super::Survey;
 use super::words::{counted, figure, figure_unit, grouped};
-use crate::location::Class;
-use crate::nic::counter_table::{Preset, Row};
-use crate::survey::verdict::{Culprit, Direction, Evidence, LimitSource, Population, Test, Unit};
+use cluster::location::Class;
+use cluster::survey::verdict::{Culprit, Direction, Evidence, LimitSource, Population, Test, Unit};
+use node::nic::counter_table::{Preset, Row};
 
 /// Counters that a sentence names.
 const NAMED_COUNTERS: usize = 3;
@@ -175,8 +175,8 @@ fn meaning(counter: &str) -> String {
 mod tests {
     use super::super::testing::{culprit, evidence, good, survey};
     use super::*;
-    use crate::survey::answer::{Pair, Witness};
-    use crate::survey::verdict::Word;
+    use cluster::survey::answer::{Pair, Witness};
+    use cluster::survey::verdict::Word;
 
     /// Returns the sentence about a part, with this evidence in the first test of `tool`.
     fn said(tool: &str, unit: Unit, direction: Direction, evidence: Evidence) -> String {

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Setup;
 use super::document::{COMMAND, SCHEMA_VERSION, milliseconds};
-use crate::error::{Failure, cause, invalid};
-use crate::location::Class;
-use crate::survey::answer::{Answer, Pair, PairResult, Stage, Witness};
-use crate::survey::roster::Roster;
-use crate::survey::verdict::Test;
+use cluster::location::Class;
+use cluster::survey::answer::{Answer, Pair, PairResult, Stage, Witness};
+use cluster::survey::roster::Roster;
+use cluster::survey::verdict::Test;
+use facts::error::{Failure, cause, invalid};
 
 /// The first line of a survey.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -283,7 +283,7 @@ fn unreadable(path: &Path, why: &str) -> Failure {
 mod tests {
     use super::super::testing::{result, roster, setup, tests};
     use super::*;
-    use crate::survey::answer::Figures;
+    use cluster::survey::answer::Figures;
 
     fn written(results: &[PairResult]) -> String {
         let header = Header::new(SystemTime::UNIX_EPOCH, &setup(), &roster());

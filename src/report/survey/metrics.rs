@@ -3,8 +3,8 @@
 use super::Survey;
 use super::nics::{State, states};
 use super::words;
-use crate::report::openmetrics::{Family, Kind, Sample};
-use crate::survey::verdict::{Population, Test, Unit, Word};
+use crate::openmetrics::{Family, Kind, Sample};
+use cluster::survey::verdict::{Population, Test, Unit, Word};
 
 /// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds. The
 /// label `quantile` belongs to summaries.
@@ -255,7 +255,7 @@ fn family(
 mod tests {
     use super::super::testing::{culprit, mixed, survey};
     use super::*;
-    use crate::report::openmetrics::{Dialect, text};
+    use crate::openmetrics::{Dialect, text};
 
     #[test]
     fn units_are_the_ends_of_names() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Survey;
-use crate::host_list::compress;
-use crate::survey::roster::{Nic, Roster};
-use crate::survey::verdict::{Unit, Verdict, Word};
+use cluster::host_list::compress;
+use cluster::survey::roster::{Nic, Roster};
+use cluster::survey::verdict::{Unit, Verdict, Word};
 
 /// How a NIC is, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,8 +126,8 @@ pub fn bad_nodes(survey: &Survey) -> String {
 mod tests {
     use super::super::testing::{culprit, good, mixed, roster, survey};
     use super::*;
-    use crate::survey::answer::Pair;
-    use crate::survey::verdict;
+    use cluster::survey::answer::Pair;
+    use cluster::survey::verdict;
 
     #[test]
     fn lists_nodes_that_are_bad_themselves() {

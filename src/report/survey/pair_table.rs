@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::Seek;
 
-use crate::error::{Context, Failure};
-use crate::report::destination::Destination;
-use crate::survey::answer::{Answer, Figures, PairResult, Stage};
-use crate::survey::roster::{Nic, Roster};
-use crate::survey::verdict::Test;
+use crate::destination::Destination;
+use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
+use cluster::survey::roster::{Nic, Roster};
+use cluster::survey::verdict::Test;
+use facts::error::{Context, Failure};
 
 /// What a row is about.
 struct Row<'a> {

@@ -8,9 +8,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::tcgetwinsize;
 
 use super::words;
-use crate::survey::conductor::{Phase, Progress};
-use crate::survey::roster::Roster;
-use crate::survey::verdict::Test;
+use cluster::survey::conductor::{Phase, Progress};
+use cluster::survey::roster::Roster;
+use cluster::survey::verdict::Test;
 
 /// Time between two drawings.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -164,7 +164,7 @@ mod tests {
 
     use super::super::testing::{result, roster, tests};
     use super::*;
-    use crate::survey::answer::PairResult;
+    use cluster::survey::answer::PairResult;
 
     /// Returns both ends of a terminal.
     fn terminal() -> (File, File) {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::document::is_mixed;
 use super::nics::{State, states};
 use super::{Conclusion, Survey, words};
-use crate::survey::verdict::{Verdict, Word};
+use cluster::survey::verdict::{Verdict, Word};
 
 /// Returns the first line, which fits into 80 columns except for a failure.
 pub fn summary(survey: &Survey) -> String {
@@ -112,8 +112,8 @@ fn nics(survey: &Survey) -> String {
 mod tests {
     use super::super::testing::{culprit, good, mixed, survey};
     use super::*;
-    use crate::error::{Failure, Kind};
-    use crate::survey::verdict::Unit;
+    use cluster::survey::verdict::Unit;
+    use facts::error::{Failure, Kind};
 
     #[test]
     fn concludes_in_one_line() {

@@ -3,14 +3,14 @@
 use std::time::{Duration, SystemTime};
 
 use super::{Setup, Survey, SurveyJob};
-use crate::error::Failure;
-use crate::location::{Class, Location};
-use crate::survey::answer::{Answer, Figures, Pair, PairResult, Stage, Witness};
-use crate::survey::roster::{Nic, Node, Roster};
-use crate::survey::verdict::{
+use cluster::location::{Class, Location};
+use cluster::survey::answer::{Answer, Figures, Pair, PairResult, Stage, Witness};
+use cluster::survey::roster::{Nic, Node, Roster};
+use cluster::survey::verdict::{
     Aggregate, Culprit, Direction, Evidence, LimitSource, Population, Test, Unit, Untested,
     Verdict, Word,
 };
+use facts::error::Failure;
 
 /// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
 pub fn roster() -> Roster {

@@ -9,10 +9,10 @@ use super::nics::bad_hosts;
 use super::progress::time;
 use super::summary::pairs;
 use super::{Survey, distribution, evidence, words};
-use crate::host_list::compress;
-use crate::job;
-use crate::report::wrap::wrapped;
-use crate::survey::verdict::{Culprit, Unit, Untested, Word};
+use crate::wrap::wrapped;
+use cluster::host_list::compress;
+use cluster::survey::verdict::{Culprit, Unit, Untested, Word};
+use facts::job;
 
 /// Width of lines of words.
 const WIDTH: usize = 80;
@@ -216,9 +216,9 @@ fn names(survey: &Survey, parts: &[&Untested]) -> String {
 mod tests {
     use super::super::testing::{culprit, good, mixed, survey};
     use super::*;
-    use crate::error::Failure;
-    use crate::survey::answer::Pair;
-    use crate::survey::verdict::{Aggregate, Verdict};
+    use cluster::survey::answer::Pair;
+    use cluster::survey::verdict::{Aggregate, Verdict};
+    use facts::error::Failure;
 
     fn text(verdict: Verdict) -> String {
         let mut out = Vec::new();

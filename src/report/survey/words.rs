@@ -1,9 +1,9 @@
 //! The parts of a cluster, tests and figures, in words.
 
 use super::nics::members;
-use crate::survey::answer::{Answer, PairResult};
-use crate::survey::roster::Roster;
-use crate::survey::verdict::{Test, Unit};
+use cluster::survey::answer::{Answer, PairResult};
+use cluster::survey::roster::Roster;
+use cluster::survey::verdict::{Test, Unit};
 
 /// Returns the name of a part, with the number of its NICs: `switch 003.12 (16 NICs)`.
 pub fn unit(roster: &Roster, unit: &Unit) -> String {
@@ -119,7 +119,7 @@ pub fn answer(tests: &[Test], result: &PairResult) -> String {
 mod tests {
     use super::super::testing::{good, roster, survey};
     use super::*;
-    use crate::survey::answer::Pair;
+    use cluster::survey::answer::Pair;
 
     #[test]
     fn names_parts() {

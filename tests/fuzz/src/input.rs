@@ -3,15 +3,16 @@
 use std::ffi::OsString;
 use std::sync::LazyLock;
 
-use cxidiag::cli::{self, Request};
-use cxidiag::device::FabricAddress;
-use cxidiag::endpoint::LocalAddress;
-use cxidiag::gpu::OnGpus;
-use cxidiag::plan::Plan;
-use cxidiag::run_options::{MAX_GAP_US, MAX_SIZE};
-use cxidiag::session::dry_run::{self, Verdict};
-use cxidiag::tools::TOOLS;
-use cxidiag::traffic_class::TrafficClass;
+use diag::session::dry_run::{self, Verdict};
+use facts::device::FabricAddress;
+use facts::size::MAX_SIZE;
+use node::gpu::OnGpus;
+use node::local_address::LocalAddress;
+use node::traffic_class::TrafficClass;
+use plan::Plan;
+use plan::cli::{self, Request};
+use plan::run_options::MAX_GAP_US;
+use plan::tools::TOOLS;
 
 /// This side, in all inputs.
 pub const OWN: LocalAddress = LocalAddress {

@@ -1,0 +1,279 @@
+//! The launcher of a parallel program: which task this process is, of how many (jobs.md 2.1).
+
+mod apinfo;
+
+use std::env;
+use std::fs;
+use std::ops::RangeInclusive;
+
+use crate::host_list;
+use facts::error::Failure;
+use facts::job::Job;
+use facts::number::{decimal, within};
+
+/// The most tasks of a launcher.
+const MOST_TASKS: u64 = 1 << 24;
+
+/// Step of Slurm in which the shell of `salloc` runs (jobs.md 2.1).
+const INTERACTIVE_STEP: &str = "4294967290";
+
+/// One of the processes that a launcher has started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Name of the launcher: `Slurm`.
+    pub launcher: &'static str,
+    /// The variable that has the rank.
+    pub variable: &'static str,
+    /// Number of the task, from 0.
+    pub rank: u32,
+    /// Number of tasks.
+    pub size: u32,
+    /// Number of the task among those of its node, if the launcher numbers them.
+    pub local_rank: Option<u32>,
+    /// Number of the node among those of the step, if the launcher numbers them.
+    pub node_index: Option<u32>,
+    /// Name of the node, if the launcher has one.
+    pub node: Option<String>,
+    /// The batch job.
+    pub job: Option<String>,
+    /// The step of the job: what tells two parallel programs of one job apart.
+    pub step: Option<String>,
+    /// When the job ends, in seconds since 1970.
+    pub end_of_job: Option<u64>,
+    /// The first host of the launcher's list.
+    pub first_host: Option<String>,
+    /// The switches above the node, from the top of the tree down, if the launcher names them: `s0.s4`.
+    pub topology: Option<String>,
+}
+
+/// The variables with which a launcher numbers its tasks.
+struct Launcher {
+    name: &'static str,
+    /// Number of the task: the first one that is set.
+    rank: &'static [&'static str],
+    /// Number of tasks: the first one that is set.
+    size: &'static [&'static str],
+    local_rank: &'static [&'static str],
+    node_index: Option<&'static str>,
+    node: Option<&'static str>,
+    step: Option<&'static str>,
+    /// A variable that Slurm does not set on behalf of this launcher.
+    mark: Option<&'static str>,
+}
+
+const SLURM: Launcher = Launcher {
+    name: "Slurm",
+    rank: &["SLURM_PROCID"],
+    size: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"],
+    local_rank: &["SLURM_LOCALID"],
+    node_index: Some("SLURM_NODEID"),
+    node: Some("SLURMD_NODENAME"),
+    step: Some("SLURM_STEP_ID"),
+    mark: None,
+};
+
+/// The launchers beside Slurm. Those that may run inside another one come before it; PALS sets the
+/// variables of PMI, too.
+const OTHERS: [Launcher; 4] = [
+    Launcher {
+        name: "Flux",
+        rank: &["FLUX_TASK_RANK"],
+        size: &["FLUX_JOB_SIZE"],
+        local_rank: &["FLUX_TASK_LOCAL_ID"],
+        node_index: None,
+        node: None,
+        step: None,
+        mark: Some("FLUX_TASK_RANK"),
+    },
+    Launcher {
+        name: "Open MPI",
+        rank: &["OMPI_COMM_WORLD_RANK"],
+        size: &["OMPI_COMM_WORLD_SIZE"],
+        local_rank: &["OMPI_COMM_WORLD_LOCAL_RANK"],
+        node_index: None,
+        node: None,
+        step: Some("PMIX_NAMESPACE"),
+        mark: Some("OMPI_COMM_WORLD_RANK"),
+    },
+    Launcher {
+        name: "PALS",
+        rank: &["PALS_RANKID"],
+        size: &["PMI_SIZE"],
+        local_rank: &["PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"],
+        node_index: Some("PALS_NODEID"),
+        node: None,
+        step: Some("PALS_APID"),
+        mark: None,
+    },
+    Launcher {
+        name: "Hydra",
+        rank: &["PMI_RANK", "PMI_ID"],
+        size: &["PMI_SIZE"],
+        local_rank: &["MPI_LOCALRANKID"],
+        node_index: None,
+        node: Some("PMI_HOSTNAME"),
+        step: None,
+        mark: Some("MPI_LOCALRANKID"),
+    },
+];
+
+/// The number of a process of PMIx, which sets no number of processes (jobs.md 2.1).
+const PMIX_RANK: &str = "PMIX_RANK";
+
+impl Task {
+    /// Returns the task that the environment of this process describes; `None` if no launcher has
+    /// started the process as one of several.
+    ///
+    /// # Errors
+    ///
+    /// Variables that are incomplete or contradict each other.
+    pub fn of_environment() -> Result<Option<Self>, Failure> {
+        Self::find(|name| env::var_os(name).map(|text| text.to_string_lossy().into_owned()))
+            .map_err(Failure::usage)
+    }
+
+    /// Returns the task that the variables describe which `value` returns.
+    ///
+    /// # Errors
+    ///
+    /// Variables that are incomplete or contradict each other.
+    pub fn find(value: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
+        let environment = Environment(&value);
+        let launcher = environment.launcher()?;
+        launcher
+            .map(|launcher| environment.task(launcher))
+            .transpose()
+    }
+
+    /// Returns rank, size and where they come from: `rank 3 of 8 from Slurm (SLURM_PROCID)`.
+    pub fn source(&self) -> String {
+        let Self {
+            launcher,
+            variable,
+            rank,
+            size,
+            ..
+        } = self;
+        format!("rank {rank} of {size} from {launcher} ({variable})")
+    }
+}
+
+struct Environment<'a, Value>(&'a Value);
+
+impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
+    /// Returns the value of a variable that is set and not empty.
+    fn get(&self, name: &str) -> Option<String> {
+        let text = (self.0)(name)?.trim().to_owned();
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// Returns the first of the variables that is set, and its value.
+    fn first(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
+        names.iter().find_map(|name| Some((*name, self.get(name)?)))
+    }
+
+    /// Returns the launcher that has started this process: the innermost one where they are nested.
+    fn launcher(&self) -> Result<Option<&'static Launcher>, String> {
+        let slurm = self.is_task_of_slurm().then_some(&SLURM);
+        let other = OTHERS.iter().find(|other| self.first(other.rank).is_some());
+        let (slurm, other) = match (slurm, other) {
+            (Some(slurm), Some(other)) => (slurm, other),
+            (one, other) => {
+                let found = one.or(other);
+                if found.is_none() && self.get(PMIX_RANK).is_some() {
+                    return Err(format!(
+                        "{PMIX_RANK} is set, but no variable has the number of processes"
+                    ));
+                }
+                return Ok(found);
+            }
+        };
+        // `mpirun` in a step of Slurm leaves the variables of the step, whose rank may be that of one
+        // of its own processes. Slurm sets variables of PMI and PALS for plugins, with its own ranks.
+        let rank = |launcher: &Launcher| self.first(launcher.rank).map(|(_, rank)| rank);
+        let is_marked = other.mark.is_some_and(|mark| self.get(mark).is_some());
+        let is_inner = is_marked || rank(other) != rank(slurm);
+        Ok(Some(if is_inner { other } else { slurm }))
+    }
+
+    /// Returns whether this process is a task of a step of Slurm, not a batch script or the shell of
+    /// an allocation.
+    fn is_task_of_slurm(&self) -> bool {
+        let step = self.get("SLURM_STEP_ID");
+        step.is_some_and(|step| step != INTERACTIVE_STEP)
+            && self.get("SLURM_PROCID").is_some()
+            && self.get("SLURM_STEP_TASKS_PER_NODE").is_some()
+    }
+
+    fn task(&self, launcher: &'static Launcher) -> Result<Task, String> {
+        let (variable, rank) = self.first(launcher.rank).unwrap_or_default();
+        let Some((size_variable, size)) = self.first(launcher.size) else {
+            return Err(format!(
+                "{variable}={rank}, but the number of processes is missing: {} is not set",
+                launcher.size.join(" or ")
+            ));
+        };
+        let size = number(size_variable, &size, 1..=MOST_TASKS)?;
+        let rank = number(variable, &rank, 0..=u64::from(size) - 1)
+            .map_err(|refused| format!("{refused}, because {size_variable}={size}"))?;
+        let local_rank = self.first(launcher.local_rank);
+        let node_index = launcher
+            .node_index
+            .and_then(|name| Some((name, self.get(name)?)));
+        let optional = |variable: Option<(&str, String)>| {
+            variable
+                .map(|(name, text)| number(name, &text, 0..=MOST_TASKS))
+                .transpose()
+        };
+        Ok(Task {
+            launcher: launcher.name,
+            variable,
+            rank,
+            size,
+            local_rank: optional(local_rank)?,
+            node_index: optional(node_index)?,
+            node: launcher.node.and_then(|name| self.get(name)),
+            job: Job::find(self.0).map(|job| job.id),
+            step: launcher.step.and_then(|name| self.get(name)),
+            end_of_job: self
+                .get("SLURM_JOB_END_TIME")
+                .and_then(|time| decimal(&time)),
+            first_host: self.first_host(launcher),
+            topology: self.topology(),
+        })
+    }
+
+    /// Returns the switches above the node. Slurm writes the name of the node after them: `s0.s4.nid8`.
+    fn topology(&self) -> Option<String> {
+        let address = self.get("SLURM_TOPOLOGY_ADDR")?;
+        let node = self.get("SLURMD_NODENAME")?;
+        let switches = address.strip_suffix(&node)?.strip_suffix('.')?;
+        Some(switches.to_owned())
+    }
+
+    /// Returns the host of the task on the first node, or with rank 0, as far as lists of hosts show
+    /// it (jobs.md 2.1).
+    fn first_host(&self, launcher: &Launcher) -> Option<String> {
+        let first = |name: &str| host_list::expand(&self.get(name)?).ok()?.into_iter().next();
+        if launcher.name == SLURM.name {
+            return first("SLURM_STEP_NODELIST");
+        }
+        let apinfo = self.get("PALS_APINFO");
+        apinfo
+            .and_then(|path| apinfo::first_host(&path))
+            .or_else(|| {
+                let text = fs::read_to_string(self.get("PBS_NODEFILE")?).ok()?;
+                host_list::of_lines(&text).ok()?.into_iter().next()
+            })
+            .or_else(|| first("SLURM_JOB_NODELIST"))
+    }
+}
+
+/// Returns the value of a variable that is a number.
+fn number(name: &str, text: &str, range: RangeInclusive<u64>) -> Result<u32, String> {
+    let number = within(text, range).map_err(|expected| format!("{name}={text}: {expected}"))?;
+    Ok(number as u32)
+}
+
+#[cfg(test)]
+mod tests;

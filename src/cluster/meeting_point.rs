@@ -1,0 +1,431 @@
+//! The meeting point of a survey: where its processes find the address and the token of their
+//! coordinator. A launcher starts them on many nodes, and connects none of them to another one.
+//!
+//! * Usually it is a file, readable by its owner only, in a directory that all nodes share. The
+//!   coordinator writes it, and removes it at the end.
+//! * Where the user has set a token in the environment of all processes, they need no file: the
+//!   coordinator runs on the first host of the launcher's list, and its port follows from the numbers
+//!   of job and step.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+
+use crate::launcher::Task;
+use facts::error::{Failure, cause, invalid};
+use facts::host::host_name;
+use facts::interrupt;
+use facts::number::time_text;
+use facts::token::{TOKEN_VARIABLE, Token};
+
+/// How long a process looks for its coordinator, unless the user chooses another time: the tasks of a
+/// step start seconds apart.
+pub const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Start of the name of a file, before job and step.
+const FILE_NAME: &str = ".cxidiag-survey";
+
+/// The largest file, in bytes.
+const LARGEST_FILE: u64 = 64 << 10;
+
+/// First of the ports that follow from job and step.
+const FIRST_PORT: u16 = 20_000;
+
+/// Number of these ports.
+const PORTS: u64 = 10_000;
+
+/// Shortest and longest time between two attempts to read the file.
+const INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// Interfaces of the high-speed network: the survey shall not depend on the links that it measures.
+const HIGH_SPEED_INTERFACE: &str = "hsn";
+
+/// A meeting point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MeetingPoint {
+    /// A file.
+    File(PathBuf),
+    /// The host and the port of the coordinator, and the token of the user.
+    Agreed {
+        /// The first host of the launcher's list.
+        host: String,
+        /// The port, which follows from job and step.
+        port: u16,
+        /// The token.
+        token: Token,
+    },
+}
+
+/// What a process needs to reach its coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coordinator {
+    /// Name of its host, for messages.
+    pub host: String,
+    /// Addresses to try, in this order.
+    pub addresses: Vec<SocketAddr>,
+    /// The token that both sides have.
+    pub token: Token,
+}
+
+/// The contents of a file.
+#[derive(Serialize, Deserialize)]
+struct Contents {
+    job: Option<String>,
+    step: Option<String>,
+    host: String,
+    addresses: Vec<IpAddr>,
+    port: u16,
+    token: String,
+}
+
+impl MeetingPoint {
+    /// Returns the meeting point of the tasks of a launcher: the file `path` if the user names one;
+    /// without a file if the user has set a `token`; otherwise a file in the working directory.
+    ///
+    /// # Errors
+    ///
+    /// A token, but no list of hosts of the launcher.
+    pub fn of(task: &Task, path: Option<&Path>, token: Option<&Token>) -> Result<Self, Failure> {
+        if let Some(path) = path {
+            return Ok(Self::File(path.to_owned()));
+        }
+        let Some(token) = token else {
+            return Ok(Self::File(file_name(task).into()));
+        };
+        let Some(host) = &task.first_host else {
+            return Err(Failure::usage(format!(
+                "{TOKEN_VARIABLE} is set, but {} has no list of hosts",
+                task.launcher
+            ))
+            .with_hint(format!(
+                "unset {TOKEN_VARIABLE}, or name a file that all nodes share with --meeting-point"
+            )));
+        };
+        Ok(Self::Agreed {
+            host: host.clone(),
+            port: port(task),
+            token: token.clone(),
+        })
+    }
+
+    /// Returns whether this task is the coordinator.
+    pub fn is_coordinator(&self, task: &Task) -> bool {
+        match (self, task.node_index, task.local_rank) {
+            // Rank 0 may be on another node than the first one (jobs.md 2.1).
+            (Self::Agreed { .. }, Some(node), Some(local_rank)) => node == 0 && local_rank == 0,
+            _ => task.rank == 0,
+        }
+    }
+
+    /// Returns the port on which the coordinator must listen; `None` if any port will do.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Self::File(_) => None,
+            Self::Agreed { port, .. } => Some(*port),
+        }
+    }
+
+    /// Publishes that the coordinator, `task`, listens on `port`.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be written, and one of another survey.
+    pub fn publish(&self, task: &Task, port: u16) -> Result<Published, Failure> {
+        match self {
+            Self::Agreed { token, .. } => Ok(Published {
+                token: token.clone(),
+                file: None,
+            }),
+            Self::File(path) => {
+                let token = Token::random();
+                let contents = Contents {
+                    job: task.job.clone(),
+                    step: task.step.clone(),
+                    host: host_name(),
+                    addresses: addresses(),
+                    port,
+                    token: token.text().to_string_lossy().into_owned(),
+                };
+                remove_left_over(path, task)?;
+                let file = write(path, &contents).map_err(|error| match error.kind() {
+                    ErrorKind::AlreadyExists => in_use(path),
+                    _ => unusable(path, "write", &error),
+                })?;
+                Ok(Published {
+                    token,
+                    file: Some((path.clone(), file)),
+                })
+            }
+        }
+    }
+
+    /// Waits for the coordinator of `task` until `end`. A process that cannot connect to it calls this
+    /// function again: a coordinator that was killed may have left its file, which the next one of the
+    /// same job replaces.
+    ///
+    /// # Errors
+    ///
+    /// No file at `end`, a file that other users can write or read, a host without an address, and an
+    /// interruption.
+    pub fn find(&self, task: &Task, end: Instant) -> Result<Coordinator, Failure> {
+        match self {
+            Self::Agreed { host, port, token } => {
+                let resolved = (host.as_str(), *port).to_socket_addrs();
+                let addresses = resolved.map_err(|error| {
+                    Failure::environment(format!("cannot resolve {host}: {}", cause(&error)))
+                })?;
+                Ok(Coordinator {
+                    host: host.clone(),
+                    addresses: addresses.collect(),
+                    token: token.clone(),
+                })
+            }
+            Self::File(path) => wait_for(path, task, end),
+        }
+    }
+}
+
+/// Returns the name of the file of a task's job and step.
+fn file_name(task: &Task) -> String {
+    let ids = [&task.job, &task.step];
+    let ids = ids.into_iter().flatten().map(|id| {
+        let safe = |c: char| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        };
+        format!(".{}", id.chars().map(safe).collect::<String>())
+    });
+    ids.fold(FILE_NAME.to_owned(), |name, id| name + &id)
+}
+
+/// Returns the port of a task's job and step: the FNV-1a hash of both.
+fn port(task: &Task) -> u16 {
+    let ids = [&task.job, &task.step].map(|id| id.as_deref().unwrap_or_default());
+    let hash = ids
+        .join("/")
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+    FIRST_PORT + (hash % PORTS) as u16
+}
+
+/// Returns the addresses of this host that other hosts may reach: those of the high-speed network
+/// last, IPv4 before IPv6; those of loopback if there are no others.
+fn addresses() -> Vec<IpAddr> {
+    let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
+    let mut usable: Vec<_> = interfaces
+        .into_iter()
+        .filter(|interface| !interface.is_loopback() && !interface.is_link_local())
+        .map(|interface| {
+            let is_high_speed = interface.name.starts_with(HIGH_SPEED_INTERFACE);
+            (is_high_speed, interface.ip().is_ipv6(), interface.ip())
+        })
+        .collect();
+    usable.sort();
+    if usable.is_empty() {
+        return vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    }
+    usable.into_iter().map(|(.., address)| address).collect()
+}
+
+/// The coordinator is published. The file is removed when this value is dropped.
+#[derive(Debug)]
+pub struct Published {
+    /// The token of the survey.
+    pub token: Token,
+    /// The file, which is locked.
+    file: Option<(PathBuf, File)>,
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        if let Some((path, file)) = &self.file
+            && let (Ok(found), Ok(own)) = (fs::symlink_metadata(path), file.metadata())
+            && identity(&found) == identity(&own)
+        {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Returns device and inode of a file.
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+/// Creates the file, which appears with its complete contents. Returns it locked, where the file
+/// system has locks: a file without a lock is that of a coordinator that was killed.
+fn write(path: &Path, contents: &Contents) -> io::Result<File> {
+    let mut file = NamedTempFile::new_in(directory(path))?;
+    file.write_all(serde_json::to_string(contents)?.as_bytes())?;
+    let _ = flock(file.as_file(), FlockOperation::NonBlockingLockExclusive);
+    // Other nodes see what has reached the server of the directory.
+    file.as_file().sync_all()?;
+    Ok(file.persist_noclobber(path)?)
+}
+
+/// Returns the directory of a file.
+fn directory(path: &Path) -> &Path {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// Removes the file of a coordinator that was killed.
+fn remove_left_over(path: &Path, task: &Task) -> Result<(), Failure> {
+    let file = match open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unusable(path, "open", &error)),
+    };
+    let contents = contents(&file, path)?;
+    let is_left_over = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => true,
+        Err(Errno::WOULDBLOCK) => false,
+        // Without locks: a step has one coordinator.
+        Err(_) => contents.step.is_some() && contents.is_of(task),
+    };
+    if is_left_over {
+        fs::remove_file(path).map_err(|error| unusable(path, "remove", &error))
+    } else {
+        Err(in_use(path))
+    }
+}
+
+impl Contents {
+    fn is_of(&self, task: &Task) -> bool {
+        (&self.job, &self.step) == (&task.job, &task.step)
+    }
+}
+
+fn in_use(path: &Path) -> Failure {
+    Failure::environment(format!("{} is in use by another survey", path.display())).with_hint(
+        "start this one in another directory, or with another --meeting-point; remove the file if \
+         the other survey has ended",
+    )
+}
+
+fn unusable(path: &Path, what: &str, error: &io::Error) -> Failure {
+    Failure::environment(format!(
+        "cannot {what} {}: {}",
+        path.display(),
+        cause(error)
+    ))
+    .with_hint(
+        "the processes of a survey meet at this file: its directory must be writable and shared by \
+         all nodes; --meeting-point names another file",
+    )
+}
+
+/// Waits until the coordinator of `task` has written its file.
+fn wait_for(path: &Path, task: &Task, end: Instant) -> Result<Coordinator, Failure> {
+    let since = Instant::now();
+    let mut interval = INTERVALS.0;
+    let other = loop {
+        let other = match read(path)? {
+            Some(contents) if contents.is_of(task) => return Coordinator::of(contents, path),
+            other => other,
+        };
+        let now = Instant::now();
+        if now >= end {
+            break other;
+        }
+        interrupt::wait_for_any(&mut Vec::new(), Some(interval.min(end - now)))?;
+        interval = (interval * 2).min(INTERVALS.1);
+    };
+    let waited = time_text(Duration::from_secs(since.elapsed().as_secs()));
+    let found = other.map(|contents| {
+        let ids = [("job", contents.job), ("step", contents.step)];
+        let ids = ids.map(|(what, id)| format!("{what} {}", id.unwrap_or("unknown".into())));
+        format!("; the file is that of {}", ids.join(", "))
+    });
+    Err(Failure::environment(format!(
+        "the coordinator of the survey has not written {} in {waited}{}",
+        path.display(),
+        found.unwrap_or_default()
+    ))
+    .with_hint(
+        "the directory must be shared by all nodes; --meeting-point names another file; see what \
+         rank 0 printed",
+    ))
+}
+
+/// Reads the file; `None` if it does not exist.
+fn read(path: &Path) -> Result<Option<Contents>, Failure> {
+    // Opening the directory makes NFS look up the names in it again.
+    let _ = File::open(directory(path));
+    match open(path) {
+        Ok(file) => contents(&file, path).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unusable(path, "open", &error)),
+    }
+}
+
+/// Opens a file that is not a symbolic link, without waiting for the other end of a pipe.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = flags.bits() as i32;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// Returns the contents of a file that only this user can write and read.
+fn contents(file: &File, path: &Path) -> Result<Contents, Failure> {
+    let refused = |why: &str| {
+        let file = path.display();
+        Failure::usage(invalid("meeting-point", file, why))
+    };
+    let metadata = file.metadata();
+    let metadata = metadata.map_err(|error| unusable(path, "read", &error))?;
+    if !metadata.is_file() {
+        return Err(refused("expected the name of a regular file"));
+    }
+    if metadata.uid() != geteuid().as_raw() {
+        return Err(refused(&format!(
+            "the file belongs to another user, with number {}",
+            metadata.uid()
+        )));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        return Err(refused(
+            "the file can be used by other users; its mode must be 600",
+        ));
+    }
+    let mut text = String::new();
+    let read = file.take(LARGEST_FILE).read_to_string(&mut text);
+    read.map_err(|error| unusable(path, "read", &error))?;
+    serde_json::from_str(&text).map_err(|_| refused("the file is not that of a survey"))
+}
+
+impl Coordinator {
+    fn of(contents: Contents, path: &Path) -> Result<Self, Failure> {
+        let port = contents.port;
+        let addresses = contents.addresses.into_iter();
+        let token = Token::new(contents.token.as_ref()).ok_or_else(|| {
+            let why = "the file has no token";
+            Failure::usage(invalid("meeting-point", path.display(), why))
+        })?;
+        Ok(Self {
+            host: contents.host,
+            addresses: addresses.map(|address| (address, port).into()).collect(),
+            token,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "meeting_point_tests.rs"]
+mod tests;

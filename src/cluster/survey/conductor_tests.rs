@@ -1,0 +1,503 @@
+//! Tests of the course of a survey on the model of a cluster.
+
+use std::collections::BTreeSet;
+
+use super::answer::{Answer, Pair, PairResult, Stage};
+use super::blame_tests::{named, run, settings, survey};
+use super::conductor::{Conductor, MOST_REPEATS, Settings};
+use super::testing::{Cluster, Effect, Fault};
+use super::verdict::{Culprit, Direction, LimitSource, Unit, Untested, Verdict, Word};
+
+fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
+    Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()
+}
+
+/// Returns the number of pairs without an answer.
+fn untested(verdict: &Verdict) -> u64 {
+    verdict.untested.iter().map(|one| one.pairs).sum()
+}
+
+#[test]
+fn names_path_between_two_nodes_beyond_expectation() {
+    let mut cluster = Cluster::new([0, 0, 2, 1], &["write-lat"], 1);
+    let mut settings = settings("random:4", 1);
+    settings.expectations = vec![facts::expect::parse("p50<1.2us", false).unwrap()];
+    let mut conductor = conductor(&cluster, settings);
+    run(&mut cluster, &mut conductor);
+    let verdict = conductor.verdict();
+    let path = match verdict.culprits[..] {
+        [
+            Culprit {
+                unit: Unit::Path(pair),
+                word: Word::Bad,
+                direction: Direction::Both,
+                ..
+            },
+        ] => pair,
+        _ => panic!("{:?}", verdict.culprits),
+    };
+    assert_eq!(path.initiator + path.target, 1);
+    let evidence = &verdict.culprits[0].evidence[0];
+    // Both directions of the path, with the retests of each.
+    let all = verdict.outside.len() as u32;
+    assert!(all > 4);
+    assert_eq!([evidence.outside, evidence.measured], [all; 2]);
+    assert_eq!(
+        (evidence.source, evidence.limit),
+        (LimitSource::Expect, Some(1200.0))
+    );
+    assert_eq!(
+        (
+            verdict.populations[0].limit,
+            verdict.populations[0].expected
+        ),
+        (None, Some(1200.0))
+    );
+}
+
+#[test]
+fn names_nic_that_is_slow_alone() {
+    let mut cluster = Cluster::new([0, 0, 12, 1], &["write-lat"], 1);
+    let pair = Pair {
+        initiator: 3,
+        target: 3,
+    };
+    cluster
+        .faults
+        .push(Fault::slow(Unit::Path(pair), Direction::Both, 2.0));
+    let verdict = survey(&mut cluster, "loopback,random:4", 1);
+    assert_eq!(
+        named(&verdict),
+        [(Unit::Nic(3), Word::Bad, Direction::Both)]
+    );
+}
+
+#[test]
+fn reports_nic_that_fails_later_as_untested_and_blames_nobody() {
+    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    let round = conductor.next_rounds(1).remove(0);
+    cluster.faults.push(Fault {
+        unit: Unit::Nic(2),
+        direction: Direction::Both,
+        effect: Effect::Fails,
+    });
+    conductor.fail_nic(2, "it does not answer");
+    for result in cluster.measure(&round) {
+        conductor.add(result);
+    }
+    run(&mut cluster, &mut conductor);
+    let verdict = conductor.verdict();
+    assert_eq!(named(&verdict), []);
+    let [untested] = &verdict.untested[..] else {
+        panic!("{:?}", verdict.untested)
+    };
+    assert_eq!(
+        (untested.unit, untested.reason.as_str()),
+        (Unit::Nic(2), "it does not answer")
+    );
+    assert_eq!((untested.pairs, verdict.answered), (7, 21));
+}
+
+#[test]
+fn reports_lost_node_as_untested_and_blames_nobody() {
+    for seed in 0..20 {
+        let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], seed);
+        let mut conductor = conductor(&cluster, settings("all", seed));
+        let mut measured = 0;
+        while !conductor.is_over() {
+            for round in conductor.next_rounds(1) {
+                measured += 1;
+                if measured == 3 {
+                    // Its partner gets no answer, and then its connection is closed.
+                    cluster.faults.push(Fault {
+                        unit: Unit::Node(2),
+                        direction: Direction::Both,
+                        effect: Effect::Fails,
+                    });
+                }
+                let results = cluster.measure(&round);
+                results.into_iter().for_each(|result| conductor.add(result));
+                if measured == 4 {
+                    conductor.lose(2, "closed its connection");
+                }
+            }
+        }
+        let verdict = conductor.verdict();
+        assert_eq!(named(&verdict), [], "seed {seed}");
+        let [untested] = &verdict.untested[..] else {
+            panic!("{:?}", verdict.untested)
+        };
+        assert_eq!(
+            (untested.unit, untested.reason.as_str()),
+            (Unit::Node(2), "closed its connection")
+        );
+        assert_eq!((untested.pairs, verdict.answered), (5, 23), "seed {seed}");
+    }
+}
+
+#[test]
+fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
+    let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
+    cluster.faults.push(Fault {
+        unit: Unit::Node(2),
+        direction: Direction::Both,
+        effect: Effect::Fails,
+    });
+    let mut conductor = conductor(&cluster, settings("random:4", 1));
+    let mut swaps = 0;
+    while !conductor.is_over() {
+        for round in conductor.next_rounds(100) {
+            swaps += usize::from(round.stage == Stage::Swap);
+            let results = cluster.measure(&round);
+            results.into_iter().for_each(|result| conductor.add(result));
+        }
+    }
+    conductor.lose(2, "closed its connection");
+    let verdict = conductor.verdict();
+    assert!(swaps > 0);
+    assert_eq!(
+        (verdict.planned - verdict.answered, untested(&verdict)),
+        (4, 4)
+    );
+}
+
+#[test]
+fn takes_failing_nic_out_of_the_sweep() {
+    let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
+    cluster.faults.push(Fault {
+        unit: Unit::Nic(5),
+        direction: Direction::Both,
+        effect: Effect::Fails,
+    });
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    let mut failed = 0;
+    while !conductor.is_over() {
+        for round in conductor.next_rounds(1) {
+            let is_of_it = |pair: &Pair| pair.initiator == 5 || pair.target == 5;
+            failed += usize::from(round.stage == Stage::Sweep && round.pairs.iter().any(is_of_it));
+            let results = cluster.measure(&round);
+            results.into_iter().for_each(|result| conductor.add(result));
+        }
+    }
+    let verdict = conductor.verdict();
+    assert_eq!(failed, 2);
+    assert_eq!(
+        named(&verdict),
+        [(Unit::Nic(5), Word::Bad, Direction::Both)]
+    );
+    let [untested] = &verdict.untested[..] else {
+        panic!("{:?}", verdict.untested)
+    };
+    assert_eq!((untested.unit, untested.pairs), (Unit::Nic(5), 13));
+}
+
+#[test]
+fn nic_returns_to_the_sweep_when_its_failing_partners_are_lost() {
+    let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    let mut failed = BTreeSet::new();
+    while !conductor.is_over() {
+        for round in conductor.next_rounds(1) {
+            for mut result in cluster.measure(&round) {
+                let Pair { initiator, target } = result.pair;
+                let partner = if initiator == 5 { target } else { initiator };
+                if (initiator == 5 || target == 5) && failed.len() < 2 {
+                    failed.insert(partner);
+                    result.answer = Answer::Failed("no answer".into());
+                }
+                conductor.add(result);
+            }
+        }
+        if failed.len() == 2 {
+            for node in &failed {
+                conductor.lose(*node, "closed its connection");
+            }
+        }
+    }
+    let verdict = conductor.verdict();
+    let lost: Vec<Unit> = failed.into_iter().map(Unit::Node).collect();
+    let parts: Vec<Unit> = verdict.untested.iter().map(|one| one.unit).collect();
+    assert_eq!((named(&verdict), parts), (vec![], lost));
+}
+
+#[test]
+fn tries_pairs_without_answer_again() {
+    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    let late = |result: &PairResult| result.pair.target == 3;
+    let mut answers = 0;
+    while !conductor.is_over() {
+        for mut result in conductor
+            .next_rounds(100)
+            .iter()
+            .flat_map(|round| cluster.measure(round))
+        {
+            if late(&result) {
+                answers += 1;
+                // The target was late, and the initiator got no answer, in either order.
+                let failed = PairResult {
+                    answer: Answer::Failed("no answer".into()),
+                    ..result.clone()
+                };
+                result.answer = Answer::Untested("the target was late".into());
+                let both = if answers % 2 == 0 {
+                    [failed, result]
+                } else {
+                    [result, failed]
+                };
+                both.into_iter().for_each(|result| conductor.add(result));
+            } else {
+                conductor.add(result);
+            }
+        }
+    }
+    let verdict = conductor.verdict();
+    assert_eq!(named(&verdict), []);
+    let pairs = verdict.untested.len();
+    let rounds = 1 + usize::from(MOST_REPEATS);
+    assert_eq!(
+        (answers, pairs as u64),
+        (rounds * pairs, 28 - verdict.answered)
+    );
+    assert!(
+        verdict
+            .untested
+            .iter()
+            .all(|one| one.reason == "the target was late")
+    );
+}
+
+#[test]
+fn goes_on_with_missing_pairs_of_earlier_survey() {
+    let mut cluster = Cluster::new([2, 2, 4, 1], &["write-lat", "write-bw"], 1);
+    cluster
+        .faults
+        .push(Fault::slow(Unit::Nic(6), Direction::Both, 2.0));
+    let mut first = conductor(&cluster, settings("all", 1));
+    let mut results: Vec<PairResult> = Vec::new();
+    for round in first.next_rounds(20) {
+        results.extend(cluster.measure(&round));
+    }
+    let mut second = conductor(&cluster, settings("all", 1));
+    for result in &results {
+        second.already(result.clone());
+        second.already(result.clone());
+    }
+    assert_eq!(second.verdict().answered, results.len() as u64);
+    let mut again = 0;
+    while !second.is_over() {
+        for result in second
+            .next_rounds(100)
+            .iter()
+            .flat_map(|round| cluster.measure(round))
+        {
+            let is_known = |one: &PairResult| (one.test, one.pair) == (result.test, result.pair);
+            again += usize::from(result.stage == Stage::Sweep && results.iter().any(is_known));
+            second.add(result);
+        }
+    }
+    let verdict = second.verdict();
+    assert_eq!((again, verdict.answered, verdict.planned), (0, 240, 240));
+    assert_eq!(
+        named(&verdict),
+        [(Unit::Nic(6), Word::Bad, Direction::Both)]
+    );
+}
+
+#[test]
+fn earlier_pairs_that_the_sweep_lacks_are_no_answers() {
+    let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
+    let mut first = conductor(&cluster, settings("random:4", 1));
+    let results: Vec<PairResult> = first
+        .next_rounds(100)
+        .iter()
+        .flat_map(|round| cluster.measure(round))
+        .collect();
+    let mut second = conductor(&cluster, settings("random:4", 2));
+    results
+        .into_iter()
+        .for_each(|result| second.already(result));
+    while !second.is_over() {
+        for result in second
+            .next_rounds(100)
+            .iter()
+            .flat_map(|round| cluster.measure(round))
+        {
+            second.add(result);
+        }
+        let progress = second.progress();
+        assert!(progress.answered <= progress.planned);
+    }
+    let verdict = second.verdict();
+    assert_eq!((verdict.answered, verdict.planned), (32, 32));
+    assert!(verdict.populations[0].count > 32);
+}
+
+#[test]
+fn partial_survey_calls_culprits_suspect() {
+    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+    cluster
+        .faults
+        .push(Fault::slow(Unit::Nic(6), Direction::Both, 2.0));
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    let rounds = conductor.next_rounds(100);
+    assert!(conductor.next_rounds(100).is_empty() && !conductor.is_over());
+    for result in rounds[..5].iter().flat_map(|round| cluster.measure(round)) {
+        conductor.add(result);
+    }
+    conductor.give_up("the time is over");
+    let verdict = conductor.verdict();
+    assert_eq!(
+        named(&verdict),
+        [(Unit::Nic(6), Word::Suspect, Direction::Both)]
+    );
+    assert_eq!(
+        (verdict.answered, verdict.planned, verdict.untested.len()),
+        (20, 28, 8)
+    );
+}
+
+#[test]
+fn end_of_sweep_leaves_time_for_retests() {
+    let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
+    cluster
+        .faults
+        .push(Fault::slow(Unit::Nic(6), Direction::Both, 2.0));
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    for result in conductor
+        .next_rounds(4)
+        .iter()
+        .flat_map(|round| cluster.measure(round))
+    {
+        conductor.add(result);
+    }
+    conductor.end_sweep();
+    run(&mut cluster, &mut conductor);
+    let verdict = conductor.verdict();
+    assert_eq!(
+        named(&verdict),
+        [(Unit::Nic(6), Word::Bad, Direction::Both)]
+    );
+    assert_eq!((verdict.answered, verdict.planned), (32, 120));
+    assert_eq!(untested(&verdict), 88);
+    let is_late = |one: &Untested| one.reason == "the time was up";
+    assert!(verdict.untested.iter().all(is_late));
+}
+
+#[test]
+fn retests_half_as_many_pairs_each_time() {
+    let mut cluster = Cluster::new([0, 0, 64, 1], &["write-lat"], 1);
+    let path = |pair: u32| {
+        Unit::Path(Pair {
+            initiator: 2 * pair,
+            target: 2 * pair + 1,
+        })
+    };
+    cluster.faults = (0..2)
+        .map(|pair| Fault::slow(path(pair), Direction::Both, 2.0))
+        .collect();
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    let mut widths = Vec::new();
+    while !conductor.is_over() {
+        for round in conductor.next_rounds(100) {
+            if let Stage::Retest(number) = round.stage {
+                widths.push((number, round.pairs.len()));
+            }
+            let results = cluster.measure(&round);
+            results.into_iter().for_each(|result| conductor.add(result));
+        }
+    }
+    assert_eq!(widths, [(1, 2), (2, 1), (2, 1), (3, 1), (3, 1)]);
+    assert_eq!(conductor.verdict().culprits.len(), 2);
+}
+
+#[test]
+fn earlier_failure_with_absent_node_says_nothing() {
+    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+    cluster.roster.nodes[2].absent = Some("no process".into());
+    let mut conductor = conductor(&cluster, settings("all", 1));
+    conductor.already(PairResult {
+        test: 0,
+        pair: Pair {
+            initiator: 2,
+            target: 3,
+        },
+        stage: Stage::Sweep,
+        round: 0,
+        active: 1,
+        answer: Answer::Failed("no answer".into()),
+        witnesses: Vec::new(),
+    });
+    let verdict = conductor.verdict();
+    assert_eq!((named(&verdict), verdict.answered), (vec![], 0));
+    let of_node = |one: &&Untested| one.unit == Unit::Node(2);
+    let untested = verdict.untested.iter().find(of_node).unwrap();
+    assert_eq!(
+        (untested.reason.as_str(), untested.pairs),
+        ("no process", 7)
+    );
+}
+
+#[test]
+fn pairs_are_answered_or_untested_at_any_moment() {
+    for seed in 0..100 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut cluster = Cluster::new([0, 0, rng.u16(3..10), rng.u16(1..3)], &["write-lat"], seed);
+        let pairs = [
+            "all",
+            "halves,all",
+            "random:3",
+            "loopback,random:2,neighbours",
+        ];
+        let mut settings = settings(pairs[rng.usize(..pairs.len())], seed);
+        settings.most_active = rng.bool().then(|| rng.u32(1..4));
+        let mut earlier = settings.clone();
+        earlier.seed += rng.u64(..2);
+        let rounds = conductor(&cluster, earlier).next_rounds(3);
+        let nodes = cluster.roster.nodes.len() as u32;
+        let mut conductor = conductor(&cluster, settings);
+        for mut result in rounds.iter().flat_map(|round| cluster.measure(round)) {
+            if rng.u8(..4) == 0 {
+                result.answer = Answer::Failed("no answer".into());
+            }
+            conductor.already(result);
+        }
+        while !conductor.is_over() {
+            for mut result in conductor
+                .next_rounds(rng.usize(1..4))
+                .iter()
+                .flat_map(|round| cluster.measure(round))
+            {
+                let late = Answer::Untested("late".into());
+                match rng.u8(..10) {
+                    0 => continue,
+                    1 => result.answer = late,
+                    2 => result.answer = Answer::Failed("no answer".into()),
+                    3 => {
+                        let failed = Answer::Failed("no answer".into());
+                        conductor.add(PairResult {
+                            answer: failed,
+                            ..result.clone()
+                        });
+                        result.answer = late;
+                    }
+                    _ => {}
+                }
+                conductor.add(result);
+            }
+            match rng.u8(..40) {
+                0..2 => conductor.lose(rng.u32(..nodes), "closed its connection"),
+                2 => conductor.end_sweep(),
+                _ => {}
+            }
+            let verdict = conductor.verdict();
+            assert_eq!(
+                verdict.answered + untested(&verdict),
+                verdict.planned,
+                "seed {seed}"
+            );
+            conductor.give_up("no report");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The results of a survey: counts, distributions, and the results of pairs that may be outside the
+//! limits. Of a small survey all results are kept, of a large one only the latter, so that memory grows
+//! with the number of NICs and not with that of pairs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::answer::{Answer, Figures, Pair, PairResult, Stage};
+use super::limits::{FEW_RETRIES, Limit};
+use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, Noise, cost};
+use super::roster::Roster;
+use super::units::parts_of_pair;
+use super::verdict::{Test, Unit};
+use crate::location::Class;
+use facts::device::{DeviceKind, DeviceName};
+use facts::expect::Expectation;
+
+/// Figures of a switch, a group or a pair of groups that are kept exactly.
+const EXACT_OF_AGGREGATE: usize = 256;
+
+/// Most results outside the limits of which a large survey keeps more than the number.
+const MOST_RECORDS: usize = 1 << 20;
+
+/// A test and a pair.
+pub type Key = (u16, Pair);
+
+/// Numbers of pairs by role (initiator, target) and class.
+pub type Cells = [[u32; CLASSES]; 2];
+
+/// Number of classes.
+pub const CLASSES: usize = 6;
+
+/// The figures of a population.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) figures: Distribution,
+    /// Packets that the initiators sent again.
+    pub(super) retries: Distribution,
+    /// The limit of the figures so far,
+    limit: Option<Limit>,
+    /// which is computed again at this number of figures.
+    next: u64,
+}
+
+/// The results of a survey.
+#[derive(Debug)]
+pub struct Evidence {
+    pub(super) tests: Vec<Test>,
+    pub(super) expectations: Vec<Vec<Expectation>>,
+    pub(super) keeps_all: bool,
+    pub(super) noise: Noise,
+    pub(super) populations: BTreeMap<(u16, Class), Gathered>,
+    /// Pairs with an answer, by test and NIC.
+    counts: Vec<Cells>,
+    /// The least costs of the pairs of the user, by test and NIC, then by class.
+    least_costs: Vec<[f64; CLASSES]>,
+    pub(super) nics: usize,
+    pub(super) aggregates: BTreeMap<(u16, Unit), Distribution>,
+    /// First results of pairs.
+    pub(super) records: Vec<PairResult>,
+    pub(super) retests: HashMap<Key, Vec<PairResult>>,
+    witnesses: BTreeMap<(u32, String), u64>,
+    worst: Option<(f64, PairResult)>,
+    suspects: u64,
+}
+
+impl Evidence {
+    /// Creates an empty collection. Without `keeps_all` only results that may be outside the limits are
+    /// kept.
+    pub fn new(
+        roster: &Roster,
+        tests: Vec<Test>,
+        expectations: Vec<Vec<Expectation>>,
+        keeps_all: bool,
+    ) -> Self {
+        Self {
+            counts: vec![Cells::default(); tests.len() * roster.nics.len()],
+            least_costs: vec![[f64::INFINITY; CLASSES]; tests.len() * roster.nics.len()],
+            nics: roster.nics.len(),
+            tests,
+            expectations,
+            keeps_all,
+            noise: noise(roster),
+            populations: BTreeMap::new(),
+            aggregates: BTreeMap::new(),
+            records: Vec::new(),
+            retests: HashMap::new(),
+            witnesses: BTreeMap::new(),
+            worst: None,
+            suspects: 0,
+        }
+    }
+
+    /// Returns the tests.
+    pub fn tests(&self) -> &[Test] {
+        &self.tests
+    }
+
+    /// Returns the result that is farthest from the median of its class.
+    pub fn worst(&self) -> Option<&PairResult> {
+        self.worst.as_ref().map(|(_, result)| result)
+    }
+
+    /// Returns the number of pairs that were outside the limits of the figures before them.
+    pub fn suspects(&self) -> u64 {
+        self.suspects
+    }
+
+    /// Returns how many pairs of a NIC have an answer.
+    pub fn counts(&self, test: u16, nic: u32) -> &Cells {
+        &self.counts[test as usize * self.nics + nic as usize]
+    }
+
+    /// Returns the least cost of the pairs of a NIC in a class; infinite without a figure.
+    pub(super) fn least_cost(&self, test: u16, nic: u32, class: Class) -> f64 {
+        self.least_costs[test as usize * self.nics + nic as usize][class as usize]
+    }
+
+    /// Returns how many pairs of a NIC have an answer in all tests.
+    pub fn answers(&self, nic: u32) -> u32 {
+        let tests = 0..self.tests.len() as u16;
+        tests
+            .flat_map(|test| self.counts(test, nic).iter().flatten())
+            .sum()
+    }
+
+    /// Returns the counters that changed, by NIC.
+    pub fn witnesses(&self) -> &BTreeMap<(u32, String), u64> {
+        &self.witnesses
+    }
+
+    /// Returns the kept pairs.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.records.iter().map(|result| (result.test, result.pair))
+    }
+
+    /// Adds the result of a pair that was measured or failed.
+    pub fn add(&mut self, result: PairResult, roster: &Roster) {
+        for witness in &result.witnesses {
+            let sum = self
+                .witnesses
+                .entry((witness.nic, witness.counter.clone()))
+                .or_default();
+            *sum = sum.saturating_add(witness.change);
+        }
+        if let Stage::Retest(_) = result.stage {
+            self.retests
+                .entry((result.test, result.pair))
+                .or_default()
+                .push(result);
+            return;
+        }
+        let class = roster.class(result.pair.initiator, result.pair.target);
+        self.count(&result, class, 1);
+        let limit = self.gather(&result, class, roster);
+        let excess = match (&result.answer, limit) {
+            (Answer::Measured(figures), Some(limit)) => {
+                let cost = cost(figures.value(), self.of_bandwidth(result.test));
+                self.suspects += u64::from(limit.source(cost, result.retries()).is_some());
+                cost / limit.centre.median
+            }
+            (Answer::Measured(_), None) => 0.0,
+            _ => {
+                self.suspects += 1;
+                f64::INFINITY
+            }
+        };
+        if self.worst.as_ref().is_none_or(|(worst, _)| excess > *worst) {
+            self.worst = Some((excess, result.clone()));
+        }
+        let is_kept = self.keeps_all
+            || limit.is_none_or(|limit| excess * limit.centre.median > nearly(limit))
+            || result.retries() > FEW_RETRIES
+            || self.breaks_expectation(&result).is_some();
+        if is_kept && (self.keeps_all || self.records.len() < MOST_RECORDS) {
+            self.records.push(result);
+        }
+    }
+
+    /// Adds a figure to the distributions, and returns the limit of its population so far.
+    fn gather(&mut self, result: &PairResult, class: Class, roster: &Roster) -> Option<Limit> {
+        let Answer::Measured(figures) = &result.answer else {
+            return None;
+        };
+        let value = figures.value();
+        for unit in parts_of_pair(roster, result.pair).into_iter().flatten() {
+            let new = || Distribution::new(EXACT_OF_AGGREGATE);
+            self.aggregates
+                .entry((result.test, unit))
+                .or_insert_with(new)
+                .add(value);
+        }
+        let of_bandwidth = self.of_bandwidth(result.test);
+        let gathered = self
+            .populations
+            .entry((result.test, class))
+            .or_insert_with(|| Gathered {
+                figures: Distribution::new(MOST_EXACT),
+                retries: Distribution::new(MOST_EXACT),
+                limit: None,
+                next: LEAST_FIGURES as u64,
+            });
+        // Suspects do not choose their partners at random: only the pairs of the user are a population.
+        if result.stage == Stage::Sweep {
+            gathered.figures.add(value);
+            gathered.retries.add(result.retries() as f64);
+            let cost = cost(value, of_bandwidth);
+            for nic in [result.pair.initiator, result.pair.target] {
+                let of_nic = &mut self.least_costs[result.test as usize * self.nics + nic as usize];
+                let least = &mut of_nic[class as usize];
+                *least = least.min(cost);
+            }
+        }
+        let count = gathered.figures.count();
+        if count >= gathered.next {
+            gathered.next = count + count / 2;
+            let costs = gathered.figures.sorted().costs(of_bandwidth);
+            let retries = gathered.retries.sorted();
+            gathered.limit = Some(Limit::of(&costs, &retries, self.noise, of_bandwidth));
+            if let (Some(limit), false) = (gathered.limit, self.keeps_all) {
+                self.drop_good(result.test, class, limit, roster);
+            }
+        }
+        self.populations[&(result.test, class)].limit
+    }
+
+    /// Drops results that are far inside the limits.
+    fn drop_good(&mut self, test: u16, class: Class, limit: Limit, roster: &Roster) {
+        let of_bandwidth = self.of_bandwidth(test);
+        let expectations = self
+            .expectations
+            .get(test as usize)
+            .map_or(&[][..], Vec::as_slice);
+        let size = self.tests[test as usize].size_bytes;
+        self.records.retain(|result| {
+            let is_other = result.test != test
+                || roster.class(result.pair.initiator, result.pair.target) != class;
+            is_other
+                || match &result.answer {
+                    Answer::Measured(figures) => {
+                        cost(figures.value(), of_bandwidth) > nearly(limit)
+                            || result.retries() > FEW_RETRIES
+                            || broken(expectations, size, figures).is_some()
+                    }
+                    _ => true,
+                }
+        });
+    }
+
+    fn count(&mut self, result: &PairResult, class: Class, by: i32) {
+        for (role, nic) in [result.pair.initiator, result.pair.target]
+            .into_iter()
+            .enumerate()
+        {
+            let cells = &mut self.counts[result.test as usize * self.nics + nic as usize];
+            let cell = &mut cells[role][class as usize];
+            *cell = cell.saturating_add_signed(by);
+        }
+    }
+
+    /// Removes failures, which later facts have explained, and returns those that were first results of
+    /// pairs, with the stage.
+    pub fn remove_failures(
+        &mut self,
+        roster: &Roster,
+        is_explained: impl Fn(&PairResult) -> bool,
+    ) -> Vec<(Key, Stage)> {
+        let is_gone = |result: &PairResult| {
+            matches!(result.answer, Answer::Failed(_)) && is_explained(result)
+        };
+        let gone: Vec<PairResult> = self
+            .records
+            .extract_if(.., |result| is_gone(result))
+            .collect();
+        for result in &gone {
+            self.count(
+                result,
+                roster.class(result.pair.initiator, result.pair.target),
+                -1,
+            );
+        }
+        for results in self.retests.values_mut() {
+            results.retain(|result| !is_gone(result));
+        }
+        if self.worst.as_ref().is_some_and(|(_, worst)| is_gone(worst)) {
+            self.worst = None;
+        }
+        gone.iter()
+            .map(|result| ((result.test, result.pair), result.stage))
+            .collect()
+    }
+
+    /// Returns the pairs that failed, in the order of their results.
+    pub fn failed_pairs(&self) -> impl Iterator<Item = Pair> {
+        let is_failure = |result: &&PairResult| matches!(result.answer, Answer::Failed(_));
+        self.records
+            .iter()
+            .filter(is_failure)
+            .map(|result| result.pair)
+    }
+
+    pub(super) fn of_bandwidth(&self, test: u16) -> bool {
+        self.tests[test as usize].of_bandwidth
+    }
+
+    pub(super) fn breaks_expectation(&self, result: &PairResult) -> Option<f64> {
+        let Answer::Measured(figures) = &result.answer else {
+            return None;
+        };
+        let expectations = self.expectations.get(result.test as usize)?;
+        broken(
+            expectations,
+            self.tests[result.test as usize].size_bytes,
+            figures,
+        )
+    }
+}
+
+/// Returns what the NICs of a survey may differ: those of software, if there is one among them.
+fn noise(roster: &Roster) -> Noise {
+    let is_software = |name: &str| {
+        let name = name.parse::<DeviceName>();
+        name.is_ok_and(|name| name.kind == DeviceKind::Software)
+    };
+    if roster.nics.iter().any(|nic| is_software(&nic.device)) {
+        Noise::SOFTWARE
+    } else {
+        Noise::HARDWARE
+    }
+}
+
+/// Returns the cost above which results are kept because a later limit may be lower.
+fn nearly(limit: Limit) -> f64 {
+    limit.centre.median + 0.8 * (limit.cost - limit.centre.median)
+}
+
+/// Returns the limit of the first expectation that is not met.
+fn broken(expectations: &[Expectation], size: u64, figures: &Figures) -> Option<f64> {
+    let of_size = expectations.iter().filter(|one| one.applies_to(size));
+    let mut broken = of_size.filter(|one| {
+        figures
+            .metric(one.metric)
+            .is_some_and(|figure| !one.is_met_by(figure))
+    });
+    broken.next().map(|one| one.limit)
+}

@@ -1,0 +1,50 @@
+//! The survey of a cluster without its input and output: which pairs of NICs are measured when, and
+//! what their results say about NICs, nodes, switches and paths.
+//!
+//! * `roster`: the nodes and NICs, and where they are. `units`: the parts that they belong to.
+//! * `answer`: the result of one pair.
+//! * `timetable`: who does what when, and what the processes of a survey tell each other.
+//! * `settings`: what a survey is to do, and how far it is.
+//! * `conductor`: the course of a survey from the first round to the verdict. `intake`: what it learns.
+//!   `conclusion`: what that says.
+//! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`: all of
+//!   them, each pair once. `pair_set`: a set of pairs.
+//! * `evidence`: the results so far. `population`: distributions of figures. `limits`: what follows from
+//!   them. `outside`: the pairs outside the limits. `gaps`: pairs that were not measured.
+//! * `retest`: suspects again, and with other partners.
+//! * `blame`: the causes of pairs outside the limits. `search`: the parts that explain them. `tally`:
+//!   counts of their pairs. `failures`: failures that are no noise.
+//! * `verdict`: what the survey has found, as data and as a document. `culprit`, `summary`: its parts.
+
+pub mod answer;
+mod blame;
+mod conclusion;
+pub mod conductor;
+mod culprit;
+mod evidence;
+mod failures;
+mod gaps;
+mod intake;
+mod limits;
+mod outside;
+mod pair_set;
+pub mod pairs;
+pub mod population;
+mod retest;
+pub mod roster;
+pub mod rounds;
+mod search;
+pub mod settings;
+mod shape;
+mod summary;
+mod tally;
+pub mod timetable;
+mod units;
+pub mod verdict;
+
+#[cfg(test)]
+mod blame_tests;
+#[cfg(test)]
+mod conductor_tests;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

@@ -1,0 +1,58 @@
+//! What a survey is to do, and how far it is.
+
+use super::answer::PairResult;
+use super::pairs::Selection;
+use super::rounds::NicOrder;
+use facts::expect::Expectation;
+
+/// What the user has asked for.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The pairs, in the order in which they are measured.
+    pub selections: Vec<Selection>,
+    /// Whether the NICs of a node are measured one after the other.
+    pub nics: NicOrder,
+    /// Most pairs that are measured at the same time; all that are disjoint if `None`.
+    pub most_active: Option<u32>,
+    /// Seed of the random pairs.
+    pub seed: u64,
+    /// The bounds of --expect for each test. A test without an entry has none.
+    pub expectations: Vec<Vec<Expectation>>,
+    /// Whether to keep the figures of all pairs, about 100 bytes each; `None` to keep them for up to 1024
+    /// NICs.
+    pub keep_figures: Option<bool>,
+}
+
+/// What the survey does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It measures the pairs that the user has asked for.
+    Sweep,
+    /// It measures pairs again that have no answer.
+    Repeat,
+    /// It measures suspects again.
+    Retest,
+    /// It measures the NICs of suspects with other partners.
+    Swap,
+    /// It has ended.
+    Over,
+}
+
+/// How far the survey is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// What it does.
+    pub phase: Phase,
+    /// Pairs that the user has asked for.
+    pub planned: u64,
+    /// Pairs of them that were measured or failed.
+    pub answered: u64,
+    /// Pairs of them that will not be measured.
+    pub untested: u64,
+    /// Pairs outside the limits of the figures before them.
+    pub suspects: u64,
+    /// Results of retests and of other partners.
+    pub retested: u64,
+    /// The worst result so far.
+    pub worst: Option<PairResult>,
+}

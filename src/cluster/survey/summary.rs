@@ -1,0 +1,210 @@
+//! The results of a survey as its verdict shows them.
+
+use std::collections::{HashMap, HashSet};
+
+use super::answer::{Answer, PairResult, Stage};
+use super::evidence::{Evidence, Gathered, Key};
+use super::limits::Limits;
+use super::outside::{Outside, Standing};
+use super::population::{Distribution, Sorted, cost};
+use super::roster::Roster;
+use super::units::parts_of_pair;
+use super::verdict::{Aggregate, Matrix, Population, Unit};
+use crate::location::Class;
+use facts::expect::{Expectation, Metric};
+use facts::percentile::Percentile;
+
+impl Evidence {
+    /// Returns the results of `outside` and of their retests, at most `most`.
+    pub fn results(&self, outside: &[Outside], most: usize) -> Vec<PairResult> {
+        let keys: HashSet<Key> = outside.iter().map(|one| (one.test, one.pair)).collect();
+        let first = self
+            .records
+            .iter()
+            .filter(|result| keys.contains(&(result.test, result.pair)));
+        let with_retests = first.flat_map(|result| {
+            let retests = self
+                .retests
+                .get(&(result.test, result.pair))
+                .into_iter()
+                .flatten();
+            std::iter::once(result).chain(retests)
+        });
+        with_retests.take(most).cloned().collect()
+    }
+
+    /// Returns the messages of failed pairs.
+    pub fn failures(&self) -> HashMap<Key, &str> {
+        let mut failures = HashMap::new();
+        for result in &self.records {
+            if let Answer::Failed(message) = &result.answer {
+                failures.insert((result.test, result.pair), message.as_str());
+            }
+        }
+        failures
+    }
+
+    /// Returns the bound of --expect on the figure that is compared.
+    pub fn expected(&self, test: u16) -> Option<f64> {
+        let size = self.tests[test as usize].size_bytes;
+        let expectations = self.expectations.get(test as usize)?.iter();
+        let compared = |one: &&Expectation| match one.metric {
+            Metric::Percentile(percentile) => percentile == Percentile::MEDIAN,
+            metric => metric == Metric::Bandwidth,
+        };
+        expectations
+            .filter(|one| one.applies_to(size))
+            .find(compared)
+            .map(|one| one.limit)
+    }
+
+    /// Returns the populations with their limits.
+    pub fn populations(&self, limits: &Limits, outside: &[Outside]) -> Vec<Population> {
+        let of = |(key, gathered): (&(u16, Class), &Gathered)| {
+            let (test, class) = *key;
+            let of_bandwidth = self.of_bandwidth(test);
+            let sorted: Sorted = gathered.figures.sorted();
+            let interval = sorted.median_interval();
+            let limit = limits
+                .get(key)
+                .map(|limit| limit.cost)
+                .filter(|cost| cost.is_finite());
+            let of_sweep =
+                |one: &&Outside| (one.test, one.class) == *key && one.stage == Stage::Sweep;
+            let in_sweep = || outside.iter().filter(of_sweep);
+            let is_measured_outside =
+                |one: &&Outside| one.value.is_some() && one.standing != Standing::Transient;
+            Population {
+                test,
+                class,
+                count: gathered.figures.count(),
+                outside: in_sweep().filter(is_measured_outside).count() as u64,
+                failed: in_sweep().filter(|one| one.value.is_none()).count() as u64,
+                min: sorted.quantile(0.0),
+                percentiles: [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99]
+                    .map(|part| sorted.quantile(part)),
+                max: sorted.quantile(1.0),
+                median_low: interval.map(|(low, _)| low),
+                median_high: interval.map(|(_, high)| high),
+                sigma: sorted.sigma(),
+                limit: limit.map(|cost| value_at(cost, of_bandwidth)),
+                expected: self.expected(test),
+                histogram: sorted.histogram(),
+            }
+        };
+        self.populations
+            .iter()
+            .filter(|(_, gathered)| gathered.figures.count() > 0)
+            .map(of)
+            .collect()
+    }
+
+    /// Returns the sums over switches, groups and pairs of groups.
+    pub fn aggregates(&self, outside: &[Outside], roster: &Roster) -> Vec<Aggregate> {
+        let mut counts: HashMap<(u16, Unit), u64> = HashMap::new();
+        for one in outside
+            .iter()
+            .filter(|one| one.standing != Standing::Transient)
+        {
+            for unit in parts_of_pair(roster, one.pair).into_iter().flatten() {
+                *counts.entry((one.test, unit)).or_default() += 1;
+            }
+        }
+        let of = |(key, figures): (&(u16, Unit), &Distribution)| {
+            let sorted = figures.sorted();
+            Aggregate {
+                test: key.0,
+                unit: key.1,
+                count: figures.count(),
+                median: sorted.median(),
+                worst: sorted.quantile(if self.of_bandwidth(key.0) { 0.0 } else { 1.0 }),
+                outside: counts.get(key).copied().unwrap_or(0),
+            }
+        };
+        self.aggregates.iter().map(of).collect()
+    }
+
+    /// Returns how many pairs between two groups have a figure.
+    pub fn crossings(&self, test: u16, pair: Unit) -> u64 {
+        self.aggregates
+            .get(&(test, pair))
+            .map_or(0, Distribution::count)
+    }
+
+    /// Returns the figures of all pairs by test; without all results, nothing.
+    pub fn matrices(&self) -> Vec<Matrix> {
+        if !self.keeps_all {
+            return Vec::new();
+        }
+        let mut matrices: Vec<Matrix> = (0..self.tests.len() as u16)
+            .map(|test| Matrix {
+                test,
+                cells: Vec::new(),
+            })
+            .collect();
+        for result in &self.records {
+            let figure = match &result.answer {
+                Answer::Measured(figures) => Some(figures.value()),
+                _ => None,
+            };
+            let cell = (result.pair.initiator, result.pair.target, figure);
+            matrices[result.test as usize].cells.push(cell);
+        }
+        matrices
+    }
+}
+
+/// Returns the figure with this cost.
+pub fn value_at(of: f64, of_bandwidth: bool) -> f64 {
+    // The figure of a cost is the cost of a figure: both are reciprocals of each other, or equal.
+    cost(of, of_bandwidth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Stage;
+    use super::super::blame_tests::{run, settings, survey};
+    use super::super::conductor::Conductor;
+    use super::super::testing::{Cluster, Effect, Fault};
+    use super::super::verdict::{Direction, Unit};
+    use facts::expect;
+
+    #[test]
+    fn counts_only_pairs_of_the_sweep_as_outside() {
+        let mut cluster = Cluster::new([0, 0, 3, 1], &["write-lat"], 1);
+        let mut settings = settings("all", 1);
+        settings.expectations = vec![expect::parse("p50<1ns", false).unwrap()];
+        let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
+        let mut conductor = Conductor::new(roster, tests, settings).unwrap();
+        run(&mut cluster, &mut conductor);
+        let verdict = conductor.verdict();
+        let has_swaps = verdict.outside.iter().any(|of| of.stage == Stage::Swap);
+        let population = &verdict.populations[0];
+        assert!(has_swaps);
+        assert_eq!((population.count, population.outside), (3, 3));
+    }
+
+    #[test]
+    fn counts_failed_pairs_by_themselves() {
+        let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+        cluster.faults.push(Fault {
+            unit: Unit::Nic(1),
+            direction: Direction::Both,
+            effect: Effect::Fails,
+        });
+        let verdict = survey(&mut cluster, "all", 1);
+        let population = &verdict.populations[0];
+        assert_eq!((population.failed, population.outside), (7, 0));
+        assert_eq!(population.count + population.failed, verdict.planned);
+    }
+
+    #[test]
+    fn evidence_has_the_median_of_its_class() {
+        let mut cluster = Cluster::new([0, 0, 6, 1], &["write-lat"], 1);
+        let slow = Fault::slow(Unit::Nic(1), Direction::Both, 2.0);
+        cluster.faults.push(slow);
+        let verdict = survey(&mut cluster, "all", 1);
+        let median = verdict.culprits[0].evidence[0].median;
+        assert_eq!(median, Some(verdict.populations[0].median()));
+    }
+}

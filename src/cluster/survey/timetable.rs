@@ -1,0 +1,135 @@
+//! Who does what when: a block is a number of slots of equal length, and each NIC does one thing in a
+//! slot. All processes follow the same clock, so that no pair has to wait at a barrier.
+
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Pair, PairResult, Stage};
+use crate::location::Location;
+use crate::survey::verdict::Test;
+use facts::device::FabricAddress;
+
+/// Disjoint pairs that are measured at the same time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Index of the test.
+    pub test: u16,
+    /// Why they are measured.
+    pub stage: Stage,
+    /// The pairs. No NIC occurs twice.
+    pub pairs: Vec<Pair>,
+}
+
+/// The part of a NIC in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// It issues operations, and measures.
+    Initiator,
+    /// It is addressed, and answers where the tool demands it.
+    Target,
+    /// Both, in loopback.
+    Alone,
+}
+
+/// What a NIC does in one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Number of the slot in the block, from 0.
+    pub slot: u32,
+    /// Index of the test.
+    pub test: u16,
+    /// Why the pair is measured.
+    pub stage: Stage,
+    /// Number of the round in the survey.
+    pub round: u32,
+    /// Pairs that are measured in this slot.
+    pub active: u32,
+    /// The pair, as indices in the roster.
+    pub pair: Pair,
+    /// The part of the NIC of this process.
+    pub part: Part,
+    /// Address of the other NIC.
+    pub peer: FabricAddress,
+}
+
+/// The slots of one process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// Number of the block in the survey, from 0.
+    pub number: u32,
+    /// When the first slot begins, on the clock of the coordinator, in nanoseconds.
+    pub begins_ns: u64,
+    /// Length of a slot, in nanoseconds.
+    pub slot_ns: u64,
+    /// Number of slots.
+    pub slots: u32,
+    /// What the NICs of this process do, by slot.
+    pub tasks: Vec<Task>,
+}
+
+/// What a process has measured in a block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockReport {
+    /// Number of the block.
+    pub block: u32,
+    /// Rank of the process.
+    pub rank: u32,
+    /// Results of the pairs in which its NICs were initiators, and of those in which it was too late to
+    /// be a target.
+    pub results: Vec<PairResult>,
+    /// Addresses of its NICs, which change if a NIC had to be opened again. The error of a NIC that
+    /// cannot be measured with any longer is why.
+    pub addresses: Vec<Result<FabricAddress, String>>,
+    /// Longest time that one of its NICs needed for a pair beyond the time in which pairs are measured,
+    /// in nanoseconds: for set-up and release.
+    pub beyond_ns: u64,
+    /// How far the coordinator's clock may be off in the process, in nanoseconds: half of the round
+    /// trips up to the coordinator, and the drift since then. None before it is sent.
+    pub clock_uncertainty_ns: Option<u64>,
+}
+
+/// A NIC as its process introduces it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicFacts {
+    /// Name of the device.
+    pub device: String,
+    /// Its address; none if it could not be opened.
+    pub address: Option<FabricAddress>,
+    /// VNI of its domain; 0 without an address.
+    pub vni: u32,
+    /// Traffic class of its operations.
+    pub class: String,
+    /// Location in its address; none if software has not set it.
+    pub location: Option<Location>,
+    /// Whether it is a software NIC.
+    pub simulated: bool,
+    /// Why it could not be opened.
+    pub failure: Option<String>,
+}
+
+/// A process as it introduces itself to the coordinator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Introduction {
+    /// Its rank.
+    pub rank: u32,
+    /// Number of processes, as its launcher says.
+    pub size: u32,
+    /// Name of its host.
+    pub host: String,
+    /// Location of the host by the launcher: SLURM_TOPOLOGY_ADDR.
+    pub topology: Option<String>,
+    /// Its NICs, in the order in which blocks number them.
+    pub nics: Vec<NicFacts>,
+}
+
+/// What all processes need before the first block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Course {
+    /// The tests.
+    pub tests: Vec<Test>,
+    /// Arguments of the tool of each test, as on a command line.
+    pub arguments: Vec<Vec<String>>,
+    /// Time for measuring one pair, in nanoseconds.
+    pub pair_ns: u64,
+    /// Index in the roster of the first NIC of the process. Its others follow.
+    pub first_nic: u32,
+}

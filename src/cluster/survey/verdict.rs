@@ -1,0 +1,237 @@
+//! What a survey has found. The doc comments are the descriptions in the schema of its document.
+
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Pair, PairResult, Witness};
+use crate::location::Class;
+
+/// A test: what is measured between two NICs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Test {
+    /// Name of the tool: `write-lat`.
+    pub tool: String,
+    /// Size of the operations, in bytes.
+    pub size_bytes: u64,
+    /// Whether the figure is a bandwidth in bytes per second, so that small values are bad. Otherwise it
+    /// is a latency in nanoseconds, and large values are bad.
+    pub of_bandwidth: bool,
+}
+
+/// How sure the survey is about a part of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// It was outside the limits once, and inside them twice in retests.
+    Transient,
+    /// It was outside the limits, and no retest has confirmed it.
+    Suspect,
+    /// Retests have confirmed it.
+    Bad,
+}
+
+/// A part of the cluster that can be to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// A NIC, its cable, or its port of the switch; an index in the roster.
+    Nic(u32),
+    /// A node: all of its NICs; an index in the roster.
+    Node(u32),
+    /// A switch.
+    Switch {
+        /// Its group.
+        group: u16,
+        /// Its number in the group.
+        switch: u16,
+    },
+    /// A group of switches.
+    Group(u16),
+    /// The links between two groups, the smaller number first.
+    GroupPair(u16, u16),
+    /// What lies between two NICs, in the direction of the pair.
+    Path(Pair),
+}
+
+/// In which role a unit is outside the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// As initiator only: the transmitting side.
+    Initiator,
+    /// As target only: the receiving side.
+    Target,
+    /// In both roles, or in one without a measurement of the other.
+    Both,
+}
+
+/// Which limit a figure did not meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum LimitSource {
+    /// The population of its class: the robust score and the ratio to the median.
+    Population,
+    /// The population of its class: the number of packets that the initiator sent again.
+    Retries,
+    /// --expect.
+    Expect,
+    /// The operations failed or were not answered.
+    Failure,
+}
+
+/// What one test says about a culprit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Evidence {
+    /// Index of the test.
+    pub test: u16,
+    /// Class of the pairs.
+    pub class: Class,
+    /// Pairs of the culprit outside the limit; of a path, measurements, with those of retests.
+    pub outside: u32,
+    /// Pairs of the culprit that were measured; of a path, measurements.
+    pub measured: u32,
+    /// Median figure of the pairs outside the limit; null if all of them failed.
+    pub value: Option<f64>,
+    /// Median figure of the class; null if nothing of it was measured.
+    pub median: Option<f64>,
+    /// The limit, if it is a figure.
+    pub limit: Option<f64>,
+    /// Which limit it is.
+    pub source: LimitSource,
+    /// Median number of packets that the initiator of a pair outside the limit sent again; null unless
+    /// this number is the limit.
+    pub retries: Option<f64>,
+    /// Median of this number in the class.
+    pub usual_retries: Option<f64>,
+    /// The most frequent message of the failed pairs; null if none failed.
+    pub failure: Option<String>,
+}
+
+/// A part of the cluster that explains results outside the limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Culprit {
+    /// What it is.
+    pub unit: Unit,
+    /// How sure that is.
+    pub word: Word,
+    /// In which role.
+    pub direction: Direction,
+    /// What the tests say, the strongest first.
+    pub evidence: Vec<Evidence>,
+    /// Counters of its NICs that changed in a way that matters, summed up over its pairs.
+    pub witnesses: Vec<Witness>,
+}
+
+/// The figures of the pairs of one test and class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Population {
+    /// Index of the test.
+    pub test: u16,
+    /// The class.
+    pub class: Class,
+    /// Number of measured pairs.
+    pub count: u64,
+    /// Number of measured pairs outside the limits that retests have not found inside them.
+    pub outside: u64,
+    /// Number of pairs that failed, which have no figure. Those of a class without any measured pair are
+    /// not here, only in the evidence.
+    pub failed: u64,
+    /// Smallest figure.
+    pub min: f64,
+    /// Percentiles 1, 5, 25, 50, 75, 95 and 99 of the figures.
+    pub percentiles: [f64; 7],
+    /// Largest figure.
+    pub max: f64,
+    /// Lower end of the 95 % interval of the median; null with fewer than 8 pairs.
+    pub median_low: Option<f64>,
+    /// Upper end of it.
+    pub median_high: Option<f64>,
+    /// Robust standard deviation.
+    pub sigma: f64,
+    /// Limit from the population; null with fewer than 8 pairs, or if the population is mixed: its pairs
+    /// differ too much to say which of them are good.
+    pub limit: Option<f64>,
+    /// Limit of --expect; null without.
+    pub expected: Option<f64>,
+    /// Histogram: lower edges of bins of equal ratio, ascending, and the number of pairs in each.
+    pub histogram: Vec<(f64, u64)>,
+}
+
+impl Population {
+    /// Returns the median figure.
+    pub fn median(&self) -> f64 {
+        self.percentiles[3]
+    }
+}
+
+/// Sums over the pairs of a switch or a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Aggregate {
+    /// Index of the test.
+    pub test: u16,
+    /// The switch, group or pair of groups.
+    pub unit: Unit,
+    /// Number of measured pairs.
+    pub count: u64,
+    /// Median figure.
+    pub median: f64,
+    /// Worst figure.
+    pub worst: f64,
+    /// Number of pairs outside the limits.
+    pub outside: u64,
+}
+
+/// The figures of each pair of NICs, for pictures: one for each test, on request and for small surveys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Matrix {
+    /// Index of the test.
+    pub test: u16,
+    /// Initiator, target, figure; null if the pair failed. Pairs that were not measured are missing.
+    pub cells: Vec<(u32, u32, Option<f64>)>,
+}
+
+/// Pairs or NICs that were not measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Untested {
+    /// The part that was not measured: a node, a NIC or a path.
+    pub unit: Unit,
+    /// Why.
+    pub reason: String,
+    /// Number of pairs that were left out for this reason.
+    pub pairs: u64,
+}
+
+/// What the survey has found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Verdict {
+    /// Parts that are bad, suspect or transient, the worst first.
+    pub culprits: Vec<Culprit>,
+    /// Parts that were not measured.
+    pub untested: Vec<Untested>,
+    /// NICs in no pair of a selection that takes some NICs of each switch or group, or of a file: the
+    /// survey says nothing about them.
+    pub unpaired: Vec<u32>,
+    /// The figures by test and class.
+    pub populations: Vec<Population>,
+    /// Sums over switches, groups and pairs of groups, where locations are known.
+    pub aggregates: Vec<Aggregate>,
+    /// Results of pairs outside the limits, and of their retests.
+    pub outside: Vec<PairResult>,
+    /// The figures of all pairs; empty unless they were kept.
+    pub matrices: Vec<Matrix>,
+    /// Pairs that were to be measured.
+    pub planned: u64,
+    /// Pairs that were measured or failed.
+    pub answered: u64,
+}

@@ -1,0 +1,270 @@
+//! Where a process of a survey lets others in: both prove that they have the token.
+//!
+//! The process that connects sends a hello, receives a challenge, answers with its proof and its
+//! claim, and receives the proof of this process. Each proof contains a random number of the other
+//! process, so that a proof that was overheard is of no use. No connection gets a byte before it has
+//! sent a hello, and none delays another.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::link::{Link, PollSet};
+use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, Seeker};
+use facts::limit::ANSWER_LIMIT;
+use facts::net::listener::{Listener, out_of};
+use facts::token::Token;
+
+/// Maximum number of connections without a proof. More stay with the kernel, which has 4096 places.
+const MOST: usize = 256;
+
+/// How long a connection without a proof keeps its place while others wait.
+const TURN: Duration = Duration::from_secs(1);
+
+/// How long no connection is accepted where there is no room for one.
+const CLOSED: Duration = Duration::from_millis(10);
+
+/// The role in the proof of the process that connects.
+pub const CALLER: &str = "survey caller";
+
+/// The role in the proof of the process that answers.
+pub const ANSWERER: &str = "survey answerer";
+
+/// The version that all processes of a survey have in common: messages have no versions of their own.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Returns the role in a proof that answers a challenge.
+pub fn role(role: &str, nonce: &Nonce) -> String {
+    format!("{role} {:032x}", u128::from_le_bytes(*nonce))
+}
+
+/// Returns random bytes.
+///
+/// # Panics
+///
+/// If the kernel has no getrandom(2), which came with Linux 3.17.
+pub fn random<const LENGTH: usize>() -> [u8; LENGTH] {
+    let mut bytes = [0; LENGTH];
+    let filled = getrandom(&mut bytes, GetRandomFlags::empty());
+    assert_eq!(filled, Ok(LENGTH), "getrandom(2) fills short buffers");
+    bytes
+}
+
+/// What a process with the token asks for.
+#[derive(Debug)]
+pub enum Claim {
+    /// Its parent.
+    Seek(Box<Seeker>),
+    /// To be a child, by this rank.
+    Attach(u32),
+}
+
+/// A connection of a process with the token.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The connection.
+    pub link: Link,
+    /// The address of the process.
+    pub peer: SocketAddr,
+    /// What it asks for.
+    pub claim: Claim,
+}
+
+/// A connection that was turned away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Its address.
+    pub peer: SocketAddr,
+    /// Why.
+    pub reason: String,
+}
+
+/// A connection without a proof.
+#[derive(Debug)]
+struct Guest {
+    link: Link,
+    peer: SocketAddr,
+    since: Instant,
+    ours: Nonce,
+    theirs: Option<Nonce>,
+}
+
+/// The listening socket of a process, and the connections without a proof.
+#[derive(Debug)]
+pub struct Door {
+    listener: Listener,
+    token: Token,
+    set: PollSet,
+    key: u64,
+    guests: HashMap<u64, Guest>,
+    /// Until when no connection is accepted, where there is no room for one.
+    closed: Option<Instant>,
+}
+
+impl Door {
+    /// Listens with `listener`, whose key in `set` is `key`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PollSet::add`].
+    pub fn new(listener: Listener, token: Token, set: &PollSet, key: u64) -> std::io::Result<Self> {
+        set.add(listener.socket(), key, false)?;
+        Ok(Self {
+            listener,
+            token,
+            set: set.clone(),
+            key,
+            guests: HashMap::new(),
+            closed: None,
+        })
+    }
+
+    /// Returns the port listened on.
+    pub fn port(&self) -> u16 {
+        self.listener.port()
+    }
+
+    /// Accepts the new connections, whose keys are the next ones, while there is room.
+    pub fn admit(&mut self, next_key: &mut u64) {
+        for _ in 0..MOST {
+            if self.guests.len() >= MOST && !self.drop_oldest() {
+                return self.close();
+            }
+            match self.listener.accept() {
+                Ok(Some((stream, peer))) => {
+                    *next_key += 1;
+                    // An error means that the connection has ended.
+                    if let Ok(link) = Link::of_stream(stream, &self.set, *next_key) {
+                        let guest = Guest {
+                            link,
+                            peer,
+                            since: Instant::now(),
+                            ours: random(),
+                            theirs: None,
+                        };
+                        self.guests.insert(*next_key, guest);
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    // Others are errors of the new connection.
+                    if out_of(&error).is_some() && !self.drop_oldest() {
+                        return self.close();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Drops the oldest connection without a proof if it has had its turn.
+    fn drop_oldest(&mut self) -> bool {
+        let oldest = self.guests.iter().min_by_key(|(_, guest)| guest.since);
+        let oldest = oldest.filter(|(_, guest)| guest.since.elapsed() >= TURN);
+        let key = oldest.map(|(&key, _)| key);
+        key.and_then(|key| self.guests.remove(&key)).is_some()
+    }
+
+    /// Accepts no connections for a while.
+    fn close(&mut self) {
+        if self.set.remove(self.listener.socket()).is_ok() {
+            self.closed = Some(Instant::now() + CLOSED);
+        }
+    }
+
+    /// Continues with the connection with this key. Returns it when it has proved that it has the
+    /// token, or why it was turned away.
+    pub fn advance(&mut self, key: u64) -> Option<Result<Arrival, Rejected>> {
+        let guest = self.guests.get_mut(&key)?;
+        guest.link.flush();
+        loop {
+            let answered = match guest.link.receive() {
+                Ok(None) => return None,
+                Ok(Some(message)) => guest.answer(message, &self.token),
+                Err(loss) => Err(loss.to_string()),
+            };
+            if let Ok(None) = answered {
+                continue;
+            }
+            let guest = self.guests.remove(&key)?;
+            let Guest { mut link, peer, .. } = guest;
+            return Some(match answered {
+                Ok(Some(claim)) => Ok(Arrival { link, peer, claim }),
+                Ok(None) => return None,
+                Err(reason) => {
+                    link.flush();
+                    Err(Rejected { peer, reason })
+                }
+            });
+        }
+    }
+
+    /// Closes the connections that have sent no proof within [`ANSWER_LIMIT`], and returns them.
+    pub fn tick(&mut self, now: Instant) -> Vec<Rejected> {
+        if self.closed.is_some_and(|until| now >= until)
+            && self
+                .set
+                .add(self.listener.socket(), self.key, false)
+                .is_ok()
+        {
+            self.closed = None;
+        }
+        let late = |guest: &Guest| now.saturating_duration_since(guest.since) >= ANSWER_LIMIT;
+        let expired = self.guests.extract_if(|_, guest| late(guest));
+        let reason = || format!("it sent no proof within {} s", ANSWER_LIMIT.as_secs());
+        let rejected = expired.map(|(_, guest)| Rejected {
+            peer: guest.peer,
+            reason: reason(),
+        });
+        rejected.collect()
+    }
+
+    /// Returns when [`Self::tick`] has something to do, if ever.
+    pub fn due(&self) -> Option<Instant> {
+        let ends = self.guests.values().map(|guest| guest.since + ANSWER_LIMIT);
+        ends.chain(self.closed).min()
+    }
+}
+
+impl Guest {
+    /// Answers a message. Returns the claim once there is a proof, or why there cannot be one.
+    fn answer(&mut self, message: Message, token: &Token) -> Result<Option<Claim>, String> {
+        let (proof, claim) = match (message, self.theirs) {
+            (Message::Hello { version, nonce }, None) => {
+                if version != VERSION {
+                    return self.refuse(format!(
+                        "it is cxidiag {version}, and this is {VERSION}: install the same on all nodes"
+                    ));
+                }
+                self.theirs = Some(nonce);
+                self.link.allow(MAX_CLAIM);
+                self.link.send(&Message::Challenge { nonce: self.ours });
+                return Ok(None);
+            }
+            (Message::Seek { proof, seeker }, Some(_)) => (proof, Claim::Seek(seeker)),
+            (Message::Attach { proof, rank }, Some(_)) => (proof, Claim::Attach(rank)),
+            _ => return Err("it sent a message out of turn".into()),
+        };
+        let theirs = self.theirs.unwrap_or_default();
+        if !token.confirms(&proof, &role(CALLER, &self.ours)) {
+            return self.refuse("its token is not that of this survey".into());
+        }
+        let proof = token.proof(&role(ANSWERER, &theirs));
+        self.link.allow(MAX_MESSAGE);
+        self.link.send(&Message::Welcome { proof });
+        Ok(Some(claim))
+    }
+
+    fn refuse(&mut self, reason: String) -> Result<Option<Claim>, String> {
+        self.link.send(&Message::Refused(reason.clone()));
+        Err(reason)
+    }
+}
+
+/// Returns `time` with a random part of up to the same length added, so that many processes do not
+/// try again at the same moment.
+pub fn jittered(time: Duration) -> Duration {
+    let [part] = random::<1>();
+    time + time * u32::from(part) / 256
+}

@@ -1,0 +1,324 @@
+//! A connection of a poll loop: messages are received and sent without waiting.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, connect, recv, send,
+    shutdown, socket_with, sockopt,
+};
+
+use super::message::{MAX_HELLO, MAX_MESSAGE, Message, decode, frame};
+use super::traffic::Traffic;
+use facts::error::cause;
+use facts::net::framing::Incoming;
+
+/// Time without traffic before the kernel probes the host of the other process, and the interval of
+/// further probes: few, because a measurement is in progress.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long that host may leave probes or data unacknowledged.
+const HOST_SILENCE: Duration = Duration::from_secs(15);
+
+/// Maximum number of bytes that wait to be sent. A process that does not read is given up then.
+const MOST_UNSENT: usize = 1 << 28;
+
+/// Maximum number of sockets that one wait returns: more than a process of a survey has, save in a
+/// storm of connections.
+const MOST_READY: usize = 512;
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub enum Loss {
+    /// The other process closed or reset it.
+    Closed,
+    /// The host of the other process does not answer.
+    Silent,
+    /// It sent bytes that are no message.
+    Malformed,
+    /// It does not read what is sent to it.
+    Unread,
+    /// Any other error of the socket.
+    Io(io::Error),
+}
+
+impl fmt::Display for Loss {
+    /// Writes a sentence about the other process.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("it closed its connection: it failed or was killed"),
+            Self::Silent => f.write_str("its host does not answer"),
+            Self::Malformed => f.write_str("it sent bytes that are not a message of a survey"),
+            Self::Unread => f.write_str("it does not read its messages"),
+            Self::Io(error) => write!(f, "the connection to it failed: {}", cause(error)),
+        }
+    }
+}
+
+impl From<io::Error> for Loss {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
+                Self::Closed
+            }
+            ErrorKind::TimedOut => Self::Silent,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// The set of sockets that a loop waits for.
+#[derive(Clone, Debug)]
+pub struct PollSet(Arc<OwnedFd>);
+
+impl PollSet {
+    /// Creates an empty set.
+    ///
+    /// # Errors
+    ///
+    /// A process without free file descriptors.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?)))
+    }
+
+    /// Adds a socket; `key` stands for it in [`Self::ready`]. It leaves the set when it is closed.
+    ///
+    /// # Errors
+    ///
+    /// Memory that the kernel lacks.
+    pub fn add(&self, socket: impl std::os::fd::AsFd, key: u64, out: bool) -> io::Result<()> {
+        Ok(epoll::add(
+            &self.0,
+            socket,
+            EventData::new_u64(key),
+            interest(out),
+        )?)
+    }
+
+    /// Removes a socket.
+    ///
+    /// # Errors
+    ///
+    /// A socket that is not in the set.
+    pub fn remove(&self, socket: impl std::os::fd::AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.0, socket)?)
+    }
+
+    /// Returns the socket of the set itself, which is readable if any of the set is ready.
+    pub fn socket(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// Waits until a socket is ready, for `within` at most, and appends the keys of those that are.
+    pub fn ready(&self, within: Duration, keys: &mut Vec<u64>) {
+        let mut events = Vec::with_capacity(MOST_READY);
+        let within = rustix::event::Timespec::try_from(within).ok();
+        // A wait that a signal interrupts ends early.
+        let buffer = rustix::buffer::spare_capacity(&mut events);
+        if epoll::wait(&self.0, buffer, within.as_ref()).is_ok() {
+            keys.extend(events.iter().map(|event| { event.data }.u64()));
+        }
+    }
+}
+
+fn interest(out: bool) -> EventFlags {
+    let more = if out {
+        EventFlags::OUT
+    } else {
+        EventFlags::empty()
+    };
+    EventFlags::IN | more
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Link {
+    socket: OwnedFd,
+    set: PollSet,
+    key: u64,
+    incoming: Incoming,
+    outgoing: VecDeque<u8>,
+    /// The set reports when the socket is writable.
+    asks_to_write: bool,
+    /// Why it ended, where the socket itself does not show it.
+    lost: Option<Loss>,
+    traffic: Traffic,
+}
+
+impl Link {
+    /// Takes over a TCP connection.
+    ///
+    /// # Errors
+    ///
+    /// Socket options that the kernel refuses.
+    pub fn of_stream(stream: TcpStream, set: &PollSet, key: u64) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Self::of_tcp(stream.into(), set, key)
+    }
+
+    /// Begins to connect. Messages are sent as soon as the connection exists.
+    ///
+    /// # Errors
+    ///
+    /// An address that cannot be reached from here, a process without file descriptors.
+    pub fn connect(address: SocketAddr, set: &PollSet, key: u64) -> io::Result<Self> {
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        match connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => Self::of_tcp(socket, set, key),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes over one end of a pair of sockets between two threads.
+    ///
+    /// # Errors
+    ///
+    /// Socket options that the kernel refuses.
+    pub fn of_pair(line: UnixStream, set: &PollSet, key: u64) -> io::Result<Self> {
+        line.set_nonblocking(true)?;
+        let mut link = Self::new(line.into(), set, key)?;
+        link.allow(MAX_MESSAGE);
+        Ok(link)
+    }
+
+    fn of_tcp(socket: OwnedFd, set: &PollSet, key: u64) -> io::Result<Self> {
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        sockopt::set_socket_keepalive(&socket, true)?;
+        sockopt::set_tcp_keepidle(&socket, PROBE_INTERVAL)?;
+        sockopt::set_tcp_keepintvl(&socket, PROBE_INTERVAL)?;
+        sockopt::set_tcp_user_timeout(&socket, HOST_SILENCE.as_millis() as u32)?;
+        Self::new(socket, set, key)
+    }
+
+    fn new(socket: OwnedFd, set: &PollSet, key: u64) -> io::Result<Self> {
+        set.add(&socket, key, false)?;
+        Ok(Self {
+            socket,
+            set: set.clone(),
+            key,
+            incoming: Incoming::new(MAX_HELLO),
+            outgoing: VecDeque::new(),
+            asks_to_write: false,
+            lost: None,
+            traffic: Traffic::default(),
+        })
+    }
+
+    /// Returns its key in the set.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Returns the TCP address of this side.
+    pub fn local(&self) -> Option<SocketAddr> {
+        rustix::net::getsockname(&self.socket).ok()?.try_into().ok()
+    }
+
+    /// Returns what it has sent and received since the last call.
+    pub fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.traffic)
+    }
+
+    /// Allows messages of up to `most` bytes from the next one on.
+    pub fn allow(&mut self, most: usize) {
+        self.incoming = Incoming::new(most);
+    }
+
+    /// Returns the next message that has arrived, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The end of the connection.
+    pub fn receive(&mut self) -> Result<Option<Message>, Loss> {
+        loop {
+            let (count, _) = match recv(&self.socket, self.incoming.room(), RecvFlags::DONTWAIT) {
+                Ok(received) => received,
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => continue,
+                Err(error) => {
+                    return Err(self.lost.take().unwrap_or(io::Error::from(error).into()));
+                }
+            };
+            if count == 0 {
+                return Err(self.lost.take().unwrap_or(Loss::Closed));
+            }
+            self.traffic.bytes_received += count as u64;
+            match self.incoming.advance(count) {
+                Ok(None) => {}
+                Ok(Some(bytes)) => {
+                    self.traffic.messages_received += 1;
+                    return decode(&bytes).map(Some).ok_or(Loss::Malformed);
+                }
+                Err(_) => return Err(Loss::Malformed),
+            }
+        }
+    }
+
+    /// Sends a message, or what of it the socket takes now and the rest later. The next
+    /// [`Self::receive`] returns why that failed.
+    pub fn send(&mut self, message: &Message) {
+        self.traffic.messages_sent += 1;
+        self.outgoing.extend(frame(message));
+        self.flush();
+        if self.outgoing.len() > MOST_UNSENT {
+            self.end(Loss::Unread);
+        }
+    }
+
+    /// Returns whether no message waits to be sent.
+    pub fn is_flushed(&self) -> bool {
+        self.outgoing.is_empty()
+    }
+
+    /// Sends what the socket takes of the messages that wait.
+    pub fn flush(&mut self) {
+        while !self.outgoing.is_empty() {
+            match send(
+                &self.socket,
+                self.outgoing.as_slices().0,
+                SendFlags::NOSIGNAL,
+            ) {
+                Ok(count) => {
+                    self.outgoing.drain(..count);
+                    self.traffic.bytes_sent += count as u64;
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    self.end(io::Error::from(error).into());
+                    break;
+                }
+            }
+        }
+        let asks = !self.outgoing.is_empty();
+        if asks != self.asks_to_write {
+            let data = EventData::new_u64(self.key);
+            match epoll::modify(self.set.socket(), &self.socket, data, interest(asks)) {
+                Ok(()) => self.asks_to_write = asks,
+                Err(error) => self.end(io::Error::from(error).into()),
+            }
+        }
+    }
+
+    /// Ends the connection for this reason: the socket becomes readable, and [`Self::receive`] returns
+    /// the reason.
+    fn end(&mut self, loss: Loss) {
+        self.outgoing.clear();
+        self.lost.get_or_insert(loss);
+        // An error means that there is no connection, which the socket shows as well.
+        let _ = shutdown(&self.socket, Shutdown::Both);
+    }
+}

@@ -1,0 +1,177 @@
+//! A process of a survey that measures, as its measuring thread sees it.
+
+use std::cell::Cell;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::Meeting;
+use super::clock::{SharedClock, now_ns};
+use super::message::{FromMember, MAX_MESSAGE, Message, Order, decode, encode, frame};
+use super::node::Node;
+use crate::survey::timetable::{BlockReport, Introduction};
+use facts::error::{Context, Failure};
+use facts::net::framing::Incoming;
+use facts::{interrupt, limit};
+
+/// How long a process looks for the coordinator at its start, unless its user wants otherwise: tasks of
+/// a launcher start seconds apart (jobs.md 3.6).
+pub const JOIN_LIMIT: Duration = Duration::from_secs(60);
+
+/// A process that takes part in a survey. A thread forwards messages for other processes; it sleeps
+/// while a block runs. It inherits the CPUs of the thread that calls [`Member::join`].
+#[derive(Debug)]
+pub struct Member {
+    rank: u32,
+    line: UnixStream,
+    clock: Arc<SharedClock>,
+    thread: JoinHandle<()>,
+    /// The last order was a course, which the coordinator does not know to be prepared.
+    prepares: Cell<bool>,
+}
+
+impl Member {
+    /// Finds the coordinator at one of the addresses of `meeting`, within `limit`, and a place in the
+    /// tree.
+    ///
+    /// # Errors
+    ///
+    /// A coordinator that is not there or refuses this process, an interruption.
+    pub fn join(
+        meeting: &Meeting,
+        introduction: Introduction,
+        limit: Duration,
+    ) -> Result<Self, Failure> {
+        const WHAT: &str = "cannot join the survey";
+        if meeting.addresses.is_empty() {
+            return Err(Failure::environment(format!(
+                "{WHAT}: its coordinator has no address"
+            )));
+        }
+        let rank = introduction.rank;
+        let clock = Arc::new(SharedClock::default());
+        let (line, other_end) = UnixStream::pair().environment(WHAT)?;
+        let limit = limit::in_effect(limit);
+        let node = Node::new(
+            meeting.clone(),
+            introduction,
+            limit,
+            other_end,
+            clock.clone(),
+        );
+        let node = node.environment(WHAT)?;
+        let thread = thread::Builder::new().name("survey tree".into());
+        let thread = thread.spawn(move || node.run()).environment(WHAT)?;
+        let member = Self {
+            rank,
+            line,
+            clock,
+            thread,
+            prepares: Cell::new(false),
+        };
+        match member.receive()? {
+            Message::Joined => Ok(member),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Waits for the next order. If the last one was a course, this call reports that the process is
+    /// prepared for it.
+    ///
+    /// # Errors
+    ///
+    /// A coordinator that is lost or has given this process up, an interruption.
+    pub fn next(&self) -> Result<Order, Failure> {
+        if self.prepares.take() {
+            self.send(&FromMember::Begun)?;
+        }
+        loop {
+            match self.receive()? {
+                // Another parent has replaced the one that was lost.
+                Message::Joined => {}
+                Message::End => return Ok(Order::End),
+                Message::Down { body, .. } => {
+                    let order = decode(&body).ok_or_else(|| {
+                        Failure::peer("the coordinator sent an order that is not valid")
+                    })?;
+                    self.prepares.set(matches!(order, Order::Course(_)));
+                    return Ok(order);
+                }
+                other => return Err(unexpected(other)),
+            }
+        }
+    }
+
+    /// Sends what this process has measured in a block, and how far its clock may be off.
+    ///
+    /// # Errors
+    ///
+    /// The end of the connecting thread.
+    pub fn report(&self, report: BlockReport) -> Result<(), Failure> {
+        self.send(&FromMember::Report(BlockReport {
+            clock_uncertainty_ns: Some(self.uncertainty_ns()),
+            ..report
+        }))
+    }
+
+    /// Ends the part of this process in the survey because it cannot go on.
+    pub fn fail(self, reason: &str) {
+        // The coordinator notices the end of a process without a reason as well.
+        if self.send(&FromMember::Failed(reason.to_owned())).is_ok() {
+            self.end();
+        }
+    }
+
+    /// Ends after [`Order::End`]: waits, for a few seconds at most, until the processes below this one
+    /// have ended.
+    pub fn end(self) {
+        drop(self.line);
+        // A thread that panicked has ended as well.
+        let _ = self.thread.join();
+    }
+
+    /// Returns the instant at which the clock of the coordinator is `coordinator_ns`.
+    pub fn local(&self, coordinator_ns: u64) -> Instant {
+        self.clock.local(coordinator_ns)
+    }
+
+    fn uncertainty_ns(&self) -> u64 {
+        self.clock.offset().uncertainty_ns(now_ns())
+    }
+
+    fn send(&self, body: &FromMember) -> Result<(), Failure> {
+        let (rank, body) = (self.rank, encode(body));
+        (&self.line)
+            .write_all(&frame(&Message::Up { rank, body }))
+            .environment("cannot send to the coordinator of the survey")
+    }
+
+    fn receive(&self) -> Result<Message, Failure> {
+        const WHAT: &str = "cannot receive from the coordinator of the survey";
+        let mut incoming = Incoming::new(MAX_MESSAGE);
+        loop {
+            interrupt::wait(&self.line, PollFlags::IN, None)?;
+            let count = match (&self.line).read(incoming.room()) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof)).environment(WHAT),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error).environment(WHAT),
+            };
+            if let Ok(Some(bytes)) = incoming.advance(count) {
+                return decode(&bytes).ok_or_else(|| Failure::environment(WHAT));
+            }
+        }
+    }
+}
+
+/// Returns the failure of a member that received this message in place of an order.
+fn unexpected(message: Message) -> Failure {
+    match message {
+        Message::Refused(reason) => Failure::peer(reason),
+        _ => Failure::environment("the survey sent a message out of turn"),
+    }
+}

@@ -1,0 +1,199 @@
+//! What the processes of a survey send each other, and its bytes: a length of four bytes, and a message
+//! in the format of postcard.
+
+use std::net::SocketAddr;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::traffic::Traffic;
+use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
+use facts::net::framing;
+
+/// Maximum size of the first message of a connection, in bytes.
+pub const MAX_HELLO: usize = 256;
+
+/// Maximum size of a message with a proof, in bytes: the introduction of a process with many NICs.
+pub const MAX_CLAIM: usize = 1 << 16;
+
+/// Maximum size of any other message, in bytes: a block of a process with many NICs.
+pub const MAX_MESSAGE: usize = 1 << 24;
+
+/// A random number that a proof of the token has to contain.
+pub type Nonce = [u8; 16];
+
+/// A message on a connection between two processes, or between the threads of a member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// The first message of the process that connects.
+    Hello {
+        /// Its version of cxidiag.
+        version: String,
+        /// What the proof of the other process contains.
+        nonce: Nonce,
+    },
+    /// The answer to a hello.
+    Challenge {
+        /// What the proof of the process that connects contains.
+        nonce: Nonce,
+    },
+    /// A process asks the coordinator for its parent.
+    Seek {
+        /// Its proof of the token.
+        proof: String,
+        /// The process.
+        seeker: Box<Seeker>,
+    },
+    /// A process connects to its parent.
+    Attach {
+        /// Its proof of the token.
+        proof: String,
+        /// Its rank.
+        rank: u32,
+    },
+    /// The claim of the process that connects is accepted.
+    Welcome {
+        /// The proof of the process that answers.
+        proof: String,
+    },
+    /// The process that connects is not let in, or no longer: the reason.
+    Refused(String),
+    /// The parent of a process that has asked for it; the coordinator if it is none.
+    Parent(Option<Place>),
+    /// The child has the clock of its parent, and can receive orders.
+    Ready,
+    /// A reading of the clock of a child.
+    Ping {
+        /// When it was sent, on the clock of the child, in nanoseconds.
+        sent_ns: u64,
+    },
+    /// The answer to it.
+    Pong {
+        /// When the ping was sent, on the clock of the child.
+        sent_ns: u64,
+        /// The clock of the coordinator, as the parent knows it.
+        here_ns: u64,
+        /// How far that may be off.
+        uncertainty_ns: u64,
+    },
+    /// The child has another parent.
+    Leave,
+    /// For the coordinator; parents pass it on as it is.
+    Up {
+        /// Rank of the sender.
+        rank: u32,
+        /// A [`FromMember`].
+        body: Vec<u8>,
+    },
+    /// For one member; parents pass it on as it is.
+    Down {
+        /// Ranks of the members on the way, its own last.
+        path: Vec<u32>,
+        /// Number of the order among those for this member, from 1.
+        serial: u32,
+        /// An [`Order`].
+        body: Vec<u8>,
+    },
+    /// For one member: close the connection to a child that the coordinator has given up.
+    Release {
+        /// Ranks of the members on the way, its own last.
+        path: Vec<u32>,
+        /// Rank of the child.
+        child: u32,
+    },
+    /// For all members: a block runs, so send no pings.
+    Quiet {
+        /// When it ends, on the clock of the coordinator, in nanoseconds.
+        until_ns: u64,
+    },
+    /// For all members below one that has found another parent: what they have sent may be lost, so
+    /// send it again.
+    Repeat,
+    /// For all members: the survey is over.
+    End,
+    /// For all members: the survey has failed, for this reason.
+    Abort(String),
+    /// Between the threads of a member: it has joined the survey.
+    Joined,
+}
+
+/// Where a process listens for its children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its rank.
+    pub rank: u32,
+    /// Its address.
+    pub address: SocketAddr,
+}
+
+/// A process that asks for its parent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Seeker {
+    /// A random number of this process, which distinguishes it from others with its rank.
+    pub id: u64,
+    /// The port at which it listens for children.
+    pub port: u16,
+    /// The parent that it could not reach, or has lost.
+    pub avoid: Option<u32>,
+    /// The last order that it has received; 0 before the first.
+    pub received: u32,
+    /// The process and its NICs.
+    pub introduction: Introduction,
+}
+
+/// What a member sends to the coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromMember {
+    /// It is the parent of this member now.
+    Attached(u32),
+    /// It has these children, after it has found another parent.
+    Children(Vec<u32>),
+    /// It has lost a child.
+    Gone {
+        /// Rank of the child.
+        rank: u32,
+        /// Why; none if the child has another parent.
+        reason: Option<String>,
+    },
+    /// It is prepared for its course.
+    Begun,
+    /// Its results of a block.
+    Report(BlockReport),
+    /// It cannot go on, for this reason.
+    Failed(String),
+    /// It has ended, and has sent and received this much.
+    Ended(Traffic),
+}
+
+/// What the coordinator wants of a member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Order {
+    /// To prepare for these tests.
+    Course(Course),
+    /// To measure in these slots, and to report.
+    Block(Block),
+    /// To end.
+    End,
+}
+
+/// Returns the bytes of a value.
+///
+/// # Panics
+///
+/// Never: the types of this module have no values without bytes.
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_stdvec(value).expect("a value of known length")
+}
+
+/// Returns the value of these bytes, all of them; `None` if they are not valid.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Some(value),
+        _ => None,
+    }
+}
+
+/// Returns a message with its length in front.
+pub fn frame(message: &Message) -> Vec<u8> {
+    framing::message(&encode(message))
+}

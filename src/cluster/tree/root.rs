@@ -1,0 +1,431 @@
+//! The coordinator of a survey, as its thread sees it: all processes by their ranks.
+//!
+//! * `arrivals`: the processes that ask for a parent.
+//! * `ending`: the end of all processes.
+//! * `known`: what the coordinator knows of a process.
+//! * `orders`: what it sends.
+//! * `presence`: when the coordinator itself was stopped.
+
+mod arrivals;
+mod ending;
+mod known;
+mod orders;
+mod presence;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::WIDTH;
+use super::clock::now_ns;
+use super::door::{Door, Rejected};
+use super::family::{Family, Parent};
+use super::link::{Link, PollSet};
+use super::message::{FromMember, Message, decode};
+use super::traffic::Traffic;
+use super::uplink::DETOUR_LIMIT;
+use crate::survey::timetable::{BlockReport, Introduction};
+use arrivals::Waiting;
+use facts::error::{Context, Failure};
+use facts::net::listener::Listener;
+use facts::token::Token;
+use facts::{interrupt, limit};
+use known::Known;
+use presence::Presence;
+
+/// Key of the listening socket in the poll set.
+const DOOR: u64 = 0;
+
+/// Interval at which the coordinator looks for members that have not come.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What happened to the processes of a survey.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A process has joined.
+    Joined(Introduction),
+    /// A process is prepared for its course. This may be reported again, if its parent was lost.
+    Begun {
+        /// Its rank.
+        rank: u32,
+    },
+    /// A process has measured a block.
+    Report(BlockReport),
+    /// A process has ended, or cannot be reached. It may not return.
+    Lost {
+        /// Its rank.
+        rank: u32,
+        /// Why, as a sentence about it.
+        reason: String,
+    },
+    /// A connection was turned away, which is not one of a process of this survey, or is of a rank
+    /// that has joined already.
+    TurnedAway {
+        /// Its address.
+        peer: SocketAddr,
+        /// Why, as a sentence about it.
+        reason: String,
+    },
+}
+
+impl Event {
+    /// Returns the rank of the process that has answered an order, or is lost.
+    fn answerer(&self) -> Option<u32> {
+        match self {
+            Self::Begun { rank } | Self::Lost { rank, .. } => Some(*rank),
+            Self::Report(report) => Some(report.rank),
+            Self::Joined(_) | Self::TurnedAway { .. } => None,
+        }
+    }
+}
+
+/// A child of the coordinator.
+#[derive(Debug)]
+struct Child {
+    link: Link,
+    rank: u32,
+}
+
+/// The coordinator. Its thread calls [`Self::poll`] often: members in want of an answer for 30 seconds
+/// give up.
+#[derive(Debug)]
+pub struct Root {
+    set: PollSet,
+    next_key: u64,
+    door: Door,
+    family: Family,
+    known: Vec<Known>,
+    children: HashMap<u64, Child>,
+    /// By key: the oldest first.
+    waiting: BTreeMap<u64, Waiting>,
+    events: Vec<Event>,
+    traffic: Traffic,
+    /// When the last block ends, on the clock of this process, in nanoseconds.
+    quiet_until_ns: u64,
+    is_ending: bool,
+    looked: Instant,
+    presence: Presence,
+}
+
+impl Root {
+    /// Lets the processes with ranks below `size` in at `listener`.
+    ///
+    /// # Errors
+    ///
+    /// A process without free file descriptors.
+    pub fn listen(listener: Listener, token: Token, size: u32) -> Result<Self, Failure> {
+        const WHAT: &str = "cannot coordinate a survey";
+        let set = PollSet::new().environment(WHAT)?;
+        let door = Door::new(listener, token, &set, DOOR).environment(WHAT)?;
+        let mut known = Vec::new();
+        known.resize_with(size as usize, Known::default);
+        Ok(Self {
+            set,
+            next_key: DOOR,
+            door,
+            family: Family::new(size, WIDTH),
+            known,
+            children: HashMap::new(),
+            waiting: BTreeMap::new(),
+            events: Vec::new(),
+            traffic: Traffic::default(),
+            quiet_until_ns: 0,
+            is_ending: false,
+            looked: Instant::now(),
+            presence: Presence::new(Instant::now()),
+        })
+    }
+
+    /// Returns the port listened on.
+    pub fn port(&self) -> u16 {
+        self.door.port()
+    }
+
+    /// Waits for events. Returns the first ones, or none at `until`.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn poll(&mut self, until: Instant) -> Result<Vec<Event>, Failure> {
+        while self.events.is_empty() {
+            let now = self.note_presence();
+            let wakes = until.min(self.due(now));
+            let within = wakes.saturating_duration_since(now);
+            self.presence.sleep(wakes);
+            interrupt::wait(self.set.socket(), PollFlags::IN, Some(within))?;
+            self.turn(Duration::ZERO);
+            if Instant::now() >= until {
+                break;
+            }
+        }
+        Ok(std::mem::take(&mut self.events))
+    }
+
+    /// Gives up the members among `silent` that do not answer because of themselves, and returns them.
+    /// The others are below silent ones, or look for a parent: they may answer within [`DETOUR_LIMIT`].
+    /// The same is true of all if this process itself was stopped. The next [`Self::poll`] returns what
+    /// has arrived in the meantime.
+    pub fn give_up_silent(&mut self, silent: &BTreeSet<u32>, reason: &str) -> Vec<u32> {
+        self.turn(Duration::ZERO);
+        let (limit, now) = (limit::in_effect(DETOUR_LIMIT), Instant::now());
+        if self.presence.has_returned_within(limit, now) {
+            return Vec::new();
+        }
+        let answered: BTreeSet<u32> = self.events.iter().filter_map(Event::answerer).collect();
+        let silent: BTreeSet<u32> = silent.difference(&answered).copied().collect();
+        let silent_itself = |&rank: &u32| !self.family.is_cut_off(rank, &silent, limit, now);
+        let given_up: Vec<u32> = silent.iter().copied().filter(silent_itself).collect();
+        for &rank in &given_up {
+            self.lose(rank, reason.to_owned());
+        }
+        given_up
+    }
+
+    fn due(&self, now: Instant) -> Instant {
+        let look = if self.family.is_waiting() {
+            self.looked + LOOK
+        } else {
+            now + Duration::from_secs(3600)
+        };
+        self.door.due().map_or(look, |due| due.min(look))
+    }
+
+    /// Notes that this process runs, and returns the time. Members that look for a parent get the time
+    /// in which it did not.
+    fn note_presence(&mut self) -> Instant {
+        let now = Instant::now();
+        if let Some(absence) = self.presence.note(now) {
+            self.family.postpone(absence);
+        }
+        now
+    }
+
+    /// Waits until something arrives, for `within` at most, and handles all that has arrived.
+    fn turn(&mut self, within: Duration) {
+        let mut keys = Vec::new();
+        self.set.ready(within, &mut keys);
+        self.note_presence();
+        for key in keys {
+            if key == DOOR {
+                self.door.admit(&mut self.next_key);
+            } else if self.children.contains_key(&key) {
+                self.hear_child(key);
+            } else if self.waiting.contains_key(&key) {
+                self.hear_waiting(key);
+            } else {
+                match self.door.advance(key) {
+                    None => {}
+                    Some(Ok(arrival)) => self.let_in(arrival),
+                    Some(Err(rejected)) => self.turned_away(rejected),
+                }
+            }
+        }
+        let now = self.note_presence();
+        for rejected in self.door.tick(now) {
+            self.turned_away(rejected);
+        }
+        if now.saturating_duration_since(self.looked) >= LOOK {
+            self.looked = now;
+            self.look(now);
+        }
+    }
+
+    fn turned_away(&mut self, rejected: Rejected) {
+        let Rejected { peer, reason } = rejected;
+        self.events.push(Event::TurnedAway { peer, reason });
+    }
+
+    /// Gives up the members that have not come within their time.
+    fn look(&mut self, now: Instant) {
+        for overdue in self.family.overdue(now) {
+            if overdue.is_known {
+                let reason = "it has lost its parent in the tree, and has not returned".to_owned();
+                self.lose(overdue.rank, reason);
+            } else {
+                self.forget(overdue.rank);
+            }
+        }
+        self.place_waiting();
+    }
+
+    /// Forgets a process that has not joined: it may come again.
+    fn forget(&mut self, rank: u32) {
+        self.close_child(rank);
+        self.family.forget(rank);
+        self.known[rank as usize].forget();
+    }
+
+    /// Handles the messages of a child.
+    fn hear_child(&mut self, key: u64) {
+        loop {
+            let Some(child) = self.children.get_mut(&key) else {
+                return;
+            };
+            let rank = child.rank;
+            child.link.flush();
+            match child.link.receive() {
+                Ok(None) => return,
+                Ok(Some(Message::Ping { sent_ns })) => child.link.send(&Message::Pong {
+                    sent_ns,
+                    here_ns: now_ns(),
+                    uncertainty_ns: 0,
+                }),
+                Ok(Some(Message::Ready)) => {
+                    let until_ns = self.quiet_until_ns;
+                    if self.is_ending {
+                        child.link.send(&Message::End);
+                    } else if until_ns > now_ns() {
+                        child.link.send(&Message::Quiet { until_ns });
+                    }
+                    self.attached(rank, None);
+                }
+                Ok(Some(Message::Leave)) => self.gone(rank, None, None),
+                Ok(Some(Message::Up { rank, body })) => self.hear(rank, &body),
+                Ok(Some(_)) => {
+                    let reason = "it sent a message out of turn".into();
+                    self.gone(rank, None, Some(reason));
+                }
+                Err(loss) => self.gone(rank, None, Some(loss.to_string())),
+            }
+        }
+    }
+
+    /// Handles a message of a member.
+    fn hear(&mut self, rank: u32, body: &[u8]) {
+        let size = self.known.len() as u32;
+        if rank >= size || self.family.is_lost(rank) {
+            return;
+        }
+        match decode(body) {
+            Some(FromMember::Children(children)) => {
+                for &child in children.iter().filter(|&&child| child < size) {
+                    if !self.family.is_attached_to(child, Some(rank)) {
+                        self.attached(child, Some(rank));
+                    }
+                }
+                for child in self.family.children(rank) {
+                    if !children.contains(&child) {
+                        let reason = "it closed its connection: it failed or was killed".into();
+                        self.gone(child, Some(rank), Some(reason));
+                    }
+                }
+            }
+            Some(FromMember::Attached(child)) if child < size => self.attached(child, Some(rank)),
+            Some(FromMember::Gone {
+                rank: child,
+                reason,
+            }) if child < size => {
+                self.gone(child, Some(rank), reason);
+            }
+            Some(FromMember::Begun) => self.events.push(Event::Begun { rank }),
+            Some(FromMember::Report(report)) if report.rank == rank => self.report(report),
+            Some(FromMember::Failed(reason)) => self.lose(rank, reason),
+            Some(FromMember::Ended(traffic)) => self.known[rank as usize].ended = Some(traffic),
+            _ => self.lose(
+                rank,
+                "it sent bytes that are not a message of a survey".into(),
+            ),
+        }
+    }
+
+    /// A member is connected to this parent.
+    fn attached(&mut self, rank: u32, parent: Parent) {
+        if self.family.attach(rank, parent) {
+            let joined = self.known[rank as usize].joined();
+            self.events.extend(joined.map(Event::Joined));
+        } else if !self.family.is_attached_to(rank, parent) {
+            // It has come too late, or is lost. If it is neither, it asks for its parent again.
+            self.release(rank, parent);
+            return;
+        }
+        // What was on its way to members below may be lost as well.
+        for member in self.family.below(rank) {
+            for order in self.known[member as usize].orders() {
+                self.send_order(member, &order);
+            }
+        }
+        self.place_waiting();
+    }
+
+    /// The connection of a member to this parent has ended.
+    fn gone(&mut self, rank: u32, parent: Parent, reason: Option<String>) {
+        if parent.is_none() {
+            self.close_child(rank);
+        }
+        // It may have another parent by now.
+        if self.family.parent(rank) != Some(parent) {
+            return;
+        }
+        match reason {
+            None => self.family.away(rank, Instant::now()),
+            Some(_) if self.is_ending => {
+                self.known[rank as usize].ended.get_or_insert_default();
+            }
+            Some(reason) => self.lose(rank, reason),
+        }
+    }
+
+    /// Takes over the report of a block, unless it has come before.
+    fn report(&mut self, report: BlockReport) {
+        if self.known[report.rank as usize].is_new(&report) {
+            self.events.push(Event::Report(report));
+        }
+    }
+
+    /// Removes a process from the survey.
+    fn lose(&mut self, rank: u32, reason: String) {
+        if self.family.is_lost(rank) {
+            return;
+        }
+        let refused = Message::Refused(format!("the survey has given it up: {reason}"));
+        for waiting in self.waiting.values_mut() {
+            if waiting.rank == rank {
+                waiting.refuse(&refused);
+            }
+        }
+        self.waiting.retain(|_, waiting| waiting.rank != rank);
+        if let Some(child) = self.children.values_mut().find(|child| child.rank == rank) {
+            child.link.send(&refused);
+        }
+        if let Some(parent) = self.family.parent(rank) {
+            self.release(rank, parent);
+        }
+        self.family.lose(rank, Instant::now());
+        self.known[rank as usize].forget_orders();
+        self.events.push(Event::Lost { rank, reason });
+        self.place_waiting();
+    }
+
+    /// Closes the connection of a member to this parent.
+    fn release(&mut self, rank: u32, parent: Parent) {
+        match parent {
+            None => self.close_child(rank),
+            Some(parent) => {
+                if let Some(path) = self.family.path(parent) {
+                    self.send_along(path, |path| Message::Release { path, child: rank });
+                }
+            }
+        }
+    }
+
+    fn close_child(&mut self, rank: u32) {
+        let children = self.children.extract_if(|_, child| child.rank == rank);
+        for (_, mut child) in children {
+            self.traffic += child.link.take_traffic();
+        }
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        if !self.is_ending {
+            self.send_to_all(&Message::Abort(
+                "the coordinator of the survey has ended".into(),
+            ));
+        }
+    }
+}

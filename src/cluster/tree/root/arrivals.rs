@@ -1,0 +1,138 @@
+//! The processes that ask the coordinator for a parent, at their start or after the loss of another
+//! one.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use super::{Child, Root};
+use crate::tree::door::{Arrival, Claim, Rejected};
+use crate::tree::link::Link;
+use crate::tree::message::{Message, Place, Seeker};
+
+/// A process that waits for a parent.
+#[derive(Debug)]
+pub struct Waiting {
+    link: Link,
+    /// Its rank.
+    pub rank: u32,
+    avoid: Option<u32>,
+}
+
+impl Waiting {
+    /// Sends why it gets none.
+    pub fn refuse(&mut self, refused: &Message) {
+        self.link.send(refused);
+    }
+}
+
+impl Root {
+    /// Registers a process that looks for a parent.
+    pub(super) fn let_in(&mut self, arrival: Arrival) {
+        let Arrival {
+            mut link,
+            peer,
+            claim,
+        } = arrival;
+        let Claim::Seek(seeker) = claim else {
+            return;
+        };
+        if let Err(reason) = self.register(&seeker, peer) {
+            link.send(&Message::Refused(reason.clone()));
+            self.turned_away(Rejected { peer, reason });
+            return;
+        }
+        let rank = seeker.introduction.rank;
+        self.waiting.retain(|_, waiting| waiting.rank != rank);
+        // The process returns by a new connection: the old one has no meaning any longer.
+        self.close_child(rank);
+        if self.family.parent(rank).is_some() {
+            self.family.away(rank, Instant::now());
+        }
+        let waiting = Waiting {
+            rank,
+            avoid: seeker.avoid,
+            link,
+        };
+        self.waiting.insert(waiting.link.key(), waiting);
+        self.place_waiting();
+    }
+
+    /// Checks and notes what a process says about itself.
+    pub(super) fn register(&mut self, seeker: &Seeker, peer: SocketAddr) -> Result<(), String> {
+        let rank = seeker.introduction.rank;
+        let size = self.known.len();
+        let Some(known) = self.known.get_mut(rank as usize) else {
+            return Err(format!(
+                "its rank is {rank}, and the survey has {size} processes"
+            ));
+        };
+        if self.family.is_lost(rank) {
+            return Err(format!("the survey has given up rank {rank}"));
+        }
+        known.register(seeker, peer)
+    }
+
+    /// Gives parents to the processes that wait for one.
+    pub(super) fn place_waiting(&mut self) {
+        while let Some((&key, waiting)) = self.waiting.first_key_value() {
+            let (rank, avoid) = (waiting.rank, waiting.avoid);
+            let now = Instant::now();
+            let parent = if self.is_ending {
+                // Other members may have ended already.
+                self.family.place_at_root(rank, now);
+                None
+            } else {
+                match self.family.place(rank, avoid, now) {
+                    Some(parent) => parent,
+                    None => return,
+                }
+            };
+            let Some(mut waiting) = self.waiting.remove(&key) else {
+                return;
+            };
+            let place = parent.and_then(|parent| self.place_of(parent, &waiting.link));
+            waiting.link.send(&Message::Parent(place));
+            self.traffic += waiting.link.take_traffic();
+            if parent.is_none() {
+                let link = waiting.link;
+                self.children.insert(key, Child { link, rank });
+            }
+        }
+    }
+
+    /// Returns where a process finds `parent`. A member on the coordinator's host may have connected by
+    /// loopback; others reach it at the address at which they have reached the coordinator.
+    fn place_of(&self, parent: u32, seeker: &Link) -> Option<Place> {
+        let known = &self.known[parent as usize];
+        let mut address = known.address?;
+        if is_loopback(address.ip())
+            && let Some(here) = seeker.local()
+        {
+            address.set_ip(here.ip().to_canonical());
+        }
+        let rank = parent;
+        Some(Place { rank, address })
+    }
+
+    /// Handles a process that waits for its parent: it can only end. If it is a member, it may return.
+    pub(super) fn hear_waiting(&mut self, key: u64) {
+        let Some(waiting) = self.waiting.get_mut(&key) else {
+            return;
+        };
+        let rank = waiting.rank;
+        waiting.link.flush();
+        if matches!(waiting.link.receive(), Ok(None)) {
+            return;
+        }
+        self.waiting.remove(&key);
+        if self.family.is_known(rank) {
+            self.family.away(rank, Instant::now());
+        } else {
+            self.forget(rank);
+        }
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}

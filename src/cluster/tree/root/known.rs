@@ -1,0 +1,106 @@
+//! What the coordinator knows of a process.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::survey::timetable::{BlockReport, Introduction};
+use crate::tree::message::{Order, Seeker, encode};
+use crate::tree::traffic::Traffic;
+
+/// An order that is not known to have arrived.
+#[derive(Debug)]
+pub struct Kept {
+    /// Its number among the orders for this process, from 1.
+    pub serial: u32,
+    /// Its bytes.
+    pub body: Vec<u8>,
+}
+
+/// What the coordinator knows of a process.
+#[derive(Debug, Default)]
+pub struct Known {
+    id: Option<u64>,
+    introduction: Option<Introduction>,
+    /// Where it listens for children.
+    pub address: Option<SocketAddr>,
+    has_joined: bool,
+    /// Number of its last order.
+    serial: u32,
+    orders: Vec<Arc<Kept>>,
+    /// The last block that it has reported.
+    reported: Option<u32>,
+    /// What it has sent and received up to its end; none while it has not ended.
+    pub ended: Option<Traffic>,
+    /// Its last level in the tree.
+    pub level: u32,
+}
+
+impl Known {
+    /// Notes what a process says about itself. It replaces another one with its rank that has not
+    /// joined: a process that finds no place in time begins again.
+    ///
+    /// # Errors
+    ///
+    /// Another process with this rank, as a sentence about this one.
+    pub fn register(&mut self, seeker: &Seeker, peer: SocketAddr) -> Result<(), String> {
+        if self.id != Some(seeker.id) {
+            if let Some(Introduction { rank, host, .. }) = &self.introduction
+                && self.has_joined
+            {
+                return Err(format!("rank {rank} has joined already, from {host}"));
+            }
+            self.id = Some(seeker.id);
+            self.introduction = Some(seeker.introduction.clone());
+        }
+        self.address = Some(SocketAddr::new(peer.ip(), seeker.port));
+        self.orders.retain(|kept| kept.serial > seeker.received);
+        Ok(())
+    }
+
+    /// Forgets a process that has never joined: another one may have its rank.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Returns the introduction, the first time.
+    pub fn joined(&mut self) -> Option<Introduction> {
+        let is_first = !std::mem::replace(&mut self.has_joined, true);
+        self.introduction.clone().filter(|_| is_first)
+    }
+
+    /// Returns whether it has joined, and has not ended.
+    pub fn is_missing(&self) -> bool {
+        self.has_joined && self.ended.is_none()
+    }
+
+    /// Keeps an order until it is known to have arrived.
+    pub fn keep(&mut self, order: &Order) -> Arc<Kept> {
+        self.serial += 1;
+        let kept = Arc::new(Kept {
+            serial: self.serial,
+            body: encode(order),
+        });
+        self.orders.push(kept.clone());
+        kept
+    }
+
+    /// Returns the orders that are not known to have arrived.
+    pub fn orders(&self) -> Vec<Arc<Kept>> {
+        self.orders.clone()
+    }
+
+    /// Forgets them.
+    pub fn forget_orders(&mut self) {
+        self.orders.clear();
+    }
+
+    /// Returns whether a report has not come before. It shows that the orders up to now have arrived.
+    pub fn is_new(&mut self, report: &BlockReport) -> bool {
+        let is_new = self.reported.is_none_or(|last| report.block > last);
+        if is_new {
+            self.reported = Some(report.block);
+            self.forget_orders();
+        }
+        is_new
+    }
+}

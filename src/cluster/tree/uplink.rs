@@ -1,0 +1,482 @@
+//! The way of a member to the coordinator: it asks the coordinator for its parent, connects to it,
+//! takes over its clock, and does so again if the parent is lost.
+//!
+//! A parent that is stopped does not close its connections. While no block runs, each child sends a
+//! ping every [`BEAT`]; a parent that has not answered for [`PARENT_SILENCE`] is lost.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Meeting;
+use super::clock::{EXCHANGES, Exchanges, SharedClock, now_ns};
+use super::door::{ANSWERER, CALLER, VERSION, jittered, random, role};
+use super::link::{Link, Loss, PollSet};
+use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, Place, Seeker};
+use super::traffic::Traffic;
+use facts::limit;
+use facts::limit::ANSWER_LIMIT;
+
+/// Interval of pings while no block runs.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// How long a parent may leave a ping unanswered. A change of the parent costs little, so unit tests
+/// make it early.
+const PARENT_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
+
+/// How long after the end of a block a member below a silent one may take to report: until it notices
+/// the silence, and finds another parent.
+pub const DETOUR_LIMIT: Duration = Duration::from_secs(PARENT_SILENCE.as_secs() + 3);
+
+/// The same as [`PARENT_SILENCE`] for the coordinator, which no other process can replace.
+const COORDINATOR_SILENCE: Duration = Duration::from_secs(30);
+
+/// How long a member that has lost its parent looks for the coordinator.
+pub const RETURN_LIMIT: Duration = Duration::from_secs(15);
+
+/// Pause after the first failed attempt to connect; it doubles up to [`LONGEST_PAUSE`].
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Longest pause between attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How far the member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It waits for this moment to connect to the coordinator.
+    Pausing(Instant),
+    /// It has sent a hello.
+    Greeting,
+    /// It has sent its claim.
+    Claiming,
+    /// It waits for the coordinator to name a parent.
+    Seeking,
+    /// It takes over the clock of its parent.
+    Syncing,
+    /// It has a parent.
+    Attached,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum News {
+    /// The member has a parent.
+    Attached,
+    /// A message of the parent.
+    Message(Message),
+    /// The member has lost its parent, or what it was waiting for.
+    Changed,
+}
+
+/// The connection to the parent, or to the coordinator while there is no parent.
+#[derive(Debug)]
+pub struct Uplink {
+    meeting: Meeting,
+    /// This process as it asks for a parent.
+    pub seeker: Seeker,
+    set: PollSet,
+    clock: Arc<SharedClock>,
+    exchanges: Exchanges,
+    stage: Stage,
+    link: Option<Link>,
+    /// The member that it is connected to; the coordinator if it is none.
+    target: Option<Place>,
+    /// When the stage began.
+    since: Instant,
+    /// When the search for a parent ends.
+    ends: Instant,
+    limit: Duration,
+    pause: Duration,
+    nonce: Nonce,
+    /// Attempts to reach the coordinator: each takes the next of its addresses.
+    attempts: usize,
+    /// Attempts in a row that were refused before a proof.
+    refusals: usize,
+    /// Addresses of the coordinator at which nobody listens.
+    refusing: BTreeSet<SocketAddr>,
+    last_error: String,
+    /// Attempts to reach the coordinator that have failed since the end of the survey; none before it.
+    failed_after_end: Option<usize>,
+    /// Exchanges left of a burst.
+    burst: usize,
+    /// Since when a ping is unanswered.
+    asked: Option<Instant>,
+    next_ping: Instant,
+    quiet_until: Option<Instant>,
+    traffic: Traffic,
+}
+
+impl Uplink {
+    /// Begins the search for a parent, which ends after `limit`.
+    pub fn new(
+        meeting: Meeting,
+        seeker: Seeker,
+        set: &PollSet,
+        clock: &Arc<SharedClock>,
+        limit: Duration,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            meeting,
+            seeker,
+            set: set.clone(),
+            clock: clock.clone(),
+            exchanges: Exchanges::default(),
+            stage: Stage::Pausing(now),
+            link: None,
+            target: None,
+            since: now,
+            ends: now + limit,
+            limit,
+            pause: PAUSE,
+            nonce: [0; 16],
+            attempts: 0,
+            refusals: 0,
+            refusing: BTreeSet::new(),
+            last_error: "no attempt was made".into(),
+            failed_after_end: None,
+            burst: 0,
+            asked: None,
+            next_ping: now,
+            quiet_until: None,
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// Returns whether the member has a parent.
+    pub fn is_attached(&self) -> bool {
+        self.stage == Stage::Attached
+    }
+
+    /// Returns whether `key` is that of the connection.
+    pub fn has(&self, key: u64) -> bool {
+        self.link.as_ref().is_some_and(|link| link.key() == key)
+    }
+
+    /// Sends a message to the parent.
+    pub fn send(&mut self, message: &Message) {
+        if let Some(link) = &mut self.link {
+            link.send(message);
+        }
+    }
+
+    /// Sends what the socket takes of the messages that wait. Returns whether none is left.
+    pub fn flush(&mut self) -> bool {
+        self.link.as_mut().is_none_or(|link| {
+            link.flush();
+            link.is_flushed()
+        })
+    }
+
+    /// Returns what it has sent and received.
+    pub fn traffic(&mut self) -> Traffic {
+        self.count();
+        self.traffic
+    }
+
+    fn count(&mut self) {
+        if let Some(link) = &mut self.link {
+            self.traffic += link.take_traffic();
+        }
+    }
+
+    /// Sends no pings before `until`: a block runs.
+    pub fn keep_quiet(&mut self, until: Instant) {
+        self.quiet_until = Some(until);
+        if self.is_attached() {
+            self.asked = None;
+            self.burst = 0;
+        }
+    }
+
+    /// Ends the search for a parent early from here on: a coordinator that cannot be reached has ended.
+    pub fn end(&mut self) {
+        self.failed_after_end.get_or_insert(0);
+    }
+
+    /// Returns what happened on the connection since the last call; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Why the member cannot take part any longer.
+    pub fn next(&mut self) -> Result<Option<News>, String> {
+        let Some(link) = &mut self.link else {
+            return Ok(None);
+        };
+        match link.receive() {
+            Ok(None) => Ok(None),
+            Ok(Some(message)) => self.take(message),
+            Err(loss) => {
+                self.lose(&loss);
+                Ok(Some(News::Changed))
+            }
+        }
+    }
+
+    /// Handles a message.
+    fn take(&mut self, message: Message) -> Result<Option<News>, String> {
+        // Whatever the parent sends shows that it is not stopped.
+        self.asked = self.asked.map(|_| Instant::now());
+        match (self.stage, message) {
+            (Stage::Greeting, Message::Challenge { nonce }) => {
+                let proof = self.meeting.token.proof(&role(CALLER, &nonce));
+                let claim = match self.target {
+                    None => Message::Seek {
+                        proof,
+                        seeker: Box::new(self.seeker.clone()),
+                    },
+                    Some(_) => Message::Attach {
+                        proof,
+                        rank: self.seeker.introduction.rank,
+                    },
+                };
+                self.send(&claim);
+                self.enter(Stage::Claiming);
+            }
+            (Stage::Claiming, Message::Welcome { proof }) => {
+                let role = role(ANSWERER, &self.nonce);
+                if !self.meeting.token.confirms(&proof, &role) {
+                    self.fail("its token is not that of this process".into());
+                } else if self.target.is_some() {
+                    self.synchronize();
+                } else {
+                    self.refusals = 0;
+                    self.enter(Stage::Seeking);
+                }
+            }
+            (Stage::Seeking, Message::Parent(None)) => self.synchronize(),
+            (Stage::Seeking, Message::Parent(Some(place))) => {
+                self.count();
+                self.link = None;
+                self.target = Some(place);
+                self.enter(Stage::Pausing(Instant::now()));
+            }
+            (Stage::Seeking, Message::Refused(reason)) => {
+                return Err(format!(
+                    "the coordinator has refused this process: {reason}"
+                ));
+            }
+            (_, Message::Refused(reason)) => {
+                self.refusals += 1;
+                self.fail(format!("it has refused this process: {reason}"));
+                if self.refusals >= self.meeting.addresses.len() {
+                    return Err(self.failure());
+                }
+            }
+            (
+                Stage::Syncing | Stage::Attached,
+                Message::Pong {
+                    sent_ns,
+                    here_ns,
+                    uncertainty_ns,
+                },
+            ) => return Ok(self.pong(sent_ns, here_ns, uncertainty_ns)),
+            // What a parent sends to all of its children also comes while one takes over its clock.
+            (Stage::Syncing | Stage::Attached, message) => {
+                return Ok(Some(News::Message(message)));
+            }
+            _ => self.lose(&Loss::Malformed),
+        }
+        Ok(Some(News::Changed))
+    }
+
+    /// Takes over a reading of the parent's clock.
+    fn pong(&mut self, sent_ns: u64, here_ns: u64, uncertainty_ns: u64) -> Option<News> {
+        let received_ns = now_ns();
+        self.exchanges
+            .add(sent_ns, received_ns, here_ns, uncertainty_ns);
+        if let Some(best) = self.exchanges.best(received_ns) {
+            self.clock.set(best);
+        }
+        self.asked = None;
+        self.next_ping = Instant::now() + BEAT;
+        self.burst = self.burst.saturating_sub(1);
+        if self.burst > 0 {
+            self.ping();
+        } else if self.stage == Stage::Syncing {
+            self.send(&Message::Ready);
+            self.enter(Stage::Attached);
+            return Some(News::Attached);
+        }
+        Some(News::Changed)
+    }
+
+    fn ping(&mut self) {
+        self.asked = self.asked.or_else(|| Some(Instant::now()));
+        let sent_ns = now_ns();
+        self.send(&Message::Ping { sent_ns });
+    }
+
+    fn synchronize(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.allow(MAX_MESSAGE);
+        }
+        self.exchanges = Exchanges::default();
+        self.burst = EXCHANGES;
+        self.asked = None;
+        self.enter(Stage::Syncing);
+        self.ping();
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.since = Instant::now();
+    }
+
+    /// Returns when [`Self::tick`] has something to do.
+    pub fn due(&self) -> Instant {
+        match self.stage {
+            Stage::Pausing(until) => until,
+            Stage::Greeting | Stage::Claiming => self.since + ANSWER_LIMIT,
+            Stage::Seeking => self.ends,
+            Stage::Syncing | Stage::Attached => match (self.asked, self.quiet_until) {
+                (Some(asked), _) => asked + self.silence(),
+                (None, Some(quiet)) => quiet,
+                (None, None) => self.next_ping,
+            },
+        }
+    }
+
+    /// Returns how long the parent may leave a ping unanswered.
+    fn silence(&self) -> Duration {
+        limit::in_effect(match self.target {
+            Some(_) => PARENT_SILENCE,
+            None => COORDINATOR_SILENCE,
+        })
+    }
+
+    /// Does what is due. New connections have the next keys.
+    ///
+    /// # Errors
+    ///
+    /// Why the member cannot take part any longer.
+    pub fn tick(&mut self, now: Instant, next_key: &mut u64) -> Result<(), String> {
+        if now < self.due() {
+            return Ok(());
+        }
+        match self.stage {
+            Stage::Pausing(_) if now >= self.ends || self.has_ended() => {
+                return Err(self.failure());
+            }
+            Stage::Pausing(_) => self.connect(next_key),
+            Stage::Greeting | Stage::Claiming => {
+                let limit = ANSWER_LIMIT.as_secs();
+                self.fail(format!("no answer within {limit} s"));
+            }
+            Stage::Seeking => {
+                self.last_error = "the coordinator named no parent for this process".into();
+                return Err(self.failure());
+            }
+            Stage::Syncing | Stage::Attached => {
+                if self.asked.is_some() {
+                    let silence = self.silence().as_secs();
+                    self.send(&Message::Leave);
+                    self.lose_with(format!("no answer within {silence} s"));
+                } else if self.quiet_until.take().is_some() {
+                    self.burst = EXCHANGES;
+                    self.ping();
+                } else {
+                    self.ping();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, next_key: &mut u64) {
+        *next_key += 1;
+        self.nonce = random();
+        self.enter(Stage::Greeting);
+        match Link::connect(self.address(), &self.set, *next_key) {
+            Ok(mut link) => {
+                link.allow(MAX_CLAIM);
+                link.send(&Message::Hello {
+                    version: VERSION.into(),
+                    nonce: self.nonce,
+                });
+                self.link = Some(link);
+            }
+            Err(error) => self.lose(&Loss::Io(error)),
+        }
+    }
+
+    /// Returns the address that it is connected to, or connects to next.
+    fn address(&self) -> SocketAddr {
+        let addresses = &self.meeting.addresses;
+        self.target
+            .map_or(addresses[self.attempts % addresses.len()], |place| {
+                place.address
+            })
+    }
+
+    fn lose(&mut self, loss: &Loss) {
+        let reason = match loss {
+            Loss::Io(error) => {
+                if self.target.is_none() && error.kind() == io::ErrorKind::ConnectionRefused {
+                    self.refusing.insert(self.address());
+                }
+                facts::error::cause(error)
+            }
+            other => other.to_string(),
+        };
+        self.lose_with(reason);
+    }
+
+    fn lose_with(&mut self, reason: String) {
+        if self.stage == Stage::Attached {
+            self.limit = limit::in_effect(RETURN_LIMIT);
+            self.ends = Instant::now() + self.limit;
+            self.pause = PAUSE;
+        }
+        self.fail(reason);
+    }
+
+    /// Ends an attempt. The next one begins after a pause, at the coordinator.
+    fn fail(&mut self, reason: String) {
+        let address = self.address();
+        let (ip, port) = (address.ip(), address.port());
+        self.last_error = format!("{ip} port {port}: {reason}");
+        self.count();
+        self.link = None;
+        match self.target.take() {
+            Some(place) => self.seeker.avoid = Some(place.rank),
+            None => {
+                self.attempts += 1;
+                self.failed_after_end = self.failed_after_end.map(|count| count + 1);
+            }
+        }
+        self.asked = None;
+        self.quiet_until = None;
+        self.enter(Stage::Pausing(Instant::now() + jittered(self.pause)));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Returns whether the coordinator has ended: nobody listens at its addresses, or no attempt
+    /// after the end of the survey has reached it at any of them. The first failure may be the loss
+    /// of the connection to it.
+    fn has_ended(&self) -> bool {
+        let failed = self.failed_after_end.unwrap_or(0);
+        self.is_refused() || failed > self.meeting.addresses.len()
+    }
+
+    fn is_refused(&self) -> bool {
+        let mut addresses = self.meeting.addresses.iter();
+        addresses.all(|address| self.refusing.contains(address))
+    }
+
+    fn failure(&self) -> String {
+        let limit = facts::number::time_text(self.limit);
+        let last = &self.last_error;
+        if self.is_refused() {
+            return format!("the coordinator of the survey is not there: {last}");
+        }
+        format!(
+            "cannot reach the coordinator of the survey (limit: {limit}); the last attempt: {last}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

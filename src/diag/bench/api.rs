@@ -1,0 +1,376 @@
+//! The `Benchmark` trait: what a transaction type implements, and what it is given.
+//!
+//! A benchmark defines the resources of each side and one operation. It prints nothing,
+//! keeps no statistics and opens no sockets: the loops are in `run`, the control connection in
+//! `session`, the text in `report`.
+
+use crate::endpoint::Endpoint;
+use facts::device::FabricAddress;
+use facts::error::Failure;
+use measure::{Clock, Supervisor, WaitPolicy};
+use plan::run_options::{RunOptions, Side};
+use plan::tool::Tool;
+
+/// What a benchmark needs of the peer.
+#[derive(Clone, Copy)]
+pub struct Peer<'a> {
+    /// Its address on the fabric.
+    pub address: FabricAddress,
+    /// Portal index of the target on both sides. Each pair of queues has one of its own.
+    pub portal: u32,
+    /// Checks whether the peer still runs, during a long set-up.
+    pub supervisor: &'a dyn Supervisor,
+}
+
+/// The iterations of one pair of one size, warm-up included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Issued {
+    /// Iterations that this side has issued.
+    pub own: u64,
+    /// Iterations that the peer has issued; `None` if this side does not know.
+    pub peer: Option<u64>,
+}
+
+/// One transaction type.
+///
+/// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size
+/// `measure` of one of the sub-traits, [`check`](Self::check) and [`fill`](Self::fill), and finally
+/// [`close`](Self::close).
+pub trait Benchmark: 'static {
+    /// The tool that measures this transaction type.
+    const TOOL: &'static Tool;
+
+    /// What one side holds during a run.
+    type Resources;
+
+    /// Calls the method of `visitor` for the sub-trait that this benchmark implements.
+    fn accept<V: Visitor>(visitor: V) -> V::Output;
+
+    /// Allocates the resources of `side`, for all sizes of the run, and opens them to the peer.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library or the kernel refuses, and a peer that ends during the set-up.
+    fn set_up(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<Self::Resources, Failure>;
+
+    /// Numbers the bytes that operations of `size` bytes carry from this side. Only `--verify` asks for
+    /// it, before each size but the first: [`set_up`](Self::set_up) numbers the bytes of the first one.
+    ///
+    /// # Errors
+    ///
+    /// A copy that fails, and a peer that ends meanwhile.
+    fn fill(
+        _: &Self::Resources,
+        _run: &RunOptions,
+        _size: u64,
+        _supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Checks what the last operations of `size` bytes have left on this side: the bytes that they have
+    /// moved, or the values that they have changed. `issued` are the iterations of both sides; those of a
+    /// latency tool are at least one. Returns the number of bytes that it has checked. `--verify` asks for
+    /// it after each size; in debug builds each run with a cxidiag peer does.
+    ///
+    /// # Errors
+    ///
+    /// A byte or value of this side that differs from what the operations leave there, a copy that
+    /// fails, and a peer that ends meanwhile.
+    fn check(
+        _: &Self::Resources,
+        _run: &RunOptions,
+        _size: u64,
+        _issued: Issued,
+        _supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        Ok(0)
+    }
+
+    /// Releases the resources.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    fn close(resources: Self::Resources) -> Result<(), Failure>;
+}
+
+/// Code that is generic over benchmarks, with one method for each sub-trait of [`Benchmark`].
+pub trait Visitor {
+    /// Result of each method.
+    type Output;
+
+    /// Visits a benchmark of one-sided latency.
+    fn one_sided<B: OneSidedLatency>(self) -> Self::Output;
+
+    /// Visits a benchmark of round trips.
+    fn round_trip<B: RoundTripLatency>(self) -> Self::Output;
+
+    /// Visits a benchmark of bandwidth.
+    fn bandwidth<B: Bandwidth>(self) -> Self::Output;
+}
+
+/// One-sided latency: the client's NIC initiates, the server's NIC is the target and the server's
+/// software takes no part.
+pub trait OneSidedLatency: Benchmark {
+    /// Makes the transaction for `size` bytes and passes it to `repeat`. Only the client calls it.
+    ///
+    /// All decisions that depend on options are made here, once: the loop in `repeat` is compiled
+    /// for the type of the transaction and branches on no option.
+    ///
+    /// # Errors
+    ///
+    /// A transaction that cannot be made, and the failure of `repeat`.
+    fn measure<R: RepeatTransaction>(
+        resources: &mut Self::Resources,
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure>;
+}
+
+/// One transaction, ready to be repeated.
+pub trait Transaction {
+    /// Performs the transaction once. Its latency is the time from before the command is written until
+    /// the event of the final data write is seen.
+    ///
+    /// # Errors
+    ///
+    /// A command that cannot be issued, another event than the expected one, or no event in time.
+    fn iterate<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Timed, Failure>;
+}
+
+/// The times of one transaction, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// Reading of the clock before the command is written.
+    pub start: u64,
+    /// The latency.
+    pub latency: u64,
+}
+
+/// The loop that repeats a transaction.
+pub trait RepeatTransaction {
+    /// Result of the loop.
+    type Output;
+
+    /// Runs the loop.
+    ///
+    /// # Errors
+    ///
+    /// The failure of an iteration, and an interruption.
+    fn run(self, transaction: &mut impl Transaction) -> Result<Self::Output, Failure>;
+}
+
+/// Two-sided latency: the client sends a message, and the server answers with one.
+pub trait RoundTripLatency: Benchmark {
+    /// Makes this side's part of a round trip with messages of `size` bytes and passes it to
+    /// `repeat`, as [`OneSidedLatency::measure`] does. Both sides call it.
+    ///
+    /// # Errors
+    ///
+    /// A round trip that cannot be made, and the failure of `repeat`.
+    fn measure<R: RepeatRoundTrip>(
+        resources: &mut Self::Resources,
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure>;
+}
+
+/// The kind of a message, for its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// More messages may follow.
+    Ordinary,
+    /// The sender makes no round trip after this one.
+    Last,
+}
+
+/// One side of a round trip, ready to be repeated.
+pub trait RoundTrip {
+    /// Sends a message and waits until its data has left.
+    ///
+    /// # Errors
+    ///
+    /// A command that cannot be issued, another event than the expected one, or no event in time.
+    fn send<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure>;
+
+    /// Waits for a message and its data.
+    ///
+    /// # Errors
+    ///
+    /// Another event than the expected one, none in time.
+    fn receive<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Message, Failure>;
+
+    /// Acknowledges the events of this round trip. Called outside the timed part.
+    fn acknowledge(&mut self);
+
+    /// Checks for an event about a message that did not arrive, while this side awaits none.
+    ///
+    /// # Errors
+    ///
+    /// Such an event was found.
+    fn look(&mut self) -> Result<(), Failure>;
+
+    /// Sets the kind of the following messages.
+    ///
+    /// # Errors
+    ///
+    /// A command that cannot be issued.
+    fn announce(&mut self, message: Message) -> Result<(), Failure>;
+}
+
+/// The loop that repeats a round trip.
+pub trait RepeatRoundTrip {
+    /// Result of the loop.
+    type Output;
+
+    /// Runs the loop.
+    ///
+    /// # Errors
+    ///
+    /// The failure of a round trip, and an interruption.
+    fn run(self, round_trip: &mut impl RoundTrip) -> Result<Self::Output, Failure>;
+}
+
+/// Bandwidth: lists of operations, each list issued with one doorbell.
+///
+/// The resources are those of one pair: a queue of this side, its buffers, and their counterparts at
+/// the peer. A run may drive several pairs side by side.
+pub trait Bandwidth: Benchmark {
+    /// Whether the software of a target answers each list. If so, a passive side iterates as well;
+    /// otherwise it waits until the peer has measured.
+    const ANSWERS: bool;
+
+    /// Returns the part that `side` plays in `run`.
+    fn part(run: &RunOptions, side: Side) -> Part {
+        Part::by_direction(run, side)
+    }
+
+    /// Returns the number of operations that have arrived at this side since its set-up, as its NIC or
+    /// its software counts them; none on a side that is no target. Called after each size, with
+    /// `--both-ends` only.
+    ///
+    /// # Errors
+    ///
+    /// A NIC that does not answer.
+    fn arrived(resources: &mut Self::Resources, run: &RunOptions) -> Result<Option<u64>, Failure>;
+
+    /// Makes this side's part in iterations of `size` bytes, one for each pair, and passes them to
+    /// `repeat`, as [`OneSidedLatency::measure`] does. A passive side calls it only with
+    /// [`Self::ANSWERS`].
+    ///
+    /// # Errors
+    ///
+    /// Iterations that cannot be made, and the failure of `repeat`.
+    fn measure<R: RepeatLists>(
+        pairs: &mut [Self::Resources],
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure>;
+}
+
+/// The part that one side plays in a bandwidth run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Issues lists.
+    Active,
+    /// Is the target of the peer's lists, and issues none.
+    Passive,
+    /// Issues lists, and is the target of the peer's lists.
+    Both,
+}
+
+impl Part {
+    /// Returns the part of `side` where the options determine the direction (see
+    /// [`RunOptions::issues`]).
+    pub fn by_direction(run: &RunOptions, side: Side) -> Self {
+        match (run.issues(side), run.is_target(side)) {
+            (true, true) => Self::Both,
+            (true, false) => Self::Active,
+            (false, _) => Self::Passive,
+        }
+    }
+
+    /// Returns whether the side issues lists.
+    pub fn issues(self) -> bool {
+        self != Self::Passive
+    }
+
+    /// Returns whether the side is the target of lists.
+    pub fn is_target(self) -> bool {
+        self != Self::Active
+    }
+}
+
+/// The progress of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The NIC has not completed the commands of this side. The loop does not end here: the next
+    /// size would find their events.
+    InFlight,
+    /// Nothing has arrived from the peer.
+    Waiting,
+    /// The iteration has advanced.
+    Going,
+    /// An iteration is complete.
+    Complete,
+}
+
+/// One side's part in the iterations of one size and one pair. Another thread may drive it.
+pub trait Lists: Send {
+    /// Advances as far as possible without waiting. After a complete iteration it begins the next
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// A queue without room for a command, and an unexpected event.
+    fn step(&mut self) -> Result<Step, Failure>;
+
+    /// Takes the events of the peer's lists, as far as no iteration of this side needs them.
+    ///
+    /// # Errors
+    ///
+    /// An event that reports a failure.
+    fn take_events(&mut self) -> Result<(), Failure> {
+        self.are_under_way().map(drop)
+    }
+
+    /// Returns the number of issued lists whose completion the NIC has reported.
+    fn issued(&self) -> u64;
+
+    /// Returns whether either side has begun an iteration that is not complete on this side.
+    ///
+    /// # Errors
+    ///
+    /// An event that reports a failure.
+    fn are_under_way(&mut self) -> Result<bool, Failure>;
+}
+
+/// The loop that repeats lists.
+pub trait RepeatLists {
+    /// Result of the loop.
+    type Output;
+
+    /// Runs the loop.
+    ///
+    /// # Errors
+    ///
+    /// The failure of an iteration, and an interruption.
+    fn run(self, pairs: &mut [impl Lists]) -> Result<Self::Output, Failure>;
+}

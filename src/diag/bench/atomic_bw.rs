@@ -1,0 +1,244 @@
+//! `atomic-bw`: rate of one-sided atomic memory operations (AMO), in one direction or both.
+//!
+//! Each operation of a list changes an element of its own in the peer's memory. The NIC of the
+//! initiator counts the ACKs or, if operations fetch, the REPLYs. Operands advance after each list,
+//! so that each operation changes its element.
+
+use cxi::records::{DmaAmoCmd, IdcAmoCmd};
+use cxi::{EmitError, MemoryRegion, TransmitBatch};
+
+use super::api::{Bandwidth, Benchmark, Issued, Peer, RepeatLists, Visitor};
+use super::common::atomics::{self, Changed};
+use super::common::lists::{self, ListInitiator, Walk, Words};
+use super::common::{Ends, ListCommand, Operands};
+use crate::endpoint::Endpoint;
+use facts::atomic::Atomic;
+use facts::error::Failure;
+use measure::Supervisor;
+use plan::run_options::{RunOptions, Side};
+use plan::tool::Tool;
+use plan::tools;
+
+/// Names of the operations, for messages.
+const WORDS: Words = Words {
+    operation: "atomic operation",
+    doing: "atomic operations",
+};
+
+/// The benchmark.
+pub struct Bench;
+
+impl Benchmark for Bench {
+    const TOOL: &'static Tool = &tools::ATOMIC_BW;
+
+    type Resources = Ends;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.bandwidth::<Self>()
+    }
+
+    fn set_up(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<Ends, Failure> {
+        let elements = run.lists()?.list_size.into();
+        Ends::set_up(
+            Self::part(run, side),
+            || initiator(endpoint, peer, run),
+            || atomics::target(endpoint, peer, run, elements),
+        )
+    }
+
+    fn check(
+        resources: &Ends,
+        run: &RunOptions,
+        _: u64,
+        issued: Issued,
+        _: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        let (atomic, elements) = (run.atomic()?, run.lists()?.list_size.into());
+        let changed = |count| Changed {
+            atomic,
+            elements,
+            count,
+        };
+        let mut checked = 0;
+        if let Some(lists) = &resources.initiator {
+            checked += changed(issued.own).check_fetched(&lists.initiator)?;
+        }
+        if let (Some(target), Some(peer)) = (&resources.target, issued.peer) {
+            checked += changed(peer).check_target(target)?;
+        }
+        Ok(checked)
+    }
+
+    fn close(resources: Ends) -> Result<(), Failure> {
+        resources.close()
+    }
+}
+
+fn initiator(
+    endpoint: &Endpoint,
+    peer: Peer<'_>,
+    run: &RunOptions,
+) -> Result<ListInitiator, Failure> {
+    let atomic = run.atomic()?;
+    let list_size = run.lists()?.list_size;
+    let buffer = atomics::initiator_buffer(atomic, list_size.into());
+    let mut lists = ListInitiator::new(endpoint, peer, buffer, list_size.into(), WORDS)?;
+    if endpoint.hrp(run).is_on() {
+        lists.allow_high_rate(endpoint)?;
+    }
+    if run.idc().is_on() {
+        let context = atomics::idc_context(run, atomic, Some(lists.counter()));
+        lists.initiator.set_idc_context(context)?;
+    } else {
+        atomics::set_first_operand(
+            &lists.initiator.buffer,
+            Operands::new(atomic),
+            list_size.into(),
+        )?;
+    }
+    Ok(lists)
+}
+
+impl Bandwidth for Bench {
+    const ANSWERS: bool = false;
+
+    fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        resources.arrived()
+    }
+
+    fn measure<R: RepeatLists>(
+        pairs: &mut [Ends],
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let walk = Walk::new(run, size)?;
+        let atomic = run.atomic()?;
+        for ends in &mut *pairs {
+            ends.initiator()?.select_profile(size)?;
+        }
+        if run.idc().is_on() {
+            let command = |lists: &ListInitiator| IdcAmo::new(lists, walk, atomic);
+            lists::measure(pairs, walk, command, repeat)
+        } else {
+            let command = |lists: &ListInitiator| DmaAmo::new(lists, walk, run, atomic);
+            lists::measure(pairs, walk, command, repeat)
+        }
+    }
+}
+
+/// Returns the local address of the result of the first element: those of a list are behind the
+/// operands.
+fn results(lists: &ListInitiator, walk: Walk, atomic: Atomic) -> u64 {
+    if atomic.fetching {
+        let offset = atomics::ELEMENT * walk.list_size();
+        lists.initiator.buffer.iova(offset as usize)
+    } else {
+        0
+    }
+}
+
+/// Operations with both operands in the command.
+struct IdcAmo {
+    command: IdcAmoCmd,
+    atomic: Atomic,
+    operands: Operands,
+    results: u64,
+}
+
+impl IdcAmo {
+    fn new(lists: &ListInitiator, walk: Walk, atomic: Atomic) -> Self {
+        let operands = Operands::new(atomic);
+        let results = results(lists, walk, atomic);
+        Self {
+            command: atomics::idc_command(&lists.initiator, atomic, operands, results),
+            atomic,
+            operands,
+            results,
+        }
+    }
+}
+
+impl ListCommand for IdcAmo {
+    #[inline(always)]
+    fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
+        self.command.set_remote_offset(offset);
+        if self.atomic.fetching {
+            self.command.set_local_addr(self.results + offset);
+        }
+        batch.emit_idc_amo(&self.command, self.atomic.fetching)
+    }
+
+    #[inline]
+    fn advance(&mut self, _: &MemoryRegion) -> Result<(), Failure> {
+        self.operands.advance();
+        atomics::set_operands(&mut self.command, self.operands);
+        Ok(())
+    }
+}
+
+/// Operations whose operand 1 the NIC reads from the initiator's buffer, from an element of its own
+/// for each.
+struct DmaAmo {
+    command: DmaAmoCmd,
+    atomic: Atomic,
+    operands: Operands,
+    elements: u64,
+    local: u64,
+    results: u64,
+}
+
+impl DmaAmo {
+    fn new(lists: &ListInitiator, walk: Walk, run: &RunOptions, atomic: Atomic) -> Self {
+        let operands = Operands::new(atomic);
+        let initiator = &lists.initiator;
+        let results = results(lists, walk, atomic);
+        let mut command = atomics::dma_command(initiator, run, atomic, operands, results);
+        command
+            .set_event_success_disable(true)
+            .set_event_ct_ack(!atomic.fetching)
+            .set_event_ct_reply(atomic.fetching)
+            .set_ct(lists.counter());
+        Self {
+            command,
+            atomic,
+            operands,
+            elements: walk.list_size(),
+            local: initiator.buffer.iova(0),
+            results,
+        }
+    }
+}
+
+impl ListCommand for DmaAmo {
+    #[inline(always)]
+    fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
+        self.command
+            .set_remote_offset(offset)
+            .set_local_read_addr(self.local + offset);
+        if self.atomic.fetching {
+            self.command.set_local_write_addr(self.results + offset);
+        }
+        batch.emit_dma_amo(&self.command, self.atomic.fetching)
+    }
+
+    #[inline]
+    fn advance(&mut self, buffer: &MemoryRegion) -> Result<(), Failure> {
+        let first = self.operands.first;
+        self.operands.advance();
+        atomics::set_second_operand(&mut self.command, self.operands);
+        if self.operands.first == first {
+            return Ok(());
+        }
+        atomics::set_first_operand(buffer, self.operands, self.elements)
+    }
+}
+
+#[cfg(test)]
+#[path = "atomic_bw_tests.rs"]
+mod tests;

@@ -1,0 +1,229 @@
+//! `atomic-lat`: latency of one-sided atomic memory operations (AMO).
+//!
+//! The client's operation changes a value in the server's memory. The client waits for the ACK, or,
+//! if the operation fetches, for the REPLY, after which the previous value is in its buffer.
+//! Operands advance between operations, outside the timed part, so that each operation changes the
+//! target.
+
+use cxi::records::{DmaAmoCmd, IdcAmoCmd};
+use cxi::{EventType, MemoryRegion, Prepared, TransmitQueue, idc_amo_words};
+
+use super::api::{Benchmark, Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::common::atomics::{self, Changed, ELEMENT};
+use super::common::{Command, Completion, Initiator, NotIssued, OneEnd, Operands, measure};
+use crate::endpoint::Endpoint;
+use facts::atomic::Atomic;
+use facts::error::{Context, Failure};
+use measure::Supervisor;
+use plan::run_options::{RunOptions, Side};
+use plan::tool::Tool;
+use plan::tools;
+
+const OPERATION: &str = "atomic operation";
+const NOT_ISSUED: NotIssued = NotIssued(OPERATION);
+
+/// The benchmark.
+pub struct Bench;
+
+impl Benchmark for Bench {
+    const TOOL: &'static Tool = &tools::ATOMIC_LAT;
+
+    type Resources = OneEnd;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.one_sided::<Self>()
+    }
+
+    fn set_up(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<OneEnd, Failure> {
+        Ok(match side {
+            Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
+            Side::Server => OneEnd::Target(atomics::target(endpoint, peer, run, 1)?),
+        })
+    }
+
+    fn check(
+        resources: &OneEnd,
+        run: &RunOptions,
+        _: u64,
+        issued: Issued,
+        _: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        let atomic = run.atomic()?;
+        let changed = |count| Changed {
+            atomic,
+            elements: 1,
+            count,
+        };
+        match (resources, issued.peer) {
+            (OneEnd::Initiator(initiator), _) => changed(issued.own).check_fetched(initiator),
+            (OneEnd::Target(target), Some(peer)) => changed(peer).check_target(target),
+            (OneEnd::Target(_), None) => Ok(0),
+        }
+    }
+
+    fn close(resources: OneEnd) -> Result<(), Failure> {
+        resources.close()
+    }
+}
+
+fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
+    let atomic = run.atomic()?;
+    let buffer = atomics::initiator_buffer(atomic, 1);
+    let mut initiator = Initiator::new(endpoint, peer, buffer)?;
+    if run.idc().is_on() {
+        initiator.set_idc_context(atomics::idc_context(run, atomic, None))?;
+    }
+    Ok(initiator)
+}
+
+impl OneSidedLatency for Bench {
+    fn measure<R: RepeatTransaction>(
+        resources: &mut OneEnd,
+        run: &RunOptions,
+        _size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let initiator = resources.initiator()?;
+        let atomic = run.atomic()?;
+        let completion = Completion {
+            event: if atomic.fetching {
+                EventType::REPLY
+            } else {
+                EventType::ACK
+            },
+            operation: OPERATION,
+        };
+        let operands = Operands::new(atomic);
+        if run.idc().is_on() {
+            let result = result(initiator, atomic);
+            let command = atomics::idc_command(initiator, atomic, operands, result);
+            // The size of the command is part of the type of the loop.
+            if idc_amo_words(&command, atomic.fetching) == SMALL {
+                let amo = IdcAmo::<SMALL>::new(initiator, command, atomic, operands)?;
+                measure(initiator, amo, completion, run.use_ll, repeat)
+            } else {
+                let amo = IdcAmo::<LARGE>::new(initiator, command, atomic, operands)?;
+                measure(initiator, amo, completion, run.use_ll, repeat)
+            }
+        } else {
+            let command = DmaAmo::new(initiator, run, atomic, operands)?;
+            measure(initiator, command, completion, run.use_ll, repeat)
+        }
+    }
+}
+
+/// Words of an immediate command in the small and in the large form (nic.md 3.7).
+const SMALL: usize = 4;
+const LARGE: usize = 8;
+
+/// Returns the local address of the fetched value, behind operand 1.
+fn result(initiator: &Initiator, atomic: Atomic) -> u64 {
+    if atomic.fetching {
+        initiator.buffer.iova(ELEMENT as usize)
+    } else {
+        0
+    }
+}
+
+/// An operation with both operands in the command.
+struct IdcAmo<const WORDS: usize> {
+    prepared: Prepared<WORDS>,
+    command: IdcAmoCmd,
+    fetching: bool,
+    operands: Operands,
+}
+
+impl<const WORDS: usize> IdcAmo<WORDS> {
+    fn new(
+        initiator: &Initiator,
+        command: IdcAmoCmd,
+        atomic: Atomic,
+        operands: Operands,
+    ) -> Result<Self, Failure> {
+        let prepared = initiator
+            .transmit
+            .prepare_idc_amo(&command, atomic.fetching);
+        Ok(Self {
+            prepared: prepared.nic(NOT_ISSUED)?,
+            command,
+            fetching: atomic.fetching,
+            operands,
+        })
+    }
+}
+
+impl<const WORDS: usize> Command<WORDS> for IdcAmo<WORDS> {
+    #[inline(always)]
+    fn prepared(&self) -> &Prepared<WORDS> {
+        &self.prepared
+    }
+
+    #[inline]
+    fn advance(&mut self, transmit: &TransmitQueue, _: &mut MemoryRegion) -> Result<(), Failure> {
+        self.operands.advance();
+        atomics::set_operands(&mut self.command, self.operands);
+        let prepared = transmit.prepare_idc_amo(&self.command, self.fetching);
+        self.prepared = prepared.nic(NOT_ISSUED)?;
+        Ok(())
+    }
+}
+
+/// An operation whose operand 1 the NIC reads from the client's buffer.
+struct DmaAmo {
+    prepared: Prepared<16>,
+    command: DmaAmoCmd,
+    fetching: bool,
+    operands: Operands,
+}
+
+impl DmaAmo {
+    fn new(
+        initiator: &mut Initiator,
+        run: &RunOptions,
+        atomic: Atomic,
+        operands: Operands,
+    ) -> Result<Self, Failure> {
+        let result = result(initiator, atomic);
+        let command = atomics::dma_command(initiator, run, atomic, operands, result);
+        atomics::set_first_operand(&initiator.buffer, operands, 1)?;
+        let prepared = initiator
+            .transmit
+            .prepare_dma_amo(&command, atomic.fetching);
+        Ok(Self {
+            prepared: prepared.nic(NOT_ISSUED)?,
+            command,
+            fetching: atomic.fetching,
+            operands,
+        })
+    }
+}
+
+impl Command<16> for DmaAmo {
+    #[inline(always)]
+    fn prepared(&self) -> &Prepared<16> {
+        &self.prepared
+    }
+
+    #[inline]
+    fn advance(
+        &mut self,
+        transmit: &TransmitQueue,
+        buffer: &mut MemoryRegion,
+    ) -> Result<(), Failure> {
+        self.operands.advance();
+        atomics::set_first_operand(buffer, self.operands, 1)?;
+        atomics::set_second_operand(&mut self.command, self.operands);
+        let prepared = transmit.prepare_dma_amo(&self.command, self.fetching);
+        self.prepared = prepared.nic(NOT_ISSUED)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "atomic_lat_tests.rs"]
+mod tests;

@@ -1,0 +1,216 @@
+//! The initiating side of a one-sided benchmark (tools.md 3.2).
+
+use cxi::records::{CStateCmd, FullDmaCmd, IdcHdr, NomatchDmaCmd};
+use cxi::sys::{C_CMD_GET, C_CMD_NOMATCH_GET, C_CMD_NOMATCH_PUT, C_CMD_PUT, CXI_EQ_EC_DISABLE};
+use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
+
+use super::TriggeredCounter;
+use super::memory::{EVENT_PAGE, map};
+use crate::bench::api::Peer;
+use crate::endpoint::Endpoint;
+use facts::error::{Context, Failure};
+use node::explain::Explain;
+use node::gpu::Use;
+use plan::buffers::Buffer;
+
+/// Slots of the transmit queue of a latency benchmark; the library rounds up to a page.
+const TRANSMIT_SLOTS: u32 = 5;
+
+/// Options of immediate data commands that stand in their context, not in the commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdcContext {
+    /// Restricted operations.
+    pub restricted: bool,
+    /// The target's previous value is written to the buffer.
+    pub fetching: bool,
+    /// Success raises no event.
+    pub silent: bool,
+    /// Counter of completed operations, if they are counted.
+    pub counter: Option<u16>,
+}
+
+/// The direction of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the peer.
+    Put,
+    /// From the peer.
+    Get,
+}
+
+/// Profile, transmit queue, event queue and buffer, for commands to the peer's portal.
+pub struct Initiator {
+    /// Communication profile of all commands.
+    pub profile: CommunicationProfile,
+    /// Queue of the commands.
+    pub transmit: TransmitQueue,
+    /// Queue of their events.
+    pub events: EventQueue,
+    /// Buffer that DMA commands read and write.
+    pub buffer: MemoryRegion,
+    dfa: u32,
+    index_ext: u8,
+}
+
+impl Initiator {
+    /// Allocates the resources of a latency benchmark; the buffer is zero.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn new(endpoint: &Endpoint, peer: Peer<'_>, buffer: Buffer) -> Result<Self, Failure> {
+        Self::with_queues(endpoint, peer, buffer, TRANSMIT_SLOTS, EVENT_PAGE)
+    }
+
+    /// Allocates the resources with queues for `slots` command slots and `in_flight` operations.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn with_queues(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        buffer: Buffer,
+        slots: u32,
+        in_flight: u32,
+    ) -> Result<Self, Failure> {
+        let info = endpoint.device().info();
+        let profile = endpoint.default_profile()?;
+        // Events are not combined: each is written at once.
+        let events = EventQueue::new(endpoint.lni(), in_flight, CXI_EQ_EC_DISABLE.into())
+            .explain("cannot allocate the initiator's event queue")?;
+        let buffer = map(endpoint, Use::Transmit, buffer)?;
+        let mut transmit = TransmitQueue::new(&profile, slots, &events, None)
+            .explain("cannot allocate the transmit queue")?;
+        transmit.keep_mapped(&buffer);
+        Ok(Self {
+            profile,
+            transmit,
+            events,
+            buffer,
+            dfa: address::dfa(
+                peer.address.nic,
+                peer.address.pid,
+                peer.portal,
+                info.pid_bits,
+            ),
+            index_ext: address::index_ext(peer.portal),
+        })
+    }
+
+    /// Issues the context of all immediate data commands that follow.
+    ///
+    /// # Errors
+    ///
+    /// A queue without room for the command.
+    pub fn set_idc_context(&mut self, context: IdcContext) -> Result<(), Failure> {
+        let mut command = CStateCmd::new();
+        command
+            .set_index_ext(self.index_ext)
+            .set_event_send_disable(true)
+            .set_event_success_disable(context.silent)
+            .set_restricted(context.restricted)
+            .set_eq(self.events.number());
+        if context.fetching {
+            command.set_write_lac(self.buffer.lac());
+        }
+        if let Some(counter) = context.counter {
+            command
+                .set_event_ct_ack(!context.fetching)
+                .set_event_ct_reply(context.fetching)
+                .set_ct(counter);
+        }
+        let mut batch = self.transmit.batch();
+        batch
+            .emit_c_state(&command)
+            .nic("cannot issue the context of immediate data commands")?;
+        batch.commit_doorbell();
+        Ok(())
+    }
+
+    /// Sets the portal index of commands that are made afterwards.
+    pub fn aim(&mut self, index: u32) {
+        self.index_ext = address::index_ext(index);
+    }
+
+    /// Returns the peer's endpoint, for commands.
+    pub fn dfa(&self) -> u32 {
+        self.dfa
+    }
+
+    /// Returns the part of the portal index that the endpoint does not hold.
+    pub fn index_ext(&self) -> u8 {
+        self.index_ext
+    }
+
+    /// Returns the header of an immediate data command to the start of the peer's entry.
+    pub fn idc_header(&self) -> IdcHdr {
+        let mut header = IdcHdr::new();
+        header.set_dfa(self.dfa);
+        header
+    }
+
+    /// Returns a restricted PUT or GET between the first `size` bytes of the buffer and of the
+    /// peer's entry.
+    pub fn nomatch(&self, direction: Direction, size: u64) -> NomatchDmaCmd {
+        let mut command = NomatchDmaCmd::new();
+        command
+            .set_opcode(match direction {
+                Direction::Put => C_CMD_NOMATCH_PUT as u8,
+                Direction::Get => C_CMD_NOMATCH_GET as u8,
+            })
+            .set_restricted(true)
+            .set_index_ext(self.index_ext)
+            .set_lac(self.buffer.lac())
+            .set_event_send_disable(true)
+            .set_dfa(self.dfa)
+            .set_local_addr(self.buffer.iova(0))
+            .set_request_len(size as u32)
+            .set_eq(self.events.number());
+        command
+    }
+
+    /// Returns the unrestricted form of that command: ordered, one message.
+    pub fn full(&self, direction: Direction, size: u64) -> FullDmaCmd {
+        let mut command = FullDmaCmd::new();
+        command
+            .set_opcode(match direction {
+                Direction::Put => C_CMD_PUT as u8,
+                Direction::Get => C_CMD_GET as u8,
+            })
+            .set_index_ext(self.index_ext)
+            .set_lac(self.buffer.lac())
+            .set_event_send_disable(true)
+            .set_dfa(self.dfa)
+            .set_local_addr(self.buffer.iova(0))
+            .set_request_len(size as u32)
+            .set_eq(self.events.number());
+        command
+    }
+
+    /// Releases the resources.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn close(self) -> Result<(), Failure> {
+        self.close_with(None)
+    }
+
+    /// Releases the resources and the counter on which the commands count: after the queue of the
+    /// commands and before the event queue to which it reports.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn close_with(self, triggered_counter: Option<TriggeredCounter>) -> Result<(), Failure> {
+        self.transmit
+            .close()
+            .explain("cannot release the transmit queue")?;
+        triggered_counter.map_or(Ok(()), TriggeredCounter::close)?;
+        self.events
+            .close()
+            .explain("cannot release the initiator's event queue")?;
+        self.buffer.close().explain("cannot release the buffer")
+    }
+}

@@ -1,0 +1,39 @@
+//! Parts that several benchmarks share.
+
+mod arrivals;
+mod atomic_model;
+pub mod atomics;
+mod ends;
+mod initiator;
+mod list_commands;
+pub mod lists;
+pub mod memory;
+mod numbering;
+mod one_end;
+mod operands;
+#[cfg(test)]
+pub(crate) mod operands_tests;
+mod operation;
+pub mod portals;
+mod put_kind;
+pub mod rendezvous;
+mod target;
+mod triggered_counter;
+
+pub use arrivals::Arrivals;
+#[cfg(test)]
+pub use atomic_model::applied_times;
+pub use ends::Ends;
+pub use initiator::{Direction, IdcContext, Initiator};
+pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};
+pub use numbering::{Numbering, PERIOD};
+pub use one_end::OneEnd;
+pub use operands::Operands;
+pub use operation::{Command, Completion, NotIssued, measure};
+pub use portals::{Entry, Match, Portals, Reports};
+pub use put_kind::PutKind;
+pub use target::Target;
+pub use triggered_counter::TriggeredCounter;
+
+/// Index at which the target's first portals table entry is mapped in its domain.
+pub const PORTAL_INDEX: u32 = 0;

@@ -1,0 +1,119 @@
+//! The target side of a one-sided benchmark (tools.md 3.3).
+
+use cxi::{MemoryRegion, PortalTableEntry};
+
+use super::Arrivals;
+use super::memory::{EVENT_PAGE, map};
+use super::portals::{self, Entry, Portals, Reports};
+use crate::bench::api::Peer;
+use crate::endpoint::Endpoint;
+use facts::error::Failure;
+use node::explain::Explain;
+use node::gpu::Use;
+use plan::buffers::Buffer;
+use plan::run_options::RunOptions;
+
+/// A buffer with one persistent list entry on an enabled portal.
+pub struct Target {
+    portal: PortalTableEntry,
+    /// Counts the operations of the peer, if both sides show their own view.
+    arrivals: Option<Arrivals>,
+    portals: Portals,
+    /// What the operations of the peer read from or write to.
+    pub buffer: MemoryRegion,
+}
+
+impl Target {
+    /// Allocates `buffer` and opens it to the peer at the index `portal`, through `entry`. The buffer begins with
+    /// `contents`; the rest is zero.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn new(
+        endpoint: &Endpoint,
+        portal: u32,
+        buffer: Buffer,
+        contents: &[u8],
+        entry: Entry,
+    ) -> Result<Self, Failure> {
+        let portals = Portals::new(endpoint, EVENT_PAGE)?;
+        Self::open(endpoint, portals, None, portal, buffer, contents, entry)
+    }
+
+    /// Opens a target as [`Self::new`] does. With `--both-ends`, the NIC counts the operations that
+    /// arrive.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn for_lists(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        run: &RunOptions,
+        buffer: Buffer,
+        contents: &[u8],
+        mut entry: Entry,
+    ) -> Result<Self, Failure> {
+        let portals = Portals::new(endpoint, EVENT_PAGE)?;
+        let counts = run.extensions.both_ends;
+        let arrivals = counts.then(|| Arrivals::new(endpoint, &portals.events));
+        let arrivals = arrivals.transpose()?;
+        if let Some(arrivals) = &arrivals {
+            entry.reports = Reports::Counted(arrivals.number());
+        }
+        Self::open(
+            endpoint,
+            portals,
+            arrivals,
+            peer.portal,
+            buffer,
+            contents,
+            entry,
+        )
+    }
+
+    fn open(
+        endpoint: &Endpoint,
+        mut portals: Portals,
+        arrivals: Option<Arrivals>,
+        portal: u32,
+        buffer: Buffer,
+        contents: &[u8],
+        entry: Entry,
+    ) -> Result<Self, Failure> {
+        let buffer = map(endpoint, Use::Receive, buffer)?;
+        buffer
+            .copy_in(0, contents)
+            .explain("cannot fill the buffer")?;
+        let mut portal = portals.open(endpoint, portal, entry.matching.is_some())?;
+        portals.append(&mut portal, &buffer, entry)?;
+        Ok(Self {
+            portal,
+            arrivals,
+            portals,
+            buffer,
+        })
+    }
+
+    /// Returns the number of operations that have arrived, if they are counted.
+    ///
+    /// # Errors
+    ///
+    /// A NIC that does not answer.
+    pub fn arrived(&mut self) -> Result<Option<u64>, Failure> {
+        self.arrivals.as_mut().map(Arrivals::count).transpose()
+    }
+
+    /// Releases the resources.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn close(self) -> Result<(), Failure> {
+        portals::close(self.portal)?;
+        self.arrivals.map_or(Ok(()), Arrivals::close)?;
+        self.portals.close()?;
+        self.buffer.close().explain("cannot release the buffer")
+    }
+}

@@ -1,0 +1,39 @@
+//! The benchmarks: one file for each transaction type. `plan::tools` has their names, options and
+//! defaults.
+
+pub mod api;
+pub(crate) mod atomic_bw;
+pub(crate) mod atomic_lat;
+pub mod common;
+pub(crate) mod read_bw;
+pub(crate) mod read_lat;
+pub(crate) mod send_bw;
+pub(crate) mod send_lat;
+#[cfg(test)]
+pub(crate) mod testing;
+pub(crate) mod write_bw;
+pub(crate) mod write_lat;
+
+use api::{Benchmark, Visitor};
+use plan::tool::Tool;
+
+/// Defines `visit` for the named modules, each with a type `Bench`.
+macro_rules! benches {
+    ($($module:ident),* $(,)?) => {
+        /// Calls the method of `visitor` for the benchmark of `tool`.
+        ///
+        /// # Panics
+        ///
+        /// If `tool` is not one of [`plan::tools::TOOLS`].
+        pub fn visit<V: Visitor>(tool: &Tool, visitor: V) -> V::Output {
+            $(if tool.name == $module::Bench::TOOL.name {
+                return $module::Bench::accept(visitor);
+            })*
+            panic!("{} has no benchmark", tool.name)
+        }
+    };
+}
+
+benches![
+    write_lat, read_lat, atomic_lat, send_lat, write_bw, read_bw, atomic_bw, send_bw
+];

@@ -1,0 +1,593 @@
+//! `send-bw`: two-sided message bandwidth, eager or rendezvous, in one direction or both.
+//!
+//! An iteration (tools.md 7.7): a list of messages goes out and is acknowledged by the peer's NIC;
+//! the peer's software answers the whole list with one empty message. In a bidirectional run, each
+//! side sends its list, receives the peer's, answers it, and waits for the answer to its own.
+//!
+//! The NIC counts arriving messages. Rendezvous messages raise three events each, independent of
+//! the list entry; the software reads them, since the NIC may leave a get to software.
+
+use cxi::records::FullDmaCmd;
+use cxi::{
+    EmitError, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry, Record, ReturnCode,
+    TransmitBatch,
+};
+
+use super::api::{Bandwidth, Benchmark, Issued, Lists, Part, Peer, RepeatLists, Step, Visitor};
+use super::common::lists::{self, FURTHER_SLOTS, ListInitiator, Walk, Words};
+use super::common::memory::map;
+use super::common::rendezvous::{self, Fetcher, Source};
+use super::common::{
+    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
+    TriggeredCounter, portals,
+};
+use crate::endpoint::Endpoint;
+use facts::error::Failure;
+use measure::Supervisor;
+use node::explain;
+use node::explain::Explain;
+use node::gpu::Use;
+use plan::buffers::Buffer;
+use plan::run_options::{RunOptions, Side};
+use plan::tool::Tool;
+use plan::tools;
+
+/// Events of one rendezvous message at its target: PUT, RENDEZVOUS, REPLY.
+const EVENTS_PER_MESSAGE: u64 = 3;
+
+/// Counts of one rendezvous message on the target's counter: PUT and REPLY.
+const COUNTS_PER_MESSAGE: u64 = 2;
+
+/// Length of the buffer of a side that only answers or only receives answers, in bytes.
+const UNUSED_BUFFER: u64 = 1;
+
+/// Names of the operations, for messages.
+const WORDS: Words = Words {
+    operation: "message",
+    doing: "sending messages",
+};
+
+/// The benchmark.
+pub struct Bench;
+
+/// The resources of each side.
+pub struct Resources {
+    part: Part,
+    sender: ListInitiator,
+    receiver: Receiver,
+    arrived: TriggeredCounter,
+    rendezvous: Option<Rendezvous>,
+    progress: Progress,
+    /// Commands of messages and answers.
+    message: FullDmaCmd,
+    answer: FullDmaCmd,
+}
+
+struct Receiver {
+    portals: Portals,
+    portal: PortalTableEntry,
+    buffer: MemoryRegion,
+}
+
+struct Rendezvous {
+    source: Source,
+    fetched: TriggeredCounter,
+    fetcher: Fetcher,
+}
+
+impl Benchmark for Bench {
+    const TOOL: &'static Tool = &tools::SEND_BW;
+
+    type Resources = Resources;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.bandwidth::<Self>()
+    }
+
+    fn set_up(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<Resources, Failure> {
+        let lists = run.lists()?;
+        let part = Bench::part(run, side);
+        let list_size = u32::from(lists.list_size);
+        let buffer = |is_used| {
+            if is_used {
+                Buffer::full(run)
+            } else {
+                Buffer::small(UNUSED_BUFFER)
+            }
+        };
+        let own = buffer(part.issues());
+        let mut sender = ListInitiator::new(endpoint, peer, own, list_size, WORDS)?;
+        Numbering::of(run, run.min_size).fill_all(&sender.initiator.buffer, peer.supervisor)?;
+
+        // Messages of the peer's next list may arrive while this side waits for an answer.
+        let events_per_message = match (run.rdzv, lists.bidirectional) {
+            (false, _) => 1,
+            (true, false) => EVENTS_PER_MESSAGE as u32,
+            (true, true) => 2 * EVENTS_PER_MESSAGE as u32,
+        };
+        let mut portals = Portals::new(endpoint, events_per_message * (list_size + 1))?;
+        let arrived = TriggeredCounter::new(endpoint, &sender.initiator, &portals.events)?;
+        let buffer = map(endpoint, Use::Receive, buffer(part.is_target()))?;
+        let mut portal = portals.open(endpoint, peer.portal, true)?;
+        let entry = Entry {
+            put: true,
+            get: false,
+            matching: run
+                .rdzv
+                .then(|| rendezvous::messages_of(endpoint, peer.address)),
+            reports: Reports::Counted(arrived.number()),
+            relaxed: run.relaxes_writes(),
+            buffer_id: 0,
+        };
+        portals.append(&mut portal, &buffer, entry)?;
+        let receiver = Receiver {
+            portals,
+            portal,
+            buffer,
+        };
+
+        let rendezvous = if run.rdzv {
+            let fetched =
+                TriggeredCounter::new(endpoint, &sender.initiator, &sender.initiator.events)?;
+            let source = Source::new(
+                endpoint,
+                peer.address,
+                side,
+                &sender.initiator.buffer,
+                Reports::Counted(fetched.number()),
+                list_size + 1,
+            )?;
+            let mut fetcher = Fetcher::new(
+                endpoint,
+                &sender.initiator.profile,
+                peer.address,
+                &receiver.portals,
+                &receiver.buffer,
+                list_size + FURTHER_SLOTS,
+            )?;
+            fetcher.count(&arrived);
+            Some(Rendezvous {
+                source,
+                fetched,
+                fetcher,
+            })
+        } else {
+            None
+        };
+
+        let counter = sender.counter();
+        let counted = |mut command: FullDmaCmd| {
+            command
+                .set_event_success_disable(true)
+                .set_event_ct_ack(true)
+                .set_ct(counter);
+            command
+        };
+        let (message, mut answer) = if run.rdzv {
+            let message = rendezvous::put(endpoint, &sender.initiator, side, 0);
+            (message, rendezvous::eager(message))
+        } else {
+            let message = sender.initiator.full(Direction::Put, 0);
+            (message, message)
+        };
+        answer.set_request_len(0);
+        if run.use_idc {
+            sender.initiator.set_idc_context(IdcContext {
+                restricted: false,
+                fetching: false,
+                silent: true,
+                counter: Some(counter),
+            })?;
+        }
+        Ok(Resources {
+            part,
+            message: counted(message),
+            answer: counted(answer),
+            sender,
+            receiver,
+            arrived,
+            rendezvous,
+            progress: Progress::default(),
+        })
+    }
+
+    fn fill(
+        resources: &Resources,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
+        if !resources.part.issues() {
+            return Ok(());
+        }
+        let buffer = &resources.sender.initiator.buffer;
+        lists::fill(buffer, run, size, supervisor)
+    }
+
+    fn check(
+        resources: &Resources,
+        run: &RunOptions,
+        size: u64,
+        issued: Issued,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        // Both sides complete an iteration that either has begun.
+        let is_begun = issued.own > 0 || issued.peer != Some(0);
+        if !resources.part.is_target() || !is_begun {
+            return Ok(0);
+        }
+        let buffer = &resources.receiver.buffer;
+        lists::check(buffer, "the receiving buffer", run, size, supervisor)
+    }
+
+    fn close(resources: Resources) -> Result<(), Failure> {
+        let Resources {
+            sender,
+            receiver,
+            arrived,
+            rendezvous,
+            ..
+        } = resources;
+        if let Some(rendezvous) = rendezvous {
+            rendezvous.fetcher.close()?;
+            rendezvous.source.close()?;
+            rendezvous.fetched.close()?;
+        }
+        portals::close(receiver.portal)?;
+        arrived.close()?;
+        receiver.portals.close()?;
+        receiver
+            .buffer
+            .close()
+            .explain("cannot release the receiving buffer")?;
+        sender.close()
+    }
+}
+
+impl Bandwidth for Bench {
+    const ANSWERS: bool = true;
+
+    fn arrived(resources: &mut Resources, run: &RunOptions) -> Result<Option<u64>, Failure> {
+        let list_size = u64::from(run.lists()?.list_size);
+        let received = resources.progress.lists_received * list_size;
+        Ok(resources.part.is_target().then_some(received))
+    }
+
+    fn measure<R: RepeatLists>(
+        pairs: &mut [Resources],
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let (walk, numbering) = (Walk::new(run, size)?, Numbering::of(run, size));
+        // Each size uses the fastest command that fits it.
+        if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
+            repeat.run(&mut messages(pairs, walk, |resources| {
+                ImmediatePut::new(&resources.sender.initiator, size, numbering)
+            }))
+        } else {
+            repeat.run(&mut messages(pairs, walk, |resources| {
+                let mut message = resources.message;
+                message.set_request_len(size as u32);
+                Dma {
+                    local: resources.sender.initiator.buffer.iova(0),
+                    message,
+                    answer: resources.answer,
+                }
+            }))
+        }
+    }
+}
+
+/// A command that sends a message.
+trait Sending: Send {
+    /// Writes the command of a message at `offset` of both buffers.
+    fn emit_message(&mut self, batch: &mut TransmitBatch<'_>, offset: u64)
+    -> Result<(), EmitError>;
+
+    /// Writes the command of an answer into `batch`.
+    fn emit_answer(&mut self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
+}
+
+impl Sending for ImmediatePut {
+    #[inline(always)]
+    fn emit_message(
+        &mut self,
+        batch: &mut TransmitBatch<'_>,
+        offset: u64,
+    ) -> Result<(), EmitError> {
+        self.emit(batch, offset)
+    }
+
+    #[inline(always)]
+    fn emit_answer(&mut self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
+        self.emit_empty(batch)
+    }
+}
+
+/// A send whose payload a NIC reads from the buffer: this side's, or with rendezvous the peer's.
+struct Dma {
+    local: u64,
+    message: FullDmaCmd,
+    answer: FullDmaCmd,
+}
+
+impl Sending for Dma {
+    #[inline(always)]
+    fn emit_message(
+        &mut self,
+        batch: &mut TransmitBatch<'_>,
+        offset: u64,
+    ) -> Result<(), EmitError> {
+        self.message
+            .set_local_addr(self.local + offset)
+            .set_remote_offset(offset);
+        batch.emit_dma(&self.message)
+    }
+
+    #[inline(always)]
+    fn emit_answer(&mut self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
+        batch.emit_dma(&self.answer)
+    }
+}
+
+/// The state of a side in an iteration.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    /// Nothing was sent yet.
+    #[default]
+    Start,
+    /// The own list was issued; the side waits until the peer's NIC has acknowledged it.
+    Issued,
+    /// The own list was sent; the side waits for the peer's list, and until the own one is fetched.
+    Lists,
+    /// The answer to the peer's list was issued; the side waits until the peer's NIC has acknowledged
+    /// it.
+    Answered,
+    /// The side waits for the peer's answer.
+    Answer,
+}
+
+/// The progress of a side's iterations. A size may end in the middle of an iteration, which the
+/// next size then completes.
+#[derive(Default)]
+struct Progress {
+    state: State,
+    /// TRIGGERED_OP of the target's counter was requested and has not arrived.
+    awaited: bool,
+    /// TRIGGERED_OP of the source's counter was requested and has not arrived.
+    unfetched: bool,
+    /// Events of rendezvous messages beyond those of complete lists.
+    message_events: u64,
+    /// Lists of the peer that have arrived.
+    lists_received: u64,
+}
+
+/// One side's part in the iterations of one size.
+struct Messages<'a, S> {
+    resources: &'a mut Resources,
+    sending: S,
+    walk: Walk,
+    lists_sent: u64,
+}
+
+/// Returns this side's part in the iterations of each pair.
+fn messages<S: Sending>(
+    pairs: &mut [Resources],
+    walk: Walk,
+    sending: impl Fn(&Resources) -> S,
+) -> Vec<Messages<'_, S>> {
+    pairs
+        .iter_mut()
+        .map(|resources| {
+            let sending = sending(resources);
+            Messages::new(resources, sending, walk)
+        })
+        .collect()
+}
+
+impl<'a, S: Sending> Messages<'a, S> {
+    fn new(resources: &'a mut Resources, sending: S, walk: Walk) -> Self {
+        Self {
+            resources,
+            sending,
+            walk,
+            lists_sent: 0,
+        }
+    }
+
+    /// Issues the list.
+    fn issue_list(&mut self) -> Result<(), Failure> {
+        let Resources {
+            sender,
+            rendezvous,
+            progress,
+            ..
+        } = &mut *self.resources;
+        let list_size = self.walk.list_size();
+        if let Some(rendezvous) = rendezvous {
+            rendezvous.fetched.arm(list_size)?;
+            progress.unfetched = true;
+        }
+        let (walk, sending) = (&mut self.walk, &mut self.sending);
+        walk.restart();
+        sender.issue(list_size, |batch| {
+            sending.emit_message(batch, walk.next_offset())
+        })
+    }
+
+    /// Issues the answer to the peer's list.
+    fn issue_answer(&mut self) -> Result<(), Failure> {
+        let sending = &mut self.sending;
+        let sender = &mut self.resources.sender;
+        sender.issue(1, |batch| sending.emit_answer(batch))
+    }
+
+    /// Polls once. Returns whether the peer's NIC has acknowledged what was issued last.
+    fn is_acknowledged(&mut self) -> Result<bool, Failure> {
+        let Resources {
+            sender, progress, ..
+        } = &mut *self.resources;
+        sender.poll(|| progress.unfetched = false)
+    }
+
+    /// Processes the events of the target and of the source. Returns whether there were any.
+    fn take_events(&mut self) -> Result<bool, Failure> {
+        let Resources {
+            sender,
+            receiver,
+            rendezvous,
+            progress,
+            ..
+        } = &mut *self.resources;
+        let mut any = false;
+        while let Some(event) = receiver.portals.events.poll() {
+            any = true;
+            let (kind, code, record) = (event.event_type(), event.return_code(), event.record());
+            match (kind, code, record) {
+                (EventType::TRIGGERED_OP, ReturnCode::OK, _) => progress.awaited = false,
+                (EventType::PUT | EventType::REPLY, ReturnCode::OK, _) => {
+                    progress.message_events += 1
+                }
+                (EventType::RENDEZVOUS, ReturnCode::OK, Record::TargetLong(announced)) => {
+                    progress.message_events += 1;
+                    if !announced.get_issued()
+                        && let Some(rendezvous) = rendezvous
+                    {
+                        rendezvous.fetcher.fetch(&announced)?;
+                    }
+                }
+                _ => {
+                    let what = "receiving messages";
+                    return Err(explain::unexpected(what, kind, EventType::PUT, code));
+                }
+            }
+        }
+        if any {
+            receiver.portals.events.acknowledge();
+        }
+        if progress.unfetched && sender.take_other()? {
+            progress.unfetched = false;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Returns whether the peer's list has arrived with all its data.
+    fn list_is_here(&self) -> bool {
+        if self.resources.rendezvous.is_some() {
+            self.resources.progress.message_events >= EVENTS_PER_MESSAGE * self.walk.list_size()
+        } else {
+            !self.resources.progress.awaited
+        }
+    }
+
+    /// Begins to wait for the peer's list.
+    fn expect_list(&mut self) -> Result<(), Failure> {
+        let list_size = self.walk.list_size();
+        if self.resources.rendezvous.is_some() {
+            // Its events tell.
+            self.resources.arrived.skip(COUNTS_PER_MESSAGE * list_size);
+        } else {
+            self.resources.arrived.arm(list_size)?;
+            self.resources.progress.awaited = true;
+        }
+        Ok(())
+    }
+
+    /// Begins to wait for the peer's answer.
+    fn expect_answer(&mut self) -> Result<(), Failure> {
+        self.resources.arrived.arm(1)?;
+        self.resources.progress.awaited = true;
+        self.resources.progress.state = State::Answer;
+        Ok(())
+    }
+}
+
+impl<S: Sending> Lists for Messages<'_, S> {
+    fn step(&mut self) -> Result<Step, Failure> {
+        let part = self.resources.part;
+        match self.resources.progress.state {
+            State::Start if part.issues() => {
+                self.issue_list()?;
+                self.resources.progress.state = State::Issued;
+                Ok(Step::InFlight)
+            }
+            State::Start => {
+                self.expect_list()?;
+                self.resources.progress.state = State::Lists;
+                Ok(Step::Going)
+            }
+            State::Issued => {
+                if !self.is_acknowledged()? {
+                    return Ok(Step::InFlight);
+                }
+                self.lists_sent += 1;
+                if part.is_target() {
+                    self.expect_list()?;
+                }
+                self.resources.progress.state = State::Lists;
+                Ok(Step::Going)
+            }
+            State::Lists => {
+                let any = self.take_events()?;
+                if self.resources.progress.unfetched || part.is_target() && !self.list_is_here() {
+                    return Ok(if any { Step::Going } else { Step::Waiting });
+                }
+                if part.is_target() {
+                    self.resources.progress.lists_received += 1;
+                    if self.resources.rendezvous.is_some() {
+                        self.resources.progress.message_events -=
+                            EVENTS_PER_MESSAGE * self.walk.list_size();
+                    }
+                    self.issue_answer()?;
+                    self.resources.progress.state = State::Answered;
+                    return Ok(Step::InFlight);
+                }
+                self.expect_answer()?;
+                Ok(Step::Going)
+            }
+            State::Answered => {
+                if !self.is_acknowledged()? {
+                    return Ok(Step::InFlight);
+                }
+                if !part.issues() {
+                    self.resources.progress.state = State::Start;
+                    return Ok(Step::Complete);
+                }
+                self.expect_answer()?;
+                Ok(Step::Going)
+            }
+            State::Answer => {
+                let any = self.take_events()?;
+                if self.resources.progress.awaited {
+                    return Ok(if any { Step::Going } else { Step::Waiting });
+                }
+                self.resources.progress.state = State::Start;
+                Ok(Step::Complete)
+            }
+        }
+    }
+
+    fn issued(&self) -> u64 {
+        self.lists_sent
+    }
+
+    fn are_under_way(&mut self) -> Result<bool, Failure> {
+        // In the middle of an iteration, the report of this side's own list is for `step`.
+        if self.resources.progress.state == State::Start {
+            self.take_events()?;
+        }
+        let progress = &self.resources.progress;
+        Ok(progress.state != State::Start || progress.message_events > 0)
+    }
+}
+
+#[cfg(test)]
+#[path = "send_bw_tests.rs"]
+mod tests;

@@ -1,0 +1,568 @@
+//! `send-lat`: two-sided message latency, eager or rendezvous.
+//!
+//! The client sends a message and waits for the server's message, which the server sends as soon as
+//! its software has seen the client's. Both sides hold the same resources: an initiator, a receive
+//! buffer with two portals, and for rendezvous a third portal, from which the peer fetches.
+//!
+//! The second portal receives the last message of a side whose time is up. Its list entry has
+//! another buffer id, by which the receiver recognizes the last message (tools.md 7.3).
+
+use cxi::records::{FullDmaCmd, IdcHdr};
+use cxi::{
+    Event, EventQueue, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry, Prepared,
+    Record, ReturnCode, idc_put_words,
+};
+
+use super::api::{
+    Benchmark, Issued, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency, Visitor,
+};
+use super::common::memory::{self, map};
+use super::common::rendezvous::{self, Fetcher, Source};
+use super::common::{
+    Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, PORTAL_INDEX, Portals, Reports,
+    portals,
+};
+use crate::endpoint::Endpoint;
+use facts::device::FabricAddress;
+use facts::error::{Context, Failure};
+use measure::{Clock, Supervisor, WaitPolicy};
+use node::explain;
+use node::explain::Explain;
+use node::gpu::Use;
+use plan::buffers::Buffer;
+use plan::run_options::{RunOptions, Side};
+use plan::tool::Tool;
+use plan::tools;
+
+/// Index of the portal for the last message of a side.
+const LAST_INDEX: u32 = PORTAL_INDEX + 1;
+
+/// Buffer ids of the list entries on both portals.
+const ORDINARY: u16 = 0;
+const LAST: u16 = 1;
+
+/// Number of events that can be pending at a target: those of one message, in the smallest queue,
+/// one page.
+const EVENT_PAGE: u32 = 1;
+
+/// Slots of the queue of gets; the library rounds up to a page.
+const FETCH_SLOTS: u32 = 5;
+
+/// While no message has arrived, one of this many polls checks the initiator's event queue: a
+/// failed send raises an event there, and then no answer arrives.
+const MISSES_PER_LOOK: u32 = 64;
+
+/// The benchmark.
+pub struct Bench;
+
+/// The resources of each side.
+pub struct Resources {
+    initiator: Initiator,
+    receiver: Receiver,
+    rendezvous: Option<Rendezvous>,
+    /// The command of rendezvous puts, without what differs between them.
+    template: FullDmaCmd,
+}
+
+struct Receiver {
+    portals: Portals,
+    ordinary: PortalTableEntry,
+    last: PortalTableEntry,
+    buffer: MemoryRegion,
+}
+
+struct Rendezvous {
+    source: Source,
+    fetcher: Fetcher,
+}
+
+impl Benchmark for Bench {
+    const TOOL: &'static Tool = &tools::SEND_LAT;
+
+    type Resources = Resources;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.round_trip::<Self>()
+    }
+
+    fn set_up(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<Resources, Failure> {
+        let initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
+        Numbering::of(run, run.min_size).fill_all(&initiator.buffer, peer.supervisor)?;
+        let receiver = Receiver::new(endpoint, peer.address, run)?;
+        let (rendezvous, template) = if run.rdzv {
+            let (events, buffer) = (Reports::Events, &initiator.buffer);
+            let source = Source::new(endpoint, peer.address, side, buffer, events, EVENT_PAGE)?;
+            let fetcher = Fetcher::new(
+                endpoint,
+                &initiator.profile,
+                peer.address,
+                &receiver.portals,
+                &receiver.buffer,
+                FETCH_SLOTS,
+            )?;
+            let put = rendezvous::put(endpoint, &initiator, side, 0);
+            (Some(Rendezvous { source, fetcher }), put)
+        } else {
+            (None, initiator.full(Direction::Put, 0))
+        };
+        let mut resources = Resources {
+            initiator,
+            receiver,
+            rendezvous,
+            template,
+        };
+        if run.use_idc {
+            resources.set_context()?;
+        }
+        Ok(resources)
+    }
+
+    fn fill(
+        resources: &Resources,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
+        Numbering::of(run, size).fill(&resources.initiator.buffer, size, supervisor)
+    }
+
+    fn check(
+        resources: &Resources,
+        run: &RunOptions,
+        size: u64,
+        _: Issued,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        let (numbering, buffer) = (Numbering::of(run, size), &resources.receiver.buffer);
+        let checked = numbering.check(buffer, "the receiving buffer", [0], size, supervisor)?;
+        memory::clear(buffer, run)?;
+        Ok(checked)
+    }
+
+    fn close(resources: Resources) -> Result<(), Failure> {
+        let Resources {
+            initiator,
+            receiver,
+            rendezvous,
+            ..
+        } = resources;
+        if let Some(Rendezvous { source, fetcher }) = rendezvous {
+            fetcher.close()?;
+            source.close()?;
+        }
+        receiver.close()?;
+        initiator.close()
+    }
+}
+
+impl RoundTripLatency for Bench {
+    fn measure<R: RepeatRoundTrip>(
+        resources: &mut Resources,
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        // The command is selected for each size (defect T5 of tools.md). Its size is part of the
+        // type of the loop.
+        if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
+            let put = Immediate {
+                header: resources.initiator.idc_header(),
+                payload: Numbering::of(run, size).bytes(size),
+            };
+            match idc_put_words(size as usize) {
+                4 => launched::<4, _, R>(resources, put, run.use_ll, repeat),
+                8 => launched::<8, _, R>(resources, put, run.use_ll, repeat),
+                16 => launched::<16, _, R>(resources, put, run.use_ll, repeat),
+                _ => launched::<32, _, R>(resources, put, run.use_ll, repeat),
+            }
+        } else {
+            let mut command = resources.template;
+            command.set_request_len(size as u32);
+            if run.rdzv {
+                launched(resources, OnDemand(command), run.use_ll, repeat)
+            } else {
+                launched(resources, Eager(command), run.use_ll, repeat)
+            }
+        }
+    }
+}
+
+/// Makes the launch part of the type: the loop does not branch on it.
+fn launched<const WORDS: usize, S: Sending<WORDS>, R: RepeatRoundTrip>(
+    resources: &mut Resources,
+    sending: S,
+    low_latency: bool,
+    repeat: R,
+) -> Result<R::Output, Failure> {
+    let command = sending.prepare(&resources.initiator)?;
+    if low_latency {
+        repeat.run(&mut PingPong::<WORDS, S, true> {
+            resources,
+            sending,
+            command,
+        })
+    } else {
+        repeat.run(&mut PingPong::<WORDS, S, false> {
+            resources,
+            sending,
+            command,
+        })
+    }
+}
+
+impl Resources {
+    /// Issues the context of immediate data commands, with the current portal index. Their success
+    /// raises no event: the answer of the peer shows it.
+    fn set_context(&mut self) -> Result<(), Failure> {
+        self.initiator.set_idc_context(IdcContext {
+            restricted: false,
+            fetching: false,
+            silent: true,
+            counter: None,
+        })
+    }
+}
+
+impl Receiver {
+    fn new(endpoint: &Endpoint, peer: FabricAddress, run: &RunOptions) -> Result<Self, Failure> {
+        let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
+        let buffer = map(endpoint, Use::Receive, Buffer::full(run))?;
+        let entry = Entry {
+            put: true,
+            get: false,
+            matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer)),
+            reports: Reports::Events,
+            relaxed: run.relaxes_writes(),
+            buffer_id: ORDINARY,
+        };
+        let mut ordinary = portals.open(endpoint, PORTAL_INDEX, run.rdzv)?;
+        portals.append(&mut ordinary, &buffer, entry)?;
+        let mut last = portals.open(endpoint, LAST_INDEX, run.rdzv)?;
+        let entry = Entry {
+            buffer_id: LAST,
+            ..entry
+        };
+        portals.append(&mut last, &buffer, entry)?;
+        Ok(Self {
+            portals,
+            ordinary,
+            last,
+            buffer,
+        })
+    }
+
+    fn close(self) -> Result<(), Failure> {
+        portals::close(self.last)?;
+        portals::close(self.ordinary)?;
+        self.portals.close()?;
+        self.buffer
+            .close()
+            .explain("cannot release the receiving buffer")
+    }
+}
+
+/// A command that sends a message.
+trait Sending<const WORDS: usize> {
+    /// Whether an ACK reports that the data has left.
+    const ACKNOWLEDGED: bool;
+    /// Whether the peer fetches the data.
+    const FETCHED: bool;
+
+    /// Prepares the command for the portal index at which `initiator` aims.
+    fn prepare(&self, initiator: &Initiator) -> Result<Prepared<WORDS>, Failure>;
+}
+
+const NOT_ISSUED: NotIssued = NotIssued("message");
+
+/// A send with the payload in the command.
+struct Immediate {
+    header: IdcHdr,
+    payload: Vec<u8>,
+}
+
+impl<const WORDS: usize> Sending<WORDS> for Immediate {
+    const ACKNOWLEDGED: bool = false;
+    const FETCHED: bool = false;
+
+    /// The portal index is in the context of the queue.
+    fn prepare(&self, initiator: &Initiator) -> Result<Prepared<WORDS>, Failure> {
+        let transmit = &initiator.transmit;
+        let prepared = transmit.prepare_idc_put(&self.header, &self.payload);
+        prepared.nic(NOT_ISSUED)
+    }
+}
+
+/// A send whose payload the NIC reads from the buffer.
+struct Eager(FullDmaCmd);
+
+impl Sending<8> for Eager {
+    const ACKNOWLEDGED: bool = true;
+    const FETCHED: bool = false;
+
+    fn prepare(&self, initiator: &Initiator) -> Result<Prepared<8>, Failure> {
+        aimed(self.0, initiator)
+    }
+}
+
+/// A rendezvous put: the peer's NIC fetches the payload.
+struct OnDemand(FullDmaCmd);
+
+impl Sending<8> for OnDemand {
+    const ACKNOWLEDGED: bool = true;
+    const FETCHED: bool = true;
+
+    fn prepare(&self, initiator: &Initiator) -> Result<Prepared<8>, Failure> {
+        aimed(self.0, initiator)
+    }
+}
+
+fn aimed(mut command: FullDmaCmd, initiator: &Initiator) -> Result<Prepared<8>, Failure> {
+    command.set_index_ext(initiator.index_ext());
+    let prepared = initiator.transmit.prepare_dma(&command);
+    prepared.nic(NOT_ISSUED)
+}
+
+/// One side of a round trip.
+struct PingPong<'a, const WORDS: usize, S, const LOW_LATENCY: bool> {
+    resources: &'a mut Resources,
+    sending: S,
+    command: Prepared<WORDS>,
+}
+
+impl<const WORDS: usize, S: Sending<WORDS>, const LOW_LATENCY: bool> RoundTrip
+    for PingPong<'_, WORDS, S, LOW_LATENCY>
+{
+    #[inline(always)]
+    fn send<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
+        let Resources {
+            initiator,
+            rendezvous,
+            ..
+        } = &mut *self.resources;
+        let issued = if LOW_LATENCY {
+            initiator.transmit.issue_low_latency(&self.command)
+        } else {
+            initiator.transmit.issue_doorbell(&self.command)
+        };
+        issued.nic(NOT_ISSUED)?;
+        if S::ACKNOWLEDGED {
+            await_event(clock, policy, &mut initiator.events, EventType::ACK)?;
+        }
+        if S::FETCHED
+            && let Some(rendezvous) = rendezvous
+        {
+            let events = &mut rendezvous.source.portals.events;
+            await_event(clock, policy, events, EventType::GET)?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn receive<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Message, Failure> {
+        if S::FETCHED {
+            self.receive_on_demand(clock, policy)
+        } else {
+            self.receive_eager(clock, policy)
+        }
+    }
+
+    #[inline(always)]
+    fn acknowledge(&mut self) {
+        self.resources.receiver.portals.events.acknowledge();
+        self.resources.initiator.events.acknowledge();
+        if S::FETCHED
+            && let Some(rendezvous) = &mut self.resources.rendezvous
+        {
+            rendezvous.source.portals.events.acknowledge();
+        }
+    }
+
+    fn look(&mut self) -> Result<(), Failure> {
+        match self.resources.initiator.events.poll() {
+            None => Ok(()),
+            Some(event) => Err(unexpected(&event, EventType::ACK)),
+        }
+    }
+
+    fn announce(&mut self, message: Message) -> Result<(), Failure> {
+        self.resources.initiator.aim(match message {
+            Message::Ordinary => PORTAL_INDEX,
+            Message::Last => LAST_INDEX,
+        });
+        if !S::ACKNOWLEDGED {
+            self.resources.set_context()?;
+        }
+        self.command = self.sending.prepare(&self.resources.initiator)?;
+        Ok(())
+    }
+}
+
+impl<const WORDS: usize, S: Sending<WORDS>, const LOW_LATENCY: bool>
+    PingPong<'_, WORDS, S, LOW_LATENCY>
+{
+    /// Takes the event of an eager message: PUT.
+    #[inline(always)]
+    fn receive_eager<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Message, Failure> {
+        let Resources {
+            initiator,
+            receiver,
+            ..
+        } = &mut *self.resources;
+        let mut misses = 0;
+        let poll = || {
+            if let Some(event) = receiver.portals.events.poll() {
+                return Some(arrived(&event, EventType::PUT).map(|()| message(&event)));
+            }
+            misses += 1;
+            if misses % MISSES_PER_LOOK == 0
+                && let Some(event) = initiator.events.poll()
+            {
+                return Some(Err(unexpected(&event, EventType::ACK)));
+            }
+            None
+        };
+        policy.wait_untimed(clock, "message", poll)?
+    }
+
+    /// Takes the three events of a rendezvous message, in any order: PUT, RENDEZVOUS when the data
+    /// can be fetched, REPLY when it has arrived.
+    #[inline(always)]
+    fn receive_on_demand<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Message, Failure> {
+        let Resources {
+            receiver,
+            rendezvous,
+            ..
+        } = &mut *self.resources;
+        let mut received = Message::Ordinary;
+        for _ in 0..3 {
+            let poll = || {
+                let event = receiver.portals.events.poll()?;
+                let fields = (event.event_type(), event.return_code(), event.record());
+                Some((fields, message(&event)))
+            };
+            let (fields, message) = policy.wait_untimed(clock, "message", poll)?;
+            match fields {
+                (EventType::PUT, ReturnCode::OK, _) => received = message,
+                (EventType::REPLY, ReturnCode::OK, _) => {}
+                (EventType::RENDEZVOUS, ReturnCode::OK, Record::TargetLong(announced)) => {
+                    if !announced.get_issued()
+                        && let Some(rendezvous) = rendezvous
+                    {
+                        rendezvous.fetcher.fetch(&announced)?;
+                    }
+                }
+                (event, code, _) => {
+                    return Err(explain::unexpected(
+                        "receiving a message",
+                        event,
+                        EventType::PUT,
+                        code,
+                    ));
+                }
+            }
+        }
+        Ok(received)
+    }
+}
+
+/// Waits for the one event that a send raises at `events`.
+#[inline(always)]
+fn await_event<C: Clock>(
+    clock: &C,
+    policy: &mut WaitPolicy<'_>,
+    events: &mut EventQueue,
+    expected: EventType,
+) -> Result<(), Failure> {
+    let poll = || events.poll().map(|event| arrived(&event, expected));
+    policy.wait_untimed(clock, "message", poll)?
+}
+
+#[inline(always)]
+fn arrived(event: &Event<'_>, expected: EventType) -> Result<(), Failure> {
+    if (event.event_type(), event.return_code()) == (expected, ReturnCode::OK) {
+        Ok(())
+    } else {
+        Err(unexpected(event, expected))
+    }
+}
+
+/// Returns the kind of the message that a PUT event reports.
+#[inline(always)]
+fn message(event: &Event<'_>) -> Message {
+    let buffer_id = match event.record() {
+        Record::TargetShort(record) => record.buffer_id(),
+        Record::TargetLong(record) => record.buffer_id(),
+        _ => ORDINARY,
+    };
+    match buffer_id {
+        LAST => Message::Last,
+        _ => Message::Ordinary,
+    }
+}
+
+#[cold]
+fn unexpected(event: &Event<'_>, expected: EventType) -> Failure {
+    let (seen, code) = (event.event_type(), event.return_code());
+    explain::unexpected("sending a message", seen, expected, code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::{Alone, ISSUED, endpoint};
+    use measure::MonotonicRaw;
+    use plan::testing::plan;
+
+    /// One endpoint sends to itself: an ordinary message, a last one, an ordinary one.
+    struct Three;
+
+    impl RepeatRoundTrip for Three {
+        type Output = ();
+
+        fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+            let (clock, policy) = (&MonotonicRaw, &mut WaitPolicy::new(&Alone));
+            for message in [Message::Ordinary, Message::Last, Message::Ordinary] {
+                round_trip.announce(message)?;
+                round_trip.send(clock, policy)?;
+                assert_eq!(round_trip.receive(clock, policy)?, message);
+                round_trip.acknowledge();
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn recognizes_last_message() {
+        for options in [&["-s", "8"][..], &["-s", "5000"], &["-s", "5000", "--rdzv"]] {
+            let plan = plan("send-lat", options);
+            let endpoint = endpoint(&plan);
+            let peer = Peer {
+                address: endpoint.address().address,
+                portal: PORTAL_INDEX,
+                supervisor: &Alone,
+            };
+            let mut resources = Bench::set_up(&endpoint, peer, &plan.run, Side::Client).unwrap();
+            Bench::measure(&mut resources, &plan.run, plan.run.max_size, Three).unwrap();
+            Bench::check(&resources, &plan.run, plan.run.max_size, ISSUED, &Alone).unwrap();
+            Bench::close(resources).unwrap();
+            endpoint.close().unwrap();
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The endpoint of a process on the fabric: device, service, VNI, interface, address.
+
+use cxi::gpu::Gpus;
+use cxi::sys::{C_PID_ANY, CXI_TC_TYPE_DEFAULT, cxi_traffic_class_type};
+use cxi::{CommunicationProfile, Device, Domain, Lni};
+
+use facts::advice::{self, Situation};
+use facts::atomic::AtomicType;
+use facts::device::{DeviceName, FabricAddress};
+use facts::error::Failure;
+use node::backend;
+use node::explain::Explain;
+use node::gpu::{OnGpus, Use};
+use node::local_address::LocalAddress;
+use node::machine::Machine;
+use node::machine::placement::{self, Taken};
+use node::service::Access;
+use node::traffic_class::TrafficClass;
+use plan::Site;
+use plan::run_options::{RunOptions, Setting};
+use plan::tool::Tool;
+
+/// An address on the fabric, with its device and interface. The resources of a benchmark keep the
+/// interface alive; the address is released with this value.
+pub struct Endpoint {
+    device: Device,
+    lni: Lni,
+    domain: Domain,
+    access: Access,
+    name: DeviceName,
+    /// The runtime of the GPUs with buffers, and these buffers.
+    gpus: Option<Gpus>,
+    on_gpus: OnGpus,
+    /// The CPUs of this thread, taken before any allocation.
+    place: Taken,
+    /// A hint about these CPUs.
+    hint: Option<String>,
+    /// The loopback mode of the link, if it is in one.
+    loopback_mode: Option<String>,
+}
+
+impl Endpoint {
+    /// Allocates an address on `device`, in the service of `site`. `gpus` is the runtime of the
+    /// GPUs that `site` names, if any.
+    ///
+    /// # Errors
+    ///
+    /// CPUs that cannot be used, a link that is down, a service that is disabled or does not grant
+    /// what `site` asks for, and a call that the library refuses.
+    pub fn new(site: Site, gpus: Option<Gpus>, device: Device) -> Result<Self, Failure> {
+        Self::with_pid(site, gpus, device, C_PID_ANY)
+    }
+
+    /// Allocates the address with this `pid`, as [`Self::new`] does with any free one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::new`], and a PID that is in use.
+    pub fn with_pid(
+        site: Site,
+        gpus: Option<Gpus>,
+        device: Device,
+        pid: u32,
+    ) -> Result<Self, Failure> {
+        let place = site.placement.take()?;
+        let hint = placement::hint(site.cpus, site.device, &Machine::this());
+        if !device.info().link_up {
+            let message = format!("the link of {} is down", site.device);
+            return Err(advice::found(Situation::LinkDown, message));
+        }
+        let service = site.service.find(&device, site.device)?;
+        let svc_id = service.value.id;
+        let lni = Lni::new(&device, svc_id)
+            .map_err(|error| site.service.refused(error, &service.value, site.device))?;
+        let access = site.service.access(&service);
+        let access = access.map_err(|failure| failure.context(site.device))?;
+        let vni = access.vni.value;
+        let domain = Domain::new(&lni, vni.into(), pid).explain(format_args!(
+            "cannot get a PID on VNI {vni} in service {svc_id} of {}",
+            site.device
+        ))?;
+        let endpoint = Self {
+            device,
+            lni,
+            domain,
+            access,
+            name: site.device,
+            gpus,
+            on_gpus: site.gpus,
+            place,
+            hint,
+            loopback_mode: Machine::this().loopback_mode(&site.device.to_string()),
+        };
+        if endpoint.access.class.value != TrafficClass::BestEffort {
+            // Before the peer is involved: the QoS profile of the driver may lack the class.
+            let profile = endpoint.default_profile()?;
+            profile
+                .close()
+                .explain("cannot release a communication profile")?;
+        }
+        Ok(endpoint)
+    }
+
+    /// Returns the NIC.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Returns the interface.
+    pub fn lni(&self) -> &Lni {
+        &self.lni
+    }
+
+    /// Returns the domain, which has the address on the fabric.
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Returns the service, VNI and traffic class in use.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Allocates a communication profile of this type on the VNI and in the traffic class of this
+    /// side.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 5.
+    pub fn profile(&self, ty: cxi_traffic_class_type) -> Result<CommunicationProfile, cxi::Error> {
+        let class = self.access.class.value.number();
+        CommunicationProfile::new(&self.lni, self.domain.vni(), class, ty)
+    }
+
+    /// Allocates the communication profile of all operations but high-rate puts.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 5.
+    pub fn default_profile(&self) -> Result<CommunicationProfile, Failure> {
+        let (vni, class) = (self.access.vni.value, self.access.class.value);
+        self.profile(CXI_TC_TYPE_DEFAULT).explain(format_args!(
+            "cannot allocate a communication profile for {class} on VNI {vni}"
+        ))
+    }
+
+    /// Returns the GPUs of this machine, if buffers of this side lie on any.
+    pub fn gpus(&self) -> Option<&Gpus> {
+        self.gpus.as_ref()
+    }
+
+    /// Returns the GPU on which a buffer for this `use_` lies, if it lies on one.
+    pub fn gpu_for(&self, use_: Use) -> Option<(&Gpus, u8)> {
+        self.gpus.as_ref().zip(self.on_gpus.of(use_))
+    }
+
+    /// Returns this side's address on the fabric and its memory.
+    pub fn address(&self) -> LocalAddress {
+        LocalAddress {
+            address: FabricAddress {
+                nic: self.device.info().nid,
+                pid: self.domain.pid(),
+            },
+            svc_id: self.access.svc_id.value,
+            vni: self.domain.vni(),
+            class: self.access.class.value,
+            simulated: self.device.info().is_simulated(),
+            gpus: OnGpus {
+                kind: self.gpus.as_ref().map(Gpus::kind).or(self.on_gpus.kind),
+                ..self.on_gpus
+            },
+        }
+    }
+
+    /// Returns whether high-rate puts are used: not if this NIC cannot issue those of `run`, nor if no
+    /// switch acknowledges them (tools.md 4.3), nor outside their traffic class (libcxi.md 5).
+    pub fn hrp(&self, run: &RunOptions) -> Setting {
+        let info = self.device.info();
+        let is_excluded = lacks_hrp(info.device_id, info.revision, run)
+            || self.loopback_mode.is_some()
+            || self.access.class.value != TrafficClass::BestEffort;
+        match run.hrp() {
+            Setting::Enabled if is_excluded => Setting::NotApplicable,
+            setting => setting,
+        }
+    }
+
+    /// Returns the warnings to print before the run, one line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let info = self.device.info();
+        let mut warnings = Vec::new();
+        if info.retry_handler_eq == 0 {
+            warnings.push(format!(
+                "warning: the retry handler of {0} is not running (service cxi_rh@{0}): lost packets are not sent again",
+                info.name
+            ));
+        }
+        if let Some(mode) = &self.loopback_mode {
+            warnings.push(format!(
+                "warning: the link of {} is in loopback mode ({mode}): it reaches no switch, and High Rate Puts are off",
+                info.name
+            ));
+        }
+        warnings.extend(self.place.complaint.clone());
+        warnings.extend(self.hint.clone());
+        warnings
+    }
+
+    /// Returns the notes to print before a run of `tool`, one line each: an unusual service, VNI or
+    /// traffic class, and a limit of the class.
+    pub fn notes(&self, tool: &Tool) -> Vec<String> {
+        let (name, class) = (self.name, self.access.class.value);
+        let mut notes: Vec<String> = self.access.note().into_iter().collect();
+        if tool.measures_bandwidth() && class != TrafficClass::BestEffort {
+            let files = backend::files(name, &Machine::this()).ok();
+            notes.extend(
+                class.ceiling(files.as_ref()).map(|percent| {
+                    format!("the NIC limits {class} to {percent} % of its bandwidth")
+                }),
+            );
+        }
+        notes
+            .into_iter()
+            .map(|note| format!("{name}: {note}"))
+            .collect()
+    }
+
+    /// Releases the address and closes the device.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn close(self) -> Result<(), Failure> {
+        const WHAT: &str = "cannot release the NIC";
+        self.domain.close().explain(WHAT)?;
+        self.lni.close().explain(WHAT)?;
+        self.device.close().explain(WHAT)
+    }
+}
+
+/// PCI device id of Cassini 1 (libcxi.md 2.2).
+const CASSINI_1: u32 = 0x0501;
+
+/// Last revision of Cassini 1 without high-rate atomic operations on UINT32 (tools.md 4.3).
+const LAST_EARLY_REVISION: u32 = 2;
+
+/// Returns whether a NIC cannot issue the operations of `run` as high-rate puts.
+fn lacks_hrp(device_id: u32, revision: u32, run: &RunOptions) -> bool {
+    let is_early = device_id == CASSINI_1 && revision <= LAST_EARLY_REVISION;
+    is_early
+        && run
+            .atomic
+            .is_some_and(|atomic| atomic.ty == AtomicType::Uint32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::endpoint;
+    use plan::testing::plan;
+
+    #[test]
+    fn early_cassini_1_has_no_high_rate_operations_on_uint32() {
+        const CASSINI_2: u32 = 0x0371;
+        for (device, revision, ty, expected) in [
+            (CASSINI_1, 2, "UINT32", true),
+            (CASSINI_1, 3, "UINT32", false),
+            (CASSINI_1, 2, "UINT64", false),
+            (CASSINI_1, 2, "INT32", false),
+            (CASSINI_2, 0, "UINT32", false),
+        ] {
+            let run = plan("atomic-bw", &["-T", ty]).run;
+            assert_eq!(lacks_hrp(device, revision, &run), expected, "{ty}");
+        }
+        assert!(!lacks_hrp(
+            CASSINI_1,
+            0,
+            &plan("write-bw", &["-s", "8"]).run
+        ));
+    }
+
+    #[test]
+    fn link_in_loopback_mode_has_no_high_rate_puts() {
+        let plan = plan("write-bw", &["-s", "8"]);
+        let mut endpoint = endpoint(&plan);
+        assert_eq!(endpoint.hrp(&plan.run), Setting::Enabled);
+        assert!(endpoint.warnings().is_empty());
+        endpoint.loopback_mode = Some("internal".into());
+        assert_eq!(endpoint.hrp(&plan.run), Setting::NotApplicable);
+        assert!(endpoint.warnings()[0].contains("loopback mode (internal)"));
+        endpoint.close().unwrap();
+    }
+}

@@ -1,0 +1,74 @@
+//! How the two sides of a measurement keep in step: over the control connection, or by the timetable
+//! of a survey.
+
+use std::time::Duration;
+
+use crate::session::{Look, Session};
+use facts::error::Failure;
+use measure::{SideResult, SideView};
+
+/// The barriers of a measurement, and the results that both sides exchange at them. None of them is
+/// in the timed part of a loop.
+pub trait Barriers {
+    /// Waits, for `limit` at most, until the peer is at the barrier `point`.
+    ///
+    /// # Errors
+    ///
+    /// A peer that has failed or does not come, and an interruption.
+    fn barrier(&self, point: &str, limit: Duration) -> Result<(), Failure> {
+        self.barrier_while(point, limit, &mut || Ok(()))
+    }
+
+    /// Waits as [`Self::barrier`] does; a failure of `look`, which is called regularly, ends the
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::barrier`], and those of `look`.
+    fn barrier_while(
+        &self,
+        point: &str,
+        limit: Duration,
+        look: &mut Look<'_>,
+    ) -> Result<(), Failure>;
+
+    /// Exchanges the results of one size. Returns the peer's.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::barrier`].
+    fn results(&self, own: SideResult) -> Result<SideResult, Failure>;
+
+    /// Exchanges each side's view of one size. Returns the peer's.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::barrier`].
+    fn views(&self, own: SideView) -> Result<SideView, Failure>;
+
+    /// Returns whether the peer waits at the next barrier. Does not block.
+    fn peer_waits(&self) -> bool;
+}
+
+impl Barriers for Session {
+    fn barrier_while(
+        &self,
+        point: &str,
+        limit: Duration,
+        look: &mut Look<'_>,
+    ) -> Result<(), Failure> {
+        Session::barrier_while(self, point, limit, look)
+    }
+
+    fn results(&self, own: SideResult) -> Result<SideResult, Failure> {
+        Session::results(self, own)
+    }
+
+    fn views(&self, own: SideView) -> Result<SideView, Failure> {
+        Session::views(self, own)
+    }
+
+    fn peer_waits(&self) -> bool {
+        Session::peer_waits(self)
+    }
+}

@@ -1,0 +1,348 @@
+//! The session driver: takes one side of a run through set-up, barriers, sizes, results, release.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use super::barriers::Barriers;
+use super::nic_counters::NicCounters;
+use super::results::{BandwidthResults, Latencies, Results, ServerResults};
+use super::route::Route;
+use super::watchdog::{MID_RUN, Notices, Watchdog};
+use super::{bandwidth, loopback, one_sided, round_trip, verify};
+use crate::bench;
+use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLatency, Visitor};
+use crate::bench::common::PORTAL_INDEX;
+use crate::endpoint::Endpoint;
+use crate::session::{self, Agreed, Session};
+use facts::error::{Failure, Kind};
+use facts::host::host_name;
+use facts::interrupt;
+use facts::phase::{Phase, enter};
+use measure::Supervisor;
+use node::backend;
+use node::gpu;
+use node::machine::Machine;
+use plan::Plan;
+use plan::buffers::Need;
+use plan::run_options::{RunOptions, Side};
+use report::columns::Layout;
+use report::summary::Summary;
+use report::{Connected, Reporter, outcome};
+
+/// A session after its handshake, on either side.
+pub struct ClientSession<'a> {
+    /// The plan of this process.
+    pub plan: &'a Plan,
+    /// Which side this process is.
+    pub side: Side,
+    /// The endpoint of this side.
+    pub endpoint: Endpoint,
+    /// The control connection.
+    pub session: Session,
+    /// What both sides agreed on in the handshake.
+    pub agreed: Agreed,
+    /// Receives the results.
+    pub reporter: &'a mut Reporter,
+}
+
+/// Serves one client, with the tool that the client has named.
+///
+/// # Errors
+///
+/// Any failure that ends the run early, and an interruption.
+pub fn serve(client: ClientSession) -> Result<(), Failure> {
+    bench::visit(client.agreed.tool, Serve(client))
+}
+
+/// Measures against the server at `address`.
+///
+/// # Errors
+///
+/// Any failure that ends the run early, and an interruption.
+pub fn measure(plan: &Plan, address: &str, reporter: &mut Reporter) -> Result<(), Failure> {
+    let visitor = Measure {
+        plan,
+        address,
+        reporter,
+    };
+    bench::visit(plan.tool, visitor)
+}
+
+struct Serve<'a>(ClientSession<'a>);
+
+impl Visitor for Serve<'_> {
+    type Output = Result<(), Failure>;
+
+    fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
+        drive::<B, _>(self.0, ServerResults, |at, _, size, _| {
+            one_sided::serve(at, size)
+        })
+    }
+
+    fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
+        drive::<B, _>(self.0, ServerResults, |at, pairs, size, _| {
+            round_trip::serve::<B>(at, &mut pairs[0], size)
+        })
+    }
+
+    fn bandwidth<B: Bandwidth>(self) -> Self::Output {
+        drive_bandwidth::<B>(self.0)
+    }
+}
+
+struct Measure<'a> {
+    plan: &'a Plan,
+    address: &'a str,
+    reporter: &'a mut Reporter,
+}
+
+impl<'a> Measure<'a> {
+    fn connect(self) -> Result<ClientSession<'a>, Failure> {
+        let Self {
+            plan,
+            address,
+            reporter,
+        } = self;
+        let endpoint = open(plan)?;
+        let (session, agreed) = session::join(plan, address, endpoint.address())?;
+        Ok(ClientSession {
+            plan,
+            side: Side::Client,
+            endpoint,
+            session,
+            agreed,
+            reporter,
+        })
+    }
+}
+
+impl Visitor for Measure<'_> {
+    type Output = Result<(), Failure>;
+
+    fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
+        let results = Latencies::new(self.plan)?;
+        let client = self.connect()?;
+        drive::<B, _>(client, results, |at, pairs, size, results| {
+            one_sided::measure::<B>(at, &mut pairs[0], size, results.samples())
+        })
+    }
+
+    fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
+        let results = Latencies::new(self.plan)?;
+        let client = self.connect()?;
+        drive::<B, _>(client, results, |at, pairs, size, results| {
+            round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())
+        })
+    }
+
+    fn bandwidth<B: Bandwidth>(self) -> Self::Output {
+        drive_bandwidth::<B>(self.connect()?)
+    }
+}
+
+/// What the loops need to measure one size.
+pub struct Context<'a> {
+    /// Which side this process is.
+    pub side: Side,
+    /// Keeps this side in step with the peer.
+    pub barriers: &'a dyn Barriers,
+    /// The options of the run.
+    pub run: &'a RunOptions,
+    /// Whether the peer is a cxidiag.
+    pub peer_is_cxidiag: bool,
+    /// Watches the peer while this side waits for the NIC.
+    pub supervisor: &'a dyn Supervisor,
+    /// Reports long waits.
+    pub notices: Notices<'a>,
+    /// A CPU for each measuring thread; empty for one thread.
+    pub cpus: &'a [u32],
+}
+
+fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
+    let run = &client.agreed.run;
+    let one_nic = client.agreed.peer.nic == client.endpoint.address().address.nic;
+    let bidirectional = run.lists()?.bidirectional;
+    let results = BandwidthResults::new(
+        B::part(run, client.side),
+        client.side,
+        bidirectional,
+        one_nic,
+    );
+    drive::<B, _>(client, results, bandwidth::measure::<B>)
+}
+
+/// Takes one side through a run of benchmark `B`. `measure` measures one size, from its first
+/// barrier to its last.
+fn drive<B: Benchmark, R: Results>(
+    mut client: ClientSession,
+    mut results: R,
+    mut measure: impl FnMut(&Context<'_>, &mut [B::Resources], u64, &mut R) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    summarize(&mut client)?;
+    let ClientSession {
+        plan,
+        side,
+        endpoint,
+        session,
+        agreed,
+        reporter,
+    } = client;
+    let run = &agreed.run;
+    let cpus = match run.extensions.threads {
+        1 => Vec::new(),
+        count => {
+            let second = loopback::is_second();
+            plan.placement.of_threads(count.into(), second)
+        }
+    };
+    let distinct = cpus.iter().collect::<BTreeSet<_>>().len();
+    if distinct < cpus.len() {
+        let threads = cpus.len();
+        let plural = if distinct == 1 { "" } else { "s" };
+        reporter.warn(&format!("{threads} threads share {distinct} CPU{plural}"));
+    }
+    let watchdog = Watchdog::new(&session, &endpoint, plan);
+    let route = Route {
+        own: endpoint.address().address,
+        host: host_name(),
+        peer: agreed.peer,
+        peer_host: agreed.peer_name.clone(),
+    };
+    // A latency tool has one pair.
+    let set_up = |pair: u16| {
+        let peer = Peer {
+            address: agreed.peer,
+            portal: PORTAL_INDEX + u32::from(pair),
+            supervisor: &watchdog,
+        };
+        B::set_up(&endpoint, peer, run, side)
+    };
+    let mut pairs = (0..run.extensions.pairs)
+        .map(set_up)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|failure| route.locate(session.refuse(failure), "during set-up"))?;
+    let mut counters = NicCounters::begin(plan, side, &endpoint, &agreed);
+    session.ready()?;
+    results.begin(reporter, run)?;
+    let context = Context {
+        side,
+        barriers: &session,
+        run,
+        peer_is_cxidiag: agreed.is_cxidiag,
+        supervisor: &watchdog,
+        notices: watchdog.notices(),
+        cpus: &cpus,
+    };
+    let mut current = run.min_size;
+    let measured = run.sizes().try_for_each(|size| {
+        current = size;
+        results.begin_size(reporter, size);
+        // The NIC may report an error because the peer has ended.
+        measure(&context, &mut pairs, size, &mut results)
+            .map_err(|failure| session.cause(failure, MID_RUN))?;
+        let issued = results.issued(run)?;
+        counters.add(run, size, &issued);
+        let verified = verify::after_size::<B>(&context, &session, &pairs, size, &issued)?;
+        reporter.set_verified(verified);
+        enter(Phase::Reporting);
+        results.report(reporter, size)
+    });
+    if let Err(failure) = measured {
+        let place = match results.progress() {
+            Some(progress) => format!("at {current} bytes, {progress}"),
+            None => format!("at {current} bytes"),
+        };
+        let failure = route.locate(failure, place);
+        // Before anything is released or printed: the peer receives the notice before it sees the
+        // consequences.
+        if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
+            session.send_interrupt_notice();
+        }
+        reporter.set_counters(counters.end_alone());
+        results.report_cut_short(reporter, current, &failure);
+        return Err(failure);
+    }
+    reporter.set_counters(counters.end(&session)?);
+    session.finish();
+    enter(Phase::Releasing);
+    results.end(reporter)?;
+    pairs.into_iter().try_for_each(B::close)?;
+    endpoint.close()?;
+    // A signal that came too late to cut the run short still decides the exit status.
+    interrupt::check()
+}
+
+/// Opens the device, allocates an endpoint on it, and prints the warnings and notes about them.
+///
+/// # Errors
+///
+/// A GPU, device or service that cannot be opened or used.
+pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
+    enter(Phase::Opening);
+    // Before this thread moves to its CPUs: the threads of a GPU runtime would inherit them.
+    let gpus = gpu::open(&plan.gpus)?;
+    let device = backend::open(plan.device, plan.libcxi.as_ref())?;
+    let endpoint = Endpoint::new(plan.site(), gpus, device)?;
+    let notes = if plan.outputs.quiet {
+        Vec::new()
+    } else {
+        endpoint.notes(plan.tool)
+    };
+    for line in endpoint.warnings().into_iter().chain(notes) {
+        // The run goes on if a line cannot be written.
+        let _ = writeln!(io::stderr(), "{}: {line}", plan.program);
+    }
+    Ok(endpoint)
+}
+
+/// Reports the summary of the run. A server first checks that it has memory for the client's
+/// options.
+fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
+    enter(Phase::SetUp);
+    let ClientSession {
+        plan,
+        side,
+        endpoint,
+        session,
+        agreed,
+        reporter,
+    } = client;
+    let summary = Summary {
+        layout: Layout {
+            tool: agreed.tool,
+            unit: plan.outputs.unit,
+        },
+        side: *side,
+        device: plan.device,
+        simulated: endpoint.device().info().is_simulated(),
+        run: &agreed.run,
+        own: endpoint.address(),
+        peer: agreed.peer,
+        gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
+        peer_gpus: agreed.peer_gpus,
+        hrp: endpoint.hrp(&agreed.run),
+        cpus: &plan.placement.cpus,
+    };
+    let connected = Connected {
+        plan,
+        nic: endpoint.device().info(),
+        access: endpoint.access(),
+        server: match side {
+            Side::Client => session.peer(),
+            Side::Server => session.local()?,
+        },
+        peer: outcome::Peer {
+            host_name: agreed.peer_name.clone(),
+            ip: session.peer().ip().to_canonical().to_string(),
+            is_cxidiag: agreed.is_cxidiag,
+            device: agreed.peer_device.map(|device| device.to_string()),
+        },
+    };
+    reporter.connected(&summary, &connected);
+    if *side == Side::Server {
+        let need = Need::of(agreed.tool, &agreed.run, &[*side], plan.gpus);
+        let checked = need.check(&Machine::this(), plan.placement.node);
+        checked.map_err(|failure| session.refuse(failure))?;
+    }
+    reporter.print_summary(&summary)
+}

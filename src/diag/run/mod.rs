@@ -1,0 +1,96 @@
+//! One run, from a plan to its outcome.
+//!
+//! * This file: the part of a process by its role: serve, measure, or both.
+//! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
+//! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
+//!   sub-trait of `Benchmark`.
+//! * `barriers`: how both sides of a measurement keep in step.
+//! * `pairs`: the loop of `bandwidth`, over all pairs of queues.
+//! * `threads`: drives the pairs of a side from several threads.
+//! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each
+//!   message.
+//! * `results`: the results of one size, and how they are reported.
+//! * `nic_counters`: what the counters of the NICs did during a run.
+//! * `route`: the two NICs of a run, for messages about errors of a NIC.
+//! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
+//! * `serve`: the clients of a server: one, or one after another.
+//! * `served`: the process that serves one client of `cxidiag serve`.
+//! * [`survey`]: the pairs that a process of a survey measures by a timetable.
+//! * `port_file`: the number of a server's port, in a file.
+//! * `verify`: the check of the data after each size.
+//! * `watchdog`: watches the control connection while this side waits for the NIC.
+//! * `loopback`: both roles in one command.
+
+#[cfg(test)]
+mod allocation_test;
+mod bandwidth;
+mod barriers;
+mod driver;
+mod legacy_sync;
+mod loopback;
+mod nic_counters;
+mod one_sided;
+mod pairs;
+mod port_file;
+mod results;
+mod round_trip;
+mod route;
+#[cfg(test)]
+mod scripted;
+mod serve;
+pub mod served;
+mod size_loop;
+pub mod survey;
+mod threads;
+mod verify;
+mod watchdog;
+
+use facts::error::Failure;
+use node::machine::Machine;
+use node::machine::placement::Placement;
+use node::service::ServiceRequest;
+use plan::buffers::Need;
+use plan::run_options::Side;
+use plan::{Plan, Role};
+use report::Reporter;
+
+/// Checks the machine before anything is opened, and returns the plan with the CPUs to run on and
+/// the service to use. A server checks its memory later, when it knows the client's options.
+///
+/// # Errors
+///
+/// An invalid variable of the job, CPUs that the machine does not have, and not enough memory for
+/// the buffers of the sides that this process runs.
+pub fn place(plan: &Plan) -> Result<Plan, Failure> {
+    let machine = Machine::this();
+    let second = loopback::is_second();
+    let service = ServiceRequest::of_environment(plan.service_options, plan.device)?;
+    let placement = Placement::choose(&plan.cpus, plan.device, &machine, second)?;
+    let sides: &[Side] = match plan.role {
+        Role::Server => &[],
+        Role::Client { .. } => &[Side::Client],
+        Role::Loopback => &[Side::Client, Side::Server],
+    };
+    Need::of(plan.tool, &plan.run, sides, plan.gpus).check(&machine, placement.node)?;
+    Ok(Plan {
+        placement,
+        service,
+        ..plan.clone()
+    })
+}
+
+/// Runs this process in the role that `plan` has.
+///
+/// # Errors
+///
+/// Any failure that ends the run early, and an interruption.
+pub fn carry_out(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
+    match &plan.role {
+        Role::Server if served::is_started_for_client() => served::client(plan, reporter),
+        Role::Server => serve::clients(plan, reporter),
+        Role::Client { address } => driver::measure(plan, address, reporter),
+        Role::Loopback => loopback::run(plan, |plan, address| {
+            driver::measure(plan, address, reporter)
+        }),
+    }
+}

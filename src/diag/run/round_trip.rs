@@ -1,0 +1,254 @@
+//! One size of a two-sided latency run: both sides send and receive, the client measures.
+//!
+//! Two cxidiag processes wait for each other at one barrier before the size. From then on the
+//! messages keep them in step: the client alone keeps iterations, duration and gap, and the server
+//! answers each message up to the last one. With a legacy peer, or with `--legacy-sync`,
+//! `legacy_sync` measures instead.
+
+use super::driver::Context;
+use super::legacy_sync;
+use super::results::Samples;
+use super::size_loop::{Schedule, longest_iteration, repeat};
+use crate::bench::api::{
+    Message, RepeatRoundTrip, RoundTrip, RoundTripLatency, Timed, Transaction,
+};
+use crate::session::Look;
+use facts::error::Failure;
+use facts::interrupt;
+use facts::limit::ANSWER_LIMIT;
+use facts::phase::{Phase, enter};
+use measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
+use plan::run_options::SyncPoint;
+
+/// Labels of the barriers before and after each size (wire.md 6.2).
+pub const SYNC: &str = "Sync";
+pub const POST_RUN: &str = "Post-run";
+
+/// Measures messages of `size` bytes. Returns when both sides have ended the size.
+///
+/// # Errors
+///
+/// The failure of an operation or of the peer, and an interruption.
+pub fn measure<B: RoundTripLatency>(
+    context: &Context<'_>,
+    resources: &mut B::Resources,
+    size: u64,
+    samples: Samples<'_>,
+) -> Result<(), Failure> {
+    let (run, barriers) = (context.run, context.barriers);
+    if run.sync == SyncPoint::Iteration {
+        return legacy_sync::measure::<B>(context, resources, size, Some(samples));
+    }
+    enter(Phase::Sync);
+    barriers.barrier(SYNC, longest_iteration(run, size))?;
+    let asking = Asking {
+        schedule: Schedule::of(run, size),
+        policy: WaitPolicy::new(context.supervisor).for_bytes(size),
+        samples,
+    };
+    B::measure(resources, run, size, asking)?;
+    enter(Phase::PostRun);
+    barriers.barrier(POST_RUN, ANSWER_LIMIT)
+}
+
+/// Answers messages of `size` bytes. Returns when both sides have ended the size.
+///
+/// # Errors
+///
+/// The failure of an operation or of the peer, and an interruption.
+pub fn serve<B: RoundTripLatency>(
+    context: &Context<'_>,
+    resources: &mut B::Resources,
+    size: u64,
+) -> Result<(), Failure> {
+    let (run, barriers) = (context.run, context.barriers);
+    if run.sync == SyncPoint::Iteration {
+        return legacy_sync::measure::<B>(context, resources, size, None);
+    }
+    let limit = longest_iteration(run, size);
+    enter(Phase::Sync);
+    barriers.barrier(SYNC, limit)?;
+    let policy = WaitPolicy::new(context.supervisor).for_bytes(size);
+    let answering = Answering {
+        policy: policy.for_pause(Schedule::of(run, size).pause()),
+        // The last answer may still be on its way to the client.
+        end: &|look| {
+            enter(Phase::PostRun);
+            barriers.barrier_while(POST_RUN, limit, look)
+        },
+    };
+    B::measure(resources, run, size, answering)
+}
+
+/// The client's loop: measured round trips, and one more that ends the size.
+struct Asking<'a> {
+    schedule: Schedule,
+    policy: WaitPolicy<'a>,
+    samples: Samples<'a>,
+}
+
+impl RepeatRoundTrip for Asking<'_> {
+    type Output = ();
+
+    fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+        // The loop is compiled for each clock and does not branch on it.
+        match self.samples.clock {
+            ChosenClock::MonotonicRaw(clock) => self.ask(&clock, round_trip),
+            ChosenClock::Counter(clock) => self.ask(&clock, round_trip),
+        }
+    }
+}
+
+impl Asking<'_> {
+    fn ask<C: Clock>(mut self, clock: &C, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+        let policy = &mut self.policy;
+        let mut ping = Ping(round_trip);
+        let kept = repeat(&mut ping, clock, self.schedule, policy, &mut self.samples);
+        self.samples.end();
+        *self.samples.kept = kept?;
+        ping.0.announce(Message::Last)?;
+        ping.iterate(clock, policy)?;
+        ping.0.announce(Message::Ordinary)
+    }
+}
+
+/// A round trip as the client makes it.
+struct Ping<'a, R>(&'a mut R);
+
+impl<R: RoundTrip> Transaction for Ping<'_, R> {
+    /// Makes the round trip. Its latency is half of its time.
+    // One copy for all messages of the loop. The call is outside the timed part.
+    #[inline(never)]
+    fn iterate<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Timed, Failure> {
+        let Self(round_trip) = self;
+        let start = clock.now();
+        round_trip.send(clock, policy)?;
+        round_trip.receive(clock, policy)?;
+        let end = clock.now();
+        round_trip.acknowledge();
+        Ok(Timed {
+            start,
+            latency: end.saturating_sub(start) / 2,
+        })
+    }
+}
+
+/// The server's loop: answers each message, the last one included.
+struct Answering<'a> {
+    policy: WaitPolicy<'a>,
+    /// Waits until the client has ended the size. Meanwhile it calls the given check: only an event
+    /// shows that the last answer has failed.
+    end: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
+}
+
+impl RepeatRoundTrip for Answering<'_> {
+    type Output = ();
+
+    fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
+        enter(Phase::Measuring);
+        let (clock, policy) = (&MonotonicRaw, &mut self.policy);
+        loop {
+            let message = round_trip.receive(clock, policy)?;
+            round_trip.send(clock, policy)?;
+            round_trip.acknowledge();
+            if message == Message::Last {
+                return (self.end)(&mut || round_trip.look());
+            }
+            interrupt::check()?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::scripted::Scripted;
+    use super::super::size_loop::Limit;
+    use super::*;
+    use crate::bench::testing::Alone;
+    use measure::Recorder;
+
+    const CLOCK: ChosenClock = ChosenClock::MonotonicRaw(MonotonicRaw);
+
+    /// Runs the client's loop with two unmeasured round trips. Returns the number of recorded
+    /// latencies.
+    fn ask(scripted: &mut Scripted, limit: Limit) -> u64 {
+        let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
+        let asking = Asking {
+            schedule: Schedule {
+                limit,
+                warmup: 2,
+                gap: 0,
+                period: None,
+            },
+            policy: WaitPolicy::new(&Alone),
+            samples: Samples::new(CLOCK, &mut recorder, None, &mut kept),
+        };
+        asking.run(scripted).unwrap();
+        let gauge = recorder.gauge();
+        assert!(gauge.begun().is_some() && gauge.ended() >= gauge.begun());
+        recorder.statistics().count()
+    }
+
+    #[test]
+    fn client_ends_each_size_with_one_unmeasured_last_message() {
+        for (limit, count) in [(Limit::Iterations(3), 3), (Limit::Duration(0), 1)] {
+            let mut scripted = Scripted::default();
+            assert_eq!(ask(&mut scripted, limit), count);
+            let announced = [
+                (2 + count, Message::Last),
+                (2 + count + 1, Message::Ordinary),
+            ];
+            assert_eq!(scripted.announced, announced);
+            assert_eq!(scripted.order[..2], ["send", "receive"]);
+        }
+    }
+
+    #[test]
+    fn server_answers_each_message_up_to_the_last() {
+        let mut scripted = Scripted {
+            last_comes_in: Some(5),
+            ..Scripted::default()
+        };
+        let ended = Cell::new(0);
+        let answering = Answering {
+            policy: WaitPolicy::new(&Alone),
+            end: &|_| {
+                ended.set(ended.get() + 1);
+                Ok(())
+            },
+        };
+        answering.run(&mut scripted).unwrap();
+        assert_eq!(scripted.order, ["receive", "send"].repeat(5));
+        assert_eq!((scripted.announced, ended.get()), (vec![], 1));
+    }
+
+    #[test]
+    fn server_looks_for_failure_of_its_last_answer() {
+        let mut scripted = Scripted {
+            last_comes_in: Some(1),
+            answer_fails: true,
+            ..Scripted::default()
+        };
+        let answering = Answering {
+            policy: WaitPolicy::new(&Alone),
+            end: &|look| look(),
+        };
+        let failure = answering.run(&mut scripted).unwrap_err();
+        assert_eq!(failure.message(), "the answer failed");
+    }
+
+    #[test]
+    fn latency_is_half_of_round_trip() {
+        let mut scripted = Scripted::default();
+        let mut policy = WaitPolicy::new(&Alone);
+        let clock = super::super::scripted::Ticking::default();
+        let latency = Ping(&mut scripted).iterate(&clock, &mut policy);
+        assert_eq!(latency.unwrap().latency, 5);
+    }
+}

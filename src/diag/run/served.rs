@@ -1,0 +1,133 @@
+//! The process in which `cxidiag serve` measures with one client. It is a server whose client has
+//! come: its connection is the standard input, and the standard output leads to `cxidiag serve`
+//! (`session::control_line`), which starts a process for each client and decides when it begins.
+
+use std::env;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::event::PollFlags;
+
+use super::driver::{self, ClientSession, open};
+use crate::session::control_line::{ControlLine, Order, Ready};
+use crate::session::{Agreed, Caller, Session};
+use facts::error::{Context, Failure};
+use facts::interrupt;
+use plan::Plan;
+use plan::buffers::Need;
+use plan::run_options::Side;
+use report::Reporter;
+
+/// Environment variable that marks the process of a client.
+pub const MARK: &str = "CXIDIAG_SERVE_CLIENT";
+
+/// Returns whether `cxidiag serve` has started this process for a client.
+pub fn is_started_for_client() -> bool {
+    env::var_os(MARK).is_some()
+}
+
+/// What a process of `cxidiag serve` can fail at, whatever it does for its client.
+pub const LOST: &str = "cannot use the connection to cxidiag serve";
+
+/// The client of this process.
+pub struct Taken {
+    /// The line to `cxidiag serve`.
+    pub line: ControlLine,
+    /// TCP address of the client.
+    pub peer: SocketAddr,
+    /// Its connection.
+    pub caller: Caller,
+}
+
+/// Takes over the client for which `cxidiag serve` has started this process.
+///
+/// # Errors
+///
+/// A server that has ended or sends something else, and an interruption.
+pub fn take_client() -> Result<Taken, Failure> {
+    let socket = UnixStream::from(copy(io::stdout()).environment(LOST)?);
+    let mut line = ControlLine::new(socket);
+    let wait = |line: &ControlLine| interrupt::wait(line, PollFlags::IN, None).map(|_| ());
+    let Order::Serve { peer, version } = next(&mut line, wait)? else {
+        return Err(Failure::environment("cxidiag serve has sent no client"));
+    };
+    let stream = TcpStream::from(copy(io::stdin()).environment(LOST)?);
+    let caller = Caller::new(stream, peer, version)?;
+    Ok(Taken { line, peer, caller })
+}
+
+/// Serves the client of this process.
+///
+/// # Errors
+///
+/// A client that is refused or fails, a device that cannot be used, an interruption, and any other
+/// failure that ends the run early.
+pub fn client(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
+    let Taken {
+        mut line, caller, ..
+    } = take_client()?;
+    let endpoint = open(plan).map_err(|failure| caller.refuse(failure))?;
+    let (session, agreed) = caller.meet(plan, endpoint.address())?;
+    line.send(&ready(plan, &agreed)).environment(LOST)?;
+    wait_for_turn(&mut line, &session)?;
+    driver::serve(ClientSession {
+        plan,
+        side: Side::Server,
+        endpoint,
+        session: session.led_by(line),
+        agreed,
+        reporter,
+    })
+}
+
+/// Returns what the run of a client needs.
+fn ready(plan: &Plan, agreed: &Agreed) -> Ready {
+    let run = &agreed.run;
+    let sizes = run.sizes().count() as u32;
+    Ready {
+        devices: vec![plan.device],
+        buffer_bytes: Need::of(agreed.tool, run, &[Side::Server], plan.gpus).bytes(),
+        asked_ms: run
+            .duration()
+            .map(|each| each.saturating_mul(sizes).as_millis() as u64),
+    }
+}
+
+/// Waits until it is the client's turn, and passes its place in the queue on.
+fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failure> {
+    loop {
+        match next(line, |line| session.wait_beside(line))? {
+            Order::Place(place) => session.send_place(place)?,
+            Order::Begin => return session.send_place(0),
+            Order::Refuse(reason) => return Err(session.refuse(Failure::environment(reason))),
+            Order::Serve { .. } => return Err(Failure::environment("a process has one client")),
+        }
+    }
+}
+
+/// Returns the next order. `wait` waits until the line can be read.
+///
+/// # Errors
+///
+/// A server that has ended, and a failure of `wait`.
+pub fn next(
+    line: &mut ControlLine,
+    wait: impl Fn(&ControlLine) -> Result<(), Failure>,
+) -> Result<Order, Failure> {
+    loop {
+        if let Some(order) = line.message() {
+            return Ok(order);
+        }
+        wait(line)?;
+        if !line.read().environment("cannot read from cxidiag serve")? {
+            return Err(Failure::environment("cxidiag serve has ended"));
+        }
+    }
+}
+
+/// Returns another descriptor of a socket.
+fn copy(socket: impl AsFd) -> io::Result<OwnedFd> {
+    socket.as_fd().try_clone_to_owned()
+}

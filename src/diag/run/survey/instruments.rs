@@ -1,0 +1,80 @@
+//! Figures of a pair, with the definitions of the tools.
+
+use super::super::results::Samples;
+use cluster::survey::answer::Figures;
+use facts::error::Failure;
+use facts::percentile::Percentile;
+use measure::{ClockChoice, Rates, Recorder, RunClock, SideResult};
+use node::machine::Machine;
+use plan::run_options::RunOptions;
+
+/// Fewest samples with a 99th percentile: ten lie above it.
+const ENOUGH_FOR_P99: u64 = 1000;
+
+/// What measures latencies on one NIC, for all tests.
+pub struct Instruments {
+    clock: RunClock,
+    recorder: Recorder,
+}
+
+impl Instruments {
+    /// Chooses the clock, and allocates the memory for samples.
+    ///
+    /// # Errors
+    ///
+    /// Not enough memory.
+    pub fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            clock: RunClock::choose(ClockChoice::Auto, &Machine::this())?,
+            recorder: Recorder::new(None)?,
+        })
+    }
+
+    /// Returns the figures of the recorded latencies.
+    fn figures(&self) -> Figures {
+        let statistics = self.recorder.statistics();
+        let at = |percentile| self.recorder.percentile(percentile);
+        Figures::Latency {
+            count: statistics.count(),
+            min_ns: statistics.min(),
+            median_ns: at(Percentile::MEDIAN).unwrap_or_default(),
+            p99_ns: at(Percentile::P99).filter(|_| statistics.count() >= ENOUGH_FOR_P99),
+            max_ns: statistics.max(),
+        }
+    }
+}
+
+/// Measures latencies by `measure`. Returns the iterations as well, those of the warm-up included.
+///
+/// # Errors
+///
+/// Those of `measure`.
+pub fn latency(
+    run: &RunOptions,
+    instruments: &mut Instruments,
+    measure: impl FnOnce(Samples<'_>) -> Result<(), Failure>,
+) -> Result<(Figures, u64), Failure> {
+    instruments.recorder.clear();
+    // A survey does not report how the start times of a rate were kept.
+    let mut kept = None;
+    let clock = instruments.clock.clock();
+    measure(Samples::new(
+        clock,
+        &mut instruments.recorder,
+        None,
+        &mut kept,
+    ))?;
+    let iterations = instruments.recorder.statistics().count() + run.warmup;
+    Ok((instruments.figures(), iterations))
+}
+
+/// Returns the figures of a side that has issued lists.
+pub fn rates(run: &RunOptions, own: &[SideResult]) -> Figures {
+    let own = SideResult::of_pairs(own);
+    let rates = Rates::of(run.min_size, [own, SideResult::default()], false);
+    let bytes_per_second = rates.megabytes * 1e6;
+    Figures::Bandwidth {
+        bytes_per_second,
+        operations_per_second: bytes_per_second / run.min_size as f64,
+    }
+}

@@ -1,0 +1,326 @@
+//! What a process of a survey measures: its NICs, slot by slot.
+//!
+//! * This file: the NICs of the process, each in a thread of its own.
+//! * `nic`: one NIC, and what it does in each slot.
+//! * `test`: the set-up, measurement and release of a pair.
+//! * `by_tool`: the code of a tool that measures a pair.
+//! * `instruments`: figures of a pair, with the definitions of the tools.
+//! * `halves`: the CPUs of the sides of a pair of software NICs.
+//! * `slot`: the instants of a slot, in place of the control connection.
+//! * `witnesses`: the counters of a NIC that may explain an answer.
+//! * `rules`: which options of a tool a survey can measure with.
+
+mod by_tool;
+mod halves;
+mod instruments;
+mod nic;
+#[cfg(test)]
+mod process_tests;
+mod rules;
+mod slot;
+mod test;
+#[cfg(test)]
+mod tests;
+mod witnesses;
+
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+
+pub use nic::NicPlan;
+use nic::{Nic, Order, Report};
+pub use rules::{TestPlan, is_two_sided};
+use slot::Times;
+pub use slot::{LATE, is_of_busy_cpus, longest, most_beyond, sufficient};
+
+use cluster::survey::answer::{Answer, PairResult};
+use cluster::survey::timetable::{Block, BlockReport, Course, NicFacts, Part, Task};
+use facts::device::FabricAddress;
+use facts::error::{Context, Failure};
+use facts::interrupt;
+
+/// How long a NIC may take to be opened, and to open its targets.
+const OPENING_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long after the end of a block a NIC may take to release the resources of its last pair.
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Interval at which the process checks for an interruption while its NICs work.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// The NICs of a process. Each has a thread, so that one that does not answer a call of the library
+/// does not hold up the others.
+pub struct Nics {
+    members: Vec<Member>,
+    rank: u32,
+    first_nic: u32,
+}
+
+/// A NIC, seen from outside of its thread.
+struct Member {
+    facts: NicFacts,
+    /// None if the NIC could not be opened, or was given up.
+    thread: Option<Worker>,
+}
+
+struct Worker {
+    orders: Sender<Order>,
+    thread: JoinHandle<()>,
+}
+
+impl Nics {
+    /// Opens the NICs side by side. The facts about a NIC that cannot be opened say why.
+    ///
+    /// # Errors
+    ///
+    /// A thread that cannot be started.
+    pub fn open(plans: Vec<NicPlan>) -> Result<Self, Failure> {
+        let opening = plans.into_iter().enumerate();
+        let opening = opening.map(|(place, plan)| open(plan, place));
+        let opening = opening.collect::<Result<Vec<_>, _>>()?;
+        let until = Instant::now() + OPENING_LIMIT;
+        let members = opening.into_iter().map(|opening| opening.wait(until));
+        Ok(Self {
+            members: members.collect(),
+            rank: 0,
+            first_nic: 0,
+        })
+    }
+
+    /// Returns the facts about the NICs, in the order of their plans.
+    pub fn facts(&self) -> Vec<NicFacts> {
+        self.members
+            .iter()
+            .map(|member| member.facts.clone())
+            .collect()
+    }
+
+    /// Prepares the process of this `rank` for `course`, whose tests have these `plans`: opens the
+    /// targets of one-sided tools, which stay open.
+    ///
+    /// A target that cannot be opened is reported as the failure of each of its pairs.
+    pub fn begin(&mut self, rank: u32, course: &Course, plans: &[TestPlan]) {
+        (self.rank, self.first_nic) = (rank, course.first_nic);
+        let (done, begun) = bounded(0);
+        for member in &self.members {
+            member.order(Order::Begin {
+                tests: plans.to_vec(),
+                pair: Duration::from_nanos(course.pair_ns),
+                done: done.clone(),
+            });
+        }
+        drop(done);
+        // It ends when all NICs have dropped their sender.
+        let _ = begun.recv_timeout(OPENING_LIMIT);
+    }
+
+    /// Measures `block`, whose times `local_clock` converts to the clock of this process. Returns
+    /// when all tasks are done: at the latest two seconds after the last slot, or after an
+    /// interruption.
+    ///
+    /// The report has a result for each pair in which a NIC was the initiator, and for each in which
+    /// it could not be the target; the latter replaces that of the initiator, which knows less.
+    pub fn run(&mut self, block: &Block, local_clock: impl Fn(u64) -> Instant) -> BlockReport {
+        let length = Duration::from_nanos(block.slot_ns);
+        let slot_begins = |slot: u32| block.begins_ns + u64::from(slot) * block.slot_ns;
+        let times = |task: &Task| Times::new(local_clock(slot_begins(task.slot)), length);
+        let (sender, reports) = unbounded();
+        let mut left: Vec<Task> = Vec::new();
+        for (index, member) in self.members.iter().enumerate() {
+            let of_member = |task: &&Task| self.member_of(task) == Some(index);
+            let tasks: Vec<Task> = block.tasks.iter().filter(of_member).copied().collect();
+            member.order(Order::Run {
+                tasks: tasks.iter().map(|task| (*task, times(task))).collect(),
+                reports: sender.clone(),
+            });
+            left.extend(tasks);
+        }
+        drop(sender);
+        let until = local_clock(slot_begins(block.slots));
+        let mut results = Vec::new();
+        let mut beyond = Duration::ZERO;
+        while let Some(report) = next(&reports, until) {
+            left.retain(|task| *task != report.task);
+            beyond = beyond.max(report.beyond);
+            let member = self.member_of(&report.task);
+            if let Some(member) = member.and_then(|member| self.members.get_mut(member)) {
+                match report.address {
+                    Ok(address) => member.facts.address = Some(address),
+                    Err(why) => member.fail(why),
+                }
+            }
+            let of_task = |answer| PairResult {
+                witnesses: report.witnesses,
+                ..result(&report.task, answer)
+            };
+            results.extend(report.answer.map(of_task));
+        }
+        for task in left {
+            let why = self.give_up(&task);
+            results.push(result(&task, Answer::Untested(why)));
+        }
+        BlockReport {
+            block: block.number,
+            rank: self.rank,
+            results,
+            addresses: self.members.iter().map(Member::address).collect(),
+            beyond_ns: beyond.as_nanos() as u64,
+            clock_uncertainty_ns: None,
+        }
+    }
+
+    /// Returns the index of the NIC that does `task`, if it is one of these.
+    fn member_of(&self, task: &Task) -> Option<usize> {
+        let nic = match task.part {
+            Part::Initiator | Part::Alone => task.pair.initiator,
+            Part::Target => task.pair.target,
+        };
+        let index = nic.checked_sub(self.first_nic)? as usize;
+        (index < self.members.len()).then_some(index)
+    }
+
+    /// Gives up the NIC of a task that has not ended, unless the process was interrupted. Returns why
+    /// the task was not done.
+    fn give_up(&mut self, task: &Task) -> String {
+        if let Err(interrupted) = interrupt::check() {
+            return interrupted.message();
+        }
+        let Some(member) = self.member_of(task).map(|index| &mut self.members[index]) else {
+            return "the NIC is not one of this process".into();
+        };
+        if member.thread.take().is_some() {
+            // The thread is left behind: nothing can end a call of the library that does not return.
+            let device = &member.facts.device;
+            member.fail(format!("{device} did not release its resources in time"));
+        }
+        member.failure()
+    }
+
+    /// Releases the NICs, but does not wait for one that does not answer.
+    pub fn close(self) {
+        let until = Instant::now() + RELEASE_LIMIT;
+        let workers = self.members.into_iter().filter_map(|member| member.thread);
+        let threads: Vec<_> = workers.map(|Worker { thread, .. }| thread).collect();
+        while threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Member {
+    /// Notes why the NIC cannot be measured with any longer.
+    fn fail(&mut self, why: String) {
+        (self.facts.address, self.facts.failure) = (None, Some(why));
+    }
+
+    /// Returns why the NIC cannot be measured with.
+    fn failure(&self) -> String {
+        let failure = self.facts.failure.clone();
+        failure.unwrap_or_else(|| "the NIC is not open".into())
+    }
+
+    /// Returns the address of the NIC, or why it cannot be measured with.
+    fn address(&self) -> Result<FabricAddress, String> {
+        self.facts.address.ok_or_else(|| self.failure())
+    }
+
+    /// Sends an order, which a NIC that is not open does not receive.
+    fn order(&self, order: Order) {
+        if let Some(worker) = &self.thread {
+            // A thread that has panicked has reported it, and its tasks stay undone.
+            let _ = worker.orders.send(order);
+        }
+    }
+}
+
+/// A NIC that is being opened.
+struct Opening {
+    device: String,
+    facts: Receiver<NicFacts>,
+    worker: Worker,
+}
+
+/// Begins to open a NIC, in a thread of its own. `place` is its number in the process.
+fn open(plan: NicPlan, place: usize) -> Result<Opening, Failure> {
+    let device = plan.device.to_string();
+    let name = device.clone();
+    let (orders, received) = unbounded();
+    let (sender, facts) = bounded(1);
+    let run = move || match Nic::open(plan, place) {
+        Ok(nic) => {
+            // The receiver is gone if this NIC was given up.
+            let _ = sender.send(nic.facts());
+            nic.follow(&received);
+        }
+        Err(failure) => {
+            let _ = sender.send(unopened(name, failure.message()));
+        }
+    };
+    let thread = thread::Builder::new().name(device.clone()).spawn(run);
+    let thread = thread.environment("cannot start a thread")?;
+    Ok(Opening {
+        device,
+        facts,
+        worker: Worker { orders, thread },
+    })
+}
+
+impl Opening {
+    /// Waits until the NIC is open.
+    fn wait(self, until: Instant) -> Member {
+        let facts = self.facts.recv_deadline(until).unwrap_or_else(|_| {
+            let limit = OPENING_LIMIT.as_secs();
+            let why = format!("{} was not opened within {limit} s", self.device);
+            unopened(self.device.clone(), why)
+        });
+        let is_open = facts.failure.is_none();
+        Member {
+            facts,
+            thread: is_open.then_some(self.worker),
+        }
+    }
+}
+
+/// Returns the facts about a NIC that could not be opened.
+fn unopened(device: String, why: String) -> NicFacts {
+    NicFacts {
+        device,
+        address: None,
+        vni: 0,
+        class: String::new(),
+        location: None,
+        simulated: false,
+        failure: Some(why),
+    }
+}
+
+/// Returns the next report; `None` if all orders are done, and if no report comes within
+/// [`RELEASE_LIMIT`] after `until`.
+fn next(reports: &Receiver<Report>, until: Instant) -> Option<Report> {
+    // A process that was stopped in the meantime gets this time as well.
+    let mut left = RELEASE_LIMIT;
+    loop {
+        match reports.recv_timeout(SLICE) {
+            Ok(report) => return Some(report),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if interrupt::requested() || Instant::now() > until {
+            left = left.checked_sub(SLICE)?;
+        }
+    }
+}
+
+/// Returns the result of a task.
+fn result(task: &Task, answer: Answer) -> PairResult {
+    PairResult {
+        test: task.test,
+        pair: task.pair,
+        stage: task.stage,
+        round: task.round,
+        active: task.active,
+        answer,
+        witnesses: Vec::new(),
+    }
+}

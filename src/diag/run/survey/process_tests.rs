@@ -1,0 +1,361 @@
+//! Pairs of two processes, one of which has a fault. Each is this executable, in its test
+//! [`member`].
+
+use std::env;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
+
+use super::slot::NO_ANSWER;
+use super::tests::{PAIR, begin, nic_plan};
+use super::*;
+use cluster::survey::answer::{Figures, Pair, Stage};
+use facts::device::FabricAddress;
+use node::service::VniOption;
+
+/// Variables of a process: its tool, its device, the number of its NIC, its VNI.
+const TOOL: &str = "CXIDIAG_TEST_MEMBER_TOOL";
+const DEVICE: &str = "CXIDIAG_TEST_MEMBER_DEVICE";
+const NUMBER: &str = "CXIDIAG_TEST_MEMBER_NUMBER";
+const VNI: &str = "CXIDIAG_TEST_MEMBER_VNI";
+
+/// Begin of the lines with data, among those of the test harness.
+const DATA: &str = "data: ";
+
+/// Length of a slot.
+const SLOT: Duration = Duration::from_millis(300);
+
+/// Attempts to measure a pair on a machine whose CPUs are busy.
+const ATTEMPTS: u32 = 20;
+
+/// The process of a pair: opens its NIC, and runs the blocks that it reads.
+#[test]
+fn member() {
+    let Ok(tool) = env::var(TOOL) else {
+        return;
+    };
+    let mut plan = nic_plan(&env::var(DEVICE).unwrap());
+    let vni = env::var(VNI).ok();
+    plan.service.vni = vni.map(|vni| VniOption::Number(vni.parse().unwrap()));
+    let mut nics = Nics::open(vec![plan]).unwrap();
+    let number = env::var(NUMBER).unwrap().parse().unwrap();
+    begin(&mut nics, number, &[&tool]);
+    write(&nics.facts());
+    for line in std::io::stdin().lines() {
+        let block: Block = serde_json::from_str(&line.unwrap()).unwrap();
+        let (now, here) = (cxi::clock::now_ns(), Instant::now());
+        let local = |ns: u64| match ns.checked_sub(now) {
+            Some(ahead) => here + Duration::from_nanos(ahead),
+            None => here - Duration::from_nanos(now - ns),
+        };
+        write(&nics.run(&block, local));
+    }
+    nics.close();
+}
+
+fn write(data: &impl serde::Serialize) {
+    // The name of the test may stand on the line.
+    println!("\n{DATA}{}", serde_json::to_string(data).unwrap());
+}
+
+/// A process of a pair.
+struct Member {
+    child: Child,
+    blocks: ChildStdin,
+    lines: BufReader<ChildStdout>,
+    address: FabricAddress,
+}
+
+impl Member {
+    /// Starts the process of NIC `number`, and waits until that is open.
+    fn start(number: u32, device: &str, tool: &str, (variable, value): (&str, &str)) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        let mut child = command
+            .args([
+                "--exact",
+                "run::survey::process_tests::member",
+                "--nocapture",
+            ])
+            .env(TOOL, tool)
+            .env(DEVICE, device)
+            .env(NUMBER, number.to_string())
+            .env(variable, value)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut member = Self {
+            blocks: child.stdin.take().unwrap(),
+            lines: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            address: FabricAddress { nic: 0, pid: 0 },
+        };
+        let facts: Vec<NicFacts> = member.read().expect("facts");
+        member.address = facts[0].address.unwrap_or_else(|| panic!("{facts:?}"));
+        member
+    }
+
+    /// Reads the next data; none if the process has ended.
+    fn read<T: DeserializeOwned>(&mut self) -> Option<T> {
+        for line in (&mut self.lines).lines() {
+            if let Some(data) = line.unwrap().strip_prefix(DATA) {
+                return Some(serde_json::from_str(data).unwrap());
+            }
+        }
+        None
+    }
+
+    fn send(&mut self, block: &Block) {
+        let line = serde_json::to_string(block).unwrap();
+        // A process that was killed reads nothing.
+        let _ = writeln!(self.blocks, "{line}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = Pid::from_raw(self.child.id() as i32).unwrap();
+        kill_process(process, signal).unwrap();
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Processes with a NIC each.
+struct Group {
+    members: Vec<Member>,
+    /// Why pairs are measured.
+    stage: Stage,
+    /// Length of a slot.
+    slot: Duration,
+}
+
+impl Group {
+    /// Starts a process for each variable, which it gets.
+    fn new(first_device: u32, tool: &str, variables: &[(&str, &str)]) -> Self {
+        let start = |(number, variable)| {
+            let device = format!("soft{}", first_device + number);
+            Member::start(number, &device, tool, variable)
+        };
+        Self {
+            members: (0..).zip(variables.iter().copied()).map(start).collect(),
+            stage: Stage::Retest(1),
+            slot: SLOT,
+        }
+    }
+
+    /// Sends both processes of a pair a block of one slot. Returns when it ends.
+    fn send(&mut self, pair: Pair) -> u64 {
+        let begins_ns = cxi::clock::now_ns() + 20_000_000;
+        for (own, part, peer) in [
+            (pair.initiator, Part::Initiator, pair.target),
+            (pair.target, Part::Target, pair.initiator),
+        ] {
+            let task = Task {
+                slot: 0,
+                test: 0,
+                stage: self.stage,
+                round: 0,
+                active: 1,
+                pair,
+                part,
+                peer: self.members[peer as usize].address,
+            };
+            self.members[own as usize].send(&Block {
+                number: 5,
+                begins_ns,
+                slot_ns: self.slot.as_nanos() as u64,
+                slots: 1,
+                tasks: vec![task],
+            });
+        }
+        begins_ns + self.slot.as_nanos() as u64
+    }
+
+    /// Receives the result of a process of its block, if it has one.
+    fn receive(&mut self, member: u32) -> Option<PairResult> {
+        let member = &mut self.members[member as usize];
+        let report: BlockReport = member.read()?;
+        assert_eq!(report.addresses, [Ok(member.address)]);
+        let result = report.results.into_iter().next();
+        // A failure does not show what others need.
+        let has_failed = result
+            .as_ref()
+            .is_some_and(|result| matches!(result.answer, Answer::Failed(_)));
+        assert!(!has_failed || report.beyond_ns == 0);
+        let is_open = result
+            .as_ref()
+            .is_some_and(|result| result.answer == Answer::Untested(NO_ANSWER.into()));
+        let most = most_beyond(PAIR).as_nanos() as u64;
+        assert!(!is_open || report.beyond_ns == most);
+        result
+    }
+
+    /// Measures in one slot, as [`Self::result`] does. Returns the answer.
+    fn measure(&mut self, initiator: u32, target: u32) -> Answer {
+        self.result(initiator, target).answer
+    }
+
+    /// Measures in one slot, again as long as a process was late. Returns the result of the target,
+    /// if it has one.
+    fn result(&mut self, initiator: u32, target: u32) -> PairResult {
+        let mut reasons = Vec::new();
+        for _ in 0..ATTEMPTS {
+            self.send(Pair { initiator, target });
+            let result = self.receive(initiator);
+            let result = self.receive(target).or(result).expect("a result");
+            match result.answer {
+                Answer::Untested(reason) => reasons.push(reason),
+                _ => return result,
+            }
+        }
+        panic!("{reasons:?}");
+    }
+}
+
+const GOOD: (&str, &str) = ("CXIDIAG_FAULTS", "");
+
+/// Its packets are lost, and it sends them again much later.
+const SILENT: (&str, &str) = ("CXIDIAG_FAULTS", "loss=1,retry=3600s");
+
+fn failure(answer: Answer) -> String {
+    match answer {
+        Answer::Failed(why) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn assert_measured(answer: Answer) {
+    assert!(matches!(answer, Answer::Measured(_)), "{answer:?}");
+}
+
+#[test]
+fn slow_nic_is_slow_in_both_roles() {
+    let slow = ("CXIDIAG_LINK", "latency=200us");
+    let mut group = Group::new(60, "write-lat", &[GOOD, slow]);
+    for (initiator, target) in [(0, 1), (1, 0)] {
+        let Answer::Measured(Figures::Latency { min_ns, .. }) = group.measure(initiator, target)
+        else {
+            panic!("no latency")
+        };
+        assert!(min_ns >= 200_000, "{min_ns}");
+    }
+}
+
+/// The NIC loses packets, and sends them again. A pair without losses is possible.
+#[test]
+fn counters_of_initiator_are_witnesses() {
+    let lossy = ("CXIDIAG_FAULTS", "loss=0.1,retry=1ms");
+    let mut group = Group::new(58, "write-lat", &[GOOD, lossy]);
+    group.stage = Stage::Sweep;
+    let result = group.result(1, 0);
+    assert!(result.retries() > 0 && result.witnesses.len() == 1);
+    group.stage = Stage::Retest(1);
+    let witnesses = group.result(1, 0).witnesses;
+    let timeouts = witnesses.iter().find(|of| of.counter == "pct_spt_timeouts");
+    let timeouts = timeouts.unwrap_or_else(|| panic!("{witnesses:?}"));
+    assert!(timeouts.nic == 1 && timeouts.change > 0);
+    assert_eq!(group.result(0, 1).witnesses, []);
+}
+
+#[test]
+fn failed_operations_are_answers() {
+    for (tool, variable, initiator, words) in [
+        (
+            "write-lat",
+            ("CXIDIAG_FAULTS", "error=PT_DISABLED@5"),
+            1,
+            "PT_DISABLED",
+        ),
+        ("write-lat", (VNI, "10"), 0, "VNI_NOT_FOUND"),
+        ("write-bw", ("CXIDIAG_FAULTS", "loss=1"), 0, "UNDELIVERABLE"),
+        ("write-lat", SILENT, 1, "no answer to a write within 225ms"),
+    ] {
+        let mut group = Group::new(62, tool, &[GOOD, variable]);
+        // A fault with a number occurs once after each opening of the NIC.
+        for attempt in 0..2 {
+            let why = failure(group.measure(initiator, 1 - initiator));
+            assert!(why.contains(words), "{tool}, {attempt}: {why}");
+        }
+    }
+}
+
+#[test]
+fn longest_slot_decides_about_missing_answer() {
+    let mut group = Group::new(72, "write-lat", &[GOOD, SILENT]);
+    group.slot = sufficient(PAIR, PAIR / 2);
+    let mut reasons = Vec::new();
+    while !reasons.contains(&NO_ANSWER.to_owned()) {
+        assert!(reasons.len() < ATTEMPTS as usize, "{reasons:?}");
+        group.send(Pair {
+            initiator: 1,
+            target: 0,
+        });
+        let own = group.receive(1).expect("a result").answer;
+        group.receive(0);
+        match own {
+            Answer::Untested(reason) => reasons.push(reason),
+            other => panic!("{other:?}"),
+        }
+    }
+    group.slot = longest(PAIR);
+    failure(group.measure(1, 0));
+}
+
+/// The answers of one process are lost. A second one measures with it, and then with a third one.
+#[test]
+fn nic_measures_again_after_pair_without_answer() {
+    for tool in ["write-lat", "send-bw"] {
+        let mut group = Group::new(64, tool, &[SILENT, GOOD, GOOD]);
+        failure(group.measure(1, 0));
+        assert_measured(group.measure(1, 2));
+        assert_measured(group.measure(2, 1));
+    }
+}
+
+#[test]
+fn stopped_process_is_late_and_measures_again() {
+    for stopped in [0, 1] {
+        let mut group = Group::new(67, "write-lat", &[GOOD, GOOD]);
+        group.members[stopped].signal(Signal::STOP);
+        let end = group.send(Pair {
+            initiator: 0,
+            target: 1,
+        });
+        let other = 1 - stopped as u32;
+        let answer = group.receive(other);
+        while cxi::clock::now_ns() < end {
+            thread::sleep(Duration::from_millis(1));
+        }
+        group.members[stopped].signal(Signal::CONT);
+        let late = group.receive(stopped as u32).expect("a result");
+        let Answer::Untested(why) = late.answer else {
+            panic!("{late:?}")
+        };
+        assert_eq!(why, "the process was late for its slot");
+        // The target of a software NIC stops with its process.
+        if stopped == 1 {
+            let answer = answer.expect("a result").answer;
+            assert!(!matches!(answer, Answer::Measured(_)), "{answer:?}");
+        }
+        assert_measured(group.measure(0, 1));
+    }
+}
+
+#[test]
+fn killed_process_does_not_hold_up_its_peer() {
+    for tool in ["write-lat", "send-lat"] {
+        let mut group = Group::new(69, tool, &[GOOD, GOOD, GOOD]);
+        group.members[0].signal(Signal::KILL);
+        let why = failure(group.measure(1, 0));
+        assert!(why.contains("UNDELIVERABLE"), "{tool}: {why}");
+        assert_measured(group.measure(1, 2));
+    }
+}

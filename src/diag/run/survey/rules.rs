@@ -1,0 +1,156 @@
+//! Which options of a tool a survey can measure with.
+
+use crate::bench;
+use crate::bench::api::{Bandwidth, OneSidedLatency, RoundTripLatency, Visitor};
+use facts::error::Failure;
+use plan::run_options::{RunOptions, SyncPoint};
+use plan::tool::Tool;
+
+/// What is measured between two NICs: a tool with its options and one size.
+#[derive(Clone, Copy, Debug)]
+pub struct TestPlan {
+    /// The tool.
+    pub tool: &'static Tool,
+    /// Its options.
+    pub run: RunOptions,
+    /// The part of a measurement in which a side waits for its CPU, in percent, above which the
+    /// figures say nothing about the pair.
+    pub(super) max_waited_percent: f64,
+}
+
+/// That part for latencies. Few samples have an interruption. The median is right with a third of the
+/// time and wrong with half of it (measured on two CPUs): then waits begin to sleep.
+const MAX_OF_LATENCY: f64 = 25.0;
+
+/// That part for bandwidths, which are lower by as much.
+const MAX_OF_BANDWIDTH: f64 = 5.0;
+
+impl TestPlan {
+    /// Returns the plan if the processes of a pair need no control connection for it.
+    ///
+    /// # Errors
+    ///
+    /// An option that needs the peer, or several sizes; one line that names the option.
+    pub fn new(tool: &'static Tool, run: RunOptions) -> Result<Self, Failure> {
+        let of = &run.extensions;
+        let bidirectional = run.lists.is_some_and(|lists| lists.bidirectional);
+        let refused = [
+            (bidirectional, "bidirectional", ONE_DIRECTION),
+            (of.reverse, "reverse", ONE_DIRECTION),
+            (of.both_ends, "both-ends", NO_EXCHANGE),
+            (of.verify, "verify", NO_EXCHANGE),
+            (of.counters.is_some(), "counters", NO_EXCHANGE),
+            (of.pairs > 1, "pairs", ONE_QUEUE),
+            (of.threads > 1, "threads", ONE_QUEUE),
+            (run.sync == SyncPoint::Iteration, "legacy-sync", NO_EXCHANGE),
+            (
+                run.report_all,
+                "report-all",
+                "a survey keeps no single samples",
+            ),
+            (
+                run.min_size < run.max_size,
+                "size",
+                "each test of a survey has one size",
+            ),
+        ];
+        match refused.into_iter().find(|(is_used, ..)| *is_used) {
+            Some((_, option, why)) => Err(Failure::usage(format!(
+                "--{option} is not possible in a survey: {why}"
+            ))),
+            None => Ok(Self {
+                tool,
+                run,
+                max_waited_percent: if tool.measures_bandwidth() {
+                    MAX_OF_BANDWIDTH
+                } else {
+                    MAX_OF_LATENCY
+                },
+            }),
+        }
+    }
+
+    /// Checks that one NIC can be both ends of the pair.
+    ///
+    /// # Errors
+    ///
+    /// A tool whose target needs a process of its own.
+    pub fn check_loopback(&self) -> Result<(), Failure> {
+        if !is_two_sided(self.tool) {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "loopback pairs are not possible with {}: its target needs a process of its own; use a \
+             one-sided tool such as write-lat",
+            self.tool.name
+        )))
+    }
+}
+
+const ONE_DIRECTION: &str = "each pair is measured in one direction, which its order states";
+const NO_EXCHANGE: &str = "the processes of a pair have no connection to each other";
+const ONE_QUEUE: &str = "each pair has one queue and one thread";
+
+/// Returns whether software of the target takes part in the operations of `tool`.
+pub fn is_two_sided(tool: &Tool) -> bool {
+    struct IsTwoSided;
+
+    impl Visitor for IsTwoSided {
+        type Output = bool;
+
+        fn one_sided<B: OneSidedLatency>(self) -> bool {
+            false
+        }
+
+        fn round_trip<B: RoundTripLatency>(self) -> bool {
+            true
+        }
+
+        fn bandwidth<B: Bandwidth>(self) -> bool {
+            B::ANSWERS
+        }
+    }
+
+    bench::visit(tool, IsTwoSided)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plan::testing::plan;
+    use plan::tools::TOOLS;
+
+    #[test]
+    fn refuses_options_that_need_the_peer() {
+        for (tool, option) in [
+            ("write-bw", "bidirectional"),
+            ("write-bw", "reverse"),
+            ("write-bw", "both-ends"),
+            ("write-lat", "verify"),
+            ("write-lat", "counters"),
+            ("write-bw", "pairs=2"),
+            ("send-lat", "legacy-sync"),
+            ("write-lat", "report-all"),
+            ("write-lat", "size=8:16"),
+        ] {
+            let typed = format!("--{option}");
+            let plan = plan(tool, &[&typed]);
+            let message = TestPlan::new(plan.tool, plan.run).unwrap_err().message();
+            let name = typed.split('=').next().unwrap();
+            assert!(message.starts_with(&format!("{name} is not ")), "{message}");
+        }
+        for tool in TOOLS {
+            assert!(TestPlan::new(tool, tool.defaults).is_ok(), "{}", tool.name);
+        }
+    }
+
+    #[test]
+    fn loopback_pairs_need_one_sided_tools() {
+        let refused = TOOLS.iter().filter(|tool| {
+            let test = TestPlan::new(tool, tool.defaults).unwrap();
+            test.check_loopback().is_err()
+        });
+        let names: Vec<_> = refused.map(|tool| tool.name).collect();
+        assert_eq!(names, ["send-lat", "send-bw"]);
+    }
+}

@@ -1,0 +1,278 @@
+//! Blocks of slots on software NICs of this process.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use cluster::survey::answer::{Figures, Pair, Stage};
+use node::machine::placement::Cpus;
+use node::service::ServiceOptions;
+use plan::testing::plan;
+use plan::tools::TOOLS;
+
+/// Time for a pair.
+pub const PAIR: Duration = Duration::from_millis(20);
+
+/// Length of a slot.
+const SLOT: Duration = Duration::from_millis(200);
+
+/// The NICs of a process, and the clock of its blocks.
+struct Rig {
+    nics: Nics,
+    tests: usize,
+    start: Instant,
+}
+
+/// Returns the plan of a NIC without options.
+pub fn nic_plan(device: &str) -> NicPlan {
+    NicPlan {
+        device: device.parse().unwrap(),
+        service: ServiceOptions::default(),
+        libcxi: None,
+        cpus: Cpus::Any,
+    }
+}
+
+/// Begins tests of these tools. `number` is that of the first NIC.
+pub fn begin(nics: &mut Nics, number: u32, tools: &[&str]) {
+    let of = |tool: &&str| {
+        // Small buffers: debug builds take long to fill them.
+        let option = if tool.ends_with("bw") {
+            "--list-size=4"
+        } else {
+            "--latency-gap=0"
+        };
+        let plan = plan(tool, &[option]);
+        TestPlan {
+            // Tests run side by side.
+            max_waited_percent: f64::INFINITY,
+            ..TestPlan::new(plan.tool, plan.run).unwrap()
+        }
+    };
+    let plans: Vec<_> = tools.iter().map(of).collect();
+    let course = Course {
+        tests: Vec::new(),
+        arguments: Vec::new(),
+        pair_ns: PAIR.as_nanos() as u64,
+        first_nic: number,
+    };
+    nics.begin(3, &course, &plans);
+}
+
+impl Rig {
+    /// Opens `devices` and begins tests of these tools.
+    fn new(devices: &[&str], tools: &[&str]) -> Self {
+        let plans = devices.iter().map(|device| nic_plan(device));
+        let mut nics = Nics::open(plans.collect()).unwrap();
+        begin(&mut nics, 10, tools);
+        Self {
+            nics,
+            tests: tools.len(),
+            start: Instant::now(),
+        }
+    }
+
+    fn address(&self, nic: u32) -> FabricAddress {
+        self.nics.facts()[nic as usize].address.unwrap()
+    }
+
+    /// Returns both tasks of a pair.
+    fn pair(&self, slot: u32, test: u16, initiator: u32, target: u32) -> Vec<Task> {
+        let task = |part, peer| Task {
+            slot,
+            test,
+            stage: Stage::Sweep,
+            round: 7,
+            active: 1,
+            pair: Pair {
+                initiator: 10 + initiator,
+                target: 10 + target,
+            },
+            part,
+            peer: self.address(peer),
+        };
+        if initiator == target {
+            return vec![task(Part::Alone, target)];
+        }
+        vec![task(Part::Initiator, target), task(Part::Target, initiator)]
+    }
+
+    fn addresses(&self) -> Vec<Result<FabricAddress, String>> {
+        let facts = self.nics.facts().into_iter();
+        facts.map(|facts| Ok(facts.address.unwrap())).collect()
+    }
+
+    /// Runs a block that begins now.
+    fn run(&mut self, slots: u32, tasks: Vec<Task>) -> BlockReport {
+        self.run_at(self.start.elapsed(), slots, tasks)
+    }
+
+    /// Measures a pair until both processes had their CPUs.
+    fn measure(&mut self, test: u16, initiator: u32, target: u32) -> PairResult {
+        for _ in 0..ATTEMPTS {
+            let tasks = self.pair(0, test, initiator, target);
+            let report = self.run(1, tasks);
+            let result = merged(&report, 10 + initiator, 10 + target);
+            if !is_untested(&result) {
+                return result;
+            }
+        }
+        panic!("{ATTEMPTS} attempts without a CPU");
+    }
+
+    fn run_at(&mut self, begins: Duration, slots: u32, tasks: Vec<Task>) -> BlockReport {
+        let block = Block {
+            number: 5,
+            begins_ns: begins.as_nanos() as u64,
+            slot_ns: SLOT.as_nanos() as u64,
+            slots,
+            tasks,
+        };
+        let start = self.start;
+        self.nics.run(&block, |ns| start + Duration::from_nanos(ns))
+    }
+}
+
+/// Returns the result of a pair: that of its target, if there is one.
+fn merged(report: &BlockReport, initiator: u32, target: u32) -> PairResult {
+    let pair = Pair { initiator, target };
+    let mut of_pair = report.results.iter().filter(|result| result.pair == pair);
+    let one = of_pair.next().expect("a result");
+    let other = of_pair.next().filter(|_| !is_untested(one));
+    other.unwrap_or(one).clone()
+}
+
+fn is_untested(result: &PairResult) -> bool {
+    matches!(result.answer, Answer::Untested(_))
+}
+
+/// Returns the figures of a pair that was measured.
+fn figures(result: &PairResult) -> Figures {
+    match &result.answer {
+        Answer::Measured(figures) => *figures,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Attempts to measure a pair on a machine whose CPUs are busy.
+const ATTEMPTS: u32 = 50;
+
+#[test]
+fn measures_pair_with_each_tool() {
+    let tools: Vec<_> = TOOLS.iter().map(|tool| tool.name).collect();
+    let mut rig = Rig::new(&["soft80", "soft81"], &tools);
+    for (test, tool) in (0..).zip(TOOLS) {
+        let result = rig.measure(test, 0, 1);
+        assert_eq!((result.test, result.round, result.active), (test, 7, 1));
+        match figures(&result) {
+            Figures::Latency {
+                count,
+                min_ns,
+                median_ns,
+                p99_ns,
+                max_ns,
+            } => {
+                assert!(!tool.measures_bandwidth() && p99_ns.is_some() == (count >= 1000));
+                assert!(min_ns <= median_ns && median_ns <= max_ns && min_ns > 0);
+            }
+            Figures::Bandwidth {
+                bytes_per_second,
+                operations_per_second,
+            } => {
+                assert!(tool.measures_bandwidth() && operations_per_second > 0.0);
+                assert!(bytes_per_second >= operations_per_second);
+            }
+        }
+    }
+    rig.nics.close();
+}
+
+#[test]
+fn measures_nic_alone_with_one_sided_tools() {
+    let tools = TOOLS.iter().filter(|tool| !is_two_sided(tool));
+    let tools: Vec<_> = tools.map(|tool| tool.name).collect();
+    let mut rig = Rig::new(&["soft82"], &tools);
+    for test in 0..rig.tests as u16 {
+        figures(&rig.measure(test, 0, 0));
+    }
+    rig.nics.close();
+}
+
+/// Two pairs of four NICs, and the same pairs in the other direction, in the slots of one block.
+#[test]
+fn measures_several_pairs_at_once() {
+    let mut rig = Rig::new(&["soft83", "soft84", "soft85", "soft86"], &["write-lat"]);
+    for _ in 0..ATTEMPTS {
+        let pairs = [(0, 0, 1), (0, 2, 3), (1, 1, 0), (1, 3, 2)];
+        let tasks = pairs.map(|(slot, one, other)| rig.pair(slot, 0, one, other));
+        let report = rig.run(2, tasks.concat());
+        assert_eq!((report.block, report.rank), (5, 3));
+        assert_eq!(report.addresses, rig.addresses());
+        let answers = pairs.map(|(_, one, other)| merged(&report, 10 + one, 10 + other));
+        if answers.iter().all(|result| !is_untested(result)) {
+            assert!(report.beyond_ns > 0);
+            for result in &answers {
+                figures(result);
+            }
+            return rig.nics.close();
+        }
+    }
+    panic!("{ATTEMPTS} attempts without a CPU");
+}
+
+#[test]
+fn late_block_is_untested() {
+    let mut rig = Rig::new(&["soft87", "soft88"], &["send-lat"]);
+    let tasks = rig.pair(0, 0, 0, 1);
+    rig.start -= 2 * SLOT;
+    let report = rig.run_at(Duration::ZERO, 1, tasks);
+    for result in &report.results {
+        let Answer::Untested(why) = &result.answer else {
+            panic!("{result:?}")
+        };
+        assert_eq!(why, "the process was late for its slot");
+    }
+    assert_eq!(report.results.len(), 2);
+    rig.nics.close();
+}
+
+#[test]
+fn nic_that_cannot_be_opened_says_why() {
+    let mut plan = nic_plan("soft89");
+    plan.service.svc_id = Some(77);
+    let nics = Nics::open(vec![plan, nic_plan("soft89")]).unwrap();
+    let [refused, open] = &nics.facts()[..] else {
+        panic!("two NICs")
+    };
+    let why = refused.failure.as_deref().unwrap();
+    assert!(why.contains("service 77 of soft89"), "{why}");
+    assert_eq!(refused.address, None);
+    assert!(open.failure.is_none() && open.simulated && open.vni == 1);
+    assert_eq!(open.device, "soft89");
+    assert!(open.location.is_some());
+    nics.close();
+}
+
+/// The NIC of the first pair never ends. The process reports the other one, and does not wait for
+/// the first any more.
+#[test]
+fn gives_up_nic_that_does_not_end() {
+    let mut rig = Rig::new(&["soft78", "soft79"], &["write-lat"]);
+    let tasks = [rig.pair(0, 0, 0, 0), rig.pair(0, 0, 1, 1)].concat();
+    let (orders, ignored) = unbounded();
+    rig.nics.members[0].thread.as_mut().unwrap().orders = orders;
+    let report = rig.run(1, tasks.clone());
+    let why = Answer::Untested("soft78 did not release its resources in time".into());
+    assert_eq!(merged(&report, 10, 10).answer, why);
+    assert_ne!(merged(&report, 11, 11).answer, why);
+    let failure = Err("soft78 did not release its resources in time".into());
+    assert_eq!(report.addresses[0], failure);
+    assert!(report.addresses[1].is_ok());
+    assert_eq!(
+        rig.nics.facts()[0].failure.as_deref(),
+        Some("soft78 did not release its resources in time")
+    );
+    let again = rig.run(1, tasks);
+    assert_eq!(merged(&again, 10, 10).answer, why);
+    drop(ignored);
+    rig.nics.close();
+}

@@ -1,0 +1,207 @@
+//! The end of a size: checks the data that has arrived, and numbers the data of the next size.
+
+use std::time::Duration;
+
+use super::driver::Context;
+use crate::bench::api::{Benchmark, Issued};
+use crate::session::Session;
+use facts::error::{Failure, Kind};
+use facts::interrupt;
+use facts::phase::{Phase, enter};
+use measure::{Supervisor, WaitPolicy};
+use plan::buffers::Buffer;
+use plan::run_options::RunOptions;
+
+/// Number of times that each side goes over its buffers: for the check and for the next size, those
+/// that it sends from and those that it receives to.
+const PASSES: u64 = 4;
+
+/// Checks what operations of `size` bytes have left in the buffers of this side, and, with
+/// `--verify`, prepares those of the next size. `issued` are the iterations of each pair. Returns
+/// the number of bytes that both sides have checked; `None` without `--verify`.
+///
+/// With `--verify` no side begins the next size before both are done: it would change data that is
+/// not checked yet, or read data that is not numbered yet. Debug builds check the data of each
+/// cxidiag peer. A legacy peer sends other bytes.
+///
+/// # Errors
+///
+/// Wrong data on either side, a peer that fails, and an interruption.
+pub fn after_size<B: Benchmark>(
+    context: &Context<'_>,
+    session: &Session,
+    pairs: &[B::Resources],
+    size: u64,
+    issued: &[Issued],
+) -> Result<Option<u64>, Failure> {
+    let run = context.run;
+    let verifies = run.extensions.verify;
+    if !context.peer_is_cxidiag || !(verifies || cfg!(debug_assertions)) {
+        return Ok(None);
+    }
+    enter(Phase::Verifying);
+    let refuse = |failure| session.refuse(failure);
+    if !verifies {
+        check::<B>(run, pairs, size, issued, &Unwatched).map_err(refuse)?;
+        return Ok(None);
+    }
+    let mut issued = issued.to_vec();
+    if run.atomic.is_some() {
+        // Values depend on the number of operations, which latency tools do not exchange otherwise.
+        for pair in issued.iter_mut().filter(|pair| pair.peer.is_none()) {
+            pair.peer = Some(session.iterations(pair.own)?);
+        }
+    }
+    let checked = check::<B>(run, pairs, size, &issued, context.supervisor)
+        .and_then(|checked| {
+            number_next::<B>(run, pairs, size, context.supervisor)?;
+            Ok(checked)
+        })
+        .map_err(refuse)?;
+    let bytes = Buffer::full(run).length.saturating_mul(pairs.len() as u64);
+    let limit = WaitPolicy::longest(bytes.saturating_mul(PASSES));
+    let theirs = session.checked_bytes(checked, limit)?;
+    Ok(Some(checked.saturating_add(theirs)))
+}
+
+/// Checks what operations of `size` bytes have left. Returns the number of bytes.
+fn check<B: Benchmark>(
+    run: &RunOptions,
+    pairs: &[B::Resources],
+    size: u64,
+    issued: &[Issued],
+    supervisor: &dyn Supervisor,
+) -> Result<u64, Failure> {
+    let mut checked = 0;
+    for (pair, (resources, issued)) in pairs.iter().zip(issued).enumerate() {
+        supervisor.peer_is_there()?;
+        let of_pair = B::check(resources, run, size, *issued, supervisor);
+        checked += of_pair.map_err(|failure| {
+            if pairs.len() > 1 && failure.kind == Kind::Nic {
+                failure.context(format!("pair {pair}"))
+            } else {
+                failure
+            }
+        })?;
+    }
+    Ok(checked)
+}
+
+/// Numbers the data of the size after `size`, if there is one.
+fn number_next<B: Benchmark>(
+    run: &RunOptions,
+    pairs: &[B::Resources],
+    size: u64,
+    supervisor: &dyn Supervisor,
+) -> Result<(), Failure> {
+    let Some(next) = run.sizes().find(|next| *next > size) else {
+        return Ok(());
+    };
+    for resources in pairs {
+        supervisor.peer_is_there()?;
+        B::fill(resources, run, next, supervisor)?;
+    }
+    Ok(())
+}
+
+/// Supervises what no peer waits for, such as the check of a debug build: only an interruption ends
+/// it.
+pub struct Unwatched;
+
+impl Supervisor for Unwatched {
+    fn peer_is_there(&self) -> Result<(), Failure> {
+        interrupt::check()
+    }
+
+    fn slow(&self, _: &str, _: u64, _: u64) {}
+
+    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
+        let waited = waited.as_secs();
+        Failure::nic(format!("no answer to a {operation} within {waited} s"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::super::watchdog::Watchdog;
+    use super::*;
+    use crate::bench::api::{Peer, Visitor};
+    use crate::bench::testing::{ISSUED, endpoint};
+    use crate::bench::write_lat;
+    use crate::endpoint::Endpoint;
+    use crate::session::{self, Server};
+    use facts::limit::ANSWER_LIMIT;
+    use facts::net::listener::Reach;
+    use plan::Plan;
+    use plan::run_options::Side;
+    use plan::testing::plan;
+    use plan::tool::Tool;
+
+    /// A benchmark whose data cannot be numbered.
+    struct Unnumbered;
+
+    impl Benchmark for Unnumbered {
+        const TOOL: &'static Tool = write_lat::Bench::TOOL;
+
+        type Resources = ();
+
+        fn accept<V: Visitor>(visitor: V) -> V::Output {
+            visitor.one_sided::<write_lat::Bench>()
+        }
+
+        fn set_up(_: &Endpoint, _: Peer<'_>, _: &RunOptions, _: Side) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn fill(_: &(), _: &RunOptions, _: u64, _: &dyn Supervisor) -> Result<(), Failure> {
+            Err(Failure::environment("cannot fill a buffer"))
+        }
+
+        fn close((): ()) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn peer_receives_reason_why_next_size_has_no_data() {
+        let mut plan = plan("write-lat", &["-s", "8:16", "--verify"]);
+        let endpoint = endpoint(&plan);
+        let own = endpoint.address();
+        let any_port = Plan {
+            port: 0,
+            ..plan.clone()
+        };
+        let server = Server::listen(&any_port, Reach::ThisMachine).unwrap();
+        plan.port = server.port();
+        let (client, server) = thread::scope(|scope| {
+            let found = scope.spawn(|| {
+                let (session, _) = server.find_client(&plan, own, &mut Vec::new()).unwrap();
+                session.ready().unwrap();
+                session
+            });
+            let (client, _) = session::join(&plan, "127.0.0.1", own).unwrap();
+            client.ready().unwrap();
+            (client, found.join().unwrap())
+        });
+        let watchdog = Watchdog::new(&client, &endpoint, &plan);
+        let context = Context {
+            side: Side::Client,
+            barriers: &client,
+            run: &plan.run,
+            peer_is_cxidiag: true,
+            supervisor: &watchdog,
+            notices: watchdog.notices(),
+            cpus: &[],
+        };
+        let failure = after_size::<Unnumbered>(&context, &client, &[()], 8, &[ISSUED]).unwrap_err();
+        assert_eq!(failure.message(), "cannot fill a buffer");
+        let received = server.checked_bytes(0, ANSWER_LIMIT).unwrap_err().message();
+        assert!(
+            received.ends_with(" ended the run: cannot fill a buffer"),
+            "{received}"
+        );
+        endpoint.close().unwrap();
+    }
+}

@@ -1,0 +1,97 @@
+//! Watches the control connection while this side waits for the NIC.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::endpoint::Endpoint;
+use crate::session::Session;
+use facts::advice::{Situation, remedy};
+use facts::error::Failure;
+use facts::interrupt;
+use measure::Supervisor;
+use plan::Plan;
+
+/// The time of a failure during the measurement, in messages.
+pub const MID_RUN: &str = "in the middle of the run";
+
+/// The supervisor of all waits of the thread that has the control connection.
+pub struct Watchdog<'a> {
+    session: &'a Session,
+    notices: Notices<'a>,
+}
+
+impl<'a> Watchdog<'a> {
+    /// Creates the watchdog of a run of `plan`.
+    pub fn new(session: &'a Session, endpoint: &'a Endpoint, plan: &'a Plan) -> Self {
+        let info = endpoint.device().info();
+        Self {
+            session,
+            notices: Notices {
+                program: &plan.program,
+                device: &info.name,
+                retry_handler_runs: info.retry_handler_eq != 0,
+            },
+        }
+    }
+
+    /// Returns what reports long waits, in any thread.
+    pub fn notices(&self) -> Notices<'a> {
+        self.notices
+    }
+}
+
+impl Supervisor for Watchdog<'_> {
+    fn peer_is_there(&self) -> Result<(), Failure> {
+        interrupt::check()?;
+        self.session.check_peer(MID_RUN)
+    }
+
+    fn slow(&self, operation: &str, waited: u64, limit: u64) {
+        self.notices.slow(operation, waited, limit);
+    }
+
+    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
+        self.notices.no_answer(operation, waited)
+    }
+}
+
+/// Reports long waits for the NIC.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notices<'a> {
+    /// Name of the program, at the beginning of each message.
+    program: &'a str,
+    device: &'a str,
+    retry_handler_runs: bool,
+}
+
+impl Notices<'_> {
+    /// Prints that an operation waits.
+    pub fn slow(&self, operation: &str, waited: u64, limit: u64) {
+        let handler = if self.retry_handler_runs {
+            String::new()
+        } else {
+            format!(" (the retry handler of {} is not running)", self.device)
+        };
+        let _ = writeln!(
+            io::stderr(),
+            "{}: no answer to a {operation} for {waited} s{handler}; the run ends after {limit} s",
+            self.program
+        );
+    }
+
+    /// Returns the failure of an operation without an answer.
+    pub fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
+        let waited = waited.as_secs();
+        let failure = Failure::nic(format!("no answer to a {operation} within {waited} s"));
+        failure.with_hint(if self.retry_handler_runs {
+            remedy(Situation::NoAnswer).to_owned()
+        } else {
+            let remedy = remedy(Situation::NoRetryHandler);
+            format!(
+                "the retry handler of {0} is not running: {1}",
+                self.device,
+                remedy.replace("cxiN", self.device)
+            )
+        })
+    }
+}

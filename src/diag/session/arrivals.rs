@@ -1,0 +1,390 @@
+//! The clients of a server of all tools (`cxidiag serve`): the name and the version of each. The
+//! process that measures with a client continues its handshake ([`super::Caller`]).
+//!
+//! One thread reads the messages of all connections at the same time. An unrelated connection costs
+//! the server a file descriptor for [`ANSWER_LIMIT`] at most, and no process.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use rustix::event::{PollFd, PollFlags};
+
+use super::admission::Credentials;
+use super::handshake::{self, Refusal};
+use super::peer_facts::{PeerFacts, greeting};
+use super::reception::PROMPT;
+use super::refusal_log::RefusalLog;
+use super::status::STATUS;
+use super::wire::{self, MAX_PAYLOAD};
+use facts::advice::{Situation, remedy};
+use facts::device::DeviceName;
+use facts::error::{Failure, cause};
+use facts::interrupt;
+use facts::limit::ANSWER_LIMIT;
+use facts::net::framing::{Incoming, TooLong, message};
+use facts::net::listener::{Listener, out_of};
+use plan;
+use plan::run_options::Side;
+use plan::tool::Tool;
+
+/// Maximum number of connections whose version has not arrived. A new one replaces an old one.
+const MOST: usize = 256;
+
+/// Time until the next attempt to accept a connection if the process has no resources for it.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Which clients a server accepts.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The tools that a client may name.
+    pub tools: &'static [Tool],
+    /// The networks of the clients; empty for all.
+    pub allowed: Vec<IpNet>,
+    /// Job and token of the server.
+    credentials: Credentials,
+}
+
+impl Rules {
+    /// Creates the rules of a server.
+    pub fn new(tools: &'static [Tool], allowed: Vec<IpNet>, wanted: &plan::Admission) -> Self {
+        Self {
+            tools,
+            allowed,
+            credentials: Credentials::new(Side::Server, wanted),
+        }
+    }
+
+    fn allow(&self, peer: IpAddr) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|network| network.contains(&peer))
+    }
+}
+
+/// A connection that asks the server for something.
+#[derive(Debug)]
+pub enum Arrival {
+    /// A client, which waits for the server's version.
+    Client(Newcomer),
+    /// A process of this machine that asks for the state of the server.
+    Status(TcpStream),
+}
+
+/// A client whose name and version have arrived.
+#[derive(Debug)]
+pub struct Newcomer {
+    /// Its connection.
+    pub stream: TcpStream,
+    /// Its TCP address.
+    pub peer: SocketAddr,
+    /// The tool that it has named.
+    pub tool: &'static Tool,
+    /// Its version, with the words behind it.
+    pub version: String,
+    /// The NIC of the server that it asks for.
+    pub device: Option<DeviceName>,
+    /// It is the coordinator of a survey, whose process measures with other hosts.
+    pub surveys: bool,
+    is_cxidiag: bool,
+}
+
+impl Newcomer {
+    /// Returns what it does, for the log: the name of its tool, or `survey`.
+    pub fn doing(&self) -> &'static str {
+        if self.surveys {
+            "survey"
+        } else {
+            self.tool.name
+        }
+    }
+
+    /// Refuses the client. A cxidiag receives the reason, a legacy client sees a closed connection.
+    pub fn refuse(mut self, reason: &str) {
+        if self.is_cxidiag {
+            // A client that has ended does not need it.
+            let _ = self.stream.write_all(&wire::refusal(reason));
+        }
+    }
+}
+
+/// Passes each arrival at `listener` to `receive`, and logs the others to `refusals`.
+///
+/// # Errors
+///
+/// An interruption.
+pub fn receive_all(
+    listener: &Listener,
+    rules: &Rules,
+    mut refusals: RefusalLog,
+    mut receive: impl FnMut(Arrival),
+) -> Result<(), Failure> {
+    let mut callers: Vec<Pending> = Vec::new();
+    loop {
+        let (ready, has_newcomers) = wait(listener, &callers)?;
+        for (caller, is_ready) in mem::take(&mut callers).into_iter().zip(ready) {
+            let peer = caller.peer;
+            match caller.advance(is_ready, rules) {
+                Ok(Progress::Waits(caller)) => callers.push(caller),
+                Ok(Progress::Arrived(arrival)) => receive(arrival),
+                Err(refusal) => refusals.refused(peer, &refusal),
+            }
+        }
+        if has_newcomers {
+            accept(listener, rules, &mut callers, &mut refusals);
+        }
+    }
+}
+
+/// Waits for a connection to `listener`, for bytes of a caller, or for the earliest time limit.
+/// Returns which callers have sent something, and whether there are new connections.
+fn wait(listener: &Listener, callers: &[Pending]) -> Result<(Vec<bool>, bool), Failure> {
+    let due = callers.iter().map(Pending::due).min();
+    let within = due.map(|due| due.saturating_duration_since(Instant::now()));
+    let streams = callers.iter().map(|caller| &caller.stream);
+    let mut polled: Vec<PollFd> = streams
+        .map(|stream| PollFd::new(stream, PollFlags::IN))
+        .chain([PollFd::new(listener.socket(), PollFlags::IN)])
+        .collect();
+    interrupt::wait_for_any(&mut polled, within)?;
+    let mut ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+    let has_newcomers = ready.pop() == Some(true);
+    Ok((ready, has_newcomers))
+}
+
+/// Accepts the new connections.
+fn accept(
+    listener: &Listener,
+    rules: &Rules,
+    callers: &mut Vec<Pending>,
+    refusals: &mut RefusalLog,
+) {
+    // Not more than MOST at once, so that the accepted ones are answered in between.
+    for _ in 0..MOST {
+        match listener.accept() {
+            Ok(None) => return,
+            Ok(Some((stream, peer))) => {
+                let mut caller = Pending::new(stream, peer, rules);
+                // A process of this machine may ask for the state.
+                if !caller.is_allowed && !is_of_this_machine(&caller.stream) {
+                    refusals.refused(peer, &caller.exclude());
+                    continue;
+                }
+                if callers.len() == MOST {
+                    let reason = format!("at most {MOST} at a time");
+                    replace_oldest(callers, refusals, &reason);
+                }
+                callers.push(caller);
+            }
+            Err(error) if out_of(&error).is_none() => {}
+            Err(error) if !callers.is_empty() => {
+                replace_oldest(callers, refusals, &cause(&error));
+            }
+            // A client that ends frees resources.
+            Err(_) => {
+                thread::sleep(AGAIN);
+                return;
+            }
+        }
+    }
+}
+
+/// Closes the oldest connection that has not sent the name of a tool, or else the oldest, for this
+/// reason.
+fn replace_oldest(callers: &mut Vec<Pending>, refusals: &mut RefusalLog, reason: &str) {
+    let nameless = callers.iter().position(|caller| caller.tool.is_none());
+    let gone = callers.remove(nameless.unwrap_or(0));
+    let reason = format!("replaced by newer connections ({reason})");
+    refusals.refused(gone.peer, &Refusal::Unrelated(reason));
+}
+
+/// A connection whose version has not arrived.
+struct Pending {
+    stream: TcpStream,
+    peer: SocketAddr,
+    incoming: Incoming,
+    /// Its address is one of the clients'.
+    is_allowed: bool,
+    /// The tool that it has named.
+    tool: Option<&'static Tool>,
+    /// This side has sent a name first, for clients that wait for it.
+    is_prompted: bool,
+    /// When the current exchange began.
+    since: Instant,
+}
+
+/// What has become of a connection.
+enum Progress {
+    /// Its version has not arrived.
+    Waits(Pending),
+    /// It asks for something.
+    Arrived(Arrival),
+}
+
+impl Pending {
+    fn new(stream: TcpStream, peer: SocketAddr, rules: &Rules) -> Self {
+        Self {
+            stream,
+            peer,
+            incoming: Incoming::new(MAX_PAYLOAD),
+            is_allowed: rules.allow(peer.ip()),
+            tool: None,
+            is_prompted: false,
+            since: Instant::now(),
+        }
+    }
+
+    /// Returns whether this side is to send a name first if the client does not send its own.
+    fn may_wait(&self) -> bool {
+        self.tool.is_none() && !self.is_prompted
+    }
+
+    /// Returns the time limit of the current exchange.
+    fn due(&self) -> Instant {
+        let limit = if self.may_wait() {
+            PROMPT
+        } else {
+            ANSWER_LIMIT
+        };
+        self.since + limit
+    }
+
+    /// Returns the next message, if it has arrived.
+    fn receive(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
+        loop {
+            let received = match self.stream.read(self.incoming.room()) {
+                Ok(0) => return Err(self.refusal("it closed the connection")),
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.refusal(&cause(&error))),
+            };
+            let payload = self.incoming.advance(received);
+            let payload =
+                payload.map_err(|TooLong(_)| self.refusal("it speaks another protocol"))?;
+            if payload.is_some() {
+                return Ok(payload);
+            }
+        }
+    }
+
+    /// Answers what has arrived.
+    fn advance(mut self, is_ready: bool, rules: &Rules) -> Result<Progress, Refusal> {
+        if is_ready {
+            while let Some(payload) = self.receive()? {
+                match self.tool {
+                    Some(tool) => return self.arrive(tool, &payload, rules),
+                    None if is_status(&payload) && is_of_this_machine(&self.stream) => {
+                        return Ok(Progress::Arrived(Arrival::Status(self.stream)));
+                    }
+                    None => self.accept_name(&payload, rules)?,
+                }
+            }
+        }
+        if Instant::now() < self.due() {
+            return Ok(Progress::Waits(self));
+        }
+        if self.may_wait() {
+            self.is_prompted = true;
+            self.answer(rules.tools[0].legacy_name)?;
+            return Ok(Progress::Waits(self));
+        }
+        let silence = format!("it sent nothing for {} s", ANSWER_LIMIT.as_secs());
+        Err(self.refusal(&silence))
+    }
+
+    /// Takes the name of the client's tool, and sends it back as the name of this server.
+    fn accept_name(&mut self, payload: &[u8], rules: &Rules) -> Result<(), Refusal> {
+        if !self.is_allowed {
+            return Err(self.exclude());
+        }
+        let name = handshake::tool_name(payload)?;
+        if self.is_prompted {
+            let (name, peer) = (handshake::shown(name), self.peer);
+            let failure = format!("the client ({peer}) is {name}, which waits for the server");
+            let failure = Failure::environment(failure).with_hint(remedy(Situation::OldVersion));
+            return Err(failure.into());
+        }
+        let offered = rules.tools.iter().find(|tool| tool.legacy_name == name);
+        let Some(tool) = offered else {
+            let (name, peer) = (handshake::shown(name), self.peer);
+            let failure = format!("the client ({peer}) is {name}, which this server lacks");
+            return Err(Failure::environment(failure).into());
+        };
+        self.answer(name)?;
+        self.tool = Some(tool);
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    /// Checks the version of the client, and what it announces with it. The answer of the process
+    /// that serves it follows; a client that is refused here gets one from which it sees why.
+    fn arrive(
+        mut self,
+        tool: &'static Tool,
+        payload: &[u8],
+        rules: &Rules,
+    ) -> Result<Progress, Refusal> {
+        let version = wire::parse_string(payload).unwrap_or_default();
+        let facts = PeerFacts::read(version);
+        let checked = handshake::check_version(tool, version, self.peer)
+            .and_then(|()| rules.credentials.admit(&facts.announced, self.peer));
+        if let Err(failure) = checked {
+            // A client that has ended does not need it.
+            let _ = self.answer(&greeting(tool, &rules.credentials));
+            return Err(failure.into());
+        }
+        Ok(Progress::Arrived(Arrival::Client(Newcomer {
+            stream: self.stream,
+            peer: self.peer,
+            tool,
+            version: version.to_owned(),
+            device: facts.device,
+            surveys: facts.surveys,
+            is_cxidiag: facts.is_cxidiag,
+        })))
+    }
+
+    /// Refuses a connection from an address that is none of the clients'. It does not need to have
+    /// sent anything: a client of cxidiag reads the reason in place of the server's name.
+    fn exclude(&mut self) -> Refusal {
+        let reason = format!("--allow of the server does not list {}", self.peer.ip());
+        // A client that has ended does not need it.
+        let _ = self.stream.write_all(&wire::refusal(&reason));
+        Refusal::Unrelated("--allow does not list its address".into())
+    }
+
+    /// Sends a string, which always fits into the socket's buffer.
+    fn answer(&mut self, text: &str) -> Result<(), Refusal> {
+        let bytes = message(&wire::string(text));
+        let sent = self.stream.write_all(&bytes);
+        sent.map_err(|error| self.refusal(&cause(&error)))
+    }
+
+    /// Returns a refusal: of an unrelated connection until it has named a tool, of a client
+    /// afterwards.
+    fn refusal(&self, reason: &str) -> Refusal {
+        match self.tool {
+            None => Refusal::Unrelated(reason.to_owned()),
+            Some(_) => {
+                let peer = self.peer;
+                let failure = format!("the client ({peer}) failed during the handshake: {reason}");
+                Failure::environment(failure).into()
+            }
+        }
+    }
+}
+
+fn is_status(payload: &[u8]) -> bool {
+    wire::parse_string(payload) == Some(STATUS)
+}
+
+/// Returns whether the peer of a connection is on this machine.
+fn is_of_this_machine(stream: &TcpStream) -> bool {
+    let is_own = || -> io::Result<bool> {
+        let peer = stream.peer_addr()?.ip().to_canonical();
+        Ok(peer.is_loopback() || peer == stream.local_addr()?.ip().to_canonical())
+    };
+    is_own().unwrap_or(false)
+}

@@ -1,0 +1,90 @@
+//! A client that another process has received: the rest of its handshake, from the version on.
+
+use std::net::{SocketAddr, TcpStream};
+
+use super::connection::Connection;
+use super::handshake::{Handshake, Introduction, Refusal};
+use super::peer_facts::PeerFacts;
+use super::wire::{self, MAX_PAYLOAD};
+use super::{Agreed, Session, machine};
+use facts::error::{Context, Failure};
+use facts::limit::ANSWER_LIMIT;
+use facts::phase::enter;
+use node::local_address::LocalAddress;
+use plan::Plan;
+
+/// A client whose name and version have arrived, in the process that serves it.
+#[derive(Debug)]
+pub struct Caller {
+    connection: Connection,
+    version: String,
+}
+
+impl Caller {
+    /// Takes the connection of a client over, which has named the tool of this process and sent
+    /// this `version`.
+    ///
+    /// # Errors
+    ///
+    /// Socket options that the kernel refuses.
+    pub fn new(stream: TcpStream, peer: SocketAddr, version: String) -> Result<Self, Failure> {
+        let connection = Connection::new(stream, peer, false);
+        Ok(Self {
+            connection: connection.environment("cannot take over the connection of the client")?,
+            version,
+        })
+    }
+
+    /// Returns the connection.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Refuses the client, and returns the failure. A cxidiag receives the reason, a legacy client
+    /// sees a closed connection.
+    pub fn refuse(&self, failure: Failure) -> Failure {
+        if PeerFacts::read(&self.version).is_cxidiag {
+            self.connection.refuse(&failure.message());
+        }
+        failure
+    }
+
+    /// Performs the rest of the handshake. A client that is refused receives the reason.
+    ///
+    /// # Errors
+    ///
+    /// A client with which this side cannot run, or that does not answer; an interruption.
+    pub fn meet(self, plan: &Plan, own: LocalAddress) -> Result<(Session, Agreed), Failure> {
+        let us = Introduction::new(plan, own, plan.port, machine()).of_queue();
+        match self.introduce(&us) {
+            Ok(agreed) => Ok((Session::new(self.connection, &agreed), agreed)),
+            Err(failure) => Err(self.refuse(failure)),
+        }
+    }
+
+    fn introduce(&self, us: &Introduction) -> Result<Agreed, Failure> {
+        let peer = self.connection.peer();
+        let mut handshake = Handshake::named(us, peer);
+        enter(handshake.phase());
+        let sent = self.connection.send(&handshake.mine());
+        sent.map_err(|error| error.into_failure(peer, handshake.doing()))?;
+        let mut payload = wire::string(&self.version);
+        loop {
+            match handshake.accept(&payload) {
+                Ok(Some(agreed)) => return Ok(agreed),
+                Ok(None) => {}
+                Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => return Err(failure),
+                Err(Refusal::Unrelated(reason)) => return Err(Failure::environment(reason)),
+            }
+            enter(handshake.phase());
+            let doing = handshake.doing();
+            let exchanged = self
+                .connection
+                .exchange(&handshake.mine(), MAX_PAYLOAD, ANSWER_LIMIT);
+            payload = exchanged.map_err(|error| {
+                let failure = error.into_failure(peer, doing);
+                handshake.failure(failure)
+            })?;
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! One TCP connection to a peer, and the exchange of messages on it (wire.md 2 and 3).
+//!
+//! A wait watches the connection. The end of the peer's process is noticed at once, because its
+//! kernel closes or resets the connection. A silent host or network is noticed by TCP keepalive:
+//! this side may not send a byte between two messages, since a legacy peer would read it as part of
+//! the next one. The kernel of a stopped process still answers; such a wait ends by its limit.
+
+use std::cell::Cell;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::Error;
+use rustix::event::PollFlags;
+use rustix::net::{RecvFlags, recv, sockopt};
+
+use super::wire::{self, INTERRUPT_NOTICE, MAX_PAYLOAD, Notice, REFUSAL};
+use facts::advice::{Situation, remedy};
+use facts::error::{Failure, Kind};
+use facts::limit::ANSWER_LIMIT;
+use facts::net::framing::{Incoming, TooLong, message};
+use facts::{interrupt, limit};
+
+/// How long the peer's host may leave keepalive probes of a waiting side unanswered: the next
+/// probe, after two seconds at most, ends the wait.
+const SILENCE: Duration = Duration::from_millis(1700);
+
+/// The same limit while no wait is in progress. The kernel then sends one probe per second, and two
+/// lost probes must not end a run.
+const SILENCE_UNATTENDED: Duration = Duration::from_secs(5);
+
+/// Time without traffic before the kernel sends a probe, and the interval of further probes: the
+/// smallest value that the kernel accepts.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Interval at which a waiting side makes the kernel send a probe, so that [`SILENCE`] covers
+/// several probes.
+const ATTENTION: Duration = Duration::from_millis(250);
+
+/// What separates a peer from the reason why it cannot run, in messages.
+const CANNOT_RUN: &str = " cannot run: ";
+
+/// What separates a peer from the place where it was interrupted, in messages.
+const INTERRUPTED: &str = " was interrupted ";
+
+/// What separates a peer from the reason why it has ended the run, in messages.
+const ENDED_RUN: &str = " ended the run: ";
+
+/// Why an exchange failed.
+#[derive(Debug)]
+pub enum LinkError {
+    /// The peer closed or reset the connection.
+    Closed,
+    /// The peer sent an interrupt notice.
+    InterruptNotice,
+    /// The peer cannot run, for this reason.
+    Refusal(String),
+    /// This side was interrupted or has failed.
+    Interrupted(Failure),
+    /// The peer's host or the network no longer answers.
+    Silent,
+    /// No message arrived within this time.
+    Late(Duration),
+    /// The peer announced a message that is too long.
+    TooLong {
+        /// Bytes announced.
+        length: u32,
+        /// Bytes allowed.
+        most: usize,
+    },
+    /// Any other error of the socket.
+    Io(io::Error),
+}
+
+impl LinkError {
+    /// Returns the failure for the user; `doing` names the purpose of the exchange.
+    pub fn into_failure(self, peer: SocketAddr, doing: &str) -> Failure {
+        match self {
+            Self::Closed => Failure::peer(format!(
+                "the peer ({peer}) closed the connection {doing}: it failed or was killed"
+            )),
+            Self::Refusal(reason) => Failure::new(
+                Kind::Peer,
+                Error::msg(format!("the peer ({peer}){CANNOT_RUN}{reason}")),
+            ),
+            Self::InterruptNotice => {
+                Failure::peer(format!("the peer ({peer}){INTERRUPTED}{doing}"))
+            }
+            Self::Interrupted(failure) => failure,
+            Self::Silent => silent(peer, doing),
+            Self::Late(limit) => {
+                let limit = limit.as_secs();
+                Failure::environment(format!(
+                    "the peer ({peer}) did not answer {doing} within {limit} s"
+                ))
+                .with_hint(remedy(Situation::PeerEnded))
+            }
+            Self::TooLong { length, most } => Failure::environment(format!(
+                "the peer ({peer}) announced {length} bytes {doing} (at most {most} allowed)"
+            ))
+            .with_hint(remedy(Situation::NoDiagnostic)),
+            Self::Io(error) => Failure::new(Kind::Environment, error).context(format_args!(
+                "the connection to the peer ({peer}) failed {doing}"
+            )),
+        }
+    }
+}
+
+/// Returns whether a message consists of the reason of the peer.
+pub fn is_reason_of_peer(message: &str) -> bool {
+    message.contains(CANNOT_RUN) || message.contains(ENDED_RUN)
+}
+
+/// Returns whether a message is about the interruption of the peer.
+pub fn is_interruption_of_peer(message: &str) -> bool {
+    message.starts_with("the peer (") && message.contains(INTERRUPTED)
+}
+
+/// Returns the failure for a host that no longer answers.
+fn silent(peer: SocketAddr, doing: &str) -> Failure {
+    Failure::environment(format!(
+        "lost the connection to the peer ({peer}) {doing}: its host does not answer"
+    ))
+    .with_hint(remedy(Situation::PeerGone))
+}
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
+                Self::Closed
+            }
+            // The errors of the kernel when probes or data are not acknowledged.
+            ErrorKind::TimedOut
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown => Self::Silent,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+impl From<Failure> for LinkError {
+    fn from(failure: Failure) -> Self {
+        Self::Interrupted(failure)
+    }
+}
+
+impl From<rustix::io::Errno> for LinkError {
+    fn from(error: rustix::io::Errno) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// A check that a wait makes regularly; a failure ends the wait.
+pub type Look<'a> = dyn FnMut() -> Result<(), Failure> + 'a;
+
+/// A connection to a peer.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    peer: SocketAddr,
+    /// This side sends first in each exchange: the client.
+    leads: bool,
+    /// Why the connection is lost, if a check has found it: the kernel reports it only once.
+    lost: Cell<Option<ErrorKind>>,
+    /// Both sides have all their resources.
+    is_ready: Cell<bool>,
+}
+
+impl Connection {
+    /// Creates the connection of `stream` to `peer`; `leads` on the client's side.
+    ///
+    /// # Errors
+    ///
+    /// Socket options that the kernel refuses.
+    pub fn new(stream: TcpStream, peer: SocketAddr, leads: bool) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(ANSWER_LIMIT))?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, PROBE_INTERVAL)?;
+        sockopt::set_tcp_keepintvl(&stream, PROBE_INTERVAL)?;
+        let connection = Self {
+            stream,
+            peer,
+            leads,
+            lost: Cell::new(None),
+            is_ready: Cell::new(false),
+        };
+        connection.allow_silence(SILENCE_UNATTENDED)?;
+        Ok(connection)
+    }
+
+    /// Returns the TCP address of the peer.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Returns the TCP address of this side.
+    ///
+    /// # Errors
+    ///
+    /// A socket without an address.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
+    /// Exchanges one message in each direction, the client's first. Returns the peer's payload, of
+    /// at most `most` bytes; `limit` ends the wait for it.
+    ///
+    /// # Errors
+    ///
+    /// Each [`LinkError`].
+    pub fn exchange(
+        &self,
+        mine: &[u8],
+        most: usize,
+        limit: Duration,
+    ) -> Result<Vec<u8>, LinkError> {
+        self.exchange_while(mine, most, limit, &mut || Ok(()))
+    }
+
+    /// Exchanges messages as [`Self::exchange`] does; a failure of `look`, which is called at
+    /// intervals of [`ATTENTION`], ends the wait.
+    ///
+    /// # Errors
+    ///
+    /// Each [`LinkError`].
+    pub fn exchange_while(
+        &self,
+        mine: &[u8],
+        most: usize,
+        limit: Duration,
+        look: &mut Look<'_>,
+    ) -> Result<Vec<u8>, LinkError> {
+        // After a signal, no exchange begins.
+        interrupt::check()?;
+        if self.leads {
+            self.send(mine)?;
+            self.receive(most, limit, look)
+        } else {
+            let theirs = self.receive(most, limit, look)?;
+            self.send(mine)?;
+            Ok(theirs)
+        }
+    }
+
+    /// Checks the connection without waiting; `doing` completes the message.
+    ///
+    /// # Errors
+    ///
+    /// A connection that the peer has closed, a lost host, and an interrupt notice or a refusal, also
+    /// behind unread messages.
+    pub fn check(&self, doing: &str) -> Result<(), Failure> {
+        let mut bytes = [0; 64];
+        let error = match self.peek(&mut bytes) {
+            Ok(0) => self.ended(),
+            Ok(count) => match wire::notice(&bytes[..count]) {
+                None => return Ok(()),
+                Some(Notice::Interrupt) => LinkError::InterruptNotice,
+                Some(Notice::Refusal) => match self.refusal_behind_messages() {
+                    LinkError::Refusal(reason) => return Err(self.refused(reason)),
+                    other => other,
+                },
+            },
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::Interrupted => return Ok(()),
+                _ => error.into(),
+            },
+        };
+        Err(error.into_failure(self.peer, doing))
+    }
+
+    /// Marks that both sides have all their resources: a refusal ends a run from now on.
+    pub fn begin_run(&self) {
+        self.is_ready.set(true);
+    }
+
+    /// Returns the failure of a run that the peer has refused, or ended, for this reason.
+    pub fn refused(&self, reason: String) -> Failure {
+        if !self.is_ready.get() {
+            return LinkError::Refusal(reason).into_failure(self.peer, "");
+        }
+        let peer = self.peer;
+        let message = format!("the peer ({peer}){ENDED_RUN}{reason}");
+        Failure::new(Kind::Peer, Error::msg(message))
+    }
+
+    /// Returns whether there is something to read. Does not wait.
+    pub fn has_message(&self) -> bool {
+        self.peek(&mut [0]).is_ok_and(|bytes| bytes > 0)
+    }
+
+    /// Waits, for `within` at most, until there is something to read or the connection has ended.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn wait(&self, within: Duration) -> Result<(), Failure> {
+        interrupt::wait(&self.stream, PollFlags::IN, Some(within)).map(|_| ())
+    }
+
+    /// Sends an interrupt notice, which only a cxidiag peer understands.
+    pub fn send_interrupt_notice(&self) {
+        // A peer that has ended does not need it.
+        let _ = (&self.stream).write_all(&INTERRUPT_NOTICE.to_le_bytes());
+    }
+
+    /// Sends the reason why this side cannot run, which only a cxidiag peer understands.
+    pub fn refuse(&self, reason: &str) {
+        let _ = (&self.stream).write_all(&wire::refusal(reason));
+    }
+
+    /// Returns the number of bytes that can be read at once; 0 at the end of the connection.
+    fn peek(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        // One system call: a loop that measures makes this check.
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let peeked = recv(&self.stream, bytes, flags).map(|(count, _)| count);
+        let peeked = peeked.map_err(io::Error::from);
+        if let Err(error) = &peeked
+            && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+        {
+            self.lost.set(Some(error.kind()));
+        }
+        peeked
+    }
+
+    /// Returns why the connection has ended: the error that a check has found, or a close by the
+    /// peer.
+    fn ended(&self) -> LinkError {
+        match self.lost.get() {
+            Some(kind) => io::Error::from(kind).into(),
+            None => LinkError::Closed,
+        }
+    }
+
+    /// Returns the socket.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
+    /// Sends header and payload with one write: a legacy peer expects both in one `recv`.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Late`] and the errors of the socket.
+    pub fn send(&self, payload: &[u8]) -> Result<(), LinkError> {
+        (&self.stream)
+            .write_all(&message(payload))
+            .map_err(|error| match error.kind() {
+                ErrorKind::WouldBlock => LinkError::Late(ANSWER_LIMIT),
+                _ => error.into(),
+            })
+    }
+
+    /// Returns the payload of the next message, of at most `most` bytes; `limit` and a failure of
+    /// `look` end the wait.
+    ///
+    /// # Errors
+    ///
+    /// Each [`LinkError`].
+    pub fn receive(
+        &self,
+        most: usize,
+        limit: Duration,
+        look: &mut Look<'_>,
+    ) -> Result<Vec<u8>, LinkError> {
+        let limit = limit::in_effect(limit);
+        let since = Instant::now();
+        let mut incoming = Incoming::new(most);
+        loop {
+            self.wait_readable(limit, since, look)?;
+            match (&self.stream).read(incoming.room()) {
+                Ok(0) => return Err(self.ended()),
+                Ok(more) => match incoming.advance(more) {
+                    Ok(Some(payload)) => return Ok(payload),
+                    Ok(None) => {}
+                    Err(TooLong(INTERRUPT_NOTICE)) => return Err(LinkError::InterruptNotice),
+                    Err(TooLong(length)) => return Err(LinkError::TooLong { length, most }),
+                },
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Receives the reason of a refusal, which follows its announcement.
+    pub fn refusal(&self) -> LinkError {
+        match self.receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(())) {
+            Ok(reason) => {
+                let reason = wire::parse_string(&reason).unwrap_or("no reason given");
+                LinkError::Refusal(reason.to_owned())
+            }
+            Err(error) => error,
+        }
+    }
+
+    /// Receives the reason of a refusal that follows other messages.
+    fn refusal_behind_messages(&self) -> LinkError {
+        loop {
+            match self.receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(())) {
+                Ok(_) => {}
+                Err(LinkError::TooLong {
+                    length: REFUSAL, ..
+                }) => return self.refusal(),
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Waits for bytes or the end of the connection. After the first [`ATTENTION`], a host that is
+    /// silent for [`SILENCE`] ends the wait.
+    fn wait_readable(
+        &self,
+        limit: Duration,
+        since: Instant,
+        look: &mut Look<'_>,
+    ) -> Result<(), LinkError> {
+        let mut attended = false;
+        let result = loop {
+            let left = limit.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                break Err(LinkError::Late(limit));
+            }
+            match interrupt::wait(&self.stream, PollFlags::IN, Some(left.min(ATTENTION))) {
+                Ok(true) => break Ok(()),
+                Ok(false) => {
+                    if !attended {
+                        attended = true;
+                        self.allow_silence(SILENCE)?;
+                    }
+                    if let Err(failure) = look() {
+                        break Err(failure.into());
+                    }
+                    // Setting this option makes Linux send a due probe at once.
+                    sockopt::set_tcp_keepidle(&self.stream, PROBE_INTERVAL)?;
+                }
+                Err(error) => break Err(error.into()),
+            }
+        };
+        if attended {
+            self.allow_silence(SILENCE_UNATTENDED)?;
+        }
+        result
+    }
+
+    /// Sets how long the peer's host may leave a probe or data unacknowledged.
+    fn allow_silence(&self, longest: Duration) -> io::Result<()> {
+        let milliseconds = longest.as_millis() as u32;
+        Ok(sockopt::set_tcp_user_timeout(&self.stream, milliseconds)?)
+    }
+}

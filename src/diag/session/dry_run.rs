@@ -1,0 +1,67 @@
+//! A dry run of the handshake: the decisions of a session as a pure function on bytes, for fuzzing
+//! and for tests with hostile bytes.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::Agreed;
+use super::counters::Received;
+use super::handshake::{Handshake, Introduction, Refusal};
+use super::wire::{MAX_PAYLOAD, RESULT_SIZE, decode_result};
+use facts::net::framing::{Incoming, TooLong};
+use measure::SideResult;
+use node::local_address::LocalAddress;
+use node::nic::counter_table::Preset;
+use node::nic::counters::Changes;
+use plan::Plan;
+
+/// The result of a dry run.
+#[derive(Debug)]
+pub enum Verdict {
+    /// The bytes end before a decision: a session would wait for more.
+    Waits,
+    /// The peer is refused for this reason.
+    Refused(String),
+    /// The handshake succeeds.
+    Agreed(Agreed),
+}
+
+/// Returns the result of a handshake of the side that `plan` describes with a peer that sends
+/// `bytes` in pieces of `piece` bytes, and nothing else.
+pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> Verdict {
+    let us = Introduction::new(plan, own, plan.port, "this-machine".into());
+    let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+    let mut incoming = Incoming::new(MAX_PAYLOAD);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let room = incoming.room();
+        let taken = room.len().min(piece.max(1)).min(rest.len());
+        room[..taken].copy_from_slice(&rest[..taken]);
+        rest = &rest[taken..];
+        match incoming.advance(taken) {
+            Ok(None) => {}
+            Err(TooLong(length)) => return Verdict::Refused(format!("{length} bytes")),
+            Ok(Some(payload)) => match handshake.accept(&payload) {
+                Ok(None) => {}
+                Ok(Some(agreed)) => return Verdict::Agreed(agreed),
+                Err(Refusal::Unrelated(reason)) => return Verdict::Refused(reason),
+                Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => {
+                    return Verdict::Refused(failure.message());
+                }
+            },
+        }
+    }
+    Verdict::Waits
+}
+
+/// Returns the bandwidth result in `payload`, if it has the right size.
+pub fn result(payload: &[u8]) -> Option<SideResult> {
+    let bytes: &[u8; RESULT_SIZE] = payload.try_into().ok()?;
+    Some(decode_result(bytes))
+}
+
+/// Returns the counters in `payload`, if it is a message of them.
+pub fn counters(payload: &[u8]) -> Option<Changes> {
+    let mut received = Received::none_of(Preset::Quick);
+    received.add(payload)?;
+    Some(received.changes())
+}

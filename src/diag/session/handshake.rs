@@ -1,0 +1,440 @@
+//! The handshake: program name, version, options, address (wire.md 4).
+//!
+//! A state machine without a socket: it makes the messages to send and checks the received ones.
+//! Each of the four messages is exchanged completely before it is checked, so that both sides
+//! notice and report a mismatch.
+
+use std::net::SocketAddr;
+
+use super::Agreed;
+use super::admission::{Credentials, Serving};
+use super::option_block::{OPTIONS_SIZE, OptionBlock};
+use super::peer_facts::{PeerFacts, announcement};
+use super::terms::{self, LocalHost};
+use super::wire::{self, ADDRESS_SIZE};
+use facts::advice::{Situation, remedy};
+use facts::device::DeviceName;
+use facts::error::{self, Failure};
+use facts::host::host_name;
+use facts::phase::Phase;
+use node::gpu::OnGpus;
+use node::local_address::LocalAddress;
+use plan::run_options::{RunOptions, Side};
+use plan::tool::Tool;
+use plan::{Plan, Role};
+
+/// Why a handshake ended early.
+#[derive(Debug)]
+pub enum Refusal {
+    /// An unrelated connection, which has not sent the name of a tool; with the reason.
+    Unrelated(String),
+    /// A CXI diagnostic with which this side cannot run.
+    Failed(Failure),
+    /// A server that measures with another client, or has just become free, and has nothing else
+    /// against this one.
+    Busy(Failure),
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Beginning of the name of each legacy tool.
+const NAMES: &str = "cxi_";
+
+/// Bits of a NIC address (nic.md 4.1).
+const NIC_BITS: u32 = 20;
+
+/// The PID that stands for any; PIDs of processes are below (nic.md 4.1, 9 bits).
+const ANY_PID: u32 = 511;
+
+/// The next message of the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Name,
+    Version,
+    Options,
+    Address,
+}
+
+/// What this side sends in each handshake.
+#[derive(Clone, Debug)]
+pub struct Introduction {
+    /// The tools that this side offers: one in a client; in a server those that a client may name.
+    tools: Vec<&'static Tool>,
+    /// This side's address on the fabric and its memory.
+    pub own: LocalAddress,
+    /// Identifier of this machine and its current boot.
+    pub machine: String,
+    /// Name of this host.
+    pub host_name: String,
+    /// The part of the option block about this host.
+    host: LocalHost,
+    /// The options of the run; `None` in a server, which receives them.
+    pub run: Option<RunOptions>,
+    /// Job and token of this side.
+    pub credentials: Credentials,
+    /// In a busy server, the client that others have to wait for.
+    pub serving: Option<Serving>,
+    /// The NIC of the server: in a server its own, in a client the one that it asks for.
+    pub device: Option<DeviceName>,
+    /// Whether this side tells clients when it is their turn (`turn`).
+    pub gives_turns: bool,
+}
+
+impl Introduction {
+    /// Creates the introduction for `plan`; `port` is the TCP port in use, `machine` identifies
+    /// this machine.
+    pub fn new(plan: &Plan, own: LocalAddress, port: u16, machine: String) -> Self {
+        Self {
+            tools: vec![plan.tool],
+            own,
+            machine,
+            host_name: host_name(),
+            host: LocalHost {
+                svc_id: own.svc_id,
+                device: plan.device.index,
+                port,
+                gpus: own.gpus,
+            },
+            run: match plan.role {
+                Role::Server => None,
+                _ => Some(plan.run),
+            },
+            credentials: Credentials::new(
+                match plan.role {
+                    Role::Server => Side::Server,
+                    _ => Side::Client,
+                },
+                &plan.admission,
+            ),
+            serving: None,
+            device: match plan.role {
+                Role::Server => Some(plan.device),
+                _ => plan.peer_device,
+            },
+            gives_turns: false,
+        }
+    }
+
+    /// Returns the introduction of a server whose clients wait for their turn.
+    pub fn of_queue(self) -> Self {
+        Self {
+            gives_turns: true,
+            ..self
+        }
+    }
+
+    /// Returns the client's options, adapted to this side's memory: a side whose transmit buffer
+    /// lies on a GPU uses no immediate data commands (defect T25 of tools.md).
+    fn on_own_memory(&self, tool: &Tool, run: RunOptions) -> RunOptions {
+        let sends = tool.buffers.held(&run, Side::Server).initiator;
+        RunOptions {
+            use_idc: run.use_idc && !(sends && self.own.gpus.tx.is_some()),
+            ..run
+        }
+    }
+}
+
+/// One handshake.
+#[derive(Debug)]
+pub struct Handshake<'a> {
+    us: &'a Introduction,
+    peer: SocketAddr,
+    /// The tool of the run: in a server the tool that the client has named, if it is offered.
+    tool: &'static Tool,
+    step: Step,
+    about: PeerFacts,
+    run: Option<RunOptions>,
+    peer_gpus: OnGpus,
+    /// The error in the peer's options. It is reported after the exchange of addresses: a legacy
+    /// client sends its address in any case, and SIGPIPE would end it without a message if the
+    /// connection were closed (wire.md 10).
+    refused: Option<Failure>,
+}
+
+impl<'a> Handshake<'a> {
+    /// Creates the handshake with `peer`, before the first message.
+    pub fn new(us: &'a Introduction, peer: SocketAddr) -> Self {
+        Self {
+            us,
+            peer,
+            tool: us.tools[0],
+            step: Step::Name,
+            about: PeerFacts::LEGACY,
+            run: us.run,
+            peer_gpus: OnGpus::NONE,
+            refused: None,
+        }
+    }
+
+    /// Creates the handshake with a `peer` that has sent the name of the first tool of `us`.
+    pub fn named(us: &'a Introduction, peer: SocketAddr) -> Self {
+        Self {
+            step: Step::Version,
+            ..Self::new(us, peer)
+        }
+    }
+
+    /// Returns the payload to send in this exchange.
+    pub fn mine(&self) -> Vec<u8> {
+        let us = self.us;
+        match self.step {
+            Step::Name => wire::string(self.tool.legacy_name),
+            Step::Version => wire::string(&announcement(us, self.tool)),
+            Step::Options => {
+                let run = us.run.unwrap_or(self.tool.defaults);
+                terms::to_block(&run, &us.host).encode().into()
+            }
+            Step::Address => wire::encode_address(us.own.address).into(),
+        }
+    }
+
+    /// Returns whether the peer has sent the name of a tool.
+    pub fn is_named(&self) -> bool {
+        self.step != Step::Name
+    }
+
+    /// Returns the phase of the run in this exchange.
+    pub fn phase(&self) -> Phase {
+        match self.step {
+            Step::Name => Phase::Names,
+            Step::Version => Phase::Versions,
+            Step::Options => Phase::Options,
+            Step::Address => Phase::Addresses,
+        }
+    }
+
+    /// Returns whether this side is a server that measures with another client.
+    pub fn is_busy(&self) -> bool {
+        self.us.serving.is_some()
+    }
+
+    /// Returns whether this server is busy and has announced it: it sends no further message.
+    pub fn turns_away(&self) -> bool {
+        self.step == Step::Options && self.is_busy()
+    }
+
+    /// Returns what this exchange is for, for messages.
+    pub fn doing(&self) -> &'static str {
+        match self.step {
+            Step::Name => "during the handshake (name)",
+            Step::Version => "during the handshake (version)",
+            Step::Options => "during the handshake (options)",
+            Step::Address => "during the handshake (address)",
+        }
+    }
+
+    /// Returns the failure to report: an error in the peer's options, or else `otherwise`, which
+    /// ended the exchange.
+    pub fn failure(&mut self, otherwise: Failure) -> Failure {
+        self.refused.take().unwrap_or(otherwise)
+    }
+
+    /// Selects the tool that a client names, if it is offered. A server that has not sent its name
+    /// yet calls this before it answers.
+    pub fn learn_tool(&mut self, payload: &[u8]) {
+        if self.step == Step::Name
+            && let Some(name) = wire::parse_string(payload)
+            && let Some(tool) = self.us.tools.iter().find(|tool| tool.legacy_name == name)
+        {
+            self.tool = tool;
+        }
+    }
+
+    /// Checks the peer's payload of this exchange and advances to the next one. Returns what was
+    /// agreed after the last one.
+    ///
+    /// # Errors
+    ///
+    /// An unrelated connection, and a peer with which this side cannot run.
+    pub fn accept(&mut self, payload: &[u8]) -> Result<Option<Agreed>, Refusal> {
+        self.step = match self.step {
+            Step::Name => {
+                self.accept_name(payload)?;
+                Step::Version
+            }
+            Step::Version => {
+                self.accept_version(payload)?;
+                Step::Options
+            }
+            Step::Options => {
+                self.accept_options(payload)?;
+                Step::Address
+            }
+            Step::Address => return Ok(Some(self.accept_address(payload)?)),
+        };
+        Ok(None)
+    }
+
+    fn accept_name(&self, payload: &[u8]) -> Result<(), Refusal> {
+        let name = tool_name(payload)?;
+        let own = self.tool.legacy_name;
+        if name == own {
+            return Ok(());
+        }
+        Err(Failure::environment(format!(
+            "different tools: {own} here, {} at the peer ({})",
+            shown(name),
+            self.peer
+        ))
+        .with_hint(remedy(Situation::OtherTool))
+        .into())
+    }
+
+    fn accept_version(&mut self, payload: &[u8]) -> Result<(), Refusal> {
+        let vni = self.us.own.vni;
+        let peer = self.peer;
+        let theirs = wire::parse_string(payload).unwrap_or_default();
+        check_version(self.tool, theirs, peer)?;
+        self.about = PeerFacts::read(theirs);
+        self.us.credentials.admit(&self.about.announced, peer)?;
+        if let Some(run) = &self.us.run {
+            self.about.takes_part_in(&run.needed_of_server(), peer)?;
+            self.about.measures_with(self.us.device, peer)?;
+        }
+        if let Some(other) = self.about.vni.filter(|other| *other != vni) {
+            return Err(Failure::environment(format!(
+                "different VNIs: {vni} here, {other} at the peer ({peer}): packets cannot pass between them"
+            ))
+            .with_hint(remedy(Situation::OtherVni))
+            .in_step(error::Step::Vni)
+            .into());
+        }
+        match self.about.announced.busy {
+            Some(busy) if self.us.run.is_some() => Err(Refusal::Busy(
+                Failure::environment(format!("the server ({peer}) is {busy}"))
+                    .with_hint(remedy(Situation::ServerBusy))
+                    .in_step(error::Step::Turn),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a client's options against the rules for typed options (defect T27 of tools.md). Of a
+    /// server's options, only those about its host are used.
+    fn accept_options(&mut self, payload: &[u8]) -> Result<(), Failure> {
+        let bytes: &[u8; OPTIONS_SIZE] = self.exactly(payload, "options")?;
+        let block = OptionBlock::decode(bytes);
+        let (peer, tool) = (self.peer, self.tool);
+        let checked = match self.us.run {
+            None => self
+                .about
+                .extensions
+                .clone()
+                .and_then(|extensions| terms::from_block(tool, &block, extensions))
+                .map(|run| self.run = Some(self.us.on_own_memory(tool, run)))
+                .map_err(|reason| format!("the client ({peer}) sent invalid options: {reason}")),
+            Some(_) => terms::check_host(&block.host)
+                .map_err(|reason| format!("the server ({peer}) sent invalid options: {reason}")),
+        };
+        self.refused = checked.err().map(Failure::environment);
+        self.peer_gpus = terms::gpus(&block.host);
+        Ok(())
+    }
+
+    fn accept_address(&mut self, payload: &[u8]) -> Result<Agreed, Failure> {
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
+        let bytes: &[u8; ADDRESS_SIZE] = self.exactly(payload, "address")?;
+        let (host, theirs) = (self.peer, wire::decode_address(bytes));
+        if theirs.nic >> NIC_BITS != 0 || theirs.pid >= ANY_PID {
+            return Err(Failure::environment(format!(
+                "the peer ({host}) sent an invalid address: NIC {:#x} PID {}",
+                theirs.nic, theirs.pid
+            )));
+        }
+        self.about.reachable(self.us, theirs, host)?;
+        let Some(run) = self.run else {
+            return Err(Failure::environment("the peer sent no options"));
+        };
+        let class = self.us.own.class;
+        self.about.same_class(class, self.tool, &run, host)?;
+        Ok(Agreed {
+            tool: self.tool,
+            run: (self.about).sending_counters(self.about.in_step(self.tool, run)),
+            peer: theirs,
+            peer_gpus: self.peer_gpus,
+            is_cxidiag: self.about.is_cxidiag,
+            peer_device: self.about.device.filter(|_| self.us.run.is_some()),
+            queues: match self.us.run {
+                Some(_) => self.about.gives_turns,
+                None => self.us.gives_turns && self.about.queues,
+            },
+            peer_name: self.about.host_name.take(),
+        })
+    }
+
+    /// Checks that a payload has the fixed size `N`.
+    fn exactly<'p, const N: usize>(
+        &self,
+        payload: &'p [u8],
+        what: &str,
+    ) -> Result<&'p [u8; N], Failure> {
+        payload.try_into().map_err(|_| {
+            Failure::environment(format!(
+                "the peer ({}) sent {} bytes as its {what} (expected {N})",
+                self.peer,
+                payload.len()
+            ))
+        })
+    }
+}
+
+/// Returns the name of a tool in a payload.
+///
+/// # Errors
+///
+/// An unrelated connection.
+pub fn tool_name(payload: &[u8]) -> Result<&str, Refusal> {
+    let name = wire::parse_string(payload).filter(|name| name.starts_with(NAMES));
+    name.ok_or_else(|| Refusal::Unrelated("it did not send the name of a tool".into()))
+}
+
+/// Checks that the version of the `peer`, `theirs`, is that of `tool` here.
+///
+/// # Errors
+///
+/// Another version.
+pub fn check_version(tool: &Tool, theirs: &str, peer: SocketAddr) -> Result<(), Failure> {
+    let number = number(theirs);
+    if number.is_some() && number == self::number(tool.wire_version) {
+        return Ok(());
+    }
+    let theirs = theirs.split_whitespace().next().unwrap_or("none");
+    Err(Failure::environment(format!(
+        "different versions of {}: {} here, {} at the peer ({peer})",
+        tool.legacy_name,
+        tool.wire_version,
+        shown(theirs)
+    ))
+    .with_hint(release(number)))
+}
+
+/// Returns the part of a peer's text that fits into a message.
+pub fn shown(text: &str) -> &str {
+    text.get(..40).unwrap_or(text)
+}
+
+/// Returns major and minor number at the beginning of a version.
+fn number(version: &str) -> Option<(u32, u32)> {
+    let (major, rest) = version.split_once('.')?;
+    let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Returns the remedy for a peer with another version (wire.md 9.1).
+pub fn release(number: Option<(u32, u32)>) -> &'static str {
+    remedy(match number {
+        Some((2, 0..=2)) => Situation::OldVersion,
+        Some((2, 3)) => Situation::UnreleasedVersion,
+        _ => Situation::OtherVersion,
+    })
+}
+
+#[cfg(test)]
+#[path = "handshake_tests.rs"]
+mod tests;

@@ -1,0 +1,321 @@
+//! What two cxidiag processes tell each other with the words behind their versions, where legacy
+//! tools ignore it.
+
+use std::net::SocketAddr;
+
+use super::admission::{Announced, Credentials, Serving};
+use super::handshake::Introduction;
+use facts::advice::{Situation, remedy};
+use facts::device::{DeviceName, FabricAddress};
+use facts::error::{Failure, Step};
+use node::traffic_class::TrafficClass;
+use plan::extensions::{self, Extensions};
+use plan::run_options::{RunOptions, SyncPoint};
+use plan::tool::{Opt, Tool};
+
+/// The word of a survey's coordinator, and of a server that starts a process for it.
+pub const SURVEY: &str = "survey";
+
+/// Longest name of a host in Linux.
+const MAX_HOST_NAME: usize = 64;
+
+/// Returns this side's version as it is sent. A legacy peer reads `2.4` and ignores the rest; a
+/// cxidiag reads from it what the protocol does not transmit (defect T15 of tools.md).
+pub fn announcement(us: &Introduction, tool: &Tool) -> String {
+    let software = if us.own.simulated { " software" } else { "" };
+    // A server leaves the choice to its client.
+    let sync = us.run.map_or(SyncPoint::Size, |run| run.sync);
+    let asked = us.run.map_or(String::new(), |run| {
+        let needed = options("run", &run.needed_of_server());
+        needed + &options("alone", &run.kept_by_client())
+    });
+    let busy = us.serving.as_ref().map(Serving::word).unwrap_or_default();
+    let device = us
+        .device
+        .map_or(String::new(), |device| format!(" device={device}"));
+    let queue = match (us.run, us.gives_turns) {
+        (Some(_), _) => " queue",
+        (None, true) => " turn",
+        (None, false) => "",
+    };
+    format!(
+        "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue}{software}",
+        greeting(tool, &us.credentials),
+        us.own.vni,
+        us.own.class,
+        us.machine,
+        name_word(&us.host_name),
+        extensions::all_names(),
+    )
+}
+
+/// Returns the beginning of a version as it is sent: its number, and job and token.
+pub fn greeting(tool: &Tool, credentials: &Credentials) -> String {
+    format!(
+        "{} cxidiag/{}{}",
+        tool.wire_version,
+        env!("CARGO_PKG_VERSION"),
+        credentials.words()
+    )
+}
+
+/// Returns the word with the options in use; nothing if there are none.
+fn options(name: &str, extensions: &Extensions) -> String {
+    match extensions::to_word(extensions) {
+        word if word.is_empty() => word,
+        word => format!(" {name}={word}"),
+    }
+}
+
+/// Returns the word with the name of a host; nothing for a name that is no single word.
+pub fn name_word(host_name: &str) -> String {
+    if is_host_name(host_name) {
+        format!(" name={host_name}")
+    } else {
+        String::new()
+    }
+}
+
+/// Returns whether a name can be sent, and shown as it was received.
+fn is_host_name(name: &str) -> bool {
+    (1..=MAX_HOST_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// The facts that a cxidiag announces with its version. A legacy peer announces none.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PeerFacts {
+    /// It is a cxidiag.
+    pub is_cxidiag: bool,
+    /// VNI of its domain.
+    pub vni: Option<u32>,
+    /// Traffic class of its operations, if its release sends it.
+    pub class: Option<TrafficClass>,
+    /// Identifier of its machine, if its release sends it.
+    pub host: Option<String>,
+    /// Name of its host, if its release sends it.
+    pub host_name: Option<String>,
+    /// Its NIC is a software NIC.
+    pub software: bool,
+    /// Whether it can keep in step by messages within a size; in a client also whether it is asked
+    /// to.
+    pub syncs_by_size: bool,
+    /// Names of the options beyond those of the legacy tools that it knows, in one word.
+    pub knows: String,
+    /// Those that it asks for, or why they are invalid; with those that a client keeps alone, on
+    /// which only the time limits and the texts of the server depend.
+    pub extensions: Result<Extensions, String>,
+    /// Its job and token, and the client of a busy server.
+    pub announced: Announced,
+    /// The NIC of the server: the server's own, or the one that a client asks for.
+    pub device: Option<DeviceName>,
+    /// It is a client that waits for its turn if the server gives turns.
+    pub queues: bool,
+    /// It is a server that gives turns.
+    pub gives_turns: bool,
+    /// It is the coordinator of a survey, or takes part in one.
+    pub surveys: bool,
+}
+
+impl PeerFacts {
+    /// The facts about a legacy tool.
+    pub const LEGACY: Self = Self {
+        is_cxidiag: false,
+        vni: None,
+        class: None,
+        host: None,
+        host_name: None,
+        software: false,
+        syncs_by_size: false,
+        knows: String::new(),
+        extensions: Ok(Extensions::NONE),
+        announced: Announced::NOTHING,
+        device: None,
+        queues: false,
+        gives_turns: false,
+        surveys: false,
+    };
+
+    /// Reads the words behind the version of a peer.
+    pub fn read(version: &str) -> Self {
+        let mut words = version.split_whitespace().skip(1);
+        let mut facts = Self::LEGACY;
+        if !words
+            .next()
+            .is_some_and(|word| word.starts_with("cxidiag/"))
+        {
+            return facts;
+        }
+        facts.is_cxidiag = true;
+        let mut kept_alone = "";
+        for word in words {
+            match word.split_once('=') {
+                Some(("vni", vni)) => facts.vni = vni.parse().ok(),
+                Some(("tc", class)) => facts.class = class.parse().ok(),
+                Some(("host", host)) => facts.host = Some(host.to_owned()),
+                Some(("name", name)) if is_host_name(name) => {
+                    facts.host_name = Some(name.to_owned());
+                }
+                Some(("sync", point)) => {
+                    facts.syncs_by_size = point == SyncPoint::Size.to_string();
+                }
+                Some(("can", names)) => facts.knows = names.to_owned(),
+                Some(("run", word)) => facts.extensions = extensions::from_word(word),
+                Some(("alone", word)) => kept_alone = word,
+                Some(("device", name)) => facts.device = name.parse().ok(),
+                Some((name, value)) => facts.announced.take(name, value),
+                None => {
+                    facts.software |= word == "software";
+                    facts.queues |= word == "queue";
+                    facts.gives_turns |= word == "turn";
+                    facts.surveys |= word == SURVEY;
+                }
+            }
+        }
+        if let Ok(extensions) = &mut facts.extensions {
+            extensions::set_known(extensions, kept_alone);
+        }
+        facts
+    }
+
+    /// Checks that a server knows all `extensions` in use.
+    ///
+    /// # Errors
+    ///
+    /// A legacy server, or a cxidiag that lacks one of them.
+    pub fn takes_part_in(&self, extensions: &Extensions, peer: SocketAddr) -> Result<(), Failure> {
+        let Some(option) = extensions::first_unknown(extensions, &self.knows) else {
+            return Ok(());
+        };
+        let server = if self.is_cxidiag {
+            "an older cxidiag"
+        } else {
+            "a legacy tool"
+        };
+        Err(Failure::environment(format!(
+            "--{option}: the server ({peer}) is {server}, which cannot take part"
+        ))
+        .with_hint(remedy(Situation::OptionUnknownToPeer)))
+    }
+
+    /// Checks that a server measures with the NIC that this client asks for, if it does.
+    ///
+    /// # Errors
+    ///
+    /// A server on another NIC, and one that does not announce its NIC.
+    pub fn measures_with(
+        &self,
+        asked: Option<DeviceName>,
+        peer: SocketAddr,
+    ) -> Result<(), Failure> {
+        let Some(asked) = asked.filter(|asked| self.device != Some(*asked)) else {
+            return Ok(());
+        };
+        let what = match (self.device, self.is_cxidiag) {
+            (Some(device), _) => format!("measures with {device} alone"),
+            (None, true) => "is an older cxidiag, which does not announce its NIC".into(),
+            (None, false) => "is a legacy tool, which does not announce its NIC".into(),
+        };
+        let failure = format!("--peer-device={asked}: the server ({peer}) {what}");
+        Err(Failure::environment(failure).with_hint(remedy(Situation::OtherDevice)))
+    }
+
+    /// Returns `run` with barriers before each iteration unless both sides have announced that they
+    /// wait for each other before each size only.
+    pub fn in_step(&self, tool: &Tool, run: RunOptions) -> RunOptions {
+        if self.syncs_by_size || !tool.takes(Opt::LegacySync) {
+            return run;
+        }
+        RunOptions {
+            sync: SyncPoint::Iteration,
+            ..run
+        }
+    }
+
+    /// Checks that both sides use the same traffic class in a run in which the server issues
+    /// operations as well: the results are those of the client's class. Packets pass in any case. A
+    /// peer that has not sent its class passes.
+    ///
+    /// # Errors
+    ///
+    /// Different classes.
+    pub fn same_class(
+        &self,
+        own: TrafficClass,
+        tool: &Tool,
+        run: &RunOptions,
+        peer: SocketAddr,
+    ) -> Result<(), Failure> {
+        match self.class {
+            Some(other) if other != own && tool.server_issues(run) => {
+                Err(Failure::environment(format!(
+                    "different traffic classes: {own} here, {other} at the peer ({peer}), and both \
+                     matter: the server issues operations in this run"
+                ))
+                .with_hint(remedy(Situation::OtherClass)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns `run` without the counters of a server that does not send them.
+    pub fn sending_counters(&self, mut run: RunOptions) -> RunOptions {
+        let extensions = &mut run.extensions;
+        let asked = Extensions {
+            counters: extensions.counters,
+            ..Extensions::NONE
+        };
+        if extensions::first_unknown(&asked, &self.knows).is_some() {
+            extensions.counters = None;
+        }
+        run
+    }
+
+    /// Checks that packets can pass between this side and the peer at `theirs`. A peer that has not
+    /// sent its machine passes.
+    ///
+    /// # Errors
+    ///
+    /// NICs of different kinds, and addresses or software NICs that exclude each other.
+    pub fn reachable(
+        &self,
+        us: &Introduction,
+        theirs: FabricAddress,
+        peer: SocketAddr,
+    ) -> Result<(), Failure> {
+        let Some(host) = &self.host else {
+            return Ok(());
+        };
+        let (own, apart) = (us.own, *host != us.machine);
+        let kind = |software| {
+            if software {
+                "a software NIC"
+            } else {
+                "hardware"
+            }
+        };
+        if own.simulated != self.software {
+            let (here, there) = (kind(own.simulated), kind(self.software));
+            return Err(Failure::environment(format!(
+                "{here} here, {there} at the peer ({peer}): packets cannot pass between them"
+            ))
+            .with_hint(remedy(Situation::OtherKind))
+            .in_step(Step::Address));
+        }
+        if own.simulated && apart {
+            return Err(Failure::environment(format!(
+                "the software NIC of the peer ({peer}) is on another machine: packets cannot pass between them"
+            ))
+            .with_hint(remedy(Situation::SoftwareApart))
+            .in_step(Step::Address));
+        }
+        if own.address.nic == theirs.nic && apart {
+            return Err(Failure::environment(format!(
+                "the NICs of both sides have the address {:#x}, but the peer ({peer}) is another machine",
+                own.address.nic
+            ))
+            .with_hint(remedy(Situation::SameAddress))
+            .in_step(Step::Address));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! The wait of a client for its turn at a NIC of a server of all tools.
+//!
+//! Client and server announce with their versions that they know of it. The server then sends the
+//! place of the client in the queue of its NICs after the handshake, and again whenever it changes:
+//! strings, `0` when it is the client's turn. A client that does not know of it waits at the *ready*
+//! barrier, which has no time limit in legacy tools (wire.md 6.1).
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::caller::Caller;
+use super::connection::{Connection, LinkError};
+use super::wire::{self, MAX_PAYLOAD, REFUSAL};
+use super::{Agreed, Session};
+use facts::error::{Failure, Step};
+use facts::interrupt;
+use facts::number::time_text;
+use plan::Plan;
+
+/// What a client or server does at this point, in messages.
+const WAITING: &str = "while it waited for its turn";
+
+/// Waits until it is this client's turn, for the plan's time limit at most. Prints the place in the
+/// queue whenever it changes.
+///
+/// # Errors
+///
+/// A server that ends or refuses, the end of the time limit, and an interruption.
+pub fn wait(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Result<(), Failure> {
+    wait_in_queue(connection, plan, agreed).map_err(|failure| failure.in_step(Step::Turn))
+}
+
+fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Result<(), Failure> {
+    let since = Instant::now();
+    let limit = plan.reaching.turn.unwrap_or(Duration::MAX);
+    let peer = connection.peer();
+    let nic = agreed
+        .peer_device
+        .map_or("the NIC".into(), |device| device.to_string());
+    let mut last = None;
+    loop {
+        let left = limit.saturating_sub(since.elapsed());
+        let place = match connection.receive(MAX_PAYLOAD, left, &mut || Ok(())) {
+            Ok(payload) => place(&payload, peer)?,
+            Err(LinkError::TooLong {
+                length: REFUSAL, ..
+            }) => {
+                return Err(connection.refusal().into_failure(peer, WAITING));
+            }
+            Err(LinkError::Late(_)) => {
+                let place = last.map_or(String::new(), |place| format!(", place {place}"));
+                let limit = time_text(limit);
+                return Err(Failure::environment(format!(
+                    "{nic} of the server ({peer}) is in use: no turn within {limit}{place}"
+                )));
+            }
+            Err(error) => return Err(error.into_failure(peer, WAITING)),
+        };
+        if place == 0 {
+            return Ok(());
+        }
+        last = Some(place);
+        let program = &plan.program;
+        let note = format!("{program}: waiting for {nic} of the server ({peer}): place {place}\n");
+        // The run goes on if a note cannot be written.
+        let _ = io::stderr().write_all(note.as_bytes());
+    }
+}
+
+/// Returns the place in a message of the server.
+pub(super) fn place(payload: &[u8], peer: SocketAddr) -> Result<u32, Failure> {
+    let place = wire::parse_string(payload).and_then(|text| text.parse().ok());
+    place.ok_or_else(|| {
+        Failure::environment(format!(
+            "the server ({peer}) sent an invalid place in its queue"
+        ))
+    })
+}
+
+impl Session {
+    /// Sends the client its place in the queue; 0 when it is its turn. A client that does not know
+    /// of queues waits without it.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended.
+    pub fn send_place(&self, place: u32) -> Result<(), Failure> {
+        if !self.queues {
+            return Ok(());
+        }
+        let sent = self.connection.send(&wire::string(&place.to_string()));
+        sent.map_err(|error| error.into_failure(self.peer(), WAITING))
+    }
+
+    /// Waits until `other` can be read.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended, and an interruption.
+    pub fn wait_beside(&self, other: impl AsFd) -> Result<(), Failure> {
+        wait_beside(&self.connection, other)
+    }
+}
+
+impl Caller {
+    /// Sends the client its place in the queue; 0 when it is its turn.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended.
+    pub fn send_place(&self, place: u32) -> Result<(), Failure> {
+        let connection = self.connection();
+        let sent = connection.send(&wire::string(&place.to_string()));
+        sent.map_err(|error| error.into_failure(connection.peer(), WAITING))
+    }
+
+    /// Waits until `other` can be read.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended, and an interruption.
+    pub fn wait_beside(&self, other: impl AsFd) -> Result<(), Failure> {
+        wait_beside(self.connection(), other)
+    }
+}
+
+fn wait_beside(connection: &Connection, other: impl AsFd) -> Result<(), Failure> {
+    // A message of the client is no reason to wake up: it may be at the next barrier already.
+    let mut polled = vec![
+        PollFd::new(&other, PollFlags::IN),
+        PollFd::new(connection, PollFlags::RDHUP),
+    ];
+    interrupt::wait_for_any(&mut polled, None)?;
+    if !polled[0].revents().is_empty() {
+        return Ok(());
+    }
+    connection.check(WAITING)?;
+    Err(LinkError::Closed.into_failure(connection.peer(), WAITING))
+}

@@ -1,0 +1,436 @@
+//! Expectations: bounds on the metrics of each size, as typed after `--expect`.
+//!
+//! ```text
+//! p99<4us,mean<2.2us            of a latency tool
+//! 8:p50<2us,64K:p99<9us         of single sizes
+//! bw>=23GB/s,bw<=200Gb/s        of a bandwidth tool
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::number::bytes;
+use crate::percentile::Percentile;
+use crate::size::is_size;
+
+/// A metric of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Smallest latency.
+    Min,
+    /// Largest latency.
+    Max,
+    /// Mean latency.
+    Mean,
+    /// Standard deviation of the latency.
+    Deviation,
+    /// Latency at a percentile.
+    Percentile(Percentile),
+    /// Bandwidth.
+    Bandwidth,
+    /// Packet rate.
+    PacketRate,
+}
+
+/// The base unit of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Bytes per second.
+    Bytes,
+    /// Packets per second.
+    Packets,
+}
+
+/// A unit as typed: its name, its power of ten in the base unit, and a factor beside it.
+type Scale = (&'static str, u32, f64);
+
+const LATENCIES: &[Scale] = &[
+    ("ns", 0, 1.0),
+    ("us", 3, 1.0),
+    ("ms", 6, 1.0),
+    ("s", 9, 1.0),
+];
+const BANDWIDTHS: &[Scale] = &[
+    ("B/s", 0, 1.0),
+    ("kB/s", 3, 1.0),
+    ("MB/s", 6, 1.0),
+    ("GB/s", 9, 1.0),
+    ("KiB/s", 0, 1024.0),
+    ("MiB/s", 0, 1_048_576.0),
+    ("GiB/s", 0, 1_073_741_824.0),
+    ("Mb/s", 6, 0.125),
+    ("Gb/s", 9, 0.125),
+];
+/// A packet of an atomic operation is an operation.
+const PACKET_RATES: &[Scale] = &[
+    ("pkt/s", 0, 1.0),
+    ("kpkt/s", 3, 1.0),
+    ("Mpkt/s", 6, 1.0),
+    ("op/s", 0, 1.0),
+    ("kop/s", 3, 1.0),
+    ("Mop/s", 6, 1.0),
+];
+
+impl Unit {
+    /// Name of the base unit.
+    pub fn name(self) -> &'static str {
+        self.scales()[0].0
+    }
+
+    fn scales(self) -> &'static [Scale] {
+        match self {
+            Self::Nanoseconds => LATENCIES,
+            Self::Bytes => BANDWIDTHS,
+            Self::Packets => PACKET_RATES,
+        }
+    }
+
+    /// Returns the unit in which values are printed, and its number of base units.
+    pub fn readable(self) -> (&'static str, f64) {
+        match self {
+            Self::Nanoseconds => ("us", 1e3),
+            Self::Bytes => ("MB/s", 1e6),
+            Self::Packets => ("Mpkt/s", 1e6),
+        }
+    }
+}
+
+impl Metric {
+    /// Returns the base unit.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Bandwidth => Unit::Bytes,
+            Self::PacketRate => Unit::Packets,
+            _ => Unit::Nanoseconds,
+        }
+    }
+
+    /// Returns the metric with this name, for an option of the bandwidth tools or of the latency
+    /// tools.
+    ///
+    /// # Errors
+    ///
+    /// An unknown name; the message lists the metrics of these tools.
+    pub fn named(name: &str, of_bandwidth: bool) -> Result<Self, String> {
+        name.parse()
+            .map_err(|why: String| format!("{why}: the metrics are {}", Self::names(of_bandwidth)))
+    }
+
+    /// Returns whether the bandwidth tools measure the metric, and not the latency tools.
+    pub fn is_of_bandwidth(self) -> bool {
+        self.unit() != Unit::Nanoseconds
+    }
+
+    /// Returns the names of the metrics of the bandwidth tools or of the latency tools, for
+    /// messages.
+    pub fn names(of_bandwidth: bool) -> &'static str {
+        if of_bandwidth {
+            "bw and rate"
+        } else {
+            "min, max, mean, stddev and percentiles such as p99.9"
+        }
+    }
+}
+
+impl FromStr for Metric {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Ok(match name {
+            "min" => Self::Min,
+            "max" => Self::Max,
+            "mean" => Self::Mean,
+            "stddev" => Self::Deviation,
+            "bw" => Self::Bandwidth,
+            "rate" => Self::PacketRate,
+            _ => match name.strip_prefix('p') {
+                Some(percent) if percent.starts_with(|c: char| c.is_ascii_digit()) => {
+                    Self::Percentile(percent.parse()?)
+                }
+                _ => return Err(format!("unknown metric '{name}'")),
+            },
+        })
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Min => f.write_str("min"),
+            Self::Max => f.write_str("max"),
+            Self::Mean => f.write_str("mean"),
+            Self::Deviation => f.write_str("stddev"),
+            Self::Percentile(percentile) => percentile.fmt(f),
+            Self::Bandwidth => f.write_str("bw"),
+            Self::PacketRate => f.write_str("rate"),
+        }
+    }
+}
+
+/// The sign of a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    Below,
+    AtMost,
+    Above,
+    AtLeast,
+}
+
+/// Longer signs first: `<=` begins with `<`.
+const RELATIONS: [(&str, Relation); 4] = [
+    ("<=", Relation::AtMost),
+    (">=", Relation::AtLeast),
+    ("<", Relation::Below),
+    (">", Relation::Above),
+];
+
+/// One bound on one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expectation {
+    /// As typed.
+    pub text: String,
+    /// The size in bytes to which it applies; `None` for all sizes.
+    pub size: Option<u64>,
+    /// The metric.
+    pub metric: Metric,
+    /// The bound, in the base unit of the metric.
+    pub limit: f64,
+    relation: Relation,
+}
+
+impl Expectation {
+    /// Returns whether the bound applies to `size`.
+    pub fn applies_to(&self, size: u64) -> bool {
+        self.size.is_none_or(|own| own == size)
+    }
+
+    /// Returns whether a value, in the base unit of the metric, is within the bound.
+    pub fn is_met_by(&self, figure: f64) -> bool {
+        match self.relation {
+            Relation::Below => figure < self.limit,
+            Relation::AtMost => figure <= self.limit,
+            Relation::Above => figure > self.limit,
+            Relation::AtLeast => figure >= self.limit,
+        }
+    }
+}
+
+/// Parses a list of expectations, separated by commas, of a bandwidth tool or of a latency tool.
+///
+/// # Errors
+///
+/// The first entry that is not a bound, with an unknown metric, or with a wrong unit.
+pub fn parse(text: &str, of_bandwidth: bool) -> Result<Vec<Expectation>, String> {
+    let one = |text: &str| expectation(text.trim(), of_bandwidth);
+    text.split(',').map(one).collect()
+}
+
+/// Parses the text of a file of expectations: a list on each line. A comment begins with `#`.
+///
+/// # Errors
+///
+/// The first line with an error, by its number, or a text without expectations.
+pub fn parse_lines(text: &str, of_bandwidth: bool) -> Result<Vec<Expectation>, String> {
+    let mut expectations = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let bounds = line.split('#').next().unwrap_or_default().trim();
+        if !bounds.is_empty() {
+            let of_line = parse(bounds, of_bandwidth);
+            expectations.extend(of_line.map_err(|why| format!("line {}: {why}", index + 1))?);
+        }
+    }
+    if expectations.is_empty() {
+        return Err("the file has no bounds (expected one on a line, such as p99<4us)".into());
+    }
+    Ok(expectations)
+}
+
+fn expectation(text: &str, of_bandwidth: bool) -> Result<Expectation, String> {
+    let shape = || {
+        let example = if of_bandwidth {
+            "bw>=23GB/s or 64K:bw>=20GB/s"
+        } else {
+            "p99<4us or 8:p50<2us"
+        };
+        format!("'{text}' is not a bound (expected, for example, {example})")
+    };
+    let (size, bound) = match text.split_once(':') {
+        Some((size, bound)) => (Some(of_size(size.trim()).ok_or_else(shape)?), bound),
+        None => (None, text),
+    };
+    let (at, sign, relation) = RELATIONS
+        .iter()
+        .find_map(|(sign, relation)| bound.find(sign).map(|at| (at, sign, *relation)))
+        .ok_or_else(shape)?;
+    let name = bound[..at].trim();
+    let metric = Metric::named(name, of_bandwidth)?;
+    let quantity = bound[at + sign.len()..].trim();
+    let digits = quantity.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = quantity[digits.len()..].trim_start();
+    let scales = metric.unit().scales();
+    let Some((_, power, factor)) = scales.iter().find(|(name, ..)| *name == unit) else {
+        let names: Vec<&str> = scales.iter().map(|(name, ..)| *name).collect();
+        return Err(format!(
+            "'{text}' needs a number and a unit of {metric}: {}",
+            names.join(", ")
+        ));
+    };
+    let (whole, parts) = digits.split_once('.').unwrap_or((digits, "0"));
+    let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !plain(whole) || !plain(parts) {
+        return Err(shape());
+    }
+    // Digits and power of ten are parsed together: 2.2us is 2200 ns, not 2200.0000000000005.
+    let limit: f64 = format!("{digits}e{power}").parse().map_err(|_| shape())?;
+    let limit = limit * factor;
+    if !limit.is_finite() {
+        return Err(shape());
+    }
+    Ok(Expectation {
+        text: text.to_owned(),
+        size,
+        metric,
+        limit,
+        relation,
+    })
+}
+
+/// Returns the size in front of a bound.
+fn of_size(text: &str) -> Option<u64> {
+    bytes(text).filter(|size| is_size(*size))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn one(text: &str) -> Expectation {
+        let of_bandwidth = text.contains("/s");
+        let [expectation] = parse(text, of_bandwidth).unwrap().try_into().unwrap();
+        expectation
+    }
+
+    #[test]
+    fn parses_lists_and_units() {
+        let list = parse("p99<4us,mean<2.2us", false).unwrap();
+        let facts: Vec<_> = list
+            .iter()
+            .map(|one| (one.metric.to_string(), one.limit))
+            .collect();
+        assert_eq!(
+            facts,
+            [("p99".to_owned(), 4000.0), ("mean".to_owned(), 2200.0)]
+        );
+        assert_eq!(one("max<=1s").limit, 1e9);
+        assert_eq!(one("min>700ns").limit, 700.0);
+        assert_eq!(one("stddev<0.05ms").limit, 50_000.0);
+        assert_eq!(one("bw<=25.5GB/s").limit, 25.5e9);
+        assert_eq!(one("rate>=11.5Mpkt/s").limit, 11.5e6);
+        assert_eq!(one("rate>=7.5Mop/s").limit, 7.5e6);
+        assert_eq!(one("bw>=200Gb/s").limit, 25e9);
+        assert_eq!(one("bw>=800Mb/s").limit, 1e8);
+        assert_eq!(one("bw>1.5MiB/s").limit, 1_572_864.0);
+        assert_eq!(one("bw>2GiB/s").limit, 2_147_483_648.0);
+    }
+
+    #[test]
+    fn applies_to_one_size_or_to_all() {
+        let list = parse("8:p50<2us, 64K : p99 < 9us,max<1s", false).unwrap();
+        let sizes: Vec<_> = list.iter().map(|one| one.size).collect();
+        assert_eq!(sizes, [Some(8), Some(65_536), None]);
+        assert_eq!(list[0].text, "8:p50<2us");
+        assert!(list[0].applies_to(8) && !list[0].applies_to(16) && list[2].applies_to(16));
+    }
+
+    #[test]
+    fn reads_lines_with_comments() {
+        let text = "# node type A\n\n8:p50<2us  # small\n  p99<9us,max<1s\n";
+        let list = parse_lines(text, false).unwrap();
+        assert_eq!(list, parse("8:p50<2us,p99<9us,max<1s", false).unwrap());
+        for (text, why) in [
+            ("", "has no bounds"),
+            ("# nothing\n", "has no bounds"),
+            ("p50<2us\n\nbad\n", "line 3: 'bad' is not a bound"),
+            (
+                "avg<2us",
+                "line 1: unknown metric 'avg': the metrics are min, max,",
+            ),
+        ] {
+            let message = parse_lines(text, false).unwrap_err();
+            assert!(message.contains(why), "{message}");
+        }
+    }
+
+    #[test]
+    fn checks_both_sides_of_each_bound() {
+        for (text, met) in [
+            ("max<2us", [true, false, false]),
+            ("max<=2us", [true, true, false]),
+            ("max>2us", [false, false, true]),
+            ("max>=2us", [false, true, true]),
+        ] {
+            let verdicts = [1999.0, 2000.0, 2001.0].map(|ns| one(text).is_met_by(ns));
+            assert_eq!(verdicts, met, "{text}");
+        }
+        assert!(!one("max>=2us").is_met_by(f64::NAN));
+    }
+
+    #[test]
+    fn t24_refuses_malformed_expectations() {
+        for (text, why) in [
+            ("", "is not a bound"),
+            ("p99", "is not a bound"),
+            ("p99=4us", "is not a bound"),
+            ("p99<4us,", "is not a bound"),
+            ("p99<4", "ns, us, ms, s"),
+            ("p99<us", "is not a bound"),
+            ("p99<4GB/s", "ns, us, ms, s"),
+            (
+                "bw<4us",
+                "B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s, Gb/s",
+            ),
+            (
+                "bw<4gb/s",
+                "B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s, Gb/s",
+            ),
+            ("p99<-4us", "is not a bound"),
+            ("p99<4e3us", "is not a bound"),
+            ("p99<.5us", "is not a bound"),
+            ("p99<5.us", "needs a number"),
+            ("p99<1.2.3us", "is not a bound"),
+            ("p99<<4us", "is not a bound"),
+            ("p101<4us", "percentile"),
+            ("p<4us", "unknown metric 'p'"),
+            (
+                "peak<4us",
+                "unknown metric 'peak': the metrics are min, max, mean, stddev",
+            ),
+            (
+                "avg<4us",
+                "unknown metric 'avg': the metrics are min, max, mean, stddev",
+            ),
+            ("0:p50<4us", "is not a bound"),
+            ("4G:p50<4us", "is not a bound"),
+            (":p50<4us", "is not a bound"),
+            ("8:16:p50<4us", "unknown metric"),
+        ] {
+            let message = parse(text, false).unwrap_err();
+            assert!(message.contains(why), "{text:?}: {message}");
+        }
+        let endless = format!("max<{}s", "9".repeat(400));
+        assert!(parse(&endless, false).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_answered(text in "[pbmw0-9.<>=,:usGB/ e-]{0,24}", of_bandwidth: bool) {
+            if let Ok(list) = parse(&text, of_bandwidth) {
+                prop_assert!(list.iter().all(|one| one.limit.is_finite() && one.limit >= 0.0));
+            }
+        }
+    }
+}

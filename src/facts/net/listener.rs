@@ -1,0 +1,149 @@
+//! A server's socket.
+
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+
+use super::resolver::{addresses, resolution};
+use crate::advice::{Situation, remedy};
+use crate::error::{Failure, cause};
+
+/// Connections that the kernel keeps until they are accepted; it may reduce this number.
+const BACKLOG: i32 = 4096;
+
+/// Which clients can connect to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Clients on any machine.
+    Everywhere,
+    /// Clients on this machine.
+    ThisMachine,
+}
+
+/// A listening socket. After it is dropped, the kernel refuses connections.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    port: u16,
+}
+
+impl Listener {
+    /// Listens on `port` (0: any free port) at the address `at`, or without it at those of `reach`.
+    ///
+    /// # Errors
+    ///
+    /// A port that is in use or reserved, an address that is not of this machine, an interruption.
+    pub fn bind(at: Option<&str>, port: u16, reach: Reach) -> Result<Self, Failure> {
+        let addresses = match (at, reach) {
+            (Some(name), _) => {
+                addresses(name, port)?.map_err(|error| cannot(at, port, &resolution(&error)))?
+            }
+            (None, Reach::ThisMachine) => vec![(Ipv4Addr::LOCALHOST, port).into()],
+            // IPv4 alone if the machine has no IPv6.
+            (None, Reach::Everywhere) => vec![
+                SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+                SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+            ],
+        };
+        let mut first_error = None;
+        for address in addresses {
+            match open(address) {
+                Ok(listener) => return Ok(listener),
+                Err(error) => {
+                    // The next address may work if this one does not exist on this machine.
+                    let next = matches!(
+                        Errno::from_io_error(&error),
+                        Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)
+                    );
+                    first_error.get_or_insert(error);
+                    if !next {
+                        break;
+                    }
+                }
+            }
+        }
+        let error = first_error.unwrap_or_else(|| ErrorKind::AddrNotAvailable.into());
+        let failure = cannot(at, port, &cause(&error));
+        Err(match error.kind() {
+            ErrorKind::AddrInUse => cannot(at, port, "another program listens on it")
+                .with_hint(remedy(Situation::PortInUse)),
+            ErrorKind::PermissionDenied => failure.with_hint(remedy(Situation::PortReserved)),
+            ErrorKind::AddrNotAvailable => failure.with_hint(remedy(Situation::NotOurAddress)),
+            _ => failure,
+        })
+    }
+
+    /// Takes over a socket that listens already.
+    ///
+    /// # Errors
+    ///
+    /// A socket without an address.
+    pub fn from_socket(socket: TcpListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let port = socket.local_addr()?.port();
+        Ok(Self { socket, port })
+    }
+
+    /// Returns the port listened on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns the socket, to wait for connections. It is non-blocking.
+    pub fn socket(&self) -> &TcpListener {
+        &self.socket
+    }
+
+    /// Accepts the next pending connection, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Those of `accept(2)`.
+    pub fn accept(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+        match self.socket.accept() {
+            Ok((stream, peer)) => {
+                stream.set_nonblocking(true)?;
+                // An IPv4 peer of an IPv6 socket is shown with its IPv4 address.
+                let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+                Ok(Some((stream, peer)))
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns the error of `accept(2)` if this process or the system has no resources for a connection.
+pub fn out_of(error: &io::Error) -> Option<Errno> {
+    Errno::from_io_error(error).filter(|errno| {
+        matches!(
+            *errno,
+            Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM
+        )
+    })
+}
+
+fn open(address: SocketAddr) -> io::Result<Listener> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    // A server may start on the port of one that has just ended.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if family == AddressFamily::INET6 {
+        // The unspecified address accepts IPv4 as well, independent of the system's default.
+        sockopt::set_ipv6_v6only(&socket, false)?;
+    }
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Listener::from_socket(socket.into())
+}
+
+fn cannot(at: Option<&str>, port: u16, reason: &str) -> Failure {
+    let place = at.map_or(String::new(), |at| format!(" of {at}"));
+    Failure::environment(format!("cannot listen on TCP port {port}{place}: {reason}"))
+}

@@ -1,0 +1,5 @@
+//! TCP without a protocol: names of hosts, listeners, messages with a length before them.
+
+pub mod framing;
+pub mod listener;
+pub mod resolver;

@@ -1,0 +1,228 @@
+//! Hardware library or software NIC: the only file that uses both.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use cxi::{Device, Library};
+
+use crate::explain;
+use crate::machine::Machine;
+use crate::nic::files::Files;
+use facts::advice::{self, Situation};
+use facts::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LibraryFile};
+use facts::error::{Failure, Kind, Step};
+
+/// Name of the library in all releases of libcxi.
+const LIBCXI: &str = "libcxi.so.1";
+
+/// Name of the thread that is the software NICs of a process while nothing in it polls them.
+pub const SOFTWARE_NIC_THREAD: &str = "softnic";
+
+/// Directory in which the driver shows its NICs.
+const SYSFS: &str = "/sys/class/cxi";
+
+/// Checks the environment variables that configure `device`.
+///
+/// # Errors
+///
+/// An invalid variable of the software NIC.
+pub fn check(device: DeviceName) -> Result<(), Failure> {
+    match device.kind {
+        DeviceKind::Software => softnic::check_environment().map_err(Failure::usage),
+        DeviceKind::Hardware => Ok(()),
+    }
+}
+
+/// Opens a device; `libcxi` is the library that the user has named.
+///
+/// # Errors
+///
+/// A library that cannot be loaded, and a device that cannot be opened.
+pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, Failure> {
+    let library = match device.kind {
+        DeviceKind::Software => Library::from_api(softnic::api()),
+        DeviceKind::Hardware => load(device, libcxi)?,
+    };
+    Device::open(&library, device.index).map_err(|error| cannot_open(&library, device, error))
+}
+
+/// Returns the files that the driver of `device` shows. Those of a software NIC are of this moment:
+/// they do not change, and are removed with the last clone of the result. Its counters continue
+/// while a device of the fabric is open or such files exist.
+///
+/// # Errors
+///
+/// A software NIC whose files cannot be written.
+pub fn files(device: DeviceName, machine: &Machine) -> Result<Files, Failure> {
+    match device.kind {
+        DeviceKind::Hardware => Ok(Files::new(machine.root(), device.to_string())),
+        DeviceKind::Software => {
+            let snapshot = softnic::Snapshot::new(device.index).map_err(|error| {
+                Failure::new(Kind::Environment, error)
+                    .context(format_args!("cannot read the files of {device}"))
+                    .with_hint(advice::hint(Situation::NoFabric))
+            })?;
+            let files = Files::new(snapshot.root(), device.to_string());
+            Ok(files.holding(snapshot))
+        }
+    }
+}
+
+/// Reads a telemetry counter of `device`; `None` if it cannot be read.
+pub fn counter(device: DeviceName, name: &str, machine: &Machine) -> Option<u64> {
+    match device.kind {
+        DeviceKind::Hardware => {
+            let files = Files::new(machine.root(), device.to_string());
+            files.counter(name).map(|reading| reading.value)
+        }
+        DeviceKind::Software => softnic::counter(device.index, name).ok(),
+    }
+}
+
+/// A device that was found or requested.
+pub struct Found {
+    /// Its name.
+    pub name: DeviceName,
+    /// The device, or why it cannot be opened.
+    pub opened: Result<Device, Failure>,
+}
+
+/// Opens the devices with these `names`, or all devices of this machine, hardware first. The
+/// failure says why others may be missing.
+pub fn devices(
+    names: &[DeviceName],
+    libcxi: Option<&LibraryFile>,
+    machine: &Machine,
+) -> (Vec<Found>, Option<Failure>) {
+    if let Err(message) = softnic::check_environment() {
+        return (Vec::new(), Some(Failure::usage(message)));
+    }
+    let (names, failure) = match names {
+        [] => {
+            let (hardware, failure) = hardware(libcxi, machine);
+            ([hardware, software()].concat(), failure)
+        }
+        names => (names.to_vec(), None),
+    };
+    let open = |name: DeviceName| Found {
+        name,
+        opened: self::open(name, libcxi),
+    };
+    (names.into_iter().map(open).collect(), failure)
+}
+
+/// Returns the devices that the driver shows and those that the library lists. The library omits
+/// devices that it cannot open (libcxi.md 2.3).
+fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>, Option<Failure>) {
+    let mut names: Vec<DeviceName> = machine
+        .cxi_devices()
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .collect();
+    let failure = match load(DEFAULT_DEVICE, libcxi) {
+        Ok(library) => {
+            names.extend(listed(&library, DeviceKind::Hardware));
+            None
+        }
+        // If there are devices, opening each of them reports the failure.
+        Err(failure) => Some(failure).filter(|_| libcxi.is_some() && names.is_empty()),
+    };
+    names.sort_by_key(|name| name.index);
+    names.dedup();
+    (names, failure)
+}
+
+fn software() -> Vec<DeviceName> {
+    listed(&Library::from_api(softnic::api()), DeviceKind::Software)
+}
+
+fn listed(library: &Library, kind: DeviceKind) -> Vec<DeviceName> {
+    let infos = cxi::devices(library).into_iter().flatten();
+    infos
+        .map(|info| DeviceName {
+            kind,
+            index: info.id,
+        })
+        .collect()
+}
+
+fn load(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Library, Failure> {
+    let path = libcxi.map_or(OsStr::new(LIBCXI), |library| library.path.as_os_str());
+    Library::load(path).map_err(|error| {
+        let failure = Failure::new(Kind::Environment, error);
+        let failure = match libcxi {
+            // The hint is about the library that the user has named, even without hardware.
+            Some(library) => failure
+                .context(library.to_os_string().display())
+                .with_hint("the library must be a libcxi.so.1 for this machine's architecture"),
+            None => {
+                let situation = if hardware_is_missing() {
+                    Situation::NoHardware
+                } else {
+                    Situation::NoLibrary
+                };
+                failure
+                    .context("no libcxi")
+                    .with_hint(advice::hint(situation))
+            }
+        };
+        failure
+            .context(format_args!("cannot open device {device}"))
+            .in_step(Step::Device)
+    })
+}
+
+fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Failure {
+    let what = format!("cannot open device {device}");
+    let failure = |hint| {
+        Failure::new(Kind::Environment, error)
+            .context(&what)
+            .with_hint(hint)
+            .in_step(Step::Device)
+    };
+    if device.kind == DeviceKind::Software {
+        return failure(advice::hint(Situation::NoFabric));
+    }
+    if error.errno() != libc::ENOENT {
+        return explain::explained(error, &what);
+    }
+    if hardware_is_missing() {
+        return failure(advice::hint(Situation::NoHardware));
+    }
+    let names: Vec<String> = cxi::devices(library)
+        .into_iter()
+        .flatten()
+        .map(|info| info.name)
+        .collect();
+    if names.is_empty() {
+        return explain::explained(error, &what);
+    }
+    failure(format!("devices of this machine: {}", names.join(" ")))
+}
+
+/// Returns whether the driver shows no NICs.
+fn hardware_is_missing() -> bool {
+    !Path::new(SYSFS).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_software_nic_exist_while_they_are_used() {
+        let device = DeviceName {
+            kind: DeviceKind::Software,
+            index: 77,
+        };
+        let files = files(device, &Machine::new(None)).unwrap();
+        assert_eq!(files.text("port/link").as_deref(), Some("up"));
+        assert_eq!(files.of_retry_handler("spt_timeouts").as_deref(), Some("0"));
+        assert!(files.counter("hni_pcs_good_cw").unwrap().at.is_some());
+        let (path, others) = (files.path("port/link"), files.clone());
+        drop(files);
+        assert!(path.exists());
+        drop(others);
+        assert!(!path.exists());
+    }
+}

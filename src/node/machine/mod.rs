@@ -1,0 +1,223 @@
+//! This machine, as the kernel shows it in `/sys` and `/proc`: CPUs and NUMA nodes, huge pages,
+//! memory.
+//!
+//! All files are read below one directory: tests replace it by a made-up machine with
+//! [`ROOT_VARIABLE`].
+
+mod groups;
+mod huge_pages;
+mod memory;
+mod nodes;
+pub mod placement;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use facts::number::decimal;
+
+pub use huge_pages::{Pool, setting};
+pub use memory::{Available, Bound};
+
+/// Environment variable with the directory that is used instead of `/`.
+pub const ROOT_VARIABLE: &str = "CXIDIAG_ROOT";
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    root: PathBuf,
+}
+
+impl Machine {
+    /// Returns the machine below `root`, or without it the one that this program runs on.
+    pub fn new(root: Option<&OsStr>) -> Self {
+        let root = root.filter(|root| !root.is_empty());
+        Self {
+            root: root.map_or(Path::new("/"), Path::new).into(),
+        }
+    }
+
+    /// Returns the machine that this program examines.
+    pub fn this() -> Self {
+        Self::new(std::env::var_os(ROOT_VARIABLE).as_deref())
+    }
+
+    /// Returns the directory that is used instead of `/`.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the clock source of the kernel, such as `tsc`.
+    pub fn clock_source(&self) -> Option<String> {
+        let name = self.read("sys/devices/system/clocksource/clocksource0/current_clocksource")?;
+        Some(name.trim().to_owned())
+    }
+
+    /// Returns whether a directory, named without the leading slash, exists and is empty.
+    pub fn is_empty_directory(&self, path: &str) -> bool {
+        let entries = fs::read_dir(self.root.join(path));
+        entries.is_ok_and(|mut entries| entries.next().is_none())
+    }
+
+    /// Returns the contents of a file, named without the leading slash.
+    fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+        fs::read_to_string(self.root.join(path)).ok()
+    }
+
+    /// Returns the number in a file.
+    fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
+        decimal(self.read(path)?.trim())
+    }
+}
+
+/// Returns the file of the libcxi that this process has loaded, if it has; symbolic links such as
+/// `libcxi.so.1` are resolved.
+pub fn loaded_library() -> Option<String> {
+    library_in(&fs::read_to_string("/proc/self/maps").ok()?)
+}
+
+/// Returns the file of libcxi in the memory map of a process.
+fn library_in(maps: &str) -> Option<String> {
+    let mut files = maps.lines().filter_map(|line| {
+        // Addresses, rights, offset, device and inode precede the path.
+        let path = line.get(line.find('/')?..)?;
+        let name = path.rsplit('/').next()?;
+        name.starts_with("libcxi.so").then(|| path.to_owned())
+    });
+    files.next()
+}
+
+/// Returns the numbers of a list such as `0-3,8`, in order; `None` if it is malformed.
+pub fn list(text: &str) -> Option<Vec<u32>> {
+    let number = |text| decimal(text).and_then(|number| u32::try_from(number).ok());
+    let mut numbers = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = match part.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(part)?, number(part)?),
+        };
+        if first > last || last > MAX_LISTED {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    Some(numbers)
+}
+
+/// Largest number in a list: above the numbers of CPUs and nodes in the kernel.
+pub const MAX_LISTED: u32 = 8191;
+
+/// Returns the list of ordered numbers: `0-3,8`.
+pub fn shown(numbers: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let part = |(first, last): &(u32, u32)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    //! Made-up machines.
+
+    use super::*;
+
+    /// A made-up machine, in a directory that is deleted on drop.
+    pub struct MadeUp {
+        directory: tempfile::TempDir,
+    }
+
+    impl MadeUp {
+        /// Creates a machine with only these files.
+        pub fn new(files: &[(&str, &str)]) -> Self {
+            let made_up = Self {
+                directory: tempfile::tempdir().unwrap(),
+            };
+            for (path, text) in files {
+                made_up.write(path, text);
+            }
+            made_up
+        }
+
+        /// Writes a file.
+        pub fn write(&self, path: &str, text: &str) {
+            let path = self.directory.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        /// Returns the machine.
+        pub fn machine(&self) -> Machine {
+            Machine::new(Some(self.directory.path().as_os_str()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn finds_library_in_memory_map() {
+        let maps = "55d0-55d1 r--p 00000000 08:01 11                 /usr/bin/cxidiag\n\
+                    7f00-7f01 r-xp 00000000 08:01 12                 /usr/lib64/libcxi.so.1.5.0\n\
+                    7f02-7f03 rw-p 00000000 00:00 0\n";
+        let library = library_in(maps);
+        assert_eq!(library.as_deref(), Some("/usr/lib64/libcxi.so.1.5.0"));
+        assert_eq!(library_in("7f02-7f03 rw-p 00000000 00:00 0 [heap]\n"), None);
+    }
+
+    #[test]
+    fn parses_and_prints_lists_of_kernel() {
+        assert_eq!(list("0"), Some(vec![0]));
+        assert_eq!(list("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(list("8,0-3,2-4"), Some(vec![0, 1, 2, 3, 4, 8]));
+        assert_eq!(shown(&[0, 1, 2, 3, 8]), "0-3,8");
+        assert_eq!(shown(&[1, 3]), "1,3");
+        assert_eq!(shown(&[]), "");
+        for none in [
+            "",
+            ",",
+            "1,",
+            "3-1",
+            "-1",
+            "1-",
+            "x",
+            "1 ",
+            "0x1",
+            "+1",
+            "8192",
+            "0-99999999999",
+            "1-2-3",
+        ] {
+            assert_eq!(list(none), None, "{none:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_comes_back(numbers in prop::collection::btree_set(0..=MAX_LISTED, 1..40)) {
+            let numbers: Vec<u32> = numbers.into_iter().collect();
+            prop_assert_eq!(list(&shown(&numbers)), Some(numbers));
+        }
+
+        #[test]
+        fn any_text_is_read(text in "[0-9,x -]{0,24}") {
+            let _ = list(&text);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! CPUs, NUMA nodes, and the NUMA node of a NIC.
+
+use std::fs;
+use std::path::Path;
+
+use super::memory::kilobytes;
+use super::{Machine, list};
+use facts::number::decimal;
+
+/// Directory of the NUMA nodes in the kernel, with one directory each.
+const NODES: &str = "sys/devices/system/node";
+
+impl Machine {
+    /// Returns the NUMA node of a NIC; `None` if the kernel reports -1, for no node, or if there is
+    /// no such hardware (libcxi.md 12.4).
+    pub fn node_of_device(&self, device: &str) -> Option<u32> {
+        let path = format!("sys/class/cxi/{device}/device/numa_node");
+        u32::try_from(self.number(path)?).ok()
+    }
+
+    /// Returns the names of the NICs that the driver shows.
+    pub fn cxi_devices(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join("sys/class/cxi"));
+        let names = entries.into_iter().flatten().flatten();
+        names
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect()
+    }
+
+    /// Returns the MAC address of a NIC; `None` without its network interface.
+    pub fn mac_of_device(&self, device: &str) -> Option<String> {
+        let interfaces = self.root.join(format!("sys/class/cxi/{device}/device/net"));
+        let first = fs::read_dir(interfaces).ok()?.flatten().next()?;
+        let address = fs::read_to_string(first.path().join("address")).ok()?;
+        Some(address.trim().to_owned())
+    }
+
+    /// Returns the revision of the driver of a NIC, if the driver shows it (health.md 2.1).
+    pub fn driver_revision(&self, device: &str) -> Option<String> {
+        self.line(format!(
+            "sys/class/cxi/{device}/device/properties/driver_rev"
+        ))
+    }
+
+    /// Returns the version of the firmware of a NIC, if the driver shows it (health.md 2.1).
+    pub fn firmware_version(&self, device: &str) -> Option<String> {
+        self.line(format!(
+            "sys/class/cxi/{device}/device/uc/qspi_blob_version"
+        ))
+    }
+
+    /// Returns the text of a file without spaces at its ends, unless it is empty.
+    fn line(&self, path: String) -> Option<String> {
+        let text = self.read(path)?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// Returns the loopback mode of a NIC's link, if it is in one: `port/loopback` of Cassini 1,
+    /// `link/config/loopback` of Cassini 2 (health.md 2.1).
+    pub fn loopback_mode(&self, device: &str) -> Option<String> {
+        let port = format!("sys/class/cxi/{device}/device/port");
+        let mode = self
+            .read(format!("{port}/loopback"))
+            .or_else(|| self.read(format!("{port}/0/link/config/loopback")))?;
+        let mode = mode.trim();
+        (!matches!(mode, "" | "off" | "disabled")).then(|| mode.to_owned())
+    }
+
+    /// Returns the CPUs of a NUMA node, in order.
+    pub fn cpus_of_node(&self, node: u32) -> Vec<u32> {
+        let text = self.read(format!("{NODES}/node{node}/cpulist"));
+        text.and_then(|text| list(text.trim())).unwrap_or_default()
+    }
+
+    /// Returns the NUMA node of a CPU.
+    pub fn node_of_cpu(&self, cpu: u32) -> Option<u32> {
+        let has_it = |node: &u32| self.cpus_of_node(*node).contains(&cpu);
+        self.nodes().into_iter().find(has_it)
+    }
+
+    /// Returns whether a NUMA node has memory.
+    pub fn has_memory(&self, node: u32) -> bool {
+        let text = self.read(format!("{NODES}/node{node}/meminfo"));
+        text.and_then(|text| kilobytes(&text, "MemTotal:")) != Some(0)
+    }
+
+    /// Returns the online CPUs, in order; empty if the kernel does not report them.
+    pub fn online_cpus(&self) -> Vec<u32> {
+        let text = self.read("sys/devices/system/cpu/online");
+        text.and_then(|text| list(text.trim())).unwrap_or_default()
+    }
+
+    /// Returns how the kernel chooses the frequency of a CPU, such as `performance`.
+    pub fn governor(&self, cpu: u32) -> Option<String> {
+        self.line(format!(
+            "sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"
+        ))
+    }
+
+    fn nodes(&self) -> Vec<u32> {
+        let entries = fs::read_dir(self.root.join(Path::new(NODES)));
+        let number = |name: &str| decimal(name.strip_prefix("node")?);
+        let mut nodes: Vec<u32> = entries
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| number(entry.ok()?.file_name().to_str()?)?.try_into().ok())
+            .collect();
+        nodes.sort_unstable();
+        nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::MadeUp;
+
+    #[test]
+    fn reads_cpus_and_nodes() {
+        let made_up = MadeUp::new(&[
+            ("sys/class/cxi/cxi0/device/numa_node", "1\n"),
+            ("sys/class/cxi/cxi1/device/numa_node", "-1\n"),
+            (
+                "sys/class/cxi/cxi0/device/net/hsn0/address",
+                "02:00:00:00:00:12\n",
+            ),
+            (
+                "sys/class/cxi/cxi0/device/properties/driver_rev",
+                "1a2b3c\n",
+            ),
+            ("sys/class/cxi/cxi0/device/uc/qspi_blob_version", "1.5.53\n"),
+            ("sys/class/cxi/cxi1/device/uc/qspi_blob_version", "\n"),
+            ("sys/devices/system/node/node0/cpulist", "0-3,8-11\n"),
+            ("sys/devices/system/node/node1/cpulist", "4-7\n"),
+            // A node with memory and without CPUs.
+            ("sys/devices/system/node/node2/cpulist", "\n"),
+            ("sys/devices/system/node/possible", "0-2\n"),
+            ("sys/devices/system/cpu/online", "0-11\n"),
+        ]);
+        let machine = made_up.machine();
+        assert_eq!(machine.node_of_device("cxi0"), Some(1));
+        assert_eq!(machine.node_of_device("cxi1"), None);
+        assert_eq!(machine.node_of_device("cxi2"), None);
+        assert_eq!(machine.cpus_of_node(1), [4, 5, 6, 7]);
+        assert!(machine.cpus_of_node(2).is_empty() && machine.cpus_of_node(3).is_empty());
+        assert_eq!(machine.node_of_cpu(9), Some(0));
+        assert_eq!(machine.node_of_cpu(4), Some(1));
+        assert_eq!(machine.node_of_cpu(12), None);
+        assert_eq!(machine.online_cpus().len(), 12);
+        assert_eq!(machine.driver_revision("cxi0").as_deref(), Some("1a2b3c"));
+        assert_eq!(machine.firmware_version("cxi0").as_deref(), Some("1.5.53"));
+        assert_eq!(machine.driver_revision("cxi1"), None);
+        assert_eq!(machine.firmware_version("cxi1"), None);
+        let mut names = machine.cxi_devices();
+        names.sort_unstable();
+        assert_eq!(names, ["cxi0", "cxi1"]);
+        assert_eq!(
+            machine.mac_of_device("cxi0").as_deref(),
+            Some("02:00:00:00:00:12")
+        );
+        assert_eq!(machine.mac_of_device("cxi1"), None);
+        let meminfo = |node: u32| format!("sys/devices/system/node/node{node}/meminfo");
+        made_up.write(&meminfo(0), "Node 0 MemTotal:  64 kB\n");
+        made_up.write(&meminfo(1), "Node 1 MemTotal:  0 kB\n");
+        assert_eq!(
+            [0, 1, 2].map(|node| machine.has_memory(node)),
+            [true, false, true]
+        );
+    }
+
+    #[test]
+    fn finds_loopback_mode_of_either_generation() {
+        let made_up = MadeUp::new(&[
+            ("sys/class/cxi/cxi0/device/port/loopback", "off"),
+            ("sys/class/cxi/cxi1/device/port/loopback", "internal"),
+            (
+                "sys/class/cxi/cxi2/device/port/0/link/config/loopback",
+                "disabled\n",
+            ),
+            (
+                "sys/class/cxi/cxi3/device/port/0/link/config/loopback",
+                "enabled-headshell\n",
+            ),
+        ]);
+        let machine = made_up.machine();
+        let modes =
+            ["cxi0", "cxi1", "cxi2", "cxi3", "soft0"].map(|name| machine.loopback_mode(name));
+        let modes = modes.each_ref().map(Option::as_deref);
+        let expected = [
+            None,
+            Some("internal"),
+            None,
+            Some("enabled-headshell"),
+            None,
+        ];
+        assert_eq!(modes, expected);
+    }
+}

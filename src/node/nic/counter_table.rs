@@ -1,0 +1,175 @@
+//! The counters that `--counters` reads: names, units, meanings, and the presets they belong to.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+/// Rows as text; its head describes them.
+const TEXT: &str = include_str!("counter_table.txt");
+
+/// A set of counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// What explains most results.
+    Quick,
+    /// The link: code words, replays, pauses.
+    Link,
+    /// All counters of health.md 1.5.
+    All,
+}
+
+impl Preset {
+    /// All presets.
+    pub const ALL: [Self; 3] = [Self::Quick, Self::Link, Self::All];
+
+    /// Returns the rows of this preset.
+    pub fn rows(self) -> impl Iterator<Item = &'static Row> {
+        ROWS.iter().filter(move |row| match self {
+            Self::Quick => row.is_in_quick,
+            Self::Link => row.is_in_link,
+            Self::All => true,
+        })
+    }
+
+    /// Returns the smallest preset that contains both.
+    pub fn with(self, other: Self) -> Self {
+        if self == other { self } else { Self::All }
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Quick => "quick",
+            Self::Link => "link",
+            Self::All => "all",
+        })
+    }
+}
+
+impl FromStr for Preset {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = |preset: &Self| preset.to_string() == text;
+        let preset = Self::ALL.into_iter().find(named);
+        preset.ok_or("expected quick, link or all")
+    }
+}
+
+/// Counters with one meaning: a single one, or several whose names end in a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The name, or what the names begin with.
+    pub name: &'static str,
+    /// The number of counters whose names end in 0, 1, and so on; `None` for a single counter.
+    pub count: Option<u32>,
+    /// What they count.
+    pub unit: &'static str,
+    /// What they mean, in short.
+    pub meaning: &'static str,
+    /// Whether they also grow on a NIC without problems.
+    pub is_background: bool,
+    is_in_quick: bool,
+    is_in_link: bool,
+}
+
+impl Row {
+    /// Returns the names of the counters.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let (name, count) = (self.name, self.count);
+        (0..count.unwrap_or(1)).map(move |number| match count {
+            Some(_) => format!("{name}{number}"),
+            None => name.to_owned(),
+        })
+    }
+}
+
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| TEXT.lines().filter_map(row).collect());
+
+/// Returns the row in a line; `None` for comments and empty lines.
+fn row(line: &'static str) -> Option<Row> {
+    let (flags, rest) = line.split_once(' ').filter(|(flags, _)| *flags != "#")?;
+    let (name, rest) = rest.trim_start().split_once(' ')?;
+    let (unit, meaning) = rest.split_once(' ')?;
+    let (name, count) = match name.split_once("0..") {
+        Some((name, last)) => (name, last.parse().ok().map(|last: u32| last + 1)),
+        None => (name, None),
+    };
+    Some(Row {
+        name,
+        count,
+        unit,
+        meaning,
+        is_background: flags.contains('b'),
+        is_in_quick: flags.contains('q'),
+        is_in_link: flags.contains('l'),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The names of libcxi, which has no names of some counters (health.md 1.4).
+    const ABI: &str = include_str!("../../../ffi/cxi-sys/tests/layout/abi.json");
+
+    /// Beginnings of names without enumerator: octets, attempts, and what only Cassini 2 has.
+    const ONLY_FILES: [&str; 12] = [
+        "hni_sts_",
+        "lpe_sts_",
+        "hni_llr_rx_ack_nack_error",
+        "hni_llr_tx_bad_loss",
+        "hni_llr_tx_llr_",
+        "hni_mac_tx_ifg_adjustment_sync",
+        "hni_pcs_corrected_cw_bin_",
+        "hni_pcs_fecl_errors_",
+        "oxe_smt_cdt_errs",
+        "oxe_spt_cdt_errs",
+        "properties/",
+        "retry_handler/",
+    ];
+
+    #[test]
+    fn reads_every_row() {
+        let is_row = |line: &&str| !line.is_empty() && !line.starts_with('#');
+        assert_eq!(ROWS.len(), TEXT.lines().filter(is_row).count());
+        for line in TEXT.lines().filter(is_row) {
+            let flags = line.split(' ').next().unwrap();
+            assert!(flags.chars().all(|flag| "qlb-".contains(flag)), "{line}");
+        }
+        let pause = Preset::All.rows().find(|row| row.name == "hni_rx_paused_");
+        let pause = pause.unwrap();
+        assert_eq!((pause.count, pause.unit), (Some(8), "cycles"));
+        assert_eq!(pause.names().last().as_deref(), Some("hni_rx_paused_7"));
+        assert!(!pause.is_background);
+    }
+
+    #[test]
+    fn names_are_those_of_the_library_and_unique() {
+        let names: Vec<String> = Preset::All.rows().flat_map(Row::names).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        for name in names {
+            let known = format!("_CNTR_{}\"", name.to_uppercase());
+            let only_file = ONLY_FILES.iter().any(|prefix| name.starts_with(prefix));
+            assert!(only_file || ABI.contains(&known), "{name}");
+        }
+    }
+
+    #[test]
+    fn presets_grow() {
+        let count = |preset: Preset| preset.rows().flat_map(Row::names).count();
+        let [quick, link, all] = Preset::ALL.map(count);
+        assert!((100..200).contains(&quick), "{quick}");
+        assert!((40..quick).contains(&link), "{link}");
+        assert!(all > 600, "{all}");
+        assert_eq!(Preset::Quick.with(Preset::Quick), Preset::Quick);
+        assert_eq!(Preset::Quick.with(Preset::Link), Preset::All);
+        for preset in Preset::ALL {
+            assert_eq!(preset.to_string().parse(), Ok(preset));
+        }
+        assert!("everything".parse::<Preset>().is_err());
+    }
+}

@@ -1,0 +1,249 @@
+//! The counters of one NIC, read before and after a run.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::code_word_limits::DriverLimits;
+use super::counter::{Change, Reading};
+use super::counter_table::{Preset, Row};
+use super::files::Files;
+use super::pcie_speed::PcieSpeed;
+use facts::number::decimal;
+
+/// Where the names of the retry handler's counters begin.
+const RETRY_HANDLER: &str = "retry_handler/";
+
+/// Where the names of the driver's PCIe counters begin.
+const PROPERTIES: &str = "properties/";
+
+/// The counters of a preset at one moment. Those that the NIC does not have are missing.
+#[derive(Clone, Debug, Default)]
+pub struct Readings(BTreeMap<String, Reading>);
+
+impl Readings {
+    /// Reads the counters of `preset` from `files`. `now` is the time, from any start that is the
+    /// same in each reading: it stamps the values that have no stamp of their own.
+    pub fn read(files: &Files, preset: Preset, now: Duration) -> Self {
+        let names = preset.rows().flat_map(Row::names);
+        let read = |name: String| Some((read(files, &name, now)?, name));
+        Self(
+            names
+                .filter_map(read)
+                .map(|(reading, name)| (name, reading))
+                .collect(),
+        )
+    }
+}
+
+fn read(files: &Files, name: &str, now: Duration) -> Option<Reading> {
+    let plain = |value: Option<u64>| {
+        value.map(|value| Reading {
+            value,
+            at: Some(now),
+        })
+    };
+    if let Some(name) = name.strip_prefix(RETRY_HANDLER) {
+        plain(decimal(&files.of_retry_handler(name)?))
+    } else if name.starts_with(PROPERTIES) {
+        plain(files.number(name))
+    } else {
+        files.counter(name)
+    }
+}
+
+/// What a NIC shows about itself: the limits of some counters depend on it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NicFacts {
+    /// Name of the device.
+    pub device: String,
+    /// Whether it is a software NIC.
+    pub is_software: bool,
+    /// Mode of the link, as the driver shows it.
+    pub link_speed: Option<String>,
+    /// Transfers per second of each PCIe lane, in 10^9.
+    pub pcie_gt_per_s: Option<f64>,
+    /// Limits of code words that the driver shows.
+    pub limits: DriverLimits,
+}
+
+impl NicFacts {
+    /// Reads the facts about `device`.
+    pub fn read(files: &Files, device: String, is_software: bool) -> Self {
+        Self {
+            device,
+            is_software,
+            link_speed: (files.text("port/speed")).or_else(|| files.text("port/0/link/speed")),
+            pcie_gt_per_s: PcieSpeed::read(files).map(|speed| speed.gt_per_s),
+            limits: DriverLimits::read(files),
+        }
+    }
+}
+
+/// What the counters of a NIC did during a run. Those that the NIC does not have are missing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// The NIC.
+    pub nic: NicFacts,
+    by_name: BTreeMap<String, Change>,
+}
+
+impl Changes {
+    /// Returns what has happened between two readings.
+    pub fn between(nic: NicFacts, before: &Readings, after: &Readings) -> Self {
+        let changes = before.0.iter().filter_map(|(name, before)| {
+            let after = after.0.get(name)?;
+            Some((name.clone(), Change::between(*before, *after)))
+        });
+        Self {
+            nic,
+            by_name: changes.collect(),
+        }
+    }
+
+    /// Returns changes by name.
+    pub fn new(nic: NicFacts, by_name: BTreeMap<String, Change>) -> Self {
+        Self { nic, by_name }
+    }
+
+    /// Returns the change of a counter; `None` if it is not available.
+    pub fn of(&self, name: &str) -> Option<Change> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Returns by how much a counter has grown; `None` if it is not available or was reset.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.of(name)?.count()
+    }
+
+    /// Returns by how much the counters whose names are `prefix` and a number have grown together;
+    /// `None` if none is available.
+    pub fn sum(&self, prefix: &str) -> Option<u64> {
+        let numbered = self.numbered(prefix);
+        numbered
+            .filter_map(|(_, change)| change.count())
+            .reduce(u64::saturating_add)
+    }
+
+    /// Returns the counters whose names are `prefix` and a number, with the number.
+    pub fn numbered(&self, prefix: &str) -> impl Iterator<Item = (u32, Change)> {
+        let from = self.by_name.range(prefix.to_owned()..);
+        from.map_while(move |(name, change)| Some((name.strip_prefix(prefix)?, *change)))
+            .filter_map(|(number, change)| Some((number.parse().ok()?, change)))
+    }
+
+    /// Returns whether no counter is available.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Writes files below a root, named without the leading slash.
+    fn write(root: &tempfile::TempDir, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    fn counted(by: u64, seconds: u64) -> Change {
+        Change::Counted {
+            by,
+            within: Some(Duration::from_secs(seconds)),
+        }
+    }
+
+    #[test]
+    fn reads_counters_of_all_sources() {
+        let root = tempfile::tempdir().unwrap();
+        let telemetry = "sys/class/cxi/cxi0/device/telemetry";
+        let good = format!("{telemetry}/hni_pcs_good_cw");
+        let reset = format!("{telemetry}/pct_spt_timeouts");
+        let gone = format!("{telemetry}/hni_tx_ok_opt");
+        let handler = "run/cxi/cxi0/spt_timeouts";
+        let pcie = "sys/class/cxi/cxi0/device/properties/pcie_corr_err";
+        write(
+            &root,
+            &[
+                (&good, "72057594037927900@100.000000000\n"),
+                (&reset, "5000@100.0\n"),
+                (&gone, "1@100.0\n"),
+                (handler, "7\n"),
+                (pcie, "40\n"),
+            ],
+        );
+        let files = Files::new(root.path(), "cxi0");
+        let read = |now| Readings::read(&files, Preset::Quick, Duration::from_secs(now));
+        let before = read(10);
+        fs::remove_file(root.path().join(gone)).unwrap();
+        write(
+            &root,
+            &[
+                (&good, "100@104.000000000\n"),
+                (&reset, "100@104.0\n"),
+                (handler, "9"),
+                (pcie, "40\n"),
+            ],
+        );
+        let changes = Changes::between(NicFacts::default(), &before, &read(13));
+        assert_eq!(changes.of("hni_pcs_good_cw"), Some(counted(136, 4)));
+        assert_eq!(changes.of("pct_spt_timeouts"), Some(Change::Reset));
+        assert_eq!(changes.count("pct_spt_timeouts"), None);
+        assert_eq!(changes.of("hni_tx_ok_opt"), None);
+        assert_eq!(changes.of("hni_rx_ok_opt"), None);
+        let timeouts = changes.of("retry_handler/spt_timeouts");
+        assert_eq!(timeouts, Some(counted(2, 3)));
+        assert_eq!(changes.count("properties/pcie_corr_err"), Some(0));
+    }
+
+    #[test]
+    fn reads_facts_of_both_generations() {
+        let root = tempfile::tempdir().unwrap();
+        let of = |device: &str| {
+            let files = Files::new(root.path(), device);
+            let facts = NicFacts::read(&files, device.to_owned(), false);
+            (facts.link_speed, facts.pcie_gt_per_s)
+        };
+        let at = |device, name| format!("sys/class/cxi/{device}/device/{name}");
+        let esm = at("cxi1", "properties/current_esm_link_speed");
+        write(
+            &root,
+            &[
+                (&at("cxi0", "port/speed"), "BS_200G"),
+                (&at("cxi0", "current_link_speed"), "16.0 GT/s PCIe\n"),
+                (
+                    &at("cxi0", "properties/current_esm_link_speed"),
+                    "Disabled\n",
+                ),
+                (&at("cxi1", "port/0/link/speed"), "ck400G\n"),
+                (&at("cxi1", "current_link_speed"), "16 GT/s\n"),
+                (&esm, "25.0 GT/s\n"),
+            ],
+        );
+        assert_eq!(of("cxi0"), (Some("BS_200G".into()), Some(16.0)));
+        assert_eq!(of("cxi1"), (Some("ck400G".into()), Some(25.0)));
+        assert_eq!(of("cxi2"), (None, None));
+    }
+
+    #[test]
+    fn sums_counters_with_numbers() {
+        let by_name = [
+            ("hni_rx_paused_0", counted(3, 1)),
+            ("hni_rx_paused_7", counted(4, 1)),
+            ("hni_rx_paused_2", Change::Reset),
+            ("hni_rx_paused_std", counted(100, 1)),
+            ("hni_tx_paused_0", counted(1000, 1)),
+        ];
+        let by_name = by_name.map(|(name, change)| (name.to_owned(), change));
+        let changes = Changes::new(NicFacts::default(), by_name.into());
+        assert_eq!(changes.sum("hni_rx_paused_"), Some(7));
+        assert_eq!(changes.sum("hni_rx_stall_"), None);
+        assert!(!changes.is_empty());
+    }
+}

@@ -1,0 +1,141 @@
+//! The files of one NIC, below a root directory: `/` for hardware.
+
+use std::any::Any;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::counter::Reading;
+use facts::number::decimal;
+
+/// The files of one NIC. A file that is missing, unreadable or empty has no value: an older driver,
+/// the other generation of hardware or a virtual function does not have it.
+#[derive(Clone, Debug)]
+pub struct Files {
+    root: PathBuf,
+    /// Name of the NIC in `/sys/class/cxi`.
+    device: String,
+    /// What keeps files that are written on request.
+    _owner: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Files {
+    /// Returns the files of `device`, such as `cxi0`, below `root`.
+    pub fn new(root: impl Into<PathBuf>, device: impl Into<String>) -> Self {
+        Self {
+            root: root.into(),
+            device: device.into(),
+            _owner: None,
+        }
+    }
+
+    /// Keeps `owner`, which removes the files when it is dropped, as long as these files are used.
+    pub fn holding(mut self, owner: impl Any + Send + Sync) -> Self {
+        self._owner = Some(Arc::new(owner));
+        self
+    }
+
+    /// Returns the path of a file of the PCI device, such as `port/link`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        let device = Path::new("sys/class/cxi").join(&self.device);
+        self.root.join(device).join("device").join(name)
+    }
+
+    /// Returns the text of a file of the PCI device, without white space at its ends.
+    pub fn text(&self, name: &str) -> Option<String> {
+        text(&self.path(name))
+    }
+
+    /// Returns the decimal number in a file of the PCI device.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        decimal(&self.text(name)?)
+    }
+
+    /// Returns the names of the entries of a directory of the PCI device, in order.
+    pub fn entries(&self, name: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(name)).into_iter().flatten();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Reads a telemetry counter (health.md 1.1).
+    pub fn counter(&self, name: &str) -> Option<Reading> {
+        Reading::parse(&self.text(&format!("telemetry/{name}"))?)
+    }
+
+    /// Returns the text of a file of the NIC's retry handler (health.md 1.6).
+    pub fn of_retry_handler(&self, name: &str) -> Option<String> {
+        text(&self.root.join("run/cxi").join(&self.device).join(name))
+    }
+
+    /// Returns the text of a file of the NIC's network interface, such as `address`.
+    pub fn of_interface(&self, name: &str) -> Option<String> {
+        if let Some(interface) = self.entries("net").first() {
+            return self.text(&format!("net/{interface}/{name}"));
+        }
+        let interfaces = fs::read_dir(self.root.join("sys/class/net")).ok()?;
+        let mut paths = interfaces.filter_map(|entry| Some(entry.ok()?.path()));
+        let of_nic = Path::new("device/cxi").join(&self.device);
+        text(&paths.find(|path| path.join(&of_nic).exists())?.join(name))
+    }
+
+    /// Returns the text of a file of the host, named without the leading slash.
+    pub fn of_host(&self, path: &str) -> Option<String> {
+        text(&self.root.join(path))
+    }
+}
+
+fn text(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distinguishes_missing_and_empty_files_from_values() {
+        let root = tempfile::tempdir().unwrap();
+        let files = Files::new(root.path(), "cxi0");
+        for (name, content) in [
+            ("port/link", "up"),
+            ("properties/pct_eq", "1\n"),
+            ("fru/description", "\n"),
+            ("telemetry/hni_pcs_good_cw", "12@1700000000.000000001\n"),
+            ("telemetry/hni_pcs_corrected_cw", "x@1.0\n"),
+        ] {
+            let path = files.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        assert_eq!(files.text("port/link").as_deref(), Some("up"));
+        assert_eq!(files.number("properties/pct_eq"), Some(1));
+        assert_eq!(files.text("fru/description"), None);
+        assert_eq!(files.text("port/speed"), None);
+        assert_eq!(files.counter("hni_pcs_good_cw").unwrap().value, 12);
+        assert_eq!(files.counter("hni_pcs_corrected_cw"), None);
+        assert_eq!(
+            files.entries("telemetry"),
+            ["hni_pcs_corrected_cw", "hni_pcs_good_cw"]
+        );
+        assert!(files.entries("link_restarts").is_empty());
+    }
+
+    #[test]
+    fn finds_network_interface_from_either_side() {
+        for path in ["sys/class/cxi/cxi0/device/net/hsn0", "sys/class/net/hsn0"] {
+            let root = tempfile::tempdir().unwrap();
+            let files = Files::new(root.path(), "cxi0");
+            assert_eq!(files.of_interface("address"), None);
+            let path = root.path().join(path);
+            fs::create_dir_all(path.join("device/cxi/cxi0")).unwrap();
+            fs::write(path.join("address"), "02:00:00:00:00:12\n").unwrap();
+            let address = files.of_interface("address");
+            assert_eq!(address.as_deref(), Some("02:00:00:00:00:12"));
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The service, VNI and traffic class of a process: what the user and the launcher of its job have
+//! chosen, and what the NIC grants (jobs.md 1.3).
+//!
+//! * This file: chooses the service, and checks that it grants what was chosen.
+//! * `options`: what the user types.
+//! * `access`: what is used, with its sources.
+//! * `rights`: whether this process may use a service.
+
+mod access;
+mod options;
+mod rights;
+#[cfg(test)]
+mod tests;
+
+use std::env;
+
+use cxi::{Device, Error, Service};
+
+use crate::explain;
+use crate::explain::Explain;
+use crate::slingshot::{self, Launcher};
+use crate::traffic_class::{self, TrafficClass};
+use facts::advice::{self, Situation};
+use facts::device::{DeviceKind, DeviceName};
+use facts::error::Failure;
+
+pub use access::{Access, Chosen, Source};
+pub use options::{ServiceOptions, VniOption};
+pub use rights::Rights;
+
+/// The default service, which all users may use unless the administrator has changed it (libcxi.md
+/// 3.2).
+pub const DEFAULT_SVC_ID: u32 = 1;
+
+/// What user and launcher have chosen, before the NIC is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceRequest {
+    svc_id: Option<Chosen<u32>>,
+    vni: Option<Chosen<u16>>,
+    class: Option<Chosen<TrafficClass>>,
+    /// Why the launcher has chosen no service although it has set variables.
+    unused: Option<String>,
+    /// The process belongs to a step on one node without a VNI.
+    is_one_node_step: bool,
+}
+
+impl ServiceRequest {
+    /// Returns the request for `device`: the options, else the variables of the launcher.
+    ///
+    /// # Errors
+    ///
+    /// Invalid variables, unless the options replace all of them.
+    pub fn of_environment(options: ServiceOptions, device: DeviceName) -> Result<Self, Failure> {
+        let value = |name: &str| env::var_os(name).map(|text| text.to_string_lossy().into_owned());
+        Self::new(options, device, value).map_err(Failure::usage)
+    }
+
+    fn new(
+        options: ServiceOptions,
+        device: DeviceName,
+        value: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let mut request = Self {
+            svc_id: options.svc_id.map(Chosen::by_option),
+            class: options.class.map(Chosen::by_option),
+            is_one_node_step: slingshot::is_one_node_step(&value),
+            ..Self::default()
+        };
+        if let Some(VniOption::Number(vni)) = options.vni {
+            request.vni = Some(Chosen::by_option(vni));
+        }
+        let is_of_job = options.vni == Some(VniOption::OfJob);
+        if request.svc_id.is_some() && !is_of_job {
+            return Ok(request);
+        }
+        let launcher = Launcher::find(&value)?;
+        if is_of_job {
+            let vni = match &launcher {
+                Launcher::Granted(grant) => grant.job_vni,
+                Launcher::Absent | Launcher::Incomplete(_) => None,
+            };
+            let vni = vni.ok_or(
+                "--vni=job: the launcher has granted no VNI of the job, which would be the second \
+                 one in SLINGSHOT_VNIS (Slurm: --network=job_vni)",
+            )?;
+            request.vni = Some(Chosen::by_option(vni));
+        }
+        if request.svc_id.is_none() {
+            request.use_grant(&launcher, device);
+        }
+        Ok(request)
+    }
+
+    /// Fills in what the options leave open, if the launcher has granted a service on `device`.
+    fn use_grant(&mut self, launcher: &Launcher, device: DeviceName) {
+        let grant = match launcher {
+            Launcher::Absent => return,
+            Launcher::Incomplete(missing) => {
+                let plural = if missing.len() == 1 { "is" } else { "are" };
+                let missing = missing.join(" and ");
+                self.unused = Some(format!("{missing} {plural} missing or empty"));
+                return;
+            }
+            Launcher::Granted(grant) => grant,
+        };
+        let nic = grant.on(&device.to_string());
+        let Some((nic, svc_id)) = nic.and_then(|nic| Some((nic, nic.svc_id?))) else {
+            // Launchers list hardware only, so that a software NIC is listed by the user or not at all.
+            if nic.is_some() || device.kind == DeviceKind::Hardware {
+                self.unused = Some(format!("no service on {device} in this job (SLINGSHOT_*)"));
+            }
+            return;
+        };
+        self.svc_id = Some(Chosen::new(svc_id, Source::Slingshot));
+        let vni = Chosen::new(grant.step_vni, Source::Slingshot);
+        self.vni.get_or_insert(vni);
+        let class = nic.classes.as_deref().and_then(TrafficClass::preferred);
+        let class = class.map(|class| Chosen::new(class, Source::Slingshot));
+        self.class = self.class.or(class);
+    }
+
+    /// Returns the number of the service, as far as it is known before the NIC is opened.
+    pub fn svc_id(&self) -> u32 {
+        self.svc_id.map_or(DEFAULT_SVC_ID, |chosen| chosen.value)
+    }
+
+    /// Returns the service to use on `device`: the chosen one; else the default service, and if that
+    /// is disabled, not for this user, or without the VNI or class of the options, the best one of
+    /// the list.
+    ///
+    /// # Errors
+    ///
+    /// A service that does not exist or is disabled.
+    pub fn find(&self, device: &Device, name: DeviceName) -> Result<Chosen<Service>, Failure> {
+        let id = self.svc_id();
+        let read = device.service(id);
+        let source = self.svc_id.map_or(Source::Default, |chosen| chosen.source);
+        if source == Source::Default {
+            let rights = Rights::of_this_process();
+            let is_usable = |service: &Service| {
+                service.enabled && rights.admit(service) && self.is_met(service)
+            };
+            if !read.as_ref().is_ok_and(is_usable)
+                && let Some(service) = self.best(device, &rights)
+            {
+                return Ok(Chosen::new(service, Source::ServiceList));
+            }
+        }
+        let service = read.explain(format_args!("cannot use service {id} of {name}"));
+        let service = service.map_err(|failure| self.located(failure))?;
+        if service.enabled {
+            return Ok(Chosen::new(service, source));
+        }
+        let message = format!("service {id} of {name} is disabled");
+        let failure = advice::found(Situation::ServiceDisabled, message);
+        Err(self.located(failure))
+    }
+
+    /// Returns the best service of a list for this process, as libfabric chooses (jobs.md 1.4),
+    /// among those that grant what the options ask for. An unreadable list counts as empty.
+    fn best(&self, device: &Device, rights: &Rights) -> Option<Service> {
+        let services = device.services().ok().flatten().unwrap_or_default();
+        let fits = |service: &Service| service.enabled && !service.system && self.is_met(service);
+        services
+            .into_iter()
+            .filter(fits)
+            .filter_map(|service| Some((rights.rank(&service)?, service)))
+            .max_by_key(|(rank, service)| (*rank, service.id))
+            .map(|(_, service)| service)
+    }
+
+    fn is_met(&self, service: &Service) -> bool {
+        self.vni(service).is_ok() && self.class(service).is_ok()
+    }
+
+    /// Adds to a failure of the service what the launcher of the job has to do with it.
+    fn located(&self, failure: Failure) -> Failure {
+        match self.svc_id.map(|chosen| chosen.source) {
+            Some(Source::Slingshot) => failure
+                .context("the service of SLINGSHOT_*")
+                .with_hint(advice::hint(Situation::GrantUnusable)),
+            Some(_) => failure,
+            None => {
+                let failure = match &self.unused {
+                    Some(why) => failure.context(why),
+                    None => failure,
+                };
+                let hint = || advice::hint(Situation::OneNodeStep);
+                failure.with_hint_if(self.is_one_node_step.then(hint))
+            }
+        }
+    }
+
+    /// Returns the failure to allocate an interface in a service.
+    pub fn refused(&self, error: Error, service: &Service, name: DeviceName) -> Failure {
+        let id = service.id;
+        let what = format!("cannot allocate an LNI in service {id} of {name}");
+        let failure = explain::explained(error, what);
+        let failure = if error.errno() == libc::EPERM && service.restricted_members {
+            failure.with_hint(Rights::of_this_process().explain(service))
+        } else {
+            failure
+        };
+        self.located(failure)
+    }
+
+    /// Returns what this process uses in `service`.
+    ///
+    /// # Errors
+    ///
+    /// A service that does not grant the VNI or the traffic class.
+    pub fn access(&self, service: &Chosen<Service>) -> Result<Access, Failure> {
+        Ok(Access {
+            svc_id: Chosen::new(service.value.id, service.source),
+            vni: self.vni(&service.value)?,
+            class: self.class(&service.value)?,
+            unused: self.unused.clone(),
+        })
+    }
+
+    fn vni(&self, service: &Service) -> Result<Chosen<u16>, Failure> {
+        let Some(chosen) = self.vni else {
+            return Ok(Chosen::new(first_vni(service)?, Source::Default));
+        };
+        let vni = chosen.value;
+        let range = service.vni_range().ok().flatten();
+        let (is_granted, granted) = if service.restricted_vnis {
+            (service.vnis.contains(&vni), listed(&service.vnis))
+        } else if let Some(range) = range {
+            let shown = format!("{} to {}", range.start(), range.end());
+            (range.contains(&vni), shown)
+        } else {
+            // An older libcxi does not report ranges: the kernel decides.
+            (true, String::new())
+        };
+        if is_granted {
+            return Ok(chosen);
+        }
+        let message = format!(
+            "service {} does not grant VNI {vni}; it grants {granted}",
+            service.id
+        );
+        Err(misfit(Situation::VniNotGranted, chosen.source, message))
+    }
+
+    fn class(&self, service: &Service) -> Result<Chosen<TrafficClass>, Failure> {
+        let granted: Vec<TrafficClass> = TrafficClass::ALL
+            .into_iter()
+            .filter(|class| {
+                !service.restricted_traffic_classes
+                    || service.traffic_classes[class.number() as usize]
+            })
+            .collect();
+        let default = TrafficClass::preferred(&granted);
+        let default = default.map(|class| Chosen::new(class, Source::Default));
+        match self.class.or(default) {
+            Some(chosen) if granted.contains(&chosen.value) => Ok(chosen),
+            chosen => {
+                let class = chosen.map_or("any traffic class".into(), |chosen| {
+                    format!("the traffic class {}", chosen.value)
+                });
+                let granted = match granted.as_slice() {
+                    [] => "none".to_owned(),
+                    granted => traffic_class::names(granted),
+                };
+                let message = format!(
+                    "service {} does not grant {class}; it grants {granted}",
+                    service.id
+                );
+                let source = chosen.map_or(Source::Default, |chosen| chosen.source);
+                Err(misfit(Situation::ClassNotGranted, source, message))
+            }
+        }
+    }
+}
+
+/// Returns the failure for a value from `source` that the service does not grant.
+fn misfit(situation: Situation, source: Source, message: String) -> Failure {
+    if source == Source::Slingshot {
+        advice::found(Situation::GrantUnusable, message).context("SLINGSHOT_*")
+    } else {
+        advice::found(situation, message)
+    }
+}
+
+fn listed(vnis: &[u16]) -> String {
+    let vnis: Vec<String> = vnis.iter().map(u16::to_string).collect();
+    if vnis.is_empty() {
+        "none".into()
+    } else {
+        vnis.join(", ")
+    }
+}
+
+/// Returns the VNI to use with a service by default: the first one of its list or range. For a
+/// service with a range, the legacy tools use the VNI of service 1 (defect T26 of tools.md).
+fn first_vni(service: &Service) -> Result<u16, Failure> {
+    let none = |why: &str| {
+        let message = format!("service {} has no VNI: {why}", service.id);
+        advice::found(Situation::ServiceWithoutVni, message)
+    };
+    if service.restricted_vnis {
+        return match service.vnis.first() {
+            None | Some(0) => Err(none("its list is empty")),
+            Some(vni) => Ok(*vni),
+        };
+    }
+    let range = service
+        .vni_range()
+        .explain("cannot read the VNI range of the service")?;
+    match range {
+        None => Err(none("this libcxi is too old to report its range")),
+        Some(range) if *range.start() == 0 => Err(none("its range is not set")),
+        Some(range) => Ok(*range.start()),
+    }
+}

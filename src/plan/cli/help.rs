@@ -1,0 +1,283 @@
+//! What the program and each tool take, and their versions, from the registry and the option
+//! definitions.
+
+use super::options;
+use super::usage::{Completion, Entry, Subcommand, Usage};
+use crate::tool::{Opt, PROGRAM, Tool};
+use facts::atomic;
+use facts::release;
+
+/// Returns what `tool` takes; `program` is the name that the user started.
+pub fn usage(tool: &Tool, program: &str) -> Usage {
+    let mut synopsis = vec![
+        (
+            format!("{program} [-d DEV] [-p PORT]"),
+            "Start a server and wait for a client",
+        ),
+        (
+            format!("{program} ADDR [OPTIONS]"),
+            "Measure against the server at ADDR",
+        ),
+    ];
+    if tool.takes(Opt::Loopback) {
+        synopsis.push((
+            format!("{program} --loopback [OPTIONS]"),
+            "Run both sides on this machine",
+        ));
+    }
+    let groups = options::GROUPS.iter().map(|group| {
+        let own = group.options.iter().filter(|option| tool.takes(option.id));
+        (group.title, own.map(|option| option.entry(tool)).collect())
+    });
+    let frequent = options::of(tool).filter(|option| FREQUENT.contains(&option.id));
+    let frequent = frequent.map(|option| option.long);
+    let mut words = Vec::new();
+    if tool.takes(Opt::AtomicOp) {
+        words = vec![
+            ("Atomic operations", atomic::list(&atomic::OPS)),
+            ("Comparisons of CSWAP", atomic::list(&atomic::CSWAP_OPS)),
+            ("Atomic types", atomic::list(&atomic::TYPES)),
+        ];
+    }
+    let mut remarks = Vec::new();
+    if tool.measures_bandwidth() {
+        remarks.push(
+            "A list counts when it is complete. The time of a side ends with its last list or\n\
+             reply; the final barrier is not counted.",
+        );
+    }
+    remarks.push("The client's options apply to both sides.");
+    Usage {
+        program: program.to_owned(),
+        about: tool.about,
+        synopsis,
+        arguments: Completion::Hosts,
+        groups: groups.collect(),
+        options: vec![
+            Entry {
+                help: "Print the most used options (-h) or all (--help)".into(),
+                manual: "Print the most used options (`-h`) or all options with \
+                         examples (`--help`), and exit.",
+                ..Entry::help()
+            },
+            Entry::version(),
+        ],
+        frequent: frequent.chain(["help", "version"]).collect(),
+        words,
+        examples: examples(tool, program),
+        statuses: if tool.measures_bandwidth() {
+            "Exit status: 0 success, 1 the run failed, 2 invalid arguments, 3 an expectation\n\
+             (--expect) is not met, 130 interrupted."
+        } else {
+            "Exit status: 0 success, 1 the run failed, 2 invalid arguments, 3 an expectation\n\
+             (--expect) is not met or a median (--until) is unstable, 130 interrupted."
+        },
+        remarks,
+        ..Usage::default()
+    }
+}
+
+/// The options that most people need.
+const FREQUENT: [Opt; 12] = [
+    Opt::AtomicOp,
+    Opt::AtomicType,
+    Opt::Bidirectional,
+    Opt::Device,
+    Opt::Duration,
+    Opt::Expect,
+    Opt::Iters,
+    Opt::Json,
+    Opt::Loopback,
+    Opt::Percentiles,
+    Opt::Port,
+    Opt::Size,
+];
+
+/// Returns two commands, and what each does.
+fn examples(tool: &Tool, program: &str) -> Vec<(String, String)> {
+    let options = match (tool.measures_bandwidth(), tool.takes(Opt::Size)) {
+        (true, true) => "-b -D 5 -s 1024:65536",
+        (true, false) => "-b -D 5",
+        (false, true) => "-D 1 -s 1:4096",
+        (false, false) => "-D 1 -A CSWAP -T UINT64",
+    };
+    vec![
+        (
+            format!("{program} --loopback -d soft0"),
+            "Measures on this machine, on the software NIC: needs no hardware".into(),
+        ),
+        (
+            format!("{program} node1 {options}"),
+            format!("Measures against node1, on which \"{program}\" is the server"),
+        ),
+    ]
+}
+
+/// Returns what the program takes; `commands` are names and what each does.
+pub fn overview(
+    tools: &[Tool],
+    commands: impl Iterator<Item = (&'static str, &'static str)>,
+) -> Usage {
+    let tools = tools.iter().map(|tool| Subcommand {
+        name: tool.name,
+        about: tool.about,
+        legacy_name: Some(tool.legacy_name),
+    });
+    let own = [
+        ("help", "Print the help of a tool or command"),
+        ("version", "Print the version"),
+    ];
+    let commands = commands.chain(own).map(|(name, about)| Subcommand {
+        name,
+        about,
+        legacy_name: None,
+    });
+    Usage {
+        program: PROGRAM.into(),
+        about: "Latency and bandwidth diagnostics for HPE Slingshot NICs",
+        synopsis: vec![
+            ("cxidiag TOOL [ADDR] [OPTIONS]".into(), ""),
+            ("cxidiag COMMAND [ARGUMENTS]".into(), ""),
+        ],
+        subcommands: vec![("Tools", tools.collect()), ("Commands", commands.collect())],
+        options: vec![
+            Entry {
+                help: "Print this help and exit; after a tool, -h prints the\n\
+                       options that most people need, --help all of them"
+                    .into(),
+                ..Entry::help()
+            },
+            Entry::version(),
+            Entry {
+                short: None,
+                long: "list",
+                value: None,
+                help: "Print each tool with its legacy name and exit".into(),
+                manual: "Print each tool with its legacy name, one on a line, and exit.",
+            },
+        ],
+        ..Usage::default()
+    }
+}
+
+/// Returns each tool with its legacy name, one on a line. Packages make symbolic links from it.
+pub fn list(tools: &[Tool]) -> String {
+    tools
+        .iter()
+        .map(|tool| format!("{} {}\n", tool.name, tool.legacy_name))
+        .collect()
+}
+
+/// Returns the version of a tool. Under a legacy name it is the version of the legacy program,
+/// which the peer compares as well; the next line names this program.
+pub fn tool_version(tool: &Tool, name: &str) -> String {
+    if name == tool.legacy_name {
+        format!("{name} version: {}\n{}", tool.wire_version, version())
+    } else {
+        subcommand_version(name)
+    }
+}
+
+/// Returns the version of a tool or a command that is a subcommand: `cxidiag compare`.
+pub fn subcommand_version(name: &str) -> String {
+    format!("{name} version: {}\n", release_text())
+}
+
+/// Returns the version of the program.
+pub fn version() -> String {
+    subcommand_version(PROGRAM)
+}
+
+/// Returns the release, with revision and date if `build.rs` found them.
+fn release_text() -> String {
+    let sources = release::sources();
+    let known: Vec<&str> = [sources.revision, sources.date]
+        .into_iter()
+        .flatten()
+        .collect();
+    let known = if known.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", known.join(", "))
+    };
+    format!("{}{known}", env!("CARGO_PKG_VERSION"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::super::usage::testing::check_help;
+    use super::*;
+    use crate::Plan;
+    use crate::cli::{self, Request};
+    use crate::tools::TOOLS;
+
+    #[test]
+    fn help_fits_and_explains_each_option() {
+        let tools = TOOLS.iter().flat_map(|tool| {
+            let program = format!("cxidiag {}", tool.name);
+            [usage(tool, &program), usage(tool, tool.legacy_name)]
+        });
+        for usage in tools {
+            check_help(&usage);
+        }
+    }
+
+    #[test]
+    fn help_of_tool_has_groups_examples_and_exit_statuses() {
+        for tool in TOOLS {
+            let text = usage(tool, tool.legacy_name).text(true);
+            let titles = options::GROUPS
+                .iter()
+                .map(|group| format!("\n{}:\n", group.title));
+            let parts = ["\nExamples:\n", "\nExit status: 0 success, 1 "].map(str::to_owned);
+            let places: Vec<_> = titles.chain(parts).map(|part| text.find(&part)).collect();
+            assert!(
+                places.is_sorted() && places[0].is_some(),
+                "{places:?} {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn short_help_of_tool_fits_on_a_screen_and_names_the_long_one() {
+        for tool in TOOLS {
+            let text = usage(tool, tool.legacy_name).text(false);
+            assert!(text.lines().count() <= 25, "{text}");
+            for part in ["--device=", "--iters=", " --help shows all options"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn examples_of_tools_are_valid() {
+        for tool in TOOLS {
+            let examples = usage(tool, tool.legacy_name).examples;
+            assert_eq!(examples.len(), 2);
+            for (command, _) in examples {
+                let arguments = command.split(' ').skip(1).map(OsString::from).collect();
+                let Ok(Request::Run(typed)) = cli::parse(tool, arguments) else {
+                    panic!("{command}");
+                };
+                let plan = Plan::new(tool, String::new(), *typed, None).unwrap();
+                assert_eq!(plan.note(), None, "{command}");
+            }
+        }
+    }
+
+    #[test]
+    fn shows_legacy_version_under_legacy_name() {
+        let tool = &TOOLS[0];
+        let legacy = format!(
+            "{} version: {}\n{}",
+            tool.legacy_name,
+            tool.wire_version,
+            version()
+        );
+        assert_eq!(tool_version(tool, tool.legacy_name), legacy);
+        let own = version().replacen("cxidiag", &format!("cxidiag {}", tool.name), 1);
+        assert_eq!(tool_version(tool, &format!("cxidiag {}", tool.name)), own);
+    }
+}

@@ -1,0 +1,216 @@
+//! The command line: arguments of one tool -> what was typed, and what each tool takes.
+//!
+//! The syntax is that of the legacy tools (tools.md 2.1): options and address in any order; `--`
+//! ends the options; the last of several equal options counts; `--help` and `--version` act when
+//! they are reached. A long option may be abbreviated if it is unambiguous among the options of the
+//! legacy tool, or else among all. Numbers are strict (defect T24). An error is one line, perhaps
+//! with a hint.
+
+mod address;
+pub mod help;
+pub mod nearest;
+pub mod options;
+pub mod parser;
+pub mod usage;
+pub mod values;
+
+use std::ffi::{OsStr, OsString};
+
+use clap::builder::ValueParser;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches};
+
+use crate::outputs::Outputs;
+use crate::tool::{Opt, Tool};
+use crate::typed::Typed;
+use facts::error::Failure;
+use facts::error::invalid;
+use options::{Governs, OptionDef};
+use parser::Parsed;
+
+/// What the arguments of a tool ask for.
+#[derive(Debug)]
+pub enum Request {
+    /// Its help text.
+    Help {
+        /// Whether all of it is asked for, with `--help`.
+        is_long: bool,
+    },
+    /// Its version.
+    Version,
+    /// A run.
+    Run(Box<Typed>),
+}
+
+/// Name of the positional argument.
+const ADDRESS: &str = "ADDR";
+
+/// Why arguments were refused, and the outputs that they ask for as far as they were understood.
+#[derive(Debug)]
+pub struct Refusal {
+    /// What is wrong.
+    pub failure: Failure,
+    /// The outputs, so that a program that asked for a document gets one.
+    pub outputs: Box<Outputs>,
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        refusal.failure
+    }
+}
+
+/// Reads the arguments of `tool`, those after its name.
+///
+/// # Errors
+///
+/// An unknown or ambiguous option, a missing or invalid value, more than one address, or a file in
+/// the place of the address.
+pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> {
+    let parsed = parser::read(declared(tool), &arguments, |option| {
+        options::of_others(tool, option)
+    });
+    let matches = match parsed {
+        Ok(Parsed::Help { is_long }) => return Ok(Request::Help { is_long }),
+        Ok(Parsed::Version) => return Ok(Request::Version),
+        Ok(Parsed::Matches(matches)) => matches,
+        Err(failure) => {
+            return Err(Refusal {
+                failure,
+                outputs: Box::new(outputs_of_each(tool, &arguments)),
+            });
+        }
+    };
+    let mut typed = Typed::nothing(tool.defaults);
+    let read = read_options(tool, &matches, &mut typed).and_then(|()| {
+        let words = matches.get_many::<OsString>(ADDRESS).unwrap_or_default();
+        address::read(tool, words, &arguments, &mut typed)
+    });
+    match read {
+        Ok(()) => Ok(Request::Run(Box::new(typed))),
+        Err(failure) => Err(Refusal {
+            failure,
+            outputs: Box::new(typed.outputs),
+        }),
+    }
+}
+
+/// Returns the options of `tool` in its arguments, with their long names, in the order of the help
+/// text. None if the arguments ask for help or the version.
+///
+/// # Errors
+///
+/// An unknown or ambiguous option, and a missing value.
+pub fn given(tool: &Tool, arguments: &[OsString]) -> Result<Vec<(Opt, &'static str)>, Failure> {
+    let unknown = |option: &str| options::of_others(tool, option);
+    let Parsed::Matches(matches) = parser::read(declared(tool), arguments, unknown)? else {
+        return Ok(Vec::new());
+    };
+    let is_given =
+        |option: &&OptionDef| matches.value_source(option.long) == Some(ValueSource::CommandLine);
+    let options = options::of(tool).filter(is_given);
+    Ok(options.map(|option| (option.id, option.long)).collect())
+}
+
+/// Reads all options. An invalid value does not keep the options after it from being read.
+fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<(), Failure> {
+    let mut result = Ok(());
+    for option in options::of(tool) {
+        if matches.value_source(option.long) != Some(ValueSource::CommandLine) {
+            continue;
+        }
+        let mut values: Vec<&OsStr> = match option.value {
+            Some(_) => matches
+                .get_many::<OsString>(option.long)
+                .unwrap_or_default()
+                .map(OsString::as_os_str)
+                .collect(),
+            None => vec![OsStr::new("")],
+        };
+        // The last value counts, unless each adds to those before it.
+        if !option.repeats {
+            values.drain(..values.len() - 1);
+        }
+        for value in values {
+            let set = (option.set)(typed, value)
+                .map_err(|allowed| Failure::usage(invalid(option.long, value.display(), allowed)));
+            result = result.and(set);
+        }
+        if option.governs != Governs::ThisProcess {
+            typed.run_given.push(option.long);
+        }
+    }
+    result
+}
+
+/// Returns the outputs that single arguments ask for, if the parser refuses the arguments together.
+/// An output has its value in the same argument: `--json=-`.
+fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
+    let mut typed = Typed::nothing(tool.defaults);
+    for argument in arguments.iter().take_while(|argument| *argument != "--") {
+        let argument = std::slice::from_ref(argument);
+        if let Ok(Parsed::Matches(matches)) = parser::read(declared(tool), argument, |_| None) {
+            // An invalid value is not the reason for the refusal.
+            let _ = read_options(tool, &matches, &mut typed);
+        }
+    }
+    typed.outputs
+}
+
+/// Returns what `tool` takes. The abbreviations of the legacy tool are aliases, which take
+/// precedence over clap's inference among all options.
+fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
+    let address = Arg::new(ADDRESS)
+        .num_args(0..)
+        .value_parser(ValueParser::os_string());
+    let options = options::of(tool).map(|option| {
+        let argument = argument(option);
+        if option.legacy {
+            argument.aliases(abbreviations(option.long, tool))
+        } else {
+            argument
+        }
+    });
+    options.chain([
+        parser::help().aliases(abbreviations("help", tool)),
+        parser::version().aliases(abbreviations("version", tool)),
+        address,
+    ])
+}
+
+/// Returns the argument of an option of tools.
+pub fn argument(option: &'static OptionDef) -> Arg {
+    let argument = match option.value {
+        Some(value) if value.is_optional => {
+            parser::with_optional_value(option.long).action(ArgAction::Append)
+        }
+        // In `-n -3`, `-3` is a value: the error is about the number, not about an option.
+        Some(_) => Arg::new(option.long)
+            .action(ArgAction::Append)
+            .allow_hyphen_values(true)
+            .value_parser(ValueParser::os_string()),
+        None => Arg::new(option.long).action(ArgAction::SetTrue),
+    };
+    let argument = argument.long(option.long);
+    match option.short {
+        Some(letter) => argument.short(letter),
+        None => argument,
+    }
+}
+
+/// Returns the abbreviations that the legacy tool accepts for its option `long`.
+fn abbreviations(long: &'static str, tool: &Tool) -> Vec<&'static str> {
+    let others: Vec<&str> = legacy_options(tool)
+        .filter(|other| *other != long)
+        .collect();
+    (1..long.len())
+        .map(|length| &long[..length])
+        .filter(|start| !others.iter().any(|other| other.starts_with(start)))
+        .collect()
+}
+
+/// Returns the long options of the legacy tool.
+fn legacy_options(tool: &Tool) -> impl Iterator<Item = &'static str> {
+    let own = options::of(tool).filter(|option| option.legacy);
+    own.map(|option| option.long).chain(["help", "version"])
+}

@@ -1,0 +1,149 @@
+//! The options of the data buffers.
+
+use super::{Governs, OptionDef};
+use crate::cli::usage::{Completion, Value};
+use crate::cli::values::{HUGE_PAGES, gpu_index, huge_page, names, set_lists, text};
+use crate::run_options::MAX_ALIGNMENT;
+use crate::tool::Opt;
+use cxi::gpu::GpuType;
+use facts::number::bytes_within;
+use node::gpu;
+
+/// All of them, in the order of the help text.
+pub(super) const OPTIONS: &[OptionDef] = &[
+    OptionDef {
+        id: Opt::BufSz,
+        short: None,
+        long: "buf-sz",
+        value: Some(Value::new("BUF_SIZE", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: true,
+        repeats: false,
+        help: |tool| {
+            let default = tool.defaults.lists.map_or(0, |lists| lists.max_buffer);
+            format!(
+                "Largest buffer in bytes, such as 64M; longer lists\n\
+                 reuse it from the start (default: {default})"
+            )
+        },
+        manual: |_| {
+            "The largest buffer to send from and to receive into, in bytes, or with K, M or G as in \
+             `--size`. The buffer is smaller \
+             if all operations of a list, each aligned to *BUF_ALIGN*, fit into less. Longer \
+             lists reuse the buffer from the start."
+        },
+        set: |typed, value| {
+            let max_buffer = bytes_within(text(value)?, 1..=u64::MAX)?;
+            set_lists(typed, |lists| lists.max_buffer = max_buffer)
+        },
+    },
+    OptionDef {
+        id: Opt::BufAlign,
+        short: None,
+        long: "buf-align",
+        value: Some(Value::new("BUF_ALIGN", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: true,
+        repeats: false,
+        help: |tool| {
+            let default = tool.defaults.lists.map_or(0, |lists| lists.alignment);
+            format!("Spacing of operations in the buffers in bytes\n(default: {default})")
+        },
+        manual: |_| {
+            "The alignment of the operations within the buffers, in bytes, or with K, M or G as in \
+             `--size`; at most 4 GiB."
+        },
+        set: |typed, value| {
+            let alignment = bytes_within(text(value)?, 1..=MAX_ALIGNMENT)?;
+            set_lists(typed, |lists| lists.alignment = alignment)
+        },
+    },
+    OptionDef {
+        id: Opt::UseHp,
+        short: None,
+        long: "use-hp",
+        value: Some(Value::new("SIZE", Completion::Words(|| names(&HUGE_PAGES)))),
+        governs: Governs::Run,
+        legacy: true,
+        repeats: false,
+        help: |_| "Huge pages for the data buffers: 2M or 1G\n(default: ordinary pages)".into(),
+        manual: |_| {
+            "Use huge pages of this size for the data buffers of both sides. They must have been \
+             reserved on both nodes; before anything is allocated, the tool compares the number \
+             of pages that it needs with the number that is free."
+        },
+        set: |typed, value| {
+            typed.run.huge_page = Some(huge_page(text(value)?).ok_or("expected 2M or 1G")?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::TxGpu,
+        short: Some('t'),
+        long: "tx-gpu",
+        value: Some(Value::new("GPU", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: true,
+        repeats: false,
+        help: |tool| {
+            let implied = if tool.takes(Opt::NoIdc) {
+                "; implies --no-idc"
+            } else {
+                ""
+            };
+            format!(
+                "GPU that holds the transmit buffer of this side\n(default: system memory){implied}"
+            )
+        },
+        manual: |_| {
+            "Put the transmit buffer of this side into the memory of a GPU; 0 is the first GPU of \
+             its type. The other side chooses its own buffers. Data in GPU memory is never part \
+             of the command itself."
+        },
+        set: |typed, value| {
+            typed.gpus.tx = Some(gpu_index(value)?);
+            // The CPU cannot read GPU memory, and so cannot put the data into the command.
+            typed.run.use_idc = false;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::RxGpu,
+        short: Some('r'),
+        long: "rx-gpu",
+        value: Some(Value::new("GPU", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: true,
+        repeats: false,
+        help: |_| "GPU that holds the receive buffer of this side\n(default: system memory)".into(),
+        manual: |_| {
+            "Put the receive buffer of this side into the memory of a GPU; 0 is the first GPU of \
+             its type."
+        },
+        set: |typed, value| {
+            typed.gpus.rx = Some(gpu_index(value)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::GpuType,
+        short: Some('g'),
+        long: "gpu-type",
+        value: Some(Value::new(
+            "TYPE",
+            Completion::Words(|| names(&GpuType::ALL)),
+        )),
+        governs: Governs::ThisProcess,
+        legacy: true,
+        repeats: false,
+        help: |_| "AMD, NVIDIA or INTEL (default: first type found)".into(),
+        manual: |_| {
+            "The type of the GPUs. Without this option, it is the first of AMD, NVIDIA and INTEL \
+             for which the machine has a GPU and the runtime (HIP, CUDA, Level Zero)."
+        },
+        set: |typed, value| {
+            typed.gpus.kind = Some(gpu::named(text(value)?).ok_or(gpu::GPU_TYPES)?);
+            Ok(())
+        },
+    },
+];

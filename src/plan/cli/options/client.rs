@@ -1,0 +1,98 @@
+//! The options of a client only.
+
+use std::time::Duration;
+
+use super::{Governs, OptionDef};
+use crate::DEFAULT_CONNECT_LIMIT;
+use crate::cli::usage::{Completion, Value};
+use crate::cli::values::text;
+use crate::tool::Opt;
+use crate::typed::PeerDevice;
+use facts::number::{time, time_text};
+
+/// Longest wait that a user can ask for: a week.
+const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Description of valid values of `--peer-device`, for messages.
+const ALLOWED: &str = "expected auto, cxiN (hardware) or soft0 to soft99 (software NIC)";
+
+/// Shortest time limit for a connection.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(1);
+
+/// All of them, in the order of the help text.
+pub(super) const OPTIONS: &[OptionDef] = &[
+    OptionDef {
+        id: Opt::PeerDevice,
+        short: None,
+        long: "peer-device",
+        value: Some(Value::new("DEV|auto", Completion::Devices)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "NIC of the server, where cxidiag serve runs;\n\
+             auto: the one with the name of --device\n\
+             (default: the server chooses)"
+                .into()
+        },
+        manual: |_| {
+            "For a client of `cxidiag serve`: the NIC of the server, such as cxi2, or *auto* for the \
+             one that has the name of the client's NIC. A server of one tool has one NIC: the client \
+             fails if it is another one."
+        },
+        set: |typed, value| {
+            typed.peer_device = Some(match text(value)? {
+                "auto" => PeerDevice::Auto,
+                name => PeerDevice::Named(name.parse().map_err(|_| ALLOWED)?),
+            });
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Wait,
+        short: None,
+        long: "wait",
+        value: Some(Value::new("TIME", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Time to keep trying if no server listens\n\
+             or the server is busy, such as 30s (default: 0)"
+                .into()
+        },
+        manual: |_| {
+            "For a client: the time to keep trying if no server listens yet or the server is busy with \
+             another client. A client of `cxidiag serve` waits for its turn without a limit, or for \
+             *TIME* if it is given. *TIME* is in seconds without a unit."
+        },
+        set: |typed, value| {
+            typed.wait = Some(time(text(value)?, Duration::ZERO..=LONGEST_WAIT)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::ConnectTimeout,
+        short: None,
+        long: "connect-timeout",
+        value: Some(Value::new("TIME", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            let default = time_text(DEFAULT_CONNECT_LIMIT);
+            format!(
+                "Time to wait for a connection to each\n\
+                 address of the server (default: {default})"
+            )
+        },
+        manual: |_| {
+            "For a client: the time to wait for each address of the server to accept the \
+             connection. *TIME* is in seconds without a unit."
+        },
+        set: |typed, value| {
+            typed.connect_timeout = Some(time(text(value)?, SHORTEST_LIMIT..=LONGEST_WAIT)?);
+            Ok(())
+        },
+    },
+];

@@ -1,0 +1,84 @@
+//! The options of the control connection that both sides have: its port, and who the peer may be.
+
+use super::{Governs, OptionDef};
+use crate::DEFAULT_PORT;
+use crate::cli::usage::{Completion, Value};
+use crate::cli::values::text;
+use crate::tool::Opt;
+use facts::number::within;
+use facts::token::Token;
+
+/// All of them, in the order of the help text.
+pub(super) const OPTIONS: &[OptionDef] = &[
+    OptionDef {
+        id: Opt::Port,
+        short: Some('p'),
+        long: "port",
+        value: Some(Value::new("PORT", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: true,
+        repeats: false,
+        help: |_| {
+            format!(
+                "TCP port of the server (default: {DEFAULT_PORT});\n0 on a server: any free port"
+            )
+        },
+        manual: |_| {
+            "The TCP port of the control connection: the server listens on it, and the client \
+             connects to it. With 0 the server takes any free port and prints its number."
+        },
+        set: |typed, value| {
+            let port = within(text(value)?, 0..=65535)
+                .map_err(|_| "expected a decimal number from 1 to 65535, or 0 on a server")?;
+            typed.port = Some(port as u16);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::AnyJob,
+        short: None,
+        long: "any-job",
+        value: None,
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| "Measure with a peer in another batch job; one side\nis enough".into(),
+        manual: |_| {
+            "Measure with a peer in another batch job of Slurm, PBS or Flux. Without this option, \
+             two processes in different jobs refuse each other, so that a client cannot meet a \
+             server that an earlier job has left behind. It is enough on one side. A process \
+             outside of a job, or a legacy tool, is never refused for its job."
+        },
+        set: |typed, _| {
+            typed.any_job = true;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Token,
+        short: None,
+        long: "token",
+        value: Some(Value::new("TEXT", Completion::Nothing)),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Measure only with a peer that has the same token;\n\
+             other users see options, but not the environment\n\
+             (default: CXIDIAG_TOKEN)"
+                .into()
+        },
+        manual: |_| {
+            "Measure only with a peer that has the same token. If one side has a token, both must \
+             have it; legacy tools have none. Other users of the machine can read options in the \
+             list of processes: set the environment variable **CXIDIAG_TOKEN** instead where that \
+             matters. The sides exchange salted hashes (HMAC-SHA256), never the token itself. A \
+             token prevents mistakes; it does not encrypt or authenticate what follows."
+        },
+        set: |typed, value| {
+            let token = Token::new(value).ok_or("expected at least one character")?;
+            typed.token = Some(token);
+            Ok(())
+        },
+    },
+];

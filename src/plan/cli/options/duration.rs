@@ -1,0 +1,212 @@
+//! The options of how long a size is measured, how often, and when operations start.
+
+use super::{Governs, OptionDef};
+use crate::DEFAULT_UNTIL_DURATION;
+use crate::cli::usage::{Completion, Value};
+use crate::cli::values::text;
+use crate::run_options::{DURATIONS, MAX_GAP_US, SyncPoint};
+use crate::tool::Opt;
+use facts::number::{microseconds, percent, time, time_text, within};
+use facts::rate::RATES;
+use measure::{ClockChoice, Until};
+
+/// All of them, in the order of the help text.
+pub(super) const OPTIONS: &[OptionDef] = &[
+    OptionDef {
+        id: Opt::Iters,
+        short: Some('n'),
+        long: "iters",
+        value: Some(Value::new("ITERS", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: true,
+        repeats: false,
+        help: |tool| format!("Iterations per size (default: {})", tool.defaults.iters),
+        manual: |tool| {
+            if tool.measures_bandwidth() {
+                "The number of measured iterations for each size. One iteration issues a list of \
+                 *LIST_SIZE* operations together and waits until all of them are acknowledged."
+            } else {
+                "The number of measured operations for each size."
+            }
+        },
+        set: |typed, value| {
+            typed.run.iters = within(text(value)?, 1..=u64::MAX)?;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Duration,
+        short: Some('D'),
+        long: "duration",
+        value: Some(Value::new("SEC", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: true,
+        repeats: false,
+        help: |_| "Time per size, instead of iterations: 10 (s), 500ms".into(),
+        manual: |_| {
+            "Measure each size for this time instead of a number of iterations. *SEC* is a number, \
+             which may have a fraction, and one of the units ns, us, ms, s and m (minutes); in \
+             seconds without a unit. At least 1 ms. A legacy peer that issues operations itself \
+             takes whole seconds only."
+        },
+        set: |typed, value| {
+            typed.run.set_duration(time(text(value)?, DURATIONS)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Until,
+        short: None,
+        long: "until",
+        value: Some(Value::new("PERCENT", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            let limit = time_text(DEFAULT_UNTIL_DURATION);
+            format!(
+                "Measure each size until the 95% interval of the\n\
+                 median lies within PERCENT of it, at most for the\n\
+                 --duration ({limit} if not given); exit status 3 if a\n\
+                 median stays unstable"
+            )
+        },
+        manual: |_| {
+            "Measure each size until both ends of the 95 % confidence interval of the median lie \
+             within *PERCENT* of the median, such as 1%. A size takes at least 100 samples and at \
+             most the time of `--duration`, 10 seconds if that is not given. A table shows the \
+             medians and their intervals; a median that did not reach the limit is shown as \
+             *unstable*, and the exit status is then 3. `send-lat` needs a server that is a cxidiag."
+        },
+        set: |typed, value| {
+            let limit = percent(text(value)?).filter(|percent| *percent > 0.0);
+            let percent = limit.ok_or("expected a percentage above 0, such as 1%")?;
+            typed.until = Some(Until { percent });
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Warmup,
+        short: None,
+        long: "warmup",
+        value: Some(Value::new("WARMUP", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: true,
+        repeats: false,
+        help: |tool| {
+            format!(
+                "Unmeasured iterations before each size (default: {})",
+                tool.defaults.warmup
+            )
+        },
+        manual: |_| "The number of operations before the measured ones, for each size.",
+        set: |typed, value| {
+            typed.run.warmup = within(text(value)?, 0..=u64::MAX)?;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::LatencyGap,
+        short: None,
+        long: "latency-gap",
+        value: Some(Value::new("USEC", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: true,
+        repeats: false,
+        help: |tool| {
+            format!(
+                "Gap after each iteration: 100 (microseconds), 0.5ms\n(default: {})",
+                tool.defaults.gap_us
+            )
+        },
+        manual: |_| {
+            "The time to wait after each operation, in microseconds or with a unit as in \
+             `--duration`: whole microseconds. It is not part of the measured latency. With 0, each operation follows the previous one at once. A NIC or \
+             a CPU that saves power when it is idle shows higher latencies with a gap."
+        },
+        set: |typed, value| {
+            typed.run.gap_us = microseconds(text(value)?, MAX_GAP_US)?;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Rate,
+        short: None,
+        long: "rate",
+        value: Some(Value::new("RATE", Completion::Nothing)),
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Issue at this rate: operations (1000, 20kop/s) or\nbytes (500MB/s, 16Gb/s) per second"
+                .into()
+        },
+        manual: |tool| {
+            if tool.measures_bandwidth() {
+                "Start each list at its intended time, so that a side issues this number of \
+                 operations (`1000`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, `16Gb/s`) \
+                 per second, all pairs together. A list that is late is issued at once. A line \
+                 after the table names each size whose rate was not reached."
+            } else {
+                "Start each measured operation at its intended time, so that this number of \
+                 operations (`1000`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, `16Gb/s`) \
+                 per second are issued, and count the latency from there: an operation that waits \
+                 behind a slow one shows this wait. The warm-up has no intended times. A line after \
+                 the table names each size whose rate was not reached. Excludes `--latency-gap`."
+            }
+        },
+        set: |typed, value| {
+            typed.run.extensions.rate = Some(text(value)?.parse().map_err(|()| RATES)?);
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::LegacySync,
+        short: None,
+        long: "legacy-sync",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "Wait for the peer over TCP before each iteration,\nlike the legacy tools".into(),
+        manual: |_| {
+            "Let both sides wait for each other on the control connection (TCP) before each \
+             iteration, as the legacy tools do. Without this option, two cxidiag processes wait \
+             for each other once for each size. The wait is not measured, but the system calls \
+             before each message make it slower. Use this option to compare results with older \
+             ones. With a legacy peer, both sides always wait before each iteration."
+        },
+        set: |typed, _| {
+            typed.run.sync = SyncPoint::Iteration;
+            Ok(())
+        },
+    },
+    OptionDef {
+        id: Opt::Clock,
+        short: None,
+        long: "clock",
+        value: Some(Value::new(
+            "CLOCK",
+            Completion::Words(|| ClockChoice::NAMES.map(|(name, _)| name.to_owned()).to_vec()),
+        )),
+        governs: Governs::Results,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Clock that measures: auto, tsc (x86-64), cntvct\n\
+             (aarch64) or monotonic-raw (default: auto)"
+                .into()
+        },
+        manual: |_| {
+            "The clock that measures the latencies. *tsc* is the time stamp counter of x86-64, \
+             *cntvct* the generic timer of aarch64, *monotonic-raw* CLOCK_MONOTONIC_RAW of Linux. \
+             *auto* uses the counter of the CPU if its rate is constant and Linux uses it as its \
+             clock source, and CLOCK_MONOTONIC_RAW otherwise. The JSON document names the clock, \
+             its frequency and its drift."
+        },
+        set: |typed, value| {
+            typed.clock = text(value)?.parse()?;
+            Ok(())
+        },
+    },
+];

@@ -1,0 +1,166 @@
+//! The options of the tools: one block each, with syntax, help, manual and meaning.
+//!
+//! A tool says which options it takes (`Tool::takes`). Parser, help text, manual pages and
+//! completion are made from these definitions, which stand in one file for each group of the help
+//! text. Rules across several options are in `plan`.
+
+mod buffers;
+mod client;
+mod connection;
+mod duration;
+mod measured;
+mod output;
+mod placement;
+mod server;
+
+use std::ffi::OsStr;
+
+use super::usage::{Entry, Value};
+use crate::tool::{Opt, Tool};
+use crate::tools::TOOLS;
+use crate::typed::Typed;
+
+/// What an option governs when two processes measure together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Governs {
+    /// The process that it is given to.
+    ThisProcess,
+    /// The run, on both sides. The client's option applies; a server ignores its own.
+    Run,
+    /// The output of the results, which the client has; a server ignores it.
+    Results,
+}
+
+/// One option.
+#[derive(Debug)]
+pub struct OptionDef {
+    /// Which option it is.
+    pub id: Opt,
+    /// Letter of the short form.
+    pub short: Option<char>,
+    /// Long form, without the dashes.
+    pub long: &'static str,
+    /// Its value; a switch has none.
+    pub value: Option<Value>,
+    /// What it governs.
+    pub governs: Governs,
+    /// Whether the legacy tools have it. An abbreviation of a legacy option never stands for an
+    /// option that the legacy tools lack.
+    pub legacy: bool,
+    /// Whether each given value counts, and not only the last one.
+    pub repeats: bool,
+    /// Help text, in lines.
+    pub help: fn(&Tool) -> String,
+    /// Explanation in the manual, in Markdown. Syntax and default stand before and after it.
+    pub manual: fn(&Tool) -> &'static str,
+    /// Takes a value (empty for a switch, [`super::values::LEFT_OUT`] for an omitted value), or
+    /// returns what is allowed.
+    pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
+}
+
+impl OptionDef {
+    /// Returns the option as help, manual and completion of `tool` show it.
+    pub fn entry(&self, tool: &Tool) -> Entry {
+        Entry {
+            short: self.short,
+            long: self.long,
+            value: self.value,
+            help: (self.help)(tool),
+            manual: (self.manual)(tool),
+        }
+    }
+}
+
+/// A group of the help text.
+#[derive(Debug)]
+pub struct Group {
+    /// Its title.
+    pub title: &'static str,
+    /// Its options, in the order of the help text.
+    pub options: &'static [OptionDef],
+}
+
+/// All options, in the groups and the order of the help text.
+pub static GROUPS: [Group; 8] = [
+    Group {
+        title: "What is measured",
+        options: measured::OPTIONS,
+    },
+    Group {
+        title: "How long and how often",
+        options: duration::OPTIONS,
+    },
+    Group {
+        title: "Buffers",
+        options: buffers::OPTIONS,
+    },
+    Group {
+        title: "Placement",
+        options: placement::OPTIONS,
+    },
+    Group {
+        title: "Output",
+        options: output::OPTIONS,
+    },
+    Group {
+        title: "Connection",
+        options: connection::OPTIONS,
+    },
+    Group {
+        title: "Server",
+        options: server::OPTIONS,
+    },
+    Group {
+        title: "Client",
+        options: client::OPTIONS,
+    },
+];
+
+/// Returns the definitions of all options.
+pub fn all() -> impl Iterator<Item = &'static OptionDef> {
+    GROUPS.iter().flat_map(|group| group.options)
+}
+
+/// Returns the options of `tool`, in the order of the help text.
+pub fn of(tool: &Tool) -> impl Iterator<Item = &'static OptionDef> {
+    all().filter(|option| tool.takes(option.id))
+}
+
+/// Why a tool lacks an option, where its name does not say it.
+const REASONS: [(Opt, &str); 1] = [(
+    Opt::Size,
+    "the atomic type (--atomic-type) determines the size",
+)];
+
+/// Returns the message about an option, `--size` or `-s`, that only tools other than `tool` take.
+pub fn of_others(tool: &Tool, typed: &str) -> Option<String> {
+    let option = all().find(|option| {
+        let short = option.short.map(|letter| format!("-{letter}"));
+        short.as_deref() == Some(typed) || typed.strip_prefix("--") == Some(option.long)
+    })?;
+    let (id, long, own) = (option.id, option.long, tool.name);
+    let name = if typed.starts_with("--") {
+        typed.to_owned()
+    } else {
+        format!("{typed} (--{long})")
+    };
+    let is_for = |bandwidth: bool| {
+        let has_all = |other: &Tool| other.takes(id) == (other.measures_bandwidth() == bandwidth);
+        TOOLS.iter().all(has_all)
+    };
+    let reason = REASONS.iter().find(|(option, _)| *option == id);
+    Some(if let Some((_, reason)) = reason {
+        format!("{name} is not an option of {own}: {reason}")
+    } else if is_for(false) {
+        format!("{name} is for latency tools: {own} measures bandwidth")
+    } else if is_for(true) {
+        format!("{name} is for bandwidth tools: {own} measures latency")
+    } else {
+        let takers = TOOLS.iter().filter(|other| other.takes(id));
+        let takers: Vec<&str> = takers.map(|other| other.name).collect();
+        format!(
+            "{name} is not an option of {own}: it is for {}",
+            takers.join(", ")
+        )
+    })
+}

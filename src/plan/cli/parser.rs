@@ -1,0 +1,162 @@
+//! Declared arguments + what was typed -> matches, or one line about what is wrong. Tools and
+//! commands share it.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::builder::ValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::nearest::{question, unknown_option};
+use super::values::LEFT_OUT;
+use facts::error::Failure;
+
+/// What arguments ask for.
+#[derive(Debug)]
+pub enum Parsed {
+    /// The help text: all of it (`--help`), or its short form (`-h`).
+    Help {
+        /// Whether all of it is asked for.
+        is_long: bool,
+    },
+    /// The version.
+    Version,
+    /// What the program is for.
+    Matches(ArgMatches),
+}
+
+/// Returns `-h` and `--help`.
+pub fn help() -> Arg {
+    let help = Arg::new("help").short('h').long("help");
+    help.action(ArgAction::Help)
+}
+
+/// Returns `-V` and `--version`.
+pub fn version() -> Arg {
+    let version = Arg::new("version").short('V').long("version");
+    version.action(ArgAction::Version)
+}
+
+/// Returns an option whose value may be omitted: `--json`, `--json=FILE`.
+pub fn with_optional_value(long: &'static str) -> Arg {
+    Arg::new(long)
+        .long(long)
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value(LEFT_OUT)
+        .value_parser(ValueParser::os_string())
+}
+
+/// Reads `arguments` as `declared`, with [`help`] and [`version`] among them. The last of several
+/// equal options counts. `elsewhere` returns the message about an option that others have.
+///
+/// # Errors
+///
+/// An unknown or ambiguous option, a missing or surplus value, or a surplus argument.
+pub fn read(
+    declared: impl IntoIterator<Item = Arg>,
+    arguments: &[OsString],
+    elsewhere: impl FnOnce(&str) -> Option<String>,
+) -> Result<Parsed, Failure> {
+    let mut command = Command::new("")
+        .no_binary_name(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .infer_long_args(true)
+        .args_override_self(true)
+        .version("")
+        .args(declared);
+    let error = match command.try_get_matches_from_mut(arguments) {
+        Ok(matches) => return Ok(Parsed::Matches(matches)),
+        Err(error) => error,
+    };
+    match error.kind() {
+        ErrorKind::DisplayHelp => Ok(Parsed::Help {
+            is_long: arguments.iter().any(|argument| is_long_help(argument)),
+        }),
+        ErrorKind::DisplayVersion => Ok(Parsed::Version),
+        _ => Err(refusal(&error, &command, arguments, elsewhere)),
+    }
+}
+
+/// Returns clap's error as one line, perhaps with a hint.
+fn refusal(
+    error: &clap::Error,
+    command: &Command,
+    arguments: &[OsString],
+    elsewhere: impl FnOnce(&str) -> Option<String>,
+) -> Failure {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let named = context(ContextKind::InvalidArg);
+    // clap names an option with its value: `--iters <iters>`.
+    let option = named.split([' ', '=']).next().unwrap_or_default();
+    let line = match error.kind() {
+        ErrorKind::UnknownArgument if !named.starts_with('-') => {
+            let optional = command
+                .get_arguments()
+                .filter(|own| own.is_require_equals_set())
+                .filter_map(Arg::get_long);
+            let hint = hint_before(named.as_ref(), arguments, optional);
+            return Failure::usage(format!("unexpected argument '{named}' (see --help)"))
+                .with_hint_if(hint);
+        }
+        ErrorKind::UnknownArgument => elsewhere(option).unwrap_or_else(|| unknown(option, command)),
+        ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
+            format!("option '{option}' needs a value (see --help)")
+        }
+        ErrorKind::TooManyValues => {
+            let value = context(ContextKind::InvalidValue);
+            format!("option '{option}' takes no value, but '{value}' was given")
+        }
+        _ => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            line.strip_prefix("error: ").unwrap_or(line).to_owned()
+        }
+    };
+    Failure::usage(line)
+}
+
+/// Returns the message about an option that `command` lacks, or of which it has several with this
+/// beginning.
+fn unknown(option: &str, command: &Command) -> String {
+    let own: Vec<&str> = command.get_arguments().filter_map(Arg::get_long).collect();
+    let start = option.strip_prefix("--").filter(|start| !start.is_empty());
+    let candidates: Vec<String> = own
+        .iter()
+        .filter(|long| start.is_some_and(|start| long.starts_with(start)))
+        .map(|long| format!("--{long}"))
+        .collect();
+    if candidates.len() > 1 {
+        let candidates = candidates.join(", ");
+        return format!("ambiguous option '{option}': it could be {candidates}");
+    }
+    unknown_option(option, own)
+}
+
+/// Returns the hint that `word` is meant as the value of the option directly before it; `optional`
+/// are the long forms of options whose value may be omitted.
+pub fn hint_before<'a>(
+    word: &OsStr,
+    arguments: &[OsString],
+    mut optional: impl Iterator<Item = &'a str>,
+) -> Option<String> {
+    let place = arguments.iter().position(|argument| argument == word)?;
+    let before = arguments[..place].last()?.to_str()?.strip_prefix("--")?;
+    let long = optional.find(|long| !before.is_empty() && long.starts_with(before))?;
+    Some(meant(long, word))
+}
+
+/// Returns the hint that `word` is meant as the value of the option `long`.
+pub fn meant(long: &str, word: &OsStr) -> String {
+    question(&[format!("--{long}={}", word.display())])
+}
+
+/// Whether `argument` is `--help` or an abbreviation of it.
+fn is_long_help(argument: &OsStr) -> bool {
+    let text = argument.to_str().unwrap_or_default();
+    text.starts_with("--h") && "--help".starts_with(text)
+}

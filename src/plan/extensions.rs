@@ -1,0 +1,301 @@
+//! Options of a run that the legacy tools do not have, and in which both sides take part.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use facts::error::{Invalid, invalid};
+use facts::number::{time, time_text};
+use facts::rate::Rate;
+use node::nic::counter_table::Preset;
+
+/// Largest number of pairs: each one takes a portal index, a portals table entry and several queues
+/// of the service.
+pub const MAX_PAIRS: u16 = 64;
+
+/// Bounds of `--duration`: the option block has the seconds in 32 bits.
+pub const DURATIONS: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(u32::MAX as u64);
+
+/// The options that the client sends beside those of the legacy tools. A server that does not know
+/// one that is in use is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extensions {
+    /// Pairs of queues that work side by side: 1 to [`MAX_PAIRS`]. Each has its own list and
+    /// buffers.
+    pub pairs: u16,
+    /// Threads that drive the pairs of a side which issues lists: 1 to `pairs`.
+    pub threads: u16,
+    /// The server issues the operations, and the client is their target.
+    pub reverse: bool,
+    /// Each side sends its own view of a size to the other one.
+    pub both_ends: bool,
+    /// The side that receives data checks it after each size.
+    pub verify: bool,
+    /// What each side that issues operations issues per second, with all pairs together; `None` for
+    /// as much as it can.
+    pub rate: Option<Rate>,
+    /// The time for each size, if it is not a whole number of seconds.
+    pub duration: Option<Duration>,
+    /// The server sends the counters of its NIC after the last size, those of this preset.
+    pub counters: Option<Preset>,
+}
+
+impl Extensions {
+    /// None in use: what the legacy tools do.
+    pub const NONE: Self = Self {
+        pairs: 1,
+        threads: 1,
+        reverse: false,
+        both_ends: false,
+        verify: false,
+        rate: None,
+        duration: None,
+        counters: None,
+    };
+
+    /// Returns these options if they are valid together.
+    ///
+    /// # Errors
+    ///
+    /// The first option that is invalid.
+    pub fn checked(self) -> Result<Self, Invalid> {
+        if !(1..=MAX_PAIRS).contains(&self.pairs) {
+            return Err(invalid(
+                "pairs",
+                self.pairs,
+                format!("expected 1 to {MAX_PAIRS}"),
+            ));
+        }
+        if !(1..=self.pairs).contains(&self.threads) {
+            let allowed = format!("expected 1 to the number of pairs, {}", self.pairs);
+            return Err(invalid("threads", self.threads, allowed));
+        }
+        Ok(self)
+    }
+}
+
+/// One option: its name on the command line and on the control connection.
+pub struct Extension {
+    /// Long name of the option.
+    pub name: &'static str,
+    /// Returns its value as text if it is in use; a switch has an empty one.
+    pub value: fn(&Extensions) -> Option<String>,
+    /// Sets the value that `value` returned. Returns `None` if it is not valid.
+    pub set: fn(&mut Extensions, &str) -> Option<()>,
+}
+
+/// All of them.
+pub static EXTENSIONS: &[Extension] = &[
+    Extension {
+        name: "threads",
+        value: |of| number(of.threads),
+        set: |of, value| value.parse().map(|threads| of.threads = threads).ok(),
+    },
+    Extension {
+        name: "pairs",
+        value: |of| number(of.pairs),
+        set: |of, value| value.parse().map(|pairs| of.pairs = pairs).ok(),
+    },
+    Extension {
+        name: "reverse",
+        value: |of| switch(of.reverse),
+        set: |of, value| value.is_empty().then(|| of.reverse = true),
+    },
+    Extension {
+        name: "both-ends",
+        value: |of| switch(of.both_ends),
+        set: |of, value| value.is_empty().then(|| of.both_ends = true),
+    },
+    Extension {
+        name: "verify",
+        value: |of| switch(of.verify),
+        set: |of, value| value.is_empty().then(|| of.verify = true),
+    },
+    Extension {
+        name: "rate",
+        value: |of| of.rate.map(Rate::word),
+        set: |of, value| value.parse().map(|rate| of.rate = Some(rate)).ok(),
+    },
+    Extension {
+        name: "duration",
+        value: |of| of.duration.map(time_text),
+        set: |of, value| {
+            time(value, DURATIONS)
+                .map(|time| of.duration = Some(time))
+                .ok()
+        },
+    },
+    Extension {
+        name: "counters",
+        value: |of| of.counters.map(|preset| preset.to_string()),
+        set: |of, value| {
+            let preset = value.parse().map(Some);
+            preset.map(|preset| of.counters = preset).ok()
+        },
+    },
+];
+
+fn number(value: u16) -> Option<String> {
+    (value > 1).then(|| value.to_string())
+}
+
+fn switch(value: bool) -> Option<String> {
+    value.then(String::new)
+}
+
+/// Returns the options in use with their values, as one word: `pairs:4,reverse`; empty if there are
+/// none.
+pub fn to_word(extensions: &Extensions) -> String {
+    let in_use = EXTENSIONS.iter().filter_map(|extension| {
+        let value = (extension.value)(extensions)?;
+        Some(if value.is_empty() {
+            extension.name.to_owned()
+        } else {
+            format!("{}:{value}", extension.name)
+        })
+    });
+    in_use.collect::<Vec<_>>().join(",")
+}
+
+/// Returns the options of a word.
+///
+/// # Errors
+///
+/// An unknown option, or an invalid value.
+pub fn from_word(word: &str) -> Result<Extensions, String> {
+    let mut extensions = Extensions::NONE;
+    for item in word.split(',') {
+        if set(&mut extensions, item).is_none() {
+            let shown: String = item.chars().take(40).collect();
+            return Err(format!("unknown option '{shown}'"));
+        }
+    }
+    Ok(extensions)
+}
+
+/// Sets the options of a word in `extensions`. Those that are unknown, or have an invalid value,
+/// are skipped.
+pub fn set_known(extensions: &mut Extensions, word: &str) {
+    for item in word.split(',') {
+        set(extensions, item);
+    }
+}
+
+/// Sets one option of a word. Returns `None` if it is unknown or its value is invalid.
+fn set(extensions: &mut Extensions, item: &str) -> Option<()> {
+    let (name, value) = item.split_once(':').unwrap_or((item, ""));
+    let known = EXTENSIONS.iter().find(|extension| extension.name == name)?;
+    (known.set)(extensions, value)
+}
+
+/// Returns the names of all options, as one word.
+pub fn all_names() -> String {
+    let names: Vec<_> = EXTENSIONS.iter().map(|extension| extension.name).collect();
+    names.join(",")
+}
+
+/// Returns the first option in use that is not in `known`, a word of names.
+pub fn first_unknown(extensions: &Extensions, known: &str) -> Option<&'static str> {
+    EXTENSIONS
+        .iter()
+        .filter(|extension| (extension.value)(extensions).is_some())
+        .map(|extension| extension.name)
+        .find(|name| !known.split(',').any(|other| other == *name))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SOME: Extensions = Extensions {
+        pairs: 4,
+        threads: 2,
+        reverse: true,
+        both_ends: true,
+        verify: true,
+        rate: Some(Rate::Bytes(500_000_000)),
+        duration: Some(Duration::from_millis(1500)),
+        counters: Some(Preset::Quick),
+    };
+
+    #[test]
+    fn round_trips_through_word() {
+        assert_eq!(to_word(&Extensions::NONE), "");
+        let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms,\
+                    counters:quick";
+        assert_eq!(to_word(&SOME), word);
+        assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
+    }
+
+    #[test]
+    fn refuses_unknown_option_and_invalid_value() {
+        for word in [
+            "",
+            "quick",
+            "pairs",
+            "pairs:x",
+            "pairs:65536",
+            "verify:1",
+            "verify,",
+            "rate",
+            "rate:0",
+            "duration",
+            "duration:0ns",
+            "counters",
+        ] {
+            assert!(from_word(word).is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn skips_unknown_option_and_invalid_value() {
+        let mut extensions = Extensions::NONE;
+        set_known(&mut extensions, "quick,pairs:x,,duration:1500ms,rate");
+        let duration = SOME.duration;
+        let expected = Extensions {
+            duration,
+            ..Extensions::NONE
+        };
+        assert_eq!(extensions, expected);
+    }
+
+    #[test]
+    fn finds_first_option_that_peer_lacks() {
+        assert_eq!(first_unknown(&SOME, &all_names()), None);
+        assert_eq!(
+            first_unknown(&SOME, "pairs,threads,verify"),
+            Some("reverse")
+        );
+        assert_eq!(first_unknown(&SOME, ""), Some("threads"));
+        assert_eq!(first_unknown(&Extensions::NONE, ""), None);
+    }
+
+    #[test]
+    fn limits_pairs_and_threads() {
+        let with = |pairs, threads| Extensions {
+            pairs,
+            threads,
+            ..Extensions::NONE
+        };
+        for (pairs, threads, valid) in [
+            (1, 1, true),
+            (MAX_PAIRS, MAX_PAIRS, true),
+            (0, 0, false),
+            (2, 0, false),
+            (2, 3, false),
+            (MAX_PAIRS + 1, 1, false),
+        ] {
+            let checked = with(pairs, threads).checked();
+            assert_eq!(checked.is_ok(), valid, "{pairs} {threads}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn accepts_any_word_without_panic(word in "\\PC{0,40}") {
+            let _ = from_word(&word).map(Extensions::checked);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Plans for tests.
+
+use std::ffi::OsString;
+
+use crate::Plan;
+use crate::cli::{self, Request};
+use crate::tools::TOOLS;
+
+/// Returns the plan of a client of `tool` with these options.
+pub fn plan(tool: &str, options: &[&str]) -> Plan {
+    let tool = TOOLS.iter().find(|other| other.name == tool).unwrap();
+    let arguments = [&["127.0.0.1", "-d", "soft90"], options].concat();
+    match cli::parse(tool, arguments.into_iter().map(OsString::from).collect()) {
+        Ok(Request::Run(typed)) => Plan::new(tool, tool.name.into(), *typed, None).unwrap(),
+        _ => panic!("options of a run"),
+    }
+}

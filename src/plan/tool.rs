@@ -1,0 +1,365 @@
+//! A tool as plain data: names, texts, options, defaults. Each benchmark owns one.
+
+use crate::run_options::{RunOptions, Side};
+
+/// Name of the program, under which its first argument names the tool.
+pub const PROGRAM: &str = "cxidiag";
+
+/// An option of a tool. `cli::options` defines its syntax and its help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opt {
+    /// `--device`
+    Device,
+    /// `--svc-id`
+    SvcId,
+    /// `--port`
+    Port,
+    /// `--iters`
+    Iters,
+    /// `--duration`
+    Duration,
+    /// `--warmup`
+    Warmup,
+    /// `--latency-gap`
+    LatencyGap,
+    /// `--size`
+    Size,
+    /// `--unrestricted`
+    Unrestricted,
+    /// `--no-idc`
+    NoIdc,
+    /// `--no-hrp`
+    NoHrp,
+    /// `--no-ll`
+    NoLl,
+    /// `--report-all`
+    ReportAll,
+    /// `--atomic-op`
+    AtomicOp,
+    /// `--cswap-op`
+    CswapOp,
+    /// `--atomic-type`
+    AtomicType,
+    /// `--fetching`
+    Fetching,
+    /// `--matching`
+    Matching,
+    /// `--list-size`
+    ListSize,
+    /// `--bidirectional`
+    Bidirectional,
+    /// `--buf-sz`
+    BufSz,
+    /// `--buf-align`
+    BufAlign,
+    /// `--rdzv`
+    Rdzv,
+    /// `--pairs`
+    Pairs,
+    /// `--threads`
+    Threads,
+    /// `--reverse`
+    Reverse,
+    /// `--both-ends`
+    BothEnds,
+    /// `--rate`
+    Rate,
+    /// `--verify`
+    Verify,
+    /// `--until`
+    Until,
+    /// `--clock`
+    Clock,
+    /// `--legacy-sync`
+    LegacySync,
+    /// `--show-error`
+    ShowError,
+    /// `--percentiles`
+    Percentiles,
+    /// `--histogram`
+    Histogram,
+    /// `--interval`
+    Interval,
+    /// `--unit`
+    Unit,
+    /// `--counters`
+    Counters,
+    /// `--json`
+    Json,
+    /// `--jsonl`
+    Jsonl,
+    /// `--csv`
+    Csv,
+    /// `--label`
+    Label,
+    /// `--samples`
+    Samples,
+    /// `--hdr-log`
+    HdrLog,
+    /// `--expect`
+    Expect,
+    /// `--quiet`
+    Quiet,
+    /// `--tx-gpu`
+    TxGpu,
+    /// `--rx-gpu`
+    RxGpu,
+    /// `--gpu-type`
+    GpuType,
+    /// `--use-hp`
+    UseHp,
+    /// `--cpu`
+    Cpu,
+    /// `--loopback`
+    Loopback,
+    /// `--bind`
+    Bind,
+    /// `--persist`
+    Persist,
+    /// `--timeout`
+    Timeout,
+    /// `--port-file`
+    PortFile,
+    /// `--any-job`
+    AnyJob,
+    /// `--token`
+    Token,
+    /// `--connect-timeout`
+    ConnectTimeout,
+    /// `--wait`
+    Wait,
+    /// `--vni`
+    Vni,
+    /// `--traffic-class`
+    TrafficClass,
+    /// `--peer-device`
+    PeerDevice,
+    /// `--libcxi`
+    Libcxi,
+}
+
+/// Options of all latency tools, and of no others.
+const LATENCY: &[Opt] = &[
+    Opt::Until,
+    Opt::Clock,
+    Opt::ShowError,
+    Opt::Percentiles,
+    Opt::Histogram,
+    Opt::Samples,
+    Opt::HdrLog,
+];
+
+/// Options of all bandwidth tools, and of no others.
+const BANDWIDTH: &[Opt] = &[
+    Opt::Pairs,
+    Opt::Threads,
+    Opt::Reverse,
+    Opt::BothEnds,
+    Opt::Unit,
+];
+
+/// Options of the run that all tools have and the legacy tools lack.
+const RUN: &[Opt] = &[Opt::Rate, Opt::Verify];
+
+/// Options of all tools: NIC and port.
+const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
+
+/// Options of all tools: outputs.
+const RESULTS: &[Opt] = &[
+    Opt::Interval,
+    Opt::Counters,
+    Opt::Json,
+    Opt::Jsonl,
+    Opt::Csv,
+    Opt::Label,
+    Opt::Expect,
+    Opt::Quiet,
+];
+
+/// Options of all tools: connection and process.
+const PROCESS: &[Opt] = &[
+    Opt::Loopback,
+    Opt::Bind,
+    Opt::Persist,
+    Opt::Timeout,
+    Opt::PortFile,
+    Opt::AnyJob,
+    Opt::Token,
+    Opt::Wait,
+    Opt::ConnectTimeout,
+    Opt::PeerDevice,
+    Opt::Cpu,
+    Opt::Vni,
+    Opt::TrafficClass,
+    Opt::Libcxi,
+];
+
+/// The definition of a tool, without its measurement.
+#[derive(Debug)]
+pub struct Tool {
+    /// Name as a subcommand of `cxidiag`: `write-lat`.
+    pub name: &'static str,
+    /// Name of the legacy program: `cxi_write_lat`. Also the program name on the control
+    /// connection (wire.md 4.1).
+    pub legacy_name: &'static str,
+    /// Version announced on the control connection (wire.md 4.1): `2.4.0`.
+    pub wire_version: &'static str,
+    /// First line of the summary block: `CXI RDMA Write Latency Test`.
+    pub title: &'static str,
+    /// Description of the measurement, in one line.
+    pub about: &'static str,
+    /// Name of one operation: `Write`.
+    pub operation: &'static str,
+    /// Plural of that name, the title of the second column: `Writes`.
+    pub operations: &'static str,
+    /// Title of the first column, which has the width of this title: `RDMA Size[B]`.
+    pub size_column: &'static str,
+    /// Its options in addition to those of all tools.
+    pub own_options: &'static [Opt],
+    /// Default run options.
+    pub defaults: RunOptions,
+    /// The full data buffers that each side holds.
+    pub buffers: FullBuffers,
+}
+
+impl Tool {
+    /// Returns whether the tool accepts this option.
+    pub fn takes(&self, option: Opt) -> bool {
+        let of_kind = if self.measures_bandwidth() {
+            BANDWIDTH
+        } else {
+            LATENCY
+        };
+        [PLACE, RUN, RESULTS, PROCESS, of_kind, self.own_options]
+            .iter()
+            .any(|options| options.contains(&option))
+    }
+
+    /// Returns the title of the column with the rate of packets, in millions per second.
+    pub fn rate_column(&self) -> &'static str {
+        if self.measures_atomic_rate() {
+            "OpRate[M/s]"
+        } else {
+            "PktRate[Mpkt/s]"
+        }
+    }
+
+    /// Returns the width of the labels of the summary (tools.md 9.1).
+    pub fn label_width(&self) -> usize {
+        if self.measures_atomic_rate() { 16 } else { 17 }
+    }
+
+    fn measures_atomic_rate(&self) -> bool {
+        self.measures_bandwidth() && self.defaults.atomic.is_some()
+    }
+
+    /// Returns whether the server issues operations in `run`: lists, replies to messages, or the gets
+    /// of rendezvous.
+    pub fn server_issues(&self, run: &RunOptions) -> bool {
+        let replies = self.buffers == FullBuffers::Both;
+        let lists = self.measures_bandwidth() && run.issues(Side::Server);
+        replies || lists || run.rdzv
+    }
+
+    /// Returns whether the tool measures bandwidth. Other tools measure latency.
+    pub fn measures_bandwidth(&self) -> bool {
+        self.defaults.lists.is_some()
+    }
+}
+
+/// The sides of a run that hold full data buffers, of the largest size or a whole list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullBuffers {
+    /// None: all operations are small.
+    None,
+    /// The client one for the operations that it issues, the server one as their target.
+    OneEach,
+    /// Each side one of both kinds.
+    Both,
+    /// As [`Self::OneEach`] in one direction, as [`Self::Both`] in a bidirectional run.
+    ByDirection,
+}
+
+/// The full data buffers of one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The buffer that its own operations read from or write to.
+    pub initiator: bool,
+    /// The buffer that the operations of the peer read from or write to.
+    pub target: bool,
+}
+
+impl FullBuffers {
+    /// Returns the full buffers that `side` holds in `run`.
+    pub fn held(self, run: &RunOptions, side: Side) -> Held {
+        let one = Held {
+            initiator: side == Side::Client,
+            target: side == Side::Server,
+        };
+        let both = Held {
+            initiator: true,
+            target: true,
+        };
+        match self {
+            Self::None => Held {
+                initiator: false,
+                target: false,
+            },
+            Self::OneEach => one,
+            Self::Both => both,
+            Self::ByDirection => Held {
+                initiator: run.issues(side),
+                target: run.is_target(side),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::plan;
+    use crate::tools::TOOLS;
+
+    #[test]
+    fn server_issues_replies_lists_and_gets() {
+        for (tool, options, expected) in [
+            ("send-lat", &[][..], true),
+            ("write-lat", &[], false),
+            ("atomic-lat", &[], false),
+            ("read-bw", &[], false),
+            ("write-bw", &["-b"], true),
+            ("atomic-bw", &["--reverse"], true),
+            ("send-bw", &[], false),
+            ("send-bw", &["--rdzv"], true),
+        ] {
+            let plan = plan(tool, options);
+            assert_eq!(
+                plan.tool.server_issues(&plan.run),
+                expected,
+                "{tool} {options:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_latency_tools_take_options_about_latencies() {
+        for tool in TOOLS {
+            for option in [
+                Opt::Until,
+                Opt::Clock,
+                Opt::ShowError,
+                Opt::Percentiles,
+                Opt::Histogram,
+                Opt::HdrLog,
+            ] {
+                assert_ne!(
+                    tool.takes(option),
+                    tool.measures_bandwidth(),
+                    "{}",
+                    tool.name
+                );
+            }
+        }
+    }
+}

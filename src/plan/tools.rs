@@ -1,0 +1,314 @@
+//! The registry of the tools, in the order of listings. All lists of tools derive from it.
+
+use facts::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
+
+use crate::extensions::Extensions;
+use crate::run_options::{ListOptions, RunOptions, SyncPoint};
+use crate::tool::{FullBuffers, Opt, Tool};
+
+/// All tools.
+pub static TOOLS: &[Tool] = &[
+    WRITE_LAT, READ_LAT, ATOMIC_LAT, SEND_LAT, WRITE_BW, READ_BW, ATOMIC_BW, SEND_BW,
+];
+
+/// `write-lat`: one-sided RDMA write latency.
+pub const WRITE_LAT: Tool = Tool {
+    name: "write-lat",
+    legacy_name: "cxi_write_lat",
+    wire_version: "2.4.0",
+    title: "CXI RDMA Write Latency Test",
+    about: "One-sided RDMA write latency",
+    operation: "Write",
+    operations: "Writes",
+    size_column: "RDMA Size[B]",
+    own_options: &[
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::Iters,
+        Opt::Duration,
+        Opt::Warmup,
+        Opt::LatencyGap,
+        Opt::Size,
+        Opt::Unrestricted,
+        Opt::NoIdc,
+        Opt::NoLl,
+        Opt::ReportAll,
+        Opt::UseHp,
+    ],
+    defaults: LATENCY,
+    buffers: FullBuffers::OneEach,
+};
+
+/// `read-lat`: one-sided RDMA read latency.
+pub const READ_LAT: Tool = Tool {
+    name: "read-lat",
+    legacy_name: "cxi_read_lat",
+    wire_version: "2.4.0",
+    title: "CXI RDMA Read Latency Test",
+    about: "One-sided RDMA read latency",
+    operation: "Read",
+    operations: "Reads",
+    size_column: "RDMA Size[B]",
+    own_options: &[
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::Iters,
+        Opt::Duration,
+        Opt::Warmup,
+        Opt::LatencyGap,
+        Opt::Size,
+        Opt::Unrestricted,
+        Opt::NoLl,
+        Opt::ReportAll,
+        Opt::UseHp,
+    ],
+    defaults: RunOptions {
+        use_idc: false,
+        ..LATENCY
+    },
+    buffers: FullBuffers::OneEach,
+};
+
+/// `atomic-lat`: atomic memory operation (AMO) latency.
+pub const ATOMIC_LAT: Tool = Tool {
+    name: "atomic-lat",
+    legacy_name: "cxi_atomic_lat",
+    wire_version: "2.4.0",
+    title: "CXI Atomic Memory Operation Latency Test",
+    about: "Atomic memory operation (AMO) latency",
+    operation: "AMO",
+    operations: "Ops",
+    size_column: "AMO Size[B]",
+    own_options: &[
+        Opt::Iters,
+        Opt::Duration,
+        Opt::Warmup,
+        Opt::LatencyGap,
+        Opt::AtomicOp,
+        Opt::CswapOp,
+        Opt::AtomicType,
+        Opt::Fetching,
+        Opt::Matching,
+        Opt::Unrestricted,
+        Opt::NoIdc,
+        Opt::NoLl,
+        Opt::ReportAll,
+    ],
+    defaults: RunOptions {
+        atomic: Some(SUM),
+        ..LATENCY
+    },
+    buffers: FullBuffers::None,
+};
+
+/// `send-lat`: two-sided RDMA message latency.
+pub const SEND_LAT: Tool = Tool {
+    name: "send-lat",
+    legacy_name: "cxi_send_lat",
+    wire_version: "2.3.0",
+    title: "CXI RDMA Send Latency Test",
+    about: "Two-sided RDMA message latency",
+    operation: "Send",
+    operations: "Sends",
+    size_column: "     Bytes",
+    own_options: &[
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::Iters,
+        Opt::Duration,
+        Opt::Warmup,
+        Opt::LatencyGap,
+        Opt::Size,
+        Opt::NoIdc,
+        Opt::NoLl,
+        Opt::Rdzv,
+        Opt::LegacySync,
+        Opt::ReportAll,
+        Opt::UseHp,
+    ],
+    defaults: LATENCY,
+    buffers: FullBuffers::Both,
+};
+
+/// `write-bw`: one-sided RDMA write bandwidth.
+pub const WRITE_BW: Tool = Tool {
+    name: "write-bw",
+    legacy_name: "cxi_write_bw",
+    wire_version: "2.4.0",
+    title: "CXI RDMA Write Bandwidth Test",
+    about: "One-sided RDMA write bandwidth",
+    operation: "Write",
+    operations: "Writes",
+    size_column: "RDMA Size[B]",
+    own_options: &[
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::Iters,
+        Opt::Duration,
+        Opt::Size,
+        Opt::ListSize,
+        Opt::Bidirectional,
+        Opt::Unrestricted,
+        Opt::NoIdc,
+        Opt::NoHrp,
+        Opt::BufSz,
+        Opt::BufAlign,
+        Opt::UseHp,
+    ],
+    defaults: RunOptions {
+        use_hrp: true,
+        ..BANDWIDTH
+    },
+    buffers: FullBuffers::ByDirection,
+};
+
+/// `read-bw`: one-sided RDMA read bandwidth.
+pub const READ_BW: Tool = Tool {
+    name: "read-bw",
+    legacy_name: "cxi_read_bw",
+    wire_version: "2.4.0",
+    title: "CXI RDMA Read Bandwidth Test",
+    about: "One-sided RDMA read bandwidth",
+    operation: "Read",
+    operations: "Reads",
+    size_column: "RDMA Size[B]",
+    own_options: &[
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::Iters,
+        Opt::Duration,
+        Opt::Size,
+        Opt::ListSize,
+        Opt::Bidirectional,
+        Opt::Unrestricted,
+        Opt::BufSz,
+        Opt::BufAlign,
+        Opt::UseHp,
+    ],
+    defaults: RunOptions {
+        use_idc: false,
+        ..BANDWIDTH
+    },
+    buffers: FullBuffers::ByDirection,
+};
+
+/// `atomic-bw`: atomic memory operation (AMO) rate.
+pub const ATOMIC_BW: Tool = Tool {
+    name: "atomic-bw",
+    legacy_name: "cxi_atomic_bw",
+    wire_version: "2.4.0",
+    title: "CXI Atomic Memory Operation Bandwidth Test",
+    about: "Atomic memory operation (AMO) rate",
+    operation: "AMO",
+    operations: "Ops",
+    size_column: " AMO Size[B]",
+    own_options: &[
+        Opt::Iters,
+        Opt::Duration,
+        Opt::AtomicOp,
+        Opt::CswapOp,
+        Opt::AtomicType,
+        Opt::Fetching,
+        Opt::Matching,
+        Opt::ListSize,
+        Opt::Bidirectional,
+        Opt::Unrestricted,
+        Opt::NoIdc,
+        Opt::NoHrp,
+    ],
+    defaults: RunOptions {
+        iters: 10_000,
+        atomic: Some(SUM),
+        use_hrp: true,
+        lists: Some(ListOptions {
+            list_size: 4096,
+            ..LISTS
+        }),
+        ..BANDWIDTH
+    },
+    buffers: FullBuffers::None,
+};
+
+/// `send-bw`: two-sided RDMA message bandwidth.
+pub const SEND_BW: Tool = Tool {
+    name: "send-bw",
+    legacy_name: "cxi_send_bw",
+    wire_version: "2.4.0",
+    title: "CXI RDMA Send Bandwidth Test",
+    about: "Two-sided RDMA message bandwidth",
+    operation: "Send",
+    operations: "Sends",
+    size_column: "Send Size[B]",
+    own_options: &[
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::Iters,
+        Opt::Duration,
+        Opt::Size,
+        Opt::ListSize,
+        Opt::Bidirectional,
+        Opt::NoIdc,
+        Opt::Rdzv,
+        Opt::BufSz,
+        Opt::BufAlign,
+        Opt::UseHp,
+    ],
+    defaults: BANDWIDTH,
+    buffers: FullBuffers::ByDirection,
+};
+
+/// Defaults of the latency tools.
+const LATENCY: RunOptions = RunOptions {
+    iters: 100,
+    duration_s: None,
+    warmup: 10,
+    gap_us: 1000,
+    min_size: 8,
+    max_size: 8,
+    unrestricted: false,
+    use_idc: true,
+    use_hrp: false,
+    use_ll: true,
+    report_all: false,
+    atomic: None,
+    rdzv: false,
+    huge_page: None,
+    sync: SyncPoint::Size,
+    lists: None,
+    extensions: Extensions::NONE,
+};
+
+/// Defaults of the bandwidth tools.
+const BANDWIDTH: RunOptions = RunOptions {
+    iters: 1000,
+    warmup: 0,
+    gap_us: 0,
+    min_size: 65536,
+    max_size: 65536,
+    use_ll: false,
+    lists: Some(LISTS),
+    ..LATENCY
+};
+
+/// Default of the atomic tools.
+const SUM: Atomic = Atomic {
+    op: AtomicOp::Sum,
+    cswap: CswapOp::Eq,
+    ty: AtomicType::Uint64,
+    fetching: false,
+    matching: false,
+};
+
+/// Lists of the bandwidth tools.
+const LISTS: ListOptions = ListOptions {
+    list_size: 256,
+    bidirectional: false,
+    max_buffer: 1 << 32,
+    alignment: 64,
+};

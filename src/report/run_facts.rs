@@ -1,0 +1,310 @@
+//! The entries of an [`Outcome`] that plan and machine determine before the run begins.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cxi::DeviceInfo;
+use rustix::system::uname;
+use serde_json::Number;
+
+use super::outcome::{
+    Addresses, AtomicOptions, Device, FabricAddress, Host, Job, ListOptions, Options, Outcome,
+    Peer, SCHEMA_VERSION, Side, Status,
+};
+use super::summary::Summary;
+use facts::atomic::AtomicOp;
+use facts::host::host_name;
+use facts::job;
+use facts::percentile::Percentile;
+use facts::release;
+use measure::ClockFacts;
+use node::machine::placement::Cpus;
+use node::machine::{Machine, loaded_library, shown};
+use node::service::Access;
+use plan::run_options::RunOptions;
+use plan::tool::{Opt, Tool};
+use plan::{Plan, Role};
+
+/// What is known about the place of a run once both sides have connected.
+#[derive(Clone, Debug)]
+pub struct Connected<'a> {
+    /// The plan of this process.
+    pub plan: &'a Plan,
+    /// What the NIC reports.
+    pub nic: &'a DeviceInfo,
+    /// The service, VNI and traffic class in use.
+    pub access: &'a Access,
+    /// TCP address of the server.
+    pub server: SocketAddr,
+    /// The peer.
+    pub peer: Peer,
+}
+
+impl Outcome {
+    /// Returns the outcome of a run of which only the tool is known.
+    pub fn bare(tool: &Tool) -> Self {
+        let machine = uname();
+        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+        Self {
+            schema_version: SCHEMA_VERSION,
+            tool: tool.name.into(),
+            side: Side::Client,
+            cxidiag_version: env!("CARGO_PKG_VERSION").into(),
+            cxidiag_revision: release::sources().revision.map(str::to_owned),
+            status: Status::Failed,
+            exit_status: 1,
+            error: None,
+            started_unix_ms: unix_ms(),
+            elapsed_ms: 0,
+            host: Host {
+                name: host_name(),
+                kernel: text(machine.release()),
+                architecture: text(machine.machine()),
+            },
+            job: job::Job::of_environment().map(|job| Job {
+                manager: job.manager.into(),
+                id: job.id,
+            }),
+            labels: BTreeMap::new(),
+            device: None,
+            peer: None,
+            addresses: None,
+            options: None,
+            clock: ClockFacts::of_monotonic_raw().into(),
+            measurement_error: None,
+            results: Vec::new(),
+            counters: None,
+            expectations: Vec::new(),
+        }
+    }
+
+    /// Returns the outcome of a run of `plan` that has not begun.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            side: match plan.role {
+                Role::Server => Side::Server,
+                _ => Side::Client,
+            },
+            labels: plan.outputs.labels.clone(),
+            device: Some(Device::unopened(plan)),
+            options: Some(Options::of(plan, &plan.run)),
+            ..Self::bare(plan.tool)
+        }
+    }
+
+    /// Begins the run of a server, whose options its client has chosen.
+    pub fn begin(&mut self, plan: &Plan, run: &RunOptions) {
+        self.started_unix_ms = unix_ms();
+        self.options = Some(Options::of(plan, run));
+    }
+
+    /// Adds what is known once both sides have connected.
+    pub fn connect(&mut self, summary: &Summary, connected: &Connected) {
+        let address = |nic, pid| FabricAddress { nic, pid };
+        self.addresses = Some(Addresses {
+            local: address(summary.own.address.nic, summary.own.address.pid),
+            remote: address(summary.peer.nic, summary.peer.pid),
+            vni: summary.own.vni,
+            server_ip: connected.server.ip().to_canonical().to_string(),
+            server_port: connected.server.port(),
+        });
+        self.peer = Some(connected.peer.clone());
+        let device = Device::opened(connected.plan, connected.nic, &Machine::this());
+        self.device = Some(device.with_access(connected.access));
+        if let Some(options) = &mut self.options {
+            options.hrp = options.hrp.is_some().then(|| summary.hrp.is_on());
+            options.sync = options.sync.is_some().then(|| summary.run.sync.to_string());
+            let (own, peer) = (summary.own.gpus, summary.peer_gpus);
+            options.gpu_type = own.kind.map(|kind| kind.to_string());
+            options.peer_tx_gpu = peer.tx;
+            options.peer_rx_gpu = peer.rx;
+            // A legacy tool sends the GPU type that it was built for even if it uses no GPU.
+            let kind = peer.kind.filter(|_| peer.any());
+            options.peer_gpu_type = kind.map(|kind| kind.to_string());
+            if !summary.cpus.is_empty() {
+                options.cpu = Some(shown(summary.cpus));
+            }
+        }
+    }
+}
+
+/// Returns the time, in milliseconds since 1970-01-01 (UTC).
+fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_millis() as u64
+}
+
+/// Returns a time in seconds, as an integer if it is a whole number of them.
+fn seconds(time: Duration) -> Option<Number> {
+    if time.subsec_nanos() == 0 {
+        Some(time.as_secs().into())
+    } else {
+        Number::from_f64(time.as_secs_f64())
+    }
+}
+
+impl Device {
+    fn unopened(plan: &Plan) -> Self {
+        Self {
+            name: plan.device.to_string(),
+            is_software: None,
+            svc_id: plan
+                .service_options
+                .svc_id
+                .unwrap_or_else(|| plan.service.svc_id()),
+            svc_id_source: None,
+            vni_source: None,
+            traffic_class: None,
+            traffic_class_source: None,
+            mac_address: None,
+            pci_address: None,
+            link_speed: None,
+            driver: None,
+            driver_revision: None,
+            firmware_version: None,
+            library: None,
+        }
+    }
+
+    /// Returns the NIC of a run of `plan`, which was opened.
+    pub fn opened(plan: &Plan, info: &DeviceInfo, machine: &Machine) -> Self {
+        Self {
+            is_software: Some(info.is_simulated()),
+            mac_address: machine.mac_of_device(&info.name),
+            pci_address: Some(info.pci_address.clone()),
+            link_speed: Some(info.link_speed).filter(|speed| *speed > 0),
+            driver: Some(info.driver.clone()),
+            driver_revision: machine.driver_revision(&info.name),
+            firmware_version: machine.firmware_version(&info.name),
+            library: loaded_library(),
+            ..Self::unopened(plan)
+        }
+    }
+
+    /// Returns the NIC with the service, VNI and traffic class in use.
+    fn with_access(self, access: &Access) -> Self {
+        let Access {
+            svc_id, vni, class, ..
+        } = access;
+        Self {
+            svc_id: svc_id.value,
+            svc_id_source: Some(svc_id.source.name().into()),
+            vni_source: Some(vni.source.name().into()),
+            traffic_class: Some(class.value.to_string()),
+            traffic_class_source: Some(class.source.name().into()),
+            ..self
+        }
+    }
+}
+
+impl Options {
+    /// Returns the options of a run of `plan`, with those that both sides agree on from `run`.
+    pub fn of(plan: &Plan, run: &RunOptions) -> Self {
+        let takes = |option| plan.tool.takes(option);
+        Self {
+            address: match &plan.role {
+                Role::Client { address } => Some(address.clone()),
+                _ => None,
+            },
+            loopback: plan.role == Role::Loopback,
+            port: plan.port,
+            libcxi: plan
+                .libcxi
+                .as_ref()
+                .map(|library| library.path.to_string_lossy().into_owned()),
+            iters: run.duration_s.is_none().then_some(run.iters),
+            duration_s: run.duration().and_then(seconds),
+            until_percent: plan.until.map(|until| until.percent),
+            warmup: takes(Opt::Warmup).then_some(run.warmup),
+            latency_gap_us: takes(Opt::LatencyGap).then_some(run.gap_us),
+            min_size_bytes: run.min_size,
+            max_size_bytes: run.max_size,
+            restricted: takes(Opt::Unrestricted).then_some(run.restricted().is_on()),
+            idc: takes(Opt::NoIdc).then_some(run.idc().is_on()),
+            hrp: takes(Opt::NoHrp).then_some(run.hrp().is_on()),
+            low_latency: takes(Opt::NoLl).then_some(run.use_ll),
+            rdzv: takes(Opt::Rdzv).then_some(run.rdzv),
+            sync: takes(Opt::LegacySync).then(|| run.sync.to_string()),
+            tx_gpu: plan.gpus.tx,
+            rx_gpu: plan.gpus.rx,
+            gpu_type: plan
+                .gpus
+                .kind
+                .filter(|_| plan.gpus.any())
+                .map(|kind| kind.to_string()),
+            peer_tx_gpu: None,
+            peer_rx_gpu: None,
+            peer_gpu_type: None,
+            use_hp: run.huge_page.map(|size| size.to_string()),
+            cpu: (plan.cpus != Cpus::Any).then(|| plan.cpus.to_string()),
+            report_all: takes(Opt::ReportAll).then_some(run.report_all),
+            rate: run.extensions.rate.map(|rate| rate.to_string()),
+            verify: takes(Opt::Verify).then_some(run.extensions.verify),
+            atomic: run.atomic.map(|atomic| AtomicOptions {
+                op: atomic.op.to_string(),
+                cswap_op: (atomic.op == AtomicOp::Cswap).then(|| atomic.cswap.to_string()),
+                ty: atomic.ty.to_string(),
+                fetching: atomic.fetching,
+                matching: atomic.matching,
+            }),
+            lists: run.lists.map(|lists| ListOptions {
+                list_size: lists.list_size,
+                bidirectional: lists.bidirectional,
+                buf_sz_bytes: takes(Opt::BufSz).then_some(lists.max_buffer),
+                buf_align_bytes: takes(Opt::BufAlign).then_some(lists.alignment),
+                pairs: run.extensions.pairs,
+                threads: run.extensions.threads,
+                reverse: run.extensions.reverse,
+                both_ends: run.extensions.both_ends,
+            }),
+            percentiles: (plan.outputs.percentiles.iter())
+                .filter(|of| !Percentile::STANDARD.contains(of))
+                .map(|of| of.percent())
+                .collect(),
+            interval_s: plan.outputs.interval.map(|length| length.as_secs_f64()),
+            expect: plan
+                .outputs
+                .expectations
+                .iter()
+                .map(|expectation| expectation.text.clone())
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::backend;
+    use node::machine::testing::MadeUp;
+    use plan::testing;
+
+    #[test]
+    fn names_versions_of_opened_nic() {
+        let made_up = MadeUp::new(&[
+            ("sys/class/cxi/cxi1/device/properties/driver_rev", "1a2b\n"),
+            ("sys/class/cxi/cxi1/device/uc/qspi_blob_version", "1.5.53\n"),
+            (
+                "sys/class/cxi/cxi1/device/net/hsn1/address",
+                "02:00:00:00:00:12\n",
+            ),
+        ]);
+        let plan = testing::plan("write-lat", &[]);
+        let info = DeviceInfo {
+            name: "cxi1".into(),
+            pci_address: "0000:c1:00.0".into(),
+            link_speed: 200_000,
+            ..backend::open("soft90".parse().unwrap(), None)
+                .unwrap()
+                .info()
+                .clone()
+        };
+        let device = Device::opened(&plan, &info, &made_up.machine());
+        assert_eq!(device.driver_revision.as_deref(), Some("1a2b"));
+        assert_eq!(device.firmware_version.as_deref(), Some("1.5.53"));
+        assert_eq!(device.mac_address.as_deref(), Some("02:00:00:00:00:12"));
+        assert_eq!(device.pci_address.as_deref(), Some("0000:c1:00.0"));
+        assert_eq!((device.link_speed, device.svc_id), (Some(200_000), 1));
+    }
+}
