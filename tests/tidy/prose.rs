@@ -20,7 +20,7 @@ const LIMITS: [(&str, usize, usize); 7] = [
     ("ffi/cxi-sys", 0, 1),
     ("ffi/softnic", 56, 51),
     ("packaging", 0, 1),
-    ("src", 304, 167),
+    ("src", 305, 167),
     ("tests", 36, 23),
 ];
 

@@ -125,9 +125,8 @@ fn module(house: &House, file: &str) -> Path {
 
 fn is_for_tests(file: &str) -> bool {
     let path = file.strip_suffix(".rs").unwrap_or(file);
-    path.split('/').any(|name| {
-        name.ends_with("_test") || name.ends_with("_tests") || ["testing", "tests"].contains(&name)
-    })
+    path.split('/')
+        .any(|name| name.ends_with("_tests") || ["testing", "tests"].contains(&name))
 }
 
 struct Modules<'a> {
