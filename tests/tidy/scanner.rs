@@ -551,4 +551,77 @@ mod tests {
         );
         assert_eq!(names.test_modules, [module("session::testing")]);
     }
+
+    #[test]
+    fn notes_imports_from_other_packages() {
+        let text = "pub use facts::error; use ::facts::{number::{self, Size}, rate as pace};";
+        let names = scan(text, &module("run"));
+        let imports: Vec<String> = names
+            .imports
+            .iter()
+            .map(|(name, target)| format!("{} = {}", name.join("::"), target.join(" ")))
+            .collect();
+        assert_eq!(
+            imports,
+            [
+                "run::error = :: facts error",
+                "run::number = :: facts number",
+                "run::Size = :: facts number Size",
+                "run::pace = :: facts rate",
+            ]
+        );
+        assert!(names.paths.is_empty());
+    }
+
+    #[test]
+    fn distinguishes_reexports_from_uses() {
+        for (text, expected) in [
+            ("pub use self::a::B;", true),
+            ("pub(crate) use self::a::{B};", true),
+            ("pub use self::a::B as C; fn f(b: B) {}", true),
+            ("pub use self::a::*;", true),
+            ("pub use self::a::B; #[cfg(test)] fn f(b: B) {}", true),
+            ("pub use self::a::B; // B", true),
+            ("pub use self::a::B; fn f(b: B) {}", false),
+            ("pub use self::a::B as C; fn f(c: C) {}", false),
+            ("use self::a::B;", false),
+            ("pub fn f() {} use self::a::B;", false),
+        ] {
+            let names = scan(text, &module("run"));
+            assert_eq!(names.paths[0].is_reexport, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_types() {
+        for (text, expected) in [
+            (
+                "pub struct A; enum B<T> {}\npub(crate) trait C {} type D = u8; union E {}",
+                &["1 A", "1 B", "2 C", "2 D", "2 E"][..],
+            ),
+            ("trait A { type Item; }", &["1 A"]),
+            (
+                "impl A for [u8; 2] { type Item = u8; }\ntype B = u8;",
+                &["2 B"],
+            ),
+            ("fn f(a: impl B) -> impl C { struct D; }", &["1 D"]),
+            ("macro_rules! m { ($a:ident) => { struct $a; } }", &[]),
+            ("#[cfg(test)] mod tests { struct A; }", &[]),
+            ("#[cfg(any(test, feature = \"testing\"))] struct A;", &[]),
+            ("// struct A;\nconst A: &str = \"struct B;\";", &[]),
+        ] {
+            let types = scan(text, &module("run")).types.into_iter();
+            let types: Vec<String> = types.map(|(line, name)| format!("{line} {name}")).collect();
+            assert_eq!(types, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_comments() {
+        let text = "//! a\nf(\"// b\"); // c\n/* d\n e */ '\"' /// f";
+        assert_eq!(
+            comments(text),
+            [(1, "//! a"), (2, "// c"), (3, "/* d\n e */"), (4, "/// f")]
+        );
+    }
 }
