@@ -1,6 +1,6 @@
-//! The drawings of packages and floors in documents and at the heads of packages: made from
-//! `houses.rs`. `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy` writes them, between a line that begins
-//! with [`START`] and one with [`END`].
+//! The drawings of packages and floors in documents and at the heads of packages, made from
+//! `houses.rs`. They stand between a line with [`START`] and a line with [`END`];
+//! `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy` writes them.
 
 use std::collections::BTreeMap;
 use std::fs;

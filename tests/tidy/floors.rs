@@ -22,7 +22,7 @@ fn rooms_use_lower_floors() {
 
 #[test]
 fn files_use_each_other_in_one_direction() {
-    let houses = PACKAGES.iter().flat_map(|package| package.houses());
+    let houses = PACKAGES.iter().flat_map(|package| package.crates());
     let offences: Vec<String> = houses
         .flat_map(|house| circles(house, &sources::read(house)))
         .collect();

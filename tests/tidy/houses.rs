@@ -1,6 +1,9 @@
-//! The packages, the rooms of each on their floors, and what each holds: the one list that the rules
-//! about directions, the drawings of floors and the maps at the heads of packages are made from.
-//! `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy` writes the drawings.
+//! The packages, their rooms by floor, and what each room holds. The rules about directions are
+//! checked against this list, and the drawings of floors in documents and at the heads of packages
+//! are made from it: `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy` writes them.
+//!
+//! To add a room, add its line to a floor above all rooms that it uses. To show the floors of a
+//! package in another file, add the file to `shown_in` and two lines to the file (`drawings.rs`).
 
 /// A package of the workspace.
 #[derive(Clone, Copy)]
