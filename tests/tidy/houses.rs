@@ -578,10 +578,6 @@ const REPORT: Package = Package {
                 ("samples", "the samples of a run as comma-separated values"),
             ],
             &[
-                (
-                    "calibration",
-                    "latencies beside known ones, as text and as JSON",
-                ),
                 ("check", "the health of NICs as JSON"),
                 ("columns", "the columns of all tables of results"),
                 ("counters", "what the counters of the NICs did"),
@@ -727,19 +723,18 @@ const PROGRAM: Package = Package {
             ],
         ],
         circles: &[
-            ("command/calibrate.rs", "command/mod.rs"),
             ("command/check.rs", "command/mod.rs"),
             ("command/compare.rs", "command/mod.rs"),
             ("command/devices.rs", "command/mod.rs"),
             ("command/ping.rs", "command/mod.rs"),
             ("command/report.rs", "command/mod.rs"),
             ("command/serve/mod.rs", "command/mod.rs"),
-            ("command/survey/asked.rs", "command/mod.rs"),
+            ("command/survey/usage.rs", "command/mod.rs"),
             ("command/check/examine.rs", "command/check.rs"),
         ],
     },
     parts: &[],
-    repeated_types: &["Asked", "Processes"],
+    repeated_types: &["Def", "Processes"],
 };
 
 impl Package {
