@@ -317,7 +317,7 @@ const FACTS: Package = Package {
     house: House {
         directory: "src/facts",
         module: "",
-        shown_in: &["docs/architecture.md"],
+        shown_in: &["docs/architecture.md", "src/facts/lib.rs"],
         floors: &[
             &[
                 (
@@ -375,7 +375,7 @@ const NODE: Package = Package {
     house: House {
         directory: "src/node",
         module: "",
-        shown_in: &["docs/architecture.md"],
+        shown_in: &["docs/architecture.md", "src/node/lib.rs"],
         floors: &[
             &[
                 (
@@ -428,7 +428,7 @@ const MEASURE: Package = Package {
     house: House {
         directory: "src/measure",
         module: "",
-        shown_in: &["docs/architecture.md"],
+        shown_in: &["docs/architecture.md", "src/measure/lib.rs"],
         floors: &[
             &[
                 ("clock", "the clocks that the measuring loops read"),
@@ -467,7 +467,7 @@ const PLAN: Package = Package {
     house: House {
         directory: "src/plan",
         module: "",
-        shown_in: &["docs/architecture.md"],
+        shown_in: &["docs/architecture.md", "src/plan/lib.rs"],
         floors: &[
             &[("extensions", "the options of a run that legacy tools lack")],
             &[("run_options", "the options on which both sides agree")],
@@ -513,7 +513,7 @@ const CLUSTER: Package = Package {
     house: House {
         directory: "src/cluster",
         module: "",
-        shown_in: &["docs/architecture.md"],
+        shown_in: &["docs/architecture.md", "src/cluster/lib.rs"],
         floors: &[
             &[
                 ("host_list", "lists of hosts as Slurm and Flux write them"),
@@ -553,7 +553,7 @@ const REPORT: Package = Package {
     house: House {
         directory: "src/report",
         module: "",
-        shown_in: &["docs/architecture.md"],
+        shown_in: &["docs/architecture.md", "src/report/lib.rs"],
         floors: &[
             &[
                 ("hdr_log", "latencies as an HdrHistogram log"),
@@ -647,7 +647,7 @@ const DIAG: Package = Package {
     house: House {
         directory: "src/diag",
         module: "",
-        shown_in: &["docs/architecture.md"],
+        shown_in: &["docs/architecture.md", "src/diag/lib.rs"],
         floors: &[
             &[
                 ("endpoint", "the place of this process on the fabric"),
@@ -710,7 +710,7 @@ const PROGRAM: Package = Package {
     house: House {
         directory: "src",
         module: "",
-        shown_in: &["docs/architecture.md"],
+        shown_in: &["docs/architecture.md", "src/lib.rs"],
         floors: &[
             &[("command", "what the program does beside measuring")],
             &[(
