@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
 use cxidiag::launcher::Task;
@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
 use crate::harness::slurm::{Slurm, are_installed, node, outside_of_jobs};
-use crate::harness::{CXIDIAG, Fabric, finish, stderr, stdout};
+use crate::harness::{CXIDIAG, Command, Fabric, finish, stderr, stdout};
 
 /// What a task prints, before the line about itself.
 const FOUND: &str = "found: ";

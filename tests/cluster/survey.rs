@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::Output;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::harness::{
-    Fabric, Server, assert_status, assert_success, finish, finish_or_kill, schema, stderr, stdout,
+    Command, Fabric, Process, Server, assert_status, assert_success, finish, schema, stderr, stdout,
 };
 
 /// The document of a survey, which is valid by its schema.
@@ -235,19 +235,19 @@ fn with_signal(rank: u32, signal: Signal) -> Value {
     let mut survey = start(fabric.command(&arguments));
     wait_for_lines(&mut survey, &lines, 2);
     kill_process(member(&fabric, rank), signal).unwrap();
-    let output = finish_or_kill(survey);
+    let output = survey.finish();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     document(&output)
 }
 
-fn start(mut command: Command) -> Child {
+fn start(mut command: Command) -> Process {
     command.spawn().expect("the program starts")
 }
 
 /// Waits until a survey has written this number of lines.
-fn wait_for_lines(survey: &mut Child, path: &Path, count: usize) {
+fn wait_for_lines(survey: &mut Process, path: &Path, count: usize) {
     while fs::read_to_string(path).map_or(0, |text| text.lines().count()) < count {
-        let ended = survey.try_wait().expect("a process");
+        let ended = survey.try_wait();
         assert!(ended.is_none(), "the survey has ended before {count} lines");
         std::thread::yield_now();
     }
@@ -282,7 +282,7 @@ fn interrupted_survey_writes_its_results_and_is_resumed() {
     let mut survey = start(fabric.command(&arguments));
     wait_for_lines(&mut survey, &lines, 2);
     kill_process(Pid::from_raw(survey.id() as i32).unwrap(), Signal::TERM).unwrap();
-    let output = finish_or_kill(survey);
+    let output = survey.finish();
     assert_status(&output, 130);
     let interrupted = document(&output);
     assert_eq!(interrupted["conclusion"], "interrupted");
@@ -350,14 +350,14 @@ fn tasks_of_a_launcher_find_each_other() {
             "--pairs=all --json",
         ))
     });
-    let output = finish_or_kill(first);
+    let output = first.finish();
     let document = document(&output);
     assert_eq!(document["setup"]["launcher"], "openmpi");
     assert_eq!(document["setup"]["processes"], 3);
     assert_eq!(absent(&document), [], "{}", stderr(&output));
     assert_eq!(document["verdict"]["planned"], 3);
     for other in others {
-        let output = finish_or_kill(other);
+        let output = other.finish();
         assert_success(&output);
         assert_eq!(stdout(&output), "");
     }
@@ -379,7 +379,7 @@ fn names_task_with_another_vni() {
     let vni = ["", "", "--vni=10", ""];
     let others =
         [1, 2, 3].map(|rank| start(task(&fabric, directory.path(), rank, 4, vni[rank as usize])));
-    let output = finish_or_kill(first);
+    let output = first.finish();
     let document = document(&output);
     let failures: Vec<&Value> = document["roster"]["nics"]
         .as_array()
@@ -392,7 +392,7 @@ fn names_task_with_another_vni() {
     assert_eq!(bad(&document), (vec![], 0));
     assert_status(&output, 1);
     for other in others {
-        assert_success(&finish_or_kill(other));
+        assert_success(&other.finish());
     }
 }
 
@@ -407,7 +407,7 @@ fn each_task_refuses_invalid_pairs() {
         .flat_map(|rank| arguments.map(|arguments| (rank, arguments)))
     {
         let refused = start(task(&fabric, directory.path(), rank, 2, arguments));
-        assert_status(&finish_or_kill(refused), 2);
+        assert_status(&refused.finish(), 2);
     }
 }
 

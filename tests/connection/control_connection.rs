@@ -5,14 +5,13 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::net::sockopt::set_socket_reuseaddr;
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
 use crate::harness::{
-    CXIDIAG, Fabric, Running, Server, assert_status, assert_success, finish, finish_or_kill,
-    stderr, stdout,
+    CXIDIAG, Command, Fabric, Server, assert_status, assert_success, finish, stderr, stdout,
 };
 
 /// A message of the control connection.
@@ -141,15 +140,15 @@ fn waits_for_a_server_that_starts_late() {
     let fabric = Fabric::new();
     let FreePort { _socket, number } = FreePort::new();
     let args = format!("write-lat 127.0.0.1 -p {number} -d soft1 -n 3 --wait=60");
-    let mut client = Running(fabric.command(&args).spawn().expect("cxidiag starts"));
-    let mut notes = BufReader::new(client.0.stderr.take().expect("a pipe"));
+    let mut client = fabric.command(&args).spawn().expect("cxidiag starts");
+    let mut notes = BufReader::new(client.stderr.take().expect("a pipe"));
     let mut line = String::new();
     notes.read_line(&mut line).expect("a line");
     for words in ["connection refused", "waiting up to 1m\n"] {
         assert!(line.contains(words), "{line}");
     }
     let server = Server::start(fabric.command(&format!("write-lat -d soft0 -p {number}")));
-    let status = client.0.wait().expect("an exit status");
+    let status = client.wait();
     let mut rest = String::new();
     notes.read_to_string(&mut rest).expect("a pipe");
     assert!(status.success() && rest.is_empty(), "{rest}");
@@ -177,7 +176,7 @@ fn serves_one_client_after_another_with_persist() {
     let long = "-d soft1 --latency-gap=1000000000000 --wait=60";
     let mut measuring = fabric.client_command("write-lat", &server, long);
     let measuring = measuring.stderr(Stdio::null()).spawn();
-    let mut measuring = Running(measuring.expect("cxidiag starts"));
+    let mut measuring = measuring.expect("cxidiag starts");
     server.wait_for_line("Serving client 127.0.0.1:");
     server.wait_for_line("Remote (client)");
     let refused = fabric.client("write-lat", &server, "-d soft2 -n 3");
@@ -190,8 +189,8 @@ fn serves_one_client_after_another_with_persist() {
     notes.read_line(&mut line).expect("a line");
     let words = [" is busy: serving 127.0.0.1 for ", "; waiting up to 1m\n"];
     assert!(words.iter().all(|words| line.contains(words)), "{line}");
-    measuring.0.kill().expect("a running client");
-    assert!(finish_or_kill(waiting).status.success());
+    measuring.kill();
+    assert!(waiting.finish().status.success());
 
     // It listened before it served this client, too.
     server.wait_for_line("Serving client 127.0.0.1:");
@@ -358,14 +357,14 @@ fn port_file_exists_as_long_as_clients_can_connect() {
         let endless = "-d soft1 --latency-gap=1000000000000";
         let mut client = fabric.client_command("write-lat", &server, endless);
         let client = client.stderr(Stdio::null()).spawn();
-        let mut client = Running(client.expect("cxidiag starts"));
+        let mut client = client.expect("cxidiag starts");
         server.wait_for_line("Remote (client)");
         assert_eq!(path.exists(), persist);
         let refused = fabric.client("write-lat", &server, "-d soft2 -n 3");
         let error = assert_status(&refused, 1);
         let reason = if persist { " is busy: " } else { "refused" };
         assert!(error.contains(reason), "{error}");
-        client.0.kill().expect("a running client");
+        client.kill();
         if persist {
             server.wait_for_line("Listening on port ");
             end(server.id());
@@ -454,10 +453,7 @@ fn ends_both_sides_if_a_host_vanishes() {
     });
     hosts.set_cable("down");
     for (tool, server, client) in running {
-        for (side, output) in [
-            ("client", finish_or_kill(client)),
-            ("server", server.finish()),
-        ] {
+        for (side, output) in [("client", client.finish()), ("server", server.finish())] {
             let error = assert_status(&output, 1);
             let words = "its host does not answer";
             assert!(error.contains(words), "{tool} {side}: {error}");

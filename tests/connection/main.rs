@@ -11,5 +11,6 @@ mod legacy_control;
 mod legacy_runs;
 mod link;
 mod ping;
+mod processes;
 mod serve;
 mod signals;

@@ -4,9 +4,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::harness::{
-    Fabric, Running, assert_status, assert_success, finish, schema, stderr, stdout,
-};
+use crate::harness::{Fabric, assert_status, assert_success, finish, schema, stderr, stdout};
 
 /// The document of an output, which is valid by its schema.
 fn document(output: &Output) -> Value {
@@ -146,7 +144,7 @@ fn distinguishes_busy_nics_from_dead_ones() {
     // Until the client with the long gap is killed.
     let long = "-d soft5 --peer-device=soft0 -n 1 --latency-gap=1000000000000";
     let client = fabric.client_command("write-lat", &server, long).spawn();
-    let client = Running(client.expect("cxidiag starts"));
+    let client = client.expect("cxidiag starts");
     // The first one was that of the ping.
     server.wait_for("write-lat on soft0: begins\n");
     server.wait_for("write-lat on soft0: begins\n");

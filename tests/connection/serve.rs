@@ -4,12 +4,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command};
 use std::thread;
 
 use crate::harness::{
-    CXIDIAG, Fabric, Running, Server, assert_status, assert_success, finish, finish_or_kill,
-    stderr, stdout, tools,
+    CXIDIAG, Command, Fabric, Process, Server, assert_status, assert_success, finish, stderr,
+    stdout, tools,
 };
 
 /// Starts a server whose clients measure with soft0 unless they ask for another NIC.
@@ -34,16 +33,16 @@ fn stop(server: Server) -> String {
 }
 
 /// Starts a client that measures until it is ended, and waits until the server lets it.
-fn measuring(fabric: &Fabric, server: &mut Server, args: &str) -> Running {
+fn measuring(fabric: &Fabric, server: &mut Server, args: &str) -> Process {
     let args = format!("-d soft1 -n 1 --latency-gap=1000000000000 {args}");
     let client = fabric.client_command("write-lat", server, &args).spawn();
-    let client = Running(client.expect("cxidiag starts"));
+    let client = client.expect("cxidiag starts");
     server.wait_for(": begins\n");
     client
 }
 
 /// Returns the next line that a client prints on standard error.
-fn note(client: &mut Child) -> String {
+fn note(client: &mut Process) -> String {
     let mut line = String::new();
     let stderr = client.stderr.as_mut().expect("a pipe");
     BufReader::with_capacity(1, stderr)
@@ -111,7 +110,7 @@ fn serves_a_legacy_client() {
     let legacy = legacy.expect("python starts");
     server.wait_for(": waits, place 1\n");
     drop(first);
-    let output = finish_or_kill(legacy);
+    let output = legacy.finish();
     assert!(output.status.success(), "{}", stderr(&output));
     server.wait_for(" write-lat on soft0: done after ");
     stop(server);
@@ -131,8 +130,8 @@ fn clients_of_a_nic_wait_for_their_turn() {
     let waiting = |place: u32, args: &str| {
         let args = format!("-d soft2 -n 3 {args}");
         let client = fabric.client_command("read-lat", &server, &args).spawn();
-        let mut client = Running(client.expect("cxidiag starts"));
-        let line = note(&mut client.0);
+        let mut client = client.expect("cxidiag starts");
+        let line = note(&mut client);
         assert!(
             line.contains(": waiting for soft0 of the server ("),
             "{line}"
@@ -157,11 +156,11 @@ fn clients_of_a_nic_wait_for_their_turn() {
     }
 
     drop(second);
-    assert!(note(&mut third.0).ends_with(": place 1\n"));
+    assert!(note(&mut third).ends_with(": place 1\n"));
     server.wait_for(": left the queue after ");
-    signal(first.0.id(), "INT");
+    signal(first.id(), "INT");
     server.wait_for(" write-lat on soft0: interrupted by the client after ");
-    assert!(third.0.wait().expect("an exit status").success());
+    assert!(third.wait().success());
     server.wait_for(" read-lat on soft0: done after ");
     signal(server.id(), "USR1");
     server.wait_for("runs: 2 done, 0 failed, 3 ended by the client; ");
@@ -177,9 +176,9 @@ fn survey_waits_for_its_turn() {
     let port = &server.port;
     let survey = format!("survey --hosts=127.0.0.1 --port={port} --device=soft0 --pairs=loopback");
     let mut command = fabric.command(&survey);
-    let interrupted = Running(command.spawn().expect("cxidiag starts"));
+    let interrupted = command.spawn().expect("cxidiag starts");
     server.wait_for(" survey on soft0: waits, place 1\n");
-    signal(interrupted.0.id(), "INT");
+    signal(interrupted.id(), "INT");
     let line = server.wait_for(" survey on soft0: ");
     assert!(line.contains(": left the queue after "), "{line}");
     // One that is not interrupted names the reason when its time is up.
@@ -303,7 +302,7 @@ fn refusals_reach_client_and_log() {
         ended.contains(" write-lat on soft0: failed after "),
         "{ended}"
     );
-    assert!(note(&mut first.0).ends_with(&format!(" ended the run: {reason}")));
+    assert!(note(&mut first).ends_with(&format!(" ended the run: {reason}")));
     let state = status(&fabric, &server);
     let totals = "runs: 0 done, 1 failed, 0 ended by the client; refused: 5 clients, ";
     assert!(state.contains(totals), "{state}");
@@ -316,7 +315,7 @@ fn serves_allowed_networks_only() {
     let mut server = serve(&fabric, "--allow=10.0.0.0/8,127.0.0.1");
     let mut client = measuring(&fabric, &mut server, "");
     signal(server.id(), "INT");
-    assert!(note(&mut client.0).contains(") was interrupted "));
+    assert!(note(&mut client).contains(") was interrupted "));
     assert_status(&server.finish(), 130);
     let server = serve(&fabric, "--allow=10.0.0.0/8");
     let client = fabric.client("write-lat", &server, "-d soft1 -n 3");

@@ -2,10 +2,11 @@
 //! prints what it has measured. `tests/connection/deaths.rs` sends signals in each phase.
 
 use std::path::Path;
-use std::process::Command;
 
 use crate::harness::paused::{Side, port};
-use crate::harness::{CXIDIAG, Fabric, Running, assert_status, assert_success, finish, stdout};
+use crate::harness::{
+    CXIDIAG, Command, Fabric, assert_status, assert_success, finish, named, stdout,
+};
 
 const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/terminal.py");
 
@@ -124,23 +125,53 @@ fn ends_a_waiting_server_if_the_reader_of_its_output_goes_away() {
     fabric.assert_nothing_left();
 }
 
-/// `nohup` and background jobs of scripts ignore signals for their programs.
-#[test]
-fn leaves_an_ignored_signal_ignored() {
-    let fabric = Fabric::new();
-    let server = fabric.server("write-lat", "-d soft0");
-    let args = format!(
-        "{CXIDIAG} write-lat 127.0.0.1 -p {} -d soft1 -n 3",
-        server.port
-    );
-    let mut command = fabric.command_of(Path::new("nohup"), &args);
-    command.env("LC_ALL", "C");
+/// A client that is started with an ignored signal, and stops while it measures.
+fn client_that_ignores(fabric: &Fabric, signal: &str, port: &str) -> Side {
+    let mut command = match signal {
+        "HUP" => fabric.command_of(Path::new("nohup"), CXIDIAG),
+        // A background job of a script.
+        "INT" => fabric.command_of(
+            Path::new("sh"),
+            &["-c", "trap '' INT; exec \"$0\" \"$@\"", CXIDIAG],
+        ),
+        _ => panic!("{signal}"),
+    };
+    command
+        .env("LC_ALL", "C")
+        .args(["write-lat", "127.0.0.1", "-p", port, "-d"])
+        .args([named("soft1"), "-n".into(), "3".into()]);
     let mut client = Side::start(command, Some("measuring"));
     client.wait_for_pause();
-    client.signal("HUP");
-    client.go_on();
-    assert_status(&client.finish(), 0);
-    assert_success(&server.finish());
+    client
+}
+
+#[test]
+fn leaves_an_ignored_signal_ignored() {
+    for signal in ["INT", "HUP"] {
+        let fabric = Fabric::new();
+        let server = fabric.server("write-lat", "-d soft0");
+        let client = client_that_ignores(&fabric, signal, &server.port);
+        client.signal(signal);
+        assert_status(&client.finish(), 0);
+        assert_success(&server.finish());
+        fabric.assert_nothing_left();
+    }
+}
+
+#[test]
+fn ends_with_another_signal_than_the_ignored_one() {
+    for signal in ["INT", "HUP"] {
+        let fabric = Fabric::new();
+        let server = fabric.server("write-lat", "-d soft0");
+        let client = client_that_ignores(&fabric, signal, &server.port);
+        client.signal(signal);
+        client.signal("TERM");
+        let error = assert_status(&client.finish(), 130);
+        let line = "cxidiag write-lat: interrupted by SIGTERM\n";
+        assert!(error.ends_with(line), "{error}");
+        assert_status(&server.finish(), 1);
+        fabric.assert_nothing_left();
+    }
 }
 
 /// The server of a loopback run is another process of the terminal.
@@ -179,8 +210,8 @@ fn ends_the_server_of_a_loopback_run_if_its_client_is_killed() {
     let gone = Command::new("tail")
         .args(["--pid", &server, "-s", "0.1", "-f", "/dev/null"])
         .spawn();
-    let mut gone = Running(gone.expect("tail starts"));
-    assert!(gone.0.wait().expect("an exit status").success());
+    let mut gone = gone.expect("tail starts");
+    assert!(gone.wait().success());
     fabric.loopback("write-lat", "-n 1");
     fabric.assert_nothing_left();
 }

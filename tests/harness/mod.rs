@@ -5,17 +5,18 @@
 pub mod legacy;
 pub mod machine;
 pub mod paused;
+mod process;
 pub mod relay;
 pub mod schema;
 pub mod slurm;
 
 use std::io::{BufRead, BufReader, Read};
-use std::mem;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::sync::{LazyLock, mpsc};
-use std::thread;
+use std::process::{ChildStdout, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
+
+pub use process::{Command, Pipe, Process, read_all};
 
 /// Names a `libcxi.so.1` made of the software NIC (`packaging/softnic/build-library`). With it,
 /// tests run the program on that library: `cxi0` for `soft0`, and so on.
@@ -32,6 +33,7 @@ pub static SOFTWARE_NIC: LazyLock<PathBuf> = LazyLock::new(|| {
         // Half of the time of a build is optimization across crates.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .limit(Duration::from_secs(900))
         .output()
         .expect("the build starts");
     assert!(output.status.success(), "{}", stderr(&output));
@@ -215,8 +217,8 @@ impl Fabric {
 
 /// A server process that listens.
 pub struct Server {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
+    process: Process,
+    stdout: BufReader<Pipe<ChildStdout>>,
     /// The port that it listens on.
     pub port: String,
     first_line: String,
@@ -224,19 +226,19 @@ pub struct Server {
 
 impl Server {
     pub fn start(mut command: Command) -> Self {
-        let mut child = command.spawn().expect("cxidiag starts");
-        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut process = command.spawn().expect("cxidiag starts");
+        let mut stdout = BufReader::new(process.stdout.take().expect("a pipe"));
         let mut first_line = String::new();
         stdout.read_line(&mut first_line).expect("a line");
         let Some(port) = port_in(&first_line) else {
-            let output = child.wait_with_output().expect("a pipe");
+            let output = process.finish();
             panic!(
                 "the server printed {first_line:?} and {:?}",
                 stderr(&output)
             );
         };
         Self {
-            child,
+            process,
             stdout,
             port,
             first_line,
@@ -244,15 +246,13 @@ impl Server {
     }
 
     /// Waits for the end of the process; the output is all that the server printed.
+    #[track_caller]
     pub fn finish(mut self) -> Output {
-        let mut stdout = mem::take(&mut self.first_line).into_bytes();
+        let mut stdout = self.first_line.into_bytes();
         self.stdout.read_to_end(&mut stdout).expect("a pipe");
-        let stderr = read_all(self.child.stderr.take());
-        let status = self.child.wait().expect("an exit status");
         Output {
-            status,
             stdout,
-            stderr,
+            ..self.process.finish()
         }
     }
 
@@ -289,12 +289,12 @@ impl Server {
 
     /// Its process id.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// Sends SIGKILL.
     pub fn kill(&mut self) {
-        self.child.kill().expect("a running server");
+        self.process.kill();
     }
 }
 
@@ -304,51 +304,9 @@ fn port_in(line: &str) -> Option<String> {
     rest.split(' ').next().map(str::to_owned)
 }
 
-fn read_all(pipe: Option<impl Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(mut pipe) = pipe {
-        pipe.read_to_end(&mut bytes).expect("a pipe");
-    }
-    bytes
-}
-
-/// Ends the server with its test.
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A process that ends with its test.
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs a command to its end.
 pub fn finish(mut command: Command) -> Output {
     command.output().expect("the program starts")
-}
-
-/// Waits for the end of a process, and kills it after a minute: a test of what ends a process fails
-/// rather than hangs.
-pub fn finish_or_kill(child: Child) -> Output {
-    let id = child.id().to_string();
-    let (done, ended) = mpsc::channel();
-    let waiting = thread::spawn(move || {
-        let output = child.wait_with_output().expect("a pipe");
-        let _ = done.send(());
-        output
-    });
-    if ended.recv_timeout(Duration::from_secs(60)).is_err() {
-        let _ = Command::new("kill").args(["-9", &id]).status();
-    }
-    waiting.join().expect("output")
 }
 
 pub fn stdout(output: &Output) -> String {
@@ -439,9 +397,9 @@ pub fn assert_killed_side_ends_the_other(tool: &str, options: &[&str], started: 
             server.wait_for_line(started);
             let survivor = if kill_server {
                 server.kill();
-                finish_or_kill(client)
+                client.finish()
             } else {
-                client.kill().expect("a running client");
+                client.kill();
                 let _ = client.wait();
                 server.finish()
             };

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,13 +17,16 @@ use rustix::process::{
 };
 use tempfile::TempDir;
 
-use super::{finish, stdout};
+use super::{Command, Process, finish, stdout};
 
 /// What a cluster needs, from the packages slurmctld, slurmd, slurm-client and munge of Debian.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "srun", "sinfo"];
 
 /// Time in which the nodes must be ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Time limit of a daemon, which lives as long as its test.
+const DAEMON_LIMIT: Duration = Duration::from_secs(900);
 
 /// Held by the cluster of a test program: two would wait for each other's CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -43,7 +46,7 @@ const LAUNCHERS: [&str; 8] = [
 /// A running cluster. It ends with this value.
 pub struct Slurm {
     directory: TempDir,
-    daemons: Vec<Child>,
+    daemons: Vec<Process>,
     _alone: MutexGuard<'static, ()>,
     /// Number of the first job. Those of other clusters on this machine differ.
     pub first_job: u32,
@@ -122,6 +125,7 @@ impl Slurm {
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("a descriptor"))
             .stderr(output)
+            .limit(DAEMON_LIMIT)
             .spawn();
         self.daemons.push(child.expect("setpriv starts"));
     }
@@ -131,7 +135,7 @@ impl Slurm {
         let end = Instant::now() + START_LIMIT;
         let ready = format!("{nodes} idle\n");
         while stdout(&finish(self.program("sinfo", ["-h", "-o", "%D %T"]))) != ready {
-            let has_ended = |daemon: &mut Child| daemon.try_wait().expect("a child").is_some();
+            let has_ended = |daemon: &mut Process| daemon.try_wait().is_some();
             if self.daemons.iter_mut().any(has_ended) {
                 let _ = writeln!(std::io::stderr(), "a daemon has ended:\n{}", self.logs());
                 return false;
@@ -193,11 +197,10 @@ impl Drop for Slurm {
             let _ = writeln!(std::io::stderr(), "{}", self.logs());
         }
         for daemon in &mut self.daemons {
-            // Not waited for, so the number is its own.
-            let _ = kill_process(Pid::from_child(daemon), Signal::KILL);
+            daemon.kill();
         }
         for daemon in &mut self.daemons {
-            let _ = daemon.wait();
+            daemon.wait();
         }
         end_steps(self.directory.path());
     }

@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use cxidiag::nic::health::ITEMS;
 use serde_json::{Value, json};
 
 use crate::harness::machine::MadeUp;
 use crate::harness::{
-    self, Fabric, Running, assert_status, assert_success, finish, schema, stdout,
+    self, Command, Fabric, assert_status, assert_success, finish, schema, stdout,
 };
 
 const CASSINI_1: &str = include_str!("../fixtures/nics/cassini1");
@@ -300,8 +300,8 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
 fn leaves_out_traffic_while_others_use_the_nic() {
     let fabric = Fabric::new();
     let mut other = fabric.command("write-lat --loopback -d soft0 -D 60 --interval=10ms");
-    let mut other = Running(other.spawn().expect("cxidiag starts"));
-    let printed = BufReader::new(other.0.stdout.take().expect("a pipe"));
+    let mut other = other.spawn().expect("cxidiag starts");
+    let printed = BufReader::new(other.stdout.take().expect("a pipe"));
     let mut lines = printed.lines().map(|line| line.expect("text"));
     assert!(lines.any(|line| line.contains("Start[s]")));
     let output = software(&fabric, "soft0 soft1", "");

@@ -1,12 +1,12 @@
 //! `cxidiag devices`: the NICs of a machine and who may use them.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
 
 use crate::harness::machine::MadeUp;
 use crate::harness::{
-    Fabric, LIBCXI, assert_status, assert_success, finish, schema, stderr, stdout,
+    Command, Fabric, LIBCXI, assert_status, assert_success, finish, schema, stderr, stdout,
 };
 
 const SCHEMA: &str = include_str!("../../docs/devices.schema.json");

@@ -88,7 +88,7 @@ fn maps_its_buffers_in_huge_pages() {
             let huge = huge_mappings(process);
             assert!((1..=buffers).contains(&huge), "{tool}: {huge} of {buffers}");
         }
-        assert!(client.wait().expect("a status").success());
+        assert!(client.wait().success());
         assert_success(&server.finish());
     }
 }

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::LazyLock;
 
-use crate::harness::{LIBCXI, SOFTWARE_NIC};
+use crate::harness::{Command, LIBCXI, SOFTWARE_NIC};
 use serde_json::Value;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libcxi");
@@ -321,8 +320,7 @@ fn wrapper_runs_programs_on_the_fabric_of_a_group() {
             .arg(shared.path().join("loopback"))
             .arg("20")
             .env("CXIDIAG_FABRIC_DIR", &fabric)
-            .uid(USER)
-            .gid(GROUP),
+            .user(USER, GROUP),
     );
     let note = String::from_utf8_lossy(&output.stderr);
     assert!(note.starts_with("cxi-softnic: note: /sys/class "), "{note}");

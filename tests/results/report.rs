@@ -2,13 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::harness::{
-    Fabric, assert_status, assert_success, finish, finish_or_kill, stderr, stdout,
-};
+use crate::harness::{Command, Fabric, assert_status, assert_success, finish, stderr, stdout};
 
 /// NICs of the survey, in switches of four.
 const NICS: u32 = 64;
@@ -241,7 +239,7 @@ fn opened(page: &str) -> Option<(String, String)> {
         eprintln!("chromium is not installed: not tested with it");
         return None;
     };
-    let output = finish_or_kill(child);
+    let output = child.finish();
     assert!(output.status.success(), "{}", stderr(&output));
     let console = stderr(&output);
     let console = console.lines().filter(|line| line.contains(":CONSOLE"));

@@ -4,8 +4,8 @@
 //! that belongs there.
 
 use crate::harness::{
-    self, Fabric, Running, assert_has_form_of, assert_status, assert_success, duration, finish,
-    iterations, rows, stderr, stdout,
+    self, Fabric, assert_has_form_of, assert_status, assert_success, duration, finish, iterations,
+    rows, stderr, stdout,
 };
 
 /// Returns what the user's manual shows for `$ command` in its example `number`.
@@ -122,11 +122,11 @@ fn t7_runs_for_a_duration_beyond_32_bits_of_microseconds() {
     let fabric = Fabric::new();
     let mut server = fabric.server("send-bw", "-d soft0");
     let client = fabric.client_command("send-bw", &server, "-d soft1 -D 4295 -s 8");
-    let mut client = Running({ client }.spawn().expect("cxidiag starts"));
+    let mut client = { client }.spawn().expect("cxidiag starts");
     server.wait_for_line("Send Size[B]");
     // The legacy tool ends after 0.03 s: less than one other run takes.
     fabric.loopback("send-bw", "-n 20 -s 8 -l 16");
-    assert!(client.0.try_wait().expect("a child").is_none());
+    assert!(client.try_wait().is_none());
     drop(client);
     assert_status(&server.finish(), 1);
 }

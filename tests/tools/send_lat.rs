@@ -5,9 +5,7 @@
 use std::process::Stdio;
 
 use crate::harness::legacy::Run;
-use crate::harness::{
-    self, Fabric, assert_has_form_of, assert_success, finish, finish_or_kill, seed, stderr,
-};
+use crate::harness::{self, Fabric, assert_has_form_of, assert_success, finish, seed, stderr};
 
 #[test]
 fn prints_the_example_of_the_document() {
@@ -125,7 +123,7 @@ fn server_expects_the_gap_of_its_client() {
     let server = fabric.server("send-lat", "-d soft0");
     let args = "-d soft1 -n 2 --warmup 0 --latency-gap 2300000";
     let client = fabric.client_command("send-lat", &server, args).spawn();
-    assert_success(&finish_or_kill(client.expect("cxidiag starts")));
+    assert_success(&client.expect("cxidiag starts").finish());
     assert_eq!(stderr(&server.finish()), "");
 }
 

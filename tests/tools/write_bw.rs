@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 
 use crate::harness::{
     self, Fabric, assert_both_sides_have_form_of, assert_status, assert_success, duration,
-    finish_or_kill, measures_bandwidth, rows, tools,
+    measures_bandwidth, rows, tools,
 };
 
 /// tools.md 9
@@ -154,11 +154,11 @@ fn passive_side_sleeps_while_the_client_measures() {
         let mut line = || lines.next().expect("a line").expect("text");
         while !line().contains("BW[MB/s]") {}
         let mut samples = Vec::new();
-        while client.try_wait().expect("a child").is_none() {
+        while client.try_wait().is_none() {
             samples.extend(main_thread(server.id()));
             std::thread::yield_now();
         }
-        assert_success(&finish_or_kill(client));
+        assert_success(&client.finish());
         let server = server.finish();
         assert_success(&server);
         // It runs before the first and after the last list.

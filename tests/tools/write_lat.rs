@@ -1,11 +1,11 @@
 //! `write-lat`: server and client over loopback and the software NIC.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use crate::harness::{
-    self, Fabric, assert_has_form_of, assert_status, assert_success, finish, named, seed, stdout,
+    self, Command, Fabric, assert_has_form_of, assert_status, assert_success, finish, named, seed,
+    stdout,
 };
 
 #[test]
@@ -95,7 +95,7 @@ fn runs_two_pairs_at_a_time() {
         command.spawn().expect("cxidiag starts")
     });
     for client in clients {
-        assert_success(&client.wait_with_output().expect("a pipe"));
+        assert_success(&client.finish());
     }
     for server in servers {
         assert_success(&server.finish());
@@ -111,12 +111,12 @@ fn runs_as_an_ordinary_user() {
     harness::copy_program(&program);
     let everyone = PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(directory.path(), everyone).expect("a mode");
-    let mut command = std::process::Command::new(&program);
+    let mut command = Command::new(&program);
     command
         .args("write-lat --loopback -d soft0 -n 5".split(' '))
         .env("CXIDIAG_FABRIC_DIR", directory.path().join("fabric"));
     if std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) {
-        command.uid(65534).gid(65534);
+        command.user(65534, 65534);
     }
     assert_success(&finish(command));
 }

@@ -5,9 +5,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use crate::harness::{Args, CXIDIAG, assert_status, assert_success, finish, stderr, stdout};
+use crate::harness::{
+    Args, CXIDIAG, Command, assert_status, assert_success, finish, stderr, stdout,
+};
 
 fn run(program: impl AsRef<OsStr>, args: &(impl Args + ?Sized)) -> Output {
     let mut command = Command::new(program);

@@ -17,10 +17,10 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use crate::harness::{
-    CXIDIAG, Fabric, SOFTWARE_NIC, Server, assert_success, finish_or_kill, masked, stderr, stdout,
+    CXIDIAG, Command, Fabric, SOFTWARE_NIC, Server, assert_success, masked, stderr, stdout,
 };
 use cxidiag::tools::TOOLS;
 
@@ -156,7 +156,7 @@ impl Page {
             let command = SOFTWARE_NIC.join("cxi-softnic");
             let arguments = ["--write-sys", directory.to_str().expect("text")];
             let child = self.fabric.command_of(&command, &arguments).spawn();
-            assert_success(&finish_or_kill(child.expect("cxi-softnic starts")));
+            assert_success(&child.expect("cxi-softnic starts").finish());
         }
         directory.display().to_string()
     }
@@ -165,7 +165,7 @@ impl Page {
     /// as well: this machine may be too busy to meet an expectation.
     fn script(&self, script: &str, may_regress: bool) -> String {
         let child = self.bash(script).spawn().expect("bash starts");
-        let output = finish_or_kill(child);
+        let output = child.finish();
         assert_succeeded(script, &output, may_regress);
         let printed = stdout(&output) + &stderr(&output);
         for tool in TOOLS.iter().filter(|tool| starts(script, tool.name)) {

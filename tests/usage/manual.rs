@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::sync::LazyLock;
 
 use crate::documents::{self, File, manual, prose, roff, subcommands};
-use crate::harness::{self, assert_success, stderr, stdout};
+use crate::harness::{self, Command, assert_success, stderr, stdout};
 use cxidiag::cli::usage::{Entry, Usage};
 
 fn pages() -> Vec<File> {

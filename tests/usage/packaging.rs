@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
+use crate::harness::Command;
 use cxidiag::command::COMMANDS;
 use cxidiag::tools::TOOLS;
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
-use crate::harness::{Fabric, Server, finish_or_kill};
+use crate::harness::{Command, Fabric, Server, finish};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gpu");
 
@@ -117,14 +117,14 @@ impl Machine {
 
     /// Runs the program to its end.
     pub fn run(&self, args: &str) -> Output {
-        finish_or_kill(self.command(args).spawn().expect("cxidiag starts"))
+        finish(self.command(args))
     }
 
     /// Runs the program with a variable of the stand-ins.
     pub fn run_with(&self, variable: (&str, &str), args: &str) -> Output {
         let mut command = self.command(args);
         command.env(variable.0, variable.1);
-        finish_or_kill(command.spawn().expect("cxidiag starts"))
+        finish(command)
     }
 
     pub fn server(&self, tool: &str, args: &str) -> Server {

@@ -6,9 +6,7 @@ mod service;
 use std::fs;
 
 use crate::harness::machine::MadeUp;
-use crate::harness::{
-    Fabric, Running, Server, assert_status, assert_success, finish, named, stderr,
-};
+use crate::harness::{Fabric, Server, assert_status, assert_success, finish, named, stderr};
 
 /// The value of a line about a thread of a process.
 fn status(process: u32, thread: &str, line: &str) -> Option<String> {
@@ -100,7 +98,7 @@ fn busy_server_answers_clients_on_another_cpu() {
     let options = format!("-d soft0 --persist --cpu={cpu}");
     let mut server = fabric.server("write-lat", &options);
     let mut client = fabric.client_command("write-lat", &server, "-d soft1 -D 3600");
-    let mut client = Running(client.spawn().expect("cxidiag starts"));
+    let mut client = client.spawn().expect("cxidiag starts");
     server.wait_for_line("Serving client ");
     let refused = fabric.client("write-lat", &server, "-d soft2 -n 3");
     assert!(assert_status(&refused, 1).contains("is busy"));
@@ -113,7 +111,7 @@ fn busy_server_answers_clients_on_another_cpu() {
         "{answers}"
     );
     assert!(answers.starts_with(&other.to_string()), "{answers}");
-    client.0.kill().expect("a running client");
+    client.kill();
 }
 
 /// CPU 0 is the last choice.

@@ -1,11 +1,11 @@
 //! The service, VNI and traffic class of a run (jobs.md 1.3): those of the job, of the options, of the
 //! service that can be used.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
-use crate::harness::{Fabric, assert_status, assert_success, finish, named, stderr, stdout};
+use crate::harness::{
+    Command, Fabric, assert_status, assert_success, finish, named, stderr, stdout,
+};
 
 /// The variables of a step with a service on soft0 and none on soft1.
 const STEP: [(&str, &str); 5] = [

@@ -6,7 +6,7 @@ use rustix::termios::{tcgetwinsize, tcsetwinsize};
 
 use super::progress::{shown, terminal};
 use super::{Fabric, document, short, stderr, tools};
-use crate::harness::{finish, finish_or_kill, measures_bandwidth};
+use crate::harness::{finish, measures_bandwidth};
 
 /// Returns the lines of the first picture in a text, without its title.
 fn picture(text: &str) -> Vec<&str> {
@@ -71,7 +71,7 @@ fn fills_terminal_with_characters_of_the_locale() {
         let child = command.spawn().unwrap();
         drop(command);
         let text = shown(&mut ours, |_| false).replace('\r', "");
-        assert!(finish_or_kill(child).status.success());
+        assert!(child.finish().status.success());
         let lines = picture(&text);
         let widest = lines.iter().map(|line| line.chars().count()).max().unwrap();
         let longest = lines

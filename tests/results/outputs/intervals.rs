@@ -1,12 +1,12 @@
 //! `--interval`: rows of a size while it is measured.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Output};
+use std::process::{ChildStdout, Output};
 
 use serde_json::Value;
 
-use super::{Fabric, document, finish_or_kill, measures_bandwidth, short, stdout, tools};
-use crate::harness::{CXIDIAG, assert_status, assert_success, finish};
+use super::{Fabric, document, measures_bandwidth, short, stdout, tools};
+use crate::harness::{CXIDIAG, Command, Pipe, Process, assert_status, assert_success, finish};
 
 /// A loopback run in which each packet is late by 100 ms, with intervals of 20 ms.
 fn stalling(tool: &str, options: &str) -> Output {
@@ -236,7 +236,7 @@ fn csv_has_a_row_for_each_interval() {
 
 /// Starts a run that takes longer than any test, and reads rows of intervals up to one with
 /// operations.
-fn running(fabric: &Fabric, tool: &str) -> (Child, BufReader<ChildStdout>, String) {
+fn running(fabric: &Fabric, tool: &str) -> (Process, BufReader<Pipe<ChildStdout>>, String) {
     let args = format!("{tool} --loopback -d soft0 -D 600 --interval=10ms");
     let mut child = fabric.command(&args).spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -269,7 +269,7 @@ fn prints_rows_at_once_and_up_to_an_interruption() {
                 .success()
         );
         while output.read_line(&mut text).unwrap() > 0 {}
-        assert_eq!(finish_or_kill(child).status.code(), Some(130));
+        assert_eq!(child.finish().status.code(), Some(130));
         let blocks = blocks(&text);
         let [.., intervals, result, end] = &blocks[..] else {
             panic!("{text}")
@@ -293,7 +293,7 @@ fn ends_when_the_reader_of_the_rows_ends() {
     let fabric = Fabric::new();
     let (child, output, _) = running(&fabric, "write-lat");
     drop(output);
-    let output = finish_or_kill(child);
+    let output = child.finish();
     assert_eq!(assert_status(&output, 1), "");
     fabric.assert_nothing_left();
 }

@@ -7,7 +7,7 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    self, Fabric, assert_success, finish_or_kill, measures_bandwidth, named, stderr, stdout, tools,
+    self, Command, Fabric, assert_success, measures_bandwidth, named, stderr, stdout, tools,
 };
 
 mod clock;
@@ -362,7 +362,7 @@ fn writes_measured_sizes_if_the_peer_is_killed() {
     // The server says so after each size.
     while server.next_line() != "See client for results.\n" {}
     server.kill();
-    let output = finish_or_kill(client);
+    let output = client.finish();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let run = document(&output);
     assert_eq!(run["error"]["kind"], "peer");
@@ -410,11 +410,11 @@ fn writes_each_format_if_interrupted() {
     while !text.contains("\n           8  ") {
         assert_ne!(lines.read_line(&mut text).unwrap(), 0, "{text}");
     }
-    let killed = std::process::Command::new("kill")
+    let killed = Command::new("kill")
         .args(["-TERM", &client.id().to_string()])
         .status();
     assert!(killed.unwrap().success());
-    let output = finish_or_kill(client);
+    let output = client.finish();
     lines.read_to_string(&mut text).unwrap();
     assert_eq!(output.status.code(), Some(130), "{text}");
     let run = document(&output);

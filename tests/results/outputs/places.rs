@@ -1,8 +1,6 @@
 //! Where documents go: files, standard output, devices, and what cannot be written.
 
-use std::process::Command;
-
-use crate::harness::{self, Fabric, finish_or_kill, stderr, stdout};
+use crate::harness::{self, Command, Fabric, stderr, stdout};
 
 use super::document;
 
@@ -57,7 +55,7 @@ fn prints_no_error_if_standard_output_is_closed() {
     ]);
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
-    let output = finish_or_kill(child);
+    let output = child.finish();
     assert_eq!(
         (output.status.code(), stderr(&output).as_str()),
         (Some(1), "")
@@ -166,7 +164,7 @@ fn writes_document_without_a_reader_of_the_text() {
     drop(reader);
     let mut text = String::new();
     std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut text).unwrap();
-    assert!(child.wait().unwrap().success());
+    assert!(child.wait().success());
     let run: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(run["status"], "complete");
 }

@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use super::{Fabric, assert_success, finish_or_kill, stderr, stdout};
-use crate::harness::assert_status;
+use super::{Fabric, assert_success, stderr, stdout};
+use crate::harness::{Command, assert_status};
 
 /// Opens a terminal. Returns its master, and the device for a program.
 pub fn terminal() -> (File, File) {
@@ -66,7 +66,7 @@ fn shows_progress_on_a_terminal_until_the_run_ends() {
         let killed = Command::new("kill").args(["-TERM", &id]).status();
         assert!(killed.unwrap().success());
         let rest = std::thread::spawn(move || shown(&mut ours, |_| false));
-        let output = finish_or_kill(child);
+        let output = child.finish();
         assert_eq!(output.status.code(), Some(130));
         let rest = rest.join().unwrap();
         let (_, last) = rest.rsplit_once("\x1b[K").expect("the line was removed");
@@ -87,7 +87,7 @@ fn shows_no_progress_with_quiet_or_intervals_or_in_a_pipe() {
         let child = command.stderr(Stdio::from(device)).spawn().unwrap();
         drop(command);
         let text = std::thread::spawn(move || shown(&mut ours, |_| false));
-        assert!(finish_or_kill(child).status.success());
+        assert!(child.finish().status.success());
         assert!(!text.join().unwrap().contains('%'));
     }
     assert!(!stderr(&fabric.run(&options)).contains('%'));

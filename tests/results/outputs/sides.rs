@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{document, read, schema};
 use crate::harness::machine::MadeUp;
-use crate::harness::{Fabric, assert_status, assert_success, stderr, stdout};
+use crate::harness::{Command, Fabric, assert_status, assert_success, stderr, stdout};
 
 /// The document in a file.
 #[track_caller]
@@ -236,10 +236,8 @@ fn persistent_server_writes_each_run() {
     assert_eq!(last["peer"]["is_cxidiag"], true);
     assert!(last["measurement_error"].is_null(), "{last:#}");
     // The end of the server is no run.
-    let killed = std::process::Command::new("kill")
-        .arg(child.id().to_string())
-        .status();
+    let killed = Command::new("kill").arg(child.id().to_string()).status();
     assert!(killed.unwrap().success());
-    child.wait().unwrap();
+    child.wait();
     assert_eq!(written(&file), last);
 }
