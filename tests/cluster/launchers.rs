@@ -16,8 +16,8 @@ use cxidiag::token::Token;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
-use crate::harness::slurm::{Slurm, are_installed, node, outside_of_jobs};
 use crate::harness::{CXIDIAG, Command, Fabric, finish, stderr, stdout};
+use crate::slurm::{Slurm, are_installed, node, outside_of_jobs};
 
 /// What a task prints, before the line about itself.
 const FOUND: &str = "found: ";

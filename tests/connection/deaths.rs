@@ -73,7 +73,7 @@ const BANDWIDTH: [&str; 9] = [
 enum Blow {
     /// SIGKILL.
     Kill,
-    /// SIGTERM: where tests run in the background, SIGINT is ignored.
+    /// SIGTERM.
     Interrupt,
     /// SIGSTOP, for longer than the other side waits.
     Stop,

@@ -186,7 +186,7 @@ fn measures_with_late_and_repeated_packets() {
         for tool in tools() {
             let options = match tool {
                 "atomic-bw" => "-n 2",
-                tool if measures_bandwidth(tool) => "-n 20",
+                tool if measures_bandwidth(tool) => "-n 4",
                 _ => NO_GAP,
             };
             assert_success(&run(tool, ("CXIDIAG_FAULTS", fault), options));

@@ -4,11 +4,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
+use std::sync::LazyLock;
 use std::thread;
 
 use crate::harness::{
-    CXIDIAG, Command, Fabric, Process, Server, assert_status, assert_success, finish, stderr,
-    stdout, tools,
+    CXIDIAG, Command, Fabric, LIBCXI, Process, Server, assert_status, assert_success, finish,
+    stderr, stdout, tools,
 };
 
 /// Starts a server whose clients measure with soft0 unless they ask for another NIC.
@@ -103,6 +104,8 @@ fn serves_all_tools_one_after_another() {
 
 #[test]
 fn serves_a_legacy_client() {
+    // Built while nothing waits for it.
+    LazyLock::force(&LIBCXI);
     let fabric = Fabric::new();
     let mut server = serve(&fabric, "");
     let first = measuring(&fabric, &mut server, "");

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Output;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::thread::{self, JoinHandle};
 
 use cxidiag::run_options::Side;
@@ -353,6 +353,8 @@ impl Fabric {
 
     /// Runs a legacy client with these fields of its option block against a server of cxidiag.
     pub fn against_client(&self, tool: &str, fields: &str, deviation: Deviation) -> Run {
+        // Built while nothing waits for it.
+        LazyLock::force(&LIBCXI);
         let server = self.server(tool, "-d soft0");
         let (port, messages) = carry_messages(&server.port, true, deviation);
         let peer = finish(self.python(tool, 1, fields, Some(port)));

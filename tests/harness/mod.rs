@@ -8,7 +8,6 @@ pub mod paused;
 mod process;
 pub mod relay;
 pub mod schema;
-pub mod slurm;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -22,17 +21,18 @@ pub use process::{Command, Pipe, Process, read_all};
 /// tests run the program on that library: `cxi0` for `soft0`, and so on.
 const LIBRARY: &str = "CXIDIAG_TEST_LIBCXI";
 
+/// Names a directory with the software NIC as a library, which tests then do not build themselves.
+const SOFTNIC: &str = "CXIDIAG_TEST_SOFTNIC";
+
 /// The directory with the software NIC as a library, and with `cxi-softnic`, built once.
 pub static SOFTWARE_NIC: LazyLock<PathBuf> = LazyLock::new(|| {
+    if let Some(directory) = std::env::var_os(SOFTNIC) {
+        return directory.into();
+    }
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("softnic");
-    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/softnic/build-library");
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/build-library");
     let output = Command::new(build)
         .arg(&directory)
-        // The settings of the cargo that runs the tests are not those of this build.
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        // Half of the time of a build is optimization across crates.
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .limit(Duration::from_secs(900))
         .output()
         .expect("the build starts");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::harness::Command;
+use crate::harness::{Command, assert_status, stdout};
 use cxidiag::command::COMMANDS;
 use cxidiag::tools::TOOLS;
 
@@ -324,6 +324,7 @@ fn bash_parses_the_scripts() {
         "packaging/test-packages",
         "packaging/softnic/build-library",
         "tests/fixtures/launcher",
+        "tests/harness/build-library",
     ] {
         assert!(
             read(script).starts_with("#!/usr/bin/env bash\n"),
@@ -331,6 +332,38 @@ fn bash_parses_the_scripts() {
         );
         run(Command::new("bash").arg("-n").arg(root().join(script)));
     }
+}
+
+/// As `cargo test` prints them: `tests/summary` reads both.
+#[test]
+fn pool_of_test_programs_prints_each_with_its_result() {
+    let artifact = |name: &str| {
+        serde_json::json!({
+            "reason": "compiler-artifact",
+            "package_id": "path+file:///source/ffi/cxi#0.1.0",
+            "manifest_path": "/Cargo.toml",
+            "target": { "kind": ["test"], "name": name, "src_path": "/tests/main.rs" },
+            "profile": { "test": true },
+            "executable": format!("/bin/{name}"),
+        })
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("messages");
+    let [passes, fails] = ["true", "false"].map(artifact);
+    fs::write(&file, format!("{passes}\n{fails}\n")).expect("a file");
+    let output = Command::new(root().join("tests/pool"))
+        .stdin(fs::File::open(file).expect("a file"))
+        .current_dir("/")
+        .env_remove("CXIDIAG_TEST_SOFTNIC")
+        .output()
+        .expect("python3 starts");
+    assert_status(&output, 101);
+    assert_eq!(
+        stdout(&output),
+        "     Running tests/main.rs (bin/true)\n\
+         \x20    Running tests/main.rs (bin/false)\n\
+         error: test failed, to rerun pass `-p cxi --test false`\n"
+    );
 }
 
 #[test]

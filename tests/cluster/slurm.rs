@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ use rustix::process::{
 };
 use tempfile::TempDir;
 
-use super::{Command, Process, finish, stdout};
+use crate::alone;
+use crate::harness::{Command, Process, finish, stdout};
 
 /// What a cluster needs, from the packages slurmctld, slurmd, slurm-client and munge of Debian.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "srun", "sinfo"];
@@ -27,9 +28,6 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Time limit of a daemon, which lives as long as its test.
 const DAEMON_LIMIT: Duration = Duration::from_secs(900);
-
-/// Held by the cluster of a test program: two would wait for each other's CPUs.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// Starts of the variables that launchers set: the tests may run in a job themselves.
 const LAUNCHERS: [&str; 8] = [
@@ -67,7 +65,7 @@ impl Slurm {
     }
 
     fn try_start(nodes: usize) -> Option<Self> {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = alone();
         let directory = tempfile::tempdir().expect("a temporary directory");
         let at = |name: &str| directory.path().join(name);
         let mut key = [0; 128];
