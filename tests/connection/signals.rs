@@ -150,8 +150,9 @@ fn leaves_an_ignored_signal_ignored() {
     for signal in ["INT", "HUP"] {
         let fabric = Fabric::new();
         let server = fabric.server("write-lat", "-d soft0");
-        let client = client_that_ignores(&fabric, signal, &server.port);
+        let mut client = client_that_ignores(&fabric, signal, &server.port);
         client.signal(signal);
+        client.go_on();
         assert_status(&client.finish(), 0);
         assert_success(&server.finish());
         fabric.assert_nothing_left();

@@ -104,8 +104,8 @@ impl Side {
     /// Waits for the end of the process; the output is what has not been read before.
     #[track_caller]
     pub fn finish(mut self) -> Output {
-        // The end of its input continues a paused process.
-        self.go_on();
+        // The end of its input would continue a paused process: the input stays open.
+        let _input = self.process.stdin.take();
         let rest = self.stderr.take();
         let rest = thread::spawn(move || read_all(rest));
         let stdout = read_all(self.stdout.take());
