@@ -168,11 +168,12 @@ impl CheckRequest {
         !self.is_quick
     }
 
-    /// Returns the devices to check: those of the arguments, of the job, or all hardware.
+    /// Returns the devices to check: the devices of the arguments, else of the job, else all
+    /// hardware.
     ///
     /// # Errors
     ///
-    /// A NIC of the job whose name is none of a device.
+    /// A NIC of the job whose name is not the name of a device.
     fn devices(
         &self,
         grant: Option<&Grant>,

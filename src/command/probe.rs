@@ -31,8 +31,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Runs the tool and returns its outcome, also that of a run that failed
-    /// ([`Outcome::error`]).
+    /// Runs the tool and returns its outcome, also if the run failed ([`Outcome::error`]).
     ///
     /// # Errors
     ///

@@ -109,7 +109,7 @@ impl<'a> WaitPolicy<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::wait_untimed`].
+    /// The errors of [`Self::wait_untimed`].
     #[inline(always)]
     pub fn wait<C: Clock, T>(
         &mut self,

@@ -46,9 +46,9 @@ pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, 
     Device::open(&library, device.index).map_err(|error| cannot_open(&library, device, error))
 }
 
-/// Returns the files that the driver of `device` shows. Those of a software NIC are of this moment:
-/// they do not change, and are removed with the last clone of the result. Its counters continue
-/// while a device of the fabric is open or such files exist.
+/// Returns the files that the driver of `device` shows. The files of a software NIC are a snapshot:
+/// they do not change, and are removed with the last clone of the result. The counters of the NIC
+/// continue while a device of the fabric is open or such files exist.
 ///
 /// # Errors
 ///

@@ -147,7 +147,7 @@ pub struct Plan {
     pub device: DeviceName,
     /// The options about service, VNI and traffic class.
     pub service_options: ServiceOptions,
-    /// The chosen service, VNI and traffic class: these options, else those of the job.
+    /// The chosen service, VNI and traffic class: from these options, else from the job.
     pub service: ServiceRequest,
     /// TCP port to listen on (0: any free one) or to connect to.
     pub port: u16,
@@ -332,7 +332,7 @@ impl Plan {
             format!("--device={}", self.device).into(),
             format!("--port={}", self.port).into(),
         ];
-        // Those of the job are in the environment, which the server inherits.
+        // The values of the job are in the environment, which the server inherits.
         let ServiceOptions { svc_id, vni, class } = self.service_options;
         arguments.extend(svc_id.map(|id| format!("--svc-id={id}").into()));
         arguments.extend(vni.map(|vni| format!("--vni={vni}").into()));

@@ -214,7 +214,7 @@ pub struct Tool {
     pub operations: &'static str,
     /// Title of the first column, which has the width of this title: `RDMA Size[B]`.
     pub size_column: &'static str,
-    /// Its options in addition to those of all tools.
+    /// The options that only this tool has, in addition to the options of all tools.
     pub own_options: &'static [Opt],
     /// Default run options.
     pub defaults: RunOptions,

@@ -65,7 +65,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// Those of `mmap`; see libcxi.md 8.4.
+    /// The errors of `mmap`; see libcxi.md 8.4.
     pub fn with_write_back(lni: &Lni) -> Result<Self, Error> {
         Self::allocate(lni, Some(Pages::anonymous(CtWriteback::SIZE)?))
     }

@@ -22,7 +22,7 @@ const MOST: u32 = 100;
 /// hardware of the machine.
 const LISTED: u32 = 4;
 
-/// Default address of the first NIC: that of the examples in the documents of the tools.
+/// Default address of the first NIC. The examples in the documents of the tools use it too.
 const FIRST_NID: u32 = 0x12;
 
 /// The NICs of this machine.

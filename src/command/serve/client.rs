@@ -103,8 +103,8 @@ pub struct Ending {
 }
 
 impl Client {
-    /// Starts the process for `newcomer`, which measures with `device`, for `longest_run` at most;
-    /// `plan` is that of the server.
+    /// Starts the process for `newcomer`, which measures with `device`, for `longest_run` at most.
+    /// `plan` is the plan of the server.
     ///
     /// # Errors
     ///

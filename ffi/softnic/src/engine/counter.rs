@@ -150,7 +150,7 @@ impl Counter {
     /// Sets the address of the write-back word; `None` for no write-back.
     ///
     /// # Safety
-    /// The address is that of 8 aligned bytes that stay mapped and writable until the address is
+    /// The address leads to 8 aligned bytes that stay mapped and writable until the address is
     /// replaced or the counter is dropped.
     pub unsafe fn set_write_back(&mut self, address: Option<usize>) {
         self.write_back = address;

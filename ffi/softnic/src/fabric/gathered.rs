@@ -16,7 +16,7 @@ use crate::engine::packet::{Kind, Packet};
 const KIND: u64 = 8 << 32;
 const KIND_MASK: u64 = 0xff << 32;
 
-/// Responses in one cell: words after those of the kind and the sender.
+/// Responses in one cell, after the words for the kind and the sender.
 const MOST: usize = 6;
 const FIRST: usize = 2;
 

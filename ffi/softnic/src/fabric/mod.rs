@@ -159,7 +159,7 @@ impl Fabric {
         link.is_none_or(|link| link.is_up())
     }
 
-    /// Publishes the counts of this device, without those of the wire in `telemetry`.
+    /// Publishes the counts of this device. The counts of the wire in `telemetry` are replaced.
     pub fn publish_counts(&self, mut telemetry: Telemetry) {
         telemetry.sent = self.sent.clone();
         telemetry.received = self.received.clone();
@@ -490,8 +490,8 @@ impl Wire for Fabric {
         }
         if !packet.inline && packet.length > 0 {
             let cell = remote.port.cell_payload(remote.lane, remote.head);
-            // SAFETY: the caller guarantees the payload; a cell has room for that of any packet,
-            // and belongs to this NIC until it is published.
+            // SAFETY: the caller guarantees the payload; a cell has room for the payload of any
+            // packet, and belongs to this NIC until it is published.
             unsafe { copy(payload, cell, usize::from(packet.length)) };
         }
         let mut words = match &mut self.link {

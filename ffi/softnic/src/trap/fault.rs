@@ -240,7 +240,7 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: &mut libc::uconte
     for number in 1..=libc::SIGRTMAX() {
         // SAFETY: the set is initialized, and other numbers are refused.
         if unsafe { libc::sigismember(&previous.sa_mask, number) } == 1 {
-            // SAFETY: the set is initialized, and the number is that of a signal.
+            // SAFETY: the set is initialized, and the number is a signal of the mask.
             unsafe { libc::sigaddset(&mut mask, number) };
         }
     }

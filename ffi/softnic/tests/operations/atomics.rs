@@ -127,7 +127,7 @@ fn rejects_malformed_commands() {
         bench.small(|_, payload| _ = payload.set_amo_op(C_AMO_OP_CSWAP as u8)),
         bench.small(|_, payload| _ = payload.set_amo_op(C_AMO_OP_AXOR as u8)),
         bench.small(|_, payload| _ = payload.set_amo_type(C_AMO_TYPE_DOUBLE_COMPLEX_T as u8)),
-        // Lengths that are not that of the command.
+        // The length does not fit the command.
         bench.small(|header, _| _ = header.set_length(64)),
         bench.small(|header, _| _ = header.set_length(24)),
         bench.large(false, |amo| _ = amo.set_length(32)),

@@ -61,7 +61,7 @@ impl User {
         made(code, cq, cxil_destroy_cmdq)
     }
 
-    /// Allocates a resource. Contexts are those of three kinds of mappings, 0 to 2.
+    /// Allocates a resource. For contexts, `nth` selects one of three kinds of mappings, 0 to 2.
     fn make(&self, kind: cxi_rsrc_type, nth: u32) -> Made {
         let (lni, place, none) = (self.lni, self.buffer.pages.base.cast(), null_mut());
         match kind {

@@ -35,8 +35,8 @@ pub static READ_BANDWIDTH: Item = Item {
     remedy: "run 'cxidiag read-bw --loopback' on this NIC, and see docs/slow.md",
 };
 
-/// Latency in seconds from which on a NIC is suspect: that of a read across groups (health.md 2.6),
-/// while these never leave the NIC's own switch.
+/// Latency in seconds from which on a NIC is suspect. It is the latency of a read across groups
+/// (health.md 2.6), while the operations of this check never leave the NIC's own switch.
 const SLOW: f64 = 7e-6;
 
 /// Latency in seconds from which on a NIC is bad.

@@ -61,7 +61,7 @@ pub struct Service {
     /// Only the traffic classes `tcs` are allowed.
     pub restricted_tcs: bool,
     pub tcs: [bool; CXI_TC_MAX as usize],
-    /// `limits` apply, not those of the NIC.
+    /// Whether `limits` apply. Otherwise the limits of the NIC apply.
     pub resource_limits: bool,
     /// Limit and reserved number for each kind of resource.
     pub limits: [(u16, u16); KINDS],
