@@ -253,8 +253,8 @@ impl Tool {
         self.measures_bandwidth() && self.defaults.atomic.is_some()
     }
 
-    /// Returns whether the server issues operations in `run`: lists, replies to messages, or the gets
-    /// of rendezvous.
+    /// Returns whether the server issues operations in `run`: lists, replies to messages, or the
+    /// gets of rendezvous.
     pub fn server_issues(&self, run: &RunOptions) -> bool {
         let replies = self.buffers == FullBuffers::Both;
         let lists = self.measures_bandwidth() && run.issues(Side::Server);

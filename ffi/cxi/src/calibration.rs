@@ -130,8 +130,8 @@ impl PrivateQueues {
     }
 
     fn store(&self, at: *mut u8, word: u64) {
-        // SAFETY: `at` is an aligned word of a queue that `self` keeps allocated; the CPU accesses it
-        // only through atomics.
+        // SAFETY: `at` is an aligned word of a queue that `self` keeps allocated; the CPU accesses
+        // it only through atomics.
         let to = unsafe { AtomicU64::from_ptr(at.cast()) };
         to.store(word.to_le(), Ordering::Release);
     }

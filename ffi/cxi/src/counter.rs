@@ -32,8 +32,8 @@ pub struct Counter {
     handle: Arc<CounterHandle>,
 }
 
-// SAFETY: the doorbell page belongs to the process; a store to it is one volatile access of the NIC,
-// which orders the stores of several threads.
+// SAFETY: the doorbell page belongs to the process; a store to it is one volatile access of the
+// NIC, which orders the stores of several threads.
 unsafe impl Send for Counter {}
 
 /// The counts of a counter at one moment.

@@ -202,8 +202,8 @@ pub(crate) struct DeviceHandle {
     library: Library,
 }
 
-// SAFETY: a device belongs to the process, not to a thread. `Library::serialize` lets one thread at a
-// time call the library, which has no locks (libcxi.md 1).
+// SAFETY: a device belongs to the process, not to a thread. `Library::serialize` lets one thread at
+// a time call the library, which has no locks (libcxi.md 1).
 unsafe impl Send for DeviceHandle {}
 // SAFETY: a shared handle gives access to the pointer only; calls are serialized.
 unsafe impl Sync for DeviceHandle {}

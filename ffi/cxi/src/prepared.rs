@@ -1,7 +1,7 @@
 //! Prepared commands: checked and encoded once, issued many times.
 //!
-//! A measuring loop issues the same command again and again. A prepared command leaves to each issue
-//! only what can differ: the room in the rings, and where in the ring the command goes.
+//! A measuring loop issues the same command again and again. A prepared command leaves to each
+//! issue only what can differ: the room in the rings, and where in the ring the command goes.
 
 use cxi_sys::records::{DmaAmoCmd, FullDmaCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd};
 

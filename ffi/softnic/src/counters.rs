@@ -54,8 +54,8 @@ pub struct NicCounters {
 /// [`Snapshot`](crate::Snapshot).
 ///
 /// # Errors
-/// EINVAL for invalid environment variables, ENOENT without such a NIC or counter, errors of the file
-/// system.
+/// EINVAL for invalid environment variables, ENOENT without such a NIC or counter, errors of the
+/// file system.
 pub fn counter(number: u32, name: &str) -> io::Result<u64> {
     let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
     let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;

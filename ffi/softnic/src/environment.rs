@@ -110,8 +110,8 @@ impl QosProfile {
         ("LL_BE_BD_ET1_ET2", Self::LlBeBdEt1Et2),
     ];
 
-    /// Returns the traffic classes by the names of their directories, with the share of the NIC that
-    /// each is assured and its limit, in percent (jobs.md 1.7).
+    /// Returns the traffic classes by the names of their directories, with the share of the NIC
+    /// that each is assured and its limit, in percent (jobs.md 1.7).
     pub fn shares(self) -> &'static [(&'static str, u32, u32)] {
         match self {
             Self::Hpc => &[

@@ -322,7 +322,8 @@ impl Client {
         self.is_stopped = true;
     }
 
-    /// Returns the time limit of the current stage, for messages, unless the server ends the process.
+    /// Returns the time limit of the current stage, for messages, unless the server ends the
+    /// process.
     fn limit(&self) -> Option<String> {
         match self.stage {
             _ if self.is_stopped => None,

@@ -83,8 +83,8 @@ struct Counts {
 }
 
 impl<'a> Supervisor<'a> {
-    /// Creates the supervisor of a server that listens on `port`; another thread counts its refusals
-    /// in `totals`.
+    /// Creates the supervisor of a server that listens on `port`; another thread counts its
+    /// refusals in `totals`.
     pub fn new(plan: &'a Plan, port: u16, limits: Limits, log: Log, totals: Arc<Totals>) -> Self {
         Self {
             plan,
@@ -100,8 +100,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Serves the `arrivals`, for each of which `wake` has a byte, until there are no more. Logs the
-    /// state whenever there is something to read from `asked`.
+    /// Serves the `arrivals`, for each of which `wake` has a byte, until there are no more. Logs
+    /// the state whenever there is something to read from `asked`.
     ///
     /// # Errors
     ///

@@ -116,7 +116,8 @@ impl Listener {
     }
 }
 
-/// Returns the error of `accept(2)` if this process or the system has no resources for a connection.
+/// Returns the error of `accept(2)` if this process or the system has no resources for a
+/// connection.
 pub fn out_of(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error).filter(|errno| {
         matches!(

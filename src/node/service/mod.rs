@@ -105,7 +105,8 @@ impl ServiceRequest {
         };
         let nic = grant.on(&device.to_string());
         let Some((nic, svc_id)) = nic.and_then(|nic| Some((nic, nic.svc_id?))) else {
-            // Launchers list hardware only, so that a software NIC is listed by the user or not at all.
+            // Launchers list hardware only, so that a software NIC is listed by the user or not at
+            // all.
             if nic.is_some() || device.kind == DeviceKind::Hardware {
                 self.unused = Some(format!("no service on {device} in this job (SLINGSHOT_*)"));
             }
@@ -124,9 +125,9 @@ impl ServiceRequest {
         self.svc_id.map_or(DEFAULT_SVC_ID, |chosen| chosen.value)
     }
 
-    /// Returns the service to use on `device`: the chosen one; else the default service, and if that
-    /// is disabled, not for this user, or without the VNI or class of the options, the best one of
-    /// the list.
+    /// Returns the service to use on `device`: the chosen one; else the default service, and if
+    /// that is disabled, not for this user, or without the VNI or class of the options, the best
+    /// one of the list.
     ///
     /// # Errors
     ///

@@ -107,8 +107,8 @@ pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> Change {
     Change::Add { success, failure }
 }
 
-/// Returns the change by a store of `value` at byte `offset` of the doorbells; `None` if there is no
-/// doorbell.
+/// Returns the change by a store of `value` at byte `offset` of the doorbells; `None` if there is
+/// no doorbell.
 #[inline]
 pub fn change(offset: usize, value: u64) -> Option<Change> {
     let set = |success, failure| Change::Set { success, failure };

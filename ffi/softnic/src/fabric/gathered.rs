@@ -3,7 +3,8 @@
 //! The target of small puts answers each with a response, of which only a tag and a length differ.
 //! Up to six responses to one NIC share a cell, so that both NICs move one cache line for them
 //! instead of six. They are sent when the cell is full, before any other packet to that NIC, and at
-//! the next [`flush`](crate::engine::wire::Wire::flush), which ends the poll that received the puts.
+//! the next [`flush`](crate::engine::wire::Wire::flush), which ends the poll that received the
+//! puts.
 
 use std::sync::atomic::Ordering;
 

@@ -201,8 +201,8 @@ impl Fabric {
     /// ones, and returns the first. With `pid`, they must be below the wildcard.
     ///
     /// # Errors
-    /// EEXIST if a port of this NIC has one of them on one of these VNIs; ENOSPC if there are too few
-    /// below 510 (libcxi.md 6), or if the NIC has domains on too many VNIs.
+    /// EEXIST if a port of this NIC has one of them on one of these VNIs; ENOSPC if there are too
+    /// few below 510 (libcxi.md 6), or if the NIC has domains on too many VNIs.
     pub fn claim(&mut self, vnis: VniRange, pid: Option<u16>, count: u16) -> Result<u16, Errno> {
         let directory = self.directory()?;
         let ports = directory.ports(self.nid)?;
@@ -638,10 +638,12 @@ impl Wire for Fabric {
     }
 }
 
-/// Inverts the byte at `place` of the payload, which is in `packet` if it is inline, or else in `cell`.
+/// Inverts the byte at `place` of the payload, which is in `packet` if it is inline, or else in
+/// `cell`.
 ///
 /// # Safety
-/// Unless the payload is inline, the byte at `place` of `cell` is valid, and nothing else accesses it.
+/// Unless the payload is inline, the byte at `place` of `cell` is valid, and nothing else accesses
+/// it.
 #[cold]
 unsafe fn change_byte(packet: &mut Packet, cell: *mut u8, place: usize) {
     if packet.inline {

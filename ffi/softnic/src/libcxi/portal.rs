@@ -42,8 +42,8 @@ unsafe impl Handle for cxil_pte_map {
 /// The options `is_matching`, `use_logical`, `en_flowctrl`, `use_long_event`, `en_event_match`,
 /// `en_sw_hw_st_chng`, `en_restricted_unicast_lm` and `signal_*` are implemented (an underflow,
 /// which no sum has, is never signaled). Space is always checked. `en_align_lm` and
-/// `clr_remote_offset` have no effect (nic.md 15, question 12). EOPNOTSUPP for Ethernet, matching on
-/// VNIs, and `lossless`.
+/// `clr_remote_offset` have no effect (nic.md 15, question 12). EOPNOTSUPP for Ethernet, matching
+/// on VNIs, and `lossless`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_pte(
     lni: *mut cxil_lni,

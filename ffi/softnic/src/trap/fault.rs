@@ -91,8 +91,8 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     unsafe { *errno = before };
 }
 
-/// Emulates a store to a doorbell, or opens its page so that the store succeeds when it is repeated.
-/// False if the fault has another cause.
+/// Emulates a store to a doorbell, or opens its page so that the store succeeds when it is
+/// repeated. False if the fault has another cause.
 fn emulate(address: usize, context: &mut libc::ucontext_t) -> bool {
     let Some(place) = place_of(address) else {
         return false;
@@ -185,8 +185,8 @@ fn on_stack_of_thread(context: &libc::ucontext_t, mut work: &mut dyn FnMut() -> 
     call.result
 }
 
-/// Returns the stack pointer. The address of a variable would not do: AddressSanitizer keeps variables
-/// elsewhere.
+/// Returns the stack pointer. The address of a variable would not do: AddressSanitizer keeps
+/// variables elsewhere.
 fn stack_pointer() -> usize {
     let pointer;
     // SAFETY: the instruction copies a register.

@@ -48,7 +48,8 @@ fn is_ready(wait: *mut cxil_wait_obj) -> bool {
     poll(wait, 0) != 0
 }
 
-/// A rig whose initiator's queue signals the first wait object for events, the second for its status.
+/// A rig whose initiator's queue signals the first wait object for events, the second for its
+/// status.
 fn rig(waits: impl FnOnce(*mut cxil_lni) -> [*mut cxil_wait_obj; 2]) -> (Rig, Vec<u8>) {
     let mut rig = Rig::new();
     let waits = waits(rig.lni);

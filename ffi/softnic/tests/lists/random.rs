@@ -1,5 +1,5 @@
-//! Compares random sequences of appends, operations, unlinks and searches with a plain model: events
-//! with all fields in order, return codes and bytes.
+//! Compares random sequences of appends, operations, unlinks and searches with a plain model:
+//! events with all fields in order, return codes and bytes.
 
 use crate::driver::prelude::*;
 use std::cell::RefCell;

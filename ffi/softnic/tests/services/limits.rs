@@ -287,7 +287,8 @@ fn limits_services_with_reserved_entries_to_pools() {
     close(dev);
 }
 
-/// Limits list entries and triggered operations of the default service to `most`; returns its description before.
+/// Limits list entries and triggered operations of the default service to `most`; returns its
+/// description before.
 fn narrow_default(dev: Dev, most: u16) -> cxi_svc_desc {
     let before = get(dev, 1).unwrap();
     let mut desc = before;
