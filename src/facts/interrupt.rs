@@ -35,7 +35,7 @@ const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SI
 /// Time limit for the release of the NIC after the second signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Signals within this time after another one count as the same: `timeout` signals its child and
+/// Signals within this time after another one count as one signal: `timeout` signals its child and
 /// then the process group, and a terminal that is closed may send two signals.
 const SAME: Duration = Duration::from_millis(300);
 

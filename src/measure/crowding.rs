@@ -24,7 +24,7 @@ const POLLS_IF_CROWDED: u32 = 1 << 6;
 /// are measured. Also the interval of yields.
 const LONG: u64 = 100_000;
 
-/// The same on a CPU that other threads need.
+/// `LONG` on a CPU that other threads need, in nanoseconds.
 const LONG_IF_CROWDED: u64 = 20_000;
 
 /// Time that another thread has used if a yield takes longer, in nanoseconds.

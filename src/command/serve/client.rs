@@ -58,7 +58,7 @@ pub struct Client {
     stage: Stage,
     bytes: u64,
     asks_for_duration: bool,
-    /// The place that the client knows.
+    /// The place that the client was told last.
     place: Option<u32>,
     /// When the current stage began.
     since: Instant,

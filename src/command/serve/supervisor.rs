@@ -138,7 +138,7 @@ impl<'a> Supervisor<'a> {
         ended
     }
 
-    /// Waits for an arrival, for a question, or for something of a process, and reads the latter.
+    /// Waits for an arrival, for a question, or for output of a process, and reads that output.
     /// Returns whether there is an arrival, and whether there is a question.
     fn wait(&mut self, wake: &UnixStream, asked: &UnixStream) -> Result<(bool, bool), Failure> {
         let due = self.clients.iter().filter_map(Client::due).min();

@@ -212,7 +212,7 @@ impl Directory {
         Ok(ports)
     }
 
-    /// Returns a port, if its owner is alive and still the same.
+    /// Returns a port, if its owner is alive and has not been replaced.
     pub fn port(&self, nid: u32, slot: u32, instance: u64) -> Option<(File, Header)> {
         let file = open(&self.port_path(nid, slot)).ok()?;
         let header = port::read_header(&file)?;

@@ -214,7 +214,7 @@ impl LinkModel {
     }
 
     /// Draws the return code that this packet gives its operation, or OK, and its delay beyond the
-    /// latency in nanoseconds. Draws and counts the same while the link is down, so that the time
+    /// latency in nanoseconds. It also draws and counts while the link is down, so that the time
     /// does not change the outcome for later packets.
     fn draw(&mut self, packet: &Packet, now: u64) -> (ReturnCode, u64) {
         let is_up = self.is_up_at(now);

@@ -177,7 +177,7 @@ pub unsafe extern "C" fn cxil_alloc_cp(
     tc_type: cxi_traffic_class_type,
     cp: *mut *mut cxi_cp,
 ) -> c_int {
-    // SAFETY: both functions ask the same of their caller, for the same pointers.
+    // SAFETY: both functions have one contract, and this call passes its pointers on.
     unsafe { cxil_alloc_trig_cp(lni, vni, tc, tc_type, ANY_LCID, cp) }
 }
 

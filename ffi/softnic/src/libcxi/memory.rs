@@ -213,7 +213,7 @@ fn host_memory(start: usize, end: usize, flags: u32) -> Result<Location, Errno> 
     if flags & CXI_MAP_FAULT != 0 {
         fault_in().map_err(|_| Errno::INVAL)?;
     } else if flags & CXI_MAP_PREFETCH != 0 {
-        // What cannot be had fails when it is accessed.
+        // Pages that cannot be allocated here fail when they are accessed.
         let _ = populate(start, end - start, flags);
     }
     Ok(Location {

@@ -151,7 +151,7 @@ fn value(store: &Store, address: usize, context: &libc::ucontext_t) -> Option<u6
 /// Calls `work` on the stack of the interrupted code, if the handler runs on the alternate stack:
 /// that is often too small for the engine.
 ///
-/// The kernel believes the alternate stack to be free meanwhile. All signals that could use it are
+/// The kernel treats the alternate stack as free meanwhile. All signals that could use it are
 /// blocked.
 fn on_stack_of_thread(context: &libc::ucontext_t, mut work: &mut dyn FnMut() -> bool) -> bool {
     let here = stack_pointer();

@@ -8,7 +8,7 @@
 pub enum Value {
     /// A general register, by its number in instructions.
     Register(u8),
-    /// A general register, which gets the former value of the memory.
+    /// A general register, which gets the previous value of the memory.
     Exchange(u8),
     Immediate(u64),
     /// The low half of a vector register, XMM0 to XMM15.

@@ -47,7 +47,7 @@ const TOO_SLOW: f64 = 70e-6;
 /// or half of their speed, give about 14 GB/s.
 const WRITE_PARTS: (f64, f64) = (0.9, 0.6);
 
-/// The same of reads.
+/// Parts of the speed of the link below which a bandwidth of reads is suspect and bad.
 const READ_PARTS: (f64, f64) = (0.75, 0.5);
 
 /// Evaluates the median of a latency in seconds. A software NIC has no limit: any latency is good.
