@@ -3,8 +3,8 @@
 //! | event | effect on the run |
 //! |---|---|
 //! | SIGINT, SIGTERM, SIGHUP | ends after the current iteration or wait, sends an interrupt notice, prints the results so far; exit status 130, or 0 for SIGTERM to a server with `--persist` |
-//! | another signal, [`SAME`] or more later | ends at once: only releases the NIC |
-//! | a third signal, or [`GRACE`] after the second | the process exits immediately |
+//! | another signal, `SAME` or more later | ends at once: only releases the NIC |
+//! | a third signal, or `GRACE` after the second | the process exits immediately |
 //! | the reader of standard output ends | ends as after the first signal, without a message; exit status 1 |
 //!
 //! A signal that was ignored when the program started stays ignored: `nohup` and scripts with
@@ -257,7 +257,7 @@ pub fn aside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Re
 }
 
 /// Waits until bytes can be written to `fd`. Returns false if the run must end at once, or if a
-/// request to end it is [`OUTPUT_LIMIT`] old and the reader has not read since.
+/// request to end it is `OUTPUT_LIMIT` old and the reader has not read since.
 pub fn wait_for_reader(fd: impl AsFd) -> bool {
     let mut since = None;
     let slice = Timespec::try_from(SLICE).ok();
