@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use super::answer::{Answer, Pair, PairResult, Stage};
 use super::conductor::Conductor;
-use super::evidence::Key;
 use super::failures::FAILING_PARTNERS;
-use super::gaps::why_unusable;
+use super::result_store::Key;
+use super::unmeasured::why_unusable;
 
 impl Conductor {
     /// Adds the result of a pair of a round. A second result of the same pair is ignored, with one
@@ -50,7 +50,7 @@ impl Conductor {
     /// Notes that a pair has no answer.
     fn miss(&mut self, key: Key, stage: Stage, reason: &str) {
         if stage == Stage::Sweep {
-            self.gaps.add(key, reason, &self.roster);
+            self.unmeasured.add(key, reason, &self.roster);
         }
     }
 

@@ -9,13 +9,13 @@ const LEAST_PART: usize = 5;
 
 /// Pairs that were disturbed by busy CPUs.
 #[derive(Debug, Default)]
-pub struct Busy {
+pub struct BusyCpus {
     disturbed: usize,
     pairs: usize,
     is_noted: bool,
 }
 
-impl Busy {
+impl BusyCpus {
     /// Adds the results of a block. Returns a note if many pairs were disturbed, once.
     pub fn add(&mut self, results: &[PairResult]) -> Option<String> {
         let is_disturbed =
@@ -53,14 +53,14 @@ mod tests {
             round: 0,
             active: 1,
             answer: Answer::Untested((*reason).into()),
-            witnesses: Vec::new(),
+            counters: Vec::new(),
         };
         reasons.iter().map(result).collect()
     }
 
     #[test]
     fn many_disturbed_pairs_are_noted_once() {
-        let mut busy = Busy::default();
+        let mut busy = BusyCpus::default();
         assert_eq!(busy.add(&results(&["there is no report"; 16])), None);
         assert_eq!(busy.add(&results(&[LATE; 4])), None);
         let note = busy.add(&results(&[LATE])).unwrap();
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn few_disturbed_pairs_are_not_noted() {
-        let mut busy = Busy::default();
+        let mut busy = BusyCpus::default();
         assert_eq!(busy.add(&results(&["there is no report"; 26])), None);
         assert_eq!(busy.add(&results(&[LATE; 6])), None);
     }

@@ -1,4 +1,4 @@
-//! Processes of a survey that the coordinator starts on its own machine.
+//! LocalProcesses of a survey that the coordinator starts on its own machine.
 
 use std::env;
 use std::ffi::OsString;
@@ -78,11 +78,11 @@ impl Started {
     }
 }
 
-/// Processes that end when this value is dropped.
+/// LocalProcesses that end when this value is dropped.
 #[derive(Default)]
-pub struct Processes(Vec<Child>);
+pub struct LocalProcesses(Vec<Child>);
 
-impl Processes {
+impl LocalProcesses {
     /// Starts the process of a rank, `place` with the number of all, with the arguments of this one. It
     /// connects to `port` with `token`.
     ///
@@ -134,7 +134,7 @@ impl Processes {
     }
 }
 
-impl Drop for Processes {
+impl Drop for LocalProcesses {
     fn drop(&mut self) {
         for child in &self.0 {
             // This call fails only if the process has ended.

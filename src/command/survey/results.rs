@@ -56,7 +56,7 @@ pub fn of_block(
                 } else {
                     "there is no report".into()
                 }),
-                witnesses: Vec::new(),
+                counters: Vec::new(),
             });
             if !matches!(result.answer, Answer::Measured(_))
                 && let Some(reason) = loss(*pair)
@@ -131,7 +131,7 @@ mod tests {
                 round: 7,
                 active: 1,
                 answer: answer.clone(),
-                witnesses: Vec::new(),
+                counters: Vec::new(),
             }],
             addresses: Vec::new(),
             beyond_ns: 0,

@@ -5,8 +5,8 @@ use std::io::Seek;
 
 use crate::destination::Destination;
 use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
+use cluster::survey::findings::Test;
 use cluster::survey::roster::{Nic, Roster};
-use cluster::survey::verdict::Test;
 use facts::error::{Context, Failure};
 
 /// What a row is about.

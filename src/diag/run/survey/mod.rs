@@ -7,10 +7,11 @@
 //! * `instruments`: figures of a pair, with the definitions of the tools.
 //! * `halves`: the CPUs of the sides of a pair of software NICs.
 //! * `slot`: the instants of a slot, in place of the control connection.
-//! * `witnesses`: the counters of a NIC that may explain an answer.
+//! * `counter_watch`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
 mod by_tool;
+mod counter_watch;
 mod halves;
 mod instruments;
 mod nic;
@@ -21,7 +22,6 @@ mod slot;
 mod test;
 #[cfg(test)]
 mod tests;
-mod witnesses;
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -151,7 +151,7 @@ impl Nics {
                 }
             }
             let of_task = |answer| PairResult {
-                witnesses: report.witnesses,
+                counters: report.counters,
                 ..result(&report.task, answer)
             };
             results.extend(report.answer.map(of_task));
@@ -321,6 +321,6 @@ fn result(task: &Task, answer: Answer) -> PairResult {
         round: task.round,
         active: task.active,
         answer,
-        witnesses: Vec::new(),
+        counters: Vec::new(),
     }
 }

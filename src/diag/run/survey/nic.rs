@@ -8,15 +8,15 @@ use cxi::placement::Confined;
 use cxi::sys::C_PID_ANY;
 
 use super::by_tool::test;
+use super::counter_watch::Watch;
 use super::halves::Halves;
 use super::instruments::Instruments;
 use super::rules::TestPlan;
 use super::slot::{NO_ANSWER, PAUSED, Slot, Times, most_beyond};
 use super::test::Test;
-use super::witnesses::Watch;
 use crate::endpoint::Endpoint;
 use cluster::location::Location;
-use cluster::survey::answer::{Answer, Witness};
+use cluster::survey::answer::{Answer, CounterEvidence};
 use cluster::survey::timetable::{NicFacts, Part, Task};
 use facts::device::{DeviceKind, DeviceName, FabricAddress, LibraryFile};
 use facts::error::{Failure, Kind};
@@ -74,7 +74,7 @@ pub struct Report {
     /// and the most if the slot was too short.
     pub beyond: Duration,
     /// Changes of the counters of an initiator; in the sweep, only of packets sent again.
-    pub witnesses: Vec<Witness>,
+    pub counters: Vec<CounterEvidence>,
     /// Address of the NIC after the task, or why it cannot be opened again.
     pub address: Result<FabricAddress, String>,
 }
@@ -258,7 +258,7 @@ impl Nic {
         let changes = watch.map_or(Vec::new(), |watch| {
             slot.beyond(Duration::ZERO, || watch.end())
         });
-        let witness = |(counter, change): (&str, u64)| Witness {
+        let counter_evidence = |(counter, change): (&str, u64)| CounterEvidence {
             nic: task.pair.initiator,
             counter: counter.to_owned(),
             change,
@@ -277,7 +277,7 @@ impl Nic {
             },
             task,
             answer,
-            witnesses: changes.into_iter().map(witness).collect(),
+            counters: changes.into_iter().map(counter_evidence).collect(),
             address: match &self.endpoint {
                 Ok(endpoint) => Ok(endpoint.address().address),
                 Err(why) => Err(unopened(self.plan.device, why)),

@@ -256,13 +256,13 @@ fn counters_of_initiator_are_witnesses() {
     let mut group = Group::new(58, "write-lat", &[GOOD, lossy]);
     group.stage = Stage::Sweep;
     let result = group.result(1, 0);
-    assert!(result.retries() > 0 && result.witnesses.len() == 1);
+    assert!(result.retries() > 0 && result.counters.len() == 1);
     group.stage = Stage::Retest(1);
-    let witnesses = group.result(1, 0).witnesses;
-    let timeouts = witnesses.iter().find(|of| of.counter == "pct_spt_timeouts");
-    let timeouts = timeouts.unwrap_or_else(|| panic!("{witnesses:?}"));
+    let counters = group.result(1, 0).counters;
+    let timeouts = counters.iter().find(|of| of.counter == "pct_spt_timeouts");
+    let timeouts = timeouts.unwrap_or_else(|| panic!("{counters:?}"));
     assert!(timeouts.nic == 1 && timeouts.change > 0);
-    assert_eq!(group.result(0, 1).witnesses, []);
+    assert_eq!(group.result(0, 1).counters, []);
 }
 
 #[test]
