@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::untested::Untested;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
 
@@ -102,9 +103,8 @@ pub enum Answer {
     Measured(Figures),
     /// An operation failed, or was not answered: a result about this pair.
     Failed(String),
-    /// It was not measured, for a reason that says nothing about the pair: a process that was late or
-    /// has ended, the end of the time.
-    Untested(String),
+    /// It was not measured. The reason says nothing about the pair.
+    Untested(#[cfg_attr(feature = "testing", schemars(with = "String"))] Untested),
 }
 
 /// Why a pair was measured.

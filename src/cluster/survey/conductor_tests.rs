@@ -73,7 +73,7 @@ fn names_nic_that_is_slow_alone() {
 }
 
 #[test]
-fn reports_nic_that_fails_later_as_untested_and_blames_nobody() {
+fn reports_nic_that_fails_later_as_untested_without_cause() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     let mut conductor = conductor(&cluster, settings("all", 1));
     let round = conductor.next_rounds(1).remove(0);
@@ -100,7 +100,7 @@ fn reports_nic_that_fails_later_as_untested_and_blames_nobody() {
 }
 
 #[test]
-fn reports_lost_node_as_untested_and_blames_nobody() {
+fn reports_lost_node_as_untested_without_cause() {
     for seed in 0..20 {
         let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], seed);
         let mut conductor = conductor(&cluster, settings("all", seed));
@@ -335,7 +335,7 @@ fn earlier_pairs_that_the_sweep_lacks_are_no_answers() {
 }
 
 #[test]
-fn partial_survey_calls_culprits_suspect() {
+fn calls_causes_of_partial_survey_suspect() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     cluster
         .faults

@@ -22,7 +22,7 @@ impl Conductor {
                 (failed.test, failed.pair) == key
                     && (failed.stage, failed.round) == (result.stage, result.round)
             };
-            self.withdraw(is_explained, reason);
+            self.withdraw(is_explained, &reason.to_string());
         }
     }
 
@@ -58,7 +58,11 @@ impl Conductor {
     fn settle(&mut self, result: PairResult) {
         let is_lost = why_unusable(&self.roster, result.pair).is_some();
         match &result.answer {
-            Answer::Untested(reason) => self.miss((result.test, result.pair), result.stage, reason),
+            Answer::Untested(reason) => self.miss(
+                (result.test, result.pair),
+                result.stage,
+                &reason.to_string(),
+            ),
             Answer::Failed(reason) if is_lost => {
                 self.miss((result.test, result.pair), result.stage, reason)
             }

@@ -41,6 +41,7 @@ mod tally;
 pub mod timetable;
 mod units;
 mod unmeasured;
+pub mod untested;
 
 #[cfg(test)]
 mod conductor_tests;

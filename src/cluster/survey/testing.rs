@@ -7,6 +7,7 @@ use super::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, RETRIES}
 use super::findings::{Direction, Test, Unit};
 use super::roster::{Nic, Node, Roster};
 use super::timetable::Round;
+use super::untested::Untested;
 use crate::location::{Class, Location};
 
 /// What a fault does to a pair.
@@ -193,7 +194,7 @@ impl Cluster {
             stage: round.stage,
             round: self.rounds - 1,
             active: round.pairs.len() as u32,
-            answer: Answer::Untested(String::new()),
+            answer: Answer::Untested(Untested::NoReport),
             counters: Vec::new(),
         });
         let mut results: Vec<PairResult> = pairs.collect();

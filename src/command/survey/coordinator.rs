@@ -21,8 +21,8 @@ use cluster::survey::findings::Test;
 use cluster::survey::pairs::{self, Selection};
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::timetable::{BlockReport, Course, Round};
+use cluster::survey::untested::Untested;
 use cluster::tree::{DETOUR_LIMIT, Event, Root, now_ns};
-use diag::run::survey::LATE;
 use facts::error::{Failure, cause, invalid};
 use facts::job::Job;
 use facts::number::time_text;
@@ -373,7 +373,7 @@ impl CoordinatorLoop<'_> {
             &self.members.roster,
         );
         if let Some(beyond) = beyond.map(Duration::from_nanos) {
-            let is_late = |of: &&PairResult| of.answer == Answer::Untested(LATE.into());
+            let is_late = |of: &&PairResult| of.answer == Answer::Untested(Untested::Late);
             let late = results.iter().filter(is_late).count();
             self.pace.note(rounds[0].test, beyond, late, results.len());
         }

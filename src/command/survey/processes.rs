@@ -1,4 +1,4 @@
-//! LocalProcesses of a survey that the coordinator starts on its own machine.
+//! Processes of a survey that the coordinator starts on its own machine.
 
 use std::env;
 use std::ffi::OsString;
@@ -78,7 +78,7 @@ impl Started {
     }
 }
 
-/// LocalProcesses that end when this value is dropped.
+/// Processes that end when this value is dropped.
 #[derive(Default)]
 pub struct LocalProcesses(Vec<Child>);
 

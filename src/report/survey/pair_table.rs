@@ -103,7 +103,8 @@ const COLUMNS: [(&str, Field); 21] = [
     }),
     ("message", |row| match &row.result.answer {
         Answer::Measured(_) => String::new(),
-        Answer::Failed(why) | Answer::Untested(why) => why.clone(),
+        Answer::Failed(why) => why.clone(),
+        Answer::Untested(reason) => reason.to_string(),
     }),
 ];
 

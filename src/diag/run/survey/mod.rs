@@ -32,10 +32,11 @@ pub use nic::NicPlan;
 use nic::{Nic, Order, Report};
 pub use rules::{TestPlan, is_two_sided};
 use slot::Times;
-pub use slot::{LATE, is_of_busy_cpus, longest, most_beyond, sufficient};
+pub use slot::{longest, most_beyond, sufficient};
 
 use cluster::survey::answer::{Answer, PairResult};
 use cluster::survey::timetable::{Block, BlockReport, Course, NicFacts, Part, Task};
+use cluster::survey::untested::Untested;
 use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
 use facts::interrupt;
@@ -158,7 +159,7 @@ impl Nics {
         }
         for task in left {
             let why = self.give_up(&task);
-            results.push(result(&task, Answer::Untested(why)));
+            results.push(result(&task, Answer::Untested(Untested::Other(why))));
         }
         BlockReport {
             block: block.number,

@@ -12,12 +12,13 @@ use super::counter_watch::Watch;
 use super::halves::Halves;
 use super::instruments::Instruments;
 use super::rules::TestPlan;
-use super::slot::{NO_ANSWER, PAUSED, Slot, Times, most_beyond};
+use super::slot::{Slot, Times, most_beyond};
 use super::test::Test;
 use crate::endpoint::Endpoint;
 use cluster::location::Location;
 use cluster::survey::answer::{Answer, CounterEvidence};
 use cluster::survey::timetable::{NicFacts, Part, Task};
+use cluster::survey::untested::Untested;
 use facts::device::{DeviceKind, DeviceName, FabricAddress, LibraryFile};
 use facts::error::{Failure, Kind};
 use node::backend;
@@ -252,7 +253,7 @@ impl Nic {
             .flatten();
         let (answer, is_released) = match slot.check() {
             Ok(()) => self.perform(&task, &slot),
-            Err(failure) => (Some(Answer::Untested(failure.message())), true),
+            Err(failure) => (Some(Answer::Untested((&failure).into())), true),
         };
         drop(confined);
         let changes = watch.map_or(Vec::new(), |watch| {
@@ -291,7 +292,7 @@ impl Nic {
             Ok(endpoint) => endpoint,
             Err(why) => {
                 let why = unopened(self.plan.device, why);
-                return (Some(Answer::Untested(why)), true);
+                return (Some(Answer::Untested(Untested::Other(why))), true);
             }
         };
         let OpenTest { test, failure } = &self.tests[usize::from(task.test)];
@@ -305,7 +306,7 @@ impl Nic {
         if task.part == Part::Target {
             if self.has_moved {
                 let why = format!("the address of {} has changed", self.plan.device);
-                return (Some(Answer::Untested(why)), true);
+                return (Some(Answer::Untested(Untested::Other(why))), true);
             }
             let done = test.serve(endpoint, peer, slot);
             return (
@@ -328,9 +329,9 @@ impl Nic {
 /// did not run, says nothing, and a slot that is too short does not decide: the pair is measured again.
 fn answer_of(failure: &Failure, slot: &Slot, pair: Duration) -> Answer {
     match slot.stalled() {
-        _ if failure.kind != Kind::Nic => Answer::Untested(failure.message()),
-        Some(_) => Answer::Untested(PAUSED.into()),
-        None if slot.is_too_short(pair) => Answer::Untested(NO_ANSWER.into()),
+        _ if failure.kind != Kind::Nic => Answer::Untested(failure.into()),
+        Some(_) => Answer::Untested(Untested::Paused),
+        None if slot.is_too_short(pair) => Answer::Untested(Untested::ShortSlot),
         None => Answer::Failed(failure.message()),
     }
 }
