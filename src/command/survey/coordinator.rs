@@ -13,15 +13,14 @@ use super::launch::Launch;
 use super::locations::Locations;
 use super::members::Members;
 use super::pace::Pace;
-use super::results;
+use super::results::BlockResults;
 use super::written::Outputs;
-use cluster::survey::answer::{Answer, PairResult};
 use cluster::survey::conductor::{Conductor, Phase, Settings};
 use cluster::survey::findings::Test;
+use cluster::survey::ids::NodeId;
 use cluster::survey::pairs::{self, Selection};
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::timetable::{BlockReport, Course, Round};
-use cluster::survey::untested::Untested;
 use cluster::tree::{DETOUR_LIMIT, Event, Root, now_ns};
 use facts::error::{Failure, cause, invalid};
 use facts::job::Job;
@@ -141,7 +140,7 @@ pub fn run(asked: &Asked, launch: Launch) -> Result<(), Failure> {
     // Before the members end: one that hangs must not hold up the results.
     let found = outputs.end(&document);
     for (rank, reason) in root.end(END_LIMIT) {
-        let host = &document.roster.nodes[rank as usize].host;
+        let host = &document.roster.node(NodeId(rank)).host;
         let _ = writeln!(io::stderr(), "cxidiag survey: warning: {host}: {reason}");
     }
     // Members that have not ended find no coordinator any longer, and end.
@@ -238,7 +237,7 @@ impl CoordinatorLoop<'_> {
             let mut results = Vec::new();
             let taken = earlier.results(&roster, &tests, |result| results.push(result))?;
             for result in results {
-                self.conductor.already(result);
+                self.conductor.add_earlier(&result);
             }
             self.outputs.note(&taken.to_string());
         }
@@ -355,33 +354,22 @@ impl CoordinatorLoop<'_> {
             }
             _ => None,
         })?;
-        let uncertainties = reports.iter().map(|report| report.clock_uncertainty_ns);
-        self.uncertainty_ns = uncertainties.max().flatten().max(self.uncertainty_ns);
-        let beyond = reports.iter().map(|report| report.beyond_ns).max();
         for report in &reports {
             let failed = self.members.set_addresses(report.rank, &report.addresses);
             for (nic, reason) in failed {
                 self.conductor.fail_nic(nic, &reason);
             }
         }
-        let results = results::of_block(
-            rounds,
-            slots,
-            reports,
-            &left_out,
-            &lost,
-            &self.members.roster,
-        );
-        if let Some(beyond) = beyond.map(Duration::from_nanos) {
-            let is_late = |of: &&PairResult| of.answer == Answer::Untested(Untested::Late);
-            let late = results.iter().filter(is_late).count();
-            self.pace.note(rounds[0].test, beyond, late, results.len());
-        }
-        if let Some(note) = self.busy.add(&results) {
+        let roster = &self.members.roster;
+        let block = BlockResults::new(rounds, slots, reports, &left_out, &lost, roster);
+        self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
+        self.pace.add(&block);
+        if let Some(note) = self.busy.add(&block) {
             self.outputs.note(&note);
         }
-        self.outputs.add(&results, self.conductor.roster(), tests)?;
-        for result in results {
+        let roster = self.conductor.roster();
+        self.outputs.add(&block.pairs, roster, tests)?;
+        for result in &block.pairs {
             self.conductor.add(result);
         }
         self.lose(lost);

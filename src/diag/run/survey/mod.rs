@@ -35,6 +35,7 @@ use slot::Times;
 pub use slot::{longest, most_beyond, sufficient};
 
 use cluster::survey::answer::{Answer, PairResult};
+use cluster::survey::ids::NicId;
 use cluster::survey::timetable::{Block, BlockReport, Course, NicFacts, Part, Task};
 use cluster::survey::untested::Untested;
 use facts::device::FabricAddress;
@@ -55,7 +56,7 @@ const SLICE: Duration = Duration::from_millis(50);
 pub struct Nics {
     members: Vec<Member>,
     rank: u32,
-    first_nic: u32,
+    first_nic: NicId,
 }
 
 /// A NIC, seen from outside of its thread.
@@ -85,7 +86,7 @@ impl Nics {
         Ok(Self {
             members: members.collect(),
             rank: 0,
-            first_nic: 0,
+            first_nic: NicId(0),
         })
     }
 
@@ -177,7 +178,7 @@ impl Nics {
             Part::Initiator | Part::Alone => task.pair.initiator,
             Part::Target => task.pair.target,
         };
-        let index = nic.checked_sub(self.first_nic)? as usize;
+        let index = nic.0.checked_sub(self.first_nic.0)? as usize;
         (index < self.members.len()).then_some(index)
     }
 

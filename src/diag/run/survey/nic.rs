@@ -295,7 +295,7 @@ impl Nic {
                 return (Some(Answer::Untested(Untested::Other(why))), true);
             }
         };
-        let OpenTest { test, failure } = &self.tests[usize::from(task.test)];
+        let OpenTest { test, failure } = &self.tests[task.test.index()];
         if let (Part::Target | Part::Alone, Some(failure)) = (task.part, failure) {
             return (Some(Answer::Failed(failure.clone())), true);
         }
