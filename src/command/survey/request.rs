@@ -1,0 +1,225 @@
+//! What a survey is asked for: its processes, and its tests.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cluster::survey::findings::Test;
+use diag::run::survey::TestPlan;
+use facts::device::{DeviceName, LIBCXI_VARIABLE};
+use facts::error::{Failure, invalid};
+use facts::expect::Expectation;
+use plan::Plan;
+use plan::cli::nearest::{nearest, question};
+use plan::cli::{self, Request};
+use plan::tool::{Opt, PROGRAM, Tool};
+use plan::tools::TOOLS;
+use report::survey::documents::Places;
+
+/// Largest number of tests of a survey.
+const MOST_TESTS: usize = 256;
+
+/// The processes of a survey.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessSource {
+    /// The tasks of a launcher.
+    Launcher,
+    /// This number of processes on this machine.
+    Loopback(u32),
+    /// A process of `cxidiag serve` on each of these hosts.
+    Hosts(Vec<String>),
+}
+
+/// A test, and how its tool is run.
+#[derive(Clone, Debug)]
+pub struct RequestedTest {
+    /// The test.
+    pub test: Test,
+    /// How it is measured.
+    pub plan: TestPlan,
+    /// Arguments of the tool, as on a command line.
+    pub arguments: Vec<String>,
+    /// Limits of `--expect`.
+    pub expectations: Vec<Expectation>,
+}
+
+/// A limit of `--expect`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// As typed.
+    pub text: String,
+    /// Whether bandwidth tools measure it.
+    pub of_bandwidth: bool,
+}
+
+/// What the arguments ask for.
+#[derive(Debug)]
+pub struct SurveyRequest {
+    pub processes: ProcessSource,
+    /// The NICs of each process; empty for all hardware.
+    pub devices: Vec<DeviceName>,
+    /// All NICs of a node measure at the same time.
+    pub at_once: bool,
+    /// Options of the tools about service, VNI and traffic class, as typed.
+    pub service: Vec<String>,
+    pub tests: Vec<RequestedTest>,
+    /// As typed.
+    pub pairs: String,
+    pub pair_time: Duration,
+    pub time_limit: Option<Duration>,
+    pub max_active: Option<u32>,
+    pub seed: u64,
+    pub keeps_matrix: bool,
+    pub locations: Option<PathBuf>,
+    pub meeting_point: Option<PathBuf>,
+    pub port: Option<u16>,
+    pub resume: Option<PathBuf>,
+    /// Where the documents go.
+    pub places: Places,
+    /// Only the first line of the text is printed.
+    pub is_quiet: bool,
+    /// A line about the options without effect.
+    pub without_effect: Option<String>,
+}
+
+/// Returns the tools with these names, the default one without any.
+///
+/// # Errors
+///
+/// A name of no tool.
+pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
+    let mut tools = Vec::new();
+    for name in names {
+        let found = TOOLS.iter().find(|tool| tool.name == name);
+        let tool = found.ok_or_else(|| unknown_tool(name))?;
+        if !tools.iter().any(|own: &&Tool| own.name == name) {
+            tools.push(tool);
+        }
+    }
+    if tools.is_empty() {
+        tools.push(&TOOLS[0]);
+    }
+    Ok(tools)
+}
+
+/// Returns the tests: each tool with each of the sizes, and with the arguments `further`.
+///
+/// # Errors
+///
+/// Arguments that a tool refuses, bounds of no tool, and too many tests.
+pub fn tests(
+    tools: &[&'static Tool],
+    sizes: &[String],
+    further: &[String],
+    bounds: &[Bound],
+) -> Result<Vec<RequestedTest>, Failure> {
+    let mut tests = Vec::new();
+    for tool in tools {
+        let further: Vec<String> = own_defaults(tool).chain(further.iter().cloned()).collect();
+        let of_bandwidth = tool.measures_bandwidth();
+        let own = bounds.iter().filter(|of| of.of_bandwidth == of_bandwidth);
+        let own: Vec<&str> = own.map(|of| of.text.as_str()).collect();
+        if !tool.takes(Opt::Size) || sizes.is_empty() {
+            tests.extend(of_range(tool, None, &further, &own)?);
+        }
+        for size in sizes.iter().filter(|_| tool.takes(Opt::Size)) {
+            tests.extend(of_range(tool, Some(size), &further, &own)?);
+        }
+    }
+    let is_measured = |bound: &Bound| {
+        let mut tests = tests.iter();
+        tests.any(|own| own.test.of_bandwidth == bound.of_bandwidth)
+    };
+    if let Some(bound) = bounds.iter().find(|bound| !is_measured(bound)) {
+        let allowed = "none of the tools measures it";
+        return Err(Failure::usage(invalid("expect", &bound.text, allowed)));
+    }
+    if tests.len() > MOST_TESTS {
+        let message = format!(
+            "{} tools with sizes are too many (at most {MOST_TESTS})",
+            tests.len()
+        );
+        return Err(Failure::usage(message));
+    }
+    Ok(tests)
+}
+
+/// Returns the defaults of a survey where they are not those of the tool, for the short time of a pair:
+/// pauses would leave few samples, and large buffers take long to set up.
+fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
+    let gap = tool.takes(Opt::LatencyGap).then_some("--latency-gap=0");
+    let has_buffers = tool.takes(Opt::ListSize) && tool.takes(Opt::Size);
+    let list = has_buffers.then_some("--list-size=32");
+    gap.into_iter().chain(list).map(str::to_owned)
+}
+
+fn unknown_tool(name: &str) -> Failure {
+    let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+    let near = nearest(name, names.iter().copied());
+    let meant = if near.is_empty() {
+        format!("expected {}", names.join(", "))
+    } else {
+        question(&near)
+    };
+    Failure::usage(format!("unknown tool '{name}': {meant}"))
+}
+
+/// Returns the tests of a tool with the sizes of a range.
+fn of_range(
+    tool: &'static Tool,
+    range: Option<&str>,
+    further: &[String],
+    bounds: &[&str],
+) -> Result<Vec<RequestedTest>, Failure> {
+    let mut arguments = further.to_vec();
+    arguments.extend(range.map(|range| format!("--size={range}")));
+    if !bounds.is_empty() {
+        arguments.push(format!("--expect={}", bounds.join(",")));
+    }
+    let plan = plan(tool, &arguments)?;
+    let of_size = |size: u64| {
+        let mut arguments = further.to_vec();
+        arguments.extend(tool.takes(Opt::Size).then(|| format!("--size={size}")));
+        let of_test = test_plan(tool, &arguments)?;
+        let expectations = plan.outputs.expectations.iter();
+        let expectations = expectations.filter(|own| own.applies_to(size));
+        Ok(RequestedTest {
+            test: Test {
+                tool: tool.name.into(),
+                size_bytes: size,
+                of_bandwidth: tool.measures_bandwidth(),
+            },
+            plan: of_test,
+            arguments,
+            expectations: expectations.cloned().collect(),
+        })
+    };
+    plan.run.sizes().map(of_size).collect()
+}
+
+/// Returns the plan of a client of `tool` with these arguments.
+///
+/// # Errors
+///
+/// Invalid arguments.
+pub fn plan(tool: &'static Tool, arguments: &[String]) -> Result<Plan, Failure> {
+    let peer = ["--".to_owned(), "peer".to_owned()];
+    let all = arguments.iter().chain(&peer).map(OsString::from).collect();
+    let request = cli::parse(tool, all).map_err(|refusal| refusal.failure)?;
+    let Request::Run(typed) = request else {
+        let message = "expected options of the tools after '--', not --help or --version";
+        return Err(Failure::usage(message));
+    };
+    let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
+    Plan::new(tool, PROGRAM.into(), *typed, libcxi.map(PathBuf::from))
+}
+
+/// Returns what a test measures: `tool` with these arguments.
+///
+/// # Errors
+///
+/// Invalid arguments, and options that a survey cannot measure with.
+pub fn test_plan(tool: &'static Tool, arguments: &[String]) -> Result<TestPlan, Failure> {
+    TestPlan::new(tool, plan(tool, arguments)?.run)
+}
