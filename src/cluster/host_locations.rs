@@ -1,5 +1,5 @@
-//! Where hosts are, for NICs whose addresses do not show it: by a file of the user, or by what Slurm
-//! knows about its nodes (jobs.md 3.5).
+//! Where hosts are, for NICs whose addresses do not show it: by a file of the user, or by what
+//! Slurm knows about its nodes (jobs.md 3.5).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,8 +13,8 @@ struct SwitchName<'a> {
 }
 
 /// Returns the locations of the hosts in a file: host, switch and group on each line, divided by
-/// blanks. The host may be a list, such as `nid[1-16]`. Blank lines and text after `#` do not count.
-/// Switches and groups are numbers or names.
+/// blanks. The host may be a list, such as `nid[1-16]`. Blank lines and text after `#` do not
+/// count. Switches and groups are numbers or names.
 ///
 /// # Errors
 ///

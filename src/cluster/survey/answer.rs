@@ -13,7 +13,7 @@ use facts::percentile::Percentile;
 pub struct Pair {
     /// The NIC that issues operations.
     pub initiator: NicId,
-    /// The NIC that they address; the same one in loopback.
+    /// The NIC that the operations address; the initiator itself in loopback.
     pub target: NicId,
 }
 
@@ -72,7 +72,7 @@ impl Pair {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Figures {
-    /// Of a latency tool, with its definition of a latency.
+    /// The figures of a latency tool, with its definition of a latency.
     Latency {
         /// Number of samples.
         count: u64,
@@ -85,7 +85,7 @@ pub enum Figures {
         /// Largest latency, in nanoseconds.
         max_ns: u64,
     },
-    /// Of a bandwidth tool, with its definition of a bandwidth.
+    /// The figures of a bandwidth tool, with its definition of a bandwidth.
     Bandwidth {
         /// Bytes per second.
         bytes_per_second: f64,
@@ -105,7 +105,8 @@ impl Figures {
         }
     }
 
-    /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on it.
+    /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on
+    /// it.
     pub fn have(metric: Metric) -> bool {
         match metric {
             Metric::Mean | Metric::Deviation => false,
@@ -145,7 +146,7 @@ impl Figures {
     }
 }
 
-/// What came of a pair.
+/// The answer of a pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -165,9 +166,9 @@ pub enum Answer {
 pub enum Stage {
     /// The pairs that the user has asked for.
     Sweep,
-    /// A suspect again; the number of the retest, from 1.
+    /// A retest of a suspect pair; the number of the retest, from 1.
     Retest(u8),
-    /// A member of a suspect pair with another partner, or the pair in the other direction.
+    /// A NIC of a suspect pair with another partner, or the suspect pair in the other direction.
     Swap,
 }
 
@@ -200,10 +201,10 @@ pub struct PairResult {
     pub round: u32,
     /// Pairs that were measured at the same time, this one included.
     pub active: u32,
-    /// What came of it.
+    /// The answer of the pair.
     pub answer: Answer,
-    /// Counters of the initiator that changed in a way that matters; of the sweep, only that of packets
-    /// sent again.
+    /// Counters of the initiator whose changes may explain the answer. In the sweep, only the
+    /// counter of packets sent again.
     #[serde(rename = "witnesses")]
     pub counters: Vec<CounterEvidence>,
 }

@@ -51,7 +51,8 @@ pub struct Overdue {
 /// The tree.
 #[derive(Debug)]
 pub struct TreeLinks {
-    /// Maximum number of children of a member, and of the coordinator where another parent is found.
+    /// Maximum number of children of a member, and of the coordinator where another parent is
+    /// found.
     width: usize,
     members: Vec<MemberLinks>,
     /// Number of children of the coordinator.
@@ -96,7 +97,8 @@ impl TreeLinks {
         self.members[rank as usize].is_known
     }
 
-    /// Returns the members on the way to an attached member, itself last; `None` if there is no way.
+    /// Returns the members on the way to an attached member, itself last; `None` if there is no
+    /// way.
     pub fn path(&self, rank: u32) -> Option<Vec<u32>> {
         let mut path = vec![rank];
         let mut last = rank;
@@ -220,8 +222,8 @@ impl TreeLinks {
     }
 
     /// Returns whether the silence of a member has a cause above it: a member on its way to the
-    /// coordinator is `silent` as well, or has been looking for a parent for less than `limit`. The same
-    /// is true while it looks for a parent itself.
+    /// coordinator is `silent` as well, or has been looking for a parent for less than `limit`. The
+    /// same is true while it looks for a parent itself.
     pub fn is_cut_off(
         &self,
         rank: u32,
@@ -247,8 +249,8 @@ impl TreeLinks {
         self.separate(rank, LinkState::Absent);
     }
 
-    /// Gives the members that are placed or away this much more time: the coordinator could not hear
-    /// them.
+    /// Gives the members that are placed or away this much more time: the coordinator could not
+    /// hear them.
     pub fn postpone(&mut self, time: Duration) {
         for &rank in &self.pending {
             if let LinkState::Placed(_, since) | LinkState::Away(since) =

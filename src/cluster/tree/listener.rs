@@ -1,9 +1,10 @@
-//! Where a process of a survey lets others in: both prove that they have the token.
+//! Accepts connections between the processes of a survey. Both processes prove that they have the
+//! token.
 //!
 //! The process that connects sends a hello, receives a challenge, answers with its proof and its
 //! claim, and receives the proof of this process. Each proof contains a random number of the other
-//! process, so that a proof that was overheard is of no use. No connection gets a byte before it has
-//! sent a hello, and none delays another.
+//! process, so that a proof that was overheard is of no use. No connection gets a byte before it
+//! has sent a hello, and none delays another.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -32,7 +33,8 @@ pub const CALLER: &str = "survey caller";
 /// The role in the proof of the process that answers.
 pub const ANSWERER: &str = "survey answerer";
 
-/// The version that all processes of a survey have in common: messages have no versions of their own.
+/// The version that all processes of a survey have in common: messages have no versions of their
+/// own.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the role in a proof that answers a challenge.

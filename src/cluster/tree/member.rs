@@ -18,8 +18,8 @@ use facts::error::{Context, Failure};
 use facts::net::framing::Incoming;
 use facts::{interrupt, limit};
 
-/// How long a process looks for the coordinator at its start, unless its user wants otherwise: tasks of
-/// a launcher start seconds apart (jobs.md 3.6).
+/// How long a process looks for the coordinator at its start, unless its user wants otherwise:
+/// tasks of a launcher start seconds apart (jobs.md 3.6).
 pub const JOIN_LIMIT: Duration = Duration::from_secs(60);
 
 /// A process that takes part in a survey. A thread forwards messages for other processes; it sleeps
@@ -35,8 +35,8 @@ pub struct Member {
 }
 
 impl Member {
-    /// Finds the coordinator at one of the addresses of `meeting`, within `limit`, and a place in the
-    /// tree.
+    /// Finds the coordinator at one of the addresses of `meeting`, within `limit`, and a place in
+    /// the tree.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl Member {
         }
     }
 
-    /// Waits for the next order. If the last one was a course, this call reports that the process is
-    /// prepared for it.
+    /// Waits for the next order. If the last one was a course, this call reports that the process
+    /// is prepared for it.
     ///
     /// # Errors
     ///
@@ -126,8 +126,8 @@ impl Member {
         }
     }
 
-    /// Ends after [`Order::End`]: waits, for a few seconds at most, until the processes below this one
-    /// have ended.
+    /// Ends after [`Order::End`]: waits, for a few seconds at most, until the processes below this
+    /// one have ended.
     pub fn end(self) {
         drop(self.line);
         // A thread that panicked has ended as well.

@@ -1,5 +1,5 @@
-//! What the processes of a survey send each other, and its bytes: a length of four bytes, and a message
-//! in the format of postcard.
+//! What the processes of a survey send each other, and its bytes: a length of four bytes, and a
+//! message in the format of postcard.
 
 use std::net::SocketAddr;
 
@@ -56,7 +56,7 @@ pub enum Message {
         /// The proof of the process that answers.
         proof: String,
     },
-    /// The process that connects is not let in, or no longer: the reason.
+    /// The process is refused or expelled, with the reason.
     Refused(String),
     /// The parent of a process that has asked for it; the coordinator if it is none.
     Parent(Option<ParentAddress>),

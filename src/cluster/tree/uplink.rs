@@ -22,12 +22,12 @@ use facts::limit::ANSWER_LIMIT;
 /// Interval of pings while no block runs.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// How long a parent may leave a ping unanswered. A change of the parent costs little, so unit tests
-/// make it early.
+/// How long a parent may leave a ping unanswered. A change of the parent costs little, so unit
+/// tests make it early.
 const PARENT_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
-/// How long after the end of a block a member below a silent one may take to report: until it notices
-/// the silence, and finds another parent.
+/// How long after the end of a block a member below a silent one may take to report: until it
+/// notices the silence, and finds another parent.
 pub const DETOUR_LIMIT: Duration = Duration::from_secs(PARENT_SILENCE.as_secs() + 3);
 
 /// The same as [`PARENT_SILENCE`] for the coordinator, which no other process can replace.
@@ -94,10 +94,11 @@ pub struct Uplink {
     attempts: usize,
     /// Attempts in a row that were refused before a proof.
     refusals: usize,
-    /// Addresses of the coordinator at which nobody listens.
+    /// Addresses of the coordinator that refuse connections.
     refusing: BTreeSet<SocketAddr>,
     last_error: String,
-    /// Attempts to reach the coordinator that have failed since the end of the survey; none before it.
+    /// Attempts to reach the coordinator that have failed since the end of the survey; none before
+    /// it.
     failed_after_end: Option<usize>,
     /// Exchanges left of a burst.
     burst: usize,
@@ -150,7 +151,7 @@ impl Uplink {
         self.stage == UplinkState::Attached
     }
 
-    /// Returns whether `key` is that of the connection.
+    /// Returns whether the connection has this key.
     pub fn has(&self, key: u64) -> bool {
         self.link.as_ref().is_some_and(|link| link.key() == key)
     }
@@ -191,7 +192,8 @@ impl Uplink {
         }
     }
 
-    /// Ends the search for a parent early from here on: a coordinator that cannot be reached has ended.
+    /// Ends the search for a parent early from here on: a coordinator that cannot be reached has
+    /// ended.
     pub fn end(&mut self) {
         self.failed_after_end.get_or_insert(0);
     }
@@ -453,7 +455,7 @@ impl Uplink {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Returns whether the coordinator has ended: nobody listens at its addresses, or no attempt
+    /// Returns whether the coordinator has ended: its addresses refuse connections, or no attempt
     /// after the end of the survey has reached it at any of them. The first failure may be the loss
     /// of the connection to it.
     fn has_ended(&self) -> bool {

@@ -1,5 +1,5 @@
-//! The coordinator: lets the members join, gives them blocks of slots, takes their results, and ends the
-//! survey. It measures nothing itself.
+//! The coordinator: lets the members join, gives them blocks of slots, takes their results, and
+//! ends the survey. It measures nothing itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,20 +29,22 @@ use facts::{interrupt, limit};
 use report::survey::lines::Earlier;
 use report::survey::{Setup, Survey, SurveyJob, progress};
 
-/// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each thousand.
+/// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each
+/// thousand.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
 const JOIN_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 
-/// How long it waits until the members are prepared for the course. A NIC may take 20 seconds to open
-/// its targets.
+/// How long it waits until the members are prepared for the course. A NIC may take 20 seconds to
+/// open its targets.
 const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
 
-/// How long it waits for reports beyond the end of a block, and longer for each thousand members. A NIC
-/// may take two seconds to release the resources of its last pair.
+/// How long it waits for reports beyond the end of a block, and longer for each thousand members. A
+/// NIC may take two seconds to release the resources of its last pair.
 const REPORT_LIMIT: Duration = Duration::from_secs(3);
 const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 
-/// Time in which a block reaches the members before it begins, and longer for each thousand of them.
+/// Time in which a block reaches the members before it begins, and longer for each thousand of
+/// them.
 const NOTICE: Duration = Duration::from_millis(20);
 const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
 
@@ -119,7 +121,7 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
         round: 0,
         uncertainty_ns: None,
     };
-    let ended = joined.and_then(|()| survey.lead(started, &setup, earlier));
+    let ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
     let CoordinatorLoop {
         mut root,
         conductor,
@@ -225,7 +227,7 @@ struct CoordinatorLoop<'a> {
 
 impl CoordinatorLoop<'_> {
     /// Measures until the survey is over.
-    fn lead(
+    fn measure_rounds(
         &mut self,
         started: SystemTime,
         setup: &Setup,
@@ -378,9 +380,10 @@ impl CoordinatorLoop<'_> {
         Ok(())
     }
 
-    /// Waits until all members of `waiting` have answered; `answer` returns whose answer an event is.
-    /// Members that are silent at `until` are given up for this `reason`, but those below them in the
-    /// tree get the time to find another parent. Returns the members that were lost, and why.
+    /// Waits until all members of `waiting` have answered; `answer` returns whose answer an event
+    /// is. Members that are silent at `until` are given up for this `reason`, but those below them
+    /// in the tree get the time to find another parent. Returns the members that were lost, and
+    /// why.
     fn wait_for(
         &mut self,
         mut waiting: BTreeSet<u32>,

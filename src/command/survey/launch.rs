@@ -46,12 +46,12 @@ pub struct Launch<'a> {
     task: Option<(LauncherTask, MeetingPoint)>,
 }
 
-/// The members that have come, and what ends with the survey.
+/// The members that have joined, and what ends with the survey.
 pub struct JoinedMembers {
     /// What they have introduced, by rank.
     pub joined: BTreeMap<u32, Introduction>,
     lost: BTreeMap<u32, String>,
-    /// How long it waited for those that are missing; none if the survey ended before.
+    /// How long the survey waited for missing members; none if the survey ended before.
     waited: Option<Duration>,
     processes: Option<LocalProcesses>,
     /// Processes on other hosts by rank, which end with it.
@@ -126,7 +126,8 @@ impl JoinedMembers {
 }
 
 impl<'a> Launch<'a> {
-    /// Returns the lead of this number of members on this machine, with the arguments of this process.
+    /// Returns the launch of this number of members on this machine, with the arguments of this
+    /// process.
     pub fn loopback(count: u32, arguments: &'a [OsString]) -> Self {
         Self {
             size: count,
@@ -139,7 +140,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Returns the lead of a member on each of these hosts, with the arguments of this process.
+    /// Returns the launch of a member on each of these hosts, with the arguments of this process.
     pub fn hosts(hosts: &[String], arguments: &'a [OsString]) -> Self {
         Self {
             size: hosts.len() as u32,
@@ -151,8 +152,9 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Returns the lead of the tasks of a launcher, of which this process is `task`. The member of its
-    /// rank is a process of its own, so that leading and measuring do not disturb each other.
+    /// Returns the launch of the tasks of a launcher, when this process is `task`. The member with
+    /// its rank is a process of its own, so that coordinating and measuring do not disturb each
+    /// other.
     pub fn task(
         task: LauncherTask,
         meeting_point: MeetingPoint,
@@ -178,7 +180,8 @@ impl<'a> Launch<'a> {
         self.task.is_none() && self.here.is_empty()
     }
 
-    /// Gets a process on each host. Returns those, and why there is none on the other hosts.
+    /// Invites a process on each host. Returns the invited processes, and the reasons why other
+    /// hosts have none.
     fn summon(
         &self,
         request: &SurveyRequest,
@@ -242,8 +245,8 @@ impl<'a> Launch<'a> {
         self.task.as_ref()?.0.end_of_job
     }
 
-    /// Returns the largest number of pairs at the same time. On this machine, each of them needs two
-    /// CPUs.
+    /// Returns the largest number of pairs at the same time. On this machine, each of them needs
+    /// two CPUs.
     pub fn most_active(&self, request: &SurveyRequest) -> Option<u32> {
         let by_cpus = || {
             let cpus = thread::available_parallelism().map_or(1, usize::from);
@@ -254,7 +257,7 @@ impl<'a> Launch<'a> {
             .or_else(|| self.is_here_only().then(by_cpus))
     }
 
-    /// Lets members come, and starts those of this machine and those at servers.
+    /// Listens for members, starts the members on this machine, and invites the members at servers.
     ///
     /// # Errors
     ///
@@ -262,7 +265,7 @@ impl<'a> Launch<'a> {
     /// started, and an interruption.
     pub fn start(&self, request: &SurveyRequest) -> Result<(Root, JoinedMembers), Failure> {
         let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
-        // The port of --hosts is that of the servers.
+        // With --hosts, --port names the port of the servers.
         let own = request.port.filter(|_| !self.summons_members());
         let port = own.or(agreed).unwrap_or(0);
         let reach = if self.is_here_only() {

@@ -46,8 +46,8 @@ impl ProcessIdentity {
     }
 }
 
-/// Opens NICs by their plans, joins the survey, and measures until its end. `coordinator` finds the coordinator,
-/// until this instant.
+/// Opens NICs by their plans, joins the survey, and measures until its end. `coordinator` finds the
+/// coordinator, until this instant.
 ///
 /// # Errors
 ///
@@ -89,8 +89,8 @@ pub fn run(
     Ok(())
 }
 
-/// Joins the survey. A coordinator that was killed may have left its meeting point, so the coordinator
-/// is looked for again.
+/// Joins the survey. A coordinator that was killed may have left its meeting point, so the
+/// coordinator is looked for again.
 fn join(
     introduction: &Introduction,
     end: Instant,

@@ -20,10 +20,10 @@ pub struct Members {
 }
 
 impl Members {
-    /// Returns the members of a survey of `size` processes, of which these have `joined`. `hosts` are
-    /// the names of all hosts by rank, if they are known; `absent` is why a process is missing.
-    /// `location` returns the location of a NIC of a host with this location in its address, if it is
-    /// known.
+    /// Returns the members of a survey of `size` processes, of which these have `joined`. `hosts`
+    /// are the names of all hosts by rank, if they are known; `absent` is why a process is missing.
+    /// `location` returns the location of a NIC of a host with this location in its address, if it
+    /// is known.
     pub fn new(
         size: u32,
         joined: &BTreeMap<u32, Introduction>,
@@ -82,8 +82,8 @@ impl Members {
         position.map(|node| NodeId(node as u32))
     }
 
-    /// Leaves out the NICs of a process that is lost: later blocks have no pair with them. Returns the
-    /// index of its node.
+    /// Leaves out the NICs of a process that is lost: later blocks have no pair with them. Returns
+    /// the index of its node.
     pub fn lose(&mut self, rank: u32, reason: &str) -> Option<NodeId> {
         let node = self.node(rank)?;
         for (nic, address) in self.roster.nics.iter_mut().zip(&mut self.addresses) {
@@ -95,8 +95,8 @@ impl Members {
         Some(node)
     }
 
-    /// Takes new addresses of the NICs of a process, which it had to open again. Returns the NICs that
-    /// cannot be measured with any longer, and why.
+    /// Takes new addresses of the NICs of a process, which it had to open again. Returns the NICs
+    /// that cannot be measured with any longer, and why.
     pub fn set_addresses(
         &mut self,
         rank: u32,

@@ -1,5 +1,6 @@
 //! How long slots are, and which rounds make up a block. Slots of the sweep follow from what the
-//! processes have needed in earlier blocks. Other pairs have more time: some were late or failed before.
+//! processes have needed in earlier blocks. Other pairs have more time: some were late or failed
+//! before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,16 +44,16 @@ impl Pace {
         }
     }
 
-    /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose weight
-    /// slowly, because not every block has all NICs.
+    /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
+    /// weight slowly, because not every block has all NICs.
     pub fn add(&mut self, block: &BlockResults) {
         if let Some(beyond) = block.beyond {
             self.note(block.test, beyond, block.late(), block.pairs.len());
         }
     }
 
-    /// Notes that the processes needed the time `beyond` for a pair, without the time in which it is
-    /// measured, and that `late` of `pairs` pairs had a late process.
+    /// Notes that the processes needed the time `beyond` for a pair, without the time in which it
+    /// is measured, and that `late` of `pairs` pairs had a late process.
     fn note(&mut self, test: TestId, beyond: Duration, late: usize, pairs: usize) {
         let most = most_beyond(self.pair);
         let needed = if late * LATE_PART > pairs {
@@ -64,8 +65,8 @@ impl Pace {
         *known = needed.max(*known * 3 / 4);
     }
 
-    /// Returns the number of slots of a block of the test that was measured last, if `left` is left of
-    /// the time.
+    /// Returns the number of slots of a block of the test that was measured last, if `left` is left
+    /// of the time.
     pub fn most(&self, left: Option<Duration>) -> usize {
         self.last.map_or(FIRST_SLOTS, |test| {
             self.most_of(test, self.slot(test), left)

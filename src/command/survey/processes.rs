@@ -83,8 +83,8 @@ impl Started {
 pub struct LocalProcesses(Vec<Child>);
 
 impl LocalProcesses {
-    /// Starts the process of a rank, `place` with the number of all, with the arguments of this one. It
-    /// connects to `port` with `token`.
+    /// Starts the process of a rank, `place` with the number of all, with the arguments of this
+    /// one. It connects to `port` with `token`.
     ///
     /// # Errors
     ///

@@ -25,8 +25,8 @@ pub struct BlockResults {
 }
 
 impl BlockResults {
-    /// Returns the results of `rounds`, which have the same test. `left_out` are the pairs that were in
-    /// no block. `lost` are the ranks that were lost in the block, with the reasons.
+    /// Returns the results of `rounds`, which have the same test. `left_out` are the pairs that
+    /// were in no block. `lost` are the ranks that were lost in the block, with the reasons.
     pub fn new(
         rounds: &[Round],
         slots: Slots,
@@ -62,9 +62,9 @@ impl BlockResults {
 
 /// Returns the result of each pair of `rounds`.
 ///
-/// A pair may have two reports: the target reports only reasons that make the figures of the initiator
-/// worthless, such as a process that was late. A pair that failed because its partner was lost says
-/// nothing about its NICs.
+/// A pair may have two reports: the target reports only reasons that make the figures of the
+/// initiator worthless, such as a process that was late. A pair that failed because its partner was
+/// lost says nothing about its NICs.
 fn of_pairs(
     rounds: &[Round],
     slots: Slots,

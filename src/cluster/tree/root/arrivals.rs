@@ -27,7 +27,7 @@ impl Waiting {
 
 impl Root {
     /// Registers a process that looks for a parent.
-    pub(super) fn let_in(&mut self, arrival: Arrival) {
+    pub(super) fn accept(&mut self, arrival: Arrival) {
         let Arrival {
             mut link,
             peer,
@@ -104,8 +104,9 @@ impl Root {
         }
     }
 
-    /// Returns where a process finds `parent`. A member on the coordinator's host may have connected by
-    /// loopback; others reach it at the address at which they have reached the coordinator.
+    /// Returns where a process finds `parent`. A member on the coordinator's host may have
+    /// connected by loopback; others reach it at the address at which they have reached the
+    /// coordinator.
     fn place_of(&self, parent: u32, request: &Link) -> Option<ParentAddress> {
         let member = &self.members[parent as usize];
         let mut address = member.address?;
@@ -118,8 +119,9 @@ impl Root {
         Some(ParentAddress { rank, address })
     }
 
-    /// Handles a process that waits for its parent: it can only end. If it is a member, it may return.
-    pub(super) fn hear_waiting(&mut self, key: u64) {
+    /// Handles a process that waits for its parent: it can only end. If it is a member, it may
+    /// return.
+    pub(super) fn receive_from_waiting(&mut self, key: u64) {
         let Some(waiting) = self.waiting.get_mut(&key) else {
             return;
         };

@@ -94,7 +94,8 @@ impl MemberRecord {
         self.orders.clear();
     }
 
-    /// Returns whether a report has not come before. It shows that the orders up to now have arrived.
+    /// Returns whether a report has not come before. It shows that the orders up to now have
+    /// arrived.
     pub fn is_new(&mut self, report: &BlockReport) -> bool {
         let is_new = self.reported.is_none_or(|last| report.block > last);
         if is_new {

@@ -1,5 +1,5 @@
-//! When the coordinator itself was stopped: the members may have answered meanwhile, or have waited for
-//! its answer.
+//! When the coordinator itself was stopped: the members may have answered meanwhile, or have waited
+//! for its answer.
 
 use std::time::{Duration, Instant};
 
