@@ -256,7 +256,7 @@ pub fn compress<'a>(hosts: impl IntoIterator<Item = &'a str>) -> String {
         .filter(|name| name.is_padded())
         .map(Name::padding)
         .collect();
-    // Numbers without leading zeros belong to those of the same length that have them.
+    // A number without leading zeros belongs to the numbers of the same length with leading zeros.
     let mut groups: BTreeMap<(&str, &str, Option<usize>), Vec<&str>> = BTreeMap::new();
     for name in &names {
         let has_width = name.digits.is_empty() || padded.contains(&name.padding());

@@ -48,7 +48,7 @@ pub fn of_file(text: &str) -> Result<HashMap<String, Location>, String> {
 }
 
 /// Returns the locations of hosts from the switches above them, `s0.s4`, from the top of the tree
-/// down ([`crate::launcher::Task`]). The switch above that of the host is the group.
+/// down ([`crate::launcher::LauncherTask`]). The switch above that of the host is the group.
 pub fn of_topology<'a>(
     hosts: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> HashMap<String, Location> {

@@ -270,8 +270,8 @@ fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-/// Creates the file, which appears with its complete contents. Returns it locked, where the file
-/// system has locks: a file without a lock is that of a coordinator that was killed.
+/// Creates the file, which appears with its complete contents. Returns the file locked, if the file
+/// system has locks: a file without a lock belongs to a coordinator that was killed.
 fn write(path: &Path, contents: &Contents) -> io::Result<File> {
     let mut file = NamedTempFile::new_in(directory(path))?;
     file.write_all(serde_json::to_string(contents)?.as_bytes())?;

@@ -279,7 +279,10 @@ fn matches_schemas_in_docs() {
         ("check", of_check()),
         ("survey", of_survey()),
     ] {
-        let path = format!("{}/../../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/../../docs/{name}.schema.json",
+            env!("CARGO_MANIFEST_DIR")
+        );
         let text = format!("{schema:#}\n");
         if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
             std::fs::write(&path, &text).expect("a writable schema");

@@ -28,9 +28,9 @@ pub struct LauncherTask {
     pub rank: u32,
     /// Number of tasks.
     pub size: u32,
-    /// Number of the task among those of its node, if the launcher numbers them.
+    /// Number of the task among the tasks of its node, if the launcher numbers them.
     pub local_rank: Option<u32>,
-    /// Number of the node among those of the step, if the launcher numbers them.
+    /// Number of the node among the nodes of the step, if the launcher numbers them.
     pub node_index: Option<u32>,
     /// Name of the node, if the launcher has one.
     pub node: Option<String>,
@@ -189,9 +189,9 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
                 return Ok(found);
             }
         };
-        // `mpirun` in a step of Slurm leaves the variables of the step, whose rank may be that of
-        // one of its own processes. Slurm sets variables of PMI and PALS for plugins, with its own
-        // ranks.
+        // `mpirun` in a step of Slurm leaves the variables of the step. The rank of the step may
+        // equal the rank of a process of `mpirun`. Slurm sets variables of PMI and PALS for
+        // plugins, with its own ranks.
         let rank = |launcher: &Launcher| self.first(launcher.rank).map(|(_, rank)| rank);
         let is_marked = other.mark.is_some_and(|mark| self.get(mark).is_some());
         let is_inner = is_marked || rank(other) != rank(slurm);

@@ -7,17 +7,19 @@
 //! * `timetable`: who does what when, and what the processes of a survey send each other.
 //! * `settings`: the settings of a survey, and its progress.
 //! * `conductor`: a survey from the first round to the findings. Its parts: `coverage`, which pairs
-//!   have an answer; `round_plan`, which round is next; `retest_plan`, what the survey measures after
-//!   the sweep; `parked`, the NICs that the sweep leaves out; `conclusion`, what the results say.
+//!   have an answer; `round_plan`, which round is next; `retest_plan`, what the survey measures
+//!   after the sweep; `parked`, the NICs that the sweep leaves out; `conclusion`, what the results
+//!   say.
 //! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`:
 //!   all of them, each pair once. `pair_set`: a set of pairs.
 //! * `result_store`: the results so far. `population`: distributions of figures. `limits`: what
 //!   follows from them. `outside`: the pairs outside the limits. `unmeasured`: pairs that were not
 //!   measured.
 //! * `retest`: suspect pairs again, and with other partners.
-//! * `explanation`: the parts that explain the pairs outside the limits. `search`: how they are found.
-//!   `tally`, `role_counts`: counts of their pairs. `failures`: failures that are not noise.
-//! * `findings`: what the survey has found, as data and as a document. `cause`, `summary`: its parts.
+//! * `explanation`: the parts that explain the pairs outside the limits. `search`: how they are
+//!   found. `tally`, `role_counts`: counts of their pairs. `failures`: failures that are not noise.
+//! * `findings`: what the survey has found, as data and as a document. `cause`, `summary`: its
+//!   parts.
 
 pub mod answer;
 mod cause;

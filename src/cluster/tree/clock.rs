@@ -1,10 +1,10 @@
 //! The clock of the coordinator in the other processes.
 //!
-//! A process exchanges messages with its parent: the parent's reading lies between sending and
-//! receiving, in the middle if both ways take the same time, and off by half of the round trip at
-//! most. The parent's clock is off in the same way, so the uncertainties add up down the tree. The
-//! choice among the last exchanges is that of NTP (RFC 5905, clock filter): the shortest round
-//! trip, with an allowance for the drift of the clocks since then.
+//! A process exchanges messages with its parent. The parent reads its clock between sending and
+//! receiving: in the middle if both ways take the same time, and at most half of the round trip
+//! away from it. The clock of the parent is uncertain in the same way, so the uncertainties add up
+//! down the tree. The best of the last exchanges is chosen as in NTP (RFC 5905, clock filter): the
+//! shortest round trip, with an allowance for the drift of the clocks since then.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

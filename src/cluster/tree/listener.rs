@@ -54,12 +54,12 @@ pub fn random<const LENGTH: usize>() -> [u8; LENGTH] {
     bytes
 }
 
-/// What a process with the token asks for.
+/// The claim of a process with the token.
 #[derive(Debug)]
 pub enum Claim {
-    /// Its parent.
+    /// It asks the coordinator for its parent.
     Seek(Box<ParentRequest>),
-    /// To be a child, by this rank.
+    /// It wants to be a child, with this rank.
     Attach(u32),
 }
 
@@ -70,7 +70,7 @@ pub struct Arrival {
     pub link: Link,
     /// The address of the process.
     pub peer: SocketAddr,
-    /// What it asks for.
+    /// The claim of the process.
     pub claim: Claim,
 }
 
@@ -101,7 +101,7 @@ pub struct SurveyListener {
     set: PollSet,
     key: u64,
     pending: HashMap<u64, PendingConnection>,
-    /// Until when no connection is accepted, where there is no room for one.
+    /// Accepts no connection before this moment: there was no room for one.
     closed: Option<Instant>,
 }
 
@@ -151,7 +151,7 @@ impl SurveyListener {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    // Others are errors of the new connection.
+                    // Other errors are errors of the new connection.
                     if out_of(&error).is_some() && !self.drop_oldest() {
                         return self.close();
                     }

@@ -1,4 +1,4 @@
-//! A process of a survey that measures, as its measuring thread sees it.
+//! A process of a survey that measures: the interface of its measuring thread.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
@@ -30,7 +30,8 @@ pub struct Member {
     line: UnixStream,
     clock: Arc<SharedClock>,
     thread: JoinHandle<()>,
-    /// The last order was a course, which the coordinator does not know to be prepared.
+    /// The last order was a course, and the coordinator does not know yet that the process is
+    /// prepared.
     prepares: Cell<bool>,
 }
 
@@ -40,7 +41,7 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// A coordinator that is not there or refuses this process, an interruption.
+    /// A coordinator that does not exist or refuses this process, and an interruption.
     pub fn join(
         meeting: &Meeting,
         introduction: Introduction,
@@ -84,7 +85,7 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// A coordinator that is lost or has given this process up, an interruption.
+    /// A coordinator that is lost or has given this process up, and an interruption.
     pub fn next(&self) -> Result<Order, Failure> {
         if self.prepares.take() {
             self.send(&FromMember::Begun)?;
@@ -118,7 +119,7 @@ impl Member {
         }))
     }
 
-    /// Ends the part of this process in the survey because it cannot go on.
+    /// Leaves the survey, because this process cannot go on.
     pub fn fail(self, reason: &str) {
         // The coordinator notices the end of a process without a reason as well.
         if self.send(&FromMember::Failed(reason.to_owned())).is_ok() {
@@ -168,7 +169,7 @@ impl Member {
     }
 }
 
-/// Returns the failure of a member that received this message in place of an order.
+/// Returns the failure of a member that received this message instead of an order.
 fn unexpected(message: Message) -> Failure {
     match message {
         Message::Refused(reason) => Failure::peer(reason),

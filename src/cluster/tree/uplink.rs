@@ -1,5 +1,6 @@
-//! The way of a member to the coordinator: it asks the coordinator for its parent, connects to it,
-//! takes over its clock, and does so again if the parent is lost.
+//! The connection of a member towards the coordinator. The member asks the coordinator for its
+//! parent, connects to the parent, and takes over its clock. If the parent is lost, the member
+//! begins again.
 //!
 //! A parent that is stopped does not close its connections. While no block runs, each child sends a
 //! ping every [`BEAT`]; a parent that has not answered for [`PARENT_SILENCE`] is lost.
@@ -26,11 +27,12 @@ const BEAT: Duration = Duration::from_secs(1);
 /// tests make it early.
 const PARENT_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
-/// How long after the end of a block a member below a silent one may take to report: until it
-/// notices the silence, and finds another parent.
+/// How long after the end of a block a member below a silent member may take to report. In this
+/// time it notices the silence, and finds another parent.
 pub const DETOUR_LIMIT: Duration = Duration::from_secs(PARENT_SILENCE.as_secs() + 3);
 
-/// The same as [`PARENT_SILENCE`] for the coordinator, which no other process can replace.
+/// How long the coordinator may leave a ping unanswered. No other process can replace the
+/// coordinator.
 const COORDINATOR_SILENCE: Duration = Duration::from_secs(30);
 
 /// How long a member that has lost its parent looks for the coordinator.
@@ -42,7 +44,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How far the member is.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UplinkState {
     /// It waits for this moment to connect to the coordinator.
@@ -59,7 +61,7 @@ enum UplinkState {
     Attached,
 }
 
-/// What happened.
+/// An event on the connection.
 #[derive(Debug)]
 pub enum UplinkEvent {
     /// The member has a parent.
@@ -74,14 +76,14 @@ pub enum UplinkEvent {
 #[derive(Debug)]
 pub struct Uplink {
     meeting: Meeting,
-    /// This process as it asks for a parent.
+    /// The request of this process for a parent.
     pub request: ParentRequest,
     set: PollSet,
     clock: Arc<SharedClock>,
     exchanges: Exchanges,
     stage: UplinkState,
     link: Option<Link>,
-    /// The member that it is connected to; the coordinator if it is none.
+    /// The member at the other end; `None` for the coordinator.
     target: Option<ParentAddress>,
     /// When the stage began.
     since: Instant,
@@ -219,7 +221,7 @@ impl Uplink {
 
     /// Handles a message.
     fn take(&mut self, message: Message) -> Result<Option<UplinkEvent>, String> {
-        // Whatever the parent sends shows that it is not stopped.
+        // Any message of the parent shows that the parent is not stopped.
         self.asked = self.asked.map(|_| Instant::now());
         match (self.stage, message) {
             (UplinkState::Greeting, Message::Challenge { nonce }) => {
@@ -349,7 +351,8 @@ impl Uplink {
         })
     }
 
-    /// Does what is due. New connections have the next keys.
+    /// Sends pings, connects, or gives up, if the time for it has come. New connections have the
+    /// next keys.
     ///
     /// # Errors
     ///

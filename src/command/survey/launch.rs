@@ -26,7 +26,7 @@ use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
 use report::survey::progress;
 
-/// Servers that are asked for a process at the same time.
+/// Number of servers that are invited at the same time.
 const MOST_AT_ONCE: usize = 64;
 
 type ByRank<T> = BTreeMap<u32, T>;
@@ -35,14 +35,14 @@ type ByRank<T> = BTreeMap<u32, T>;
 pub struct Launch<'a> {
     /// Number of members.
     pub size: u32,
-    /// Names of the hosts by rank, if they are known.
+    /// Names of the hosts by rank; empty if unknown.
     pub hosts: Vec<String>,
     /// What starts the members, in the document.
     pub launcher: String,
     /// Ranks of the members that the coordinator starts on its own machine.
     here: Vec<u32>,
     arguments: &'a [OsString],
-    /// The task that this process is, and where the others find it.
+    /// The task of this process, and the meeting point where the other tasks find it.
     task: Option<(LauncherTask, MeetingPoint)>,
 }
 
@@ -56,7 +56,7 @@ pub struct JoinedMembers {
     processes: Option<LocalProcesses>,
     /// Processes on other hosts by rank, which end with it.
     summoned: BTreeMap<u32, Summoned>,
-    /// Its file is removed at the end.
+    /// The published meeting point. Its file is removed at the end.
     _published: Option<Published>,
 }
 
@@ -76,7 +76,7 @@ impl JoinedMembers {
         format!("it did not join within {}{queue}", time_text(waited))
     }
 
-    /// Lets all of `size` members join, for `limit` at most.
+    /// Waits until all `size` members have joined, for `limit` at most.
     ///
     /// # Errors
     ///
@@ -245,8 +245,8 @@ impl<'a> Launch<'a> {
         self.task.as_ref()?.0.end_of_job
     }
 
-    /// Returns the largest number of pairs at the same time. On this machine, each of them needs
-    /// two CPUs.
+    /// Returns the largest number of pairs at the same time. On one machine, each pair needs two
+    /// CPUs.
     pub fn most_active(&self, request: &SurveyRequest) -> Option<u32> {
         let by_cpus = || {
             let cpus = thread::available_parallelism().map_or(1, usize::from);

@@ -1,6 +1,6 @@
-//! How long slots are, and which rounds make up a block. Slots of the sweep follow from what the
-//! processes have needed in earlier blocks. Other pairs have more time: some were late or failed
-//! before.
+//! The length of slots, and the rounds of a block. The time that processes needed in earlier blocks
+//! determines the slots of the sweep. Other pairs have longer slots, because some of them were late
+//! or failed before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use diag::run::survey::{longest, most_beyond, sufficient};
 /// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
 const SHORTEST_SLOT: Duration = Duration::from_millis(50);
 
-/// Most slots of a block, and its longest time: what is lost if the survey ends within it.
+/// Most slots of a block, and its longest time. A survey that ends within a block loses the block.
 const MOST_SLOTS: usize = 100;
 const LONGEST_BLOCK: Duration = Duration::from_secs(2);
 
 /// If more than this part of the pairs of a block have a late process, slots get the longest time.
 const LATE_PART: usize = 10;
 
-/// Slots of the first block of a test, which shows what the processes need.
+/// Number of slots of the first block of a test, which shows how much time the processes need.
 const FIRST_SLOTS: usize = 2;
 
 /// The lengths of slots.
@@ -28,7 +28,7 @@ const FIRST_SLOTS: usize = 2;
 pub struct Pace {
     /// Time for measuring one pair.
     pair: Duration,
-    /// What the processes need for a pair of a test beyond that.
+    /// Time that the processes need for a pair of each test, without the measurement.
     beyond: BTreeMap<TestId, Duration>,
     /// The test that was measured last.
     last: Option<TestId>,

@@ -10,7 +10,7 @@ use cluster::survey::roster::Roster;
 use cluster::survey::timetable::{BlockReport, Round};
 use cluster::survey::untested::Untested;
 
-/// What came of a block: the record that each part of the coordinator reads.
+/// The results of a block: one record that each part of the coordinator reads.
 #[derive(Debug)]
 pub struct BlockResults {
     /// The test of the block.
@@ -120,7 +120,8 @@ fn of_pairs(
     results
 }
 
-/// Returns which of two answers about a pair counts: the larger one.
+/// Returns the precedence of an answer. Of two answers about a pair, the answer with the larger
+/// precedence counts.
 fn precedence(answer: &Answer) -> u8 {
     match answer {
         Answer::Measured(_) => 0,
@@ -160,7 +161,7 @@ mod tests {
         }
     }
 
-    /// Returns the result of a pair of which its NICs report these answers.
+    /// Returns the result of a pair whose NICs report these answers.
     fn result(answers: &[Answer], left_out: bool, lost: &[u32]) -> Answer {
         let rounds = [Round {
             test: TestId(0),
