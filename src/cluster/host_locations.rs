@@ -48,7 +48,8 @@ pub fn of_file(text: &str) -> Result<HashMap<String, Location>, String> {
 }
 
 /// Returns the locations of hosts from the switches above them, `s0.s4`, from the top of the tree
-/// down ([`crate::launcher::LauncherTask`]). The switch above that of the host is the group.
+/// down ([`crate::launcher::LauncherTask`]). The group is the switch above the
+/// switch of the host.
 pub fn of_topology<'a>(
     hosts: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> HashMap<String, Location> {

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     /// Returns a file with two nodes. The process with rank 0 is on the second one. Records are
-    /// larger than those of jobs.md 1.6.
+    /// larger than in jobs.md 1.6.
     fn file() -> Vec<u8> {
         let mut bytes = vec![0; 160 + 2 * 16 + 2 * 72];
         let mut put = |at: usize, data: &[u8]| bytes[at..at + data.len()].copy_from_slice(data);

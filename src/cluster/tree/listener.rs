@@ -238,7 +238,8 @@ impl SurveyListener {
 }
 
 impl PendingConnection {
-    /// Answers a message. Returns the claim once there is a proof, or why there cannot be one.
+    /// Answers a message. Returns the claim after a valid proof. The error says
+    /// why the connection is refused.
     fn answer(&mut self, message: Message, token: &Token) -> Result<Option<Claim>, String> {
         let (proof, claim) = match (message, self.theirs) {
             (Message::Hello { version, nonce }, None) => {

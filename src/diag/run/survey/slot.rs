@@ -19,12 +19,10 @@ const MARGIN: u32 = 8;
 /// Longest sleep before the next check for an interruption.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// A longer gap between checks means that the process was not running. Checks are a millisecond
-/// apart.
+/// Interval of checks above which the process has not run meanwhile. They are a millisecond apart.
 const GAP: Duration = Duration::from_millis(5);
 
-/// If the process was not running for more than one of this many parts of a slot, the end of the
-/// slot says nothing about the peer.
+/// The part of a slot without the CPU above which its end says nothing about the peer.
 const STALLED: u32 = 4;
 
 /// The instants of a slot.
@@ -67,10 +65,10 @@ pub fn most_beyond(pair: Duration) -> Duration {
     2 * pair
 }
 
-/// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have
-/// needed the time `beyond` for set-up and release. The window is `pair` plus the larger of `2 *
-/// beyond` and `pair / 2`. The target of a two-sided tool uses the margins of this slot and of the
-/// next slot; together they are at least as long as `beyond`.
+/// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have needed the
+/// time `beyond` for the rest: twice that, at least half of `pair`, is left for it among the operations.
+/// The target of a two-sided tool uses the margins alone, of this slot and the next one: they are as long
+/// together.
 pub fn sufficient(pair: Duration, beyond: Duration) -> Duration {
     let window = pair + (2 * beyond).max(pair / 2);
     let margins = beyond * (MARGIN / 2);
@@ -111,7 +109,7 @@ impl Slot {
         }
     }
 
-    /// Runs `work` and adds its time beyond `measured` to the overhead of the pair.
+    /// Does `work` that is not part of the time `measured` in which a pair is measured, apart from that.
     pub fn beyond<T>(&self, measured: Duration, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let result = work();
