@@ -1,5 +1,5 @@
 //! A member on a host without a launcher: a process of `cxidiag serve`, which a coordinator on
-//! another host has summoned.
+//! another host has invited.
 
 use super::member::{self, ProcessIdentity};
 use super::request::{self, SurveyRequest};
