@@ -9,8 +9,9 @@ use crate::explain;
 use crate::machine::Machine;
 use crate::nic::files::Files;
 use facts::advice::{self, Situation};
-use facts::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LibraryFile};
+use facts::device::{DEFAULT_DEVICE, DeviceName, LibraryFile};
 use facts::error::{Failure, Kind, Step};
+use facts::platform::DeviceKind;
 
 /// Name of the library in all releases of libcxi.
 const LIBCXI: &str = "libcxi.so.1";

@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use crate::run_options::RunOptions;
 use crate::tool::Tool;
-use facts::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LIBCXI_VARIABLE, LibraryFile};
+use facts::device::{DEFAULT_DEVICE, DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::{Failure, invalid};
 use facts::token::Token;
 use ineffective::Ineffective;
@@ -223,7 +223,11 @@ impl Plan {
             return Err(Failure::usage(option));
         }
         let device = typed.device.unwrap_or(DEFAULT_DEVICE);
-        if let (Some(path), DeviceKind::Software) = (&typed.libcxi, device.kind) {
+        if let Some(path) = typed
+            .libcxi
+            .as_ref()
+            .filter(|_| !device.platform().loads_library)
+        {
             return Err(Failure::usage(format!(
                 "--libcxi={}: {device} is a built-in software NIC and needs no library; only cxiN devices do",
                 path.display()
@@ -338,7 +342,8 @@ impl Plan {
         arguments.extend(vni.map(|vni| format!("--vni={vni}").into()));
         arguments.extend(class.map(|class| format!("--traffic-class={class}").into()));
         // The server inherits the environment.
-        if let (Some(library), DeviceKind::Hardware) = (&self.libcxi, self.device.kind)
+        if let Some(library) = &self.libcxi
+            && self.device.platform().loads_library
             && library.named_by != LIBCXI_VARIABLE
         {
             arguments.push(library.to_os_string());

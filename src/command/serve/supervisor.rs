@@ -18,7 +18,7 @@ use super::queue::{Stage, places, turns};
 use diag::session::arrivals::{Arrival, Newcomer};
 use diag::session::control_line::Ready;
 use diag::session::{LineLimit, Totals, status};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Failure, cause};
 use facts::host::host_name;
 use facts::interrupt;
@@ -391,10 +391,10 @@ fn lacks(device: DeviceName, own: DeviceName) -> Option<String> {
             "this server has no {device}: it measures with NICs such as {own}"
         ));
     }
-    let names = match device.kind {
-        DeviceKind::Software => return None,
-        DeviceKind::Hardware => Machine::this().cxi_devices(),
-    };
+    if !device.platform().is_listed {
+        return None;
+    }
+    let names = Machine::this().cxi_devices();
     let exists = names.contains(&device.to_string());
     (!exists).then(|| {
         format!(

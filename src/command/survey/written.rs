@@ -1,21 +1,21 @@
-//! What a survey writes: its documents, notes, a line of progress, and the text at its end.
+//! The outputs of a survey: its documents, notes, a line of progress, and the text at its end.
 
 use std::io::{self, Write};
 use std::time::SystemTime;
 
 use cluster::survey::answer::PairResult;
+use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::Test;
 use facts::error::Failure;
 use facts::interrupt;
-use report::survey::documents::{Documents, Places};
+use report::survey::documents::{Places, SurveyDocuments};
 use report::survey::progress::ProgressLine;
 use report::survey::{Setup, Survey, text};
 
-/// The outputs of a survey, which can all be written.
+/// The outputs of a survey, all of them open.
 pub struct Outputs {
-    documents: Documents,
-    /// No document has standard output.
+    documents: SurveyDocuments,
+    /// Whether the text goes to standard output: no document goes there.
     has_text: bool,
     is_quiet: bool,
     /// The line of progress.
@@ -30,7 +30,7 @@ impl Outputs {
     /// A file that cannot be written, and two documents for one place.
     pub fn open(places: &Places, is_quiet: bool) -> Result<Self, Failure> {
         Ok(Self {
-            documents: Documents::open(places)?,
+            documents: SurveyDocuments::open(places)?,
             has_text: !places.has_stdout(),
             is_quiet,
             progress: ProgressLine::new(io::stderr(), !is_quiet),

@@ -21,7 +21,7 @@ use crate::explain::Explain;
 use crate::slingshot::{self, Launcher};
 use crate::traffic_class::{self, TrafficClass};
 use facts::advice::{self, Situation};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::Failure;
 
 pub use access::{Access, Chosen, Source};
@@ -107,7 +107,7 @@ impl ServiceRequest {
         let Some((nic, svc_id)) = nic.and_then(|nic| Some((nic, nic.svc_id?))) else {
             // Launchers list hardware only, so that a software NIC is listed by the user or not at
             // all.
-            if nic.is_some() || device.kind == DeviceKind::Hardware {
+            if nic.is_some() || device.platform().is_listed {
                 self.unused = Some(format!("no service on {device} in this job (SLINGSHOT_*)"));
             }
             return;
