@@ -14,7 +14,7 @@ use cluster::launcher::Task;
 use cluster::meeting_point::{MeetingPoint, Published};
 use cluster::survey::timetable::Introduction;
 use cluster::tree::{Event, Root};
-use diag::session::summons::{Summoned, Summons};
+use diag::session::invitation::{Invitation, Invited};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step};
 use facts::interrupt;
@@ -54,7 +54,7 @@ pub struct Gathered {
     waited: Option<Duration>,
     processes: Option<Processes>,
     /// Processes on other hosts by rank, which end with it.
-    summoned: BTreeMap<u32, Summoned>,
+    summoned: BTreeMap<u32, Invited>,
     /// Its file is removed at the end.
     _published: Option<Published>,
 }
@@ -69,7 +69,7 @@ impl Gathered {
             return "the survey ended before it joined".into();
         };
         let summoned = self.summoned.get(&rank);
-        let place = summoned.and_then(Summoned::place);
+        let place = summoned.and_then(Invited::place);
         let queue = place.map(|place| format!(": it waits for its turn, place {place}"));
         let queue = queue.unwrap_or_default();
         format!("it did not join within {}{queue}", time_text(waited))
@@ -179,13 +179,13 @@ impl<'a> Lead<'a> {
         asked: &Asked,
         port: u16,
         token: &Token,
-    ) -> Result<(ByRank<Summoned>, ByRank<String>), Failure> {
+    ) -> Result<(ByRank<Invited>, ByRank<String>), Failure> {
         let own = Token::of_environment();
         let servers = asked.port.unwrap_or(DEFAULT_PORT);
         let mut plan = asked::plan(&TOOLS[0], &[format!("--port={servers}")])?;
         plan.admission.token = own.clone();
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
-        let summons = |rank| Summons {
+        let summons = |rank| Invitation {
             rank,
             size: self.size,
             port,

@@ -10,7 +10,7 @@ use std::thread::{self, Builder};
 
 use cxi::placement::Confined;
 
-use super::handshake::Introduction;
+use super::introduction::Introduction;
 use super::reception::Reception;
 use super::refusal_log::RefusalLog;
 use facts::error::Failure;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Session;
+use super::open::Session;
 use super::wire::{self, MAX_PAYLOAD};
 use facts::device::DeviceName;
 use facts::error::Failure;

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use super::admission::{Announced, Credentials, Serving};
-use super::handshake::Introduction;
+use super::introduction::Introduction;
 use facts::advice::{Situation, remedy};
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Failure, Step};

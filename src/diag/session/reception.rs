@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::Agreed;
+use super::agreed::Agreed;
 use super::connection::Connection;
-use super::handshake::{Handshake, Introduction, Refusal};
+use super::handshake::{Handshake, Refusal};
+use super::introduction::Introduction;
 use super::refusal_log::RefusalLog;
 use super::wire::MAX_PAYLOAD;
 use facts::error::{Context, Failure, cause};

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
+use super::agreed::Agreed;
 use super::caller::Caller;
 use super::connection::{Connection, LinkError};
+use super::open::Session;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
-use super::{Agreed, Session};
 use facts::error::{Failure, Step};
 use facts::interrupt;
 use facts::number::time_text;
