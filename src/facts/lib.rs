@@ -5,6 +5,7 @@
 pub mod advice;
 pub mod atomic;
 pub mod bandwidth_unit;
+pub mod child;
 pub mod device;
 pub mod error;
 pub mod expect;

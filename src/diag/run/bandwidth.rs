@@ -3,8 +3,8 @@
 use std::slice;
 use std::time::Duration;
 
-use super::barriers::Barriers;
-use super::driver::Context;
+use super::barriers::{Barriers, CLEANUP, POST_RUN, PRE_RUN};
+use super::context::Context;
 use super::pairs::{End, Loop, Pair, settle};
 use super::results::BandwidthResults;
 use super::size_loop::longest_size;
@@ -18,11 +18,6 @@ use facts::phase::{Phase, enter};
 use facts::rate::{Kept, Period};
 use measure::{Clock, Gauge, MonotonicRaw, SideResult, SideView, ViewTimer, WaitPolicy};
 use plan::run_options::{RunOptions, Side};
-
-/// Labels of the barriers around the measurement of each size (wire.md 6.3).
-const PRE_RUN: &str = "Pre-run";
-const POST_RUN: &str = "Post-run";
-const CLEANUP: &str = "RDZV cleanup";
 
 /// Measures lists of operations of `size` bytes.
 ///

@@ -7,6 +7,13 @@ use crate::session::{Look, Session};
 use facts::error::Failure;
 use measure::{SideResult, SideView};
 
+/// Labels of the barriers around the measurement of each size: of a latency (wire.md 6.2) and of a
+/// bandwidth (wire.md 6.3).
+pub const SYNC: &str = "Sync";
+pub const PRE_RUN: &str = "Pre-run";
+pub const POST_RUN: &str = "Post-run";
+pub const CLEANUP: &str = "RDZV cleanup";
+
 /// The barriers of a measurement, and the results that both sides exchange at them. None of them is
 /// in the timed part of a loop.
 pub trait Barriers {

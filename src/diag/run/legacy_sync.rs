@@ -1,9 +1,9 @@
 //! One size of a two-sided latency run with a barrier before each round trip, as the legacy tools
 //! measure (wire.md 6.2).
 
-use super::driver::Context;
+use super::barriers::{POST_RUN, SYNC};
+use super::context::Context;
 use super::results::Samples;
-use super::round_trip::{POST_RUN, SYNC};
 use super::size_loop::{Limit, Record, Schedule, longest_iteration, pause, wait_until};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use crate::session::Look;

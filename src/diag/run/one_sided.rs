@@ -1,6 +1,7 @@
 //! One size of a one-sided latency run: the client measures, the server provides the target.
 
-use super::driver::Context;
+use super::barriers::POST_RUN;
+use super::context::Context;
 use super::results::Samples;
 use super::size_loop::{Schedule, longest_size, repeat};
 use crate::bench::api::{OneSidedLatency, RepeatTransaction, Transaction};
@@ -8,9 +9,6 @@ use facts::error::Failure;
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
 use measure::{ChosenClock, Supervisor, WaitPolicy};
-
-/// Label of the barrier after each size (wire.md 6.2).
-const POST_RUN: &str = "Post-run";
 
 /// Waits until the client has measured operations of `size` bytes.
 ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::driver::Context;
+use super::context::Context;
 use crate::bench::api::{Benchmark, Issued};
 use crate::session::Session;
 use facts::error::{Failure, Kind};

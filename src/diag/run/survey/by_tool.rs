@@ -3,7 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
-use super::super::driver::Context;
+use super::super::context::Context;
 use super::super::results::BandwidthResults;
 use super::super::{bandwidth, one_sided, round_trip};
 use super::instruments::{latency, rates};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::driver::Context;
+use super::super::context::Context;
 use super::super::verify::Unwatched;
 use super::super::watchdog::Notices;
 use super::instruments::Instruments;
