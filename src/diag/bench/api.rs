@@ -58,8 +58,9 @@ pub trait Benchmark: 'static {
         side: Side,
     ) -> Result<Self::Resources, Failure>;
 
-    /// Numbers the bytes that operations of `size` bytes carry from this side. Only `--verify` asks for
-    /// it, before each size but the first: [`set_up`](Self::set_up) numbers the bytes of the first one.
+    /// Numbers the bytes that operations of `size` bytes carry from this side. The driver calls it with
+    /// `--verify`, before each size but the first: [`set_up`](Self::set_up) numbers the bytes of the first
+    /// size.
     ///
     /// # Errors
     ///
@@ -73,15 +74,17 @@ pub trait Benchmark: 'static {
         Ok(())
     }
 
-    /// Checks what the last operations of `size` bytes have left on this side: the bytes that they have
-    /// moved, or the values that they have changed. `issued` are the iterations of both sides; those of a
-    /// latency tool are at least one. Returns the number of bytes that it has checked. `--verify` asks for
-    /// it after each size; in debug builds each run with a cxidiag peer does.
+    /// Checks the bytes that the last operations of `size` bytes have moved to this side, or the values
+    /// that they have changed here. `issued` has the iterations of both sides; a latency tool has issued
+    /// at least one. Returns the number of checked bytes.
+    ///
+    /// The driver calls it after each size: with `--verify`, and in debug builds in each run with a
+    /// cxidiag peer.
     ///
     /// # Errors
     ///
-    /// A byte or value of this side that differs from what the operations leave there, a copy that
-    /// fails, and a peer that ends meanwhile.
+    /// A byte or value that differs from the one that the operations leave, a copy that fails, and a
+    /// peer that ends meanwhile.
     fn check(
         _: &Self::Resources,
         _run: &RunOptions,

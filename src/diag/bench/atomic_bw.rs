@@ -7,15 +7,17 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, MemoryRegion, TransmitBatch};
 
-use super::api::{Bandwidth, Benchmark, Issued, Peer, RepeatLists, Visitor};
-use super::common::atomics::{self, Changed};
-use super::common::lists::{self, ListInitiator, Walk, Words};
-use super::common::{Ends, ListCommand, Operands};
+use super::api::{Bandwidth, Issued, Peer, RepeatLists, Visitor};
+use super::common::atomics;
+use super::common::lists::{ListInitiator, Words};
+use super::common::{
+    Direction, Ends, ListCommand, OneSided, Operands, Target, Walk, measure_lists,
+};
 use crate::endpoint::Endpoint;
 use facts::atomic::Atomic;
 use facts::error::Failure;
 use measure::Supervisor;
-use plan::run_options::{RunOptions, Side};
+use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
@@ -28,91 +30,65 @@ const WORDS: Words = Words {
 /// The benchmark.
 pub struct Bench;
 
-impl Benchmark for Bench {
+impl OneSided for Bench {
     const TOOL: &'static Tool = &tools::ATOMIC_BW;
+    const MOVES: Option<Direction> = None;
 
-    type Resources = Ends;
+    type Initiator = ListInitiator;
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.bandwidth::<Self>()
     }
 
-    fn set_up(
+    fn initiator(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
-        side: Side,
-    ) -> Result<Ends, Failure> {
-        let elements = run.lists()?.list_size.into();
-        Ends::set_up(
-            Self::part(run, side),
-            || initiator(endpoint, peer, run),
-            || atomics::target(endpoint, peer, run, elements),
-        )
+    ) -> Result<ListInitiator, Failure> {
+        let atomic = run.atomic()?;
+        let list_size = run.lists()?.list_size;
+        let buffer = atomics::initiator_buffer(atomic, list_size.into());
+        let mut lists = ListInitiator::new(endpoint, peer, buffer, list_size.into(), WORDS)?;
+        if endpoint.hrp(run).is_on() {
+            lists.allow_high_rate(endpoint)?;
+        }
+        if run.idc().is_on() {
+            let context = atomics::idc_context(run, atomic, Some(lists.counter()));
+            lists.initiator.set_idc_context(context)?;
+        } else {
+            atomics::set_first_operand(
+                &lists.initiator.buffer,
+                Operands::new(atomic),
+                list_size.into(),
+            )?;
+        }
+        Ok(lists)
     }
 
-    fn check(
-        resources: &Ends,
+    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
+        atomics::target(endpoint, peer, run, run.lists()?.list_size.into())
+    }
+
+    fn verify(
+        ends: &Ends<ListInitiator>,
         run: &RunOptions,
         _: u64,
         issued: Issued,
         _: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        let (atomic, elements) = (run.atomic()?, run.lists()?.list_size.into());
-        let changed = |count| Changed {
-            atomic,
-            elements,
-            count,
-        };
-        let mut checked = 0;
-        if let Some(lists) = &resources.initiator {
-            checked += changed(issued.own).check_fetched(&lists.initiator)?;
-        }
-        if let (Some(target), Some(peer)) = (&resources.target, issued.peer) {
-            checked += changed(peer).check_target(target)?;
-        }
-        Ok(checked)
+        atomics::check(ends, run, run.lists()?.list_size.into(), issued)
     }
-
-    fn close(resources: Ends) -> Result<(), Failure> {
-        resources.close()
-    }
-}
-
-fn initiator(
-    endpoint: &Endpoint,
-    peer: Peer<'_>,
-    run: &RunOptions,
-) -> Result<ListInitiator, Failure> {
-    let atomic = run.atomic()?;
-    let list_size = run.lists()?.list_size;
-    let buffer = atomics::initiator_buffer(atomic, list_size.into());
-    let mut lists = ListInitiator::new(endpoint, peer, buffer, list_size.into(), WORDS)?;
-    if endpoint.hrp(run).is_on() {
-        lists.allow_high_rate(endpoint)?;
-    }
-    if run.idc().is_on() {
-        let context = atomics::idc_context(run, atomic, Some(lists.counter()));
-        lists.initiator.set_idc_context(context)?;
-    } else {
-        atomics::set_first_operand(
-            &lists.initiator.buffer,
-            Operands::new(atomic),
-            list_size.into(),
-        )?;
-    }
-    Ok(lists)
 }
 
 impl Bandwidth for Bench {
     const ANSWERS: bool = false;
 
-    fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
-        resources.arrived()
+    fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        ends.arrived()
     }
 
     fn measure<R: RepeatLists>(
-        pairs: &mut [Ends],
+        pairs: &mut [Ends<ListInitiator>],
         run: &RunOptions,
         size: u64,
         repeat: R,
@@ -124,10 +100,10 @@ impl Bandwidth for Bench {
         }
         if run.idc().is_on() {
             let command = |lists: &ListInitiator| IdcAmo::new(lists, walk, atomic);
-            lists::measure(pairs, walk, command, repeat)
+            measure_lists(pairs, walk, command, repeat)
         } else {
             let command = |lists: &ListInitiator| DmaAmo::new(lists, walk, run, atomic);
-            lists::measure(pairs, walk, command, repeat)
+            measure_lists(pairs, walk, command, repeat)
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::slice;
 
 use super::*;
+use crate::bench::api::Benchmark;
 use crate::bench::common::applied_times;
 use crate::bench::common::operands_tests::combinations;
 use crate::bench::testing::{TimesLists, both_ends, endpoint};

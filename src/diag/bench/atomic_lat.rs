@@ -8,14 +8,16 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EventType, MemoryRegion, Prepared, TransmitQueue, idc_amo_words};
 
-use super::api::{Benchmark, Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
-use super::common::atomics::{self, Changed, ELEMENT};
-use super::common::{Command, Completion, Initiator, NotIssued, OneEnd, Operands, measure};
+use super::api::{Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::common::atomics::{self, ELEMENT};
+use super::common::{
+    Command, Completion, Direction, Ends, Initiator, NotIssued, OneSided, Operands, Target, measure,
+};
 use crate::endpoint::Endpoint;
 use facts::atomic::Atomic;
 use facts::error::{Context, Failure};
 use measure::Supervisor;
-use plan::run_options::{RunOptions, Side};
+use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
@@ -25,70 +27,53 @@ const NOT_ISSUED: NotIssued = NotIssued(OPERATION);
 /// The benchmark.
 pub struct Bench;
 
-impl Benchmark for Bench {
+impl OneSided for Bench {
     const TOOL: &'static Tool = &tools::ATOMIC_LAT;
+    const MOVES: Option<Direction> = None;
 
-    type Resources = OneEnd;
+    type Initiator = Initiator;
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.one_sided::<Self>()
     }
 
-    fn set_up(
+    fn initiator(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
-        side: Side,
-    ) -> Result<OneEnd, Failure> {
-        Ok(match side {
-            Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
-            Side::Server => OneEnd::Target(atomics::target(endpoint, peer, run, 1)?),
-        })
+    ) -> Result<Initiator, Failure> {
+        let atomic = run.atomic()?;
+        let buffer = atomics::initiator_buffer(atomic, 1);
+        let mut initiator = Initiator::new(endpoint, peer, buffer)?;
+        if run.idc().is_on() {
+            initiator.set_idc_context(atomics::idc_context(run, atomic, None))?;
+        }
+        Ok(initiator)
     }
 
-    fn check(
-        resources: &OneEnd,
+    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
+        atomics::target(endpoint, peer, run, 1)
+    }
+
+    fn verify(
+        ends: &Ends<Initiator>,
         run: &RunOptions,
         _: u64,
         issued: Issued,
         _: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        let atomic = run.atomic()?;
-        let changed = |count| Changed {
-            atomic,
-            elements: 1,
-            count,
-        };
-        match (resources, issued.peer) {
-            (OneEnd::Initiator(initiator), _) => changed(issued.own).check_fetched(initiator),
-            (OneEnd::Target(target), Some(peer)) => changed(peer).check_target(target),
-            (OneEnd::Target(_), None) => Ok(0),
-        }
+        atomics::check(ends, run, 1, issued)
     }
-
-    fn close(resources: OneEnd) -> Result<(), Failure> {
-        resources.close()
-    }
-}
-
-fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
-    let atomic = run.atomic()?;
-    let buffer = atomics::initiator_buffer(atomic, 1);
-    let mut initiator = Initiator::new(endpoint, peer, buffer)?;
-    if run.idc().is_on() {
-        initiator.set_idc_context(atomics::idc_context(run, atomic, None))?;
-    }
-    Ok(initiator)
 }
 
 impl OneSidedLatency for Bench {
     fn measure<R: RepeatTransaction>(
-        resources: &mut OneEnd,
+        ends: &mut Ends<Initiator>,
         run: &RunOptions,
         _size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let initiator = resources.initiator()?;
+        let initiator = ends.initiator()?;
         let atomic = run.atomic()?;
         let completion = Completion {
             event: if atomic.fetching {

@@ -1,6 +1,7 @@
 //! Complete runs on the software NIC, compared with the model of the operations.
 
 use super::*;
+use crate::bench::api::Benchmark;
 use crate::bench::common::applied_times;
 use crate::bench::common::operands_tests::combinations;
 use crate::bench::testing::{Times, both_ends, endpoint};
@@ -31,9 +32,7 @@ fn t9_target_and_fetched_value_match_model() {
 
             let size = atomic.ty.size() as usize;
             let mut bytes = [0; 16];
-            let OneEnd::Target(target) = &server else {
-                panic!("the server has a target");
-            };
+            let target = server.target.as_ref().unwrap();
             target.buffer.copy_out(0, &mut bytes).unwrap();
             let expected = applied_times(atomic, 9).to_le_bytes();
             assert_eq!(bytes, expected, "{run:?}");

@@ -14,12 +14,12 @@ use cxi::{
 };
 
 use super::api::{Bandwidth, Benchmark, Issued, Lists, Part, Peer, RepeatLists, Step, Visitor};
-use super::common::lists::{self, FURTHER_SLOTS, ListInitiator, Walk, Words};
+use super::common::lists::{FURTHER_SLOTS, ListInitiator, Words};
 use super::common::memory::map;
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
     Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
-    TriggeredCounter, portals,
+    TriggeredCounter, Walk, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -206,7 +206,7 @@ impl Benchmark for Bench {
             return Ok(());
         }
         let buffer = &resources.sender.initiator.buffer;
-        lists::fill(buffer, run, size, supervisor)
+        Walk::new(run, size)?.fill(buffer, run, size, supervisor)
     }
 
     fn check(
@@ -222,7 +222,8 @@ impl Benchmark for Bench {
             return Ok(0);
         }
         let buffer = &resources.receiver.buffer;
-        lists::check(buffer, "the receiving buffer", run, size, supervisor)
+        let walk = Walk::new(run, size)?;
+        walk.check(buffer, "the receiving buffer", run, size, supervisor)
     }
 
     fn close(resources: Resources) -> Result<(), Failure> {
