@@ -8,29 +8,22 @@
 //! ```
 //!
 //! The modules stand on floors. A module uses only modules on lower floors, and on its own floor
-//! only in one direction (`tests/tidy` checks it). From the top:
+//! only in one direction (`tests/tidy` checks it); `docs/architecture.md` shows the packages.
 //!
-//! | floor | module | what it is |
-//! |---|---|---|
-//! | 7 | [`multicall`] | `argv[0]` or the first argument -> tool or command |
-//! | 6 | [`command`] | what the program does beside measuring |
-//! | 6 | [`cli`] | options -> what was typed; help from the same definitions |
-//! | 5 | [`run`] | one run from plan to outcome: roles, the size loop, the measuring loops |
-//! | 4 | [`tools`] | the registry of the tools |
-//! | 4 | [`mod@bench`] | the benchmarks, one transaction type each |
-//! | 4 | [`report`] | outcome -> text, JSON, CSV, histogram log |
-//! | 4 | [`session`] | the TCP control connection to the peer |
-//! | 3 | [`survey`] | which pairs of a cluster are measured when, and what their results say |
-//! | 3 | [`plan`] | what was typed + the tool's defaults -> one valid, immutable [`plan::Plan`] |
-//! | 2 | [`bench::api`] | the `Benchmark` trait |
-//! | 2 | [`tool`], [`run_options`] | what a tool is, as plain data; what both sides must agree on |
-//! | 2 | [`endpoint`] | this process's place on the fabric |
-//! | 1 | [`measure`] | clock, waiting, recorder, statistics |
-//! | 1 | [`machine`], [`gpu`], `backend` | what this machine has; hardware library or software NIC |
-//! | 1 | [`advice`] | what a refused call or a bad event means, and what to do |
-//! | 0 | [`bandwidth_unit`] | the units in which the text shows bandwidths |
-//! | 0 | [`extensions`] | the options of a run that legacy tools lack |
-//! | 0 | [`mod@error`], [`number`], `interrupt`, [`phase`], [`limit`], [`rate`], [`atomic`], [`device`], [`job`], [`nic`], [`token`] | what everything else is built from |
+//! <!-- From tests/tidy/houses.rs: src -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | lib         arguments in, exit status out                                                 |
+//!    | main        the process                                                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | multicall   `argv[0]` or the first argument -> tool or command                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | command     what the program does beside measuring                                        |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
 
 #![forbid(unsafe_code)]
 

@@ -199,14 +199,7 @@ fn rejects_misplaced_arguments() {
 #[test]
 fn commands_reject_arguments_as_tools_do() {
     for command in [
-        "devices",
-        "ping",
-        "check",
-        "serve",
-        "survey",
-        "compare",
-        "report",
-        "calibrate",
+        "devices", "ping", "check", "serve", "survey", "compare", "report",
     ] {
         for (args, line) in [
             ("--foo", "unknown option '--foo' (see --help)"),
@@ -236,9 +229,6 @@ fn commands_reject_arguments_as_tools_do() {
     let output = cxidiag("devices --json out.json");
     assert_usage_error(&output, "cxidiag devices", &["'out.json'"]);
     assert!(stderr(&output).ends_with("hint: did you mean --json=out.json?\n"));
-    let output = cxidiag("calibrate --json out");
-    assert_usage_error(&output, "cxidiag calibrate", &["unexpected argument 'out'"]);
-    assert!(stderr(&output).ends_with("hint: did you mean --json=out?\n"));
 }
 
 /// A server does not become a client, and a client does not look for a host of this name.

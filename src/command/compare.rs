@@ -4,17 +4,16 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::Path;
 
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
-
-use super::output::{Destinations, json_entry, json_place};
+use super::output::{self, Destinations};
 use facts::error::{Failure, invalid};
 use facts::expect::Metric;
 use facts::number::percent;
 use facts::percentile::Percentile;
-use plan::cli::parser::{hint_before, with_optional_value};
-use plan::cli::usage::{Completion, Entry, Usage, Value, wrapped};
+use plan::cli::definition::OptionDef;
+use plan::cli::parser::hint_before;
+use plan::cli::usage::{Completion, Usage, wrapped};
 use plan::outputs::Place;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
@@ -25,9 +24,6 @@ use report::runs::{self, ReadRun, Source};
 
 /// Name of the command, for warnings.
 const NAME: &str = "cxidiag compare";
-
-/// What separates the runs of both sides.
-const SEPARATOR: &str = "--";
 
 /// Columns of an explanation in the help text.
 const EXPLANATION_WIDTH: usize = 53;
@@ -51,32 +47,7 @@ pub fn usage() -> Usage {
                           each size, such as 5 and 5, 4 and 6, 3 and 8, or 1 and 99. With fewer runs,\n\
                           only large changes count. One run a side without --interval finds only drops\n\
                           of a bandwidth by more than a third.",
-        options: vec![
-            Entry {
-                short: None,
-                long: "max-regress",
-                value: Some(Value::new("PERCENT", Completion::Nothing)),
-                help: format!("Largest change for the worse (default: {MAX_REGRESS}%)"),
-                manual: "How much worse the metric may be, in percent of that of *BASE*.",
-            },
-            Entry {
-                short: None,
-                long: "figure",
-                value: Some(Value::new("FIGURE", Completion::Words(figures))),
-                help: wrapped(
-                    &format!(
-                        "Metric that decides (default: p50 for latencies, bw for bandwidths): {}",
-                        figures().join(", ")
-                    ),
-                    EXPLANATION_WIDTH,
-                ),
-                manual: "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
-                         p99.99 of latencies, bw or rate of bandwidths.",
-            },
-            json_entry(),
-            Entry::help(),
-            Entry::version(),
-        ],
+        options: super::entries(options()),
         remarks: vec![
             "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
              PERCENT and by more than the noise, or NEW did not measure it completely.",
@@ -103,23 +74,23 @@ fn figures() -> Vec<String> {
 /// Invalid arguments, a file that cannot be read or written, results of different tools, or a
 /// regression.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = parse(arguments)? else {
+    let Some(request) = parse(arguments)? else {
         return Ok(());
     };
-    check_output(&asked)?;
-    let destinations = Destinations::open(asked.json.as_ref())?;
-    let base = read(&asked.base, &asked.arguments)?;
-    let new = read(&asked.new, &asked.arguments)?;
+    check_output(&request)?;
+    let destinations = Destinations::open(request.json.as_ref())?;
+    let base = read(&request.base, &request.arguments)?;
+    let new = read(&request.new, &request.arguments)?;
     let tool = common_tool(base.iter().chain(&new))?;
-    let metric = deciding(asked.figure, tool, base.iter().chain(&new))?;
-    let comparison = Comparison::new(tool, &base, &new, metric, asked.max_regress);
+    let metric = deciding(request.figure, tool, base.iter().chain(&new))?;
+    let comparison = Comparison::new(tool, &base, &new, metric, request.max_regress);
     destinations.write(&comparison, comparison_text::write)?;
     comparison.result()
 }
 
 /// Checks that the document does not replace a file that is compared.
-fn check_output(asked: &Asked) -> Result<(), Failure> {
-    let Some(output) = asked.json.as_ref().and_then(Place::file) else {
+fn check_output(request: &ComparisonRequest) -> Result<(), Failure> {
+    let Some(output) = request.json.as_ref().and_then(Place::file) else {
         return Ok(());
     };
     let target = output.canonicalize().ok();
@@ -127,7 +98,7 @@ fn check_output(asked: &Asked) -> Result<(), Failure> {
         Source::Stdin => false,
         Source::File(path) => target.is_some() && path.canonicalize().ok() == target,
     };
-    match asked.base.iter().chain(&asked.new).find(is_target) {
+    match request.base.iter().chain(&request.new).find(is_target) {
         None => Ok(()),
         Some(_) => {
             let allowed = "this is a file to compare, which would be replaced";
@@ -229,7 +200,7 @@ fn warn(what: impl Display) {
 
 /// What the arguments ask for.
 #[derive(Debug)]
-struct Asked {
+struct ComparisonRequest {
     /// All arguments, for hints.
     arguments: Vec<OsString>,
     base: Vec<Source>,
@@ -239,26 +210,65 @@ struct Asked {
     json: Option<Place>,
 }
 
+fn options() -> Vec<OptionDef<ComparisonRequest>> {
+    type Def = OptionDef<ComparisonRequest>;
+    let metrics = figures().join(", ");
+    vec![
+        Def::text("max-regress", "PERCENT", |request, typed| {
+            let percent = percent(typed).ok_or("expected a percentage such as 5%")?;
+            request.max_regress = percent;
+            Ok(())
+        })
+        .explained(
+            format!("Largest change for the worse (default: {MAX_REGRESS}%)"),
+            "How much worse the metric may be, in percent of that of *BASE*.",
+        ),
+        Def::text("figure", "FIGURE", |request, typed| {
+            let metric = typed.parse().map_err(|why: String| {
+                format!("{why}: the metrics are {}", figures().join(", "))
+            })?;
+            request.figure = Some(metric);
+            Ok(())
+        })
+        .completed_by(Completion::Words(figures))
+        .explained(
+            wrapped(
+                &format!(
+                    "Metric that decides (default: p50 for latencies, bw for bandwidths): {metrics}"
+                ),
+                EXPLANATION_WIDTH,
+            ),
+            "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
+             p99.99 of latencies, bw or rate of bandwidths.",
+        ),
+        output::json().within(|request| &mut request.json),
+    ]
+}
+
 /// Reads the arguments. Returns `None` if they ask for help or the version.
-fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
-    let all = arguments.clone();
-    let after = match arguments.iter().position(|word| word == SEPARATOR) {
-        Some(at) => arguments.split_off(at),
-        None => Vec::new(),
+fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure> {
+    let mut request = ComparisonRequest {
+        arguments,
+        base: Vec::new(),
+        new: Vec::new(),
+        max_regress: MAX_REGRESS,
+        figure: None,
+        json: None,
     };
-    let is_separated = !after.is_empty();
-    let after: Vec<OsString> = after.into_iter().skip(1).collect();
-    let Some(before) = matches(&arguments)? else {
+    let all = request.arguments.clone();
+    let (before, after) = super::parts(&all);
+    let Some(base) = read_side(before, &mut request)? else {
         return Ok(None);
     };
-    let Some(after) = matches(&after)? else {
+    // The last of several equal options counts.
+    let Some(new) = read_side(after.unwrap_or_default(), &mut request)? else {
         return Ok(None);
     };
-    let (base, new) = if is_separated {
-        (sources(&before), sources(&after))
+    if after.is_some() {
+        (request.base, request.new) = (base, new);
     } else {
-        match <[Source; 2]>::try_from(sources(&before)) {
-            Ok([base, new]) => (vec![base], vec![new]),
+        match <[Source; 2]>::try_from(base) {
+            Ok([base, new]) => (request.base, request.new) = (vec![base], vec![new]),
             Err(files) => {
                 let hint = files.iter().find_map(|file| meant_for_json(file, &all));
                 return Err(misplaced(&format!(
@@ -269,63 +279,30 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Option<Asked>, Failure> {
                 .with_hint_if(hint));
             }
         }
-    };
-    if base.is_empty() || new.is_empty() {
+    }
+    if request.base.is_empty() || request.new.is_empty() {
         return Err(misplaced("there are no files on one side of --"));
     }
-    let from_stdin = base.iter().chain(&new).filter(|of| **of == Source::Stdin);
-    if from_stdin.count() > 1 {
+    let sources = request.base.iter().chain(&request.new);
+    if sources.filter(|of| **of == Source::Stdin).count() > 1 {
         return Err(misplaced("standard input (-) can be read only once"));
     }
-    // The last one counts.
-    let typed = |name| after.get_one::<String>(name).or(before.get_one(name));
-    let max_regress = match typed("max-regress") {
-        None => MAX_REGRESS,
-        Some(typed) => percent(typed).ok_or_else(|| {
-            let allowed = "expected a percentage such as 5%";
-            Failure::usage(invalid("max-regress", typed, allowed))
-        })?,
-    };
-    let figure = typed("figure")
-        .map(|typed| {
-            let metric = typed.parse();
-            metric.map_err(|why: String| {
-                let allowed = format!("{why}: the metrics are {}", figures().join(", "));
-                Failure::usage(invalid("figure", typed, allowed))
-            })
-        })
-        .transpose()?;
-    let json = json_place(after.get_one("json").or(before.get_one("json")))?;
-    Ok(Some(Asked {
-        arguments: all,
-        base,
-        new,
-        max_regress,
-        figure,
-        json,
+    Ok(Some(request))
+}
+
+/// Reads the arguments on one side of the separator, and returns its files. Returns `None` if the
+/// arguments ask for help or the version.
+fn read_side(
+    arguments: &[OsString],
+    request: &mut ComparisonRequest,
+) -> Result<Option<Vec<Source>>, Failure> {
+    let files = super::read(&usage(), &options(), arguments, request)?;
+    Ok(files.map(|files| {
+        files
+            .iter()
+            .map(|file| Source::of(Path::new(file)))
+            .collect()
     }))
-}
-
-/// Reads the arguments on one side of the separator. Returns `None` if they ask for help or the
-/// version.
-fn matches(arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
-    let value = |name| {
-        Arg::new(name)
-            .long(name)
-            .action(ArgAction::Set)
-            .allow_hyphen_values(true)
-    };
-    let json = with_optional_value("json");
-    let files = Arg::new("FILE")
-        .action(ArgAction::Append)
-        .value_parser(value_parser!(PathBuf));
-    let declared = [value("max-regress"), value("figure"), json, files];
-    super::matches(&usage(), declared, arguments)
-}
-
-fn sources(matches: &ArgMatches) -> Vec<Source> {
-    let files = matches.get_many::<PathBuf>("FILE").into_iter().flatten();
-    files.map(|path| Source::of(path)).collect()
 }
 
 /// Returns a failure because of the files in the arguments.

@@ -4,20 +4,18 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use clap::{Arg, ArgAction, ArgMatches};
-
-use super::output::{Destinations, json_entry, json_place};
+use super::output::{self, Destinations};
 use super::probe::Probe;
 use facts::advice::{Situation, remedy};
 use facts::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
-use facts::error::{Failure, Kind, Step, invalid};
+use facts::error::{Failure, Kind, Step};
 use facts::host::host_name;
 use facts::interrupt;
 use facts::number::{time, time_text, within};
 use node::backend;
 use node::machine::Machine;
-use plan::cli::parser::with_optional_value;
-use plan::cli::usage::{Completion, Entry, Usage, Value};
+use plan::cli::definition::OptionDef;
+use plan::cli::usage::{Completion, Usage};
 use plan::cli::{self, Request};
 use plan::outputs::Place;
 use plan::tool::PROGRAM;
@@ -45,14 +43,6 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
-    let option = |short, long, value, help: String, manual| Entry {
-        short,
-        long,
-        value,
-        help,
-        manual,
-    };
-    let number = |name| Some(Value::new(name, Completion::Nothing));
     Usage {
         program: "cxidiag ping".into(),
         about: "Check whether the NICs of other hosts answer, and how fast",
@@ -63,99 +53,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Hosts,
         about_arguments: "HOST runs 'cxidiag serve'. Each pair of NICs gets a few writes, reads, \
                           atomics\nand sends of 8 bytes.",
-        options: vec![
-            option(
-                Some('c'),
-                "count",
-                number("COUNT"),
-                "End after COUNT rounds (default: no limit)".into(),
-                "End after this number of rounds. A round measures each pair once. Without it, \
-                 **ping** goes on until Ctrl-C.",
-            ),
-            option(
-                Some('i'),
-                "interval",
-                number("TIME"),
-                format!(
-                    "Time from one round to the next (default: {})",
-                    time_text(INTERVAL)
-                ),
-                "The time from the beginning of one round to that of the next. *TIME* is in seconds \
-                 without a unit.",
-            ),
-            option(
-                Some('d'),
-                "device",
-                Some(Value::new("DEV", Completion::Devices)),
-                format!("NIC of this machine (default: {DEFAULT_DEVICE})"),
-                "The NIC of this machine.",
-            ),
-            option(
-                None,
-                "peer-device",
-                Some(Value::new("DEV|auto", Completion::Devices)),
-                "NIC of the server; auto: the one of the same name\n(default: that of the server)"
-                    .into(),
-                "The NIC of the server: a name, or *auto* for the one with the name of the NIC of this \
-                 machine. By default the server chooses.",
-            ),
-            option(
-                None,
-                "all-nics",
-                None,
-                "Use each NIC of this machine, with --peer-device=auto".into(),
-                "Use each NIC of this machine in turn, with the NIC of the same name of the server.",
-            ),
-            option(
-                Some('v'),
-                "svc-id",
-                number("SVC_ID"),
-                "CXI service (default: as for the tools)".into(),
-                "The CXI service of this side, as for the tools.",
-            ),
-            option(
-                None,
-                "vni",
-                Some(Value::new("VNI|job", Completion::Nothing)),
-                "VNI of the service (default: as for the tools)".into(),
-                "The VNI of this side, as for the tools.",
-            ),
-            option(
-                None,
-                "traffic-class",
-                number("CLASS"),
-                "Traffic class (default: as for the tools)".into(),
-                "The traffic class of this side, as for the tools.",
-            ),
-            option(
-                None,
-                "loopback",
-                None,
-                "Let each NIC answer itself; no HOST".into(),
-                "Let each NIC answer itself, without a peer.",
-            ),
-            option(
-                Some('p'),
-                "port",
-                number("PORT"),
-                format!("TCP port of the servers (default: {DEFAULT_PORT})"),
-                "The TCP port of the servers.",
-            ),
-            option(
-                None,
-                "timeout",
-                number("TIME"),
-                format!(
-                    "Time limit of each operation (default: {})",
-                    time_text(TIMEOUT)
-                ),
-                "How long to wait for the answers to each kind of operation. *TIME* is in seconds \
-                 without a unit.",
-            ),
-            json_entry(),
-            Entry::help(),
-            Entry::version(),
-        ],
+        options: super::entries(options()),
         remarks: vec![
             "Exit status 1 if anything was not answered.",
             "A token is taken from CXIDIAG_TOKEN.",
@@ -170,14 +68,14 @@ pub fn usage() -> Usage {
 ///
 /// Invalid arguments, a file that cannot be written, and operations without an answer.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = parse(&arguments)? else {
+    let Some(request) = parse(&arguments)? else {
         return Ok(());
     };
-    let destinations = Destinations::open(asked.json.as_ref())?;
-    let devices = asked.devices()?;
+    let destinations = Destinations::open(request.json.as_ref())?;
+    let devices = request.devices()?;
     interrupt::watch()?;
-    let mut report = Ping::new(asked.pairs(&devices));
-    let ended = rounds(&asked, &mut report);
+    let mut report = Ping::new(request.pairs(&devices));
+    let ended = rounds(&request, &mut report);
     // Ctrl-C is the regular end, as of ping(8).
     if let Err(failure) = ended
         && failure.kind != Kind::Interrupted
@@ -190,8 +88,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 }
 
 /// Measures all pairs, round after round, and prints a line for each.
-fn rounds(asked: &Asked, report: &mut Ping) -> Result<(), Failure> {
-    let has_text = asked.json != Some(Place::Stdout);
+fn rounds(request: &PingRequest, report: &mut Ping) -> Result<(), Failure> {
+    let has_text = request.json != Some(Place::Stdout);
     if has_text {
         print(&ping_text::title(report))?;
     }
@@ -199,7 +97,7 @@ fn rounds(asked: &Asked, report: &mut Ping) -> Result<(), Failure> {
     loop {
         let began = Instant::now();
         for index in 0..report.pairs.len() {
-            let answers = asked.operations(&report.pairs[index])?;
+            let answers = request.operations(&report.pairs[index])?;
             let pair = &mut report.pairs[index];
             pair.add(answers);
             if has_text {
@@ -208,10 +106,10 @@ fn rounds(asked: &Asked, report: &mut Ping) -> Result<(), Failure> {
             }
         }
         round += 1;
-        if asked.count == Some(round) {
+        if request.count == Some(round) {
             return Ok(());
         }
-        let left = asked.interval.saturating_sub(began.elapsed());
+        let left = request.interval.saturating_sub(began.elapsed());
         interrupt::wait_for_any(&mut Vec::new(), Some(left))?;
     }
 }
@@ -221,25 +119,45 @@ fn print(line: &str) -> Result<(), Failure> {
 }
 
 /// What the arguments ask for.
-#[derive(Debug)]
-struct Asked {
+#[derive(Debug, Default)]
+struct PingRequest {
     hosts: Vec<String>,
-    device: DeviceName,
+    is_loopback: bool,
+    device: Option<DeviceName>,
     all_nics: bool,
     /// Arguments for each run.
-    passed_on: Vec<OsString>,
+    passed_on: Vec<String>,
     count: Option<u64>,
     interval: Duration,
     timeout: Duration,
     json: Option<Place>,
 }
 
-impl Asked {
+impl PingRequest {
+    /// Checks the arguments of the runs by the rules of the tools.
+    fn check(&self) -> Result<(), Failure> {
+        let tool = &TOOLS[0];
+        let typed = |place: &[&str]| {
+            let passed_on = self.passed_on.iter().map(String::as_str);
+            let arguments = passed_on.chain(place.iter().copied());
+            let arguments = arguments.map(OsString::from).collect();
+            match cli::parse(tool, arguments).map_err(|refusal| refusal.failure)? {
+                Request::Run(typed) => Plan::new(tool, PROGRAM.into(), *typed, None).map(|_| ()),
+                _ => Ok(()),
+            }
+        };
+        if self.is_loopback {
+            return typed(&["--loopback"]);
+        }
+        self.hosts.iter().try_for_each(|host| typed(&["--", host]))
+    }
+
     /// Returns the NICs of this machine to use.
     fn devices(&self) -> Result<Vec<DeviceName>, Failure> {
         if !self.all_nics {
-            backend::check(self.device)?;
-            return Ok(vec![self.device]);
+            let device = self.device.unwrap_or(DEFAULT_DEVICE);
+            backend::check(device)?;
+            return Ok(vec![device]);
         }
         let (found, failure) = backend::devices(&[], None, &Machine::this());
         if let Some(failure) = failure {
@@ -290,7 +208,7 @@ impl Asked {
 
     /// Runs one kind of operation.
     fn operation(&self, pair: &Pair, operation: &Operation) -> Result<Answer, Failure> {
-        let mut arguments = self.passed_on.clone();
+        let mut arguments: Vec<OsString> = self.passed_on.iter().map(Into::into).collect();
         arguments.push(format!("--device={}", pair.device).into());
         if self.hosts.is_empty() {
             arguments.push("--loopback".into());
@@ -310,9 +228,8 @@ impl Asked {
         };
         let failure = match probe.run() {
             Ok(mut outcome) => {
-                let is_refused =
-                    |problem: &Problem| problem.step.as_deref() == Some(Step::Tcp.name());
-                if let Some(problem) = outcome.error.as_mut().filter(|problem| is_refused(problem))
+                if let Some(problem) = &mut outcome.error
+                    && problem.step.as_deref() == Some(Step::Tcp.name())
                 {
                     problem.hint = Some(NO_SERVER.into());
                 }
@@ -329,33 +246,100 @@ impl Asked {
     }
 }
 
-/// Reads the arguments. Returns `None` if they ask for help or the version.
-fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
-    let valued = |name| Arg::new(name).long(name).allow_hyphen_values(true);
-    let switch = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
-    let declared = [
-        valued("count").short('c'),
-        valued("interval").short('i'),
-        valued("device").short('d'),
-        valued("svc-id").short('v'),
-        valued("vni"),
-        valued("traffic-class"),
-        valued("peer-device"),
-        valued("port").short('p'),
-        valued("timeout"),
-        switch("all-nics"),
-        switch("loopback"),
-        with_optional_value("json"),
-        Arg::new("HOST").num_args(0..),
+fn options() -> Vec<OptionDef<PingRequest>> {
+    type Def = OptionDef<PingRequest>;
+    let passed_on =
+        |option: OptionDef<Vec<String>>| -> Def { option.within(|request| &mut request.passed_on) };
+    let peer_device = super::passed_on("peer-device", "DEV|auto").completed_by(Completion::Devices);
+    let service = super::service([
+        "The CXI service of this side, as for the tools.",
+        "The VNI of this side, as for the tools.",
+        "The traffic class of this side, as for the tools.",
+    ]);
+    let mut options =
+        vec![
+        Def::text("count", "COUNT", |request, typed| {
+            request.count = Some(within(typed, 1..=u32::MAX.into())?);
+            Ok(())
+        })
+        .letter('c')
+        .explained(
+            "End after COUNT rounds (default: no limit)",
+            "End after this number of rounds. A round measures each pair once. Without it, \
+             **ping** goes on until Ctrl-C.",
+        ),
+        Def::text("interval", "TIME", |request, typed| {
+            request.interval = time(typed, Duration::ZERO..=LONGEST)?;
+            Ok(())
+        })
+        .letter('i')
+        .explained(
+            format!("Time from one round to the next (default: {})", time_text(INTERVAL)),
+            "The time from the beginning of one round to that of the next. *TIME* is in seconds \
+             without a unit.",
+        ),
+        Def::text("device", "DEV", |request, typed| {
+            request.device = Some(typed.parse()?);
+            Ok(())
+        })
+        .letter('d')
+        .completed_by(Completion::Devices)
+        .explained(
+            format!("NIC of this machine (default: {DEFAULT_DEVICE})"),
+            "The NIC of this machine.",
+        ),
+        passed_on(peer_device.explained(
+            "NIC of the server; auto: the one of the same name\n(default: that of the server)",
+            "The NIC of the server: a name, or *auto* for the one with the name of the NIC of this \
+             machine. By default the server chooses.",
+        )),
+        Def::switch("all-nics", |request| request.all_nics = true).explained(
+            "Use each NIC of this machine, with --peer-device=auto",
+            "Use each NIC of this machine in turn, with the NIC of the same name of the server.",
+        ),
     ];
-    let Some(matches) = super::matches(&usage(), declared, arguments)? else {
+    options.extend(service.map(passed_on));
+    options.extend([
+        Def::switch("loopback", |request| request.is_loopback = true).explained(
+            "Let each NIC answer itself; no HOST",
+            "Let each NIC answer itself, without a peer.",
+        ),
+        passed_on(super::passed_on("port", "PORT").letter('p').explained(
+            format!("TCP port of the servers (default: {DEFAULT_PORT})"),
+            "The TCP port of the servers.",
+        )),
+        Def::text("timeout", "TIME", |request, typed| {
+            request.timeout = time(typed, Duration::from_millis(1)..=LONGEST)?;
+            Ok(())
+        })
+        .explained(
+            format!(
+                "Time limit of each operation (default: {})",
+                time_text(TIMEOUT)
+            ),
+            "How long to wait for the answers to each kind of operation. *TIME* is in seconds \
+             without a unit.",
+        ),
+        output::json().within(|request| &mut request.json),
+    ]);
+    options
+}
+
+/// Reads the arguments. Returns `None` if they ask for help or the version.
+fn parse(arguments: &[OsString]) -> Result<Option<PingRequest>, Failure> {
+    let mut request = PingRequest {
+        passed_on: ["--iters=10", "--warmup=2", "--latency-gap=0"]
+            .map(String::from)
+            .into(),
+        interval: INTERVAL,
+        timeout: TIMEOUT,
+        ..PingRequest::default()
+    };
+    let Some(words) = super::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);
     };
-    let hosts: Vec<String> = matches
-        .get_many::<String>("HOST")
-        .map(|hosts| hosts.cloned().collect())
-        .unwrap_or_default();
-    match (hosts.as_slice(), matches.get_flag("loopback")) {
+    request.hosts = super::texts(words)?;
+    match (request.hosts.as_slice(), request.is_loopback) {
         ([], false) => return Err(Failure::usage("expected a HOST, or --loopback")),
         ([host, ..], true) => {
             return Err(Failure::usage(format!(
@@ -364,69 +348,16 @@ fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         }
         _ => {}
     }
-    for other in ["device", "peer-device"] {
-        if matches.get_flag("all-nics") && matches.contains_id(other) {
+    let names_peer = |argument: &String| argument.starts_with("--peer-device=");
+    for (other, is_given) in [
+        ("device", request.device.is_some()),
+        ("peer-device", request.passed_on.iter().any(names_peer)),
+    ] {
+        if request.all_nics && is_given {
             let message = format!("--all-nics and --{other} exclude each other");
             return Err(Failure::usage(message));
         }
     }
-    let mut passed_on: Vec<OsString> = ["--iters=10", "--warmup=2", "--latency-gap=0"]
-        .map(OsString::from)
-        .into();
-    for name in ["svc-id", "vni", "traffic-class", "port", "peer-device"] {
-        let typed = matches.get_one::<String>(name);
-        passed_on.extend(typed.map(|typed| format!("--{name}={typed}").into()));
-    }
-    check(&passed_on, &hosts)?;
-    let times = |name: &'static str, shortest, default| {
-        let typed = value(&matches, name, |typed| time(typed, shortest..=LONGEST))?;
-        Ok::<_, Failure>(typed.unwrap_or(default))
-    };
-    let json = json_place(matches.get_one("json"))?;
-    Ok(Some(Asked {
-        hosts,
-        device: value(&matches, "device", |typed| {
-            typed.parse().map_err(str::to_owned)
-        })?
-        .unwrap_or(DEFAULT_DEVICE),
-        all_nics: matches.get_flag("all-nics"),
-        passed_on,
-        count: value(&matches, "count", |typed| {
-            within(typed, 1..=u32::MAX.into())
-        })?,
-        interval: times("interval", Duration::ZERO, INTERVAL)?,
-        timeout: times("timeout", Duration::from_millis(1), TIMEOUT)?,
-        json,
-    }))
-}
-
-/// Checks the arguments of the runs by the rules of the tools.
-fn check(passed_on: &[OsString], hosts: &[String]) -> Result<(), Failure> {
-    let tool = &TOOLS[0];
-    let typed = |place: Vec<OsString>| {
-        let arguments = passed_on.iter().cloned().chain(place).collect();
-        match cli::parse(tool, arguments).map_err(|refusal| refusal.failure)? {
-            Request::Run(typed) => Plan::new(tool, PROGRAM.into(), *typed, None).map(|_| ()),
-            _ => Ok(()),
-        }
-    };
-    match hosts {
-        [] => typed(vec!["--loopback".into()]),
-        hosts => hosts
-            .iter()
-            .try_for_each(|host| typed(vec!["--".into(), host.into()])),
-    }
-}
-
-/// Returns the value of an option, if it is given.
-fn value<T>(
-    matches: &ArgMatches,
-    name: &'static str,
-    read: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<Option<T>, Failure> {
-    let Some(typed) = matches.get_one::<String>(name) else {
-        return Ok(None);
-    };
-    let read = read(typed).map_err(|allowed| Failure::usage(invalid(name, typed, allowed)));
-    read.map(Some)
+    request.check()?;
+    Ok(Some(request))
 }

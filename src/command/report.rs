@@ -3,13 +3,12 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::SystemTime;
 
-use clap::{Arg, ArgAction, value_parser};
-
 use facts::error::{Failure, invalid};
-use plan::cli::usage::{Completion, Entry, Usage, Value};
+use plan::cli::definition::OptionDef;
+use plan::cli::usage::{Completion, Usage, Value};
 use plan::cli::values::place;
 use plan::outputs::Place;
 use report::Destination;
@@ -29,18 +28,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Files,
         about_arguments: "FILE is what a tool wrote with --json=FILE or --jsonl=FILE, or compare or\n\
                           survey with --json=FILE; - is standard input.",
-        options: vec![
-            Entry {
-                short: Some('o'),
-                long: "output",
-                value: Some(Value::new("PAGE", Completion::Files)),
-                help: "File for the page; - is standard output (required)".into(),
-                manual: "The file that the page is written to. The name `-` is standard output. \
-                         Required.",
-            },
-            Entry::help(),
-            Entry::version(),
-        ],
+        options: super::entries(options()),
         remarks: vec![
             "The page loads nothing else: it can be mailed, and opened without a network.",
         ],
@@ -54,57 +42,55 @@ pub fn usage() -> Usage {
 ///
 /// Invalid arguments, a file without results, or a page that cannot be written.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = parse(&arguments)? else {
+    let Some((sources, output)) = parse(&arguments)? else {
         return Ok(());
     };
-    check_output(&asked)?;
-    let destination = Destination::open(&asked.output)?;
-    let results = read(&asked.sources)?;
+    check_output(&sources, &output)?;
+    let destination = Destination::open(&output)?;
+    let results = read(&sources)?;
     destination.write(html::page(&results, SystemTime::now()).as_bytes())
 }
 
-/// What the arguments ask for.
-#[derive(Debug)]
-struct Asked {
-    sources: Vec<Source>,
-    output: Place,
+/// Returns `--output`.
+fn options() -> Vec<OptionDef<Option<Place>>> {
+    let value = Value::new("PAGE", Completion::Files);
+    let output = OptionDef::new(
+        "output",
+        Some(value),
+        |output: &mut Option<Place>, value| {
+            *output = Some(place(value)?);
+            Ok(())
+        },
+    );
+    vec![output.letter('o').explained(
+        "File for the page; - is standard output (required)",
+        "The file that the page is written to. The name `-` is standard output. Required.",
+    )]
 }
 
-/// Reads the arguments. Returns `None` if they ask for help or the version.
-fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
-    let output = Arg::new("output")
-        .short('o')
-        .long("output")
-        .action(ArgAction::Set)
-        .allow_hyphen_values(true)
-        .value_parser(value_parser!(OsString));
-    let files = Arg::new("FILE")
-        .action(ArgAction::Append)
-        .value_parser(value_parser!(PathBuf));
-    let Some(matches) = super::matches(&usage(), [output, files], arguments)? else {
+/// Reads the arguments: the results and the page. Returns `None` if they ask for help or the version.
+fn parse(arguments: &[OsString]) -> Result<Option<(Vec<Source>, Place)>, Failure> {
+    let mut output = None;
+    let Some(files) = super::read(&usage(), &options(), arguments, &mut output)? else {
         return Ok(None);
     };
-    let files = matches.get_many::<PathBuf>("FILE").into_iter().flatten();
-    let sources: Vec<Source> = files.map(|path| Source::of(path)).collect();
+    let sources: Vec<Source> = files
+        .iter()
+        .map(|file| Source::of(Path::new(file)))
+        .collect();
     if sources.is_empty() {
         return Err(misplaced("there are no files with results"));
     }
     if sources.iter().filter(|of| **of == Source::Stdin).count() > 1 {
         return Err(misplaced("standard input (-) can be read only once"));
     }
-    let output = match matches.get_one::<OsString>("output") {
-        None => return Err(misplaced("--output names no file for the page")),
-        Some(typed) if typed == "-" => Place::Stdout,
-        Some(typed) => {
-            place(typed).map_err(|why| Failure::usage(invalid("output", typed.display(), why)))?
-        }
-    };
-    Ok(Some(Asked { sources, output }))
+    let output = output.ok_or_else(|| misplaced("--output names no file for the page"))?;
+    Ok(Some((sources, output)))
 }
 
 /// Checks that the page does not replace results.
-fn check_output(asked: &Asked) -> Result<(), Failure> {
-    let Some(output) = asked.output.file() else {
+fn check_output(sources: &[Source], output: &Place) -> Result<(), Failure> {
+    let Some(output) = output.file() else {
         return Ok(());
     };
     let target = output.canonicalize().ok();
@@ -112,7 +98,7 @@ fn check_output(asked: &Asked) -> Result<(), Failure> {
         Source::Stdin => false,
         Source::File(path) => target.is_some() && path.canonicalize().ok() == target,
     };
-    if asked.sources.iter().any(is_target) {
+    if sources.iter().any(is_target) {
         let allowed = "this is a file with results, which would be replaced";
         return Err(Failure::usage(invalid("output", output.display(), allowed)));
     }

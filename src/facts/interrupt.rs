@@ -8,11 +8,11 @@
 //! | the reader of standard output ends | ends as after the first signal, without a message; exit status 1 |
 //!
 //! A signal that was ignored when the program started stays ignored: `nohup` and scripts with
-//! background jobs rely on it. A thread waits for all of these events. The measuring loops read one
+//! background jobs rely on it. ctrlc handles SIGINT, signal-hook the others. A thread waits for all of these events. The measuring loops read one
 //! number ([`requested`]), and each wait ([`wait`]) also waits for a request of that thread.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, IsTerminal, Read};
+use std::io::{self, ErrorKind, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -69,7 +69,11 @@ fn start() -> io::Result<()> {
     for (signal, _) in SIGNALS {
         if ignored >> (signal - 1) & 1 == 0 {
             let (received, raised) = UnixStream::pair()?;
-            low_level::pipe::register(signal, raised)?;
+            if signal == SIGINT {
+                watch_sigint(raised)?;
+            } else {
+                low_level::pipe::register(signal, raised)?;
+            }
             signals.push((signal, received));
         }
     }
@@ -80,6 +84,16 @@ fn start() -> io::Result<()> {
     // An error means that it is set already: the process has one run.
     let _ = WOKEN.set(woken);
     Ok(())
+}
+
+/// Writes a byte to `raised` for each SIGINT.
+fn watch_sigint(mut raised: UnixStream) -> io::Result<()> {
+    let handler = move || {
+        // The reader is the thread of `listen`, which lives as long as the process.
+        let _ = raised.write(&[0]);
+    };
+    // Unlike `set_handler`, it replaces no handler and no ignored disposition.
+    ctrlc::try_set_handler(handler).map_err(io::Error::other)
 }
 
 /// Returns the signals that this process ignores: signal n is bit n - 1.
@@ -138,7 +152,7 @@ fn request(signal: i32, mut wake: &UnixStream) {
         SIGNAL.store(signal, Ordering::Relaxed);
     }
     REQUESTS.fetch_add(1, Ordering::Release);
-    let _ = io::Write::write(&mut wake, &[0]);
+    let _ = wake.write(&[0]);
 }
 
 /// Returns whether the end of the run was requested.

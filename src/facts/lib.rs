@@ -1,4 +1,35 @@
 //! What everything else is built from.
+//!
+//! <!-- From tests/tidy/houses.rs: src/facts -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | lib              the list of modules                                                      |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | net              connections without a protocol                                           |
+//!    | phase            the phases of a run, by name                                             |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | advice           what a refused call or a bad event means, and what to do                 |
+//!    | device           names of NICs, and the library that opens them                           |
+//!    | expect           bounds on metrics, as typed after `--expect`                             |
+//!    | interrupt        early ends of a run: signals, output without a reader                    |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | atomic           atomic operations: names, numbers on the wire, sizes                     |
+//!    | bandwidth_unit   the units in which the text shows bandwidths                             |
+//!    | error            why a run ends without a result, and its exit status                     |
+//!    | host             this host and this process                                               |
+//!    | job              the batch job of this process                                            |
+//!    | limit            time limits of waits                                                     |
+//!    | number           numbers as users type them                                               |
+//!    | percentile       percentiles by nearest rank                                              |
+//!    | rate             rates that a run is to keep: intended start times                        |
+//!    | release          the sources that this program was built from                             |
+//!    | size             sizes of operations in bytes                                             |
+//!    | token            the secret of a pair of processes                                        |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,33 @@
 //! Measuring: the clock and the tool's own error, waiting for the NIC, exact statistics, a
 //! histogram and, if requested, all samples; bandwidth and packet rate.
+//!
+//! <!-- From tests/tidy/houses.rs: src/measure -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | lib              the list of modules                                                      |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | stability        how well the median of a run is known                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | recorder         takes all samples of one size                                            |
+//!    | wait_policy      waits for the NIC with a time limit                                      |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | crowding         waits on a CPU that the peer needs too                                   |
+//!    | gauge            the progress of a measurement, for another thread                        |
+//!    | own_error        what the tool itself adds to a latency                                   |
+//!    | run_clock        the clock of one run: choice and calibration                             |
+//!    | side_view        what one side has seen of a size                                         |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | clock            the clocks that the measuring loops read                                 |
+//!    | cpu_share        whether threads had their CPUs to themselves                             |
+//!    | live_histogram   a histogram that another thread reads                                    |
+//!    | rank_test        the Mann-Whitney U test                                                  |
+//!    | rates            bandwidth and packet rate of one size                                    |
+//!    | stats            exact statistics of latencies                                            |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
 
 #![forbid(unsafe_code)]
 

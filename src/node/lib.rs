@@ -1,4 +1,28 @@
 //! This machine and its NICs.
+//!
+//! <!-- From tests/tidy/houses.rs: src/node -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | lib             the list of modules                                                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | service         the service, VNI and traffic class to use                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | backend         opens the device: hardware library or software NIC                        |
+//!    | local_address   the address of this process on the fabric                                 |
+//!    | nic/health      what is wrong with a NIC                                                  |
+//!    | slingshot       what the launcher has granted on the NICs of this node                    |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | machine         what this machine has: CPUs, memory, huge pages                           |
+//!    | traffic_class   how NICs and switches share their links                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | explain         errors of libcxi and of the NIC -> failures with remedies                 |
+//!    | gpu             buffers on GPUs                                                           |
+//!    | nic             the files of a NIC: counters, link, findings                              |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
 
 #![forbid(unsafe_code)]
 

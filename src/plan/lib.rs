@@ -2,6 +2,32 @@
 //!
 //! All rules that concern more than one option are here. No input or output: a plan is complete
 //! before anything is opened.
+//!
+//! <!-- From tests/tidy/houses.rs: src/plan -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  7 | cli           arguments -> options; help from the same definitions                        |
+//!    +-------------------------------------------------------------------------------------------+
+//!  6 | lib           options and defaults -> one valid, immutable `Plan`                         |
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | ineffective   typed options without effect                                                |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | typed         the parsed command line                                                     |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | buffers       the data buffers of a run: number, lengths, pages                           |
+//!    | outputs       the outputs beside the text: formats, files                                 |
+//!    | tools         the registry of the tools                                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | tool          a tool as plain data                                                        |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | run_options   the options on which both sides agree                                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | extensions    the options of a run that legacy tools lack                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
 
 #![forbid(unsafe_code)]
 

@@ -1,32 +1,67 @@
 //! The results of a run, for people and for programs.
 //!
-//! * `outcome`: a run as plain data; `run_facts`: the entries that are known before it measures;
-//!   `ending`: how it has ended.
-//! * `columns`: the columns of all tables of results; `run_columns`: those of CSV about the run.
-//! * `summary`, `text`: the documented text; `percentiles`, `extra`: blocks after it, on
-//!   request.
-//! * `json`, `csv`, `hdr_log`, `samples`: outcome -> documents; `documents`: those of a run;
-//!   `destination`: where they go.
-//! * `stream`: standard output, written without waiting forever for its reader.
-//! * `json_lines`: a line for each run, appended to a file of many; `runs`: reads such files.
-//! * `results`: any results of ours, read back; `html`: the page of `report`.
-//! * `comparison`: runs of two sides compared, `comparison_text`: as text; `noise`: how far a run can be
-//!   trusted; `differences`: what differs beside the results.
-//! * `table`: tables without a documented form; `wrap`: text in lines of a limited width.
-//! * `counters`: what the counters of the NICs did.
-//! * `calibration`: latencies beside known ones, as text and as JSON.
-//! * `devices`: the NICs of a machine, as text and as JSON.
-//! * `check`: the health of NICs as JSON, `check_text`: as text, `check_metrics`: as metrics;
-//!   `openmetrics`: metrics as text.
-//! * `survey`: a survey, as text and as documents.
-//! * `progress`: the progress of a size, on a terminal.
-//! * `histogram`: latencies in bins, and their picture in a terminal.
-//! * `intervals`: the figures of intervals of a size; `sampler`: the thread that reads and prints them.
-//! * `reporter`: receives the results of a run and passes them to the modules above.
+//! <!-- From tests/tidy/houses.rs: src/report -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  9 | lib                  the list of modules                                                  |
+//!    +-------------------------------------------------------------------------------------------+
+//!  8 | html                 the page of `report`                                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  7 | reporter             receives the results of a run and passes them on                     |
+//!    | results              any results of ours, read back                                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  6 | comparison_text      a comparison as text                                                 |
+//!    | devices              the NICs of a machine, as text and as JSON                           |
+//!    | run_facts            what is known of a run before it measures                            |
+//!    | survey               a survey, as text and as documents                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | comparison           runs of two sides compared                                           |
+//!    | documents            the documents of a run                                               |
+//!    | sampler              the thread that prints intervals                                     |
+//!    | summary              the summary block before the results                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | check_metrics        the health of NICs as metrics                                        |
+//!    | check_text           the health of NICs as text                                           |
+//!    | csv                  a run as comma-separated values                                      |
+//!    | differences          what makes runs differ beside their results                          |
+//!    | extra                text after the documented table, on request                          |
+//!    | ping_text            the answers of NICs as text                                          |
+//!    | text                 the table of results                                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | check                the health of NICs as JSON                                           |
+//!    | columns              the columns of all tables of results                                 |
+//!    | counters             what the counters of the NICs did                                    |
+//!    | ending               how a run has ended                                                  |
+//!    | measured_bandwidth   what a bandwidth tool reports of a size                              |
+//!    | noise                how far a metric of one run can be trusted                           |
+//!    | percentiles          the block of percentiles after the table                             |
+//!    | ping                 the answers of NICs, as data and as JSON                             |
+//!    | run_columns          the columns of CSV about the run                                     |
+//!    | runs                 runs that tools wrote, read back                                     |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | json_lines           one line for each run, appended to a file                            |
+//!    | openmetrics          metrics as text                                                      |
+//!    | outcome              a run as plain data                                                  |
+//!    | samples              the samples of a run as comma-separated values                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | destination          where documents go                                                   |
+//!    | histogram            latencies in bins, and their picture in a terminal                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | hdr_log              latencies as an HdrHistogram log                                     |
+//!    | intervals            the figures of intervals of a size                                   |
+//!    | json                 data -> one JSON document                                            |
+//!    | progress             the progress of a size, on a terminal                                |
+//!    | stream               output without waiting forever for its reader                        |
+//!    | table                tables without a documented form                                     |
+//!    | wrap                 text in lines of a limited width                                     |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
 
 #![forbid(unsafe_code)]
 
-pub mod calibration;
 pub mod check;
 pub mod check_metrics;
 pub mod check_text;

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use super::calibration::{self, Calibration};
 use super::check::{self, Check};
 use super::comparison::{self, Comparison};
 use super::devices::{self, Inventory};
@@ -213,17 +212,6 @@ fn of_devices() -> Value {
     schema
 }
 
-fn of_calibration() -> Value {
-    let rules = [(
-        "/properties/schema_version",
-        "const",
-        json!(calibration::SCHEMA_VERSION),
-    )];
-    let mut schema = schema::<Calibration>("Latencies on known links", &rules);
-    close(&mut schema);
-    schema
-}
-
 fn of_comparison() -> Value {
     let rules = [(
         "/properties/schema_version",
@@ -286,7 +274,6 @@ fn matches_schemas_in_docs() {
     for (name, schema) in [
         ("cxidiag", of_results()),
         ("devices", of_devices()),
-        ("calibration", of_calibration()),
         ("comparison", of_comparison()),
         ("ping", of_ping()),
         ("check", of_check()),

@@ -7,6 +7,7 @@ use std::path::Path;
 use facts::advice::{EXPLANATIONS, What};
 use plan::tools::TOOLS;
 
+use super::houses::{PACKAGES, Package};
 use super::{files, read, root};
 
 /// One registration is enough: everything else that must know a tool is missed here.
@@ -81,22 +82,21 @@ fn pages_are_found_from_the_readme() {
 #[test]
 fn the_map_names_what_there_is() {
     let page = read("docs/architecture.md");
-    let rooms = [
-        "",
-        "src",
-        "src/report",
-        "src/session",
-        "ffi/cxi/src",
-        "ffi/softnic/src",
-    ];
+    // Paths are relative to the root, to a package or its sources, or to a room.
+    let mut rooms = vec![root().to_owned()];
+    for house in PACKAGES.iter().flat_map(Package::houses) {
+        let directory = root().join(house.directory);
+        let names = house.floors.concat();
+        rooms.extend(names.iter().map(|(room, _)| directory.join(room)));
+        rooms.extend(directory.parent().map(Path::to_owned));
+        rooms.push(directory);
+    }
     let is_path =
         |word: &&str| (word.ends_with(".rs") || word.ends_with('/')) && !word.contains(['*', ' ']);
     let paths: Vec<&str> = page.split('`').skip(1).step_by(2).filter(is_path).collect();
     assert!(paths.len() > 40, "{paths:?}");
     for path in paths {
-        let found = rooms
-            .iter()
-            .any(|room| root().join(room).join(path).exists());
+        let found = rooms.iter().any(|room| room.join(path).exists());
         assert!(found, "docs/architecture.md: {path}");
     }
 }

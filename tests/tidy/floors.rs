@@ -1,188 +1,57 @@
 //! The direction of dependencies inside a package: its rooms stand on floors, and a room uses rooms
-//! on lower floors, or on its own floor without a circle.
+//! on lower floors, or on its own floor without a circle. A file uses no file that uses it in turn,
+//! directly or through others.
 //!
 //! A room is a file or a directory, except the parts of the directory that are rooms themselves.
-//! Test code may use every room.
+//! Test code may use everything.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::scanner::{Names, Path, scan};
-use super::{files, root};
-
-struct House {
-    directory: &'static str,
-    /// The module that the directory holds.
-    module: &'static str,
-    /// Modules elsewhere in the crate that rooms may use.
-    outside: &'static [&'static str],
-    /// The rooms of each floor, lowest first.
-    floors: &'static [&'static [&'static str]],
-}
-
-const PROGRAM: House = House {
-    directory: "src",
-    module: "",
-    outside: &[],
-    floors: &[
-        &[
-            "atomic",
-            "bandwidth_unit",
-            "device",
-            "error",
-            "extensions",
-            "host_list",
-            "host_locations",
-            "interrupt",
-            "job",
-            "launcher",
-            "limit",
-            "location",
-            "nic",
-            "number",
-            "phase",
-            "rate",
-            "slingshot",
-            "token",
-            "traffic_class",
-        ],
-        &[
-            "advice",
-            "backend",
-            "gpu",
-            "machine",
-            "measure",
-            "meeting_point",
-            "nic/health",
-            "service",
-        ],
-        &["bench/api", "endpoint", "run_options", "tool"],
-        &["plan", "survey"],
-        &["bench", "bench/common", "report", "session", "tools"],
-        &["run"],
-        &["cli", "command"],
-        &["lib", "main", "multicall"],
-    ],
-};
-
-const WRAPPER: House = House {
-    directory: "ffi/cxi/src",
-    module: "",
-    outside: &[],
-    floors: &[
-        &[
-            "address",
-            "clock",
-            "encode",
-            "error",
-            "fence",
-            "inherited",
-            "ring",
-            "standard_output",
-        ],
-        &["pages"],
-        &["bus", "event", "gpu", "library", "placement"],
-        &["backing", "huge_page", "launch"],
-        &["owned"],
-        &["device"],
-        &["lni", "service"],
-        &["counter", "memory"],
-        &["event_queue"],
-        &["portal", "queue"],
-        &["target_queue", "transmit_queue", "trigger_queue"],
-        &["prepared"],
-        &["calibration"],
-        &["lib"],
-    ],
-};
-
-const ENGINE: House = House {
-    directory: "ffi/softnic/src/engine",
-    module: "engine",
-    outside: &["gpu", "on_demand", "pages"],
-    floors: &[
-        &[
-            "address",
-            "arithmetic",
-            "bytes",
-            "list_counts",
-            "match_id",
-            "return_codes",
-            "table",
-        ],
-        &["counter", "packet", "packet_counts", "telemetry"],
-        &[
-            "event_queue",
-            "lists",
-            "location",
-            "request_list",
-            "ring",
-            "wire",
-        ],
-        &["memory", "placement", "transactions"],
-        &["commands", "events", "incoming", "lni"],
-        &["portal", "triggers"],
-        &["counter_commands", "matching", "rendezvous"],
-        &["remembered", "target_commands", "target_queue", "transmit"],
-        &["state"],
-        &[
-            "admission",
-            "atomics",
-            "completion",
-            "deliver",
-            "doorbells",
-            "get",
-            "put",
-        ],
-        &["mod"],
-    ],
-};
+use super::houses::{House, PACKAGES};
+use super::sources::{self, Arrow, Source, Text};
 
 #[test]
-fn rooms_of_the_program_use_lower_floors() {
-    check(&PROGRAM);
-}
-
-#[test]
-fn rooms_of_the_wrapper_use_lower_floors() {
-    check(&WRAPPER);
-}
-
-#[test]
-fn rooms_of_the_engine_use_lower_floors() {
-    check(&ENGINE);
-}
-
-fn check(house: &House) {
-    let texts: Vec<(String, String)> = files(house.directory, "rs")
-        .into_iter()
-        .map(|path| {
-            let below = path
-                .strip_prefix(root().join(house.directory))
-                .expect("below");
-            let text = fs::read_to_string(&path).expect("text");
-            (below.to_str().expect("text").to_owned(), text)
-        })
+fn rooms_use_lower_floors() {
+    let houses = PACKAGES.iter().flat_map(|package| package.houses());
+    let offences: Vec<String> = houses
+        .flat_map(|house| offences(house, &sources::read(house)))
         .collect();
-    let offences = offences(house, &texts);
     assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
 }
 
-/// Returns one line for each breach of the rules. `texts` are files below the directory of the
-/// house: path and text.
-fn offences(house: &House, texts: &[(String, String)]) -> Vec<String> {
-    let (arrows, mut offences) = arrows(house, &sources(house, texts));
-    let beside = |arrow: &Arrow| arrow.from != arrow.to && arrow.from.floor == arrow.to.floor;
-    let neighbours = arrows.iter().filter(|arrow| beside(arrow));
-    let neighbours = neighbours.map(|arrow| (arrow.from, arrow.to)).collect();
-    for arrow in &arrows {
-        let (from, to) = (arrow.from, arrow.to);
-        let is_circle = beside(arrow) && reaches(&neighbours, to, from);
+#[test]
+fn files_use_each_other_in_one_direction() {
+    let houses = PACKAGES.iter().flat_map(|package| package.crates());
+    let offences: Vec<String> = houses
+        .flat_map(|house| circles(house, &sources::read(house)))
+        .collect();
+    assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
+}
+
+/// Returns one line for each breach of the rules about rooms.
+fn offences(house: &House, texts: &[Text]) -> Vec<String> {
+    let sources = sources::sources(house, texts);
+    let mut offences = unlisted(house, &sources);
+    let arrows: Vec<(Room, Room, Arrow)> = sources::arrows(&sources)
+        .into_iter()
+        .filter(|arrow| !house.circles.contains(&(arrow.from, arrow.to)))
+        .filter_map(|arrow| Some((house.room(arrow.from)?, house.room(arrow.to)?, arrow)))
+        .collect();
+    let beside = |from: Room, to: Room| from != to && from.floor == to.floor;
+    let mut neighbours = Graph::default();
+    for (from, to, _) in &arrows {
+        if beside(*from, *to) {
+            neighbours.add(*from, *to);
+        }
+    }
+    for (from, to, arrow) in &arrows {
+        let is_circle = beside(*from, *to) && neighbours.way(*to, *from).is_some();
         if to.floor > from.floor || is_circle {
             let circle = if is_circle { ", in a circle" } else { "" };
             offences.push(format!(
-                "{}: {} uses {}, floor {} -> floor {}{circle}",
-                arrow.place, from.name, to.name, from.floor, to.floor
+                "{}/{}:{}: {} uses {}, floor {} -> floor {}{circle}",
+                house.directory, arrow.from, arrow.line, from.name, to.name, from.floor, to.floor
             ));
         }
     }
@@ -191,71 +60,133 @@ fn offences(house: &House, texts: &[(String, String)]) -> Vec<String> {
     offences
 }
 
-struct Source<'a> {
-    file: &'a str,
-    module: Path,
-    names: Names,
-}
-
-/// Returns the sources that are not for tests.
-fn sources<'a>(house: &House, texts: &'a [(String, String)]) -> Vec<Source<'a>> {
-    let mut sources: Vec<Source> = texts
-        .iter()
-        .filter(|(file, _)| !is_for_tests(file))
-        .map(|(file, text)| {
-            let module = module(house, file);
-            let names = scan(text, &module);
-            Source {
-                file,
-                module,
-                names,
-            }
-        })
-        .collect();
-    let tests: Vec<Path> = sources
-        .iter()
-        .flat_map(|source| source.names.test_modules.clone())
-        .collect();
-    sources.retain(|source| !tests.iter().any(|test| source.module.starts_with(test)));
-    sources
-}
-
-struct Arrow {
-    /// File and line.
-    place: String,
-    from: Room,
-    to: Room,
-}
-
-/// Returns the arrows between listed rooms, and a line for each file, room or path that is not.
-fn arrows(house: &House, sources: &[Source]) -> (Vec<Arrow>, Vec<String>) {
+/// Returns one line for each file without a room, and for each room without a file.
+fn unlisted(house: &House, sources: &[Source]) -> Vec<String> {
     let directory = house.directory;
-    let mut arrows = Vec::new();
     let mut offences = Vec::new();
     let mut found = BTreeSet::new();
-    let modules = Modules::new(sources);
-    for Source { file, names, .. } in sources {
-        let Some(from) = house.room(file) else {
-            offences.push(format!("{directory}/{file}: on no floor"));
-            continue;
-        };
-        found.insert(from.name);
-        for (line, path) in &names.paths {
-            let place = format!("{directory}/{file}:{line}");
-            if let Some(target) = modules.file(path) {
-                arrows.extend(house.room(target).map(|to| Arrow { place, from, to }));
-            } else if !house.allows_outside(path) {
-                offences.push(format!("{place}: {} uses {}", from.name, path.join("::")));
+    for Source { file, .. } in sources {
+        match house.room(file) {
+            Some(room) => drop(found.insert(room)),
+            None => offences.push(format!("{directory}/{file}: on no floor")),
+        }
+    }
+    let missing = house.rooms().filter(|room| !found.contains(room));
+    offences
+        .extend(missing.map(|room| format!("{directory}/{}: on a floor, but missing", room.name)));
+    offences
+}
+
+/// Returns one line for each group of files that use each other, with one of its shortest circles,
+/// and one for each listed arrow that is part of no circle.
+fn circles(house: &House, texts: &[Text]) -> Vec<String> {
+    let directory = house.directory;
+    let sources = sources::sources(house, texts);
+    let mut lines = BTreeMap::new();
+    let mut graph = Graph::default();
+    for arrow in sources::arrows(&sources) {
+        if arrow.from != arrow.to && !arrow.is_reexport {
+            lines.entry((arrow.from, arrow.to)).or_insert(arrow.line);
+            graph.add(arrow.from, arrow.to);
+        }
+    }
+    let mut offences = Vec::new();
+    let mut left = graph.clone();
+    for &(from, to) in house.circles {
+        if !lines.contains_key(&(from, to)) || graph.way(to, from).is_none() {
+            offences.push(format!(
+                "{directory}: {from} -> {to} is part of no circle: strike it out"
+            ));
+        }
+        left.remove(from, to);
+    }
+    while let Some(circle) = left.shortest_circle() {
+        let ends = circle.iter().zip(circle.iter().cycle().skip(1));
+        let arrows = ends.map(|(&from, &to)| {
+            let line = lines[&(from, to)];
+            format!("{directory}/{from}:{line} uses {to}")
+        });
+        offences.push(arrows.collect::<Vec<String>>().join(", "));
+        left.remove_group(circle[0]);
+    }
+    offences
+}
+
+/// The arrows from each node.
+#[derive(Clone)]
+struct Graph<T>(BTreeMap<T, BTreeSet<T>>);
+
+impl<T> Default for Graph<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T: Copy + Ord> Graph<T> {
+    fn add(&mut self, from: T, to: T) {
+        self.0.entry(from).or_default().insert(to);
+    }
+
+    fn remove(&mut self, from: T, to: T) {
+        self.0.entry(from).or_default().remove(&to);
+    }
+
+    /// Removes the nodes that are in a circle with `node`.
+    fn remove_group(&mut self, node: T) {
+        let mut group = self.0.clone();
+        group
+            .retain(|&other, _| self.way(node, other).is_some() && self.way(other, node).is_some());
+        self.0.retain(|other, _| !group.contains_key(other));
+    }
+
+    /// Returns a shortest circle: each of its nodes once.
+    fn shortest_circle(&self) -> Option<Vec<T>> {
+        let graph = self.without_ends();
+        let arrows = graph
+            .0
+            .iter()
+            .flat_map(|(&from, all)| all.iter().map(move |&to| (from, to)));
+        let circles = arrows.filter_map(|(from, to)| graph.way(to, from));
+        circles.min_by_key(Vec::len)
+    }
+
+    /// Returns the graph without the nodes from which no way leads to a circle.
+    fn without_ends(&self) -> Self {
+        let mut graph = self.clone();
+        loop {
+            let inner: BTreeSet<T> = graph.0.keys().copied().collect();
+            graph.0.retain(|_, all| {
+                all.retain(|to| inner.contains(to));
+                !all.is_empty()
+            });
+            if graph.0.len() == inner.len() {
+                return graph;
             }
         }
     }
-    let missing = house
-        .floors
-        .concat()
-        .into_iter()
-        .filter(|room| !found.contains(room));
-    offences.extend(missing.map(|room| format!("{directory}/{room}: on a floor, but missing")));
-    (arrows, offences)
+
+    /// Returns a shortest way along arrows, with both its ends.
+    fn way(&self, from: T, to: T) -> Option<Vec<T>> {
+        let mut previous = BTreeMap::from([(from, from)]);
+        let mut todo = VecDeque::from([from]);
+        while let Some(node) = todo.pop_front() {
+            if node == to {
+                let mut way = vec![to];
+                while way.last() != Some(&from) {
+                    way.extend(way.last().map(|node| previous[node]));
+                }
+                way.reverse();
+                return Some(way);
+            }
+            for &next in self.0.get(&node).into_iter().flatten() {
+                if let Entry::Vacant(entry) = previous.entry(next) {
+                    entry.insert(node);
+                    todo.push_back(next);
+                }
+            }
+        }
+        None
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -265,90 +196,21 @@ struct Room {
 }
 
 impl House {
-    fn allows_outside(&self, path: &[String]) -> bool {
-        let module = path.first().map(String::as_str);
-        module.is_some_and(|module| self.outside.contains(&module))
+    fn rooms(&self) -> impl Iterator<Item = Room> {
+        let floors = self.floors.iter().enumerate();
+        floors.flat_map(|(floor, rooms)| rooms.iter().map(move |&(name, _)| Room { name, floor }))
     }
 
     /// Returns the room of a file: the longest listed path that the path of the file begins with.
     fn room(&self, file: &str) -> Option<Room> {
         let path = file.strip_suffix(".rs").unwrap_or(file);
-        let floors = self.floors.iter().enumerate();
-        floors
-            .flat_map(|(floor, names)| names.iter().map(move |&name| Room { name, floor }))
+        self.rooms()
             .filter(|room| {
                 let rest = path.strip_prefix(room.name);
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             })
             .max_by_key(|room| room.name.len())
     }
-}
-
-fn module(house: &House, file: &str) -> Path {
-    let path = format!("{}/{file}", house.module);
-    let path = ["/mod.rs", "/lib.rs", ".rs"]
-        .iter()
-        .find_map(|end| path.strip_suffix(end))
-        .unwrap_or(&path);
-    path.split('/')
-        .filter(|segment| !segment.is_empty())
-        .map(str::to_owned)
-        .collect()
-}
-
-fn is_for_tests(file: &str) -> bool {
-    let path = file.strip_suffix(".rs").unwrap_or(file);
-    path.split('/').any(|name| {
-        name.ends_with("_test") || name.ends_with("_tests") || ["testing", "tests"].contains(&name)
-    })
-}
-
-struct Modules<'a> {
-    files: BTreeMap<&'a [String], &'a str>,
-    imports: BTreeMap<&'a [String], &'a Path>,
-}
-
-impl<'a> Modules<'a> {
-    fn new(sources: &'a [Source<'a>]) -> Self {
-        let imports = sources.iter().flat_map(|source| &source.names.imports);
-        Self {
-            files: sources
-                .iter()
-                .map(|source| (&source.module[..], source.file))
-                .collect(),
-            imports: imports.map(|(name, path)| (&name[..], path)).collect(),
-        }
-    }
-
-    /// Returns the file that defines the item at `path`, through `use` declarations, or `None` for
-    /// a file outside the house.
-    fn file(&self, path: &[String]) -> Option<&'a str> {
-        for end in (0..=path.len()).rev() {
-            let (start, rest) = path.split_at(end);
-            if let Some(file) = self.files.get(start) {
-                return Some(file);
-            }
-            // A function is often named after its module: `use clock::clock`.
-            if let Some(target) = self.imports.get(start).filter(|to| !to.starts_with(start)) {
-                return self.file(&[target, rest].concat());
-            }
-        }
-        None
-    }
-}
-
-/// Whether `arrows` lead from one room to the other.
-fn reaches(arrows: &BTreeSet<(Room, Room)>, from: Room, to: Room) -> bool {
-    let mut reached = BTreeSet::from([from]);
-    let mut todo = vec![from];
-    while let Some(room) = todo.pop() {
-        for &(_, next) in arrows.iter().filter(|(start, _)| *start == room) {
-            if reached.insert(next) {
-                todo.push(next);
-            }
-        }
-    }
-    reached.contains(&to)
 }
 
 #[cfg(test)]
@@ -358,13 +220,14 @@ mod tests {
     const HOUSE: House = House {
         directory: "src",
         module: "",
-        outside: &[],
+        shown_in: &[],
         floors: &[
-            &["error"],
-            &["bench/api", "plan"],
-            &["bench", "bench/common", "run"],
-            &["lib"],
+            &[("error", "")],
+            &[("bench/api", ""), ("plan", "")],
+            &[("bench", ""), ("bench/common", ""), ("run", "")],
+            &[("lib", "")],
         ],
+        circles: &[],
     };
 
     /// Returns the offences of a house in which these files have this text and all others none.
@@ -476,7 +339,7 @@ mod tests {
             ["src/cli/mod.rs: on no floor"]
         );
         let house = House {
-            floors: &[&["error", "number"]],
+            floors: &[&[("error", ""), ("number", "")]],
             ..HOUSE
         };
         let sources = [("error.rs".to_owned(), String::new())];
@@ -487,27 +350,127 @@ mod tests {
     }
 
     #[test]
-    fn refuses_modules_outside_that_the_list_lacks() {
+    fn finds_items_of_a_part_through_its_head() {
         let house = House {
             module: "engine",
-            outside: &["pages"],
-            floors: &[&["packet"], &["mod"]],
+            floors: &[&[("packet", "")], &[("mod", "")]],
             ..HOUSE
         };
-        let sources = [
+        let texts = [
             (
                 "packet.rs",
-                "use super::Engine; use crate::engine; use crate::{fabric, pages::Pages};",
+                "use super::Engine; use crate::engine; use crate::fabric;",
             ),
             ("mod.rs", "mod packet; use packet::Wire; struct Engine;"),
         ]
         .map(|(file, text)| (file.to_owned(), text.to_owned()));
         assert_eq!(
-            offences(&house, &sources),
+            offences(&house, &texts),
+            ["src/packet.rs:1: packet uses mod, floor 0 -> floor 1"]
+        );
+    }
+
+    #[test]
+    fn ignores_items_of_other_packages() {
+        for texts in [
+            &[("error.rs", "use plan::Plan; use facts::run;")][..],
+            &[
+                ("lib.rs", "pub use facts::number; pub use facts as base;"),
+                ("error.rs", "use crate::number::Size; use crate::base::run;"),
+            ],
+        ] {
+            assert_eq!(offences_with(texts), [""; 0], "{texts:?}");
+        }
+    }
+
+    /// Returns the circles of a house with these files.
+    fn circles_with(house: &House, texts: &[(&str, &str)]) -> Vec<String> {
+        circles(house, &texts_of(texts))
+    }
+
+    fn texts_of(texts: &[(&str, &str)]) -> Vec<Text> {
+        texts
+            .iter()
+            .map(|(file, text)| ((*file).to_owned(), (*text).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn reports_a_shortest_circle_of_each_group_of_files() {
+        assert_eq!(
+            circles_with(
+                &HOUSE,
+                &[
+                    ("run/a.rs", "use super::b::B;\nuse super::c::C;"),
+                    ("run/b.rs", "use super::c::C;"),
+                    ("run/c.rs", "fn f() {}\nfn g() { super::a::A::new() }"),
+                    ("plan.rs", "use crate::error::Failure;"),
+                    ("error.rs", "use crate::plan::Plan;"),
+                ],
+            ),
             [
-                "src/packet.rs:1: packet uses fabric",
-                "src/packet.rs:1: packet uses mod, floor 0 -> floor 1",
+                "src/plan.rs:1 uses error.rs, src/error.rs:1 uses plan.rs",
+                "src/run/c.rs:2 uses run/a.rs, src/run/a.rs:2 uses run/c.rs",
             ]
         );
+    }
+
+    #[test]
+    fn reports_circles_of_a_directory_and_its_head() {
+        let child = ("run/clock.rs", "use super::Context;");
+        for (head, is_circle) in [
+            ("mod clock; struct Context; fn f() { clock::tick() }", true),
+            (
+                "mod clock; struct Context; use clock::Clock; fn f(c: Clock) {}",
+                true,
+            ),
+            (
+                "mod clock; struct Context; pub use clock::Clock; fn f(c: Clock) {}",
+                true,
+            ),
+            ("mod clock; struct Context; pub use clock::Clock;", false),
+            (
+                "mod clock; struct Context; pub use clock::{Clock as Time, tick};",
+                false,
+            ),
+            ("mod clock; struct Context;", false),
+            // The item is defined elsewhere.
+            (
+                "mod clock; use crate::plan::Context; fn f() { clock::tick() }",
+                false,
+            ),
+        ] {
+            let texts = [child, ("run/mod.rs", head), ("plan.rs", "")];
+            let found = circles_with(&HOUSE, &texts);
+            assert_eq!(found.len(), usize::from(is_circle), "{head}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn listed_arrows_of_circles_must_be_part_of_one() {
+        let texts = [
+            ("run/a.rs", "use super::b::B;"),
+            ("run/b.rs", "use super::a::A;"),
+        ];
+        let house = House {
+            circles: &[("run/a.rs", "run/b.rs")],
+            ..HOUSE
+        };
+        assert_eq!(circles_with(&house, &texts), [""; 0]);
+        let house_of_rooms = House {
+            circles: &[("error.rs", "plan.rs")],
+            ..HOUSE
+        };
+        let upward = texts_of(&[("error.rs", "use crate::plan;"), ("plan.rs", "")]);
+        assert_eq!(
+            offences(&HOUSE, &upward).len(),
+            1 + offences(&house_of_rooms, &upward).len()
+        );
+        for left in [0, 1] {
+            assert_eq!(
+                circles_with(&house, &texts[left..=left]),
+                ["src: run/a.rs -> run/b.rs is part of no circle: strike it out"]
+            );
+        }
     }
 }

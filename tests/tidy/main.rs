@@ -2,9 +2,14 @@
 
 mod citations;
 mod documents;
+mod drawings;
 mod floors;
+mod houses;
 mod packages;
+mod prose;
 mod scanner;
+mod sources;
+mod types;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,15 @@
 //! Rules about packages: who depends on whom, and where unsafe code stands.
 
 use std::fs;
+use std::path::PathBuf;
 
+use super::houses::PACKAGES;
 use super::{files, read, root};
 
 /// The tables of dependencies of a Cargo.toml that ships: those for tests left out.
 fn dependencies(manifest: &str) -> String {
     let text = read(manifest);
-    let (_, rest) = text.split_once("\n[dependencies]\n").expect(manifest);
+    let (_, rest) = text.split_once("\n[dependencies]\n").unwrap_or_default();
     rest.split("\n[").next().unwrap_or_default().to_owned()
 }
 
@@ -15,30 +17,56 @@ fn dependencies(manifest: &str) -> String {
 fn only_the_backend_names_the_software_nic() {
     for path in files("src", "rs") {
         let text = fs::read_to_string(&path).expect("text");
-        let is_backend = path.ends_with("src/backend.rs");
+        let is_backend = path.ends_with("backend.rs");
         assert_eq!(text.contains("softnic"), is_backend, "{}", path.display());
     }
 }
 
 #[test]
-fn packages_depend_in_one_direction() {
-    for (manifest, allowed) in [
-        ("ffi/cxi-sys/Cargo.toml", &[][..]),
-        ("ffi/cxi/Cargo.toml", &["cxi-sys"]),
-        ("ffi/softnic/Cargo.toml", &["cxi-sys"]),
-    ] {
-        for line in dependencies(manifest).lines() {
-            let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
-            let is_ours = ["cxi-sys", "cxi", "softnic", "cxidiag"].contains(&name);
-            assert!(!is_ours || allowed.contains(&name), "{manifest}: {line}");
-        }
+fn packages_use_what_the_list_says() {
+    let names: Vec<&str> = PACKAGES.iter().map(|package| package.name).collect();
+    for (at, package) in PACKAGES.iter().enumerate() {
+        let dependencies = dependencies(&package.manifest());
+        let lines = dependencies.lines();
+        let mut found: Vec<&str> = lines
+            .filter_map(|line| line.split(['.', ' ', '=']).next())
+            .filter(|name| names.contains(name))
+            .collect();
+        let mut listed = package.uses.to_vec();
+        found.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(found, listed, "{}", package.name);
+        let is_below = |name: &&str| names[..at].contains(name);
+        assert!(listed.iter().all(is_below), "{}", package.name);
+    }
+}
+
+#[test]
+fn each_package_is_in_the_list() {
+    let listed = PACKAGES
+        .iter()
+        .map(|package| root().join(package.manifest()));
+    let listed: Vec<PathBuf> = listed.collect();
+    let below = ["src", "ffi"]
+        .into_iter()
+        .flat_map(|directory| files(directory, "rs"));
+    for path in below {
+        let manifests = path.ancestors().map(|above| above.join("Cargo.toml"));
+        let own = manifests.into_iter().find(|manifest| manifest.exists());
+        let own = own.expect("a package");
+        assert!(listed.contains(&own), "{}", own.display());
     }
 }
 
 #[test]
 fn the_program_has_no_unsafe_code() {
-    for path in ["src/lib.rs", "src/main.rs"] {
-        assert!(read(path).contains("#![forbid(unsafe_code)]"), "{path}");
+    let packages = PACKAGES.iter();
+    for package in packages.filter(|package| package.house.directory.starts_with("src")) {
+        for file in ["lib.rs", "main.rs"] {
+            let path = format!("{}/{file}", package.house.directory);
+            let is_safe = || read(&path).contains("#![forbid(unsafe_code)]");
+            assert!(!root().join(&path).exists() || is_safe(), "{path}");
+        }
     }
 }
 
@@ -68,20 +96,16 @@ fn reasons_of_unsafe_blocks_are_not_empty() {
 
 #[test]
 fn each_dependency_says_what_it_is_for() {
-    for manifest in [
-        "Cargo.toml",
-        "ffi/cxi-sys/Cargo.toml",
-        "ffi/cxi/Cargo.toml",
-        "ffi/softnic/Cargo.toml",
-    ] {
-        let text = read(manifest);
+    for package in PACKAGES {
+        let manifest = package.manifest();
+        let text = read(&manifest);
         let mut in_table = false;
         let mut previous = "";
         for line in text.lines() {
             if line.starts_with('[') {
-                in_table = line.ends_with("dependencies]") && !line.contains("workspace");
+                in_table = line.ends_with("dependencies]");
             } else if in_table && !line.is_empty() && !line.starts_with('#') {
-                let is_ours = line.contains(".workspace = true");
+                let is_ours = line.contains("workspace = true") || line.contains("path = ");
                 assert!(
                     is_ours || line.contains('#') || previous.starts_with('#'),
                     "{manifest}: {line}"

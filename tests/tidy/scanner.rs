@@ -1,19 +1,46 @@
 //! Finds the paths within its crate that a Rust source file names: in `use` declarations, and in
-//! code where they begin with `crate`, `super`, `self` or a module declared in the file. Comments,
-//! literals and items under `#[cfg(test)]` are skipped.
+//! code where they begin with `crate`, `super`, `self` or a module declared in the file. Finds the
+//! types that it defines. Comments, literals and items under `#[cfg(test)]` are skipped.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::ops::Range;
 
 /// A module or item, as segments from the root of its crate.
 pub type Path = Vec<String>;
 
+/// The first segment of a path into another crate.
+pub const OUTSIDE: &str = "::";
+
 /// What one file names.
 #[derive(Default)]
 pub struct Names {
-    /// Each path with the line where it stands.
-    pub paths: Vec<(usize, Path)>,
-    /// What `use` brings into a module: the name there, and what it stands for.
+    pub paths: Vec<Use>,
+    /// What `use` brings into a module: the name there, and what it stands for. The path of an item
+    /// of another crate begins with [`OUTSIDE`].
     pub imports: Vec<(Path, Path)>,
+    /// The types that the file defines, each with its line. Associated types are left out.
+    pub types: Vec<(usize, String)>,
     /// Modules declared under `#[cfg(test)]`.
     pub test_modules: Vec<Path>,
+}
+
+/// A path within the crate, where a file names it.
+pub struct Use {
+    pub line: usize,
+    pub path: Path,
+    /// Whether the file exports the item again and does not name it elsewhere.
+    pub is_reexport: bool,
+}
+
+/// Returns the comments of `text`, each with its first line.
+pub fn comments(text: &str) -> Vec<(usize, &str)> {
+    let pieces = pieces(text).into_iter();
+    let is_comment = |text: &str| text.starts_with("//") || text.starts_with("/*");
+    pieces
+        .filter(|(_, text)| is_comment(text))
+        .map(|(line, text)| (line, text.trim_end()))
+        .collect()
 }
 
 /// Returns what `text`, the source of `module`, names.
@@ -31,9 +58,15 @@ pub fn scan(text: &str, module: &[String]) -> Names {
         depth: 0,
         file: module.to_vec(),
         inline: Vec::new(),
+        is_public: false,
+        opens_associated: false,
+        associated: Vec::new(),
+        reexports: Vec::new(),
+        for_tests: Vec::new(),
         names: Names::default(),
     };
     scanner.file();
+    scanner.mark_reexports();
     scanner.names
 }
 
@@ -44,20 +77,26 @@ struct Token<'a> {
 }
 
 fn tokens(text: &str) -> Vec<Token<'_>> {
-    let mut tokens = Vec::new();
+    let pieces = pieces(text).into_iter();
+    pieces
+        .filter(|(_, text)| skipped_length(text).is_none())
+        .map(|(line, text)| Token { line, text })
+        .collect()
+}
+
+/// Returns the tokens, comments, literals and white space of `text`, each with its first line.
+fn pieces(text: &str) -> Vec<(usize, &str)> {
+    let mut pieces = Vec::new();
     let mut line = 1;
     let mut rest = text;
     while !rest.is_empty() {
-        let skipped = skipped_length(rest);
-        let length = skipped.unwrap_or_else(|| token_length(rest));
-        if skipped.is_none() {
-            let text = &rest[..length];
-            tokens.push(Token { line, text });
-        }
-        line += rest[..length].matches('\n').count();
-        rest = &rest[length..];
+        let length = skipped_length(rest).unwrap_or_else(|| token_length(rest));
+        let (piece, after) = rest.split_at(length);
+        pieces.push((line, piece));
+        line += piece.matches('\n').count();
+        rest = after;
     }
-    tokens
+    pieces
 }
 
 fn token_length(text: &str) -> usize {
@@ -142,6 +181,16 @@ struct Scanner<'a> {
     file: Path,
     /// Modules open inside the file, each with the braces open around it.
     inline: Vec<(usize, String)>,
+    /// Whether `pub` stands before this token.
+    is_public: bool,
+    /// Whether the next brace opens a trait or an implementation.
+    opens_associated: bool,
+    /// The traits and implementations that are open, each by the braces open around it.
+    associated: Vec<usize>,
+    /// The paths that the file exports again, by their index, and their names in the file.
+    reexports: Vec<(usize, &'a str)>,
+    /// The tokens of items for tests.
+    for_tests: Vec<Range<usize>>,
     names: Names,
 }
 
@@ -164,10 +213,13 @@ impl<'a> Scanner<'a> {
 
     fn file(&mut self) {
         while self.at < self.tokens.len() {
+            let is_public = mem::take(&mut self.is_public);
             match self.token(0) {
                 "#" => {
                     if self.attribute_is_for_tests() {
+                        let start = self.at;
                         self.skip_item();
+                        self.for_tests.push(start..self.at);
                     }
                 }
                 "mod" if self.token(2) == "{" => {
@@ -175,17 +227,42 @@ impl<'a> Scanner<'a> {
                     self.at += 2;
                 }
                 "mod" => self.at += 2,
-                "pub" if self.token(1) == "(" => self.skip_group(1),
+                "pub" => {
+                    self.is_public = true;
+                    if self.token(1) == "(" {
+                        self.skip_group(1);
+                    } else {
+                        self.at += 1;
+                    }
+                }
                 // Not the captures of an opaque type: `impl Trait + use<'a>`.
                 "use" if self.token(1) != "<" => {
                     self.at += 1;
-                    self.use_tree(&[]);
+                    self.use_tree(&[], is_public);
+                }
+                "impl" => {
+                    self.opens_associated = true;
+                    self.at += 1;
+                }
+                "struct" | "enum" | "union" | "trait" | "type" if is_word(self.token(1)) => {
+                    let is_associated =
+                        self.token(0) == "type" && self.associated.last() == Some(&self.depth);
+                    if !is_associated {
+                        let name = self.token(1).to_owned();
+                        self.names.types.push((self.line(), name));
+                    }
+                    self.opens_associated |= self.token(0) == "trait";
+                    self.at += 2;
                 }
                 "{" => {
                     self.depth += 1;
+                    if mem::take(&mut self.opens_associated) {
+                        self.associated.push(self.depth);
+                    }
                     self.at += 1;
                 }
                 "}" => {
+                    self.associated.pop_if(|depth| *depth == self.depth);
                     self.depth = self.depth.saturating_sub(1);
                     self.inline.pop_if(|(depth, _)| *depth == self.depth);
                     self.at += 1;
@@ -254,12 +331,30 @@ impl<'a> Scanner<'a> {
             self.at += 2;
         }
         if let Some(path) = self.resolve(&segments) {
-            self.names.paths.push((line, path));
+            self.names.paths.push(Use {
+                line,
+                path,
+                is_reexport: false,
+            });
+        }
+    }
+
+    /// Decides which public `use` declarations only export an item again: no other token of the
+    /// file outside tests has its name.
+    fn mark_reexports(&mut self) {
+        let mut counts = BTreeMap::new();
+        for (at, token) in self.tokens.iter().enumerate() {
+            if !self.for_tests.iter().any(|range| range.contains(&at)) {
+                *counts.entry(token.text).or_insert(0) += 1;
+            }
+        }
+        for &(index, name) in &self.reexports {
+            self.names.paths[index].is_reexport = name == "*" || counts.get(name) == Some(&1);
         }
     }
 
     /// Reads one tree of a `use` declaration, with the segments before its braces as `prefix`.
-    fn use_tree(&mut self, prefix: &[&'a str]) {
+    fn use_tree(&mut self, prefix: &[&'a str], is_public: bool) {
         let line = self.line();
         let mut segments = prefix.to_vec();
         let mut alias = None;
@@ -275,7 +370,7 @@ impl<'a> Scanner<'a> {
                 "{" => {
                     self.at += 1;
                     while !["}", ""].contains(&self.token(0)) {
-                        self.use_tree(&segments);
+                        self.use_tree(&segments, is_public);
                         self.at += usize::from(self.token(0) == ",");
                     }
                     self.at += 1;
@@ -286,13 +381,26 @@ impl<'a> Scanner<'a> {
             }
             self.at += 1;
         }
-        if let Some(path) = self.resolve(&segments) {
-            let mut imported = self.module();
-            imported.extend(alias.map(str::to_owned).or_else(|| path.last().cloned()));
-            if imported != path {
-                self.names.imports.push((imported, path.clone()));
+        let named = segments.iter().rfind(|&&segment| segment != "self");
+        let Some(name) = alias.or(named.copied()) else {
+            return;
+        };
+        let own = self.resolve(&segments);
+        let target = own.clone().unwrap_or_else(|| outside(&segments));
+        let mut imported = self.module();
+        imported.push(name.to_owned());
+        if imported != target {
+            self.names.imports.push((imported, target));
+        }
+        if let Some(path) = own {
+            if is_public {
+                self.reexports.push((self.names.paths.len(), name));
             }
-            self.names.paths.push((line, path));
+            self.names.paths.push(Use {
+                line,
+                path,
+                is_reexport: false,
+            });
         }
     }
 
@@ -322,6 +430,17 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// Returns the path of an item of another crate.
+fn outside(segments: &[&str]) -> Path {
+    let names = segments.iter().copied();
+    let names = names.filter(|name| ![OUTSIDE, "self"].contains(name));
+    [OUTSIDE]
+        .into_iter()
+        .chain(names)
+        .map(str::to_owned)
+        .collect()
+}
+
 fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
@@ -343,7 +462,7 @@ mod tests {
         names
             .paths
             .iter()
-            .map(|(line, path)| format!("{line} {}", path.join("::")))
+            .map(|used| format!("{} {}", used.line, used.path.join("::")))
             .collect()
     }
 
@@ -431,5 +550,78 @@ mod tests {
             ]
         );
         assert_eq!(names.test_modules, [module("session::testing")]);
+    }
+
+    #[test]
+    fn notes_imports_from_other_packages() {
+        let text = "pub use facts::error; use ::facts::{number::{self, Size}, rate as pace};";
+        let names = scan(text, &module("run"));
+        let imports: Vec<String> = names
+            .imports
+            .iter()
+            .map(|(name, target)| format!("{} = {}", name.join("::"), target.join(" ")))
+            .collect();
+        assert_eq!(
+            imports,
+            [
+                "run::error = :: facts error",
+                "run::number = :: facts number",
+                "run::Size = :: facts number Size",
+                "run::pace = :: facts rate",
+            ]
+        );
+        assert!(names.paths.is_empty());
+    }
+
+    #[test]
+    fn distinguishes_reexports_from_uses() {
+        for (text, expected) in [
+            ("pub use self::a::B;", true),
+            ("pub(crate) use self::a::{B};", true),
+            ("pub use self::a::B as C; fn f(b: B) {}", true),
+            ("pub use self::a::*;", true),
+            ("pub use self::a::B; #[cfg(test)] fn f(b: B) {}", true),
+            ("pub use self::a::B; // B", true),
+            ("pub use self::a::B; fn f(b: B) {}", false),
+            ("pub use self::a::B as C; fn f(c: C) {}", false),
+            ("use self::a::B;", false),
+            ("pub fn f() {} use self::a::B;", false),
+        ] {
+            let names = scan(text, &module("run"));
+            assert_eq!(names.paths[0].is_reexport, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_types() {
+        for (text, expected) in [
+            (
+                "pub struct A; enum B<T> {}\npub(crate) trait C {} type D = u8; union E {}",
+                &["1 A", "1 B", "2 C", "2 D", "2 E"][..],
+            ),
+            ("trait A { type Item; }", &["1 A"]),
+            (
+                "impl A for [u8; 2] { type Item = u8; }\ntype B = u8;",
+                &["2 B"],
+            ),
+            ("fn f(a: impl B) -> impl C { struct D; }", &["1 D"]),
+            ("macro_rules! m { ($a:ident) => { struct $a; } }", &[]),
+            ("#[cfg(test)] mod tests { struct A; }", &[]),
+            ("#[cfg(any(test, feature = \"testing\"))] struct A;", &[]),
+            ("// struct A;\nconst A: &str = \"struct B;\";", &[]),
+        ] {
+            let types = scan(text, &module("run")).types.into_iter();
+            let types: Vec<String> = types.map(|(line, name)| format!("{line} {name}")).collect();
+            assert_eq!(types, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_comments() {
+        let text = "//! a\nf(\"// b\"); // c\n/* d\n e */ '\"' /// f";
+        assert_eq!(
+            comments(text),
+            [(1, "//! a"), (2, "// c"), (3, "/* d\n e */"), (4, "/// f")]
+        );
     }
 }

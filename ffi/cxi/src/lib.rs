@@ -24,21 +24,59 @@
 //!
 //! A file uses only files on floors below its own. The lowest floor is 0.
 //!
-//! | floor | files |
-//! |---|---|
-//! | 12 | `calibration` |
-//! | 11 | `prepared` |
-//! | 10 | `trigger_queue`, `transmit_queue`, `target_queue` |
-//! | 9 | `queue` (what they have in common), `portal` |
-//! | 8 | `event_queue` |
-//! | 7 | `memory`, `counter` |
-//! | 6 | `lni`, `service` |
-//! | 5 | `device` |
-//! | 4 | `owned` (release order) |
-//! | 3 | `backing`, `huge_page`, `launch` (doorbell and low-latency algorithm) |
-//! | 2 | `placement`, `gpu`, `bus` (ring memory and launch page), `event`, `library` |
-//! | 1 | `pages` |
-//! | 0 | `error`, `encode` (fields set by emitting), `ring` (cursor arithmetic), `fence`, `address`, `clock` |
+//! <!-- From tests/tidy/houses.rs: ffi/cxi/src -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//! 13 | lib               the names that users see                                                |
+//!    +-------------------------------------------------------------------------------------------+
+//! 12 | calibration       queues without a NIC                                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//! 11 | prepared          commands that are issued many times                                     |
+//!    +-------------------------------------------------------------------------------------------+
+//! 10 | target_queue      commands to targets                                                     |
+//!    | transmit_queue    commands to initiators                                                  |
+//!    | trigger_queue     commands that wait for counters                                         |
+//!    +-------------------------------------------------------------------------------------------+
+//!  9 | portal            portals table entries                                                   |
+//!    | queue             what all command queues have in common                                  |
+//!    +-------------------------------------------------------------------------------------------+
+//!  8 | event_queue       event queues                                                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  7 | counter           counting events                                                         |
+//!    | memory            memory mapped for the NIC                                               |
+//!    +-------------------------------------------------------------------------------------------+
+//!  6 | lni               interface of the process on a NIC, VNI, traffic class                   |
+//!    | service           services: the right to use a NIC                                        |
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | device            NICs and their information                                              |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | owned             the order in which objects are released                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | backing           the pages behind memory                                                 |
+//!    | huge_page         memory of one huge page                                                 |
+//!    | launch            doorbells and low-latency writes                                        |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | bus               memory of rings, and launch pages                                       |
+//!    | event             one event                                                               |
+//!    | gpu               memory of GPUs                                                          |
+//!    | library           the table of functions, and failed releases                             |
+//!    | placement         the CPUs of a thread, the NUMA node of its memory                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | pages             memory of whole pages                                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | address           fabric addresses and match ids                                          |
+//!    | clock             the clocks of the measurements                                          |
+//!    | encode            fields of commands that are set by emitting                             |
+//!    | error             errors and return codes                                                 |
+//!    | fence             fences between memory and doorbells                                     |
+//!    | inherited         descriptors that this process inherited                                 |
+//!    | ring              cursors of rings                                                        |
+//!    | standard_output   whether standard output is open                                         |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
 //!
 //! # Ownership
 //!

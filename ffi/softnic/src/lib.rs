@@ -5,25 +5,53 @@
 //! (`packaging/softnic/build-library`). The NIC follows `docs/reference/nic.md` and
 //! `docs/reference/libcxi.md`, which comments cite as "nic.md 2.8".
 //!
-//! | module | concept |
-//! |---|---|
-//! | `engine` | the NIC: a state machine without input or output |
-//! | `fabric` | the wire between NICs: shared memory in a private directory |
-//! | `nic` | one open device: the engine, shared by the threads that run it |
-//! | `runner` | the threads that run engines |
-//! | `libcxi` | the functions, their rules and errno values |
-//! | `cpu` | CPU time for the engine thread |
-//! | `interrupt` | descriptors that programs sleep on |
-//! | `sysfs`, `retry_handler` | the NICs as files of the kernel and of the retry handler show them |
-//! | `snapshot` | these files, and the telemetry counters, at one moment |
-//! | `counters`, `counter_names` | the telemetry counters of a NIC, over all processes |
-//! | `environment` | the NICs of a machine and parameters of their driver, from environment variables |
-//! | `fork` | files that child processes must not inherit |
-//! | `process_memory`, `huge_page` | what the process has mapped, with which pages |
-//! | `trap` | doorbells whose stores the library notices |
-//! | `pages` | memory shared with other threads and processes |
-//! | `on_demand` | memory that the program may unmap at any time |
-//! | `gpu` | memory of GPUs |
+//! A file uses only files on floors below its own, or on its own floor without a circle:
+//!
+//! <!-- From tests/tidy/houses.rs: ffi/softnic/src -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//! 14 | lib              the names that users see                                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//! 13 | snapshot         these files, and the telemetry counters, at one moment                   |
+//!    +-------------------------------------------------------------------------------------------+
+//! 12 | retry_handler    the NICs as the retry handler's files show them                          |
+//!    +-------------------------------------------------------------------------------------------+
+//! 11 | sysfs            the NICs as the kernel's files show them                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//! 10 | libcxi           the functions, their rules and errno values                              |
+//!    +-------------------------------------------------------------------------------------------+
+//!  9 | counters         the telemetry counters of a NIC, over all processes                      |
+//!    +-------------------------------------------------------------------------------------------+
+//!  8 | runner           the threads that run engines                                             |
+//!    +-------------------------------------------------------------------------------------------+
+//!  7 | trap             doorbells whose stores the library notices                               |
+//!    +-------------------------------------------------------------------------------------------+
+//!  6 | nic              one open device: the engine, shared by the threads that run it           |
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | fabric           the wire between NICs: shared memory in a private directory              |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | counter_names    the names of the telemetry counters                                      |
+//!    | cpu              CPU time for the engine thread                                           |
+//!    | doorbell         doorbells, and which of them trap                                        |
+//!    | environment      NICs and driver parameters, from environment variables                   |
+//!    | fork             files that child processes must not inherit                              |
+//!    | interrupt        descriptors that programs sleep on                                       |
+//!    | prefetch         hints for the caches of the CPU                                          |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | engine           the NIC: a state machine without input or output                         |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | on_demand        memory that the program may unmap at any time                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | process_memory   what the process has mapped                                              |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | gpu              memory of GPUs                                                           |
+//!    | huge_page        the huge pages of a mapping                                              |
+//!    | pages            memory shared with other threads and processes                           |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
 
 // Doorbells trap on x86-64 only. Other machines have no use for what handles their stores.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
@@ -31,6 +59,7 @@
 mod counter_names;
 mod counters;
 mod cpu;
+mod doorbell;
 mod engine;
 mod environment;
 mod fabric;
@@ -63,7 +92,7 @@ pub use snapshot::Snapshot;
 pub fn check_environment() -> Result<(), String> {
     environment::Nics::from_environment()?;
     environment::Driver::from_environment()?;
-    trap::Trapped::from_environment()?;
+    doorbell::Trapped::from_environment()?;
     fabric::check_environment()?;
     Ok(())
 }

@@ -10,10 +10,10 @@ use rustix::thread::futex::{self, Timespec};
 use rustix::thread::sched_yield;
 
 use crate::cpu;
+use crate::doorbell::{Doorbell, Trapped};
 use crate::engine::Engine;
-use crate::fabric::{self, Fabric, Port};
+use crate::fabric::{Fabric, Port};
 use crate::fork;
-use crate::trap::{Doorbell, Trapped};
 
 /// The environment variable that leaves the gets of rendezvous puts to software if it is "0", as a
 /// parameter of the driver does for hardware (nic.md 14.2).
@@ -148,7 +148,7 @@ impl Nic {
         // what the engine thread left to this one. Its nap is too long for what remains.
         fence(Ordering::SeqCst);
         if self.poll() || self.is_blocked() || self.time_to_next_packet().is_some() {
-            fabric::wake(&self.port);
+            self.port.wake();
         }
         rung
     }
@@ -301,7 +301,7 @@ impl Nic {
     pub fn poll_doorbells(&self) {
         if !self.polls_doorbells.swap(true, Ordering::Relaxed) {
             // Its nap may be a long one.
-            fabric::wake(&self.port);
+            self.port.wake();
         }
     }
 
@@ -362,7 +362,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !awake.load(Ordering::Relaxed) {
-                    fabric::wake(nic.port());
+                    nic.port().wake();
                     std::thread::yield_now();
                 }
             });

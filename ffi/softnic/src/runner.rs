@@ -33,7 +33,7 @@ use rustix::thread::sched_yield;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::cpu::{self, Cpus, Scheduling, wake_on_time};
-use crate::fabric::{self, Port};
+use crate::fabric::Port;
 use crate::nic::Nic;
 use crate::trap;
 
@@ -147,7 +147,7 @@ pub fn remove(nic: &Arc<Nic>) {
         ended = registry.thread.take().map(|thread| thread.handle);
     }
     registry.announce();
-    fabric::wake(nic.port());
+    nic.port().wake();
     drop(registry);
     if let Some(thread) = ended {
         let _ = thread.join();
@@ -171,7 +171,7 @@ impl Registry {
         }
         CHANGES.fetch_add(1, Ordering::SeqCst);
         let _ = futex::wake(&CHANGES, futex::Flags::PRIVATE, u32::MAX);
-        self.nics.iter().for_each(|nic| fabric::wake(nic.port()));
+        self.nics.iter().for_each(|nic| nic.port().wake());
     }
 }
 

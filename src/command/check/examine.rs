@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use super::lock::Lock;
 use super::traffic::Runs;
 use super::uses::Uses;
-use super::{Asked, traffic};
+use super::{CheckRequest, traffic};
 use facts::device::{DeviceKind, DeviceName};
 use facts::error::Failure;
 use node::backend;
@@ -46,7 +46,7 @@ impl Examination {
     /// Reads the files of a NIC for the first time, and its services.
     pub fn begin(
         device: DeviceName,
-        asked: &Asked,
+        request: &CheckRequest,
         grant: Option<&Grant>,
         machine: &Machine,
     ) -> Self {
@@ -60,7 +60,7 @@ impl Examination {
         let services = match &first {
             Err(_) => Finding::absent(&services::USABLE),
             Ok(first) => {
-                let opened = backend::open(device, asked.libcxi.as_ref());
+                let opened = backend::open(device, request.libcxi.as_ref());
                 let found = opened.and_then(|opened| Uses::of(&opened));
                 match found {
                     Err(failure) => services::unknown(failure.message()),
@@ -84,7 +84,7 @@ impl Examination {
             is_software,
             services,
             is_busy,
-            traffic: traffic::left_out(if asked.is_quick {
+            traffic: traffic::left_out(if request.is_quick {
                 "--quick"
             } else {
                 "--no-traffic"
@@ -107,12 +107,12 @@ impl Examination {
         &mut self,
         lock: &Result<Option<Lock>, Failure>,
         runs: &mut Runs,
-        asked: &Asked,
+        request: &CheckRequest,
     ) -> Result<(), Failure> {
         let Ok(first) = &self.first else {
             return Ok(());
         };
-        if self.is_busy == Some(true) && !asked.busy_ok {
+        if self.is_busy == Some(true) && !request.busy_ok {
             self.traffic = traffic::left_out("other processes use the NIC; --busy-ok measures");
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl Examination {
     }
 
     /// Reads the files again and returns what was found.
-    pub fn end(self, asked: &Asked, machine: &Machine) -> Examined {
+    pub fn end(self, request: &CheckRequest, machine: &Machine) -> Examined {
         let (device, is_software) = (self.device, self.is_software);
         let first = match self.first {
             Ok(first) => first,
@@ -144,7 +144,7 @@ impl Examination {
                 };
             }
         };
-        let second = asked.has_window().then(|| files(device, machine));
+        let second = request.has_window().then(|| files(device, machine));
         let files = match second {
             Some(Ok(second)) => second,
             None | Some(Err(_)) => first.files,
@@ -152,8 +152,8 @@ impl Examination {
         let after = CodeWords::read(&files);
         // A software NIC has no generation; the one in its files is for other programs.
         let generation = Generation::of(&files).filter(|_| !is_software);
-        let mut findings = of_link(&files, generation, asked);
-        findings.extend(if asked.has_window() {
+        let mut findings = of_link(&files, generation, request);
+        findings.extend(if request.has_window() {
             code_words::evaluate(&files, &first.code_words, &after)
         } else {
             code_words::left_out("--quick")
@@ -187,12 +187,12 @@ impl Examination {
     }
 }
 
-fn of_link(files: &Files, generation: Option<Generation>, asked: &Asked) -> Vec<Finding> {
+fn of_link(files: &Files, generation: Option<Generation>, request: &CheckRequest) -> Vec<Finding> {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = since_1970.map_or(0, |time| time.as_secs());
     vec![
         link::state(files),
-        link::speed(files, generation, asked.link_gigabits),
+        link::speed(files, generation, request.link_gigabits),
         link::lanes(files),
         link::layer_retry(files),
         link::loopback(files),

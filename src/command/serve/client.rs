@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::queue::{Entry, Stage};
+use super::queue::{QueueEntry, Stage};
 use diag::session::arrivals::Newcomer;
 use diag::session::control_line::{ControlLine, Order, Ready};
 use diag::session::is_interruption_of_peer;
@@ -170,8 +170,8 @@ impl Client {
     }
 
     /// Returns the client's place in the queue.
-    pub fn entry(&self) -> Entry {
-        Entry {
+    pub fn entry(&self) -> QueueEntry {
+        QueueEntry {
             devices: self.devices.clone(),
             stage: self.stage,
             bytes: self.bytes,

@@ -23,7 +23,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches};
 use crossbeam_channel::{Sender, unbounded};
 use cxi::inherited;
 use cxi::placement::Confined;
@@ -37,7 +36,7 @@ use diag::run;
 use diag::session::arrivals::{Arrival, Rules, receive_all};
 use diag::session::{LISTENING, RefusalLog, Totals, status};
 use facts::device::LIBCXI_VARIABLE;
-use facts::error::{Context, Failure, Kind, invalid};
+use facts::error::{Context, Failure, Kind};
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
 use facts::number::{bytes_within, time, time_text, within};
@@ -45,10 +44,11 @@ use facts::token::Token;
 use log::{Log, Priority};
 use node::backend;
 use node::explain::Explain;
-use plan::cli::options::{self, OptionDef};
-use plan::cli::usage::{Completion, Entry, Usage, Value};
-use plan::cli::{self, Request};
+use plan::cli::definition::OptionDef;
+use plan::cli::options;
+use plan::cli::usage::{Completion, Usage};
 use plan::tools::TOOLS;
+use plan::typed::Typed;
 use plan::{Plan, Role};
 use supervisor::{Limits, Supervisor};
 
@@ -83,80 +83,18 @@ const NICENESS: i32 = 19;
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
-    let entry = |long, value, help: String, manual| Entry {
-        short: None,
-        long,
-        value: Some(Value::new(value, Completion::Nothing)),
-        help,
-        manual,
-    };
-    let max_run = time_text(MAX_RUN);
-    let own = vec![
-        entry(
-            "allow",
-            "NETWORKS",
-            "Networks of the clients, such as\n10.1.0.0/16,192.168.1.7 (default: all)".into(),
-            "The networks and addresses whose clients are served, with commas between them, such as \
-             10.1.0.0/16,192.168.1.7. Other clients are refused at once. Without it, everybody who \
-             reaches the port is served. `--status` works on this machine in any case.",
-        ),
-        entry(
-            "max-clients",
-            "COUNT",
-            format!(
-                "Largest number of clients, including those that\nwait (default: {MAX_CLIENTS})"
-            ),
-            "The largest number of clients at a time: those that measure and those that wait for \
-             their turn. Further ones are refused. One host has half of them at most, and 8 in any \
-             case.",
-        ),
-        entry(
-            "max-run",
-            "TIME",
-            format!("Longest run, such as 90s or 10m (default: {max_run})"),
-            "The longest time of a run. A client that asks for a longer duration is refused. A run \
-             with a duration is ended 10 s after this time, any other one at this time. *TIME* is \
-             in seconds without a unit.",
-        ),
-        entry(
-            "max-buffers",
-            "SIZE",
-            "Most memory for the buffers of all runs\n(default: 4GiB)".into(),
-            "The most memory for the buffers of all runs together. A run that needs more is \
-             refused; one that needs more than the others leave waits for them. Queues and threads \
-             take some more. *SIZE* is in bytes, or has one of the units K, M and G.",
-        ),
-        Entry {
-            short: None,
-            long: "status",
-            value: None,
-            help: "Print the state of the server that runs on this\nmachine, and exit".into(),
-            manual: "Do not serve: print who is served and who waits at the server that runs on this \
-                     machine, and exit. With `--port` or `--bind`, of the server with these options.",
-        },
-    ];
-    let shared = of_tools().map(|option| option.entry(&TOOLS[0]));
     Usage {
         program: "cxidiag serve".into(),
         about: "Serve the clients of all tools on all NICs",
         synopsis: vec![("cxidiag serve [OPTIONS]".into(), "")],
         arguments: Completion::Nothing,
-        options: shared
-            .chain(own)
-            .chain([Entry::help(), Entry::version()])
-            .collect(),
+        options: super::entries(options()),
         remarks: vec![
             "Each client names its tool, and with --peer-device a NIC. Other clients measure\n\
              with the NIC of --device. The clients of a NIC wait for each other.",
         ],
         ..Usage::default()
     }
-}
-
-fn of_tools() -> impl Iterator<Item = &'static OptionDef> {
-    OF_TOOLS
-        .iter()
-        .filter_map(|long| options::all().find(|option| option.long == *long))
 }
 
 /// Runs the command with the arguments after its name.
@@ -166,68 +104,110 @@ fn of_tools() -> impl Iterator<Item = &'static OptionDef> {
 /// Invalid arguments, a port that cannot be used, and an interruption other than by SIGTERM, which
 /// is the regular end.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = parse(&arguments)? else {
+    let Some(request) = parse(&arguments)? else {
         return Ok(());
     };
+    let plan = plan(request.typed)?;
     interrupt::watch()?;
-    if asked.status {
-        let host = asked.plan.listening.bind.as_deref().unwrap_or("localhost");
-        return report::print(&status::ask(&asked.plan, host)?);
+    if request.status {
+        let host = plan.listening.bind.as_deref().unwrap_or("localhost");
+        return report::print(&status::ask(&plan, host)?);
     }
-    backend::check(asked.plan.device)?;
-    match serve(&asked) {
+    backend::check(plan.device)?;
+    match serve(&plan, request.allowed, request.limits) {
         Err(failure) if failure.kind == Kind::Interrupted && interrupt::is_terminated() => Ok(()),
         ended => ended,
     }
 }
 
 /// What the arguments ask for.
-struct Asked {
-    /// The plan of a server of the first tool, with the options that all processes have.
-    plan: Plan,
+struct ServeRequest {
+    /// The options that all processes have.
+    typed: Typed,
     allowed: Vec<IpNet>,
     limits: Limits,
     status: bool,
 }
 
+fn options() -> Vec<OptionDef<ServeRequest>> {
+    type Def = OptionDef<ServeRequest>;
+    let of_tools = OF_TOOLS.iter().filter_map(|long| {
+        let option = options::all().find(|option| option.long == *long)?;
+        Some(
+            option
+                .of(&TOOLS[0])
+                .within(|request: &mut ServeRequest| &mut request.typed),
+        )
+    });
+    let own = [
+        Def::text("allow", "NETWORKS", |request, typed| {
+            request.allowed = networks(typed)?;
+            Ok(())
+        })
+        .explained(
+            "Networks of the clients, such as\n10.1.0.0/16,192.168.1.7 (default: all)",
+            "The networks and addresses whose clients are served, with commas between them, such as \
+             10.1.0.0/16,192.168.1.7. Other clients are refused at once. Without it, everybody who \
+             reaches the port is served. `--status` works on this machine in any case.",
+        ),
+        Def::text("max-clients", "COUNT", |request, typed| {
+            request.limits.clients = within(typed, 1..=1024)? as usize;
+            Ok(())
+        })
+        .explained(
+            format!(
+                "Largest number of clients, including those that\nwait (default: {MAX_CLIENTS})"
+            ),
+            "The largest number of clients at a time: those that measure and those that wait for \
+             their turn. Further ones are refused. One host has half of them at most, and 8 in any \
+             case.",
+        ),
+        Def::text("max-run", "TIME", |request, typed| {
+            request.limits.run = time(typed, Duration::from_millis(1)..=LONGEST_RUN)?;
+            Ok(())
+        })
+        .explained(
+            format!(
+                "Longest run, such as 90s or 10m (default: {})",
+                time_text(MAX_RUN)
+            ),
+            "The longest time of a run. A client that asks for a longer duration is refused. A run \
+             with a duration is ended 10 s after this time, any other one at this time. *TIME* is \
+             in seconds without a unit.",
+        ),
+        Def::text("max-buffers", "SIZE", |request, typed| {
+            request.limits.buffers = bytes_within(typed, 4096..=1 << 50)?;
+            Ok(())
+        })
+        .explained(
+            "Most memory for the buffers of all runs\n(default: 4GiB)",
+            "The most memory for the buffers of all runs together. A run that needs more is \
+             refused; one that needs more than the others leave waits for them. Queues and threads \
+             take some more. *SIZE* is in bytes, or has one of the units K, M and G.",
+        ),
+        Def::switch("status", |request| request.status = true).explained(
+            "Print the state of the server that runs on this\nmachine, and exit",
+            "Do not serve: print who is served and who waits at the server that runs on this \
+             machine, and exit. With `--port` or `--bind`, of the server with these options.",
+        ),
+    ];
+    of_tools.chain(own).collect()
+}
+
 /// Reads the arguments. Returns `None` if they ask for help or the version.
-fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
-    let own = ["allow", "max-clients", "max-run", "max-buffers"];
-    let own = own.map(|long| Arg::new(long).long(long).allow_hyphen_values(true));
-    let status = Arg::new("status").long("status").action(ArgAction::SetTrue);
-    let declared = of_tools().map(cli::argument).chain(own).chain([status]);
-    let Some(matches) = super::matches(&usage(), declared, arguments)? else {
-        return Ok(None);
+fn parse(arguments: &[OsString]) -> Result<Option<ServeRequest>, Failure> {
+    let mut request = ServeRequest {
+        typed: Typed::nothing(TOOLS[0].defaults),
+        allowed: Vec::new(),
+        limits: Limits {
+            clients: MAX_CLIENTS,
+            run: MAX_RUN,
+            buffers: MAX_BUFFERS,
+        },
+        status: false,
     };
-    let text = |long: &str| matches.get_one::<String>(long).map(String::as_str);
-    let refused =
-        |long, value: &str, allowed: String| Failure::usage(invalid(long, value, allowed));
-    let mut limits = Limits {
-        clients: MAX_CLIENTS,
-        run: MAX_RUN,
-        buffers: MAX_BUFFERS,
-    };
-    if let Some(value) = text("max-clients") {
-        let count = within(value, 1..=1024);
-        limits.clients = count.map_err(|allowed| refused("max-clients", value, allowed))? as usize;
-    }
-    if let Some(value) = text("max-run") {
-        let longest = time(value, Duration::from_millis(1)..=LONGEST_RUN);
-        limits.run = longest.map_err(|allowed| refused("max-run", value, allowed))?;
-    }
-    if let Some(value) = text("max-buffers") {
-        let bytes = bytes_within(value, 4096..=1 << 50);
-        limits.buffers = bytes.map_err(|allowed| refused("max-buffers", value, allowed))?;
-    }
-    let allowed = text("allow").map_or(Ok(Vec::new()), |value| {
-        networks(value).map_err(|allowed| refused("allow", value, allowed))
-    })?;
-    Ok(Some(Asked {
-        plan: plan(&matches)?,
-        allowed,
-        limits,
-        status: matches.get_flag("status"),
-    }))
+    let read = super::read(&usage(), &options(), arguments, &mut request)?;
+    Ok(read.map(|_| request))
 }
 
 /// Returns the networks of a list. An address is a network of one.
@@ -256,34 +236,16 @@ fn canonical(network: IpNet) -> IpNet {
     }
 }
 
-/// Returns the plan of a server of the first tool with the options of tools among `matches`.
-fn plan(matches: &ArgMatches) -> Result<Plan, Failure> {
-    let mut arguments: Vec<OsString> = Vec::new();
-    for option in of_tools() {
-        if option.value.is_none() {
-            let is_given = matches.get_flag(option.long);
-            arguments.extend(is_given.then(|| format!("--{}", option.long).into()));
-        } else if let Some(value) = matches
-            .get_many::<OsString>(option.long)
-            .and_then(Iterator::last)
-        {
-            let mut argument = OsString::from(format!("--{}=", option.long));
-            argument.push(value);
-            arguments.push(argument);
-        }
-    }
-    let Request::Run(mut typed) = cli::parse(&TOOLS[0], arguments)? else {
-        return Err(Failure::usage("expected options of a server"));
-    };
+/// Returns the plan of a server of the first tool, with the options that all processes have.
+fn plan(mut typed: Typed) -> Result<Plan, Failure> {
     typed.token = typed.token.or_else(Token::of_environment);
     let libcxi = std::env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
     let program = usage().program;
-    Plan::new(&TOOLS[0], program, *typed, libcxi.map(Into::into))
+    Plan::new(&TOOLS[0], program, typed, libcxi.map(Into::into))
 }
 
 /// Serves until it is interrupted.
-fn serve(asked: &Asked) -> Result<(), Failure> {
-    let plan = &asked.plan;
+fn serve(plan: &Plan, allowed: Vec<IpNet>, limits: Limits) -> Result<(), Failure> {
     // The CPUs that the runs with the default NIC take, before anything is opened.
     let placed = run::place(&Plan {
         role: Role::Server,
@@ -291,21 +253,23 @@ fn serve(asked: &Asked) -> Result<(), Failure> {
     })?;
     let listener = listener(plan)?;
     let log = Log::start()?;
-    let ended = serve_at(listener, asked, &placed, &log);
+    let ended = serve_at(listener, plan, allowed, limits, &placed, &log);
     log.finish();
     ended
 }
 
 /// Serves the clients that come to `listener`; `placed` is the plan of a run with the default NIC.
-fn serve_at(listener: Listener, asked: &Asked, placed: &Plan, log: &Log) -> Result<(), Failure> {
-    let Asked {
-        plan,
-        allowed,
-        limits,
-        ..
-    } = asked;
+fn serve_at(
+    listener: Listener,
+    plan: &Plan,
+    allowed: Vec<IpNet>,
+    limits: Limits,
+    placed: &Plan,
+    log: &Log,
+) -> Result<(), Failure> {
+    let is_open = allowed.is_empty();
     let port = listener.port();
-    let rules = Rules::new(TOOLS, allowed.clone(), &plan.admission);
+    let rules = Rules::new(TOOLS, allowed, &plan.admission);
     let (arrived, arrivals) = unbounded();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
     let (ask, asked_for_state) = UnixStream::pair().environment("cannot make a socket")?;
@@ -328,7 +292,7 @@ fn serve_at(listener: Listener, asked: &Asked, placed: &Plan, log: &Log) -> Resu
             plan.device
         ),
     );
-    if allowed.is_empty() {
+    if is_open {
         let served = match plan.admission.token {
             None => "everybody who reaches the port is served (see --allow, --token and --bind)",
             Some(_) => {
@@ -345,7 +309,7 @@ fn serve_at(listener: Listener, asked: &Asked, placed: &Plan, log: &Log) -> Resu
     }
     // Without a service manager, there is nobody to notify.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    let mut supervisor = Supervisor::new(plan, port, *limits, log.clone(), totals);
+    let mut supervisor = Supervisor::new(plan, port, limits, log.clone(), totals);
     supervisor.run(&arrivals, &woken, &asked_for_state)?;
     // Without an interruption, the other thread has failed.
     match thread.join() {
@@ -428,29 +392,30 @@ fn free_cpus(placed: &Plan) -> Result<Vec<u32>, Failure> {
 mod tests {
     use super::*;
 
-    fn asked(arguments: &[&str]) -> Result<Asked, Failure> {
+    fn request(arguments: &[&str]) -> Result<ServeRequest, Failure> {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-        parse(&arguments).map(|asked| asked.expect("options of a server"))
+        parse(&arguments).map(|request| request.expect("options of a server"))
     }
 
     fn refusal(arguments: &[&str]) -> String {
-        asked(arguments).err().expect("a refusal").message()
+        request(arguments).err().expect("a refusal").message()
     }
 
     #[test]
     fn takes_options_of_tools_and_its_own() {
         let arguments = "-d soft3 -p 0 --any-job --max-run=10m --vni=7 --traffic-class=bulk-data";
         let arguments: Vec<&str> = arguments.split(' ').collect();
-        let asked = asked(&arguments).unwrap();
-        assert_eq!(asked.plan.role, Role::Server);
-        assert_eq!(asked.plan.device.to_string(), "soft3");
-        assert_eq!((asked.plan.port, asked.plan.admission.any_job), (0, true));
-        assert_eq!(asked.limits.run, Duration::from_secs(600));
-        let passed = asked.plan.server_arguments();
+        let request = request(&arguments).unwrap();
+        let plan = plan(request.typed).unwrap();
+        assert_eq!(plan.role, Role::Server);
+        assert_eq!(plan.device.to_string(), "soft3");
+        assert_eq!((plan.port, plan.admission.any_job), (0, true));
+        assert_eq!(request.limits.run, Duration::from_secs(600));
+        let passed = plan.server_arguments();
         for argument in ["--device=soft3", "--vni=7", "--traffic-class=BULK_DATA"] {
             assert!(passed.contains(&argument.into()), "{passed:?}");
         }
-        assert_eq!(asked.limits.clients, MAX_CLIENTS);
+        assert_eq!(request.limits.clients, MAX_CLIENTS);
     }
 
     #[test]

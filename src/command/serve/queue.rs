@@ -16,7 +16,7 @@ pub enum Stage {
 
 /// A client in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct QueueEntry {
     /// The NICs that it measures with.
     pub devices: Vec<DeviceName>,
     /// What it does.
@@ -25,7 +25,7 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-impl Entry {
+impl QueueEntry {
     /// Returns whether it measures with one of `devices`.
     fn uses_any(&self, devices: &[DeviceName]) -> bool {
         self.devices.iter().any(|device| devices.contains(device))
@@ -34,7 +34,7 @@ impl Entry {
 
 /// Returns the indices of the waiting clients that may begin, of `entries` in order of arrival, while
 /// the buffers of all runs have `limit` bytes at most.
-pub fn turns(entries: &[Entry], limit: u64) -> Vec<usize> {
+pub fn turns(entries: &[QueueEntry], limit: u64) -> Vec<usize> {
     let running = entries.iter().filter(|entry| entry.stage == Stage::Running);
     let devices = running.clone().flat_map(|entry| &entry.devices);
     let mut busy: Vec<DeviceName> = devices.copied().collect();
@@ -57,15 +57,15 @@ pub fn turns(entries: &[Entry], limit: u64) -> Vec<usize> {
 
 /// Returns the indices of the waiting clients, and the place of each in the queue of its NICs: 1 for
 /// the next.
-pub fn places(entries: &[Entry]) -> Vec<(usize, u32)> {
-    let of = |(index, entry): (usize, &Entry)| {
+pub fn places(entries: &[QueueEntry]) -> Vec<(usize, u32)> {
+    let of = |(index, entry): (usize, &QueueEntry)| {
         let before = waiting(&entries[..index]).filter(|(_, other)| other.uses_any(&entry.devices));
         (index, before.count() as u32 + 1)
     };
     waiting(entries).map(of).collect()
 }
 
-fn waiting(entries: &[Entry]) -> impl Iterator<Item = (usize, &Entry)> {
+fn waiting(entries: &[QueueEntry]) -> impl Iterator<Item = (usize, &QueueEntry)> {
     let entries = entries.iter().enumerate();
     entries.filter(|(_, entry)| entry.stage == Stage::Waiting)
 }
@@ -75,9 +75,9 @@ mod tests {
     use super::Stage::{Arriving, Running, Waiting};
     use super::*;
 
-    fn entry(devices: &str, stage: Stage, bytes: u64) -> Entry {
+    fn entry(devices: &str, stage: Stage, bytes: u64) -> QueueEntry {
         let devices = devices.split(',').map(|device| device.parse().unwrap());
-        Entry {
+        QueueEntry {
             devices: devices.collect(),
             stage,
             bytes,

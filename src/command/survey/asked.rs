@@ -1,37 +1,21 @@
-//! What the arguments of `survey` ask for.
+//! What a survey is asked for: its processes, and its tests.
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches};
-
-use super::tool_options;
-use super::usage::{PAIR_TIME, PAIRS, usage};
-use crate::command::output::{json_place, metrics_options, metrics_place};
-use cluster::host_list;
-use cluster::survey::pairs::{self, Selection, Typed};
 use cluster::survey::verdict::Test;
 use diag::run::survey::TestPlan;
 use facts::device::{DeviceName, LIBCXI_VARIABLE};
-use facts::error::{Failure, cause, invalid};
-use facts::expect::{Expectation, Metric};
-use facts::number::{decimal, time, within};
+use facts::error::{Failure, invalid};
+use facts::expect::Expectation;
 use plan::Plan;
 use plan::cli::nearest::{nearest, question};
-use plan::cli::parser::with_optional_value;
-use plan::cli::values::place;
 use plan::cli::{self, Request};
-use plan::ineffective::{self, Ineffective};
-use plan::outputs::Place;
 use plan::tool::{Opt, PROGRAM, Tool};
 use plan::tools::TOOLS;
 use report::survey::documents::Places;
-
-/// The longest time of an option: a week.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Largest number of tests of a survey.
 const MOST_TESTS: usize = 256;
@@ -58,6 +42,15 @@ pub struct AskedTest {
     pub arguments: Vec<String>,
     /// Limits of `--expect`.
     pub expectations: Vec<Expectation>,
+}
+
+/// A limit of `--expect`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// As typed.
+    pub text: String,
+    /// Whether bandwidth tools measure it.
+    pub of_bandwidth: bool,
 }
 
 /// What the arguments ask for.
@@ -90,279 +83,66 @@ pub struct Asked {
     pub without_effect: Option<String>,
 }
 
-/// Reads the arguments. Returns `None` if they ask for help or the version.
+/// Returns the tools with these names, the default one without any.
 ///
 /// # Errors
 ///
-/// Invalid arguments.
-pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
-    let valued = |name| Arg::new(name).long(name).allow_hyphen_values(true);
-    let switch = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
-    let declared = [
-        valued("hosts"),
-        valued("loopback"),
-        valued("device").short('d'),
-        valued("nics"),
-        valued("svc-id").short('v'),
-        valued("vni"),
-        valued("traffic-class"),
-        valued("locations"),
-        valued("meeting-point"),
-        valued("port").short('p'),
-        valued("pairs"),
-        valued("size").short('s'),
-        valued("pair-time"),
-        valued("time-limit"),
-        valued("max-active"),
-        valued("seed"),
-        valued("expect"),
-        valued("bad-nodes"),
-        with_optional_value("json"),
-        valued("jsonl"),
-        with_optional_value("csv"),
-        switch("matrix"),
-        valued("resume"),
-        switch("quiet").short('q'),
-        Arg::new("TOOL").num_args(0..),
-        Arg::new("FURTHER").num_args(0..).last(true),
-    ];
-    let declared = declared.into_iter().chain(metrics_options());
-    let Some(matches) = crate::command::matches(&usage(), declared, arguments)? else {
-        return Ok(None);
-    };
-    let options = Options(&matches);
-    let processes = options.processes()?;
-    let devices = options.devices()?;
-    if matches!(processes, Processes::Loopback(_)) && !devices.is_empty() {
-        let message = "--loopback uses soft0 and the following NICs: leave out --device";
-        return Err(Failure::usage(message));
+/// A name of no tool.
+pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
+    let mut tools = Vec::new();
+    for name in names {
+        let found = TOOLS.iter().find(|tool| tool.name == name);
+        let tool = found.ok_or_else(|| unknown_tool(name))?;
+        if !tools.iter().any(|own: &&Tool| own.name == name) {
+            tools.push(tool);
+        }
     }
-    let service = ["svc-id", "vni", "traffic-class"];
-    let service = service.into_iter().filter_map(|name| {
-        let typed = options.text(name)?;
-        Some(format!("--{name}={typed}"))
-    });
-    let service: Vec<String> = service.collect();
-    let port = options.read("port", |typed| {
-        Ok(within(typed, 0..=u16::MAX.into())? as u16)
-    })?;
-    if port == Some(0) && matches!(processes, Processes::Hosts(_)) {
-        let allowed = "expected the port of the servers, 1 to 65535";
-        return Err(Failure::usage(invalid("port", 0, allowed)));
+    if tools.is_empty() {
+        tools.push(&TOOLS[0]);
     }
-    let tools = options.tools()?;
-    let without_effect = options.without_effect(&tools, &processes)?;
-    let tests = options.tests(&tools, &service)?;
-    let pairs = options.pairs(&tests)?;
-    Ok(Some(Asked {
-        tests,
-        processes,
-        devices,
-        at_once: options
-            .read("nics", |typed| match typed {
-                "turn" => Ok(false),
-                "once" => Ok(true),
-                _ => Err("expected turn or once".into()),
-            })?
-            .unwrap_or(false),
-        service,
-        pairs,
-        pair_time: options.time("pair-time", 3600)?.unwrap_or(PAIR_TIME),
-        time_limit: options.time("time-limit", LONGEST.as_secs())?,
-        max_active: options
-            .read("max-active", |typed| within(typed, 1..=1 << 20))?
-            .map(|count| count as u32),
-        seed: options
-            .read("seed", |typed| {
-                decimal(typed).ok_or_else(|| "expected a whole number".into())
-            })?
-            .unwrap_or(1),
-        keeps_matrix: matches.get_flag("matrix"),
-        locations: options.file("locations")?,
-        meeting_point: options.file("meeting-point")?,
-        port,
-        resume: options.file("resume")?,
-        places: Places {
-            json: json_place(matches.get_one("json"))?,
-            jsonl: options.file("jsonl")?,
-            csv: options.csv()?,
-            metrics: metrics_place(&matches)?,
-            bad_nodes: options.file("bad-nodes")?.map(Place::File),
-        },
-        is_quiet: matches.get_flag("quiet"),
-        without_effect: ineffective::note(&without_effect),
-    }))
+    Ok(tools)
 }
 
-/// The typed options.
-struct Options<'a>(&'a ArgMatches);
-
-impl<'a> Options<'a> {
-    fn text(&self, name: &str) -> Option<&'a str> {
-        self.0.get_one::<String>(name).map(String::as_str)
-    }
-
-    fn read<T>(
-        &self,
-        name: &'static str,
-        read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, Failure> {
-        let refused = |typed, allowed| Failure::usage(invalid(name, typed, allowed));
-        self.text(name)
-            .map(|typed| read(typed).map_err(|allowed| refused(typed, allowed)))
-            .transpose()
-    }
-
-    fn time(&self, name: &'static str, most_s: u64) -> Result<Option<Duration>, Failure> {
-        let range = Duration::from_millis(1)..=Duration::from_secs(most_s);
-        self.read(name, |typed| time(typed, range))
-    }
-
-    fn file(&self, name: &'static str) -> Result<Option<PathBuf>, Failure> {
-        self.read(name, |typed| match place(typed.as_ref())? {
-            Place::File(path) => Ok(path),
-            Place::Stdout => Err("expected the name of a file".into()),
-        })
-    }
-
-    fn csv(&self) -> Result<Option<Place>, Failure> {
-        let typed = self.0.get_one::<OsString>("csv");
-        let read = |value: &OsString| {
-            place(value).map_err(|why| Failure::usage(invalid("csv", value.display(), why)))
-        };
-        typed.map(read).transpose()
-    }
-
-    fn processes(&self) -> Result<Processes, Failure> {
-        let loopback = self.read("loopback", |typed| Ok(within(typed, 2..=100)? as u32))?;
-        let hosts = self.read("hosts", host_list::of_option)?;
-        match (loopback, hosts) {
-            (Some(_), Some(_)) => Err(Failure::usage("--loopback and --hosts exclude each other")),
-            (Some(count), None) => Ok(Processes::Loopback(count)),
-            (None, Some(hosts)) => Ok(Processes::Hosts(hosts)),
-            (None, None) => Ok(Processes::Launcher),
+/// Returns the tests: each tool with each of the sizes, and with the arguments `further`.
+///
+/// # Errors
+///
+/// Arguments that a tool refuses, bounds of no tool, and too many tests.
+pub fn tests(
+    tools: &[&'static Tool],
+    sizes: &[String],
+    further: &[String],
+    bounds: &[Bound],
+) -> Result<Vec<AskedTest>, Failure> {
+    let mut tests = Vec::new();
+    for tool in tools {
+        let further: Vec<String> = own_defaults(tool).chain(further.iter().cloned()).collect();
+        let of_bandwidth = tool.measures_bandwidth();
+        let own = bounds.iter().filter(|of| of.of_bandwidth == of_bandwidth);
+        let own: Vec<&str> = own.map(|of| of.text.as_str()).collect();
+        if !tool.takes(Opt::Size) || sizes.is_empty() {
+            tests.extend(of_range(tool, None, &further, &own)?);
+        }
+        for size in sizes.iter().filter(|_| tool.takes(Opt::Size)) {
+            tests.extend(of_range(tool, Some(size), &further, &own)?);
         }
     }
-
-    fn devices(&self) -> Result<Vec<DeviceName>, Failure> {
-        let read = |typed: &str| {
-            let names = typed
-                .split(',')
-                .map(|name| name.parse().map_err(str::to_owned));
-            let mut devices = names.collect::<Result<Vec<DeviceName>, String>>()?;
-            devices.sort_by_key(|device| (device.kind as u8, device.index));
-            let count = devices.len();
-            devices.dedup();
-            if devices.len() == count {
-                Ok(devices)
-            } else {
-                Err("expected each NIC once".into())
-            }
-        };
-        Ok(self.read("device", read)?.unwrap_or_default())
+    let is_measured = |bound: &Bound| {
+        let mut tests = tests.iter();
+        tests.any(|own| own.test.of_bandwidth == bound.of_bandwidth)
+    };
+    if let Some(bound) = bounds.iter().find(|bound| !is_measured(bound)) {
+        let allowed = "none of the tools measures it";
+        return Err(Failure::usage(invalid("expect", &bound.text, allowed)));
     }
-
-    /// Returns the pairs as typed. Only the coordinator reads their files.
-    fn pairs(&self, tests: &[AskedTest]) -> Result<String, Failure> {
-        let selections = self.read("pairs", pairs::typed)?.unwrap_or_default();
-        if selections.contains(&Typed::Named(Selection::Loopback)) {
-            tests
-                .iter()
-                .try_for_each(|test| test.plan.check_loopback())?;
-        }
-        Ok(self.text("pairs").unwrap_or(PAIRS).to_owned())
+    if tests.len() > MOST_TESTS {
+        let message = format!(
+            "{} tools with sizes are too many (at most {MOST_TESTS})",
+            tests.len()
+        );
+        return Err(Failure::usage(message));
     }
-
-    fn strings(&self, name: &str) -> Vec<String> {
-        let values = self.0.get_many::<String>(name).into_iter().flatten();
-        values.cloned().collect()
-    }
-
-    /// Returns the tools, the default one without any.
-    fn tools(&self) -> Result<Vec<&'static Tool>, Failure> {
-        let mut tools = Vec::new();
-        for name in self.strings("TOOL") {
-            let found = TOOLS.iter().find(|tool| tool.name == name);
-            let tool = found.ok_or_else(|| unknown_tool(&name))?;
-            if !tools.iter().any(|own: &&Tool| own.name == name) {
-                tools.push(tool);
-            }
-        }
-        if tools.is_empty() {
-            tools.push(&TOOLS[0]);
-        }
-        Ok(tools)
-    }
-
-    /// Returns the options without effect.
-    fn without_effect(
-        &self,
-        tools: &[&'static Tool],
-        processes: &Processes,
-    ) -> Result<Vec<Ineffective>, Failure> {
-        let of_tools = self.strings("FURTHER");
-        let by_servers = matches!(processes, Processes::Hosts(_));
-        let mut found: Vec<Ineffective> = Vec::new();
-        for tool in tools {
-            for option in tool_options::without_effect(tool, &of_tools, by_servers)? {
-                if !found.contains(&option) {
-                    found.push(option);
-                }
-            }
-        }
-        if matches!(processes, Processes::Loopback(_)) && self.text("bad-nodes").is_some() {
-            found.push(Ineffective {
-                option: "bad-nodes",
-                reason: "the file stays empty: --loopback has no nodes of a cluster",
-            });
-        }
-        Ok(found)
-    }
-
-    /// Returns the tests: each tool with each of its sizes.
-    fn tests(
-        &self,
-        tools: &[&'static Tool],
-        service: &[String],
-    ) -> Result<Vec<AskedTest>, Failure> {
-        let further = [service, &self.strings("FURTHER")].concat();
-        let bounds = self.read("expect", |typed| bounds(&file_or_text(typed)?))?;
-        let bounds = bounds.unwrap_or_default();
-        let sizes: Vec<&str> = self
-            .text("size")
-            .map_or(Vec::new(), |text| text.split(',').collect());
-        let mut tests = Vec::new();
-        for tool in tools {
-            let further: Vec<String> = own_defaults(tool).chain(further.clone()).collect();
-            let of_bandwidth = tool.measures_bandwidth();
-            let own = bounds.iter().filter(|(_, of)| *of == of_bandwidth);
-            let own: Vec<&str> = own.map(|(text, _)| text.as_str()).collect();
-            if !tool.takes(Opt::Size) || sizes.is_empty() {
-                tests.extend(of_range(tool, None, &further, &own)?);
-            }
-            for size in sizes.iter().filter(|_| tool.takes(Opt::Size)) {
-                tests.extend(of_range(tool, Some(size), &further, &own)?);
-            }
-        }
-        if let Some((text, _)) = bounds
-            .iter()
-            .find(|(_, of)| tests.iter().all(|own| own.test.of_bandwidth != *of))
-        {
-            return Err(Failure::usage(invalid(
-                "expect",
-                text,
-                "none of the tools measures it",
-            )));
-        }
-        if tests.len() > MOST_TESTS {
-            let message = format!(
-                "{} tools with sizes are too many (at most {MOST_TESTS})",
-                tests.len()
-            );
-            return Err(Failure::usage(message));
-        }
-        Ok(tests)
-    }
+    Ok(tests)
 }
 
 /// Returns the defaults of a survey where they are not those of the tool, for the short time of a pair:
@@ -383,31 +163,6 @@ fn unknown_tool(name: &str) -> Failure {
         question(&near)
     };
     Failure::usage(format!("unknown tool '{name}': {meant}"))
-}
-
-/// Returns the text of an option, or of the file that it names after `@`.
-fn file_or_text(typed: &str) -> Result<String, String> {
-    match typed.strip_prefix('@') {
-        Some(path) => fs::read_to_string(path).map_err(|error| cause(&error)),
-        None => Ok(typed.to_owned()),
-    }
-}
-
-/// Divides bounds, and tells which are of bandwidth tools.
-fn bounds(text: &str) -> Result<Vec<(String, bool)>, String> {
-    let lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or_default());
-    let bounds = lines.flat_map(|line| line.split(',')).map(str::trim);
-    let bounds = bounds.filter(|bound| !bound.is_empty()).map(|bound| {
-        let metric = bound.rsplit(':').next().unwrap_or(bound);
-        let name = metric.split(['<', '>']).next().unwrap_or_default().trim();
-        let of_bandwidth = name
-            .parse()
-            .is_ok_and(|metric| matches!(metric, Metric::Bandwidth | Metric::PacketRate));
-        (bound.to_owned(), of_bandwidth)
-    });
-    Ok(bounds.collect())
 }
 
 /// Returns the tests of a tool with the sizes of a range.

@@ -1,7 +1,7 @@
 //! `survey`: measures all NICs of a cluster with each other, and names what is slow (docs/survey.md).
 //!
-//! * `usage`, `asked`: what the command takes, and what the arguments ask for. `tool_options`: what the
-//!   options of the tools do in a survey.
+//! * `usage`: what the command takes, and how its arguments are read. `asked`: what they ask for, and
+//!   the tests of the tools. `tool_options`: what the options of the tools do in a survey.
 //! * `coordinator`: leads the survey; it measures nothing itself. `lead`: whom it leads, and how they
 //!   come.
 //! * `member`: a process that measures with the NICs of its node.
@@ -56,7 +56,7 @@ use node::backend;
 /// Invalid arguments, files that cannot be read or written, processes that do not find each other,
 /// and a survey that has found something.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = asked::parse(&arguments)? else {
+    let Some(asked) = usage::parse(&arguments)? else {
         return Ok(());
     };
     for device in &asked.devices {

@@ -1,18 +1,42 @@
-//! What `survey` takes.
+//! What `survey` takes, and how its arguments are read.
 
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::command::output::{json_entry, metrics_entries};
-use facts::number::time_text;
-use plan::cli::usage::{Completion, Entry, Usage, Value};
+use super::asked::{Asked, Bound, Processes, tests, tools};
+use super::tool_options;
+use crate::command;
+use crate::command::output::{self, MetricsRequest};
+use cluster::host_list;
+use cluster::survey::pairs::{self, Selection, Typed};
+use facts::device::DeviceName;
+use facts::error::{Failure, cause, invalid};
+use facts::expect::Metric;
+use facts::number::{decimal, time, time_text, within};
+use plan::cli::definition::OptionDef;
+use plan::cli::usage::{Completion, Usage};
+use plan::ineffective::{self, Ineffective};
+use plan::outputs::Place;
 use plan::tools::TOOLS;
+use report::survey::documents::Places;
 
 /// Default of `--pair-time`. The thread of a software NIC takes up to 20 ms before it polls without
 /// sleeping.
-pub const PAIR_TIME: Duration = Duration::from_millis(50);
+const PAIR_TIME: Duration = Duration::from_millis(50);
 
 /// Default of `--pairs`.
-pub const PAIRS: &str = "random:4";
+const PAIRS: &str = "random:4";
+
+/// The longest time of an option: a week.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The shortest time of an option.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// The longest `--pair-time`.
+const LONGEST_PAIR: Duration = Duration::from_secs(3600);
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -34,12 +58,7 @@ pub fn usage() -> Usage {
         about_arguments: "TOOL is write-lat (default), read-lat, atomic-lat, send-lat, write-bw, read-bw,\n\
                           atomic-bw or send-bw. With several, each measures all pairs. Options of the\n\
                           tools follow after '--'.",
-        options: [places(), measurements(), limits(), outputs()]
-            .into_iter()
-            .flatten()
-            .chain(metrics_entries())
-            .chain([Entry::help(), Entry::version()])
-            .collect(),
+        options: command::entries(options()),
         remarks: vec![
             "Each task of srun, mpiexec, flux run or mpirun measures with the NICs of its\nnode.",
             "Exit status: 0 all good, 3 something is bad, 1 something was not measured or is\n\
@@ -49,124 +68,132 @@ pub fn usage() -> Usage {
     }
 }
 
-fn option(
-    short: Option<char>,
-    long: &'static str,
-    value: Option<Value>,
-    help: &str,
-    manual: &'static str,
-) -> Entry {
-    Entry {
-        short,
-        long,
-        value,
-        help: help.into(),
-        manual,
-    }
+/// What the arguments say, option by option.
+#[derive(Default)]
+struct Wishes {
+    loopback: Option<u32>,
+    hosts: Option<Vec<String>>,
+    devices: Vec<DeviceName>,
+    at_once: bool,
+    service: Vec<String>,
+    locations: Option<PathBuf>,
+    meeting_point: Option<PathBuf>,
+    port: Option<u16>,
+    /// As typed, and what it selects.
+    pairs: (String, Vec<Typed>),
+    sizes: Vec<String>,
+    pair_time: Duration,
+    time_limit: Option<Duration>,
+    max_active: Option<u32>,
+    seed: u64,
+    bounds: Vec<Bound>,
+    bad_nodes: Option<PathBuf>,
+    places: Places,
+    metrics: MetricsRequest,
+    keeps_matrix: bool,
+    resume: Option<PathBuf>,
+    is_quiet: bool,
 }
 
-fn plain(name: &'static str) -> Option<Value> {
-    Some(Value::new(name, Completion::Nothing))
-}
+type Def = OptionDef<Wishes>;
 
-fn file(name: &'static str) -> Option<Value> {
-    Some(Value::new(name, Completion::Files))
+/// Returns the options, in the order of the help text.
+fn options() -> Vec<Def> {
+    let mut options = places();
+    options.extend(measurements());
+    options.extend(outputs());
+    options
 }
 
 /// Where the processes are, and with which NICs they measure.
-fn places() -> Vec<Entry> {
-    vec![
-        option(
-            None,
-            "hosts",
-            plain("LIST|@FILE"),
+fn places() -> Vec<Def> {
+    let mut options = vec![
+        Def::text("hosts", "LIST|@FILE", |wishes, typed| {
+            wishes.hosts = Some(host_list::of_option(typed)?);
+            Ok(())
+        })
+        .explained(
             "Hosts on which 'cxidiag serve' runs, such as\nnid[000001-000512] (default: those of the launcher)",
             "Measure between these hosts, on which **cxidiag serve** runs, instead of the tasks of a \
              launcher. A host list in the notation of Slurm, or a file with one on each line.",
         ),
-        option(
-            None,
-            "loopback",
-            plain("COUNT"),
+        Def::text("loopback", "COUNT", |wishes, typed| {
+            wishes.loopback = Some(within(typed, 2..=100)? as u32);
+            Ok(())
+        })
+        .explained(
             "Try it: measure between COUNT (2 to 100) software\nNICs of this machine",
             "Start this number of processes on this machine, 2 to 100, each with a software NIC of \
              its own: to try the command.",
         ),
-        option(
-            Some('d'),
-            "device",
-            Some(Value::new("DEV,...", Completion::Devices)),
+        Def::text("device", "DEV,...", |wishes, typed| {
+            wishes.devices = devices(typed)?;
+            Ok(())
+        })
+        .letter('d')
+        .completed_by(Completion::Devices)
+        .explained(
             "NICs of each node (default: all of its hardware)",
             "The NICs of each node, with commas between them. Without it, all hardware NICs of the \
              node.",
         ),
-        option(
-            None,
-            "nics",
-            plain("turn|once"),
+        Def::text("nics", "turn|once", |wishes, typed| {
+            wishes.at_once = match typed {
+                "turn" => false,
+                "once" => true,
+                _ => return Err("expected turn or once".into()),
+            };
+            Ok(())
+        })
+        .explained(
             "NICs of a node: in turn, or all at once\n(default: turn)",
             "**turn** measures with one NIC of a node at a time. **once** measures with all of them \
              at the same time, which also loads what they share: PCIe switches and memory.",
         ),
-        option(
-            Some('v'),
-            "svc-id",
-            plain("SVC_ID"),
-            "CXI service (default: as for the tools)",
-            "The CXI service on each node, as for the tools.",
-        ),
-        option(
-            None,
-            "vni",
-            plain("VNI|job"),
-            "VNI of the service (default: as for the tools)",
-            "The VNI on each node, as for the tools.",
-        ),
-        option(
-            None,
-            "traffic-class",
-            plain("CLASS"),
-            "Traffic class (default: as for the tools)",
-            "The traffic class of all operations, as for the tools.",
-        ),
-        option(
-            None,
-            "locations",
-            file("FILE"),
+    ];
+    let service = command::service([
+        "The CXI service on each node, as for the tools.",
+        "The VNI on each node, as for the tools.",
+        "The traffic class of all operations, as for the tools.",
+    ]);
+    options.extend(service.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.service)));
+    options.extend([
+        Def::file("locations", |wishes| &mut wishes.locations).explained(
             "Lines of 'HOST SWITCH GROUP' (default: by the\naddresses of the NICs)",
             "A file with a line *HOST SWITCH GROUP* for each host or host list; switches and groups are \
              numbers or names. Results have numbers: that at the end of a name if the names differ \
              in it alone, else the place of the name in alphabetical order, from 0. By default the \
              locations are read from the addresses of the NICs, or from SLURM_TOPOLOGY_ADDR.",
         ),
-        option(
-            None,
-            "meeting-point",
-            file("FILE"),
+        Def::file("meeting-point", |wishes| &mut wishes.meeting_point).explained(
             "File by which the tasks find each other, in a\ndirectory that all nodes share (default: in the\nworking directory)",
             "The file in which the first task writes its address and a secret for the other tasks. \
              Its directory must be the same on all nodes. Not needed if **CXIDIAG_TOKEN** is set and \
              the launcher names the hosts.",
         ),
-        option(
-            Some('p'),
-            "port",
-            plain("PORT"),
+        Def::text("port", "PORT", |wishes, typed| {
+            wishes.port = Some(within(typed, 0..=u16::MAX.into())? as u16);
+            Ok(())
+        })
+        .letter('p')
+        .explained(
             "TCP port of the first task, or of the servers of\n--hosts (default: any free one, or 49194)",
             "The TCP port on which the first task waits for the others, or that of the servers of \
              **--hosts**.",
         ),
-    ]
+    ]);
+    options
 }
 
-/// What is measured.
-fn measurements() -> Vec<Entry> {
+/// What is measured, and what is good.
+fn measurements() -> Vec<Def> {
     vec![
-        option(
-            None,
-            "pairs",
-            plain("WHICH"),
-            &format!(
+        Def::text("pairs", "WHICH", |wishes, typed| {
+            wishes.pairs = (typed.to_owned(), pairs::typed(typed)?);
+            Ok(())
+        })
+        .explained(
+            format!(
                 "Pairs of NICs: loopback, neighbours, halves,\nrandom:COUNT, within-switch, switches, groups, all,\n@FILE, or several with commas (default: {PAIRS})"
             ),
             "Which pairs of NICs are measured: **loopback**, each NIC with itself; **neighbours**, \
@@ -176,110 +203,229 @@ fn measurements() -> Vec<Entry> {
              commas several of them, in the order of the list. **@**_FILE_ has a line *ROUND NODE \
              NODE* for each pair.",
         ),
-        option(
-            Some('s'),
-            "size",
-            plain("SIZE,..."),
+        Def::text("size", "SIZE,...", |wishes, typed| {
+            wishes.sizes = typed.split(',').map(str::to_owned).collect();
+            Ok(())
+        })
+        .letter('s')
+        .explained(
             "Sizes of operations, or ranges MIN:MAX\n(default: that of the tool)",
             "The sizes of operations in bytes, or ranges as of the tools, with commas between them.",
         ),
-        option(
-            None,
-            "pair-time",
-            plain("TIME"),
-            &format!("Time to measure a pair (default: {})", time_text(PAIR_TIME)),
+        Def::text("pair-time", "TIME", |wishes, typed| {
+            wishes.pair_time = time(typed, SHORTEST..=LONGEST_PAIR)?;
+            Ok(())
+        })
+        .explained(
+            format!("Time to measure a pair (default: {})", time_text(PAIR_TIME)),
             "How long each pair is measured for each test, from 1 ms to 1 h. *TIME* is in seconds \
              without a unit. The time from one pair to the next is longer: see **survey** in the \
              documentation.",
         ),
-        option(
-            None,
-            "time-limit",
-            plain("TIME"),
+        Def::text("time-limit", "TIME", |wishes, typed| {
+            wishes.time_limit = Some(time(typed, SHORTEST..=LONGEST)?);
+            Ok(())
+        })
+        .explained(
             "End the survey after TIME (default: a minute before\nthe end of the job)",
             "End the survey after this time. Pairs that were not measured by then are untested. The \
              default is a minute before the end of the job, if its launcher tells it.",
         ),
-        option(
-            None,
-            "max-active",
-            plain("COUNT"),
+        Def::text("max-active", "COUNT", |wishes, typed| {
+            wishes.max_active = Some(within(typed, 1..=1 << 20)? as u32);
+            Ok(())
+        })
+        .explained(
             "Most pairs at the same time (default: no limit)",
             "The largest number of pairs that measure at the same time, to load the fabric less. With \
              **--loopback**, one for two CPUs.",
         ),
-        option(
-            None,
-            "seed",
-            plain("NUMBER"),
+        Def::text("seed", "NUMBER", |wishes, typed| {
+            wishes.seed = decimal(typed).ok_or("expected a whole number")?;
+            Ok(())
+        })
+        .explained(
             "Seed of random pairs (default: 1)",
             "The seed of random pairs and of retests: the same seed chooses the same pairs.",
+        ),
+        Def::text("expect", "LIST|@FILE", |wishes, typed| {
+            wishes.bounds = bounds(&file_or_text(typed)?);
+            Ok(())
+        })
+        .explained(
+            "Limits of each pair, such as p50<2us,bw>=23GB/s, in\naddition to those from the population",
+            "Limits of each pair, as of the tools: of latency tools, of bandwidth tools, or of both. A \
+             pair outside them is suspect, also if it is like all the others.",
         ),
     ]
 }
 
-/// What is good.
-fn limits() -> Vec<Entry> {
-    vec![option(
-        None,
-        "expect",
-        plain("LIST|@FILE"),
-        "Limits of each pair, such as p50<2us,bw>=23GB/s, in\naddition to those from the population",
-        "Limits of each pair, as of the tools: of latency tools, of bandwidth tools, or of both. A \
-         pair outside them is suspect, also if it is like all the others.",
-    )]
-}
-
 /// What is written.
-fn outputs() -> Vec<Entry> {
-    vec![
-        option(
-            None,
-            "bad-nodes",
-            file("FILE"),
+fn outputs() -> Vec<Def> {
+    let mut options = vec![
+        Def::file("bad-nodes", |wishes| &mut wishes.bad_nodes).explained(
             "Write the nodes that are bad to FILE, as a host list",
             "Write the nodes that are bad, or that have a bad NIC, to *FILE*, as a host list for \
              **scontrol update NodeName=**. The survey drains no node. With **--loopback** the file \
              stays empty: its nodes have invented names.",
         ),
-        json_entry(),
-        option(
-            None,
-            "jsonl",
-            file("FILE"),
+        output::json().within(|wishes| &mut wishes.places.json),
+        Def::file("jsonl", |wishes| &mut wishes.places.jsonl).explained(
             "Append each result to FILE as it is measured",
             "Append a line for each pair to *FILE* as soon as it is measured. **--resume** continues \
              from such a file.",
         ),
-        option(
-            None,
-            "csv",
-            Some(Value::optional("FILE", Completion::Files)),
+        Def::document("csv", |wishes| &mut wishes.places.csv).explained(
             "Print the results of the pairs as CSV instead of the\ntext, or write them to FILE",
             "Write a row for each pair that was kept.",
         ),
-        option(
-            None,
-            "matrix",
-            None,
+        Def::switch("matrix", |wishes| wishes.keeps_matrix = true).explained(
             "Keep the figures of all pairs, also of more than\n1024 NICs",
             "Keep the figures of all pairs in the document of **--json**, also with more than 1024 \
              NICs. They need 12 bytes of memory each, and about 20 bytes in the document.",
         ),
-        option(
-            None,
-            "resume",
-            file("FILE"),
+        Def::file("resume", |wishes| &mut wishes.resume).explained(
             "Continue a survey whose results --jsonl has written\nto FILE",
             "Take the results in *FILE*, which **--jsonl** has written, and measure what is missing. \
              The other options must be the same. The file grows only if **--jsonl** names it too.",
         ),
-        option(
-            Some('q'),
-            "quiet",
-            None,
-            "Print the verdict only, without progress",
-            "Print no progress and no notes.",
-        ),
-    ]
+        Def::switch("quiet", |wishes| wishes.is_quiet = true)
+            .letter('q')
+            .explained(
+                "Print the verdict only, without progress",
+                "Print no progress and no notes.",
+            ),
+    ];
+    let metrics = output::metrics();
+    options.extend(metrics.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.metrics)));
+    options
+}
+
+/// Reads the arguments. Returns `None` if they ask for help or the version.
+///
+/// # Errors
+///
+/// Invalid arguments.
+pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
+    let mut wishes = Wishes {
+        pairs: (PAIRS.to_owned(), Vec::new()),
+        pair_time: PAIR_TIME,
+        seed: 1,
+        ..Wishes::default()
+    };
+    let (own, of_tools) = command::parts(arguments);
+    let Some(names) = command::read(&usage(), &options(), own, &mut wishes)? else {
+        return Ok(None);
+    };
+    let names = command::texts(names)?;
+    let of_tools = command::texts(of_tools.unwrap_or_default().to_vec())?;
+    let processes = match (wishes.loopback, wishes.hosts) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::usage("--loopback and --hosts exclude each other"));
+        }
+        (Some(count), None) => Processes::Loopback(count),
+        (None, Some(hosts)) => Processes::Hosts(hosts),
+        (None, None) => Processes::Launcher,
+    };
+    let is_loopback = matches!(processes, Processes::Loopback(_));
+    let by_servers = matches!(processes, Processes::Hosts(_));
+    if is_loopback && !wishes.devices.is_empty() {
+        let message = "--loopback uses soft0 and the following NICs: leave out --device";
+        return Err(Failure::usage(message));
+    }
+    if by_servers && wishes.port == Some(0) {
+        let allowed = "expected the port of the servers, 1 to 65535";
+        return Err(Failure::usage(invalid("port", 0, allowed)));
+    }
+    let tools = tools(&names)?;
+    let mut without_effect: Vec<Ineffective> = Vec::new();
+    for tool in &tools {
+        for option in tool_options::without_effect(tool, &of_tools, by_servers)? {
+            if !without_effect.contains(&option) {
+                without_effect.push(option);
+            }
+        }
+    }
+    if is_loopback && wishes.bad_nodes.is_some() {
+        without_effect.push(Ineffective {
+            option: "bad-nodes",
+            reason: "the file stays empty: --loopback has no nodes of a cluster",
+        });
+    }
+    let further = [wishes.service.as_slice(), &of_tools].concat();
+    let tests = tests(&tools, &wishes.sizes, &further, &wishes.bounds)?;
+    // Only the coordinator reads the files of pairs.
+    let (pairs, selections) = wishes.pairs;
+    if selections.contains(&Typed::Named(Selection::Loopback)) {
+        tests
+            .iter()
+            .try_for_each(|test| test.plan.check_loopback())?;
+    }
+    Ok(Some(Asked {
+        processes,
+        devices: wishes.devices,
+        at_once: wishes.at_once,
+        service: wishes.service,
+        tests,
+        pairs,
+        pair_time: wishes.pair_time,
+        time_limit: wishes.time_limit,
+        max_active: wishes.max_active,
+        seed: wishes.seed,
+        keeps_matrix: wishes.keeps_matrix,
+        locations: wishes.locations,
+        meeting_point: wishes.meeting_point,
+        port: wishes.port,
+        resume: wishes.resume,
+        places: Places {
+            metrics: wishes.metrics.place()?,
+            bad_nodes: wishes.bad_nodes.map(Place::File),
+            ..wishes.places
+        },
+        is_quiet: wishes.is_quiet,
+        without_effect: ineffective::note(&without_effect),
+    }))
+}
+
+/// Returns the NICs of a list, in order.
+fn devices(typed: &str) -> Result<Vec<DeviceName>, String> {
+    let names = typed
+        .split(',')
+        .map(|name| name.parse().map_err(str::to_owned));
+    let mut devices = names.collect::<Result<Vec<DeviceName>, String>>()?;
+    devices.sort_by_key(|device| (device.kind as u8, device.index));
+    let count = devices.len();
+    devices.dedup();
+    if devices.len() == count {
+        Ok(devices)
+    } else {
+        Err("expected each NIC once".into())
+    }
+}
+
+/// Returns the text of an option, or of the file that it names after `@`.
+fn file_or_text(typed: &str) -> Result<String, String> {
+    match typed.strip_prefix('@') {
+        Some(path) => fs::read_to_string(path).map_err(|error| cause(&error)),
+        None => Ok(typed.to_owned()),
+    }
+}
+
+/// Divides bounds, and tells which of them are for bandwidth tools.
+fn bounds(text: &str) -> Vec<Bound> {
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default());
+    let bounds = lines.flat_map(|line| line.split(',')).map(str::trim);
+    let bounds = bounds.filter(|bound| !bound.is_empty()).map(|bound| {
+        let metric = bound.rsplit(':').next().unwrap_or(bound);
+        let name = metric.split(['<', '>']).next().unwrap_or_default().trim();
+        Bound {
+            text: bound.to_owned(),
+            of_bandwidth: name
+                .parse()
+                .is_ok_and(|metric| matches!(metric, Metric::Bandwidth | Metric::PacketRate)),
+        }
+    });
+    bounds.collect()
 }

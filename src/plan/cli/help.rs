@@ -27,7 +27,10 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
     }
     let groups = options::GROUPS.iter().map(|group| {
         let own = group.options.iter().filter(|option| tool.takes(option.id));
-        (group.title, own.map(|option| option.entry(tool)).collect())
+        (
+            group.title,
+            own.map(|option| option.of(tool).entry).collect(),
+        )
     });
     let frequent = options::of(tool).filter(|option| FREQUENT.contains(&option.id));
     let frequent = frequent.map(|option| option.long);

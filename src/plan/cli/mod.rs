@@ -7,6 +7,7 @@
 //! with a hint.
 
 mod address;
+pub mod definition;
 pub mod help;
 pub mod nearest;
 pub mod options;
@@ -14,18 +15,16 @@ pub mod parser;
 pub mod usage;
 pub mod values;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
-use clap::builder::ValueParser;
-use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{Arg, ArgMatches};
 
 use crate::outputs::Outputs;
 use crate::tool::{Opt, Tool};
 use crate::typed::Typed;
+use definition::OptionDef;
 use facts::error::Failure;
-use facts::error::invalid;
-use options::{Governs, OptionDef};
+use options::Governs;
 use parser::Parsed;
 
 /// What the arguments of a tool ask for.
@@ -41,9 +40,6 @@ pub enum Request {
     /// A run.
     Run(Box<Typed>),
 }
-
-/// Name of the positional argument.
-const ADDRESS: &str = "ADDR";
 
 /// Why arguments were refused, and the outputs that they ask for as far as they were understood.
 #[derive(Debug)]
@@ -83,7 +79,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
     };
     let mut typed = Typed::nothing(tool.defaults);
     let read = read_options(tool, &matches, &mut typed).and_then(|()| {
-        let words = matches.get_many::<OsString>(ADDRESS).unwrap_or_default();
+        let words = matches.get_many(parser::WORDS).unwrap_or_default();
         address::read(tool, words, &arguments, &mut typed)
     });
     match read {
@@ -106,40 +102,19 @@ pub fn given(tool: &Tool, arguments: &[OsString]) -> Result<Vec<(Opt, &'static s
     let Parsed::Matches(matches) = parser::read(declared(tool), arguments, unknown)? else {
         return Ok(Vec::new());
     };
-    let is_given =
-        |option: &&OptionDef| matches.value_source(option.long) == Some(ValueSource::CommandLine);
-    let options = options::of(tool).filter(is_given);
-    Ok(options.map(|option| (option.id, option.long)).collect())
+    let given = options::of(tool).filter(|option| option.of(tool).is_given(&matches));
+    Ok(given.map(|option| (option.id, option.long)).collect())
 }
 
-/// Reads all options. An invalid value does not keep the options after it from being read.
+/// Reads all options.
 fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<(), Failure> {
-    let mut result = Ok(());
-    for option in options::of(tool) {
-        if matches.value_source(option.long) != Some(ValueSource::CommandLine) {
-            continue;
-        }
-        let mut values: Vec<&OsStr> = match option.value {
-            Some(_) => matches
-                .get_many::<OsString>(option.long)
-                .unwrap_or_default()
-                .map(OsString::as_os_str)
-                .collect(),
-            None => vec![OsStr::new("")],
-        };
-        // The last value counts, unless each adds to those before it.
-        if !option.repeats {
-            values.drain(..values.len() - 1);
-        }
-        for value in values {
-            let set = (option.set)(typed, value)
-                .map_err(|allowed| Failure::usage(invalid(option.long, value.display(), allowed)));
-            result = result.and(set);
-        }
-        if option.governs != Governs::ThisProcess {
-            typed.run_given.push(option.long);
-        }
-    }
+    let definitions: Vec<OptionDef<Typed>> = options::of(tool).map(|own| own.of(tool)).collect();
+    let result = definition::read(&definitions, matches, typed);
+    let given = options::of(tool).zip(&definitions);
+    let of_run = given.filter(|(own, definition)| {
+        own.governs != Governs::ThisProcess && definition.is_given(matches)
+    });
+    typed.run_given.extend(of_run.map(|(own, _)| own.long));
     result
 }
 
@@ -160,11 +135,8 @@ fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
 /// Returns what `tool` takes. The abbreviations of the legacy tool are aliases, which take
 /// precedence over clap's inference among all options.
 fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
-    let address = Arg::new(ADDRESS)
-        .num_args(0..)
-        .value_parser(ValueParser::os_string());
     let options = options::of(tool).map(|option| {
-        let argument = argument(option);
+        let argument = option.of(tool).declared();
         if option.legacy {
             argument.aliases(abbreviations(option.long, tool))
         } else {
@@ -174,28 +146,8 @@ fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
     options.chain([
         parser::help().aliases(abbreviations("help", tool)),
         parser::version().aliases(abbreviations("version", tool)),
-        address,
+        parser::words(),
     ])
-}
-
-/// Returns the argument of an option of tools.
-pub fn argument(option: &'static OptionDef) -> Arg {
-    let argument = match option.value {
-        Some(value) if value.is_optional => {
-            parser::with_optional_value(option.long).action(ArgAction::Append)
-        }
-        // In `-n -3`, `-3` is a value: the error is about the number, not about an option.
-        Some(_) => Arg::new(option.long)
-            .action(ArgAction::Append)
-            .allow_hyphen_values(true)
-            .value_parser(ValueParser::os_string()),
-        None => Arg::new(option.long).action(ArgAction::SetTrue),
-    };
-    let argument = argument.long(option.long);
-    match option.short {
-        Some(letter) => argument.short(letter),
-        None => argument,
-    }
 }
 
 /// Returns the abbreviations that the legacy tool accepts for its option `long`.

@@ -8,7 +8,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::nearest::{question, unknown_option};
-use super::values::LEFT_OUT;
 use facts::error::Failure;
 
 /// What arguments ask for.
@@ -37,14 +36,13 @@ pub fn version() -> Arg {
     version.action(ArgAction::Version)
 }
 
-/// Returns an option whose value may be omitted: `--json`, `--json=FILE`.
-pub fn with_optional_value(long: &'static str) -> Arg {
-    Arg::new(long)
-        .long(long)
-        .num_args(0..=1)
-        .require_equals(true)
-        .default_missing_value(LEFT_OUT)
-        .value_parser(ValueParser::os_string())
+/// Name of the arguments that are no options.
+pub const WORDS: &str = "WORDS";
+
+/// Returns the arguments that are no options.
+pub fn words() -> Arg {
+    let words = Arg::new(WORDS).num_args(0..);
+    words.value_parser(ValueParser::os_string())
 }
 
 /// Reads `arguments` as `declared`, with [`help`] and [`version`] among them. The last of several

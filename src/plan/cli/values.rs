@@ -42,6 +42,14 @@ pub(super) fn named_file(value: &OsStr) -> Result<PathBuf, String> {
     file(value)
 }
 
+/// Returns the path of a file that is not standard output, for options of commands.
+pub(super) fn file_only(value: &OsStr) -> Result<PathBuf, String> {
+    if value == LEFT_OUT {
+        return Err("expected the name of a file".into());
+    }
+    file(value)
+}
+
 /// Returns the path of a file.
 pub(super) fn file(value: &OsStr) -> Result<PathBuf, String> {
     if value.is_empty() {
@@ -104,7 +112,11 @@ pub(super) fn set_lists(
 }
 
 /// Returns a value as text.
-pub(super) fn text(value: &OsStr) -> Result<&str, String> {
+///
+/// # Errors
+///
+/// What is allowed, if the value is not UTF-8.
+pub fn text(value: &OsStr) -> Result<&str, String> {
     value.to_str().ok_or_else(|| "expected plain text".into())
 }
 

@@ -5,7 +5,7 @@ use std::ptr;
 
 use cxi_sys::gpu::cuda::*;
 
-use super::{DmaBuf, OpenError, PAGE, static_text};
+use super::interface::{self, DmaBuf, OpenError, PAGE, static_text};
 use crate::error::{Error, GpuStatus};
 
 /// The CUDA driver API, initialised.
@@ -107,7 +107,7 @@ impl Memory {
     }
 }
 
-impl super::Memory for Memory {
+impl interface::Memory for Memory {
     fn address(&self) -> u64 {
         self.start
     }
@@ -193,7 +193,7 @@ impl super::Memory for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // `DeviceMemory::free` reports failures; a drop cannot.
-        let _ = super::Memory::free(self);
+        let _ = interface::Memory::free(self);
     }
 }
 

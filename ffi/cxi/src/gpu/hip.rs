@@ -6,7 +6,7 @@ use std::ptr;
 
 use cxi_sys::gpu::hip::*;
 
-use super::{DmaBuf, OpenError, PAGE, static_text};
+use super::interface::{self, DmaBuf, OpenError, PAGE, static_text};
 use crate::error::{Error, GpuStatus};
 
 /// HIP, initialised, and the ROCm runtime below it, which exports memory, if it is loaded.
@@ -85,7 +85,7 @@ impl Memory {
     }
 }
 
-impl super::Memory for Memory {
+impl interface::Memory for Memory {
     fn address(&self) -> u64 {
         self.start
     }
@@ -152,7 +152,7 @@ impl super::Memory for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // `DeviceMemory::free` reports failures; a drop cannot.
-        let _ = super::Memory::free(self);
+        let _ = interface::Memory::free(self);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use cxi_sys::gpu::level_zero::*;
 
-use super::{DmaBuf, OpenError, PAGE};
+use super::interface::{self, DmaBuf, OpenError, PAGE};
 use crate::error::{Error, GpuStatus};
 
 /// Level Zero, initialised, with its GPUs in the order of their indices.
@@ -139,7 +139,7 @@ impl Memory {
     }
 }
 
-impl super::Memory for Memory {
+impl interface::Memory for Memory {
     fn address(&self) -> u64 {
         self.base as u64
     }
@@ -228,7 +228,7 @@ impl super::Memory for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // `DeviceMemory::free` reports failures; a drop cannot.
-        let _ = super::Memory::free(self);
+        let _ = interface::Memory::free(self);
     }
 }
 

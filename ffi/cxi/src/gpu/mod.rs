@@ -3,9 +3,7 @@
 //! The runtimes are shared libraries, opened on first use and never unloaded. The start and the
 //! length of a buffer are multiples of [`PAGE`].
 
-use std::ffi::{CStr, c_char};
 use std::fmt;
-use std::os::fd::{AsRawFd, OwnedFd};
 
 use cxi_sys::gpu as sys;
 
@@ -13,11 +11,12 @@ use crate::error::Error;
 
 mod cuda;
 mod hip;
+mod interface;
 mod level_zero;
 
-/// Alignment and granularity of the buffers in bytes. NVIDIA's peer-to-peer interface requires it;
-/// it is a multiple of the page sizes of CPUs and of the other GPUs' interfaces.
-pub const PAGE: usize = 1 << 16;
+pub(crate) use interface::DmaBuf;
+use interface::Memory;
+pub use interface::{OpenError, PAGE};
 
 /// The type of a GPU: its vendor, and thereby its runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,27 +52,6 @@ impl fmt::Display for GpuType {
             Self::Nvidia => "NVIDIA",
             Self::Intel => "INTEL",
         })
-    }
-}
-
-/// The reason why the GPUs of a type cannot be used.
-#[derive(Debug)]
-pub enum OpenError {
-    /// The library of the runtime cannot be loaded.
-    Load(sys::LoadError),
-    /// A function of the runtime failed.
-    Call(Error),
-}
-
-impl From<sys::LoadError> for OpenError {
-    fn from(error: sys::LoadError) -> Self {
-        Self::Load(error)
-    }
-}
-
-impl From<Error> for OpenError {
-    fn from(error: Error) -> Self {
-        Self::Call(error)
     }
 }
 
@@ -156,44 +134,6 @@ impl Gpus {
             memory,
             len,
         })
-    }
-}
-
-/// One allocation of a runtime. The caller checks that ranges lie inside it.
-trait Memory: Send + Sync {
-    /// Returns its address on the GPU, a multiple of [`PAGE`].
-    fn address(&self) -> u64;
-
-    /// Copies `bytes` to `offset`, and returns after the copy has arrived.
-    fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
-
-    /// Copies the bytes from `offset` on into `bytes`.
-    fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error>;
-
-    /// Sets the first `len` bytes to `byte`, and returns after they have been set.
-    fn fill(&self, byte: u8, len: usize) -> Result<(), Error>;
-
-    /// Exports the first `len` bytes as a dma-buf, if the runtime can.
-    fn export(&self, len: usize) -> Option<DmaBuf>;
-
-    /// Frees the memory. A second call does nothing.
-    fn free(&mut self) -> Result<(), Error>;
-}
-
-/// GPU memory as a file descriptor, which drivers share.
-pub(crate) struct DmaBuf {
-    file: OwnedFd,
-    /// Offset of the memory in the file.
-    offset: u64,
-}
-
-impl DmaBuf {
-    pub(crate) fn fd(&self) -> i32 {
-        self.file.as_raw_fd()
-    }
-
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
     }
 }
 
@@ -284,14 +224,4 @@ impl DeviceMemory {
             "{len} bytes at offset {offset} exceed the memory"
         );
     }
-}
-
-/// Returns the text at `text`, unless it is null.
-///
-/// # Safety
-///
-/// `text` is null or points to a string that is never freed.
-unsafe fn static_text(text: *const c_char) -> Option<&'static CStr> {
-    // SAFETY: the caller guarantees a string that is never freed.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }

@@ -13,8 +13,6 @@ use cxi_sys::{
     CXI_EQ_TIMESTAMP_EVENTS,
 };
 
-pub use status::Thresholds;
-
 use super::return_codes::ReturnCode;
 use super::table::Table;
 use super::telemetry::EventCounts;
@@ -41,6 +39,14 @@ const SWITCH_EVENT: [u64; 2] = [0, 0x0179_0000_0000_0000];
 /// A filler of 16 bytes: type NULL, with a return code, because readers stop at records without
 /// one.
 const NULL_EVENT: [u64; 2] = [0, 0x017d_0000_0000_0000];
+
+/// Fill levels in percent at which the NIC writes the status block (nic.md 5.1, 5.5).
+#[derive(Clone, Copy, Default)]
+pub struct Thresholds {
+    pub base: u32,
+    pub delta: u32,
+    pub count: u32,
+}
 
 /// An event queue of this process.
 pub struct EventQueue {

@@ -6,21 +6,68 @@
 //! [`event_queue::Clock`], memory of a GPU is accessed through [`crate::gpu::Gpu`], and memory
 //! mapped on demand through [`crate::on_demand`].
 //!
-//! Each file uses only files of lower floors, and files to its left on its own floor:
+//! A file uses only files on floors below its own, or on its own floor without a circle:
 //!
-//! | floor | files | concept |
-//! |---|---|---|
-//! | 10 | `mod` | polling, failed peers, removal of objects |
-//! | 9 | `admission`, `completion`, `put`, `get`, `atomics`, `deliver`; `doorbells` | received packets; stores that trap |
-//! | 8 | `state` | all objects of one open NIC |
-//! | 7 | `remembered`, `transmit`, `target_commands`, `target_queue` | the landing of the last put; command queues, and what their commands do |
-//! | 6 | `matching`, `counter_commands`, `rendezvous` | matching; commands about counters; gets of rendezvous puts |
-//! | 5 | `triggers`, `portal` | triggered operations; portals table entries |
-//! | 4 | `lni`, `commands`, `events`, `incoming` | LNIs; commands and events by format; operations of other NICs |
-//! | 3 | `placement`, `transactions`, `memory` | places in list entries; operations of this NIC; translation |
-//! | 2 | `wire`, `ring`, `location`, `lists`, `request_list`, `event_queue` | the wire; rings of commands and of events; list entries; headers in memory |
-//! | 1 | `packet`, `packet_counts`, `telemetry`, `counter` | packets; telemetry counters; counting events |
-//! | 0 | `return_codes`, `table`, `address`, `match_id`, `bytes`, `arithmetic`, `list_counts` | numbers, tables, bits, counts |
+//! <!-- From tests/tidy/houses.rs: ffi/softnic/src/engine -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//! 10 | mod                polling, failed peers, removal of objects                              |
+//!    +-------------------------------------------------------------------------------------------+
+//!  9 | admission          whether a received operation is accepted                               |
+//!    | atomics            received atomic operations                                             |
+//!    | completion         how operations end: counts, events, response                           |
+//!    | deliver            received packets: each goes to its operation                           |
+//!    | doorbells          doorbells that the engine is called for                                |
+//!    | get                received gets                                                          |
+//!    | put                received puts                                                          |
+//!    +-------------------------------------------------------------------------------------------+
+//!  8 | state              all objects of one open NIC                                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  7 | remembered         the landing of the last put                                            |
+//!    | target_commands    what commands to targets do                                            |
+//!    | target_queue       target queues                                                          |
+//!    | transmit           transmit queues, and what their commands do                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  6 | counter_commands   commands about counters                                                |
+//!    | matching           matching                                                               |
+//!    | rendezvous         gets of rendezvous puts                                                |
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | portal             portals table entries                                                  |
+//!    | triggers           triggered operations                                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | commands           the fields of commands                                                 |
+//!    | events             the fields of events                                                   |
+//!    | incoming           operations of other NICs                                               |
+//!    | lni                LNIs                                                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | memory             addresses as the NIC sees them                                         |
+//!    | placement          places in list entries                                                 |
+//!    | transactions       operations that wait for their response                                |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | event_queue        event queues                                                           |
+//!    | lists              the lists of a portals table entry                                     |
+//!    | location           where translated bytes are: memory of the CPU or of a GPU              |
+//!    | request_list       the messages that software matches                                     |
+//!    | ring               the NIC's side of a command queue                                      |
+//!    | wire               the wire, as the engine sees it                                        |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | counter            counting events                                                        |
+//!    | packet             packets                                                                |
+//!    | packet_counts      counts of packets                                                      |
+//!    | telemetry          telemetry counters                                                     |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | address            VNIs, and addresses of portals table entries                           |
+//!    | arithmetic         the arithmetic of atomic operations                                    |
+//!    | bytes              copies and atomic updates of memory that programs use                  |
+//!    | list_counts        counts of list entries                                                 |
+//!    | match_id           match ids                                                              |
+//!    | return_codes       return codes                                                           |
+//!    | table              tables of objects by number                                            |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
 
 mod address;
 mod admission;

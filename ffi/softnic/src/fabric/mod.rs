@@ -30,7 +30,6 @@ use cxi_sys::{
 };
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
-use rustix::thread::{futex, sched_getcpu};
 
 use crate::counter_names;
 use crate::engine::bytes::copy;
@@ -634,7 +633,7 @@ impl Wire for Fabric {
                 fence(Ordering::SeqCst);
                 fenced = true;
             }
-            wake(&remote.port);
+            remote.port.wake();
         }
     }
 }
@@ -678,17 +677,6 @@ fn lane_for(port: &Port, directory: &Directory, instance: u64) -> Option<usize> 
 /// One line that names the variable.
 pub fn check_environment() -> Result<(), String> {
     syntax::from_environment(0).map(|_| ())
-}
-
-/// Wakes the engine thread of a port, if it sleeps.
-#[inline]
-pub fn wake(port: &Port) {
-    if port.parked().load(Ordering::Relaxed) != 0 {
-        port.parked().store(0, Ordering::Relaxed);
-        let cpu = sched_getcpu() as u32 + 1;
-        port.waker().store(cpu, Ordering::Relaxed);
-        let _ = futex::wake(port.parked(), futex::Flags::empty(), u32::MAX);
-    }
 }
 
 /// Returns a random number for an open NIC; never 0, which means no NIC.

@@ -10,7 +10,6 @@ use rustix::io::Errno;
 use super::directory::Directory;
 use super::port::{self, Port};
 use super::totals::Totals;
-use super::wake;
 
 /// The longest time to wait for the answers of other processes. A process that is stopped counts
 /// with what it published last.
@@ -35,7 +34,7 @@ pub fn read(
     let end = Instant::now() + LONGEST_WAIT;
     for (request, port) in asked {
         if port.are_counts_requested() {
-            wake(&port);
+            port.wake();
             port.await_counts(request, end);
         }
     }

@@ -17,7 +17,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use cxi_sys::C_PID_ANY;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use rustix::thread::{futex, sched_getcpu};
 
+use crate::counter_names::COUNT;
 use crate::engine::VniRange;
 use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
 use crate::pages::Pages;
@@ -37,9 +39,10 @@ const PIDS_AT: usize = 4096;
 /// The resources that each LNI of the owner uses, by its number.
 const USE_AT: usize = PIDS_AT + VNIS * 8 * PID_WORDS;
 const USE_LEN: usize = 32;
-/// The counts of the owner (`counts`).
+/// The counts of the owner (`counts`): two words of 32 bits, and the counts.
 const COUNTS_AT: usize = USE_AT + LNIS * USE_LEN;
-const HEADER_LEN: usize = (COUNTS_AT + counts::LEN).next_multiple_of(4096);
+const COUNTS_LEN: usize = 8 + 8 * COUNT;
+const HEADER_LEN: usize = (COUNTS_AT + COUNTS_LEN).next_multiple_of(4096);
 
 /// LNIs of one open NIC, by their numbers.
 pub const LNIS: usize = 256;
@@ -218,6 +221,17 @@ impl Port {
     /// none did.
     pub fn waker(&self) -> &AtomicU32 {
         self.pages.word32(WAKER_AT)
+    }
+
+    /// Wakes the engine thread of the owner, if it sleeps.
+    #[inline]
+    pub fn wake(&self) {
+        if self.parked().load(Ordering::Relaxed) != 0 {
+            self.parked().store(0, Ordering::Relaxed);
+            let cpu = sched_getcpu() as u32 + 1;
+            self.waker().store(cpu, Ordering::Relaxed);
+            let _ = futex::wake(self.parked(), futex::Flags::empty(), u32::MAX);
+        }
     }
 
     /// Publishes the resources in use by an LNI.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use cxi_sys::gpu::cuda::*;
 
-use super::Gpu;
+use super::interface::Gpu;
 
 struct Owner(Cuda);
 

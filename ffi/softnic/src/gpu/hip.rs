@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use cxi_sys::gpu::hip::*;
 
-use super::Gpu;
+use super::interface::Gpu;
 
 struct Owner(Hip);
 

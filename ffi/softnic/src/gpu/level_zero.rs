@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cxi_sys::gpu::level_zero::*;
 
-use super::{DmaBuf, Gpu};
+use super::interface::{DmaBuf, Gpu};
 
 /// A GPU with a context and a command list, which exist as long as the process.
 struct Device {

@@ -10,13 +10,14 @@ use super::boundary::{Handle, answer, from_c, hand_out, require_root};
 use super::event_queue::EqHandle;
 use super::lni::LniHandle;
 use super::service::registry::{allocate, publish};
+use crate::doorbell::{Doorbell, Trapped};
 use crate::engine::ring::{CommandRing, StatusPolicy};
 use crate::engine::target_queue::TargetQueue;
 use crate::engine::transmit::TransmitQueue;
 use crate::nic::Nic;
 use crate::pages::{Pages, page_size};
 use crate::process_memory::check_writable;
-use crate::trap::{Doorbell, DoorbellPage, Trapped};
+use crate::trap::DoorbellPage;
 
 /// Handle of a command queue.
 #[repr(C)]

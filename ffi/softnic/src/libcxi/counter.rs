@@ -9,10 +9,11 @@ use rustix::io::Errno;
 
 use super::boundary::{Handle, answer, from_c, hand_out};
 use super::service::registry::{allocate, publish};
+use crate::doorbell::{Doorbell, Trapped};
 use crate::engine::counter::Counter;
 use crate::nic::Nic;
 use crate::process_memory::check_writable;
-use crate::trap::{Doorbell, DoorbellPage, Trapped};
+use crate::trap::DoorbellPage;
 
 /// Handle of a counter.
 #[repr(C)]

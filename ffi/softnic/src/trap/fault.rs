@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
+use super::range::{State, open, place_of, ring, state};
 use super::store::{Store, Value, decode};
-use super::{State, open, place_of, ring, state};
 use crate::pages::page_size;
 
 /// The action of the program for SIGSEGV, which gets all faults that are not stores to doorbells.

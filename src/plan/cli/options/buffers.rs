@@ -1,6 +1,6 @@
 //! The options of the data buffers.
 
-use super::{Governs, OptionDef};
+use super::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{HUGE_PAGES, gpu_index, huge_page, names, set_lists, text};
 use crate::run_options::MAX_ALIGNMENT;
@@ -10,8 +10,8 @@ use facts::number::bytes_within;
 use node::gpu;
 
 /// All of them, in the order of the help text.
-pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
+pub(super) const OPTIONS: &[ToolOption] = &[
+    ToolOption {
         id: Opt::BufSz,
         short: None,
         long: "buf-sz",
@@ -37,7 +37,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             set_lists(typed, |lists| lists.max_buffer = max_buffer)
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::BufAlign,
         short: None,
         long: "buf-align",
@@ -58,7 +58,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             set_lists(typed, |lists| lists.alignment = alignment)
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::UseHp,
         short: None,
         long: "use-hp",
@@ -77,7 +77,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::TxGpu,
         short: Some('t'),
         long: "tx-gpu",
@@ -107,7 +107,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::RxGpu,
         short: Some('r'),
         long: "rx-gpu",
@@ -125,7 +125,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::GpuType,
         short: Some('g'),
         long: "gpu-type",

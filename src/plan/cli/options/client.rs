@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Governs, OptionDef};
+use super::{Governs, ToolOption};
 use crate::DEFAULT_CONNECT_LIMIT;
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
@@ -20,8 +20,8 @@ const ALLOWED: &str = "expected auto, cxiN (hardware) or soft0 to soft99 (softwa
 const SHORTEST_LIMIT: Duration = Duration::from_millis(1);
 
 /// All of them, in the order of the help text.
-pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
+pub(super) const OPTIONS: &[ToolOption] = &[
+    ToolOption {
         id: Opt::PeerDevice,
         short: None,
         long: "peer-device",
@@ -48,7 +48,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Wait,
         short: None,
         long: "wait",
@@ -71,7 +71,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::ConnectTimeout,
         short: None,
         long: "connect-timeout",

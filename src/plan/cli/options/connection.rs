@@ -1,6 +1,6 @@
 //! The options of the control connection that both sides have: its port, and who the peer may be.
 
-use super::{Governs, OptionDef};
+use super::{Governs, ToolOption};
 use crate::DEFAULT_PORT;
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
@@ -9,8 +9,8 @@ use facts::number::within;
 use facts::token::Token;
 
 /// All of them, in the order of the help text.
-pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
+pub(super) const OPTIONS: &[ToolOption] = &[
+    ToolOption {
         id: Opt::Port,
         short: Some('p'),
         long: "port",
@@ -34,7 +34,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::AnyJob,
         short: None,
         long: "any-job",
@@ -54,7 +54,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Token,
         short: None,
         long: "token",

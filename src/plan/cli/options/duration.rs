@@ -1,6 +1,6 @@
 //! The options of how long a size is measured, how often, and when operations start.
 
-use super::{Governs, OptionDef};
+use super::{Governs, ToolOption};
 use crate::DEFAULT_UNTIL_DURATION;
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
@@ -11,8 +11,8 @@ use facts::rate::RATES;
 use measure::{ClockChoice, Until};
 
 /// All of them, in the order of the help text.
-pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
+pub(super) const OPTIONS: &[ToolOption] = &[
+    ToolOption {
         id: Opt::Iters,
         short: Some('n'),
         long: "iters",
@@ -34,7 +34,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Duration,
         short: Some('D'),
         long: "duration",
@@ -54,7 +54,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Until,
         short: None,
         long: "until",
@@ -85,7 +85,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Warmup,
         short: None,
         long: "warmup",
@@ -105,7 +105,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::LatencyGap,
         short: None,
         long: "latency-gap",
@@ -129,7 +129,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Rate,
         short: None,
         long: "rate",
@@ -160,7 +160,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::LegacySync,
         short: None,
         long: "legacy-sync",
@@ -181,7 +181,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Clock,
         short: None,
         long: "clock",

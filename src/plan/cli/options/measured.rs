@@ -1,6 +1,6 @@
 //! The options of what is measured: sizes, operations, how they are issued.
 
-use super::{Governs, OptionDef};
+use super::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{set_atomic, set_lists, sizes, text, words};
 use crate::extensions::MAX_PAIRS;
@@ -11,8 +11,8 @@ use facts::number::within;
 use facts::size::MAX_SIZE;
 
 /// All of them, in the order of the help text.
-pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
+pub(super) const OPTIONS: &[ToolOption] = &[
+    ToolOption {
         id: Opt::Size,
         short: Some('s'),
         long: "size",
@@ -40,7 +40,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::AtomicOp,
         short: Some('A'),
         long: "atomic-op",
@@ -62,7 +62,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             set_atomic(typed, |atomic| atomic.op = op)
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::CswapOp,
         short: Some('C'),
         long: "cswap-op",
@@ -86,7 +86,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             set_atomic(typed, |atomic| atomic.cswap = cswap)
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::AtomicType,
         short: Some('T'),
         long: "atomic-type",
@@ -110,7 +110,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             set_atomic(typed, |atomic| atomic.ty = ty)
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Fetching,
         short: None,
         long: "fetching",
@@ -125,7 +125,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, _| set_atomic(typed, |atomic| atomic.fetching = true),
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Matching,
         short: None,
         long: "matching",
@@ -142,7 +142,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, _| set_atomic(typed, |atomic| atomic.matching = true),
     },
-    OptionDef {
+    ToolOption {
         id: Opt::ListSize,
         short: Some('l'),
         long: "list-size",
@@ -166,7 +166,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             set_lists(typed, |lists| lists.list_size = list_size)
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Bidirectional,
         short: Some('b'),
         long: "bidirectional",
@@ -182,7 +182,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
         },
         set: |typed, _| set_lists(typed, |lists| lists.bidirectional = true),
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Reverse,
         short: None,
         long: "reverse",
@@ -201,7 +201,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Pairs,
         short: Some('P'),
         long: "pairs",
@@ -227,7 +227,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Threads,
         short: None,
         long: "threads",
@@ -250,7 +250,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Rdzv,
         short: Some('R'),
         long: "rdzv",
@@ -268,7 +268,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Unrestricted,
         short: None,
         long: "unrestricted",
@@ -292,7 +292,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::NoIdc,
         short: None,
         long: "no-idc",
@@ -316,7 +316,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::NoHrp,
         short: None,
         long: "no-hrp",
@@ -340,7 +340,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::NoLl,
         short: None,
         long: "no-ll",
@@ -358,7 +358,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Verify,
         short: None,
         long: "verify",

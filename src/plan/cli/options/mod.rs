@@ -15,6 +15,7 @@ mod server;
 
 use std::ffi::OsStr;
 
+use super::definition::OptionDef;
 use super::usage::{Entry, Value};
 use crate::tool::{Opt, Tool};
 use crate::tools::TOOLS;
@@ -31,9 +32,9 @@ pub enum Governs {
     Results,
 }
 
-/// One option.
+/// One option of the tools, whose explanations depend on the tool.
 #[derive(Debug)]
-pub struct OptionDef {
+pub struct ToolOption {
     /// Which option it is.
     pub id: Opt,
     /// Letter of the short form.
@@ -58,15 +59,19 @@ pub struct OptionDef {
     pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
 }
 
-impl OptionDef {
-    /// Returns the option as help, manual and completion of `tool` show it.
-    pub fn entry(&self, tool: &Tool) -> Entry {
-        Entry {
-            short: self.short,
-            long: self.long,
-            value: self.value,
-            help: (self.help)(tool),
-            manual: (self.manual)(tool),
+impl ToolOption {
+    /// Returns the definition of the option for `tool`.
+    pub fn of(&self, tool: &Tool) -> OptionDef<Typed> {
+        OptionDef {
+            entry: Entry {
+                short: self.short,
+                long: self.long,
+                value: self.value,
+                help: (self.help)(tool),
+                manual: (self.manual)(tool),
+            },
+            repeats: self.repeats,
+            set: Box::new(self.set),
         }
     }
 }
@@ -77,7 +82,7 @@ pub struct Group {
     /// Its title.
     pub title: &'static str,
     /// Its options, in the order of the help text.
-    pub options: &'static [OptionDef],
+    pub options: &'static [ToolOption],
 }
 
 /// All options, in the groups and the order of the help text.
@@ -117,12 +122,12 @@ pub static GROUPS: [Group; 8] = [
 ];
 
 /// Returns the definitions of all options.
-pub fn all() -> impl Iterator<Item = &'static OptionDef> {
+pub fn all() -> impl Iterator<Item = &'static ToolOption> {
     GROUPS.iter().flat_map(|group| group.options)
 }
 
 /// Returns the options of `tool`, in the order of the help text.
-pub fn of(tool: &Tool) -> impl Iterator<Item = &'static OptionDef> {
+pub fn of(tool: &Tool) -> impl Iterator<Item = &'static ToolOption> {
     all().filter(|option| tool.takes(option.id))
 }
 

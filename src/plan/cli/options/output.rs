@@ -1,6 +1,6 @@
 //! The options of the results: what is printed, which documents are written, what is checked.
 
-use super::{Governs, OptionDef};
+use super::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{LEFT_OUT, contents, label, named_file, names, percentiles, place, text};
 use crate::outputs::INTERVALS;
@@ -12,8 +12,8 @@ use facts::percentile::Percentile;
 use node::nic::counter_table::Preset;
 
 /// All of them, in the order of the help text.
-pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
+pub(super) const OPTIONS: &[ToolOption] = &[
+    ToolOption {
         id: Opt::ReportAll,
         short: None,
         long: "report-all",
@@ -31,7 +31,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Percentiles,
         short: None,
         long: "percentiles",
@@ -59,7 +59,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Histogram,
         short: None,
         long: "histogram",
@@ -81,7 +81,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::ShowError,
         short: None,
         long: "show-error",
@@ -101,7 +101,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Unit,
         short: None,
         long: "unit",
@@ -125,7 +125,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Interval,
         short: None,
         long: "interval",
@@ -163,7 +163,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::BothEnds,
         short: None,
         long: "both-ends",
@@ -185,7 +185,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Counters,
         short: None,
         long: "counters",
@@ -218,7 +218,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Json,
         short: None,
         long: "json",
@@ -241,7 +241,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Jsonl,
         short: None,
         long: "jsonl",
@@ -259,7 +259,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Csv,
         short: None,
         long: "csv",
@@ -277,7 +277,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Label,
         short: None,
         long: "label",
@@ -297,7 +297,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Samples,
         short: None,
         long: "samples",
@@ -315,7 +315,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::HdrLog,
         short: None,
         long: "hdr-log",
@@ -336,7 +336,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Expect,
         short: None,
         long: "expect",
@@ -382,7 +382,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Quiet,
         short: None,
         long: "quiet",

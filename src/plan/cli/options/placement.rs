@@ -1,6 +1,6 @@
 //! The options of where this side measures: NIC, service, port, library, CPUs.
 
-use super::{Governs, OptionDef};
+use super::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
 use crate::tool::Opt;
@@ -10,8 +10,8 @@ use node::service::DEFAULT_SVC_ID;
 use node::traffic_class::TrafficClass;
 
 /// All of them, in the order of the help text.
-pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
+pub(super) const OPTIONS: &[ToolOption] = &[
+    ToolOption {
         id: Opt::Device,
         short: Some('d'),
         long: "device",
@@ -30,7 +30,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::SvcId,
         short: Some('v'),
         long: "svc-id",
@@ -56,7 +56,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Vni,
         short: None,
         long: "vni",
@@ -83,7 +83,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::TrafficClass,
         short: None,
         long: "traffic-class",
@@ -109,7 +109,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Libcxi,
         short: None,
         long: "libcxi",
@@ -131,7 +131,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Cpu,
         short: None,
         long: "cpu",
@@ -155,7 +155,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Loopback,
         short: None,
         long: "loopback",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Governs, OptionDef};
+use super::{Governs, ToolOption};
 use crate::LIMIT_IN_A_JOB;
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{file, text};
@@ -13,8 +13,8 @@ use facts::number::{self, time_text};
 const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// All of them, in the order of the help text.
-pub(super) const OPTIONS: &[OptionDef] = &[
-    OptionDef {
+pub(super) const OPTIONS: &[ToolOption] = &[
+    ToolOption {
         id: Opt::Bind,
         short: None,
         long: "bind",
@@ -35,7 +35,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Persist,
         short: None,
         long: "persist",
@@ -55,7 +55,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::Timeout,
         short: None,
         long: "timeout",
@@ -84,7 +84,7 @@ pub(super) const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
     },
-    OptionDef {
+    ToolOption {
         id: Opt::PortFile,
         short: None,
         long: "port-file",

@@ -14,6 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use namespace::CLASS;
 use softnic::sysfs::{self, class_directory};
 
 const USAGE: &str = "\
@@ -61,9 +62,6 @@ const NO_PROGRAM: &str = "expected a program to run (--help shows the usage)";
 const INSTALLED: &str = "/usr/lib/cxidiag/softnic";
 
 const LIBRARY: &str = "libcxi.so.1";
-
-/// The directory that shows the devices of a machine by class.
-const CLASS: &str = "/sys/class";
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]

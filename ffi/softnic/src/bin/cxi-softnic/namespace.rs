@@ -12,6 +12,9 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use softnic::sysfs::{self, Entries};
 
+/// Where programs look for NICs, and where the private view of them is mounted.
+pub const CLASS: &str = "/sys/class";
+
 /// Moves this process into a mount namespace of its own and mounts `entries` over `/sys/class`
 /// there, if the kernel permits that. The mount ends with the last process in the namespace.
 ///
@@ -37,8 +40,8 @@ fn move_into(entries: &Entries) -> io::Result<()> {
     let downstream = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", downstream)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("cxi-softnic", super::CLASS, "tmpfs", flags, c"mode=0755")?;
-    sysfs::write(super::CLASS.as_ref(), entries)
+    mount("cxi-softnic", CLASS, "tmpfs", flags, c"mode=0755")?;
+    sysfs::write(CLASS.as_ref(), entries)
 }
 
 /// Makes a mount namespace in a user namespace, in which a user without privileges may mount. The

@@ -5,15 +5,7 @@ use std::sync::atomic::Ordering;
 use cxi_sys::CXI_EQ_DROP_STATUS_DISABLE;
 use cxi_sys::records::EqStatus;
 
-use super::{EventQueue, SLOT};
-
-/// Fill levels in percent at which the NIC writes the status block (nic.md 5.1, 5.5).
-#[derive(Clone, Copy, Default)]
-pub struct Thresholds {
-    pub base: u32,
-    pub delta: u32,
-    pub count: u32,
-}
+use super::{EventQueue, SLOT, Thresholds};
 
 impl EventQueue {
     /// Records a dropped event, also in the status block (nic.md 5.6).

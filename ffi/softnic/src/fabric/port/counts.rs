@@ -10,14 +10,11 @@ use rustix::thread::futex::{self, Timespec};
 use super::{COUNTS_AT, Port, read_header};
 use crate::counter_names::COUNT;
 
-/// The number of the last request for the counts, that of the last request that was answered, and
-/// the counts.
+/// The number of the last request for the counts, the number of the last request that was answered,
+/// and the counts.
 const REQUESTED_AT: usize = COUNTS_AT;
 const ANSWERED_AT: usize = COUNTS_AT + 4;
 const VALUES_AT: usize = COUNTS_AT + 8;
-
-/// The length of all of them.
-pub const LEN: usize = 8 + 8 * COUNT;
 
 /// Returns the counts that the owner of a port published last; `None` if the file is not a port of
 /// this version.

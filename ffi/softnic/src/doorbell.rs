@@ -1,10 +1,43 @@
-//! Which doorbells trap.
+//! The doorbells of a NIC, and which of them trap.
 
 use std::env;
 use std::ffi::OsStr;
 
-/// The environment variable that chooses.
+/// The environment variable that chooses which doorbells trap.
 const VARIABLE: &str = "CXIDIAG_TRAP_DOORBELLS";
+
+/// What the doorbells of a page ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doorbell {
+    /// The counter with this number.
+    Counter(usize),
+    /// The transmit queue with this number.
+    Transmit(usize),
+    /// The target queue with this number.
+    Target(usize),
+}
+
+impl Doorbell {
+    /// Returns the doorbell as one word.
+    pub fn to_word(self) -> u64 {
+        let (kind, number) = match self {
+            Self::Counter(number) => (0, number),
+            Self::Transmit(number) => (1, number),
+            Self::Target(number) => (2, number),
+        };
+        kind << 32 | number as u64
+    }
+
+    /// Returns the doorbell that [`Doorbell::to_word`] made this word of.
+    pub fn from_word(word: u64) -> Self {
+        let number = word as u32 as usize;
+        match word >> 32 {
+            0 => Self::Counter(number),
+            1 => Self::Transmit(number),
+            _ => Self::Target(number),
+        }
+    }
+}
 
 /// The doorbells of a NIC that trap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,81 @@
+//! What each runtime provides, and what they share.
+
+use std::ffi::{CStr, c_char};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use cxi_sys::gpu as sys;
+
+use crate::error::Error;
+
+/// Alignment and granularity of the buffers in bytes. NVIDIA's peer-to-peer interface requires it;
+/// it is a multiple of the page sizes of CPUs and of the other GPUs' interfaces.
+pub const PAGE: usize = 1 << 16;
+
+/// The reason why the GPUs of a type cannot be used.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The library of the runtime cannot be loaded.
+    Load(sys::LoadError),
+    /// A function of the runtime failed.
+    Call(Error),
+}
+
+impl From<sys::LoadError> for OpenError {
+    fn from(error: sys::LoadError) -> Self {
+        Self::Load(error)
+    }
+}
+
+impl From<Error> for OpenError {
+    fn from(error: Error) -> Self {
+        Self::Call(error)
+    }
+}
+
+/// One allocation of a runtime. The caller checks that ranges lie inside it.
+pub trait Memory: Send + Sync {
+    /// Returns its address on the GPU, a multiple of [`PAGE`].
+    fn address(&self) -> u64;
+
+    /// Copies `bytes` to `offset`, and returns after the copy has arrived.
+    fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Copies the bytes from `offset` on into `bytes`.
+    fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error>;
+
+    /// Sets the first `len` bytes to `byte`, and returns after they have been set.
+    fn fill(&self, byte: u8, len: usize) -> Result<(), Error>;
+
+    /// Exports the first `len` bytes as a dma-buf, if the runtime can.
+    fn export(&self, len: usize) -> Option<DmaBuf>;
+
+    /// Frees the memory. A second call does nothing.
+    fn free(&mut self) -> Result<(), Error>;
+}
+
+/// GPU memory as a file descriptor, which drivers share.
+pub struct DmaBuf {
+    pub file: OwnedFd,
+    /// Offset of the memory in the file.
+    pub offset: u64,
+}
+
+impl DmaBuf {
+    pub fn fd(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+/// Returns the text at `text`, unless it is null.
+///
+/// # Safety
+///
+/// `text` is null or points to a string that is never freed.
+pub unsafe fn static_text(text: *const c_char) -> Option<&'static CStr> {
+    // SAFETY: the caller guarantees a string that is never freed.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+}

@@ -1,0 +1,181 @@
+//! The definition of one option: help, manual, completion, declaration and reading are made from it.
+//!
+//! The tools have their definitions in `cli::options`, a command has them in its own file.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::builder::ValueParser;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches};
+
+use super::usage::{Completion, Entry, Value};
+use super::values::{LEFT_OUT, file_only, place, text};
+use crate::outputs::Place;
+use facts::error::Failure;
+use facts::error::invalid;
+
+/// Takes a value (empty for a switch, [`LEFT_OUT`] for an omitted value), or returns what is
+/// allowed.
+type Setter<T> = Box<dyn Fn(&mut T, &OsStr) -> Result<(), String>>;
+
+/// One option of a tool or of a command; `T` is what all of its options set.
+pub struct OptionDef<T> {
+    /// What help, manual and completion show.
+    pub entry: Entry,
+    /// Whether each given value counts, and not only the last one.
+    pub repeats: bool,
+    /// Takes a value.
+    pub set: Setter<T>,
+}
+
+impl<T: 'static> OptionDef<T> {
+    /// Returns an option that takes plain text; help shows the value as `name`.
+    pub fn text(
+        long: &'static str,
+        name: &'static str,
+        set: impl Fn(&mut T, &str) -> Result<(), String> + 'static,
+    ) -> Self {
+        let value = Value::new(name, Completion::Nothing);
+        Self::new(long, Some(value), move |all, value| set(all, text(value)?))
+    }
+
+    /// Returns an option without a value.
+    pub fn switch(long: &'static str, set: fn(&mut T)) -> Self {
+        Self::new(long, None, move |all, _| {
+            set(all);
+            Ok(())
+        })
+    }
+
+    /// Returns an option that takes the name of a file other than standard output.
+    pub fn file(long: &'static str, part: fn(&mut T) -> &mut Option<PathBuf>) -> Self {
+        let value = Value::new("FILE", Completion::Files);
+        Self::new(long, Some(value), move |all, value| {
+            *part(all) = Some(file_only(value)?);
+            Ok(())
+        })
+    }
+
+    /// Returns an option that writes a document: to standard output without a value.
+    pub fn document(long: &'static str, part: fn(&mut T) -> &mut Option<Place>) -> Self {
+        let value = Value::optional("FILE", Completion::Files);
+        Self::new(long, Some(value), move |all, value| {
+            *part(all) = Some(place(value)?);
+            Ok(())
+        })
+    }
+
+    /// Returns an option without explanations.
+    pub fn new(
+        long: &'static str,
+        value: Option<Value>,
+        set: impl Fn(&mut T, &OsStr) -> Result<(), String> + 'static,
+    ) -> Self {
+        Self {
+            entry: Entry {
+                short: None,
+                long,
+                value,
+                help: String::new(),
+                manual: "",
+            },
+            repeats: false,
+            set: Box::new(set),
+        }
+    }
+
+    /// Adds the letter of the short form.
+    pub fn letter(mut self, letter: char) -> Self {
+        self.entry.short = Some(letter);
+        self
+    }
+
+    /// Replaces what a shell offers for the value.
+    pub fn completed_by(mut self, completion: Completion) -> Self {
+        if let Some(value) = &mut self.entry.value {
+            value.completion = completion;
+        }
+        self
+    }
+
+    /// Adds the explanations of the help text and of the manual.
+    pub fn explained(mut self, help: impl Into<String>, manual: &'static str) -> Self {
+        self.entry.help = help.into();
+        self.entry.manual = manual;
+        self
+    }
+
+    /// Returns the option for a larger `U`, of which it sets a part.
+    pub fn within<U: 'static>(self, part: fn(&mut U) -> &mut T) -> OptionDef<U> {
+        let set = self.set;
+        OptionDef {
+            entry: self.entry,
+            repeats: self.repeats,
+            set: Box::new(move |all, value| set(part(all), value)),
+        }
+    }
+}
+
+impl<T> OptionDef<T> {
+    /// Returns the option as clap declares it.
+    pub fn declared(&self) -> Arg {
+        let long = self.entry.long;
+        let argument = match self.entry.value {
+            Some(value) if value.is_optional => Arg::new(long)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value(LEFT_OUT)
+                .action(ArgAction::Append)
+                .value_parser(ValueParser::os_string()),
+            // In `-n -3`, `-3` is a value: the error is about the number, not about an option.
+            Some(_) => Arg::new(long)
+                .action(ArgAction::Append)
+                .allow_hyphen_values(true)
+                .value_parser(ValueParser::os_string()),
+            None => Arg::new(long).action(ArgAction::SetTrue),
+        };
+        argument.long(long).short(self.entry.short)
+    }
+
+    /// Returns whether the option is among the arguments.
+    pub fn is_given(&self, matches: &ArgMatches) -> bool {
+        matches.value_source(self.entry.long) == Some(ValueSource::CommandLine)
+    }
+
+    /// Sets what the arguments say. The last value counts, unless each adds to those before it.
+    fn read(&self, matches: &ArgMatches, all: &mut T) -> Result<(), Failure> {
+        if !self.is_given(matches) {
+            return Ok(());
+        }
+        let long = self.entry.long;
+        let mut values: Vec<&OsStr> = match self.entry.value {
+            Some(_) => matches
+                .get_many::<OsString>(long)
+                .unwrap_or_default()
+                .map(OsString::as_os_str)
+                .collect(),
+            None => vec![OsStr::new("")],
+        };
+        if !self.repeats {
+            values.drain(..values.len() - 1);
+        }
+        let mut result = Ok(());
+        for value in values {
+            let set = (self.set)(all, value)
+                .map_err(|allowed| Failure::usage(invalid(long, value.display(), allowed)));
+            result = result.and(set);
+        }
+        result
+    }
+}
+
+/// Sets in `all` what the arguments say.
+///
+/// # Errors
+///
+/// The first invalid value, which does not keep the options after it from being read.
+pub fn read<T>(options: &[OptionDef<T>], matches: &ArgMatches, all: &mut T) -> Result<(), Failure> {
+    let results = options.iter().map(|option| option.read(matches, all));
+    results.fold(Ok(()), Result::and)
+}
