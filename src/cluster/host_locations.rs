@@ -7,7 +7,7 @@ use crate::host_list;
 use crate::location::Location;
 
 /// The names of the switch and the group of a host.
-struct Place<'a> {
+struct SwitchName<'a> {
     switch: &'a str,
     group: &'a str,
 }
@@ -35,7 +35,7 @@ pub fn of_file(text: &str) -> Result<HashMap<String, Location>, String> {
             if places.contains_key(&host) {
                 return Err(invalid(format!("{host} is on a line before this one")));
             }
-            places.insert(host, Place { switch, group });
+            places.insert(host, SwitchName { switch, group });
         }
         if places.len() > host_list::MOST_HOSTS {
             return Err(invalid(format!(
@@ -55,13 +55,13 @@ pub fn of_topology<'a>(
     let places = hosts.into_iter().map(|(host, switches)| {
         let mut upward = switches.rsplit('.');
         let [switch, group] = [(); 2].map(|()| upward.next().unwrap_or_default());
-        (host.to_owned(), Place { switch, group })
+        (host.to_owned(), SwitchName { switch, group })
     });
     numbered(places.collect())
 }
 
 /// Replaces the names of switches and groups by numbers.
-fn numbered(places: HashMap<String, Place>) -> HashMap<String, Location> {
+fn numbered(places: HashMap<String, SwitchName>) -> HashMap<String, Location> {
     let switches = numbers(places.values().map(|place| place.switch).collect());
     let groups = numbers(places.values().map(|place| place.group).collect());
     let located = places.into_iter().map(|(host, place)| {

@@ -20,7 +20,7 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use crate::launcher::Task;
+use crate::launcher::LauncherTask;
 use facts::error::{Failure, cause, invalid};
 use facts::host::host_name;
 use facts::interrupt;
@@ -94,7 +94,11 @@ impl MeetingPoint {
     /// # Errors
     ///
     /// A token, but no list of hosts of the launcher.
-    pub fn of(task: &Task, path: Option<&Path>, token: Option<&Token>) -> Result<Self, Failure> {
+    pub fn of(
+        task: &LauncherTask,
+        path: Option<&Path>,
+        token: Option<&Token>,
+    ) -> Result<Self, Failure> {
         if let Some(path) = path {
             return Ok(Self::File(path.to_owned()));
         }
@@ -118,7 +122,7 @@ impl MeetingPoint {
     }
 
     /// Returns whether this task is the coordinator.
-    pub fn is_coordinator(&self, task: &Task) -> bool {
+    pub fn is_coordinator(&self, task: &LauncherTask) -> bool {
         match (self, task.node_index, task.local_rank) {
             // Rank 0 may be on another node than the first one (jobs.md 2.1).
             (Self::Agreed { .. }, Some(node), Some(local_rank)) => node == 0 && local_rank == 0,
@@ -139,7 +143,7 @@ impl MeetingPoint {
     /// # Errors
     ///
     /// A file that cannot be written, and one of another survey.
-    pub fn publish(&self, task: &Task, port: u16) -> Result<Published, Failure> {
+    pub fn publish(&self, task: &LauncherTask, port: u16) -> Result<Published, Failure> {
         match self {
             Self::Agreed { token, .. } => Ok(Published {
                 token: token.clone(),
@@ -176,7 +180,7 @@ impl MeetingPoint {
     ///
     /// No file at `end`, a file that other users can write or read, a host without an address, and an
     /// interruption.
-    pub fn find(&self, task: &Task, end: Instant) -> Result<Coordinator, Failure> {
+    pub fn find(&self, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
         match self {
             Self::Agreed { host, port, token } => {
                 let resolved = (host.as_str(), *port).to_socket_addrs();
@@ -195,7 +199,7 @@ impl MeetingPoint {
 }
 
 /// Returns the name of the file of a task's job and step.
-fn file_name(task: &Task) -> String {
+fn file_name(task: &LauncherTask) -> String {
     let ids = [&task.job, &task.step];
     let ids = ids.into_iter().flatten().map(|id| {
         let safe = |c: char| {
@@ -211,7 +215,7 @@ fn file_name(task: &Task) -> String {
 }
 
 /// Returns the port of a task's job and step: the FNV-1a hash of both.
-fn port(task: &Task) -> u16 {
+fn port(task: &LauncherTask) -> u16 {
     let ids = [&task.job, &task.step].map(|id| id.as_deref().unwrap_or_default());
     let hash = ids
         .join("/")
@@ -286,7 +290,7 @@ fn directory(path: &Path) -> &Path {
 }
 
 /// Removes the file of a coordinator that was killed.
-fn remove_left_over(path: &Path, task: &Task) -> Result<(), Failure> {
+fn remove_left_over(path: &Path, task: &LauncherTask) -> Result<(), Failure> {
     let file = match open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -307,7 +311,7 @@ fn remove_left_over(path: &Path, task: &Task) -> Result<(), Failure> {
 }
 
 impl Contents {
-    fn is_of(&self, task: &Task) -> bool {
+    fn is_of(&self, task: &LauncherTask) -> bool {
         (&self.job, &self.step) == (&task.job, &task.step)
     }
 }
@@ -332,7 +336,7 @@ fn unusable(path: &Path, what: &str, error: &io::Error) -> Failure {
 }
 
 /// Waits until the coordinator of `task` has written its file.
-fn wait_for(path: &Path, task: &Task, end: Instant) -> Result<Coordinator, Failure> {
+fn wait_for(path: &Path, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
     let since = Instant::now();
     let mut interval = INTERVALS.0;
     let other = loop {

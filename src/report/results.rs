@@ -7,7 +7,7 @@ use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
 use super::runs::{self, Source, refused};
 use super::survey::{self, Survey};
-use cluster::survey::verdict::{Culprit, Matrix, Unit};
+use cluster::survey::findings::{Cause, Matrix, Unit};
 use facts::error::Failure;
 
 /// A document, and the file that it was read from.
@@ -136,10 +136,14 @@ fn unknown_index(survey: &Survey) -> Option<String> {
         Unit::Path(pair) => nic(pair.initiator).or_else(|| nic(pair.target)),
         Unit::Switch { .. } | Unit::Group(_) | Unit::GroupPair(..) => None,
     };
-    let culprit = |of: &Culprit| {
+    let cause = |of: &Cause| {
         let tests = || of.evidence.iter().find_map(|evidence| test(evidence.test));
-        let witnesses = || of.witnesses.iter().find_map(|witness| nic(witness.nic));
-        unit(&of.unit).or_else(tests).or_else(witnesses)
+        let counters = || {
+            of.counters
+                .iter()
+                .find_map(|counter_evidence| nic(counter_evidence.nic))
+        };
+        unit(&of.unit).or_else(tests).or_else(counters)
     };
     let matrix = |of: &Matrix| {
         let cell = |(one, other, _): &(u32, u32, _)| nic(*one).or_else(|| nic(*other));
@@ -147,7 +151,7 @@ fn unknown_index(survey: &Survey) -> Option<String> {
     };
     let nodes = roster.nics.iter().find_map(|of| node(of.node));
     nodes
-        .or_else(|| verdict.culprits.iter().find_map(culprit))
+        .or_else(|| verdict.causes.iter().find_map(cause))
         .or_else(|| verdict.untested.iter().find_map(|of| unit(&of.unit)))
         .or_else(|| verdict.populations.iter().find_map(|of| test(of.test)))
         .or_else(|| verdict.aggregates.iter().find_map(|of| test(of.test)))

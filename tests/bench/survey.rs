@@ -5,10 +5,10 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use cluster::survey::conductor::{Conductor, Settings};
+use cluster::survey::findings::{Certainty, Direction, Unit};
 use cluster::survey::pairs::parse;
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::testing::{Cluster, Effect, Fault};
-use cluster::survey::verdict::{Direction, Unit, Word};
 
 /// Groups, switches of a group, nodes at a switch, NICs of a node: 10,000 nodes.
 const SHAPE: [u16; 4] = [20, 25, 20, 1];
@@ -84,13 +84,13 @@ fn run(pairs: &str) {
             }
         }
     }
-    let verdict = conductor.verdict();
+    let findings = conductor.findings();
     let wall = begin.elapsed() - of_model;
-    let named: Vec<String> = verdict
-        .culprits
+    let named: Vec<String> = findings
+        .causes
         .iter()
-        .filter(|culprit| culprit.word != Word::Transient)
-        .map(|culprit| format!("{:?} {:?}", culprit.unit, culprit.direction))
+        .filter(|cause| cause.certainty != Certainty::Transient)
+        .map(|cause| format!("{:?} {:?}", cause.unit, cause.direction))
         .collect();
     println!(
         "{pairs:34} {rounds:6} rounds, {answers:9} results, {:6.2} s + {:5.1} s of the model, {} MiB now, {} MiB at most",

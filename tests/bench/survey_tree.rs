@@ -14,8 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cluster::survey::answer::{Answer, Figures, Pair, PairResult, Stage};
+use cluster::survey::findings::Test;
 use cluster::survey::timetable::{Block, BlockReport, Course, Introduction, NicFacts, Part, Task};
-use cluster::survey::verdict::Test;
 use cluster::tree::{Event, Meeting, Member, Order, Root, now_ns};
 use facts::device::FabricAddress;
 use facts::net::listener::{Listener, Reach};
@@ -165,7 +165,7 @@ fn report(rank: u32, block: &Block) -> BlockReport {
         round: task.round,
         active: task.active,
         answer: Answer::Measured(figures),
-        witnesses: Vec::new(),
+        counters: Vec::new(),
     };
     BlockReport {
         block: block.number,

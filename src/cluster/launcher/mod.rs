@@ -19,7 +19,7 @@ const INTERACTIVE_STEP: &str = "4294967290";
 
 /// One of the processes that a launcher has started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct LauncherTask {
     /// Name of the launcher: `Slurm`.
     pub launcher: &'static str,
     /// The variable that has the rank.
@@ -120,7 +120,7 @@ const OTHERS: [Launcher; 4] = [
 /// The number of a process of PMIx, which sets no number of processes (jobs.md 2.1).
 const PMIX_RANK: &str = "PMIX_RANK";
 
-impl Task {
+impl LauncherTask {
     /// Returns the task that the environment of this process describes; `None` if no launcher has
     /// started the process as one of several.
     ///
@@ -205,7 +205,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
             && self.get("SLURM_STEP_TASKS_PER_NODE").is_some()
     }
 
-    fn task(&self, launcher: &'static Launcher) -> Result<Task, String> {
+    fn task(&self, launcher: &'static Launcher) -> Result<LauncherTask, String> {
         let (variable, rank) = self.first(launcher.rank).unwrap_or_default();
         let Some((size_variable, size)) = self.first(launcher.size) else {
             return Err(format!(
@@ -225,7 +225,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
                 .map(|(name, text)| number(name, &text, 0..=MOST_TASKS))
                 .transpose()
         };
-        Ok(Task {
+        Ok(LauncherTask {
             launcher: launcher.name,
             variable,
             rank,

@@ -1,8 +1,8 @@
 use super::*;
 
 /// Returns what is found with these variables: `NAME=VALUE`, divided by blanks.
-fn find(variables: &str) -> Result<Option<Task>, String> {
-    Task::find(|name| {
+fn find(variables: &str) -> Result<Option<LauncherTask>, String> {
+    LauncherTask::find(|name| {
         let mut pairs = variables
             .split_whitespace()
             .filter_map(|v| v.split_once('='));
@@ -151,7 +151,7 @@ fn refuses_incomplete_and_contradictory_variables() {
 fn reads_what_slurm_says_about_the_task() {
     let variables =
         STEP.to_owned() + "SLURM_JOB_END_TIME=1800000000 SLURM_TOPOLOGY_ADDR=s0.s4.nid2";
-    let expected = Task {
+    let expected = LauncherTask {
         launcher: "Slurm",
         variable: "SLURM_PROCID",
         rank: 3,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::untested::Untested;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
 
@@ -102,9 +103,8 @@ pub enum Answer {
     Measured(Figures),
     /// An operation failed, or was not answered: a result about this pair.
     Failed(String),
-    /// It was not measured, for a reason that says nothing about the pair: a process that was late or
-    /// has ended, the end of the time.
-    Untested(String),
+    /// It was not measured. The reason says nothing about the pair.
+    Untested(#[cfg_attr(feature = "testing", schemars(with = "String"))] Untested),
 }
 
 /// Why a pair was measured.
@@ -123,7 +123,7 @@ pub enum Stage {
 /// A change of a counter of a NIC during a pair, which may explain its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct Witness {
+pub struct CounterEvidence {
     /// The NIC, as an index in the roster.
     pub nic: u32,
     /// Name of the counter.
@@ -153,14 +153,15 @@ pub struct PairResult {
     pub answer: Answer,
     /// Counters of the initiator that changed in a way that matters; of the sweep, only that of packets
     /// sent again.
-    pub witnesses: Vec<Witness>,
+    #[serde(rename = "witnesses")]
+    pub counters: Vec<CounterEvidence>,
 }
 
 impl PairResult {
     /// Returns how many packets the initiator sent again.
     pub fn retries(&self) -> u64 {
-        let of_retries = |of: &&Witness| of.counter == RETRIES;
-        self.witnesses
+        let of_retries = |of: &&CounterEvidence| of.counter == RETRIES;
+        self.counters
             .iter()
             .find(of_retries)
             .map_or(0, |of| of.change)

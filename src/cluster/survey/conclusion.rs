@@ -3,53 +3,58 @@
 use std::collections::BTreeSet;
 
 use super::answer::Stage;
-use super::blame::{Causes, causes};
+use super::cause::{CauseFacts, cause};
 use super::conductor::Conductor;
-use super::culprit::{Facts, culprit};
-use super::gaps::{Gaps, Rest};
-use super::verdict::{Culprit, LimitSource, Unit, Untested, Verdict};
+use super::explanation::{Explained, explain};
+use super::findings::{Cause, Findings, LimitSource, Unit, UntestedPart};
+use super::unmeasured::{Rest, Unmeasured};
 
-/// Most results outside the limits in a verdict.
+/// Most results outside the limits in a findings.
 const MOST_OUTSIDE: usize = 10_000;
 
 impl Conductor {
     /// Returns what the results so far say.
-    pub fn verdict(&self) -> Verdict {
+    pub fn findings(&self) -> Findings {
         let so_far = self.evidence.limits(&self.roster);
         let limits = self.limits.as_ref().unwrap_or(&so_far);
-        let Causes { causes, mixed } = causes(&self.evidence, limits, &self.roster);
+        let Explained {
+            explanations,
+            mixed,
+        } = explain(&self.evidence, limits, &self.roster);
         let outside = self.evidence.outside(limits, &self.roster);
         let mut populations = self.evidence.populations(limits, &outside);
-        let facts = Facts {
+        let facts = CauseFacts {
             evidence: &self.evidence,
             limits,
             populations: &populations,
             failures: self.evidence.failures(),
             roster: &self.roster,
         };
-        let mut culprits: Vec<Culprit> =
-            causes.iter().map(|cause| culprit(cause, &facts)).collect();
-        culprits.sort_by_key(|culprit| {
-            let pairs: u32 = match culprit.unit {
+        let mut causes: Vec<Cause> = explanations
+            .iter()
+            .map(|explanation| cause(explanation, &facts))
+            .collect();
+        causes.sort_by_key(|cause| {
+            let pairs: u32 = match cause.unit {
                 Unit::Path(_) => 1,
-                _ => culprit.evidence.iter().map(|one| one.outside).sum(),
+                _ => cause.evidence.iter().map(|one| one.outside).sum(),
             };
-            let failed = culprit
+            let failed = cause
                 .evidence
                 .iter()
                 .any(|one| one.source == LimitSource::Failure);
-            std::cmp::Reverse((culprit.word, failed, pairs))
+            std::cmp::Reverse((cause.certainty, failed, pairs))
         });
         for population in &mut populations {
             population.limit = population
                 .limit
                 .filter(|_| !mixed.contains(&(population.test, population.class)));
         }
-        let (gaps, answered) = self.gaps_so_far();
-        let mut untested = gaps.untested(&self.roster);
+        let (unmeasured, answered) = self.unmeasured_so_far();
+        let mut untested = unmeasured.untested(&self.roster);
         let unpaired = self.take_unmeasured(&mut untested);
-        Verdict {
-            culprits,
+        Findings {
+            causes,
             untested,
             unpaired,
             populations,
@@ -66,7 +71,7 @@ impl Conductor {
     }
 
     /// Adds the NICs without any answer to `untested`. Returns those that were not to be measured.
-    fn take_unmeasured(&self, untested: &mut Vec<Untested>) -> Vec<u32> {
+    fn take_unmeasured(&self, untested: &mut Vec<UntestedPart>) -> Vec<u32> {
         let mut of_paths = BTreeSet::new();
         let mut named = BTreeSet::new();
         for part in &*untested {
@@ -90,7 +95,7 @@ impl Conductor {
                 unpaired.push(nic);
                 continue;
             };
-            untested.push(Untested {
+            untested.push(UntestedPart {
                 unit: Unit::Nic(nic),
                 reason: reason.to_owned(),
                 pairs: 0,
@@ -100,8 +105,8 @@ impl Conductor {
     }
 
     /// Returns the gaps and the number of answers if the survey ends at this moment.
-    fn gaps_so_far(&self) -> (Gaps, u64) {
-        let (mut gaps, mut answered) = (self.gaps.clone(), self.answered);
+    fn unmeasured_so_far(&self) -> (Unmeasured, u64) {
+        let (mut unmeasured, mut answered) = (self.unmeasured.clone(), self.answered);
         let mut rest = Rest::new(&self.roster, |nic| self.evidence.answers(nic) > 0);
         self.sweep.clone().drain(|test, pair| {
             if self.already[test as usize].contains(pair) {
@@ -114,22 +119,22 @@ impl Conductor {
         let of_sweep = outstanding.filter(|(_, stage)| **stage == Stage::Sweep);
         of_sweep.for_each(|((_, pair), _)| rest.add(*pair));
         self.queue.of_sweep().for_each(|pair| rest.add(pair));
-        gaps.leave_out_rest(rest, "the survey ended before");
-        (gaps, answered)
+        unmeasured.leave_out_rest(rest, "the survey ended before");
+        (unmeasured, answered)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::answer::{Answer, Pair, PairResult};
-    use super::super::blame_tests::settings;
     use super::super::conductor::Conductor;
+    use super::super::explanation_tests::settings;
+    use super::super::findings::{Findings, Unit};
     use super::super::testing::Cluster;
-    use super::super::verdict::{Unit, Verdict};
 
-    /// Returns the verdict of a survey of a group of two switches, the second of which has one NIC.
+    /// Returns the findings of a survey of a group of two switches, the second of which has one NIC.
     /// `answers` says whether a pair has an answer.
-    fn verdict(pairs: &str, answers: fn(Pair) -> bool) -> Verdict {
+    fn findings(pairs: &str, answers: fn(Pair) -> bool) -> Findings {
         let mut cluster = Cluster::new([1, 2, 3, 1], &["write-lat"], 1);
         for nic in &mut cluster.roster.nics[3..5] {
             nic.location = None;
@@ -149,12 +154,12 @@ mod tests {
                 }
             }
         }
-        conductor.verdict()
+        conductor.findings()
     }
 
     /// Returns the NICs that were not measured, with the reasons.
-    fn untested(verdict: &Verdict) -> Vec<(u32, &str)> {
-        let parts = verdict.untested.iter();
+    fn untested(findings: &Findings) -> Vec<(u32, &str)> {
+        let parts = findings.untested.iter();
         let of_nics = parts.filter_map(|part| match part.unit {
             Unit::Nic(nic) => Some((nic, part.reason.as_str())),
             _ => None,
@@ -164,24 +169,24 @@ mod tests {
 
     #[test]
     fn nic_in_no_pair_is_untested() {
-        let verdict = verdict("within-switch", |_| true);
-        assert_eq!(verdict.planned, 3);
+        let findings = findings("within-switch", |_| true);
+        assert_eq!(findings.planned, 3);
         let alone = [3, 4, 5].map(|nic| (nic, "it is in no pair"));
-        assert_eq!(untested(&verdict), alone);
-        assert!(verdict.unpaired.is_empty());
+        assert_eq!(untested(&findings), alone);
+        assert!(findings.unpaired.is_empty());
     }
 
     #[test]
     fn nothing_is_said_about_other_nics_of_a_sample() {
-        let verdict = verdict("switches", |_| true);
-        assert_eq!(verdict.planned, 1);
-        assert_eq!(untested(&verdict), []);
-        assert_eq!(verdict.unpaired.len(), 4);
+        let findings = findings("switches", |_| true);
+        assert_eq!(findings.planned, 1);
+        assert_eq!(untested(&findings), []);
+        assert_eq!(findings.unpaired.len(), 4);
     }
 
     #[test]
     fn nic_without_answer_in_any_pair_is_untested() {
-        let verdict = verdict("all", |pair| pair.initiator != 2 && pair.target != 2);
-        assert_eq!(untested(&verdict), [(2, "none of its pairs was measured")]);
+        let findings = findings("all", |pair| pair.initiator != 2 && pair.target != 2);
+        assert_eq!(untested(&findings), [(2, "none of its pairs was measured")]);
     }
 }

@@ -6,21 +6,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
-use super::blame::{Causes, causes};
-use super::evidence::{Evidence, Key};
+use super::explanation::{Explained, explain};
 use super::failures::FAILING_PARTNERS;
-use super::gaps::{Gaps, Rest, why_unusable};
+use super::findings::{Test, Unit};
 use super::limits::Limits;
 use super::outside::MOST_RETESTS;
 use super::pair_set::PairSet;
 use super::pairs::Selection;
 use super::population::MOST_EXACT;
+use super::result_store::{Key, ResultStore};
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
 use super::rounds::{NicOrder, Sweep};
 pub use super::settings::{Phase, Progress, Settings};
 use super::timetable::Round;
-use super::verdict::{Test, Unit};
+use super::unmeasured::{Rest, Unmeasured, why_unusable};
 
 /// Most NICs whose figures are kept for pictures without a request.
 const NICS_OF_MATRIX: usize = 1024;
@@ -44,7 +44,7 @@ pub struct Conductor {
     pub(super) keeps_figures: bool,
     rng: Rng,
     pub(super) sweep: Sweep,
-    pub(super) evidence: Evidence,
+    pub(super) evidence: ResultStore,
     phase: Phase,
     /// Rounds of the phases after the sweep.
     pub(super) queue: Queue,
@@ -65,7 +65,7 @@ pub struct Conductor {
     pub(super) retested: u64,
     /// Pairs of rounds without an answer yet.
     pub(super) outstanding: HashMap<Key, Stage>,
-    pub(super) gaps: Gaps,
+    pub(super) unmeasured: Unmeasured,
     /// Pairs of each test with an answer of an earlier survey, until the sweep comes to them.
     pub(super) already: Vec<PairSet>,
     /// With which partners the operations of a NIC failed.
@@ -97,7 +97,7 @@ impl Conductor {
         let keeps_all = keeps_figures || planned <= MOST_EXACT as u64;
         Ok(Self {
             already: vec![PairSet::default(); tests.len()],
-            evidence: Evidence::new(&roster, tests, settings.expectations, keeps_all),
+            evidence: ResultStore::new(&roster, tests, settings.expectations, keeps_all),
             roster,
             nics: settings.nics,
             most_active: settings
@@ -120,7 +120,7 @@ impl Conductor {
             answered: 0,
             retested: 0,
             outstanding: HashMap::new(),
-            gaps: Gaps::default(),
+            unmeasured: Unmeasured::default(),
             failing: BTreeMap::new(),
             parked: BTreeSet::new(),
         })
@@ -169,7 +169,7 @@ impl Conductor {
     }
 
     fn next_of_sweep(&mut self) -> Option<Round> {
-        let (roster, parked, gaps) = (&self.roster, &self.parked, &mut self.gaps);
+        let (roster, parked, unmeasured) = (&self.roster, &self.parked, &mut self.unmeasured);
         let (already, answered) = (&mut self.already, &mut self.answered);
         self.sweep.next(|test, pair| {
             if already[test as usize].remove(pair) {
@@ -187,7 +187,7 @@ impl Conductor {
             });
             let is_wanted = reason.is_none();
             if let Some((part, reason)) = reason {
-                gaps.leave_out(part, reason);
+                unmeasured.leave_out(part, reason);
             }
             is_wanted
         })
@@ -197,7 +197,7 @@ impl Conductor {
         let is_usable = |pair| why_unusable(&self.roster, pair).is_none();
         if self.phase == Phase::Repeat {
             for key in self.queue.refuse(is_usable) {
-                self.gaps.add(key, "", &self.roster);
+                self.unmeasured.add(key, "", &self.roster);
             }
         } else {
             self.queue.refuse(is_usable);
@@ -214,7 +214,7 @@ impl Conductor {
         if matches!(self.phase, Phase::Sweep | Phase::Repeat) {
             if self.repeats < MOST_REPEATS {
                 self.repeats += 1;
-                let pairs = self.gaps.take_unanswered();
+                let pairs = self.unmeasured.take_unanswered();
                 if !pairs.is_empty() {
                     self.enter(Phase::Repeat, pairs, Stage::Sweep, self.most_active);
                     return;
@@ -243,11 +243,11 @@ impl Conductor {
                 return;
             }
         }
-        let Causes { causes, .. } = causes(&self.evidence, limits, &self.roster);
+        let Explained { explanations, .. } = explain(&self.evidence, limits, &self.roster);
         if self.waves < MOST_WAVES {
             let mut wave = self.few_suspects(limits);
             if wave.is_empty() {
-                wave = suspects(&causes, &self.evidence, limits, &self.roster);
+                wave = suspects(&explanations, &self.evidence, limits, &self.roster);
             }
             wave.retain(|(_, pair)| why_unusable(&self.roster, *pair).is_none());
             // Pairs of NICs that failed are last: they may take long, and disturb others.
@@ -273,7 +273,7 @@ impl Conductor {
                 .is_none()
             };
             let pairs = swaps(
-                &causes,
+                &explanations,
                 &self.evidence,
                 &self.roster,
                 is_usable,
@@ -321,7 +321,7 @@ impl Conductor {
                 rest.add(pair);
             }
         });
-        self.gaps.leave_out_rest(rest, "the time was up");
+        self.unmeasured.leave_out_rest(rest, "the time was up");
     }
 
     /// Returns whether the survey needs no further measurement.
@@ -335,7 +335,7 @@ impl Conductor {
             phase: self.phase,
             planned: self.planned,
             answered: self.answered,
-            untested: self.gaps.pairs(),
+            untested: self.unmeasured.pairs(),
             suspects: self.evidence.suspects(),
             retested: self.retested,
             worst: self.evidence.worst().cloned(),

@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 
 use super::answer::{Answer, Pair, PairResult, Stage};
-use super::blame_tests::{named, run, settings, survey};
 use super::conductor::{Conductor, MOST_REPEATS, Settings};
+use super::explanation_tests::{named, run, settings, survey};
+use super::findings::{Cause, Certainty, Direction, Findings, LimitSource, Unit, UntestedPart};
 use super::testing::{Cluster, Effect, Fault};
-use super::verdict::{Culprit, Direction, LimitSource, Unit, Untested, Verdict, Word};
 
 fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
     Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()
 }
 
 /// Returns the number of pairs without an answer.
-fn untested(verdict: &Verdict) -> u64 {
-    verdict.untested.iter().map(|one| one.pairs).sum()
+fn untested(findings: &Findings) -> u64 {
+    findings.untested.iter().map(|one| one.pairs).sum()
 }
 
 #[test]
@@ -24,22 +24,22 @@ fn names_path_between_two_nodes_beyond_expectation() {
     settings.expectations = vec![facts::expect::parse("p50<1.2us", false).unwrap()];
     let mut conductor = conductor(&cluster, settings);
     run(&mut cluster, &mut conductor);
-    let verdict = conductor.verdict();
-    let path = match verdict.culprits[..] {
+    let findings = conductor.findings();
+    let path = match findings.causes[..] {
         [
-            Culprit {
+            Cause {
                 unit: Unit::Path(pair),
-                word: Word::Bad,
+                certainty: Certainty::Bad,
                 direction: Direction::Both,
                 ..
             },
         ] => pair,
-        _ => panic!("{:?}", verdict.culprits),
+        _ => panic!("{:?}", findings.causes),
     };
     assert_eq!(path.initiator + path.target, 1);
-    let evidence = &verdict.culprits[0].evidence[0];
+    let evidence = &findings.causes[0].evidence[0];
     // Both directions of the path, with the retests of each.
-    let all = verdict.outside.len() as u32;
+    let all = findings.outside.len() as u32;
     assert!(all > 4);
     assert_eq!([evidence.outside, evidence.measured], [all; 2]);
     assert_eq!(
@@ -48,8 +48,8 @@ fn names_path_between_two_nodes_beyond_expectation() {
     );
     assert_eq!(
         (
-            verdict.populations[0].limit,
-            verdict.populations[0].expected
+            findings.populations[0].limit,
+            findings.populations[0].expected
         ),
         (None, Some(1200.0))
     );
@@ -65,15 +65,15 @@ fn names_nic_that_is_slow_alone() {
     cluster
         .faults
         .push(Fault::slow(Unit::Path(pair), Direction::Both, 2.0));
-    let verdict = survey(&mut cluster, "loopback,random:4", 1);
+    let findings = survey(&mut cluster, "loopback,random:4", 1);
     assert_eq!(
-        named(&verdict),
-        [(Unit::Nic(3), Word::Bad, Direction::Both)]
+        named(&findings),
+        [(Unit::Nic(3), Certainty::Bad, Direction::Both)]
     );
 }
 
 #[test]
-fn reports_nic_that_fails_later_as_untested_and_blames_nobody() {
+fn reports_nic_that_fails_later_as_untested_without_cause() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     let mut conductor = conductor(&cluster, settings("all", 1));
     let round = conductor.next_rounds(1).remove(0);
@@ -87,20 +87,20 @@ fn reports_nic_that_fails_later_as_untested_and_blames_nobody() {
         conductor.add(result);
     }
     run(&mut cluster, &mut conductor);
-    let verdict = conductor.verdict();
-    assert_eq!(named(&verdict), []);
-    let [untested] = &verdict.untested[..] else {
-        panic!("{:?}", verdict.untested)
+    let findings = conductor.findings();
+    assert_eq!(named(&findings), []);
+    let [untested] = &findings.untested[..] else {
+        panic!("{:?}", findings.untested)
     };
     assert_eq!(
         (untested.unit, untested.reason.as_str()),
         (Unit::Nic(2), "it does not answer")
     );
-    assert_eq!((untested.pairs, verdict.answered), (7, 21));
+    assert_eq!((untested.pairs, findings.answered), (7, 21));
 }
 
 #[test]
-fn reports_lost_node_as_untested_and_blames_nobody() {
+fn reports_lost_node_as_untested_without_cause() {
     for seed in 0..20 {
         let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], seed);
         let mut conductor = conductor(&cluster, settings("all", seed));
@@ -123,16 +123,16 @@ fn reports_lost_node_as_untested_and_blames_nobody() {
                 }
             }
         }
-        let verdict = conductor.verdict();
-        assert_eq!(named(&verdict), [], "seed {seed}");
-        let [untested] = &verdict.untested[..] else {
-            panic!("{:?}", verdict.untested)
+        let findings = conductor.findings();
+        assert_eq!(named(&findings), [], "seed {seed}");
+        let [untested] = &findings.untested[..] else {
+            panic!("{:?}", findings.untested)
         };
         assert_eq!(
             (untested.unit, untested.reason.as_str()),
             (Unit::Node(2), "closed its connection")
         );
-        assert_eq!((untested.pairs, verdict.answered), (5, 23), "seed {seed}");
+        assert_eq!((untested.pairs, findings.answered), (5, 23), "seed {seed}");
     }
 }
 
@@ -154,10 +154,10 @@ fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
         }
     }
     conductor.lose(2, "closed its connection");
-    let verdict = conductor.verdict();
+    let findings = conductor.findings();
     assert!(swaps > 0);
     assert_eq!(
-        (verdict.planned - verdict.answered, untested(&verdict)),
+        (findings.planned - findings.answered, untested(&findings)),
         (4, 4)
     );
 }
@@ -180,14 +180,14 @@ fn takes_failing_nic_out_of_the_sweep() {
             results.into_iter().for_each(|result| conductor.add(result));
         }
     }
-    let verdict = conductor.verdict();
+    let findings = conductor.findings();
     assert_eq!(failed, 2);
     assert_eq!(
-        named(&verdict),
-        [(Unit::Nic(5), Word::Bad, Direction::Both)]
+        named(&findings),
+        [(Unit::Nic(5), Certainty::Bad, Direction::Both)]
     );
-    let [untested] = &verdict.untested[..] else {
-        panic!("{:?}", verdict.untested)
+    let [untested] = &findings.untested[..] else {
+        panic!("{:?}", findings.untested)
     };
     assert_eq!((untested.unit, untested.pairs), (Unit::Nic(5), 13));
 }
@@ -215,10 +215,10 @@ fn nic_returns_to_the_sweep_when_its_failing_partners_are_lost() {
             }
         }
     }
-    let verdict = conductor.verdict();
+    let findings = conductor.findings();
     let lost: Vec<Unit> = failed.into_iter().map(Unit::Node).collect();
-    let parts: Vec<Unit> = verdict.untested.iter().map(|one| one.unit).collect();
-    assert_eq!((named(&verdict), parts), (vec![], lost));
+    let parts: Vec<Unit> = findings.untested.iter().map(|one| one.unit).collect();
+    assert_eq!((named(&findings), parts), (vec![], lost));
 }
 
 #[test]
@@ -252,16 +252,16 @@ fn tries_pairs_without_answer_again() {
             }
         }
     }
-    let verdict = conductor.verdict();
-    assert_eq!(named(&verdict), []);
-    let pairs = verdict.untested.len();
+    let findings = conductor.findings();
+    assert_eq!(named(&findings), []);
+    let pairs = findings.untested.len();
     let rounds = 1 + usize::from(MOST_REPEATS);
     assert_eq!(
         (answers, pairs as u64),
-        (rounds * pairs, 28 - verdict.answered)
+        (rounds * pairs, 28 - findings.answered)
     );
     assert!(
-        verdict
+        findings
             .untested
             .iter()
             .all(|one| one.reason == "the target was late")
@@ -284,7 +284,7 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
         second.already(result.clone());
         second.already(result.clone());
     }
-    assert_eq!(second.verdict().answered, results.len() as u64);
+    assert_eq!(second.findings().answered, results.len() as u64);
     let mut again = 0;
     while !second.is_over() {
         for result in second
@@ -297,11 +297,11 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
             second.add(result);
         }
     }
-    let verdict = second.verdict();
-    assert_eq!((again, verdict.answered, verdict.planned), (0, 240, 240));
+    let findings = second.findings();
+    assert_eq!((again, findings.answered, findings.planned), (0, 240, 240));
     assert_eq!(
-        named(&verdict),
-        [(Unit::Nic(6), Word::Bad, Direction::Both)]
+        named(&findings),
+        [(Unit::Nic(6), Certainty::Bad, Direction::Both)]
     );
 }
 
@@ -329,13 +329,13 @@ fn earlier_pairs_that_the_sweep_lacks_are_no_answers() {
         let progress = second.progress();
         assert!(progress.answered <= progress.planned);
     }
-    let verdict = second.verdict();
-    assert_eq!((verdict.answered, verdict.planned), (32, 32));
-    assert!(verdict.populations[0].count > 32);
+    let findings = second.findings();
+    assert_eq!((findings.answered, findings.planned), (32, 32));
+    assert!(findings.populations[0].count > 32);
 }
 
 #[test]
-fn partial_survey_calls_culprits_suspect() {
+fn calls_causes_of_partial_survey_suspect() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     cluster
         .faults
@@ -347,13 +347,13 @@ fn partial_survey_calls_culprits_suspect() {
         conductor.add(result);
     }
     conductor.give_up("the time is over");
-    let verdict = conductor.verdict();
+    let findings = conductor.findings();
     assert_eq!(
-        named(&verdict),
-        [(Unit::Nic(6), Word::Suspect, Direction::Both)]
+        named(&findings),
+        [(Unit::Nic(6), Certainty::Suspect, Direction::Both)]
     );
     assert_eq!(
-        (verdict.answered, verdict.planned, verdict.untested.len()),
+        (findings.answered, findings.planned, findings.untested.len()),
         (20, 28, 8)
     );
 }
@@ -374,15 +374,15 @@ fn end_of_sweep_leaves_time_for_retests() {
     }
     conductor.end_sweep();
     run(&mut cluster, &mut conductor);
-    let verdict = conductor.verdict();
+    let findings = conductor.findings();
     assert_eq!(
-        named(&verdict),
-        [(Unit::Nic(6), Word::Bad, Direction::Both)]
+        named(&findings),
+        [(Unit::Nic(6), Certainty::Bad, Direction::Both)]
     );
-    assert_eq!((verdict.answered, verdict.planned), (32, 120));
-    assert_eq!(untested(&verdict), 88);
-    let is_late = |one: &Untested| one.reason == "the time was up";
-    assert!(verdict.untested.iter().all(is_late));
+    assert_eq!((findings.answered, findings.planned), (32, 120));
+    assert_eq!(untested(&findings), 88);
+    let is_late = |one: &UntestedPart| one.reason == "the time was up";
+    assert!(findings.untested.iter().all(is_late));
 }
 
 #[test]
@@ -409,7 +409,7 @@ fn retests_half_as_many_pairs_each_time() {
         }
     }
     assert_eq!(widths, [(1, 2), (2, 1), (2, 1), (3, 1), (3, 1)]);
-    assert_eq!(conductor.verdict().culprits.len(), 2);
+    assert_eq!(conductor.findings().causes.len(), 2);
 }
 
 #[test]
@@ -427,12 +427,12 @@ fn earlier_failure_with_absent_node_says_nothing() {
         round: 0,
         active: 1,
         answer: Answer::Failed("no answer".into()),
-        witnesses: Vec::new(),
+        counters: Vec::new(),
     });
-    let verdict = conductor.verdict();
-    assert_eq!((named(&verdict), verdict.answered), (vec![], 0));
-    let of_node = |one: &&Untested| one.unit == Unit::Node(2);
-    let untested = verdict.untested.iter().find(of_node).unwrap();
+    let findings = conductor.findings();
+    assert_eq!((named(&findings), findings.answered), (vec![], 0));
+    let of_node = |one: &&UntestedPart| one.unit == Unit::Node(2);
+    let untested = findings.untested.iter().find(of_node).unwrap();
     assert_eq!(
         (untested.reason.as_str(), untested.pairs),
         ("no process", 7)
@@ -491,10 +491,10 @@ fn pairs_are_answered_or_untested_at_any_moment() {
                 2 => conductor.end_sweep(),
                 _ => {}
             }
-            let verdict = conductor.verdict();
+            let findings = conductor.findings();
             assert_eq!(
-                verdict.answered + untested(&verdict),
-                verdict.planned,
+                findings.answered + untested(&findings),
+                findings.planned,
                 "seed {seed}"
             );
             conductor.give_up("no report");

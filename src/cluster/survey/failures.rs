@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::outside::{Outside, Standing};
+use super::outside::{Outside, RetestOutcome};
 
 /// Partners with which the operations of a NIC fail if the partners are not to blame.
 pub const FAILING_PARTNERS: usize = 2;
@@ -61,11 +61,11 @@ pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(u32) -> u32) {
             let fails_again = failures.iter().any(|index| outside[*index].fails_again);
             for index in failures {
                 is_open[index] = false;
-                let standing = &mut outside[index].standing;
+                let outcome = &mut outside[index].outcome;
                 if fails_again {
-                    *standing = Standing::Confirmed;
-                } else if *standing == Standing::Transient {
-                    *standing = Standing::Open;
+                    *outcome = RetestOutcome::Confirmed;
+                } else if *outcome == RetestOutcome::Transient {
+                    *outcome = RetestOutcome::Open;
                 }
             }
         }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use super::answer::{Answer, Pair, PairResult, Stage};
 use super::conductor::Conductor;
-use super::evidence::Key;
 use super::failures::FAILING_PARTNERS;
-use super::gaps::why_unusable;
+use super::result_store::Key;
+use super::unmeasured::why_unusable;
 
 impl Conductor {
     /// Adds the result of a pair of a round. A second result of the same pair is ignored, with one
@@ -22,7 +22,7 @@ impl Conductor {
                 (failed.test, failed.pair) == key
                     && (failed.stage, failed.round) == (result.stage, result.round)
             };
-            self.withdraw(is_explained, reason);
+            self.withdraw(is_explained, &reason.to_string());
         }
     }
 
@@ -50,7 +50,7 @@ impl Conductor {
     /// Notes that a pair has no answer.
     fn miss(&mut self, key: Key, stage: Stage, reason: &str) {
         if stage == Stage::Sweep {
-            self.gaps.add(key, reason, &self.roster);
+            self.unmeasured.add(key, reason, &self.roster);
         }
     }
 
@@ -58,7 +58,11 @@ impl Conductor {
     fn settle(&mut self, result: PairResult) {
         let is_lost = why_unusable(&self.roster, result.pair).is_some();
         match &result.answer {
-            Answer::Untested(reason) => self.miss((result.test, result.pair), result.stage, reason),
+            Answer::Untested(reason) => self.miss(
+                (result.test, result.pair),
+                result.stage,
+                &reason.to_string(),
+            ),
             Answer::Failed(reason) if is_lost => {
                 self.miss((result.test, result.pair), result.stage, reason)
             }

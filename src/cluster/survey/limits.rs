@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::findings::LimitSource;
 use super::population::{Centre, Noise, Sorted};
-use super::verdict::LimitSource;
 use crate::location::Class;
 
 /// Packets that the initiator of a pair may send again, whatever others do.

@@ -5,7 +5,7 @@
 //! * `answer`: the result of one pair.
 //! * `timetable`: who does what when, and what the processes of a survey tell each other.
 //! * `settings`: what a survey is to do, and how far it is.
-//! * `conductor`: the course of a survey from the first round to the verdict. `intake`: what it learns.
+//! * `conductor`: the course of a survey from the first round to the findings. `intake`: what it learns.
 //!   `conclusion`: what that says.
 //! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`: all of
 //!   them, each pair once. `pair_set`: a set of pairs.
@@ -14,22 +14,22 @@
 //! * `retest`: suspects again, and with other partners.
 //! * `blame`: the causes of pairs outside the limits. `search`: the parts that explain them. `tally`:
 //!   counts of their pairs. `failures`: failures that are no noise.
-//! * `verdict`: what the survey has found, as data and as a document. `culprit`, `summary`: its parts.
+//! * `findings`: what the survey has found, as data and as a document. `cause`, `summary`: its parts.
 
 pub mod answer;
-mod blame;
+mod cause;
 mod conclusion;
 pub mod conductor;
-mod culprit;
-mod evidence;
+mod explanation;
 mod failures;
-mod gaps;
+pub mod findings;
 mod intake;
 mod limits;
 mod outside;
 mod pair_set;
 pub mod pairs;
 pub mod population;
+mod result_store;
 mod retest;
 pub mod roster;
 pub mod rounds;
@@ -40,11 +40,12 @@ mod summary;
 mod tally;
 pub mod timetable;
 mod units;
-pub mod verdict;
+mod unmeasured;
+pub mod untested;
 
 #[cfg(test)]
-mod blame_tests;
-#[cfg(test)]
 mod conductor_tests;
+#[cfg(test)]
+mod explanation_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -1,11 +1,11 @@
 //! The pairs outside the limits, and what their retests say (jobs.md 3.3).
 
 use super::answer::{Answer, Pair, PairResult, Stage};
-use super::evidence::{Evidence, Gathered, Key};
+use super::findings::LimitSource;
 use super::limits::{Limit, Limits};
 use super::population::{LEAST_FIGURES, cost, without_worst_nics};
+use super::result_store::{Key, PopulationData, ResultStore};
 use super::roster::Roster;
-use super::verdict::LimitSource;
 use crate::location::Class;
 
 /// Most NICs for which one of them shifts the median of all pairs.
@@ -29,7 +29,7 @@ const LEAST_BETTER: u64 = 2;
 
 /// What the retests of a suspect say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RetestOutcome {
     /// There are not enough of them.
     Open,
     /// It is outside the limits again.
@@ -56,24 +56,24 @@ pub struct Outside {
     /// Why it was measured.
     pub stage: Stage,
     /// What its retests say.
-    pub standing: Standing,
+    pub outcome: RetestOutcome,
     /// Whether operations failed in a retest, or with another partner than those of the sweep.
     pub fails_again: bool,
 }
 
-impl Evidence {
+impl ResultStore {
     /// Returns the limits of all populations.
     pub fn limits(&self, roster: &Roster) -> Limits {
         let few = self.keeps_all && self.nics < FEW_NICS;
-        let limit = |((test, class), gathered): (&(u16, Class), &Gathered)| {
+        let limit = |((test, class), data): (&(u16, Class), &PopulationData)| {
             let of_bandwidth = self.of_bandwidth(*test);
             let costs = if few {
                 without_worst_nics(&self.costs(*test, *class, roster), of_bandwidth)
             } else {
-                gathered.figures.sorted().costs(of_bandwidth)
+                data.figures.sorted().costs(of_bandwidth)
             };
-            let limit = Limit::of(&costs, &gathered.retries.sorted(), self.noise, of_bandwidth);
-            let has_limit = gathered.figures.count() >= LEAST_FIGURES as u64;
+            let limit = Limit::of(&costs, &data.retries.sorted(), self.noise, of_bandwidth);
+            let has_limit = data.figures.count() >= LEAST_FIGURES as u64;
             let limit = if has_limit {
                 limit
             } else {
@@ -168,7 +168,7 @@ impl Evidence {
                 },
                 retries: result.retries(),
                 stage: result.stage,
-                standing: self.standing((result.test, result.pair), class, limits),
+                outcome: self.outcome((result.test, result.pair), class, limits),
                 fails_again: self.fails_again(result),
             })
         };
@@ -192,14 +192,14 @@ impl Evidence {
         (outside, retests.len() - outside)
     }
 
-    fn standing(&self, key: Key, class: Class, limits: &Limits) -> Standing {
+    fn outcome(&self, key: Key, class: Class, limits: &Limits) -> RetestOutcome {
         let (failures, passes) = self.retested(key, class, limits);
         if passes >= DECISIVE {
-            Standing::Transient
+            RetestOutcome::Transient
         } else if failures >= DECISIVE {
-            Standing::Confirmed
+            RetestOutcome::Confirmed
         } else {
-            Standing::Open
+            RetestOutcome::Open
         }
     }
 

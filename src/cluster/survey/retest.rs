@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
-use super::evidence::{Evidence, Key};
+use super::findings::{Certainty, Unit};
 use super::limits::Limits;
 use super::outside::Outside;
+use super::result_store::{Key, ResultStore};
 use super::roster::Roster;
 use super::rounds::NicOrder;
-use super::search::Cause;
+use super::search::Explanation;
 use super::timetable::Round;
 use super::units::members;
-use super::verdict::{Unit, Word};
 use crate::location::Class;
 
 /// Pairs of a NIC, of a larger part or of a path that are retested at a time.
@@ -93,19 +93,26 @@ impl Queue {
 /// Returns the suspects that decide about the causes which retests have not confirmed yet: some pairs of
 /// each, with different partners.
 pub fn suspects(
-    causes: &[Cause],
-    evidence: &Evidence,
+    explanations: &[Explanation],
+    evidence: &ResultStore,
     limits: &Limits,
     roster: &Roster,
 ) -> Vec<Key> {
     let mut chosen = BTreeSet::new();
-    for cause in causes.iter().filter(|cause| cause.word() == Word::Suspect) {
-        let most = match cause.unit {
+    for explanation in explanations
+        .iter()
+        .filter(|explanation| explanation.certainty() == Certainty::Suspect)
+    {
+        let most = match explanation.unit {
             Unit::Nic(_) | Unit::Node(_) | Unit::Path(_) => PAIRS_OF_NIC,
             _ => PAIRS_OF_LARGER,
         };
         let mut uses: BTreeMap<u32, usize> = BTreeMap::new();
-        let mut keys: Vec<Key> = cause.pairs.iter().map(|one| (one.test, one.pair)).collect();
+        let mut keys: Vec<Key> = explanation
+            .pairs
+            .iter()
+            .map(|one| (one.test, one.pair))
+            .collect();
         keys.retain(|key| evidence.needs_retest(*key, limits, roster));
         for _ in 0..most.min(keys.len()) {
             // The pair whose NICs were chosen least is next.
@@ -132,7 +139,7 @@ const MOST_PARTNERS: usize = 256;
 /// The choice of other partners for suspected NICs.
 struct Swaps<'a> {
     roster: &'a Roster,
-    evidence: &'a Evidence,
+    evidence: &'a ResultStore,
     /// NICs of parts that are blamed.
     blamed: HashSet<u32>,
     /// NICs of pairs outside the limits.
@@ -149,23 +156,23 @@ struct Swaps<'a> {
 /// measured with some partners in each role. Partners beyond suspicion come first, of the same class as
 /// the partner of the suspect pair, but not of its switch or group, so that these are cleared too.
 pub fn swaps(
-    causes: &[Cause],
-    evidence: &Evidence,
+    explanations: &[Explanation],
+    evidence: &ResultStore,
     roster: &Roster,
     is_usable: impl Fn(u32) -> bool,
     rng: &mut Rng,
 ) -> Vec<Key> {
     let lasting = || {
-        causes
+        explanations
             .iter()
-            .filter(|cause| cause.word() != Word::Transient)
+            .filter(|explanation| explanation.certainty() != Certainty::Transient)
     };
-    let pairs = || lasting().flat_map(|cause| &cause.pairs);
+    let pairs = || lasting().flat_map(|explanation| &explanation.pairs);
     let mut swaps = Swaps {
         roster,
         evidence,
         blamed: lasting()
-            .flat_map(|cause| members(cause.unit, roster))
+            .flat_map(|explanation| members(explanation.unit, roster))
             .collect(),
         involved: pairs()
             .flat_map(|one| [one.pair.initiator, one.pair.target])
@@ -175,17 +182,17 @@ pub fn swaps(
         partners: HashMap::new(),
         uses: BTreeMap::new(),
     };
-    for cause in lasting() {
-        let suspected: Vec<(u32, &Outside)> = match cause.unit {
-            Unit::Nic(nic) => vec![(nic, &cause.pairs[0])],
+    for explanation in lasting() {
+        let suspected: Vec<(u32, &Outside)> = match explanation.unit {
+            Unit::Nic(nic) => vec![(nic, &explanation.pairs[0])],
             Unit::Node(_) => continue,
             _ => {
-                let some = cause.pairs.iter().take(PAIRS_OF_NIC);
+                let some = explanation.pairs.iter().take(PAIRS_OF_NIC);
                 some.flat_map(|one| [(one.pair.initiator, one), (one.pair.target, one)])
                     .collect()
             }
         };
-        let tests: BTreeSet<u16> = cause.pairs.iter().map(|one| one.test).collect();
+        let tests: BTreeSet<u16> = explanation.pairs.iter().map(|one| one.test).collect();
         for (nic, one) in suspected {
             for test in &tests {
                 swaps.choose(*test, nic, one, &is_usable, rng);
@@ -240,7 +247,7 @@ impl Swaps<'_> {
                     if best.is_none_or(|(_, least)| rank < least) {
                         best = Some((partner, rank));
                     }
-                    if rank == Rank::default() {
+                    if rank == Objections::default() {
                         break;
                     }
                 }
@@ -256,7 +263,7 @@ impl Swaps<'_> {
     }
 
     /// Returns what speaks against a partner, the most important first.
-    fn rank(&self, nic: u32, partner: u32, suspect: &Outside) -> Rank {
+    fn rank(&self, nic: u32, partner: u32, suspect: &Outside) -> Objections {
         let Pair { initiator, target } = suspect.pair;
         let other = if initiator == nic { target } else { initiator };
         let place = |nic: u32| self.roster.nics[nic as usize].location;
@@ -265,7 +272,7 @@ impl Swaps<'_> {
             (Class::Fabric, Some(one), Some(other)) => one.group == other.group,
             _ => false,
         };
-        Rank {
+        Objections {
             suspicion: u8::from(self.involved.contains(&partner))
                 + u8::from(self.blamed.contains(&partner)),
             is_of_other_class: self.roster.class(nic, partner) != suspect.class,
@@ -277,7 +284,7 @@ impl Swaps<'_> {
 
 /// What speaks against a partner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
+struct Objections {
     suspicion: u8,
     is_of_other_class: bool,
     is_near: bool,

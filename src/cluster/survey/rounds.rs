@@ -20,7 +20,7 @@ pub enum NicOrder {
 
 /// Pairs that are measured before those of the next step.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct SweepStep {
     test: u16,
     /// Index of the shapes whose rounds are measured together.
     shapes: usize,
@@ -34,7 +34,7 @@ struct Step {
 pub struct Sweep {
     /// For each selection and turn of NICs, the shapes that are measured at the same time.
     shapes: Vec<Vec<Shape>>,
-    steps: Vec<Step>,
+    steps: Vec<SweepStep>,
     step: usize,
     round: usize,
     most_active: usize,
@@ -77,7 +77,7 @@ impl Sweep {
             }
             let of_selection = first..shapes.len();
             steps.extend((0..tests).flat_map(|test| {
-                of_selection.clone().map(move |shapes| Step {
+                of_selection.clone().map(move |shapes| SweepStep {
                     test,
                     shapes,
                     first,
@@ -106,7 +106,7 @@ impl Sweep {
     /// Returns the next round with the pairs that `is_wanted` accepts; `None` after the last one.
     pub fn next(&mut self, mut is_wanted: impl FnMut(u16, Pair) -> bool) -> Option<Round> {
         loop {
-            let Step { test, first, .. } = *self.steps.get(self.step)?;
+            let SweepStep { test, first, .. } = *self.steps.get(self.step)?;
             if self.covers < first {
                 for shape in self.shapes[self.covers..first].iter().flatten() {
                     add_all(shape, |pair| {

@@ -1,24 +1,24 @@
 //! The search for the parts that explain the pairs outside the limits (jobs.md 3.3).
 //!
 //! A part explains pairs in a role if more than half of its pairs in this role are outside. The part that
-//! explains most is a culprit. Its pairs are set aside, because they say nothing about its partners, and
+//! explains most is a cause. Its pairs are set aside, because they say nothing about its partners, and
 //! the search begins again. What no part explains is the path between two NICs.
 //!
 //! Each pass finds all parts that explain more than any other part that their pairs touch: the order
-//! among these does not matter. So the number of passes hardly grows with that of culprits.
+//! among these does not matter. So the number of passes hardly grows with that of causes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::Pair;
-use super::evidence::{CLASSES, Cells, Evidence, Key};
 use super::failures::most_failing;
+use super::findings::{Certainty, Direction, Unit};
 use super::limits::Limits;
-use super::outside::{Outside, Standing};
+use super::outside::{Outside, RetestOutcome};
+use super::result_store::{CLASSES, Key, ResultStore, RoleCounts};
 use super::roster::Roster;
 use super::tally::{LEAST_MEMBERS, Tally};
 use super::units::{group_pair, members, parts_of_nic};
-use super::verdict::{Direction, Unit, Word};
 
 /// Share of pairs outside the limits above which a part explains them: at first,
 const MOST: f64 = 0.5;
@@ -27,7 +27,7 @@ const MANY: f64 = 0.2;
 
 /// A part of the cluster with the pairs that it explains.
 #[derive(Clone, Debug)]
-pub struct Cause {
+pub struct Explanation {
     /// The part.
     pub unit: Unit,
     /// In which role.
@@ -36,7 +36,7 @@ pub struct Cause {
     pub pairs: Vec<Outside>,
 }
 
-impl Cause {
+impl Explanation {
     /// Adds what the same part explains besides.
     fn extend(&mut self, other: Self) {
         if self.direction != other.direction {
@@ -46,14 +46,14 @@ impl Cause {
     }
 
     /// Returns how sure the survey is.
-    pub fn word(&self) -> Word {
-        let is_any = |standing| self.pairs.iter().any(|one| one.standing == standing);
-        if is_any(Standing::Confirmed) {
-            Word::Bad
-        } else if is_any(Standing::Open) {
-            Word::Suspect
+    pub fn certainty(&self) -> Certainty {
+        let is_any = |outcome| self.pairs.iter().any(|one| one.outcome == outcome);
+        if is_any(RetestOutcome::Confirmed) {
+            Certainty::Bad
+        } else if is_any(RetestOutcome::Open) {
+            Certainty::Suspect
         } else {
-            Word::Transient
+            Certainty::Transient
         }
     }
 }
@@ -69,7 +69,7 @@ struct Candidate {
 /// The search for causes among pairs outside the limits.
 struct Search<'a> {
     roster: &'a Roster,
-    evidence: &'a Evidence,
+    evidence: &'a ResultStore,
     /// Whether slow pairs can be outside the limits, by test and class.
     is_judged: Vec<[bool; CLASSES]>,
     /// Whether pairs with many retries can be outside the limits.
@@ -78,19 +78,19 @@ struct Search<'a> {
     /// Whether no cause has been found for it yet.
     is_open: Vec<bool>,
     /// Pairs that causes have explained, by test and NIC.
-    explained: HashMap<(u16, u32), Cells>,
-    causes: Vec<Cause>,
+    explained: HashMap<(u16, u32), RoleCounts>,
+    explanations: Vec<Explanation>,
     /// The places of parts in `causes`.
     known: HashMap<Unit, usize>,
 }
 
 /// Returns the parts that explain pairs outside the limits.
 pub fn search(
-    evidence: &Evidence,
+    evidence: &ResultStore,
     limits: &Limits,
     roster: &Roster,
     outside: Vec<Outside>,
-) -> Vec<Cause> {
+) -> Vec<Explanation> {
     let tests = 0..evidence.tests().len() as u16;
     let mut is_judged: Vec<[bool; CLASSES]> = tests
         .map(|test| [evidence.expected(test).is_some(); CLASSES])
@@ -108,7 +108,7 @@ pub fn search(
         is_open: vec![true; outside.len()],
         outside,
         explained: HashMap::new(),
-        causes: Vec::new(),
+        explanations: Vec::new(),
         known: HashMap::new(),
     };
     for (share, partners) in [(MOST, 2), (MANY, LEAST_MEMBERS)] {
@@ -124,7 +124,7 @@ pub fn search(
     }
     search.blame_failing();
     search.blame_paths();
-    search.causes
+    search.explanations
 }
 
 impl Search<'_> {
@@ -326,16 +326,16 @@ impl Search<'_> {
             .iter()
             .map(|index| self.outside[*index])
             .collect();
-        let cause = Cause {
+        let explanation = Explanation {
             unit,
             direction,
             pairs,
         };
         match self.known.get(&unit) {
-            Some(place) => self.causes[*place].extend(cause),
+            Some(place) => self.explanations[*place].extend(explanation),
             None => {
-                self.known.insert(unit, self.causes.len());
-                self.causes.push(cause);
+                self.known.insert(unit, self.explanations.len());
+                self.explanations.push(explanation);
             }
         }
     }
@@ -370,11 +370,11 @@ impl Search<'_> {
     /// for failures already for all others of theirs.
     fn blame_failing(&mut self) {
         let failing = self
-            .causes
+            .explanations
             .iter()
-            .filter(|cause| cause.pairs.iter().any(|one| one.value.is_none()));
+            .filter(|explanation| explanation.pairs.iter().any(|one| one.value.is_none()));
         let nics: HashSet<u32> = failing
-            .filter_map(|cause| match cause.unit {
+            .filter_map(|explanation| match explanation.unit {
                 Unit::Nic(nic) => Some(nic),
                 _ => None,
             })
@@ -436,7 +436,7 @@ impl Search<'_> {
             } else {
                 Unit::Path(pair)
             };
-            self.causes.push(Cause {
+            self.explanations.push(Explanation {
                 unit,
                 direction,
                 pairs,

@@ -1,20 +1,20 @@
-//! The results of a survey as its verdict shows them.
+//! The results of a survey as its findings shows them.
 
 use std::collections::{HashMap, HashSet};
 
 use super::answer::{Answer, PairResult, Stage};
-use super::evidence::{Evidence, Gathered, Key};
+use super::findings::{Aggregate, Matrix, Population, Unit};
 use super::limits::Limits;
-use super::outside::{Outside, Standing};
+use super::outside::{Outside, RetestOutcome};
 use super::population::{Distribution, Sorted, cost};
+use super::result_store::{Key, PopulationData, ResultStore};
 use super::roster::Roster;
 use super::units::parts_of_pair;
-use super::verdict::{Aggregate, Matrix, Population, Unit};
 use crate::location::Class;
 use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;
 
-impl Evidence {
+impl ResultStore {
     /// Returns the results of `outside` and of their retests, at most `most`.
     pub fn results(&self, outside: &[Outside], most: usize) -> Vec<PairResult> {
         let keys: HashSet<Key> = outside.iter().map(|one| (one.test, one.pair)).collect();
@@ -60,10 +60,10 @@ impl Evidence {
 
     /// Returns the populations with their limits.
     pub fn populations(&self, limits: &Limits, outside: &[Outside]) -> Vec<Population> {
-        let of = |(key, gathered): (&(u16, Class), &Gathered)| {
+        let of = |(key, data): (&(u16, Class), &PopulationData)| {
             let (test, class) = *key;
             let of_bandwidth = self.of_bandwidth(test);
-            let sorted: Sorted = gathered.figures.sorted();
+            let sorted: Sorted = data.figures.sorted();
             let interval = sorted.median_interval();
             let limit = limits
                 .get(key)
@@ -73,11 +73,11 @@ impl Evidence {
                 |one: &&Outside| (one.test, one.class) == *key && one.stage == Stage::Sweep;
             let in_sweep = || outside.iter().filter(of_sweep);
             let is_measured_outside =
-                |one: &&Outside| one.value.is_some() && one.standing != Standing::Transient;
+                |one: &&Outside| one.value.is_some() && one.outcome != RetestOutcome::Transient;
             Population {
                 test,
                 class,
-                count: gathered.figures.count(),
+                count: data.figures.count(),
                 outside: in_sweep().filter(is_measured_outside).count() as u64,
                 failed: in_sweep().filter(|one| one.value.is_none()).count() as u64,
                 min: sorted.quantile(0.0),
@@ -94,7 +94,7 @@ impl Evidence {
         };
         self.populations
             .iter()
-            .filter(|(_, gathered)| gathered.figures.count() > 0)
+            .filter(|(_, data)| data.figures.count() > 0)
             .map(of)
             .collect()
     }
@@ -104,7 +104,7 @@ impl Evidence {
         let mut counts: HashMap<(u16, Unit), u64> = HashMap::new();
         for one in outside
             .iter()
-            .filter(|one| one.standing != Standing::Transient)
+            .filter(|one| one.outcome != RetestOutcome::Transient)
         {
             for unit in parts_of_pair(roster, one.pair).into_iter().flatten() {
                 *counts.entry((one.test, unit)).or_default() += 1;
@@ -163,10 +163,10 @@ pub fn value_at(of: f64, of_bandwidth: bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::answer::Stage;
-    use super::super::blame_tests::{run, settings, survey};
     use super::super::conductor::Conductor;
+    use super::super::explanation_tests::{run, settings, survey};
+    use super::super::findings::{Direction, Unit};
     use super::super::testing::{Cluster, Effect, Fault};
-    use super::super::verdict::{Direction, Unit};
     use facts::expect;
 
     #[test]
@@ -177,9 +177,9 @@ mod tests {
         let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
         let mut conductor = Conductor::new(roster, tests, settings).unwrap();
         run(&mut cluster, &mut conductor);
-        let verdict = conductor.verdict();
-        let has_swaps = verdict.outside.iter().any(|of| of.stage == Stage::Swap);
-        let population = &verdict.populations[0];
+        let findings = conductor.findings();
+        let has_swaps = findings.outside.iter().any(|of| of.stage == Stage::Swap);
+        let population = &findings.populations[0];
         assert!(has_swaps);
         assert_eq!((population.count, population.outside), (3, 3));
     }
@@ -192,10 +192,10 @@ mod tests {
             direction: Direction::Both,
             effect: Effect::Fails,
         });
-        let verdict = survey(&mut cluster, "all", 1);
-        let population = &verdict.populations[0];
+        let findings = survey(&mut cluster, "all", 1);
+        let population = &findings.populations[0];
         assert_eq!((population.failed, population.outside), (7, 0));
-        assert_eq!(population.count + population.failed, verdict.planned);
+        assert_eq!(population.count + population.failed, findings.planned);
     }
 
     #[test]
@@ -203,8 +203,8 @@ mod tests {
         let mut cluster = Cluster::new([0, 0, 6, 1], &["write-lat"], 1);
         let slow = Fault::slow(Unit::Nic(1), Direction::Both, 2.0);
         cluster.faults.push(slow);
-        let verdict = survey(&mut cluster, "all", 1);
-        let median = verdict.culprits[0].evidence[0].median;
-        assert_eq!(median, Some(verdict.populations[0].median()));
+        let findings = survey(&mut cluster, "all", 1);
+        let median = findings.causes[0].evidence[0].median;
+        assert_eq!(median, Some(findings.populations[0].median()));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::evidence::{CLASSES, Cells};
-use super::verdict::Unit;
+use super::findings::Unit;
+use super::result_store::{CLASSES, RoleCounts};
 use crate::location::Class;
 
 const LOOPBACK: usize = Class::Loopback as usize;
@@ -15,9 +15,9 @@ pub const LEAST_MEMBERS: usize = 3;
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Pairs outside the limits.
-    pub outside: BTreeMap<u16, Cells>,
+    pub outside: BTreeMap<u16, RoleCounts>,
     /// Pairs with an answer that can be outside.
-    pub measured: BTreeMap<u16, Cells>,
+    pub measured: BTreeMap<u16, RoleCounts>,
     /// The other NICs of the pairs outside.
     pub partners: BTreeSet<u32>,
     /// NICs of the part.
@@ -42,7 +42,7 @@ impl Tally {
     /// Returns whether most pairs in a role are outside: those in loopback, or those with other NICs of all
     /// classes together.
     pub fn explains(&self, test: u16, role: usize, class: usize, share: f64) -> bool {
-        let sum = |counts: &BTreeMap<u16, Cells>| {
+        let sum = |counts: &BTreeMap<u16, RoleCounts>| {
             counts.get(&test).map_or(0, |cells| match class {
                 LOOPBACK => cells[role][LOOPBACK],
                 _ => cells[role].iter().sum::<u32>() - cells[role][LOOPBACK],
@@ -69,7 +69,7 @@ impl Tally {
     }
 }
 
-fn add_cells(sum: &mut Cells, cells: &Cells) {
+fn add_cells(sum: &mut RoleCounts, cells: &RoleCounts) {
     for (sum, cells) in sum.iter_mut().flatten().zip(cells.iter().flatten()) {
         *sum += cells;
     }

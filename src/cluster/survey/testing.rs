@@ -3,10 +3,11 @@
 
 use fastrand::Rng;
 
-use super::answer::{Answer, Figures, Pair, PairResult, RETRIES, Witness};
+use super::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, RETRIES};
+use super::findings::{Direction, Test, Unit};
 use super::roster::{Nic, Node, Roster};
 use super::timetable::Round;
-use super::verdict::{Direction, Test, Unit};
+use super::untested::Untested;
 use crate::location::{Class, Location};
 
 /// What a fault does to a pair.
@@ -193,19 +194,19 @@ impl Cluster {
             stage: round.stage,
             round: self.rounds - 1,
             active: round.pairs.len() as u32,
-            answer: Answer::Untested(String::new()),
-            witnesses: Vec::new(),
+            answer: Answer::Untested(Untested::NoReport),
+            counters: Vec::new(),
         });
         let mut results: Vec<PairResult> = pairs.collect();
         for result in &mut results {
             result.answer = self.answer(result.test, result.pair);
-            result.witnesses = self.witnesses(result.pair);
+            result.counters = self.counters(result.pair);
         }
         results
     }
 
     /// Returns the counters of the initiator of a pair.
-    fn witnesses(&mut self, pair: Pair) -> Vec<Witness> {
+    fn counters(&mut self, pair: Pair) -> Vec<CounterEvidence> {
         let faults = self.faults.iter();
         let resent = faults.filter_map(|fault| match fault.effect {
             Effect::Resends(packets) if fault.has(&self.roster, pair) => Some(packets),
@@ -216,7 +217,7 @@ impl Cluster {
             return Vec::new();
         }
         let change = (resent * (0.3 * self.normal()).exp()) as u64;
-        vec![Witness {
+        vec![CounterEvidence {
             nic: pair.initiator,
             counter: RETRIES.into(),
             change,

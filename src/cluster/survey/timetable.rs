@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::{Pair, PairResult, Stage};
 use crate::location::Location;
-use crate::survey::verdict::Test;
+use crate::survey::findings::Test;
 use facts::device::FabricAddress;
 
 /// Disjoint pairs that are measured at the same time.

@@ -1,8 +1,8 @@
 //! The parts of a cluster that NICs and pairs belong to.
 
 use super::answer::Pair;
+use super::findings::Unit;
 use super::roster::Roster;
-use super::verdict::Unit;
 use crate::location::Location;
 
 /// Returns the NICs of a part; none for paths and pairs of groups.

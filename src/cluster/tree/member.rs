@@ -12,7 +12,7 @@ use rustix::event::PollFlags;
 use super::Meeting;
 use super::clock::{SharedClock, now_ns};
 use super::message::{FromMember, MAX_MESSAGE, Message, Order, decode, encode, frame};
-use super::node::Node;
+use super::relay::Relay;
 use crate::survey::timetable::{BlockReport, Introduction};
 use facts::error::{Context, Failure};
 use facts::net::framing::Incoming;
@@ -56,7 +56,7 @@ impl Member {
         let clock = Arc::new(SharedClock::default());
         let (line, other_end) = UnixStream::pair().environment(WHAT)?;
         let limit = limit::in_effect(limit);
-        let node = Node::new(
+        let node = Relay::new(
             meeting.clone(),
             introduction,
             limit,

@@ -42,7 +42,7 @@ pub enum Message {
         /// Its proof of the token.
         proof: String,
         /// The process.
-        seeker: Box<Seeker>,
+        request: Box<ParentRequest>,
     },
     /// A process connects to its parent.
     Attach {
@@ -59,7 +59,7 @@ pub enum Message {
     /// The process that connects is not let in, or no longer: the reason.
     Refused(String),
     /// The parent of a process that has asked for it; the coordinator if it is none.
-    Parent(Option<Place>),
+    Parent(Option<ParentAddress>),
     /// The child has the clock of its parent, and can receive orders.
     Ready,
     /// A reading of the clock of a child.
@@ -119,7 +119,7 @@ pub enum Message {
 
 /// Where a process listens for its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ParentAddress {
     /// Its rank.
     pub rank: u32,
     /// Its address.
@@ -128,7 +128,7 @@ pub struct Place {
 
 /// A process that asks for its parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Seeker {
+pub struct ParentRequest {
     /// A random number of this process, which distinguishes it from others with its rank.
     pub id: u64,
     /// The port at which it listens for children.

@@ -202,7 +202,7 @@ pub fn start_in_order<T>(
 }
 
 pub struct Stoppable {
-    node: JoinHandle<Node>,
+    node: JoinHandle<Relay>,
     stop: Arc<AtomicBool>,
     pub line: UnixStream,
 }
@@ -212,7 +212,7 @@ impl Stoppable {
         let (line, other_end) = UnixStream::pair().unwrap();
         let clock = Arc::new(SharedClock::default());
         let introduction = introduction(rank, size);
-        let node = Node::new(meeting.clone(), introduction, LIMIT, other_end, clock);
+        let node = Relay::new(meeting.clone(), introduction, LIMIT, other_end, clock);
         let mut node = node.unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -226,7 +226,7 @@ impl Stoppable {
         Self { node, stop, line }
     }
 
-    pub fn stop(self) -> (Node, UnixStream) {
+    pub fn stop(self) -> (Relay, UnixStream) {
         self.stop.store(true, Ordering::Relaxed);
         (self.node.join().unwrap(), self.line)
     }
@@ -234,7 +234,7 @@ impl Stoppable {
 
 /// A member that does something only when a test wants it. Its measuring part ends when it is to.
 pub struct Stepped {
-    pub node: Node,
+    pub node: Relay,
     line: Option<UnixStream>,
     incoming: Incoming,
 }
@@ -245,7 +245,7 @@ impl Stepped {
         line.set_nonblocking(true).unwrap();
         let clock = Arc::new(SharedClock::default());
         let introduction = introduction(rank, size);
-        let node = Node::new(meeting.clone(), introduction, LIMIT, other_end, clock);
+        let node = Relay::new(meeting.clone(), introduction, LIMIT, other_end, clock);
         Self {
             node: node.unwrap(),
             line: Some(line),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::message::{FromMember, Message, Seeker, frame};
+use super::message::{FromMember, Message, ParentRequest, frame};
 use super::testing::*;
 use super::*;
 use facts::error::Failure;
@@ -240,7 +240,7 @@ proptest! {
     fn altered_messages_decode_or_are_an_error(place: usize, byte: u8, end: usize) {
         let mut bytes = message::encode(&Message::Seek {
             proof: "0".repeat(96),
-            seeker: Box::new(Seeker {
+            request: Box::new(ParentRequest {
                 id: 1,
                 port: 2,
                 avoid: Some(3),

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use super::Meeting;
 use super::clock::{EXCHANGES, Exchanges, SharedClock, now_ns};
-use super::door::{ANSWERER, CALLER, VERSION, jittered, random, role};
 use super::link::{Link, Loss, PollSet};
-use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, Place, Seeker};
+use super::listener::{ANSWERER, CALLER, VERSION, jittered, random, role};
+use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, ParentAddress, ParentRequest};
 use super::traffic::Traffic;
 use facts::limit;
 use facts::limit::ANSWER_LIMIT;
@@ -44,7 +44,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// How far the member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum UplinkState {
     /// It waits for this moment to connect to the coordinator.
     Pausing(Instant),
     /// It has sent a hello.
@@ -61,7 +61,7 @@ enum Stage {
 
 /// What happened.
 #[derive(Debug)]
-pub enum News {
+pub enum UplinkEvent {
     /// The member has a parent.
     Attached,
     /// A message of the parent.
@@ -75,14 +75,14 @@ pub enum News {
 pub struct Uplink {
     meeting: Meeting,
     /// This process as it asks for a parent.
-    pub seeker: Seeker,
+    pub request: ParentRequest,
     set: PollSet,
     clock: Arc<SharedClock>,
     exchanges: Exchanges,
-    stage: Stage,
+    stage: UplinkState,
     link: Option<Link>,
     /// The member that it is connected to; the coordinator if it is none.
-    target: Option<Place>,
+    target: Option<ParentAddress>,
     /// When the stage began.
     since: Instant,
     /// When the search for a parent ends.
@@ -112,7 +112,7 @@ impl Uplink {
     /// Begins the search for a parent, which ends after `limit`.
     pub fn new(
         meeting: Meeting,
-        seeker: Seeker,
+        request: ParentRequest,
         set: &PollSet,
         clock: &Arc<SharedClock>,
         limit: Duration,
@@ -120,11 +120,11 @@ impl Uplink {
         let now = Instant::now();
         Self {
             meeting,
-            seeker,
+            request,
             set: set.clone(),
             clock: clock.clone(),
             exchanges: Exchanges::default(),
-            stage: Stage::Pausing(now),
+            stage: UplinkState::Pausing(now),
             link: None,
             target: None,
             since: now,
@@ -147,7 +147,7 @@ impl Uplink {
 
     /// Returns whether the member has a parent.
     pub fn is_attached(&self) -> bool {
-        self.stage == Stage::Attached
+        self.stage == UplinkState::Attached
     }
 
     /// Returns whether `key` is that of the connection.
@@ -201,7 +201,7 @@ impl Uplink {
     /// # Errors
     ///
     /// Why the member cannot take part any longer.
-    pub fn next(&mut self) -> Result<Option<News>, String> {
+    pub fn next(&mut self) -> Result<Option<UplinkEvent>, String> {
         let Some(link) = &mut self.link else {
             return Ok(None);
         };
@@ -210,32 +210,32 @@ impl Uplink {
             Ok(Some(message)) => self.take(message),
             Err(loss) => {
                 self.lose(&loss);
-                Ok(Some(News::Changed))
+                Ok(Some(UplinkEvent::Changed))
             }
         }
     }
 
     /// Handles a message.
-    fn take(&mut self, message: Message) -> Result<Option<News>, String> {
+    fn take(&mut self, message: Message) -> Result<Option<UplinkEvent>, String> {
         // Whatever the parent sends shows that it is not stopped.
         self.asked = self.asked.map(|_| Instant::now());
         match (self.stage, message) {
-            (Stage::Greeting, Message::Challenge { nonce }) => {
+            (UplinkState::Greeting, Message::Challenge { nonce }) => {
                 let proof = self.meeting.token.proof(&role(CALLER, &nonce));
                 let claim = match self.target {
                     None => Message::Seek {
                         proof,
-                        seeker: Box::new(self.seeker.clone()),
+                        request: Box::new(self.request.clone()),
                     },
                     Some(_) => Message::Attach {
                         proof,
-                        rank: self.seeker.introduction.rank,
+                        rank: self.request.introduction.rank,
                     },
                 };
                 self.send(&claim);
-                self.enter(Stage::Claiming);
+                self.enter(UplinkState::Claiming);
             }
-            (Stage::Claiming, Message::Welcome { proof }) => {
+            (UplinkState::Claiming, Message::Welcome { proof }) => {
                 let role = role(ANSWERER, &self.nonce);
                 if !self.meeting.token.confirms(&proof, &role) {
                     self.fail("its token is not that of this process".into());
@@ -243,17 +243,17 @@ impl Uplink {
                     self.synchronize();
                 } else {
                     self.refusals = 0;
-                    self.enter(Stage::Seeking);
+                    self.enter(UplinkState::Seeking);
                 }
             }
-            (Stage::Seeking, Message::Parent(None)) => self.synchronize(),
-            (Stage::Seeking, Message::Parent(Some(place))) => {
+            (UplinkState::Seeking, Message::Parent(None)) => self.synchronize(),
+            (UplinkState::Seeking, Message::Parent(Some(place))) => {
                 self.count();
                 self.link = None;
                 self.target = Some(place);
-                self.enter(Stage::Pausing(Instant::now()));
+                self.enter(UplinkState::Pausing(Instant::now()));
             }
-            (Stage::Seeking, Message::Refused(reason)) => {
+            (UplinkState::Seeking, Message::Refused(reason)) => {
                 return Err(format!(
                     "the coordinator has refused this process: {reason}"
                 ));
@@ -266,7 +266,7 @@ impl Uplink {
                 }
             }
             (
-                Stage::Syncing | Stage::Attached,
+                UplinkState::Syncing | UplinkState::Attached,
                 Message::Pong {
                     sent_ns,
                     here_ns,
@@ -274,16 +274,16 @@ impl Uplink {
                 },
             ) => return Ok(self.pong(sent_ns, here_ns, uncertainty_ns)),
             // What a parent sends to all of its children also comes while one takes over its clock.
-            (Stage::Syncing | Stage::Attached, message) => {
-                return Ok(Some(News::Message(message)));
+            (UplinkState::Syncing | UplinkState::Attached, message) => {
+                return Ok(Some(UplinkEvent::Message(message)));
             }
             _ => self.lose(&Loss::Malformed),
         }
-        Ok(Some(News::Changed))
+        Ok(Some(UplinkEvent::Changed))
     }
 
     /// Takes over a reading of the parent's clock.
-    fn pong(&mut self, sent_ns: u64, here_ns: u64, uncertainty_ns: u64) -> Option<News> {
+    fn pong(&mut self, sent_ns: u64, here_ns: u64, uncertainty_ns: u64) -> Option<UplinkEvent> {
         let received_ns = now_ns();
         self.exchanges
             .add(sent_ns, received_ns, here_ns, uncertainty_ns);
@@ -295,12 +295,12 @@ impl Uplink {
         self.burst = self.burst.saturating_sub(1);
         if self.burst > 0 {
             self.ping();
-        } else if self.stage == Stage::Syncing {
+        } else if self.stage == UplinkState::Syncing {
             self.send(&Message::Ready);
-            self.enter(Stage::Attached);
-            return Some(News::Attached);
+            self.enter(UplinkState::Attached);
+            return Some(UplinkEvent::Attached);
         }
-        Some(News::Changed)
+        Some(UplinkEvent::Changed)
     }
 
     fn ping(&mut self) {
@@ -316,11 +316,11 @@ impl Uplink {
         self.exchanges = Exchanges::default();
         self.burst = EXCHANGES;
         self.asked = None;
-        self.enter(Stage::Syncing);
+        self.enter(UplinkState::Syncing);
         self.ping();
     }
 
-    fn enter(&mut self, stage: Stage) {
+    fn enter(&mut self, stage: UplinkState) {
         self.stage = stage;
         self.since = Instant::now();
     }
@@ -328,10 +328,10 @@ impl Uplink {
     /// Returns when [`Self::tick`] has something to do.
     pub fn due(&self) -> Instant {
         match self.stage {
-            Stage::Pausing(until) => until,
-            Stage::Greeting | Stage::Claiming => self.since + ANSWER_LIMIT,
-            Stage::Seeking => self.ends,
-            Stage::Syncing | Stage::Attached => match (self.asked, self.quiet_until) {
+            UplinkState::Pausing(until) => until,
+            UplinkState::Greeting | UplinkState::Claiming => self.since + ANSWER_LIMIT,
+            UplinkState::Seeking => self.ends,
+            UplinkState::Syncing | UplinkState::Attached => match (self.asked, self.quiet_until) {
                 (Some(asked), _) => asked + self.silence(),
                 (None, Some(quiet)) => quiet,
                 (None, None) => self.next_ping,
@@ -357,19 +357,19 @@ impl Uplink {
             return Ok(());
         }
         match self.stage {
-            Stage::Pausing(_) if now >= self.ends || self.has_ended() => {
+            UplinkState::Pausing(_) if now >= self.ends || self.has_ended() => {
                 return Err(self.failure());
             }
-            Stage::Pausing(_) => self.connect(next_key),
-            Stage::Greeting | Stage::Claiming => {
+            UplinkState::Pausing(_) => self.connect(next_key),
+            UplinkState::Greeting | UplinkState::Claiming => {
                 let limit = ANSWER_LIMIT.as_secs();
                 self.fail(format!("no answer within {limit} s"));
             }
-            Stage::Seeking => {
+            UplinkState::Seeking => {
                 self.last_error = "the coordinator named no parent for this process".into();
                 return Err(self.failure());
             }
-            Stage::Syncing | Stage::Attached => {
+            UplinkState::Syncing | UplinkState::Attached => {
                 if self.asked.is_some() {
                     let silence = self.silence().as_secs();
                     self.send(&Message::Leave);
@@ -388,7 +388,7 @@ impl Uplink {
     fn connect(&mut self, next_key: &mut u64) {
         *next_key += 1;
         self.nonce = random();
-        self.enter(Stage::Greeting);
+        self.enter(UplinkState::Greeting);
         match Link::connect(self.address(), &self.set, *next_key) {
             Ok(mut link) => {
                 link.allow(MAX_CLAIM);
@@ -425,7 +425,7 @@ impl Uplink {
     }
 
     fn lose_with(&mut self, reason: String) {
-        if self.stage == Stage::Attached {
+        if self.stage == UplinkState::Attached {
             self.limit = limit::in_effect(RETURN_LIMIT);
             self.ends = Instant::now() + self.limit;
             self.pause = PAUSE;
@@ -441,7 +441,7 @@ impl Uplink {
         self.count();
         self.link = None;
         match self.target.take() {
-            Some(place) => self.seeker.avoid = Some(place.rank),
+            Some(place) => self.request.avoid = Some(place.rank),
             None => {
                 self.attempts += 1;
                 self.failed_after_end = self.failed_after_end.map(|count| count + 1);
@@ -449,7 +449,7 @@ impl Uplink {
         }
         self.asked = None;
         self.quiet_until = None;
-        self.enter(Stage::Pausing(Instant::now() + jittered(self.pause)));
+        self.enter(UplinkState::Pausing(Instant::now() + jittered(self.pause)));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cluster::survey::verdict::Test;
+use cluster::survey::findings::Test;
 use diag::run::survey::TestPlan;
 use facts::device::{DeviceName, LIBCXI_VARIABLE};
 use facts::error::{Failure, invalid};

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::asked::Asked;
 use super::blocks::{Slots, blocks};
-use super::busy::Busy;
-use super::lead::Lead;
+use super::busy::BusyCpus;
+use super::launch::Launch;
 use super::locations::Locations;
 use super::members::Members;
 use super::pace::Pace;
@@ -17,12 +17,12 @@ use super::results;
 use super::written::Outputs;
 use cluster::survey::answer::{Answer, PairResult};
 use cluster::survey::conductor::{Conductor, Phase, Settings};
+use cluster::survey::findings::Test;
 use cluster::survey::pairs::{self, Selection};
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::timetable::{BlockReport, Course, Round};
-use cluster::survey::verdict::Test;
+use cluster::survey::untested::Untested;
 use cluster::tree::{DETOUR_LIMIT, Event, Root, now_ns};
-use diag::run::survey::LATE;
 use facts::error::{Failure, cause, invalid};
 use facts::job::Job;
 use facts::number::time_text;
@@ -66,7 +66,7 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 ///
 /// Files that cannot be read or written, processes that cannot be started, and a verdict other than
 /// good.
-pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
+pub fn run(asked: &Asked, launch: Launch) -> Result<(), Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
     let selections = selections(asked)?;
     let mut locations = Locations::read(asked.locations.as_deref())?;
@@ -75,16 +75,16 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
     if let Some(note) = &asked.without_effect {
         outputs.note(note);
     }
-    let setup = setup(asked, &lead);
-    let ends = ends(asked, &lead);
-    let (mut root, mut gathered) = lead.start(asked)?;
-    let limit = join_limit(lead.size);
-    let joined = gathered.join(&mut root, lead.size, limit, &mut outputs);
+    let setup = setup(asked, &launch);
+    let ends = ends(asked, &launch);
+    let (mut root, mut gathered) = launch.start(asked)?;
+    let limit = join_limit(launch.size);
+    let joined = gathered.join(&mut root, launch.size, limit, &mut outputs);
     locations.add_topology(&gathered.joined);
     let members = Members::new(
-        lead.size,
+        launch.size,
         &gathered.joined,
-        &lead.hosts,
+        &launch.hosts,
         |rank| gathered.absent(rank),
         |host, address| locations.of(host, address),
     );
@@ -95,7 +95,7 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         } else {
             NicOrder::InTurn
         },
-        most_active: lead.most_active(asked),
+        most_active: launch.most_active(asked),
         seed: asked.seed,
         expectations: asked
             .tests
@@ -106,7 +106,7 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
     };
     let conductor = Conductor::new(members.roster.clone(), setup.tests.clone(), settings)
         .map_err(|why| Failure::usage(invalid("pairs", &asked.pairs, why)))?;
-    let mut survey = Leading {
+    let mut survey = CoordinatorLoop {
         asked,
         root,
         members,
@@ -114,21 +114,21 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         outputs,
         ends,
         pace: Pace::new(asked.pair_time),
-        busy: Busy::default(),
+        busy: BusyCpus::default(),
         measuring: Instant::now(),
         block: 0,
         round: 0,
         uncertainty_ns: None,
     };
     let ended = joined.and_then(|()| survey.lead(started, &setup, earlier));
-    let Leading {
+    let CoordinatorLoop {
         mut root,
         conductor,
         outputs,
         uncertainty_ns,
         ..
     } = survey;
-    let verdict = conductor.verdict();
+    let verdict = conductor.findings();
     let mut document = Survey::new(
         setup,
         started,
@@ -160,34 +160,34 @@ fn selections(asked: &Asked) -> Result<Vec<Selection>, Failure> {
 }
 
 /// Returns what the document says about the beginning.
-fn setup(asked: &Asked, lead: &Lead) -> Setup {
+fn setup(asked: &Asked, launch: &Launch) -> Setup {
     let expectations = asked.tests.iter().flat_map(|test| &test.expectations);
     let mut expectations: Vec<String> = expectations.map(|of| of.text.clone()).collect();
     expectations.dedup();
     Setup {
-        arguments: lead.typed(),
+        arguments: launch.typed(),
         tests: asked.tests.iter().map(|test| test.test.clone()).collect(),
         pairs: asked.pairs.clone(),
         seed: asked.seed,
         nics_at_once: asked.at_once,
-        max_active: lead.most_active(asked),
+        max_active: launch.most_active(asked),
         pair_s: asked.pair_time.as_secs_f64(),
         time_limit_s: asked.time_limit.map(|limit| limit.as_secs_f64()),
         expectations,
-        launcher: lead.launcher.clone(),
+        launcher: launch.launcher.clone(),
         job: Job::of_environment().map(|job| SurveyJob {
             manager: job.manager.into(),
             id: job.id,
-            step: lead.step(),
+            step: launch.step(),
         }),
-        processes: lead.size,
+        processes: launch.size,
     }
 }
 
 /// Returns when the survey ends at the latest, if ever.
-fn ends(asked: &Asked, lead: &Lead) -> Option<Instant> {
+fn ends(asked: &Asked, launch: &Launch) -> Option<Instant> {
     let now = Instant::now();
-    let of_job = lead.end_of_job().and_then(|end| {
+    let of_job = launch.end_of_job().and_then(|end| {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         let left = Duration::from_secs(end).saturating_sub(since_epoch);
         Some(left.saturating_sub(BEFORE_END_OF_JOB))
@@ -206,7 +206,7 @@ fn join_limit(size: u32) -> Duration {
 }
 
 /// A survey in progress.
-struct Leading<'a> {
+struct CoordinatorLoop<'a> {
     asked: &'a Asked,
     root: Root,
     members: Members,
@@ -214,7 +214,7 @@ struct Leading<'a> {
     outputs: Outputs,
     ends: Option<Instant>,
     pace: Pace,
-    busy: Busy,
+    busy: BusyCpus,
     /// When the first block began.
     measuring: Instant,
     /// Number of the next block, and of the next round.
@@ -224,7 +224,7 @@ struct Leading<'a> {
     uncertainty_ns: Option<u64>,
 }
 
-impl Leading<'_> {
+impl CoordinatorLoop<'_> {
     /// Measures until the survey is over.
     fn lead(
         &mut self,
@@ -373,7 +373,7 @@ impl Leading<'_> {
             &self.members.roster,
         );
         if let Some(beyond) = beyond.map(Duration::from_nanos) {
-            let is_late = |of: &&PairResult| of.answer == Answer::Untested(LATE.into());
+            let is_late = |of: &&PairResult| of.answer == Answer::Untested(Untested::Late);
             let late = results.iter().filter(is_late).count();
             self.pace.note(rounds[0].test, beyond, late, results.len());
         }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::asked::{self, Asked, Processes};
-use cluster::launcher::Task;
+use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
 use cluster::survey::timetable::{Course, Introduction};
 use cluster::tree::{JOIN_LIMIT, Meeting, Member, Order};
@@ -25,16 +25,16 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The place of a process in the survey.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ProcessIdentity {
     rank: u32,
     size: u32,
     host: String,
     topology: Option<String>,
 }
 
-impl Place {
+impl ProcessIdentity {
     /// Returns the place of the process of `rank` among `size`, which `task` describes further.
-    pub fn new(rank: u32, size: u32, task: Option<&Task>) -> Self {
+    pub fn new(rank: u32, size: u32, task: Option<&LauncherTask>) -> Self {
         Self {
             rank,
             size,
@@ -54,16 +54,16 @@ impl Place {
 /// A coordinator that is not found, refuses this process or ends, and an interruption.
 pub fn run(
     plans: Vec<NicPlan>,
-    place: Place,
+    identity: ProcessIdentity,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<(), Failure> {
     let mut nics = Nics::open(plans)?;
-    let rank = place.rank;
+    let rank = identity.rank;
     let introduction = Introduction {
         rank,
-        size: place.size,
-        host: place.host,
-        topology: place.topology,
+        size: identity.size,
+        host: identity.host,
+        topology: identity.topology,
         nics: nics.facts(),
     };
     let end = Instant::now() + JOIN_LIMIT;
@@ -116,11 +116,11 @@ fn join(
 /// # Errors
 ///
 /// Invalid options.
-pub fn own_plans(asked: &Asked, place: &Place) -> Result<Vec<NicPlan>, Failure> {
+pub fn own_plans(asked: &Asked, identity: &ProcessIdentity) -> Result<Vec<NicPlan>, Failure> {
     let devices = match asked.processes {
         Processes::Loopback(_) => vec![DeviceName {
             kind: DeviceKind::Software,
-            index: place.rank,
+            index: identity.rank,
         }],
         _ => asked.devices.clone(),
     };

@@ -18,7 +18,7 @@ mod asked;
 mod blocks;
 mod busy;
 mod coordinator;
-mod lead;
+mod launch;
 mod locations;
 mod member;
 mod members;
@@ -36,11 +36,11 @@ use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use asked::{Asked, Processes};
-use lead::Lead;
+use launch::Launch;
 use processes::Started;
 pub use usage::usage;
 
-use cluster::launcher::Task;
+use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{Coordinator, DEFAULT_LIMIT, MeetingPoint};
 use diag::run::served::is_started_for_client;
 use facts::device::{DeviceKind, DeviceName};
@@ -76,9 +76,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
                 kind: DeviceKind::Software,
                 index: 0,
             })?;
-            coordinator::run(&asked, Lead::loopback(*count, &arguments))
+            coordinator::run(&asked, Launch::loopback(*count, &arguments))
         }
-        Processes::Hosts(hosts) => coordinator::run(&asked, Lead::hosts(hosts, &arguments)),
+        Processes::Hosts(hosts) => coordinator::run(&asked, Launch::hosts(hosts, &arguments)),
     }
 }
 
@@ -92,8 +92,8 @@ fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
         addresses: vec![(Ipv4Addr::LOCALHOST, started.port).into()],
         token,
     };
-    let task = Task::of_environment()?.filter(|_| asked.processes == Processes::Launcher);
-    let place = member::Place::new(started.rank, started.size, task.as_ref());
+    let task = LauncherTask::of_environment()?.filter(|_| asked.processes == Processes::Launcher);
+    let place = member::ProcessIdentity::new(started.rank, started.size, task.as_ref());
     let plans = member::own_plans(asked, &place)?;
     match member::run(plans, place, |_| Ok(coordinator.clone())) {
         // The coordinator ends its processes by a signal, and prints why.
@@ -104,7 +104,7 @@ fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
 
 /// Runs a task of a launcher: the coordinator, or a member.
 fn of_launcher(asked: &Asked, arguments: &[OsString]) -> Result<(), Failure> {
-    let Some(task) = Task::of_environment()? else {
+    let Some(task) = LauncherTask::of_environment()? else {
         return Err(Failure::usage(
             "no launcher has started this process: start one on each node with srun, mpiexec, flux run \
              or mpirun, or use --hosts or --loopback",
@@ -113,9 +113,9 @@ fn of_launcher(asked: &Asked, arguments: &[OsString]) -> Result<(), Failure> {
     let token = Token::of_environment();
     let meeting_point = MeetingPoint::of(&task, asked.meeting_point.as_deref(), token.as_ref())?;
     if meeting_point.is_coordinator(&task) {
-        return coordinator::run(asked, Lead::task(task, meeting_point, arguments));
+        return coordinator::run(asked, Launch::task(task, meeting_point, arguments));
     }
-    let place = member::Place::new(task.rank, task.size, Some(&task));
+    let place = member::ProcessIdentity::new(task.rank, task.size, Some(&task));
     let end = Instant::now() + DEFAULT_LIMIT;
     let plans = member::own_plans(asked, &place)?;
     match member::run(plans, place, |_| meeting_point.find(&task, end)) {

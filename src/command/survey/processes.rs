@@ -69,9 +69,9 @@ impl Started {
 
 /// Processes that end when this value is dropped.
 #[derive(Default)]
-pub struct Processes(Vec<Child>);
+pub struct LocalProcesses(Vec<Child>);
 
-impl Processes {
+impl LocalProcesses {
     /// Starts the process of a rank, `place` with the number of all, with the arguments of this one. It
     /// connects to `port` with `token`.
     ///
@@ -117,7 +117,7 @@ impl Processes {
     }
 }
 
-impl Drop for Processes {
+impl Drop for LocalProcesses {
     fn drop(&mut self) {
         for child in &self.0 {
             // This call fails only if the process has ended.

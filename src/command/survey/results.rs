@@ -6,6 +6,7 @@ use super::blocks::Slots;
 use cluster::survey::answer::{Answer, Pair, PairResult};
 use cluster::survey::roster::Roster;
 use cluster::survey::timetable::{BlockReport, Round};
+use cluster::survey::untested::Untested;
 
 /// Returns the result of each pair of `rounds`. `left_out` are the pairs that were in no block, and
 /// `lost` the ranks that were lost in it, with the reasons.
@@ -37,7 +38,7 @@ pub fn of_block(
         let nodes = [pair.initiator, pair.target].map(node);
         nodes.into_iter().find_map(|node| {
             let reason = lost.get(&node.rank)?;
-            Some(format!("{}: {reason}", node.host))
+            Some(Untested::Other(format!("{}: {reason}", node.host)))
         })
     };
     let mut results = Vec::new();
@@ -52,11 +53,11 @@ pub fn of_block(
                 round: number,
                 active: round.pairs.len() as u32,
                 answer: Answer::Untested(if left_out.contains(&(slot, *pair)) {
-                    "one of the NICs has no address".into()
+                    Untested::NoAddress
                 } else {
-                    "there is no report".into()
+                    Untested::NoReport
                 }),
-                witnesses: Vec::new(),
+                counters: Vec::new(),
             });
             if !matches!(result.answer, Answer::Measured(_))
                 && let Some(reason) = loss(*pair)
@@ -131,7 +132,7 @@ mod tests {
                 round: 7,
                 active: 1,
                 answer: answer.clone(),
-                witnesses: Vec::new(),
+                counters: Vec::new(),
             }],
             addresses: Vec::new(),
             beyond_ns: 0,
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn pair_without_report_is_untested() {
-        let untested = |why: &str| Answer::Untested(why.to_owned());
+        let untested = |why: &str| Answer::Untested(why.into());
         assert_eq!(result(&[], false, &[]), untested("there is no report"));
         let why = "one of the NICs has no address";
         assert_eq!(result(&[], true, &[]), untested(why));

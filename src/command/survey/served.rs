@@ -2,7 +2,7 @@
 //! host has invited.
 
 use super::asked::{self, Asked};
-use super::member::{self, Place};
+use super::member::{self, ProcessIdentity};
 use cluster::meeting_point::Coordinator;
 use diag::run::served::{LOST, Taken, next, take_client};
 use diag::run::survey::NicPlan;
@@ -53,7 +53,7 @@ pub fn run(own: Asked) -> Result<(), Failure> {
         addresses: vec![(peer.ip(), port).into()],
         token,
     };
-    member::run(plans, Place::new(rank, size, None), |_| {
+    member::run(plans, ProcessIdentity::new(rank, size, None), |_| {
         Ok(coordinator.clone())
     })
 }

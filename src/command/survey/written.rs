@@ -4,17 +4,17 @@ use std::io::{self, Write};
 use std::time::SystemTime;
 
 use cluster::survey::answer::PairResult;
+use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::Test;
 use facts::error::Failure;
 use facts::interrupt;
-use report::survey::documents::{Documents, Places};
+use report::survey::documents::{Places, SurveyDocuments};
 use report::survey::progress::ProgressLine;
 use report::survey::{Setup, Survey, text};
 
 /// The outputs of a survey, which can all be written.
 pub struct Outputs {
-    documents: Documents,
+    documents: SurveyDocuments,
     /// No document has standard output.
     has_text: bool,
     is_quiet: bool,
@@ -30,7 +30,7 @@ impl Outputs {
     /// A file that cannot be written, and two documents for one place.
     pub fn open(places: &Places, is_quiet: bool) -> Result<Self, Failure> {
         Ok(Self {
-            documents: Documents::open(places)?,
+            documents: SurveyDocuments::open(places)?,
             has_text: !places.has_stdout(),
             is_quiet,
             progress: ProgressLine::new(io::stderr(), !is_quiet),

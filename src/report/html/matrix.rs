@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::survey::{Survey, words};
 use cluster::location::Class;
+use cluster::survey::findings::{Matrix, Population};
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::{Matrix, Population};
 
 /// Most NICs of a map: more make a page that browsers open too slowly.
 pub const MOST_NICS: usize = 4096;

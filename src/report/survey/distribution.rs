@@ -3,8 +3,8 @@
 use super::Survey;
 use super::words;
 use crate::table::{self, Align};
+use cluster::survey::findings::{Aggregate, Population, Test};
 use cluster::survey::population::LEAST_FIGURES;
-use cluster::survey::verdict::{Aggregate, Population, Test};
 
 /// Switches and groups that the text shows.
 const SHOWN_AGGREGATES: usize = 5;

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::summary::summary;
 use crate::outcome::Problem;
+use cluster::survey::findings::{Certainty, Findings, Population, Test};
 use cluster::survey::population::LEAST_FIGURES;
 use cluster::survey::roster::{Nic, Roster};
-use cluster::survey::verdict::{Population, Test, Verdict, Word};
 use facts::device::{DeviceKind, DeviceName};
 use facts::error::{Failure, INTERRUPTED, Kind};
 
@@ -112,7 +112,7 @@ pub struct Survey {
     /// The nodes and NICs.
     pub roster: Roster,
     /// What the survey has found.
-    pub verdict: Verdict,
+    pub verdict: Findings,
 }
 
 impl Survey {
@@ -122,7 +122,7 @@ impl Survey {
         started: SystemTime,
         elapsed: Duration,
         roster: Roster,
-        verdict: Verdict,
+        verdict: Findings,
         end: Result<(), &Failure>,
     ) -> Self {
         let conclusion = conclusion(&verdict, end);
@@ -183,22 +183,24 @@ impl Conclusion {
 }
 
 /// Returns whether pairs of a class differ too much for a limit, so that nothing says what is good.
-pub fn is_mixed(verdict: &Verdict) -> bool {
+pub fn is_mixed(verdict: &Findings) -> bool {
     let has_no_limit = |of: &Population| of.limit.is_none() && of.expected.is_none();
     let mut populations = verdict.populations.iter();
     populations.any(|of| of.count >= LEAST_FIGURES as u64 && has_no_limit(of))
 }
 
 /// Returns what a survey with this verdict and this end has come to.
-fn conclusion(verdict: &Verdict, end: Result<(), &Failure>) -> Conclusion {
-    let has = |word| verdict.culprits.iter().any(|of| of.word == word);
+fn conclusion(verdict: &Findings, end: Result<(), &Failure>) -> Conclusion {
+    let has = |word| verdict.causes.iter().any(|of| of.certainty == word);
     let is_complete =
         verdict.untested.is_empty() && verdict.planned > 0 && verdict.answered >= verdict.planned;
     match end {
         Err(failure) if failure.kind == Kind::Interrupted => Conclusion::Interrupted,
         Err(_) => Conclusion::Failed,
-        Ok(()) if has(Word::Bad) => Conclusion::Bad,
-        Ok(()) if has(Word::Suspect) || !is_complete || is_mixed(verdict) => Conclusion::Undecided,
+        Ok(()) if has(Certainty::Bad) => Conclusion::Bad,
+        Ok(()) if has(Certainty::Suspect) || !is_complete || is_mixed(verdict) => {
+            Conclusion::Undecided
+        }
         Ok(()) => Conclusion::Good,
     }
 }
@@ -212,10 +214,10 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 mod tests {
     use boon::{Compiler, Schemas};
 
-    use super::super::testing::{culprit, good, mixed, result, roster, survey};
+    use super::super::testing::{cause, good, mixed, result, roster, survey};
     use super::*;
     use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
-    use cluster::survey::verdict::{Matrix, Unit};
+    use cluster::survey::findings::{Matrix, Unit};
 
     /// Returns a survey with every kind of value.
     fn full() -> Survey {
@@ -236,7 +238,7 @@ mod tests {
             });
         }
         for unit in [Unit::Group(1), Unit::GroupPair(1, 2)] {
-            verdict.culprits.push(culprit(unit, Word::Bad));
+            verdict.causes.push(cause(unit, Certainty::Bad));
         }
         verdict.populations[0].histogram = vec![(1800.0, 4), (1900.5, 20)];
         verdict.matrices = vec![Matrix {
@@ -277,7 +279,7 @@ mod tests {
     fn names_software_nics() {
         let mut roster = roster();
         let is_software = |roster: &Roster| {
-            let (setup, verdict) = (Setup::default(), Verdict::default());
+            let (setup, verdict) = (Setup::default(), Findings::default());
             let started = SystemTime::UNIX_EPOCH;
             let ended = Ok(());
             Survey::new(

@@ -14,8 +14,8 @@ use crate::json;
 use crate::json_lines::JsonLines;
 use crate::openmetrics::{self, Dialect};
 use cluster::survey::answer::PairResult;
+use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::Test;
 use facts::error::Failure;
 use plan::outputs::Place;
 
@@ -53,7 +53,7 @@ impl Places {
 
 /// The documents of a survey.
 #[derive(Default)]
-pub struct Documents {
+pub struct SurveyDocuments {
     json: Option<Destination>,
     jsonl: Option<JsonLines>,
     csv: Option<PairTable>,
@@ -61,7 +61,7 @@ pub struct Documents {
     bad_nodes: Option<Destination>,
 }
 
-impl Documents {
+impl SurveyDocuments {
     /// Checks that all documents can be written.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ mod tests {
         let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
         let places = places(directory.path());
         assert!(!places.has_stdout());
-        let mut documents = Documents::open(&places).unwrap();
+        let mut documents = SurveyDocuments::open(&places).unwrap();
         let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
         documents.begin(started, &setup(), &roster()).unwrap();
         let two = [result(), result()];
@@ -203,10 +203,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut places = places(directory.path());
         places.bad_nodes = Some(Place::File(directory.path().join("a.jsonl")));
-        let refused = |places: &Places| Documents::open(places).err().unwrap().message();
+        let refused = |places: &Places| SurveyDocuments::open(places).err().unwrap().message();
         assert!(refused(&places).starts_with("two documents cannot be written to the same file"));
         places.bad_nodes = Some(Place::Stdout);
-        assert!(places.has_stdout() && Documents::open(&places).is_ok());
+        assert!(places.has_stdout() && SurveyDocuments::open(&places).is_ok());
         places.csv = Some(Place::Stdout);
         assert!(refused(&places).starts_with("only one document can go to standard output"));
     }

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::Setup;
 use super::document::{COMMAND, SCHEMA_VERSION, milliseconds};
 use cluster::location::Class;
-use cluster::survey::answer::{Answer, Pair, PairResult, Stage, Witness};
+use cluster::survey::answer::{Answer, CounterEvidence, Pair, PairResult, Stage};
+use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::Test;
 use facts::error::{Failure, cause, invalid};
 
 /// The first line of a survey.
@@ -63,7 +63,7 @@ pub struct Name {
 
 /// A counter of a NIC in a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Counter {
+pub struct CounterLine {
     /// The NIC.
     pub nic: Name,
     /// Name of the counter.
@@ -95,7 +95,8 @@ pub struct Line {
     pub answer: Answer,
     /// Counters of the initiator that changed in a way that matters; of the sweep, only that of packets
     /// sent again.
-    pub witnesses: Vec<Counter>,
+    #[serde(rename = "witnesses")]
+    pub counters: Vec<CounterLine>,
 }
 
 impl Line {
@@ -103,7 +104,7 @@ impl Line {
     pub fn new(result: &PairResult, roster: &Roster, tests: &[Test]) -> Self {
         let test = &tests[usize::from(result.test)];
         let Pair { initiator, target } = result.pair;
-        let counter = |of: &Witness| Counter {
+        let counter = |of: &CounterEvidence| CounterLine {
             nic: name(roster, of.nic),
             counter: of.counter.clone(),
             change: of.change,
@@ -118,7 +119,7 @@ impl Line {
             round: result.round,
             active: result.active,
             answer: result.answer.clone(),
-            witnesses: result.witnesses.iter().map(counter).collect(),
+            counters: result.counters.iter().map(counter).collect(),
         }
     }
 }
@@ -254,8 +255,8 @@ impl<R: BufRead> Earlier<R> {
 /// Returns the result in a line; `None` if this survey does not have a NIC or the test.
 fn result(line: Line, known: &HashMap<Name, u32>, tests: &[Test]) -> Option<PairResult> {
     let is_of = |test: &Test| test.tool == line.tool && test.size_bytes == line.size_bytes;
-    let witness = |of: Counter| {
-        Some(Witness {
+    let counter_evidence = |of: CounterLine| {
+        Some(CounterEvidence {
             nic: *known.get(&of.nic)?,
             counter: of.counter,
             change: of.change,
@@ -271,7 +272,11 @@ fn result(line: Line, known: &HashMap<Name, u32>, tests: &[Test]) -> Option<Pair
         round: line.round,
         active: line.active,
         answer: line.answer,
-        witnesses: line.witnesses.into_iter().filter_map(witness).collect(),
+        counters: line
+            .counters
+            .into_iter()
+            .filter_map(counter_evidence)
+            .collect(),
     })
 }
 
@@ -350,9 +355,9 @@ mod tests {
                 initiator: 5,
                 target: 2,
             },
-            witnesses: vec![Witness {
+            counters: vec![CounterEvidence {
                 nic: 5,
-                ..result().witnesses[0].clone()
+                ..result().counters[0].clone()
             }],
             ..result()
         };

@@ -4,7 +4,7 @@ use super::Survey;
 use super::nics::{State, states};
 use super::words;
 use crate::openmetrics::{Family, Kind, Sample};
-use cluster::survey::verdict::{Population, Test, Unit, Word};
+use cluster::survey::findings::{Certainty, Population, Test, Unit};
 
 /// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds. The
 /// label `quantile` belongs to summaries.
@@ -55,7 +55,7 @@ pub fn families(survey: &Survey) -> Vec<Family> {
         ),
     ];
     families.extend(of_nics(survey));
-    families.push(culprits(survey));
+    families.push(causes(survey));
     families.extend(of_populations(survey));
     families
 }
@@ -114,13 +114,13 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
 }
 
 /// Returns the parts that are bad or suspect, other than NICs.
-fn culprits(survey: &Survey) -> Family {
-    let culprits = survey.verdict.culprits.iter();
-    let parts = culprits.filter_map(|of| {
-        let verdict = match of.word {
-            Word::Bad => "bad",
-            Word::Suspect => "suspect",
-            Word::Transient => return None,
+fn causes(survey: &Survey) -> Family {
+    let causes = survey.verdict.causes.iter();
+    let parts = causes.filter_map(|of| {
+        let verdict = match of.certainty {
+            Certainty::Bad => "bad",
+            Certainty::Suspect => "suspect",
+            Certainty::Transient => return None,
         };
         let kind = match of.unit {
             Unit::Nic(_) => return None,
@@ -253,7 +253,7 @@ fn family(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{culprit, mixed, survey};
+    use super::super::testing::{cause, mixed, survey};
     use super::*;
     use crate::openmetrics::{Dialect, text};
 
@@ -273,7 +273,7 @@ mod tests {
             group: 3,
             switch: 12,
         };
-        verdict.culprits.push(culprit(switch, Word::Suspect));
+        verdict.causes.push(cause(switch, Certainty::Suspect));
         let text = text(&families(&survey(verdict, Ok(()))), Dialect::NodeExporter);
         for line in [
             "cxidiag_survey_exit_status 3",

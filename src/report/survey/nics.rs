@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Survey;
 use cluster::host_list::compress;
+use cluster::survey::findings::{Certainty, Findings, Unit};
 use cluster::survey::roster::{Nic, Roster};
-use cluster::survey::verdict::{Unit, Verdict, Word};
 
 /// How a NIC is, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ impl State {
 }
 
 /// Returns the state of each NIC of the roster.
-pub fn states(roster: &Roster, verdict: &Verdict) -> Vec<State> {
+pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     let of_nic = |nic: &Nic| {
         let is_absent = roster.nodes[nic.node as usize].absent.is_some();
         if is_absent || nic.failure.is_some() || verdict.answered == 0 {
@@ -51,12 +51,12 @@ pub fn states(roster: &Roster, verdict: &Verdict) -> Vec<State> {
         .untested
         .iter()
         .map(|of| (&of.unit, State::Untested));
-    let culprits = verdict.culprits.iter().filter_map(|of| match of.word {
-        Word::Bad => Some((&of.unit, State::Bad)),
-        Word::Suspect => Some((&of.unit, State::Suspect)),
-        Word::Transient => None,
+    let causes = verdict.causes.iter().filter_map(|of| match of.certainty {
+        Certainty::Bad => Some((&of.unit, State::Bad)),
+        Certainty::Suspect => Some((&of.unit, State::Suspect)),
+        Certainty::Transient => None,
     });
-    for (unit, state) in untested.chain(culprits) {
+    for (unit, state) in untested.chain(causes) {
         let state = match (unit, state) {
             // Its ends are tested with other partners.
             (Unit::Path(_), State::Untested) => State::Good,
@@ -100,7 +100,10 @@ pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
     let Survey {
         roster, verdict, ..
     } = survey;
-    let bad = verdict.culprits.iter().filter(|of| of.word == Word::Bad);
+    let bad = verdict
+        .causes
+        .iter()
+        .filter(|of| of.certainty == Certainty::Bad);
     let nodes = bad.filter_map(|of| match of.unit {
         Unit::Nic(nic) => Some(roster.nics[nic as usize].node),
         Unit::Node(node) => Some(node),
@@ -124,17 +127,17 @@ pub fn bad_nodes(survey: &Survey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{culprit, good, mixed, roster, survey};
+    use super::super::testing::{cause, good, mixed, roster, survey};
     use super::*;
     use cluster::survey::answer::Pair;
-    use cluster::survey::verdict;
+    use cluster::survey::findings;
 
     #[test]
     fn lists_nodes_that_are_bad_themselves() {
         let with = |units: Vec<Unit>| {
-            let culprits = units.into_iter().map(|unit| culprit(unit, Word::Bad));
-            let verdict = Verdict {
-                culprits: culprits.collect(),
+            let causes = units.into_iter().map(|unit| cause(unit, Certainty::Bad));
+            let verdict = Findings {
+                causes: causes.collect(),
                 ..good()
             };
             bad_nodes(&survey(verdict, Ok(())))
@@ -152,14 +155,14 @@ mod tests {
     #[test]
     fn gives_nics_the_state_of_their_worst_part() {
         use State::{Bad, Good, Suspect, Untested};
-        let states = |verdict: &Verdict| states(&roster(), verdict);
+        let states = |verdict: &Findings| states(&roster(), verdict);
         assert_eq!(states(&good()), [Good; 8]);
         let mut verdict = mixed();
         let expected = [Good, Good, Good, Bad, Suspect, Untested, Suspect, Untested];
         assert_eq!(states(&verdict), expected);
         verdict
-            .culprits
-            .push(culprit(Unit::Group(3), Word::Suspect));
+            .causes
+            .push(cause(Unit::Group(3), Certainty::Suspect));
         let expected = [
             Suspect, Suspect, Suspect, Bad, Suspect, Suspect, Suspect, Suspect,
         ];
@@ -170,7 +173,7 @@ mod tests {
             initiator: 0,
             target: 2,
         };
-        left_out.untested = vec![verdict::Untested {
+        left_out.untested = vec![findings::UntestedPart {
             unit: Unit::Path(pair),
             reason: "late".into(),
             pairs: 1,
@@ -179,7 +182,7 @@ mod tests {
         left_out.unpaired = vec![6];
         assert_eq!(states(&left_out)[5..], [Good, State::Unpaired, Good]);
         verdict.answered = 0;
-        verdict.culprits.clear();
+        verdict.causes.clear();
         assert_eq!(states(&verdict), [Untested; 8]);
     }
 }

@@ -5,8 +5,8 @@ use std::io::Seek;
 
 use crate::destination::Destination;
 use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
+use cluster::survey::findings::Test;
 use cluster::survey::roster::{Nic, Roster};
-use cluster::survey::verdict::Test;
 use facts::error::{Context, Failure};
 
 /// What a row is about.
@@ -103,7 +103,8 @@ const COLUMNS: [(&str, Field); 21] = [
     }),
     ("message", |row| match &row.result.answer {
         Answer::Measured(_) => String::new(),
-        Answer::Failed(why) | Answer::Untested(why) => why.clone(),
+        Answer::Failed(why) => why.clone(),
+        Answer::Untested(reason) => reason.to_string(),
     }),
 ];
 

@@ -9,8 +9,8 @@ use rustix::termios::tcgetwinsize;
 
 use super::words;
 use cluster::survey::conductor::{Phase, Progress};
+use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::Test;
 
 /// Time between two drawings.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -4,12 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use super::{Setup, Survey, SurveyJob};
 use cluster::location::{Class, Location};
-use cluster::survey::answer::{Answer, Figures, Pair, PairResult, Stage, Witness};
-use cluster::survey::roster::{Nic, Node, Roster};
-use cluster::survey::verdict::{
-    Aggregate, Culprit, Direction, Evidence, LimitSource, Population, Test, Unit, Untested,
-    Verdict, Word,
+use cluster::survey::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, Stage};
+use cluster::survey::findings::{
+    Aggregate, Cause, Certainty, Direction, Evidence, Findings, LimitSource, Population, Test,
+    Unit, UntestedPart,
 };
+use cluster::survey::roster::{Nic, Node, Roster};
 use facts::error::Failure;
 
 /// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
@@ -89,8 +89,8 @@ pub fn population(test: u16, class: Class) -> Population {
 }
 
 /// Returns the verdict of a survey in which all is good.
-pub fn good() -> Verdict {
-    Verdict {
+pub fn good() -> Findings {
+    Findings {
         populations: vec![
             population(0, Class::Switch),
             population(0, Class::Group),
@@ -98,7 +98,7 @@ pub fn good() -> Verdict {
         ],
         planned: 84,
         answered: 84,
-        ..Verdict::default()
+        ..Findings::default()
     }
 }
 
@@ -119,45 +119,45 @@ pub fn evidence(test: u16) -> Evidence {
     }
 }
 
-/// Returns a culprit with the evidence of a slow NIC.
-pub fn culprit(unit: Unit, word: Word) -> Culprit {
-    Culprit {
+/// Returns a cause with the evidence of a slow NIC.
+pub fn cause(unit: Unit, certainty: Certainty) -> Cause {
+    Cause {
         unit,
-        word,
+        certainty,
         direction: Direction::Initiator,
         evidence: vec![evidence(0)],
-        witnesses: Vec::new(),
+        counters: Vec::new(),
     }
 }
 
 /// Returns the verdict of a survey with something of each kind.
-pub fn mixed() -> Verdict {
+pub fn mixed() -> Findings {
     let path = Pair {
         initiator: 4,
         target: 6,
     };
-    let bad = Culprit {
+    let bad = Cause {
         evidence: vec![evidence(0), evidence(1)],
-        witnesses: vec![
-            Witness {
+        counters: vec![
+            CounterEvidence {
                 nic: 3,
                 counter: "pct_retry_srb_requests".into(),
                 change: 1204,
             },
-            Witness {
+            CounterEvidence {
                 nic: 3,
                 counter: "hni_tx_paused_0".into(),
                 change: 40,
             },
-            Witness {
+            CounterEvidence {
                 nic: 3,
                 counter: "hni_tx_paused_1".into(),
                 change: 2,
             },
         ],
-        ..culprit(Unit::Nic(3), Word::Bad)
+        ..cause(Unit::Nic(3), Certainty::Bad)
     };
-    let failing = Culprit {
+    let failing = Cause {
         direction: Direction::Both,
         evidence: vec![Evidence {
             value: None,
@@ -166,17 +166,17 @@ pub fn mixed() -> Verdict {
             failure: Some("the NIC reported PT_DISABLED".into()),
             ..evidence(0)
         }],
-        ..culprit(Unit::Path(path), Word::Suspect)
+        ..cause(Unit::Path(path), Certainty::Suspect)
     };
-    let mut verdict = Verdict {
-        culprits: vec![bad, failing, culprit(Unit::Nic(0), Word::Transient)],
+    let mut verdict = Findings {
+        causes: vec![bad, failing, cause(Unit::Nic(0), Certainty::Transient)],
         untested: vec![
-            Untested {
+            UntestedPart {
                 unit: Unit::Node(3),
                 reason: "no answer within 30 s".into(),
                 pairs: 12,
             },
-            Untested {
+            UntestedPart {
                 unit: Unit::Nic(5),
                 reason: "cannot open cxi1: no such device".into(),
                 pairs: 6,
@@ -234,7 +234,7 @@ pub fn result() -> PairResult {
             p99_ns: Some(5100),
             max_ns: 9000,
         }),
-        witnesses: vec![Witness {
+        counters: vec![CounterEvidence {
             nic: 3,
             counter: "pct_retry_srb_requests".into(),
             change: 17,
@@ -243,7 +243,7 @@ pub fn result() -> PairResult {
 }
 
 /// Returns the survey with this verdict and this end.
-pub fn survey(verdict: Verdict, end: Result<(), &Failure>) -> Survey {
+pub fn survey(verdict: Findings, end: Result<(), &Failure>) -> Survey {
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let took = Duration::from_millis(12_345);
     Survey::new(setup(), started, took, roster(), verdict, end)

@@ -11,7 +11,7 @@ use super::summary::pairs;
 use super::{Survey, distribution, evidence, words};
 use crate::wrap::wrapped;
 use cluster::host_list::compress;
-use cluster::survey::verdict::{Culprit, Unit, Untested, Word};
+use cluster::survey::findings::{Cause, Certainty, Unit, UntestedPart};
 use facts::job;
 
 /// Width of lines of words.
@@ -44,22 +44,22 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         writeln!(out, "software NICs: no Cassini hardware involved")?;
     }
     let sections = [
-        ("Bad", Word::Bad, MOST_BAD, MOST_SENTENCES),
+        ("Bad", Certainty::Bad, MOST_BAD, MOST_SENTENCES),
         (
             "Suspect: outside the limits, not confirmed by retests",
-            Word::Suspect,
+            Certainty::Suspect,
             MOST_OTHERS,
             1,
         ),
         (
             "Transient: outside the limits once, inside them in retests",
-            Word::Transient,
+            Certainty::Transient,
             MOST_OTHERS,
             1,
         ),
     ];
-    for (title, word, most, sentences) in sections {
-        section(out, survey, title, word, most, sentences)?;
+    for (title, certainty, most, sentences) in sections {
+        section(out, survey, title, certainty, most, sentences)?;
     }
     let hosts = bad_hosts(survey);
     if !hosts.is_empty() && !survey.is_software {
@@ -122,24 +122,28 @@ fn measured(survey: &Survey) -> String {
     format!("{}; pairs {pairs}{seed}", tests.join(", "))
 }
 
-/// Writes the culprits with this word.
+/// Writes the causes with this certainty.
 fn section(
     out: &mut impl Write,
     survey: &Survey,
     title: &str,
-    word: Word,
+    certainty: Certainty,
     most: usize,
     sentences: usize,
 ) -> io::Result<()> {
-    let of_word = survey.verdict.culprits.iter().filter(|of| of.word == word);
-    let of_word: Vec<&Culprit> = of_word.collect();
+    let of_word = survey
+        .verdict
+        .causes
+        .iter()
+        .filter(|of| of.certainty == certainty);
+    let of_word: Vec<&Cause> = of_word.collect();
     if of_word.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{title}")?;
-    for culprit in of_word.iter().take(most) {
-        let name = words::unit(&survey.roster, &culprit.unit);
-        let all = evidence::sentences(survey, culprit);
+    for cause in of_word.iter().take(most) {
+        let name = words::unit(&survey.roster, &cause.unit);
+        let all = evidence::sentences(survey, cause);
         let mut shown = all.iter().take(sentences);
         let first = shown.next().map_or(String::new(), |of| format!(": {of}"));
         paragraph(out, &format!("{name}{first}"), "    ")?;
@@ -162,7 +166,7 @@ fn and_more(out: &mut impl Write, more: usize) -> io::Result<()> {
 /// Writes what was not measured: parts of one kind with one reason share a line.
 fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     let mut positions = BTreeMap::new();
-    let mut lines: Vec<Vec<&Untested>> = Vec::new();
+    let mut lines: Vec<Vec<&UntestedPart>> = Vec::new();
     for of in &survey.verdict.untested {
         let kind = match of.unit {
             Unit::Nic(nic) => &survey.roster.nics[nic as usize].device,
@@ -190,7 +194,7 @@ fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
 }
 
 /// Returns the names of parts of one kind, and of NICs with one device name.
-fn names(survey: &Survey, parts: &[&Untested]) -> String {
+fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
     let roster = &survey.roster;
     let host = |node: u32| roster.nodes[node as usize].host.as_str();
     let hosts: Vec<&str> = parts
@@ -214,13 +218,13 @@ fn names(survey: &Survey, parts: &[&Untested]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{culprit, good, mixed, survey};
+    use super::super::testing::{cause, good, mixed, survey};
     use super::*;
     use cluster::survey::answer::Pair;
-    use cluster::survey::verdict::{Aggregate, Verdict};
+    use cluster::survey::findings::{Aggregate, Findings};
     use facts::error::Failure;
 
-    fn text(verdict: Verdict) -> String {
+    fn text(verdict: Findings) -> String {
         let mut out = Vec::new();
         write(&mut out, &survey(verdict, Ok(()))).unwrap();
         String::from_utf8(out).unwrap()
@@ -323,12 +327,12 @@ write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0       
     #[test]
     fn combines_parts_with_one_reason() {
         let path = |initiator, target| Unit::Path(Pair { initiator, target });
-        let untested = |unit, reason: &str| Untested {
+        let untested = |unit, reason: &str| UntestedPart {
             unit,
             reason: reason.into(),
             pairs: 2,
         };
-        let verdict = Verdict {
+        let verdict = Findings {
             untested: vec![
                 untested(Unit::Node(2), "absent"),
                 untested(path(0, 2), "late"),
@@ -395,9 +399,9 @@ Test";
     #[test]
     fn limits_the_number_of_lines() {
         let suspects = (0..8).cycle().take(23);
-        let verdict = Verdict {
-            culprits: suspects
-                .map(|nic| culprit(Unit::Nic(nic), Word::Suspect))
+        let verdict = Findings {
+            causes: suspects
+                .map(|nic| cause(Unit::Nic(nic), Certainty::Suspect))
                 .collect(),
             ..good()
         };

@@ -2,8 +2,8 @@
 
 use super::nics::members;
 use cluster::survey::answer::{Answer, PairResult};
+use cluster::survey::findings::{Test, Unit};
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::{Test, Unit};
 
 /// Returns the name of a part, with the number of its NICs: `switch 003.12 (16 NICs)`.
 pub fn unit(roster: &Roster, unit: &Unit) -> String {

@@ -14,17 +14,17 @@ impl Root {
         self.send_to_all(&Message::End);
         self.place_waiting();
         let ends = Instant::now() + limit;
-        let mut missing: Vec<u32> = (0..self.known.len() as u32).collect();
+        let mut missing: Vec<u32> = (0..self.members.len() as u32).collect();
         loop {
             missing.retain(|&rank| {
-                self.known[rank as usize].is_missing() && !self.family.is_lost(rank)
+                self.members[rank as usize].is_missing() && !self.links.is_lost(rank)
             });
-            let now = self.note_presence();
+            let now = self.note_stall();
             if missing.is_empty() || now >= ends {
                 break;
             }
             let wakes = ends.min(self.due(now));
-            self.presence.sleep(wakes);
+            self.stalls.sleep(wakes);
             self.turn(wakes.saturating_duration_since(now));
         }
         let limit = facts::number::time_text(limit);
@@ -41,9 +41,9 @@ impl Root {
         }
         let mut levels = vec![LevelTraffic::default()];
         levels[0].add(self.traffic);
-        for known in &self.known {
-            let level = known.level as usize;
-            if let Some(traffic) = known.ended {
+        for member in &self.members {
+            let level = member.level as usize;
+            if let Some(traffic) = member.ended {
                 while levels.len() <= level {
                     let level = levels.len() as u32;
                     levels.push(LevelTraffic {

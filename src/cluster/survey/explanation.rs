@@ -3,17 +3,17 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::evidence::Evidence;
 use super::failures::keep_failures;
+use super::findings::{LimitSource, Unit};
 use super::limits::Limits;
-use super::outside::{Outside, Standing};
+use super::outside::{Outside, RetestOutcome};
+use super::result_store::ResultStore;
 use super::roster::Roster;
-use super::search::{Cause, search};
+use super::search::{Explanation, search};
 use super::units::members;
-use super::verdict::{LimitSource, Unit};
 use crate::location::Class;
 
-/// A population is mixed if the culprits are more than this part of its NICs,
+/// A population is mixed if the causes are more than this part of its NICs,
 const MOST_BLAMED: f64 = 1.0 / 3.0;
 /// or if no part explains this part of its pairs, and at least three of them,
 const MOST_UNEXPLAINED: f64 = 0.05;
@@ -27,20 +27,20 @@ type Key = (u16, Class);
 
 /// The causes of all pairs outside the limits.
 #[derive(Debug)]
-pub struct Causes {
+pub struct Explained {
     /// The causes.
-    pub causes: Vec<Cause>,
+    pub explanations: Vec<Explanation>,
     /// Populations that are mixed, so that their costs have no limits.
     pub mixed: BTreeSet<(u16, Class)>,
 }
 
 /// Returns the causes of the pairs outside the limits. Transient pairs are explained by themselves.
-pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Causes {
+pub fn explain(evidence: &ResultStore, limits: &Limits, roster: &Roster) -> Explained {
     let mut outside = evidence.outside(limits, roster);
     keep_failures(&mut outside, |nic| evidence.answers(nic));
     let (transient, lasting): (Vec<Outside>, Vec<Outside>) = outside
         .into_iter()
-        .partition(|one| one.standing == Standing::Transient);
+        .partition(|one| one.outcome == RetestOutcome::Transient);
     let mut mixed = BTreeSet::new();
     let lasting_causes = loop {
         let kept = lasting.iter().filter(|one| {
@@ -48,25 +48,28 @@ pub fn causes(evidence: &Evidence, limits: &Limits, roster: &Roster) -> Causes {
         });
         let kept = kept.copied().collect();
         let kept_limits = without(limits, &mixed);
-        let causes = search(evidence, &kept_limits, roster, kept);
-        let found = mixed_populations(&mixed, &causes, evidence, &kept_limits, roster);
+        let explanations = search(evidence, &kept_limits, roster, kept);
+        let found = mixed_populations(&mixed, &explanations, evidence, &kept_limits, roster);
         if found.is_empty() {
-            break causes;
+            break explanations;
         }
         mixed.extend(found);
     };
     let blamed: HashSet<u32> = lasting_causes
         .iter()
-        .flat_map(|cause| members(cause.unit, roster))
+        .flat_map(|explanation| members(explanation.unit, roster))
         .collect();
     let unexplained = transient.into_iter().filter(|one| {
         !blamed.contains(&one.pair.initiator)
             && !blamed.contains(&one.pair.target)
             && !mixed.contains(&(one.test, one.class))
     });
-    let mut causes = lasting_causes;
-    causes.extend(search(evidence, limits, roster, unexplained.collect()));
-    Causes { causes, mixed }
+    let mut explanations = lasting_causes;
+    explanations.extend(search(evidence, limits, roster, unexplained.collect()));
+    Explained {
+        explanations,
+        mixed,
+    }
 }
 
 /// Returns the limits without those of the costs of mixed populations.
@@ -84,12 +87,12 @@ fn without(limits: &Limits, mixed: &BTreeSet<Key>) -> Limits {
 /// `mixed`. In a test with such a class, the others are judged together too: some have few pairs.
 fn mixed_populations(
     mixed: &BTreeSet<Key>,
-    causes: &[Cause],
-    evidence: &Evidence,
+    explanations: &[Explanation],
+    evidence: &ResultStore,
     limits: &Limits,
     roster: &Roster,
 ) -> BTreeSet<Key> {
-    let is_mixed = |keys: &[Key]| is_mixed(keys, causes, evidence, limits, roster);
+    let is_mixed = |keys: &[Key]| is_mixed(keys, explanations, evidence, limits, roster);
     let with_limits = limits.iter().filter(|(_, limit)| limit.cost.is_finite());
     let keys: Vec<Key> = with_limits.map(|(key, _)| *key).collect();
     let alone: BTreeSet<Key> = keys
@@ -109,8 +112,8 @@ fn mixed_populations(
 /// Returns whether these populations of a test are mixed.
 fn is_mixed(
     keys: &[Key],
-    causes: &[Cause],
-    evidence: &Evidence,
+    explanations: &[Explanation],
+    evidence: &ResultStore,
     limits: &Limits,
     roster: &Roster,
 ) -> bool {
@@ -127,14 +130,14 @@ fn is_mixed(
     let is_of_them = |one: &&Outside| {
         keys.contains(&(one.test, one.class)) && one.source == LimitSource::Population
     };
-    let (mut blamed, mut unexplained, mut has_culprit) = (HashSet::new(), 0, false);
-    for cause in causes {
-        let pairs = cause.pairs.iter().filter(is_of_them).count();
+    let (mut blamed, mut unexplained, mut has_cause) = (HashSet::new(), 0, false);
+    for explanation in explanations {
+        let pairs = explanation.pairs.iter().filter(is_of_them).count();
         if pairs == 0 {
             continue;
         }
-        has_culprit = true;
-        match cause.unit {
+        has_cause = true;
+        match explanation.unit {
             Unit::Path(_) => unexplained += pairs,
             unit @ Unit::GroupPair(..)
                 if part_of_pairs(evidence.crossings(keys[0].0, unit) as usize) > MOST_CROSSINGS =>
@@ -145,7 +148,7 @@ fn is_mixed(
         }
     }
     let is_wide = |key| limits[key].is_wide(MOST_DEVIATION);
-    has_culprit
+    has_cause
         && (keys.iter().any(is_wide)
             || evidence.has_better_nics(keys, limits)
             || blamed.len() as f64 > MOST_BLAMED * f64::from(nics)

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use super::Meeting;
 use super::clock::{SharedClock, now_ns};
-use super::door::{Arrival, Claim, Door, random};
 use super::link::{Link, PollSet};
-use super::message::{FromMember, Message, Seeker, encode};
+use super::listener::{Arrival, Claim, SurveyListener, random};
+use super::message::{FromMember, Message, ParentRequest, encode};
 use super::traffic::Traffic;
-use super::uplink::{News, Uplink};
+use super::uplink::{Uplink, UplinkEvent};
 use crate::survey::timetable::Introduction;
 use facts::limit;
 use facts::net::listener::{Listener, Reach};
 
 /// Key of the listening socket in the poll set.
-const DOOR: u64 = 0;
+const LISTENER: u64 = 0;
 
 /// Key of the line to the measuring thread.
 const LINE: u64 = 1;
@@ -33,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 
 /// A member below this one.
 #[derive(Debug)]
-struct Child {
+struct RelayChild {
     link: Link,
     rank: u32,
     /// The coordinator may send it orders.
@@ -42,15 +42,15 @@ struct Child {
 
 /// The connections of a member.
 #[derive(Debug)]
-pub struct Node {
+pub struct Relay {
     rank: u32,
     set: PollSet,
     next_key: u64,
-    door: Door,
+    listener: SurveyListener,
     /// The measuring thread; none after its end.
     line: Option<Link>,
     uplink: Uplink,
-    children: HashMap<u64, Child>,
+    children: HashMap<u64, RelayChild>,
     /// Messages for the coordinator while there is no parent.
     held: Vec<Message>,
     /// The last message of the measuring thread, which a new parent gets again: it may have been lost
@@ -67,7 +67,7 @@ pub struct Node {
     is_over: bool,
 }
 
-impl Node {
+impl Relay {
     /// Listens for children, and begins the search for a parent, which ends after `limit`. `line` is
     /// the other end of the measuring thread's.
     ///
@@ -84,11 +84,11 @@ impl Node {
         let set = PollSet::new()?;
         let listener = Listener::bind(None, 0, Reach::Everywhere)
             .map_err(|failure| io::Error::other(failure.message()))?;
-        let door = Door::new(listener, meeting.token.clone(), &set, DOOR)?;
+        let listener = SurveyListener::new(listener, meeting.token.clone(), &set, LISTENER)?;
         let rank = introduction.rank;
-        let seeker = Seeker {
+        let request = ParentRequest {
             id: u64::from_le_bytes(random()),
-            port: door.port(),
+            port: listener.port(),
             avoid: None,
             received: 0,
             introduction,
@@ -96,9 +96,9 @@ impl Node {
         Ok(Self {
             rank,
             next_key: LINE,
-            door,
+            listener,
             line: Some(Link::of_pair(line, &set, LINE)?),
-            uplink: Uplink::new(meeting, seeker, &set, &clock, limit),
+            uplink: Uplink::new(meeting, request, &set, &clock, limit),
             set,
             children: HashMap::new(),
             held: Vec::new(),
@@ -135,7 +135,7 @@ impl Node {
     pub fn due(&self) -> Instant {
         let uplink = self.uplink.due();
         let ending = self.ending.filter(|_| self.line.is_none());
-        let others = self.door.due().into_iter().chain(ending);
+        let others = self.listener.due().into_iter().chain(ending);
         others
             .fold(uplink, Instant::min)
             .min(Instant::now() + LONGEST)
@@ -146,20 +146,20 @@ impl Node {
         keys.clear();
         self.set.ready(within, keys);
         for &key in &*keys {
-            if key == DOOR {
-                self.door.admit(&mut self.next_key);
+            if key == LISTENER {
+                self.listener.admit(&mut self.next_key);
             } else if key == LINE {
                 self.hear_line();
             } else if self.uplink.has(key) {
                 self.hear_parent();
             } else if self.children.contains_key(&key) {
                 self.hear_child(key);
-            } else if let Some(Ok(arrival)) = self.door.advance(key) {
+            } else if let Some(Ok(arrival)) = self.listener.advance(key) {
                 self.let_in(arrival);
             }
         }
         let now = Instant::now();
-        self.door.tick(now);
+        self.listener.tick(now);
         if let Err(reason) = self.uplink.tick(now, &mut self.next_key) {
             self.fail(&reason);
         }
@@ -173,7 +173,7 @@ impl Node {
         };
         // A child that has lost this process and returns replaces its old connection.
         self.children.retain(|_, child| child.rank != rank);
-        let child = Child {
+        let child = RelayChild {
             link: arrival.link,
             rank,
             is_ready: false,
@@ -243,8 +243,8 @@ impl Node {
         loop {
             match self.uplink.next() {
                 Ok(None) => return,
-                Ok(Some(News::Changed)) => {}
-                Ok(Some(News::Attached)) => {
+                Ok(Some(UplinkEvent::Changed)) => {}
+                Ok(Some(UplinkEvent::Attached)) => {
                     self.tell_line(&Message::Joined);
                     for message in std::mem::take(&mut self.held) {
                         self.uplink.send(&message);
@@ -253,7 +253,7 @@ impl Node {
                         self.repeat();
                     }
                 }
-                Ok(Some(News::Message(message))) => self.obey(message),
+                Ok(Some(UplinkEvent::Message(message))) => self.obey(message),
                 Err(reason) => {
                     self.fail(&reason);
                     return;
@@ -272,8 +272,8 @@ impl Node {
             } => match next_on(&mut path) {
                 Some(child) => self.send_to(child, &Message::Down { path, serial, body }),
                 // An order may come twice, from the old parent and by the new one.
-                None if serial > self.uplink.seeker.received => {
-                    self.uplink.seeker.received = serial;
+                None if serial > self.uplink.request.received => {
+                    self.uplink.request.received = serial;
                     self.tell_line(&Message::Down { path, serial, body });
                 }
                 None => {}

@@ -1,25 +1,25 @@
-//! The causes of pairs outside the limits as the verdict has them.
+//! The causes of pairs outside the limits as the findings has them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::answer::Witness;
-use super::evidence::{Evidence, Key};
+use super::answer::CounterEvidence;
+use super::findings::{self, Cause, Direction, LimitSource, Population, Unit};
 use super::limits::Limits;
 use super::outside::Outside;
 use super::population::Sorted;
+use super::result_store::{Key, ResultStore};
 use super::roster::Roster;
-use super::search::Cause;
+use super::search::Explanation;
 use super::summary::value_at;
 use super::units::members;
-use super::verdict::{self, Culprit, Direction, LimitSource, Population, Unit};
 use crate::location::Class;
 
 /// What is known about causes.
 #[derive(Debug)]
-pub struct Facts<'a> {
+pub struct CauseFacts<'a> {
     /// The results.
-    pub evidence: &'a Evidence,
+    pub evidence: &'a ResultStore,
     /// The limits.
     pub limits: &'a Limits,
     /// The figures by test and class.
@@ -30,7 +30,7 @@ pub struct Facts<'a> {
     pub roster: &'a Roster,
 }
 
-impl Facts<'_> {
+impl CauseFacts<'_> {
     /// Returns the most frequent message of the failed pairs among `pairs`.
     fn failure(&self, pairs: &[&Outside]) -> Option<String> {
         let mut messages: BTreeMap<&str, usize> = BTreeMap::new();
@@ -44,32 +44,32 @@ impl Facts<'_> {
     }
 }
 
-/// Returns a cause as the verdict has it.
-pub fn culprit(cause: &Cause, facts: &Facts<'_>) -> Culprit {
+/// Returns a cause as the findings has it.
+pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
     let mut cells: BTreeMap<(u16, Class), Vec<&Outside>> = BTreeMap::new();
-    for one in &cause.pairs {
+    for one in &explanation.pairs {
         cells.entry((one.test, one.class)).or_default().push(one);
     }
-    let nics: BTreeSet<u32> = match cause.unit {
+    let nics: BTreeSet<u32> = match explanation.unit {
         Unit::Path(pair) => [pair.initiator, pair.target].into(),
         unit => members(unit, facts.roster).into_iter().collect(),
     };
     let mut of_cells: Vec<_> = cells
         .into_iter()
-        .map(|((test, class), pairs)| evidence_of(cause, test, class, &pairs, facts, &nics))
+        .map(|((test, class), pairs)| evidence_of(explanation, test, class, &pairs, facts, &nics))
         .collect();
     of_cells.sort_by_key(|one| Reverse(one.outside));
-    let witnesses = nics.iter().flat_map(|nic| {
+    let counters = nics.iter().flat_map(|nic| {
         let of_nic = (*nic, String::new())..(*nic + 1, String::new());
-        facts.evidence.witnesses().range(of_nic)
+        facts.evidence.counters().range(of_nic)
     });
-    Culprit {
-        unit: cause.unit,
-        word: cause.word(),
-        direction: cause.direction,
+    Cause {
+        unit: explanation.unit,
+        certainty: explanation.certainty(),
+        direction: explanation.direction,
         evidence: of_cells,
-        witnesses: witnesses
-            .map(|((nic, counter), change)| Witness {
+        counters: counters
+            .map(|((nic, counter), change)| CounterEvidence {
                 nic: *nic,
                 counter: counter.clone(),
                 change: *change,
@@ -79,13 +79,13 @@ pub fn culprit(cause: &Cause, facts: &Facts<'_>) -> Culprit {
 }
 
 fn evidence_of(
-    cause: &Cause,
+    explanation: &Explanation,
     test: u16,
     class: Class,
     pairs: &[&Outside],
-    facts: &Facts<'_>,
+    facts: &CauseFacts<'_>,
     nics: &BTreeSet<u32>,
-) -> verdict::Evidence {
+) -> findings::Evidence {
     let evidence = facts.evidence;
     let of_bandwidth = evidence.tests()[test as usize].of_bandwidth;
     let limit = facts.limits.get(&(test, class));
@@ -112,7 +112,7 @@ fn evidence_of(
     let of_retries = |number| (source == LimitSource::Retries).then_some(number);
     let failed = pairs.iter().filter(|one| one.value.is_none()).count();
     let mut outside = pairs.len();
-    let measured: u32 = match cause.unit {
+    let measured: u32 = match explanation.unit {
         Unit::Path(_) => {
             let mut measured = pairs.len();
             for one in pairs {
@@ -128,7 +128,7 @@ fn evidence_of(
         _ => nics
             .iter()
             .map(|nic| {
-                let roles = match cause.direction {
+                let roles = match explanation.direction {
                     Direction::Initiator => 0..1,
                     Direction::Target => 1..2,
                     Direction::Both => 0..2,
@@ -139,7 +139,7 @@ fn evidence_of(
             })
             .sum(),
     };
-    verdict::Evidence {
+    findings::Evidence {
         test,
         class,
         outside: outside as u32,

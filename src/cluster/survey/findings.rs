@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Pair, PairResult, Witness};
+use super::answer::{CounterEvidence, Pair, PairResult};
 use crate::location::Class;
 
 /// A test: what is measured between two NICs.
@@ -22,7 +22,7 @@ pub struct Test {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Word {
+pub enum Certainty {
     /// It was outside the limits once, and inside them twice in retests.
     Transient,
     /// It was outside the limits, and no retest has confirmed it.
@@ -83,7 +83,7 @@ pub enum LimitSource {
     Failure,
 }
 
-/// What one test says about a culprit.
+/// What one test says about a cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Evidence {
@@ -91,9 +91,9 @@ pub struct Evidence {
     pub test: u16,
     /// Class of the pairs.
     pub class: Class,
-    /// Pairs of the culprit outside the limit; of a path, measurements, with those of retests.
+    /// Pairs of the cause outside the limit; of a path, measurements, with those of retests.
     pub outside: u32,
-    /// Pairs of the culprit that were measured; of a path, measurements.
+    /// Pairs of the cause that were measured; of a path, measurements.
     pub measured: u32,
     /// Median figure of the pairs outside the limit; null if all of them failed.
     pub value: Option<f64>,
@@ -115,17 +115,19 @@ pub struct Evidence {
 /// A part of the cluster that explains results outside the limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct Culprit {
+pub struct Cause {
     /// What it is.
     pub unit: Unit,
     /// How sure that is.
-    pub word: Word,
+    #[serde(rename = "word")]
+    pub certainty: Certainty,
     /// In which role.
     pub direction: Direction,
     /// What the tests say, the strongest first.
     pub evidence: Vec<Evidence>,
     /// Counters of its NICs that changed in a way that matters, summed up over its pairs.
-    pub witnesses: Vec<Witness>,
+    #[serde(rename = "witnesses")]
+    pub counters: Vec<CounterEvidence>,
 }
 
 /// The figures of the pairs of one test and class.
@@ -202,7 +204,7 @@ pub struct Matrix {
 /// Pairs or NICs that were not measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct Untested {
+pub struct UntestedPart {
     /// The part that was not measured: a node, a NIC or a path.
     pub unit: Unit,
     /// Why.
@@ -214,11 +216,12 @@ pub struct Untested {
 /// What the survey has found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct Verdict {
+pub struct Findings {
     /// Parts that are bad, suspect or transient, the worst first.
-    pub culprits: Vec<Culprit>,
+    #[serde(rename = "culprits")]
+    pub causes: Vec<Cause>,
     /// Parts that were not measured.
-    pub untested: Vec<Untested>,
+    pub untested: Vec<UntestedPart>,
     /// NICs in no pair of a selection that takes some NICs of each switch or group, or of a file: the
     /// survey says nothing about them.
     pub unpaired: Vec<u32>,

@@ -8,14 +8,14 @@ const ABSENCE: Duration = Duration::from_secs(2);
 
 /// Whether the process of the coordinator has run.
 #[derive(Debug)]
-pub struct Presence {
+pub struct StallWatch {
     /// When it runs next at the latest, unless it is stopped or busy.
     expected: Instant,
     /// When it has continued after an absence.
     returned: Option<Instant>,
 }
 
-impl Presence {
+impl StallWatch {
     /// Begins at `now`.
     pub fn new(now: Instant) -> Self {
         Self {
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn notes_absence_beyond_expected_sleep() {
         let begin = Instant::now();
-        let mut presence = Presence::new(begin);
+        let mut presence = StallWatch::new(begin);
         presence.sleep(begin + 10 * ABSENCE);
         assert_eq!(presence.note(begin + 10 * ABSENCE), None);
         let back = begin + 11 * ABSENCE;

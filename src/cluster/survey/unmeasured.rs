@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 
 use super::answer::Pair;
-use super::evidence::Key;
+use super::findings::{Unit, UntestedPart};
+use super::result_store::Key;
 use super::roster::Roster;
-use super::verdict::{Unit, Untested};
 
 /// Most pairs without an answer that are tried again, or named one by one.
 const MOST_UNANSWERED: usize = 4096;
 
 /// Pairs of the sweep that were not measured.
 #[derive(Clone, Debug, Default)]
-pub struct Gaps {
+pub struct Unmeasured {
     /// Pairs without an answer, which may be tried again.
     unanswered: BTreeMap<Key, String>,
     /// Numbers of pairs that will not be measured.
     left_out: BTreeMap<(Unit, String), u64>,
 }
 
-impl Gaps {
+impl Unmeasured {
     /// Notes that a pair is not measured because of a part.
     pub fn leave_out(&mut self, part: Unit, reason: String) {
         *self.left_out.entry((part, reason)).or_default() += 1;
@@ -62,7 +62,7 @@ impl Gaps {
     }
 
     /// Returns the parts that were not measured, with nodes and NICs that are absent in any case.
-    pub fn untested(&self, roster: &Roster) -> Vec<Untested> {
+    pub fn untested(&self, roster: &Roster) -> Vec<UntestedPart> {
         let mut pairs = self.left_out.clone();
         for ((_, pair), reason) in &self.unanswered {
             *pairs
@@ -83,7 +83,7 @@ impl Gaps {
                     .or_default();
             }
         }
-        let untested = |((unit, reason), pairs)| Untested {
+        let untested = |((unit, reason), pairs)| UntestedPart {
             unit,
             reason,
             pairs,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::link::{Link, PollSet};
-use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, Seeker};
+use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, ParentRequest};
 use facts::limit::ANSWER_LIMIT;
 use facts::net::listener::{Listener, out_of};
 use facts::token::Token;
@@ -56,7 +56,7 @@ pub fn random<const LENGTH: usize>() -> [u8; LENGTH] {
 #[derive(Debug)]
 pub enum Claim {
     /// Its parent.
-    Seek(Box<Seeker>),
+    Seek(Box<ParentRequest>),
     /// To be a child, by this rank.
     Attach(u32),
 }
@@ -74,7 +74,7 @@ pub struct Arrival {
 
 /// A connection that was turned away.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
+pub struct Rejection {
     /// Its address.
     pub peer: SocketAddr,
     /// Why.
@@ -83,7 +83,7 @@ pub struct Rejected {
 
 /// A connection without a proof.
 #[derive(Debug)]
-struct Guest {
+struct PendingConnection {
     link: Link,
     peer: SocketAddr,
     since: Instant,
@@ -93,17 +93,17 @@ struct Guest {
 
 /// The listening socket of a process, and the connections without a proof.
 #[derive(Debug)]
-pub struct Door {
+pub struct SurveyListener {
     listener: Listener,
     token: Token,
     set: PollSet,
     key: u64,
-    guests: HashMap<u64, Guest>,
+    pending: HashMap<u64, PendingConnection>,
     /// Until when no connection is accepted, where there is no room for one.
     closed: Option<Instant>,
 }
 
-impl Door {
+impl SurveyListener {
     /// Listens with `listener`, whose key in `set` is `key`.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Door {
             token,
             set: set.clone(),
             key,
-            guests: HashMap::new(),
+            pending: HashMap::new(),
             closed: None,
         })
     }
@@ -129,7 +129,7 @@ impl Door {
     /// Accepts the new connections, whose keys are the next ones, while there is room.
     pub fn admit(&mut self, next_key: &mut u64) {
         for _ in 0..MOST {
-            if self.guests.len() >= MOST && !self.drop_oldest() {
+            if self.pending.len() >= MOST && !self.drop_oldest() {
                 return self.close();
             }
             match self.listener.accept() {
@@ -137,14 +137,14 @@ impl Door {
                     *next_key += 1;
                     // An error means that the connection has ended.
                     if let Ok(link) = Link::of_stream(stream, &self.set, *next_key) {
-                        let guest = Guest {
+                        let connection = PendingConnection {
                             link,
                             peer,
                             since: Instant::now(),
                             ours: random(),
                             theirs: None,
                         };
-                        self.guests.insert(*next_key, guest);
+                        self.pending.insert(*next_key, connection);
                     }
                 }
                 Ok(None) => return,
@@ -160,10 +160,13 @@ impl Door {
 
     /// Drops the oldest connection without a proof if it has had its turn.
     fn drop_oldest(&mut self) -> bool {
-        let oldest = self.guests.iter().min_by_key(|(_, guest)| guest.since);
-        let oldest = oldest.filter(|(_, guest)| guest.since.elapsed() >= TURN);
+        let oldest = self
+            .pending
+            .iter()
+            .min_by_key(|(_, connection)| connection.since);
+        let oldest = oldest.filter(|(_, connection)| connection.since.elapsed() >= TURN);
         let key = oldest.map(|(&key, _)| key);
-        key.and_then(|key| self.guests.remove(&key)).is_some()
+        key.and_then(|key| self.pending.remove(&key)).is_some()
     }
 
     /// Accepts no connections for a while.
@@ -175,33 +178,33 @@ impl Door {
 
     /// Continues with the connection with this key. Returns it when it has proved that it has the
     /// token, or why it was turned away.
-    pub fn advance(&mut self, key: u64) -> Option<Result<Arrival, Rejected>> {
-        let guest = self.guests.get_mut(&key)?;
-        guest.link.flush();
+    pub fn advance(&mut self, key: u64) -> Option<Result<Arrival, Rejection>> {
+        let connection = self.pending.get_mut(&key)?;
+        connection.link.flush();
         loop {
-            let answered = match guest.link.receive() {
+            let answered = match connection.link.receive() {
                 Ok(None) => return None,
-                Ok(Some(message)) => guest.answer(message, &self.token),
+                Ok(Some(message)) => connection.answer(message, &self.token),
                 Err(loss) => Err(loss.to_string()),
             };
             if let Ok(None) = answered {
                 continue;
             }
-            let guest = self.guests.remove(&key)?;
-            let Guest { mut link, peer, .. } = guest;
+            let connection = self.pending.remove(&key)?;
+            let PendingConnection { mut link, peer, .. } = connection;
             return Some(match answered {
                 Ok(Some(claim)) => Ok(Arrival { link, peer, claim }),
                 Ok(None) => return None,
                 Err(reason) => {
                     link.flush();
-                    Err(Rejected { peer, reason })
+                    Err(Rejection { peer, reason })
                 }
             });
         }
     }
 
     /// Closes the connections that have sent no proof within [`ANSWER_LIMIT`], and returns them.
-    pub fn tick(&mut self, now: Instant) -> Vec<Rejected> {
+    pub fn tick(&mut self, now: Instant) -> Vec<Rejection> {
         if self.closed.is_some_and(|until| now >= until)
             && self
                 .set
@@ -210,11 +213,13 @@ impl Door {
         {
             self.closed = None;
         }
-        let late = |guest: &Guest| now.saturating_duration_since(guest.since) >= ANSWER_LIMIT;
-        let expired = self.guests.extract_if(|_, guest| late(guest));
+        let late = |connection: &PendingConnection| {
+            now.saturating_duration_since(connection.since) >= ANSWER_LIMIT
+        };
+        let expired = self.pending.extract_if(|_, connection| late(connection));
         let reason = || format!("it sent no proof within {} s", ANSWER_LIMIT.as_secs());
-        let rejected = expired.map(|(_, guest)| Rejected {
-            peer: guest.peer,
+        let rejected = expired.map(|(_, connection)| Rejection {
+            peer: connection.peer,
             reason: reason(),
         });
         rejected.collect()
@@ -222,12 +227,15 @@ impl Door {
 
     /// Returns when [`Self::tick`] has something to do, if ever.
     pub fn due(&self) -> Option<Instant> {
-        let ends = self.guests.values().map(|guest| guest.since + ANSWER_LIMIT);
+        let ends = self
+            .pending
+            .values()
+            .map(|connection| connection.since + ANSWER_LIMIT);
         ends.chain(self.closed).min()
     }
 }
 
-impl Guest {
+impl PendingConnection {
     /// Answers a message. Returns the claim once there is a proof, or why there cannot be one.
     fn answer(&mut self, message: Message, token: &Token) -> Result<Option<Claim>, String> {
         let (proof, claim) = match (message, self.theirs) {
@@ -242,7 +250,7 @@ impl Guest {
                 self.link.send(&Message::Challenge { nonce: self.ours });
                 return Ok(None);
             }
-            (Message::Seek { proof, seeker }, Some(_)) => (proof, Claim::Seek(seeker)),
+            (Message::Seek { proof, request }, Some(_)) => (proof, Claim::Seek(request)),
             (Message::Attach { proof, rank }, Some(_)) => (proof, Claim::Attach(rank)),
             _ => return Err("it sent a message out of turn".into()),
         };

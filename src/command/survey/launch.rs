@@ -1,4 +1,5 @@
-//! Whom the coordinator leads: how many members there are, who starts them, and how they find it.
+//! How the members of a survey start: how many there are, who starts them, and how they find the
+//! coordinator.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::asked::{self, Asked};
-use super::processes::Processes;
+use super::processes::LocalProcesses;
 use super::written::Outputs;
-use cluster::launcher::Task;
+use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{MeetingPoint, Published};
 use cluster::survey::timetable::Introduction;
 use cluster::tree::{Event, Root};
@@ -30,8 +31,8 @@ const MOST_AT_ONCE: usize = 64;
 
 type ByRank<T> = BTreeMap<u32, T>;
 
-/// Whom the coordinator leads.
-pub struct Lead<'a> {
+/// How the members of a survey start.
+pub struct Launch<'a> {
     /// Number of members.
     pub size: u32,
     /// Names of the hosts by rank, if they are known.
@@ -42,24 +43,24 @@ pub struct Lead<'a> {
     here: Vec<u32>,
     arguments: &'a [OsString],
     /// The task that this process is, and where the others find it.
-    task: Option<(Task, MeetingPoint)>,
+    task: Option<(LauncherTask, MeetingPoint)>,
 }
 
 /// The members that have come, and what ends with the survey.
-pub struct Gathered {
+pub struct JoinedMembers {
     /// What they have introduced, by rank.
     pub joined: BTreeMap<u32, Introduction>,
     lost: BTreeMap<u32, String>,
     /// How long it waited for those that are missing; none if the survey ended before.
     waited: Option<Duration>,
-    processes: Option<Processes>,
+    processes: Option<LocalProcesses>,
     /// Processes on other hosts by rank, which end with it.
     summoned: BTreeMap<u32, Invited>,
     /// Its file is removed at the end.
     _published: Option<Published>,
 }
 
-impl Gathered {
+impl JoinedMembers {
     /// Returns why a process is missing.
     pub fn absent(&self, rank: u32) -> String {
         if let Some(reason) = self.lost.get(&rank) {
@@ -124,7 +125,7 @@ impl Gathered {
     }
 }
 
-impl<'a> Lead<'a> {
+impl<'a> Launch<'a> {
     /// Returns the lead of this number of members on this machine, with the arguments of this process.
     pub fn loopback(count: u32, arguments: &'a [OsString]) -> Self {
         Self {
@@ -152,7 +153,11 @@ impl<'a> Lead<'a> {
 
     /// Returns the lead of the tasks of a launcher, of which this process is `task`. The member of its
     /// rank is a process of its own, so that leading and measuring do not disturb each other.
-    pub fn task(task: Task, meeting_point: MeetingPoint, arguments: &'a [OsString]) -> Self {
+    pub fn task(
+        task: LauncherTask,
+        meeting_point: MeetingPoint,
+        arguments: &'a [OsString],
+    ) -> Self {
         Self {
             size: task.size,
             hosts: Vec::new(),
@@ -255,7 +260,7 @@ impl<'a> Lead<'a> {
     ///
     /// A port that cannot be used, a meeting point that cannot be written, processes that cannot be
     /// started, and an interruption.
-    pub fn start(&self, asked: &Asked) -> Result<(Root, Gathered), Failure> {
+    pub fn start(&self, asked: &Asked) -> Result<(Root, JoinedMembers), Failure> {
         let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
         // The port of --hosts is that of the servers.
         let own = asked.port.filter(|_| !self.summons_members());
@@ -275,11 +280,11 @@ impl<'a> Lead<'a> {
             .as_ref()
             .map_or_else(own, |published| published.token.clone());
         let root = Root::listen(listener, token.clone(), self.size)?;
-        let mut processes = Processes::default();
+        let mut processes = LocalProcesses::default();
         for rank in &self.here {
             processes.start(self.arguments, (*rank, self.size), root.port(), &token)?;
         }
-        let mut gathered = Gathered {
+        let mut members = JoinedMembers {
             joined: BTreeMap::new(),
             lost: BTreeMap::new(),
             waited: None,
@@ -288,9 +293,9 @@ impl<'a> Lead<'a> {
             _published: published,
         };
         if self.summons_members() {
-            (gathered.summoned, gathered.lost) = self.summon(asked, root.port(), &token)?;
+            (members.summoned, members.lost) = self.summon(asked, root.port(), &token)?;
         }
-        Ok((root, gathered))
+        Ok((root, members))
     }
 }
 
@@ -310,7 +315,7 @@ mod tests {
 
     #[test]
     fn process_is_absent_for_the_time_that_it_had_to_join() {
-        let mut gathered = Gathered {
+        let mut members = JoinedMembers {
             joined: BTreeMap::new(),
             lost: [(1, "it closed its connection".into())].into(),
             waited: None,
@@ -318,9 +323,9 @@ mod tests {
             summoned: BTreeMap::new(),
             _published: None,
         };
-        assert_eq!(gathered.absent(0), "the survey ended before it joined");
-        gathered.waited = Some(Duration::from_secs(30));
-        assert_eq!(gathered.absent(0), "it did not join within 30s");
-        assert_eq!(gathered.absent(1), "it closed its connection");
+        assert_eq!(members.absent(0), "the survey ended before it joined");
+        members.waited = Some(Duration::from_secs(30));
+        assert_eq!(members.absent(0), "it did not join within 30s");
+        assert_eq!(members.absent(1), "it closed its connection");
     }
 }

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
+use super::findings::{Test, Unit};
 use super::limits::{FEW_RETRIES, Limit};
 use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, Noise, cost};
 use super::roster::Roster;
 use super::units::parts_of_pair;
-use super::verdict::{Test, Unit};
 use crate::location::Class;
 use facts::device::{DeviceKind, DeviceName};
 use facts::expect::Expectation;
@@ -24,14 +24,14 @@ const MOST_RECORDS: usize = 1 << 20;
 pub type Key = (u16, Pair);
 
 /// Numbers of pairs by role (initiator, target) and class.
-pub type Cells = [[u32; CLASSES]; 2];
+pub type RoleCounts = [[u32; CLASSES]; 2];
 
 /// Number of classes.
 pub const CLASSES: usize = 6;
 
 /// The figures of a population.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct PopulationData {
     pub(super) figures: Distribution,
     /// Packets that the initiators sent again.
     pub(super) retries: Distribution,
@@ -43,14 +43,14 @@ pub(super) struct Gathered {
 
 /// The results of a survey.
 #[derive(Debug)]
-pub struct Evidence {
+pub struct ResultStore {
     pub(super) tests: Vec<Test>,
     pub(super) expectations: Vec<Vec<Expectation>>,
     pub(super) keeps_all: bool,
     pub(super) noise: Noise,
-    pub(super) populations: BTreeMap<(u16, Class), Gathered>,
+    pub(super) populations: BTreeMap<(u16, Class), PopulationData>,
     /// Pairs with an answer, by test and NIC.
-    counts: Vec<Cells>,
+    counts: Vec<RoleCounts>,
     /// The least costs of the pairs of the user, by test and NIC, then by class.
     least_costs: Vec<[f64; CLASSES]>,
     pub(super) nics: usize,
@@ -58,12 +58,12 @@ pub struct Evidence {
     /// First results of pairs.
     pub(super) records: Vec<PairResult>,
     pub(super) retests: HashMap<Key, Vec<PairResult>>,
-    witnesses: BTreeMap<(u32, String), u64>,
+    counters: BTreeMap<(u32, String), u64>,
     worst: Option<(f64, PairResult)>,
     suspects: u64,
 }
 
-impl Evidence {
+impl ResultStore {
     /// Creates an empty collection. Without `keeps_all` only results that may be outside the limits are
     /// kept.
     pub fn new(
@@ -73,7 +73,7 @@ impl Evidence {
         keeps_all: bool,
     ) -> Self {
         Self {
-            counts: vec![Cells::default(); tests.len() * roster.nics.len()],
+            counts: vec![RoleCounts::default(); tests.len() * roster.nics.len()],
             least_costs: vec![[f64::INFINITY; CLASSES]; tests.len() * roster.nics.len()],
             nics: roster.nics.len(),
             tests,
@@ -84,7 +84,7 @@ impl Evidence {
             aggregates: BTreeMap::new(),
             records: Vec::new(),
             retests: HashMap::new(),
-            witnesses: BTreeMap::new(),
+            counters: BTreeMap::new(),
             worst: None,
             suspects: 0,
         }
@@ -106,7 +106,7 @@ impl Evidence {
     }
 
     /// Returns how many pairs of a NIC have an answer.
-    pub fn counts(&self, test: u16, nic: u32) -> &Cells {
+    pub fn counts(&self, test: u16, nic: u32) -> &RoleCounts {
         &self.counts[test as usize * self.nics + nic as usize]
     }
 
@@ -124,8 +124,8 @@ impl Evidence {
     }
 
     /// Returns the counters that changed, by NIC.
-    pub fn witnesses(&self) -> &BTreeMap<(u32, String), u64> {
-        &self.witnesses
+    pub fn counters(&self) -> &BTreeMap<(u32, String), u64> {
+        &self.counters
     }
 
     /// Returns the kept pairs.
@@ -135,12 +135,12 @@ impl Evidence {
 
     /// Adds the result of a pair that was measured or failed.
     pub fn add(&mut self, result: PairResult, roster: &Roster) {
-        for witness in &result.witnesses {
+        for counter_evidence in &result.counters {
             let sum = self
-                .witnesses
-                .entry((witness.nic, witness.counter.clone()))
+                .counters
+                .entry((counter_evidence.nic, counter_evidence.counter.clone()))
                 .or_default();
-            *sum = sum.saturating_add(witness.change);
+            *sum = sum.saturating_add(counter_evidence.change);
         }
         if let Stage::Retest(_) = result.stage {
             self.retests
@@ -190,10 +190,10 @@ impl Evidence {
                 .add(value);
         }
         let of_bandwidth = self.of_bandwidth(result.test);
-        let gathered = self
+        let data = self
             .populations
             .entry((result.test, class))
-            .or_insert_with(|| Gathered {
+            .or_insert_with(|| PopulationData {
                 figures: Distribution::new(MOST_EXACT),
                 retries: Distribution::new(MOST_EXACT),
                 limit: None,
@@ -201,8 +201,8 @@ impl Evidence {
             });
         // Suspects do not choose their partners at random: only the pairs of the user are a population.
         if result.stage == Stage::Sweep {
-            gathered.figures.add(value);
-            gathered.retries.add(result.retries() as f64);
+            data.figures.add(value);
+            data.retries.add(result.retries() as f64);
             let cost = cost(value, of_bandwidth);
             for nic in [result.pair.initiator, result.pair.target] {
                 let of_nic = &mut self.least_costs[result.test as usize * self.nics + nic as usize];
@@ -210,13 +210,13 @@ impl Evidence {
                 *least = least.min(cost);
             }
         }
-        let count = gathered.figures.count();
-        if count >= gathered.next {
-            gathered.next = count + count / 2;
-            let costs = gathered.figures.sorted().costs(of_bandwidth);
-            let retries = gathered.retries.sorted();
-            gathered.limit = Some(Limit::of(&costs, &retries, self.noise, of_bandwidth));
-            if let (Some(limit), false) = (gathered.limit, self.keeps_all) {
+        let count = data.figures.count();
+        if count >= data.next {
+            data.next = count + count / 2;
+            let costs = data.figures.sorted().costs(of_bandwidth);
+            let retries = data.retries.sorted();
+            data.limit = Some(Limit::of(&costs, &retries, self.noise, of_bandwidth));
+            if let (Some(limit), false) = (data.limit, self.keeps_all) {
                 self.drop_good(result.test, class, limit, roster);
             }
         }

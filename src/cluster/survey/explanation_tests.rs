@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::answer::Pair;
 use super::conductor::{Conductor, Settings};
+use super::findings::{Certainty, Direction, Findings, LimitSource, Unit};
 use super::pairs::parse;
 use super::rounds::NicOrder;
 use super::testing::{Cluster, Effect, Fault};
-use super::verdict::{Direction, LimitSource, Unit, Verdict, Word};
 
 /// Returns the settings of a survey of these pairs.
 pub fn settings(pairs: &str, seed: u64) -> Settings {
@@ -34,30 +34,30 @@ pub fn run(cluster: &mut Cluster, conductor: &mut Conductor) {
     }
 }
 
-/// Returns the verdict of a survey.
-pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Verdict {
-    let verdict = survey_of_some(cluster, pairs, seed);
-    assert_eq!(verdict.answered, verdict.planned);
-    verdict
+/// Returns the findings of a survey.
+pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
+    let findings = survey_of_some(cluster, pairs, seed);
+    assert_eq!(findings.answered, findings.planned);
+    findings
 }
 
-/// Returns the verdict of a survey that NICs may leave.
-fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Verdict {
+/// Returns the findings of a survey that NICs may leave.
+fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
     let settings = settings(pairs, seed);
     let mut conductor =
         Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap();
     run(cluster, &mut conductor);
-    conductor.verdict()
+    conductor.findings()
 }
 
 /// Returns the parts that are bad or suspect.
-pub fn named(verdict: &Verdict) -> Vec<(Unit, Word, Direction)> {
-    let lasting = verdict
-        .culprits
+pub fn named(findings: &Findings) -> Vec<(Unit, Certainty, Direction)> {
+    let lasting = findings
+        .causes
         .iter()
-        .filter(|culprit| culprit.word != Word::Transient);
+        .filter(|cause| cause.certainty != Certainty::Transient);
     lasting
-        .map(|culprit| (culprit.unit, culprit.word, culprit.direction))
+        .map(|cause| (cause.unit, cause.certainty, cause.direction))
         .collect()
 }
 
@@ -84,7 +84,7 @@ fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_
             let found = named(&survey(&mut cluster, plan.pairs, seed));
             if found.is_empty() && missed < most_missed {
                 missed += 1;
-            } else if found != [(fault.unit, Word::Bad, fault.direction)] {
+            } else if found != [(fault.unit, Certainty::Bad, fault.direction)] {
                 wrong.push(format!(
                     "{} {:?} {} seed {seed}: {found:?}",
                     plan.name, plan.shape, plan.pairs
@@ -218,7 +218,7 @@ fn names_nic_that_fails_now_and_then() {
             effect: Effect::Loses(0.3),
         });
         let found = named(&survey_of_some(&mut cluster, "all", seed));
-        let is_it = |one: &(Unit, Word, Direction)| one.0 == Unit::Nic(5);
+        let is_it = |one: &(Unit, Certainty, Direction)| one.0 == Unit::Nic(5);
         assert!(
             found.len() == 1 && found.iter().all(is_it),
             "seed {seed}: {found:?}"
@@ -242,10 +242,10 @@ fn names_nic_that_sends_packets_again() {
                 direction,
                 effect: Effect::Resends(20.0 * (resent + 1.0)),
             });
-            let verdict = survey(&mut cluster, pairs, seed);
-            let expected = [(Unit::Nic(2), Word::Bad, direction)];
-            assert_eq!(named(&verdict), expected, "{nics} {pairs} seed {seed}");
-            let evidence = &verdict.culprits[0].evidence[0];
+            let findings = survey(&mut cluster, pairs, seed);
+            let expected = [(Unit::Nic(2), Certainty::Bad, direction)];
+            assert_eq!(named(&findings), expected, "{nics} {pairs} seed {seed}");
+            let evidence = &findings.causes[0].evidence[0];
             assert_eq!(evidence.source, LimitSource::Retries);
             assert!(evidence.retries > evidence.usual_retries);
         }
@@ -345,9 +345,9 @@ fn names_no_part_if_half_of_few_nics_are_slow() {
                 let mut cluster = Cluster::new([0, 0, nics, 1], &[tool], seed);
                 let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, factor);
                 cluster.faults = (0..u32::from(nics) / 2).map(slow).collect();
-                let verdict = survey(&mut cluster, pairs, seed);
+                let findings = survey(&mut cluster, pairs, seed);
                 surveys += 1;
-                let found = named(&verdict);
+                let found = named(&findings);
                 if !found.is_empty() {
                     wrong.push(format!(
                         "{tool} {factor} {nics} {pairs} seed {seed}: {found:?}"
@@ -408,7 +408,7 @@ fn names_slow_nic_beside_bimodal_class() {
             .chain([slow(Unit::Nic(5))])
             .collect();
         let found = named(&survey(&mut cluster, "random:4,within-switch", seed));
-        let expected = [(Unit::Nic(5), Word::Bad, Direction::Both)];
+        let expected = [(Unit::Nic(5), Certainty::Bad, Direction::Both)];
         assert_eq!(found, expected, "seed {seed}");
     }
 }
@@ -427,8 +427,8 @@ fn near_pairs_without_locations_do_not_hide_slow_nic() {
         let tests = cluster.tests.clone();
         let mut conductor = Conductor::new(roster, tests, settings(pairs, seed)).unwrap();
         run(&mut cluster, &mut conductor);
-        let found = named(&conductor.verdict());
-        let expected = [(Unit::Nic(5), Word::Bad, Direction::Both)];
+        let found = named(&conductor.findings());
+        let expected = [(Unit::Nic(5), Certainty::Bad, Direction::Both)];
         assert_eq!(found, expected, "{pairs} seed {seed}");
     }
 }
@@ -458,6 +458,10 @@ fn names_slow_software_nic_among_noisy_ones() {
         let unit = Unit::Nic(2);
         cluster.faults = vec![Fault::slow(unit, Direction::Both, 100.0)];
         let found = named(&survey(&mut cluster, "random:4", seed));
-        assert_eq!(found, [(unit, Word::Bad, Direction::Both)], "seed {seed}");
+        assert_eq!(
+            found,
+            [(unit, Certainty::Bad, Direction::Both)],
+            "seed {seed}"
+        );
     }
 }
