@@ -27,3 +27,4 @@ pub mod bench;
 pub mod endpoint;
 pub mod run;
 pub mod session;
+pub mod targets;

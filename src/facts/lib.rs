@@ -40,6 +40,7 @@ pub mod child;
 pub mod device;
 pub mod error;
 pub mod expect;
+pub mod figures;
 pub mod host;
 pub mod interrupt;
 pub mod job;

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::untested::Untested;
-use facts::expect::Metric;
-use facts::percentile::Percentile;
+pub use facts::figures::Figures;
 
 /// Two NICs, as indices in the roster. The initiator issues the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -14,84 +13,6 @@ pub struct Pair {
     pub initiator: u32,
     /// The NIC that they address; the same one in loopback.
     pub target: u32,
-}
-
-/// The figures of a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Figures {
-    /// Of a latency tool, with its definition of a latency.
-    Latency {
-        /// Number of samples.
-        count: u64,
-        /// Smallest latency, in nanoseconds.
-        min_ns: u64,
-        /// Median, in nanoseconds.
-        median_ns: u64,
-        /// 99th percentile, in nanoseconds; null with fewer than 1000 samples.
-        p99_ns: Option<u64>,
-        /// Largest latency, in nanoseconds.
-        max_ns: u64,
-    },
-    /// Of a bandwidth tool, with its definition of a bandwidth.
-    Bandwidth {
-        /// Bytes per second.
-        bytes_per_second: f64,
-        /// Operations per second.
-        operations_per_second: f64,
-    },
-}
-
-impl Figures {
-    /// Returns the figure that is compared: the median in nanoseconds, or bytes per second.
-    pub fn value(&self) -> f64 {
-        match *self {
-            Self::Latency { median_ns, .. } => median_ns as f64,
-            Self::Bandwidth {
-                bytes_per_second, ..
-            } => bytes_per_second,
-        }
-    }
-
-    /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on it.
-    pub fn have(metric: Metric) -> bool {
-        match metric {
-            Metric::Mean | Metric::Deviation => false,
-            Metric::Percentile(percentile) => {
-                [Percentile::MEDIAN, Percentile::P99].contains(&percentile)
-            }
-            Metric::Min | Metric::Max | Metric::Bandwidth | Metric::PacketRate => true,
-        }
-    }
-
-    /// Returns a metric; `None` for those that the figures of a pair lack.
-    pub fn metric(&self, metric: Metric) -> Option<f64> {
-        match (*self, metric) {
-            (Self::Latency { min_ns, .. }, Metric::Min) => Some(min_ns as f64),
-            (Self::Latency { max_ns, .. }, Metric::Max) => Some(max_ns as f64),
-            (Self::Latency { median_ns, .. }, Metric::Percentile(Percentile::MEDIAN)) => {
-                Some(median_ns as f64)
-            }
-            (Self::Latency { p99_ns, .. }, Metric::Percentile(Percentile::P99)) => {
-                p99_ns.map(|ns| ns as f64)
-            }
-            (
-                Self::Bandwidth {
-                    bytes_per_second, ..
-                },
-                Metric::Bandwidth,
-            ) => Some(bytes_per_second),
-            (
-                Self::Bandwidth {
-                    operations_per_second,
-                    ..
-                },
-                Metric::PacketRate,
-            ) => Some(operations_per_second),
-            _ => None,
-        }
-    }
 }
 
 /// What came of a pair.

@@ -25,18 +25,18 @@
 
 #[cfg(test)]
 mod allocation_test;
-mod bandwidth;
-mod barriers;
-mod context;
+pub(crate) mod bandwidth;
+pub(crate) mod barriers;
+pub(crate) mod context;
 mod driver;
 mod legacy_sync;
 mod loopback;
 mod nic_counters;
-mod one_sided;
+pub(crate) mod one_sided;
 mod pairs;
 mod port_file;
-mod results;
-mod round_trip;
+pub(crate) mod results;
+pub(crate) mod round_trip;
 mod route;
 #[cfg(test)]
 mod scripted;
@@ -46,8 +46,8 @@ pub mod served;
 mod size_loop;
 pub mod survey;
 mod threads;
-mod verify;
-mod watchdog;
+pub(crate) mod verify;
+pub(crate) mod watchdog;
 
 use facts::error::Failure;
 use node::machine::Machine;

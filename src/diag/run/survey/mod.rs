@@ -2,24 +2,16 @@
 //!
 //! * This file: the NICs of the process, each in a thread of its own.
 //! * `nic`: one NIC, and what it does in each slot.
-//! * `test`: the set-up, measurement and release of a pair.
-//! * `by_tool`: the code of a tool that measures a pair.
-//! * `instruments`: figures of a pair, with the definitions of the tools.
-//! * `halves`: the CPUs of the sides of a pair of software NICs.
-//! * `slot`: the instants of a slot, in place of the control connection.
+//! * `slot`: the lengths of slots, and what an attempt in a slot says.
 //! * `counter_watch`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
-mod by_tool;
 mod counter_watch;
-mod halves;
-mod instruments;
 mod nic;
 #[cfg(test)]
 mod process_tests;
 mod rules;
 mod slot;
-mod test;
 #[cfg(test)]
 mod tests;
 
@@ -28,10 +20,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
-pub use nic::NicPlan;
+pub use crate::targets::{NicPlan, TestPlan};
 use nic::{Nic, Order, Report};
-pub use rules::{TestPlan, is_two_sided};
-use slot::Times;
+pub use rules::is_two_sided;
 pub use slot::{longest, most_beyond, sufficient};
 
 use cluster::survey::answer::{Answer, PairResult};
@@ -125,14 +116,14 @@ impl Nics {
     pub fn run(&mut self, block: &Block, local_clock: impl Fn(u64) -> Instant) -> BlockReport {
         let length = Duration::from_nanos(block.slot_ns);
         let slot_begins = |slot: u32| block.begins_ns + u64::from(slot) * block.slot_ns;
-        let times = |task: &Task| Times::new(local_clock(slot_begins(task.slot)), length);
+        let window = |task: &Task| slot::window(local_clock(slot_begins(task.slot)), length);
         let (sender, reports) = unbounded();
         let mut left: Vec<Task> = Vec::new();
         for (index, member) in self.members.iter().enumerate() {
             let of_member = |task: &&Task| self.member_of(task) == Some(index);
             let tasks: Vec<Task> = block.tasks.iter().filter(of_member).copied().collect();
             member.order(Order::Run {
-                tasks: tasks.iter().map(|task| (*task, times(task))).collect(),
+                tasks: tasks.iter().map(|task| (*task, window(task))).collect(),
                 reports: sender.clone(),
             });
             left.extend(tasks);

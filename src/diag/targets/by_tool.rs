@@ -1,16 +1,15 @@
-//! The tests of a survey by their tools: which code of a tool measures a pair.
+//! The tests by their tools: which code of a tool measures a pair.
 
 use std::slice;
 use std::time::Duration;
 
-use super::super::context::Context;
-use super::super::results::BandwidthResults;
-use super::super::{bandwidth, one_sided, round_trip};
 use super::instruments::{latency, rates};
-use super::rules::TestPlan;
-use super::test::{Measure, Serve, Test, TestOf};
+use super::test::{Measure, Serve, Test, TestOf, TestPlan};
 use crate::bench;
 use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, RoundTripLatency, Visitor};
+use crate::run::context::Context;
+use crate::run::results::BandwidthResults;
+use crate::run::{bandwidth, one_sided, round_trip};
 use facts::error::Failure;
 use plan::run_options::RunOptions;
 

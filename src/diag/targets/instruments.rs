@@ -1,8 +1,8 @@
 //! Figures of a pair, with the definitions of the tools.
 
-use super::super::results::Samples;
-use cluster::survey::answer::Figures;
+use crate::run::results::Samples;
 use facts::error::Failure;
+use facts::figures::Figures;
 use facts::percentile::Percentile;
 use measure::{ClockChoice, Rates, Recorder, RunClock, SideResult};
 use node::machine::Machine;
@@ -55,7 +55,7 @@ pub fn latency(
     measure: impl FnOnce(Samples<'_>) -> Result<(), Failure>,
 ) -> Result<(Figures, u64), Failure> {
     instruments.recorder.clear();
-    // A survey does not report how the start times of a rate were kept.
+    // Figures do not say how the start times of a rate were kept.
     let mut kept = None;
     let clock = instruments.clock.clock();
     measure(Samples::new(
