@@ -110,8 +110,8 @@ pub fn silent_end(status: ExitStatus) -> Failure {
     })
 }
 
-/// Makes this process receive SIGTERM, which leaves time to release NICs, when the process `parent`,
-/// which has started it, ends. Returns false if `parent` has already ended.
+/// Makes this process receive SIGTERM, which leaves time to release NICs, when the process
+/// `parent`, which has started it, ends. Returns false if `parent` has already ended.
 ///
 /// # Errors
 ///

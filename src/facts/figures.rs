@@ -43,7 +43,8 @@ impl Figures {
         }
     }
 
-    /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on it.
+    /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on
+    /// it.
     pub fn have(metric: Metric) -> bool {
         match metric {
             Metric::Mean | Metric::Deviation => false,

@@ -8,8 +8,9 @@
 //! | the reader of standard output ends | ends as after the first signal, without a message; exit status 1 |
 //!
 //! A signal that was ignored when the program started stays ignored: `nohup` and scripts with
-//! background jobs rely on it. ctrlc handles SIGINT, signal-hook the others. A thread waits for all of these events. The measuring loops read one
-//! number ([`requested`]), and each wait ([`wait`]) also waits for a request of that thread.
+//! background jobs rely on it. ctrlc handles SIGINT, signal-hook the others. A thread waits for all
+//! of these events. The measuring loops read one number ([`requested`]), and each wait ([`wait`])
+//! also waits for a request of that thread.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};

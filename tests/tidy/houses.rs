@@ -672,23 +672,7 @@ const DIAG: Package = Package {
         circles: &[],
     },
     parts: &[],
-    repeated_types: &[
-        "Bench",
-        "DmaAmo",
-        "IdcAmo",
-        "Loop",
-        "Measure",
-        "Order",
-        "Progress",
-        "Ready",
-        "Receiver",
-        "Rendezvous",
-        "Resources",
-        "Sending",
-        "Serve",
-        "Server",
-        "Step",
-    ],
+    repeated_types: &[],
 };
 
 const PROGRAM: Package = Package {

@@ -28,9 +28,9 @@ const WORDS: Words = Words {
 };
 
 /// The benchmark.
-pub struct Bench;
+pub struct AtomicBandwidth;
 
-impl OneSided for Bench {
+impl OneSided for AtomicBandwidth {
     const TOOL: &'static Tool = &tools::ATOMIC_BW;
     const MOVES: Option<Direction> = None;
 
@@ -80,7 +80,7 @@ impl OneSided for Bench {
     }
 }
 
-impl Bandwidth for Bench {
+impl Bandwidth for AtomicBandwidth {
     const ANSWERS: bool = false;
 
     fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {
@@ -99,17 +99,17 @@ impl Bandwidth for Bench {
             ends.initiator()?.select_profile(size)?;
         }
         if run.idc().is_on() {
-            let command = |lists: &ListInitiator| IdcAmo::new(lists, walk, atomic);
+            let command = |lists: &ListInitiator| ListIdcAmo::new(lists, walk, atomic);
             measure_lists(pairs, walk, command, repeat)
         } else {
-            let command = |lists: &ListInitiator| DmaAmo::new(lists, walk, run, atomic);
+            let command = |lists: &ListInitiator| ListDmaAmo::new(lists, walk, run, atomic);
             measure_lists(pairs, walk, command, repeat)
         }
     }
 }
 
-/// Returns the local address of the result of the first element: those of a list are behind the
-/// operands.
+/// Returns the local address of the result of the first element. The results of a list are behind
+/// the operands.
 fn results(lists: &ListInitiator, walk: Walk, atomic: Atomic) -> u64 {
     if atomic.fetching {
         let offset = atomics::ELEMENT * walk.list_size();
@@ -120,14 +120,14 @@ fn results(lists: &ListInitiator, walk: Walk, atomic: Atomic) -> u64 {
 }
 
 /// Operations with both operands in the command.
-struct IdcAmo {
+struct ListIdcAmo {
     command: IdcAmoCmd,
     atomic: Atomic,
     operands: Operands,
     results: u64,
 }
 
-impl IdcAmo {
+impl ListIdcAmo {
     fn new(lists: &ListInitiator, walk: Walk, atomic: Atomic) -> Self {
         let operands = Operands::new(atomic);
         let results = results(lists, walk, atomic);
@@ -140,7 +140,7 @@ impl IdcAmo {
     }
 }
 
-impl ListCommand for IdcAmo {
+impl ListCommand for ListIdcAmo {
     #[inline(always)]
     fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
         self.command.set_remote_offset(offset);
@@ -160,7 +160,7 @@ impl ListCommand for IdcAmo {
 
 /// Operations whose operand 1 the NIC reads from the initiator's buffer, from an element of its own
 /// for each.
-struct DmaAmo {
+struct ListDmaAmo {
     command: DmaAmoCmd,
     atomic: Atomic,
     operands: Operands,
@@ -169,7 +169,7 @@ struct DmaAmo {
     results: u64,
 }
 
-impl DmaAmo {
+impl ListDmaAmo {
     fn new(lists: &ListInitiator, walk: Walk, run: &RunOptions, atomic: Atomic) -> Self {
         let operands = Operands::new(atomic);
         let initiator = &lists.initiator;
@@ -191,7 +191,7 @@ impl DmaAmo {
     }
 }
 
-impl ListCommand for DmaAmo {
+impl ListCommand for ListDmaAmo {
     #[inline(always)]
     fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
         self.command

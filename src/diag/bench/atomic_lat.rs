@@ -25,9 +25,9 @@ const OPERATION: &str = "atomic operation";
 const NOT_ISSUED: NotIssued = NotIssued(OPERATION);
 
 /// The benchmark.
-pub struct Bench;
+pub struct AtomicLatency;
 
-impl OneSided for Bench {
+impl OneSided for AtomicLatency {
     const TOOL: &'static Tool = &tools::ATOMIC_LAT;
     const MOVES: Option<Direction> = None;
 
@@ -66,7 +66,7 @@ impl OneSided for Bench {
     }
 }
 
-impl OneSidedLatency for Bench {
+impl OneSidedLatency for AtomicLatency {
     fn measure<R: RepeatTransaction>(
         ends: &mut Ends<Initiator>,
         run: &RunOptions,
@@ -89,14 +89,14 @@ impl OneSidedLatency for Bench {
             let command = atomics::idc_command(initiator, atomic, operands, result);
             // The size of the command is part of the type of the loop.
             if idc_amo_words(&command, atomic.fetching) == SMALL {
-                let amo = IdcAmo::<SMALL>::new(initiator, command, atomic, operands)?;
+                let amo = SingleIdcAmo::<SMALL>::new(initiator, command, atomic, operands)?;
                 measure(initiator, amo, completion, run.use_ll, repeat)
             } else {
-                let amo = IdcAmo::<LARGE>::new(initiator, command, atomic, operands)?;
+                let amo = SingleIdcAmo::<LARGE>::new(initiator, command, atomic, operands)?;
                 measure(initiator, amo, completion, run.use_ll, repeat)
             }
         } else {
-            let command = DmaAmo::new(initiator, run, atomic, operands)?;
+            let command = SingleDmaAmo::new(initiator, run, atomic, operands)?;
             measure(initiator, command, completion, run.use_ll, repeat)
         }
     }
@@ -116,14 +116,14 @@ fn result(initiator: &Initiator, atomic: Atomic) -> u64 {
 }
 
 /// An operation with both operands in the command.
-struct IdcAmo<const WORDS: usize> {
+struct SingleIdcAmo<const WORDS: usize> {
     prepared: Prepared<WORDS>,
     command: IdcAmoCmd,
     fetching: bool,
     operands: Operands,
 }
 
-impl<const WORDS: usize> IdcAmo<WORDS> {
+impl<const WORDS: usize> SingleIdcAmo<WORDS> {
     fn new(
         initiator: &Initiator,
         command: IdcAmoCmd,
@@ -142,7 +142,7 @@ impl<const WORDS: usize> IdcAmo<WORDS> {
     }
 }
 
-impl<const WORDS: usize> Command<WORDS> for IdcAmo<WORDS> {
+impl<const WORDS: usize> Command<WORDS> for SingleIdcAmo<WORDS> {
     #[inline(always)]
     fn prepared(&self) -> &Prepared<WORDS> {
         &self.prepared
@@ -159,14 +159,14 @@ impl<const WORDS: usize> Command<WORDS> for IdcAmo<WORDS> {
 }
 
 /// An operation whose operand 1 the NIC reads from the client's buffer.
-struct DmaAmo {
+struct SingleDmaAmo {
     prepared: Prepared<16>,
     command: DmaAmoCmd,
     fetching: bool,
     operands: Operands,
 }
 
-impl DmaAmo {
+impl SingleDmaAmo {
     fn new(
         initiator: &mut Initiator,
         run: &RunOptions,
@@ -188,7 +188,7 @@ impl DmaAmo {
     }
 }
 
-impl Command<16> for DmaAmo {
+impl Command<16> for SingleDmaAmo {
     #[inline(always)]
     fn prepared(&self) -> &Prepared<16> {
         &self.prepared

@@ -27,8 +27,8 @@ fn t9_target_and_fetched_value_match_model() {
                 ..plan.run
             };
             let run = run.checked().unwrap();
-            let (mut client, server) = both_ends::<Bench>(&endpoint, &run);
-            Bench::measure(&mut client, &run, run.max_size, Times(9)).unwrap();
+            let (mut client, server) = both_ends::<AtomicLatency>(&endpoint, &run);
+            AtomicLatency::measure(&mut client, &run, run.max_size, Times(9)).unwrap();
 
             let size = atomic.ty.size() as usize;
             let mut bytes = [0; 16];
@@ -43,8 +43,8 @@ fn t9_target_and_fetched_value_match_model() {
                 let before = applied_times(atomic, 8).to_le_bytes();
                 assert_eq!(fetched[..size], before[..size], "{run:?}");
             }
-            Bench::close(client).unwrap();
-            Bench::close(server).unwrap();
+            AtomicLatency::close(client).unwrap();
+            AtomicLatency::close(server).unwrap();
             runs += 1;
         }
     }

@@ -1,7 +1,7 @@
 //! `read-bw`: one-sided RDMA read bandwidth, in one direction or both.
 //!
-//! A side gets lists from an entry of the peer; its NIC counts the replies, which report the data in
-//! its buffer. The target's NIC raises no events: its software takes no part.
+//! A side gets lists from an entry of the peer; its NIC counts the replies, which report the data
+//! in its buffer. The target's NIC raises no events: its software takes no part.
 
 use super::api::{Bandwidth, Peer, RepeatLists, Visitor};
 use super::common::lists::{ListInitiator, Words};
@@ -22,9 +22,9 @@ const WORDS: Words = Words {
 };
 
 /// The benchmark.
-pub struct Bench;
+pub struct ReadBandwidth;
 
-impl OneSided for Bench {
+impl OneSided for ReadBandwidth {
     const TOOL: &'static Tool = &tools::READ_BW;
     const MOVES: Option<Direction> = Some(Direction::Get);
 
@@ -44,7 +44,7 @@ impl OneSided for Bench {
     }
 }
 
-impl Bandwidth for Bench {
+impl Bandwidth for ReadBandwidth {
     const ANSWERS: bool = false;
 
     fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {

@@ -22,9 +22,9 @@ const COMPLETION: Completion = Completion {
 const NOT_ISSUED: NotIssued = NotIssued(COMPLETION.operation);
 
 /// The benchmark.
-pub struct Bench;
+pub struct ReadLatency;
 
-impl OneSided for Bench {
+impl OneSided for ReadLatency {
     const TOOL: &'static Tool = &tools::READ_LAT;
     const MOVES: Option<Direction> = Some(Direction::Get);
 
@@ -43,7 +43,7 @@ impl OneSided for Bench {
     }
 }
 
-impl OneSidedLatency for Bench {
+impl OneSidedLatency for ReadLatency {
     fn measure<R: RepeatTransaction>(
         ends: &mut Ends<Initiator>,
         run: &RunOptions,
@@ -82,10 +82,10 @@ mod tests {
         for options in [&["-s", "5000"][..], &["-s", "5000", "--unrestricted"]] {
             let plan = plan("read-lat", options);
             let endpoint = endpoint(&plan);
-            let (mut client, server) = both_ends::<Bench>(&endpoint, &plan.run);
+            let (mut client, server) = both_ends::<ReadLatency>(&endpoint, &plan.run);
             for size in [1, 8, 2048, 4097] {
                 memory::clear(&client.initiator().unwrap().buffer, &plan.run).unwrap();
-                Bench::measure(&mut client, &plan.run, size, Times(2)).unwrap();
+                ReadLatency::measure(&mut client, &plan.run, size, Times(2)).unwrap();
                 let mut bytes = [0; 5000];
                 let buffer = &client.initiator().unwrap().buffer;
                 buffer.copy_out(0, &mut bytes).unwrap();
@@ -94,13 +94,13 @@ mod tests {
                 assert_eq!(read, numbers, "{size} {options:?}");
                 assert!(rest.iter().all(|byte| *byte == 0), "{size}");
                 assert_eq!(
-                    Bench::check(&client, &plan.run, size, ISSUED, &Alone).unwrap(),
+                    ReadLatency::check(&client, &plan.run, size, ISSUED, &Alone).unwrap(),
                     size
                 );
-                Bench::check(&client, &plan.run, size + 1, ISSUED, &Alone).unwrap_err();
+                ReadLatency::check(&client, &plan.run, size + 1, ISSUED, &Alone).unwrap_err();
             }
-            Bench::close(client).unwrap();
-            Bench::close(server).unwrap();
+            ReadLatency::close(client).unwrap();
+            ReadLatency::close(server).unwrap();
             endpoint.close().unwrap();
         }
     }

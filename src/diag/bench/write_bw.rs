@@ -23,9 +23,9 @@ const WORDS: Words = Words {
 };
 
 /// The benchmark.
-pub struct Bench;
+pub struct WriteBandwidth;
 
-impl OneSided for Bench {
+impl OneSided for WriteBandwidth {
     const TOOL: &'static Tool = &tools::WRITE_BW;
     const MOVES: Option<Direction> = Some(Direction::Put);
 
@@ -58,7 +58,7 @@ impl OneSided for Bench {
     }
 }
 
-impl Bandwidth for Bench {
+impl Bandwidth for WriteBandwidth {
     const ANSWERS: bool = false;
 
     fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {
@@ -110,12 +110,12 @@ mod tests {
             let options = [&["-s", "1024:8192", "-l", "3"], options].concat();
             let plan = plan("write-bw", &options);
             let endpoint = endpoint(&plan);
-            let (mut client, server) = both_ends::<Bench>(&endpoint, &plan.run);
+            let (mut client, server) = both_ends::<WriteBandwidth>(&endpoint, &plan.run);
             for size in [1024, 2048, 4096, 8192] {
                 let pairs = slice::from_mut(&mut client);
-                Bench::fill(&pairs[0], &plan.run, size, &Alone).unwrap();
-                Bench::measure(pairs, &plan.run, size, TimesLists(2)).unwrap();
-                let checked = Bench::check(&server, &plan.run, size, ISSUED, &Alone);
+                WriteBandwidth::fill(&pairs[0], &plan.run, size, &Alone).unwrap();
+                WriteBandwidth::measure(pairs, &plan.run, size, TimesLists(2)).unwrap();
+                let checked = WriteBandwidth::check(&server, &plan.run, size, ISSUED, &Alone);
                 assert_eq!(checked.unwrap(), 3 * size);
             }
             let lists = client.initiator().unwrap();
@@ -132,8 +132,8 @@ mod tests {
                     assert!(uses_high_rate);
                 }
             }
-            Bench::close(client).unwrap();
-            Bench::close(server).unwrap();
+            WriteBandwidth::close(client).unwrap();
+            WriteBandwidth::close(server).unwrap();
             endpoint.close().unwrap();
         }
     }

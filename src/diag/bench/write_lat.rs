@@ -25,9 +25,9 @@ const COMPLETION: Completion = Completion {
 const NOT_ISSUED: NotIssued = NotIssued(COMPLETION.operation);
 
 /// The benchmark.
-pub struct Bench;
+pub struct WriteLatency;
 
-impl OneSided for Bench {
+impl OneSided for WriteLatency {
     const TOOL: &'static Tool = &tools::WRITE_LAT;
     const MOVES: Option<Direction> = Some(Direction::Put);
 
@@ -55,7 +55,7 @@ impl OneSided for Bench {
     }
 }
 
-impl OneSidedLatency for Bench {
+impl OneSidedLatency for WriteLatency {
     fn measure<R: RepeatTransaction>(
         ends: &mut Ends<Initiator>,
         run: &RunOptions,

@@ -1,5 +1,5 @@
-//! How the two sides of a measurement keep in step: over the control connection, or by the timetable
-//! of a survey.
+//! How the two sides of a measurement keep in step: over the control connection, or by the
+//! timetable of a survey.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub trait Barriers {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::barrier`], and those of `look`.
+    /// The errors of [`Self::barrier`] and of `look`.
     fn barrier_while(
         &self,
         point: &str,

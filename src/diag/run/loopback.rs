@@ -29,7 +29,7 @@ pub fn run(
     plan: &Plan,
     client: impl FnOnce(&Plan, &str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let server = Server::start(plan)?;
+    let server = LoopbackServer::start(plan)?;
     let address = Ipv4Addr::LOCALHOST.to_string();
     let plan = Plan {
         role: Role::Client {
@@ -51,14 +51,14 @@ const SERVER_NOT_STARTED: &str = "the server of the loopback run did not start";
 const SERVER_FAILED: &str = "the server of the loopback run failed";
 
 /// The second process. It ends when this value is dropped.
-struct Server {
+struct LoopbackServer {
     child: Child,
     /// Kept open: a server ends if its standard output is closed.
     stdout: BufReader<ChildStdout>,
     port: u16,
 }
 
-impl Server {
+impl LoopbackServer {
     fn start(plan: &Plan) -> Result<Self, Failure> {
         let own = getpid().as_raw_nonzero().to_string();
         let token = plan.admission.token.as_ref();
@@ -155,7 +155,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for LoopbackServer {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             // SIGTERM leaves time to release the NIC. These calls fail only if the process has
@@ -186,8 +186,8 @@ fn server_failed(messages: &str, status: ExitStatus) -> Failure {
     said(messages, status).unwrap_or_else(|| child::silent_end(status))
 }
 
-/// Returns the failure in the `messages` of a server, if there is one. Warnings and notes come before
-/// it.
+/// Returns the failure in the `messages` of a server, if there is one. Warnings and notes come
+/// before it.
 fn said(messages: &str, status: ExitStatus) -> Option<Failure> {
     if status.signal().is_some() {
         return None;

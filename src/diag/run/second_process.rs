@@ -7,7 +7,7 @@ use facts::net::listener::Reach;
 /// What the client tells the server: its process id.
 const DUTY: Duty = Duty::LoopbackServer;
 
-/// Returns which clients may connect to a server: only those of this machine if the server is the
+/// Returns which clients may connect to a server: only clients of this machine if the server is the
 /// second process of a loopback run.
 pub fn reach() -> Reach {
     if is_second() {

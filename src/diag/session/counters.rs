@@ -111,7 +111,7 @@ fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
     messages
 }
 
-/// Counters that arrive in messages. Only those of a preset are kept.
+/// Counters that arrive in messages. Only the counters of a preset are kept.
 #[derive(Debug)]
 pub struct Received {
     expected: BTreeSet<String>,

@@ -48,7 +48,7 @@ const ANY_PID: u32 = 511;
 
 /// The next message of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum HandshakeStep {
     Name,
     Version,
     Options,
@@ -62,7 +62,7 @@ pub struct Handshake<'a> {
     peer: SocketAddr,
     /// The tool of the run: in a server the tool that the client has named, if it is offered.
     tool: &'static Tool,
-    step: Step,
+    step: HandshakeStep,
     about: PeerFacts,
     run: Option<RunOptions>,
     peer_gpus: OnGpus,
@@ -79,7 +79,7 @@ impl<'a> Handshake<'a> {
             us,
             peer,
             tool: us.tools[0],
-            step: Step::Name,
+            step: HandshakeStep::Name,
             about: PeerFacts::LEGACY,
             run: us.run,
             peer_gpus: OnGpus::NONE,
@@ -90,7 +90,7 @@ impl<'a> Handshake<'a> {
     /// Creates the handshake with a `peer` that has sent the name of the first tool of `us`.
     pub fn named(us: &'a Introduction, peer: SocketAddr) -> Self {
         Self {
-            step: Step::Version,
+            step: HandshakeStep::Version,
             ..Self::new(us, peer)
         }
     }
@@ -99,28 +99,28 @@ impl<'a> Handshake<'a> {
     pub fn mine(&self) -> Vec<u8> {
         let us = self.us;
         match self.step {
-            Step::Name => wire::string(self.tool.legacy_name),
-            Step::Version => wire::string(&announcement(us, self.tool)),
-            Step::Options => {
+            HandshakeStep::Name => wire::string(self.tool.legacy_name),
+            HandshakeStep::Version => wire::string(&announcement(us, self.tool)),
+            HandshakeStep::Options => {
                 let run = us.run.unwrap_or(self.tool.defaults);
                 terms::to_block(&run, &us.host).encode().into()
             }
-            Step::Address => wire::encode_address(us.own.address).into(),
+            HandshakeStep::Address => wire::encode_address(us.own.address).into(),
         }
     }
 
     /// Returns whether the peer has sent the name of a tool.
     pub fn is_named(&self) -> bool {
-        self.step != Step::Name
+        self.step != HandshakeStep::Name
     }
 
     /// Returns the phase of the run in this exchange.
     pub fn phase(&self) -> Phase {
         match self.step {
-            Step::Name => Phase::Names,
-            Step::Version => Phase::Versions,
-            Step::Options => Phase::Options,
-            Step::Address => Phase::Addresses,
+            HandshakeStep::Name => Phase::Names,
+            HandshakeStep::Version => Phase::Versions,
+            HandshakeStep::Options => Phase::Options,
+            HandshakeStep::Address => Phase::Addresses,
         }
     }
 
@@ -131,16 +131,16 @@ impl<'a> Handshake<'a> {
 
     /// Returns whether this server is busy and has announced it: it sends no further message.
     pub fn turns_away(&self) -> bool {
-        self.step == Step::Options && self.is_busy()
+        self.step == HandshakeStep::Options && self.is_busy()
     }
 
     /// Returns what this exchange is for, for messages.
     pub fn doing(&self) -> &'static str {
         match self.step {
-            Step::Name => "during the handshake (name)",
-            Step::Version => "during the handshake (version)",
-            Step::Options => "during the handshake (options)",
-            Step::Address => "during the handshake (address)",
+            HandshakeStep::Name => "during the handshake (name)",
+            HandshakeStep::Version => "during the handshake (version)",
+            HandshakeStep::Options => "during the handshake (options)",
+            HandshakeStep::Address => "during the handshake (address)",
         }
     }
 
@@ -153,7 +153,7 @@ impl<'a> Handshake<'a> {
     /// Selects the tool that a client names, if it is offered. A server that has not sent its name
     /// yet calls this before it answers.
     pub fn learn_tool(&mut self, payload: &[u8]) {
-        if self.step == Step::Name
+        if self.step == HandshakeStep::Name
             && let Some(name) = wire::parse_string(payload)
             && let Some(tool) = self.us.tools.iter().find(|tool| tool.legacy_name == name)
         {
@@ -169,19 +169,19 @@ impl<'a> Handshake<'a> {
     /// An unrelated connection, and a peer with which this side cannot run.
     pub fn accept(&mut self, payload: &[u8]) -> Result<Option<Agreed>, Refusal> {
         self.step = match self.step {
-            Step::Name => {
+            HandshakeStep::Name => {
                 self.accept_name(payload)?;
-                Step::Version
+                HandshakeStep::Version
             }
-            Step::Version => {
+            HandshakeStep::Version => {
                 self.accept_version(payload)?;
-                Step::Options
+                HandshakeStep::Options
             }
-            Step::Options => {
+            HandshakeStep::Options => {
                 self.accept_options(payload)?;
-                Step::Address
+                HandshakeStep::Address
             }
-            Step::Address => return Ok(Some(self.accept_address(payload)?)),
+            HandshakeStep::Address => return Ok(Some(self.accept_address(payload)?)),
         };
         Ok(None)
     }
@@ -311,7 +311,7 @@ pub fn tool_name(payload: &[u8]) -> Result<&str, Refusal> {
     name.ok_or_else(|| Refusal::Unrelated("it did not send the name of a tool".into()))
 }
 
-/// Checks that the version of the `peer`, `theirs`, is that of `tool` here.
+/// Checks that `theirs`, the version of the `peer`, equals the version of `tool` here.
 ///
 /// # Errors
 ///

@@ -2,8 +2,8 @@
 //! `cxidiag serve` there, which starts a process for it as for any client. That process receives a
 //! [`Invitation`], joins the survey, and ends when this connection does.
 //!
-//! The coordinator names the first tool, and adds a word to its version by which the server starts a
-//! process of `survey`.
+//! The coordinator names the first tool, and adds a word to its version by which the server starts
+//! a process of `survey`.
 
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ pub struct Invitation {
     pub token: Option<String>,
     /// The NICs to measure with; empty for all hardware.
     pub devices: Vec<String>,
-    /// Options about service, VNI and traffic class: the only ones that the coordinator of another host
-    /// may choose.
+    /// Options about service, VNI and traffic class: the only ones that the coordinator of another
+    /// host may choose.
     pub service: Vec<String>,
 }
 
@@ -67,8 +67,8 @@ impl Invitation {
     ///
     /// # Errors
     ///
-    /// A server that cannot be reached, refuses this client, or is of a release without surveys, and
-    /// an interruption.
+    /// A server that cannot be reached, refuses this client, or is of a release without surveys,
+    /// and an interruption.
     pub fn send(&self, plan: &Plan, host: &str) -> Result<Invited, Failure> {
         let connection = Search::new(plan, host)?.connect()?;
         let credentials = Credentials::new(Side::Client, &plan.admission);
@@ -111,8 +111,8 @@ fn stranger(connection: &Connection) -> Failure {
 }
 
 impl Caller {
-    /// Receives the invitation of a coordinator. The connection is kept: the coordinator ends the process
-    /// by closing it.
+    /// Receives the invitation of a coordinator. The connection is kept: the coordinator ends the
+    /// process by closing it.
     ///
     /// # Errors
     ///

@@ -85,7 +85,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::barrier`], and those of `look`.
+    /// The errors of [`Self::barrier`] and of `look`.
     pub fn barrier_while(
         &self,
         point: &str,

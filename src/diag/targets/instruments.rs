@@ -44,7 +44,7 @@ impl Instruments {
     }
 }
 
-/// Measures latencies by `measure`. Returns the iterations as well, those of the warm-up included.
+/// Measures latencies by `measure`. Returns the iterations as well, with the warm-up.
 ///
 /// # Errors
 ///

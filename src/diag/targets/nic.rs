@@ -61,8 +61,8 @@ impl TargetNic {
     ///
     /// # Errors
     ///
-    /// Invalid variables of the job, CPUs that cannot be used, and a device or service that cannot be
-    /// opened or used.
+    /// Invalid variables of the job, CPUs that cannot be used, and a device or service that cannot
+    /// be opened or used.
     pub fn open(plan: NicPlan, place: usize) -> Result<Self, Failure> {
         let service = ServiceRequest::of_environment(plan.service, plan.device)?;
         let mut placement = Placement::choose(&plan.cpus, plan.device, &Machine::this(), false)?;
@@ -111,8 +111,8 @@ impl TargetNic {
         self.endpoint().map(|endpoint| endpoint.address().address)
     }
 
-    /// Replaces the tests by `tests`, each of which measures a pair for the time `pair`, and opens their
-    /// targets. The place in the list is the number of a test, also for peers.
+    /// Replaces the tests by `tests`, each of which measures a pair for the time `pair`, and opens
+    /// their targets. The place in the list is the number of a test, also for peers.
     pub fn begin(&mut self, tests: Vec<TestPlan>, pair: Duration) {
         self.close_targets();
         let tests = tests.into_iter().enumerate();
@@ -152,7 +152,8 @@ impl TargetNic {
     }
 
     /// Measures operations of a test that this NIC issues to `peer`. A failure of
-    /// [`Kind::Nic`](facts::error::Kind::Nic) is about the pair, other failures are about this process.
+    /// [`Kind::Nic`](facts::error::Kind::Nic) is about the pair, other failures are about this
+    /// process.
     pub fn measure(
         &mut self,
         number: u16,
@@ -176,8 +177,8 @@ impl TargetNic {
         }
     }
 
-    /// Opens the NIC and its targets again, so that nothing of a failed operation is left. The address
-    /// stays the same if its PID is free.
+    /// Opens the NIC and its targets again, so that nothing of a failed operation is left. The
+    /// address stays the same if its PID is free.
     pub fn reopen(&mut self) {
         let before = self.address();
         self.close_targets();

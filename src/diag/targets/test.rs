@@ -24,15 +24,15 @@ pub struct TestPlan {
     pub tool: &'static Tool,
     /// Its options.
     pub run: RunOptions,
-    /// A process that waits for its CPU during a larger part of the measurement, in percent, reports no
-    /// figures.
+    /// A process that waits for its CPU during a larger part of the measurement, in percent,
+    /// reports no figures.
     pub max_waited_percent: f64,
 }
 
 /// A test on one NIC.
 pub trait Test {
-    /// Opens the target, which stays open until it is released. That of a two-sided tool is set up in
-    /// each slot instead.
+    /// Opens the target, which stays open until it is released. That of a two-sided tool is set up
+    /// in each slot instead.
     ///
     /// # Errors
     ///
@@ -56,8 +56,8 @@ pub trait Test {
         instruments: &mut Instruments,
     ) -> Done<Figures>;
 
-    /// Answers the operations of `peer`, with a two-sided tool. The result is that of the set-up: the
-    /// initiator reports the operations. It is a failure if operations may have begun before.
+    /// Answers the operations of `peer`, with a two-sided tool. The result says whether the set-up
+    /// succeeded, before operations may have begun: the initiator reports the operations.
     fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, attempt: &Attempt) -> Done<()>;
 }
 
@@ -79,16 +79,16 @@ impl<T> Done<T> {
     }
 }
 
-/// Measures a pair with the resources of its initiator. Returns its iterations as well, those of the
-/// warm-up included.
-pub(super) type Measure<B> = fn(
+/// Measures a pair with the resources of its initiator. Returns its iterations as well, with the
+/// warm-up.
+pub(super) type MeasurePair<B> = fn(
     &Context<'_>,
     &mut <B as Benchmark>::Resources,
     &mut Instruments,
 ) -> Result<(Figures, u64), Failure>;
 
 /// Answers the operations of a pair with the resources of its target. Returns 0 if there were none.
-pub(super) type Serve<B> =
+pub(super) type ServePair<B> =
     fn(&Context<'_>, &mut <B as Benchmark>::Resources) -> Result<u64, Failure>;
 
 /// A test with benchmark `B`.
@@ -99,9 +99,9 @@ pub(super) struct TestOf<B: Benchmark> {
     /// Time for a pair.
     pub(super) pair: Duration,
     pub(super) portal: u32,
-    pub(super) measure: Measure<B>,
+    pub(super) measure: MeasurePair<B>,
     /// None if the tool is one-sided.
-    pub(super) serve: Option<Serve<B>>,
+    pub(super) serve: Option<ServePair<B>>,
     pub(super) target: Option<B::Resources>,
 }
 
@@ -147,8 +147,8 @@ impl<B: Benchmark> TestOf<B> {
     }
 
     /// Measures with `resources`. Figures and failures of a process that waited for its CPU are
-    /// discarded: its operations may have come after those of the target. Returns whether nothing is
-    /// under way afterwards, and the figures.
+    /// discarded: its operations may have come after the target's part. Returns whether nothing
+    /// is under way afterwards, and the figures.
     fn measure_with(
         &self,
         resources: &mut B::Resources,
@@ -182,7 +182,7 @@ impl<B: Benchmark> TestOf<B> {
         &self,
         resources: &mut B::Resources,
         attempt: &Attempt,
-        serve: Serve<B>,
+        serve: ServePair<B>,
     ) -> (bool, Result<(), Failure>) {
         let before = CpuShare::of_this_thread();
         let served = serve(&self.context(attempt, Side::Server), resources);
@@ -310,7 +310,7 @@ mod tests {
     use plan::testing::plan;
 
     /// A test with `write-lat` and its target, as [`test`](super::super::by_tool::test) makes it.
-    fn writes() -> TestOf<write_lat::Bench> {
+    fn writes() -> TestOf<write_lat::WriteLatency> {
         let pair = Duration::from_millis(5);
         let plan = plan("write-lat", &["-s", "1000", "--latency-gap=0"]);
         let mut run = plan.run;
@@ -323,7 +323,7 @@ mod tests {
             measure: |context, resources, instruments| {
                 latency(context.run, instruments, |samples| {
                     let size = context.run.min_size;
-                    one_sided::measure::<write_lat::Bench>(context, resources, size, samples)
+                    one_sided::measure::<write_lat::WriteLatency>(context, resources, size, samples)
                 })
             },
             serve: None,
@@ -353,7 +353,7 @@ mod tests {
         let issued = Issued { own: 0, peer: None };
         let target = writes.target.as_ref().unwrap();
         let size = writes.run.min_size;
-        let checked = write_lat::Bench::check(target, &writes.run, size, issued, &Unwatched);
+        let checked = write_lat::WriteLatency::check(target, &writes.run, size, issued, &Unwatched);
         assert_eq!(checked.unwrap(), 1000);
         writes.close_target().unwrap();
         endpoint.close().unwrap();

@@ -17,11 +17,12 @@ use plan::run_options::Side;
 /// Longest sleep before the next check for an interruption.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// A longer gap between checks means that the process was not running. Checks are a millisecond apart.
+/// A longer gap between checks means that the process was not running. Checks are a millisecond
+/// apart.
 const GAP: Duration = Duration::from_millis(5);
 
-/// The process has stalled if it did not run for one of this many parts of the window: then the end of
-/// the window says nothing about the peer.
+/// The process has stalled if it did not run for one of this many parts of the window: then the end
+/// of the window says nothing about the peer.
 const STALLED: u32 = 4;
 
 /// The instants of a window.
@@ -66,8 +67,8 @@ impl From<NotMeasured> for Failure {
     }
 }
 
-/// The attempt of one side to measure a pair within a window. It supervises the waits of this side. It
-/// has no connection to the peer, so a barrier does not wait for the peer.
+/// The attempt of one side to measure a pair within a window. It supervises the waits of this side.
+/// It has no connection to the peer, so a barrier does not wait for the peer.
 #[derive(Debug)]
 pub struct Attempt {
     window: Window,
@@ -107,8 +108,8 @@ impl Attempt {
         self.beyond.set(self.beyond.get() + time);
     }
 
-    /// Returns how long this side has worked beyond the time in which a pair is measured, or has slept
-    /// into it.
+    /// Returns how long this side has worked beyond the time in which a pair is measured, or has
+    /// slept into it.
     pub fn needed_beyond(&self) -> Duration {
         self.beyond.get()
     }
@@ -162,8 +163,8 @@ impl Attempt {
         sleep_until(self.window.ends)
     }
 
-    /// Returns how long the process did not run during its waits, if this explains why the window ended
-    /// before the measurement. It does not explain why an operation was under way for long.
+    /// Returns how long the process did not run during its waits, if this explains why the window
+    /// ended before the measurement. It does not explain why an operation was under way for long.
     pub fn stalled(&self) -> Option<Duration> {
         let (stalled, window) = (self.stalled.get(), self.window.length());
         let explains =
@@ -230,8 +231,8 @@ impl Supervisor for Attempt {
 }
 
 impl Barriers for Attempt {
-    /// Returns at once, except for a target that has answered the last message: the answer may still
-    /// be on its way. It waits for the end of the window.
+    /// Returns at once, except for a target that has answered the last message: the answer may
+    /// still be on its way. It waits for the end of the window.
     fn barrier_while(&self, _: &str, _: Duration, look: &mut Look<'_>) -> Result<(), Failure> {
         if self.side == Side::Client {
             return Ok(());

@@ -30,7 +30,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on `port` (0: any free port) at the address `at`, or without it at those of `reach`.
+    /// Listens on `port` (0: any free port) at the address `at`, or without it at the addresses of
+    /// `reach`.
     ///
     /// # Errors
     ///
@@ -115,7 +116,8 @@ impl Listener {
     }
 }
 
-/// Returns the error of `accept(2)` if this process or the system has no resources for a connection.
+/// Returns the error of `accept(2)` if this process or the system has no resources for a
+/// connection.
 pub fn out_of(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error).filter(|errno| {
         matches!(

@@ -18,7 +18,8 @@ use node::explain::Explain;
 use plan::buffers::Buffer;
 use plan::run_options::RunOptions;
 
-/// Bytes from one element to the next in the buffers (tools.md 3.5, 3.7). An element holds one value.
+/// Bytes from one element to the next in the buffers (tools.md 3.5, 3.7). An element holds one
+/// value.
 pub const ELEMENT: u64 = 64;
 
 /// Match bits of operations and entry (tools.md 3.4).
@@ -75,8 +76,8 @@ pub fn idc_context(run: &RunOptions, atomic: Atomic, counter: Option<u16>) -> Id
     }
 }
 
-/// Returns the immediate command of `operands` on the first element. It fetches to the local address
-/// `result`.
+/// Returns the immediate command of `operands` on the first element. It fetches to the local
+/// address `result`.
 pub fn idc_command(
     initiator: &Initiator,
     atomic: Atomic,
@@ -107,8 +108,8 @@ pub fn set_operands(command: &mut IdcAmoCmd, operands: Operands) {
         .set_op2_word2(second[1]);
 }
 
-/// Returns the DMA command of `operands` on the first element. The NIC reads operand 1 from the start
-/// of the buffer ([`set_first_operand`]) and fetches to the local address `result`.
+/// Returns the DMA command of `operands` on the first element. The NIC reads operand 1 from the
+/// start of the buffer ([`set_first_operand`]) and fetches to the local address `result`.
 pub fn dma_command(
     initiator: &Initiator,
     run: &RunOptions,
@@ -167,8 +168,8 @@ pub fn set_first_operand(
     Ok(())
 }
 
-/// Checks the values that iterations of `elements` operations have changed in the target, and those that
-/// the last iteration has fetched. Returns the number of bytes.
+/// Checks the values that iterations of `elements` operations have changed in the target, and those
+/// that the last iteration has fetched. Returns the number of bytes.
 ///
 /// # Errors
 ///
@@ -212,8 +213,8 @@ impl Changed {
         self.check(&target.buffer, 0, expected, "the target buffer")
     }
 
-    /// Checks the values that the last iteration of `initiator` has fetched, if it fetches. Returns the
-    /// number of bytes.
+    /// Checks the values that the last iteration of `initiator` has fetched, if it fetches. Returns
+    /// the number of bytes.
     fn check_fetched(&self, initiator: &Initiator) -> Result<u64, Failure> {
         let Some(before) = self.count.checked_sub(1).filter(|_| self.atomic.fetching) else {
             return Ok(0);

@@ -196,8 +196,8 @@ impl Initiator {
         self.close_with(|| Ok(()))
     }
 
-    /// Releases the resources. `counted` releases the counter on which the commands count: after the
-    /// queue of the commands and before the event queue to which the counter reports.
+    /// Releases the resources. `counted` releases the counter on which the commands count: after
+    /// the queue of the commands and before the event queue to which the counter reports.
     ///
     /// # Errors
     ///

@@ -16,9 +16,9 @@ use plan::run_options::MAX_HRP_SIZE;
 /// Most slots of a transmit queue that one operation takes.
 const SLOTS_PER_OPERATION: u32 = 4;
 
-/// Slots in addition to those of a list: for an answer to the peer's list or a switch of the profile,
-/// which takes three, and those that the NIC leaves unused (defect T6 of tools.md). With the longest
-/// list, the largest queue holds them.
+/// Slots in addition to the slots of a list: three for an answer to the peer's list or a switch of
+/// the profile, and five that the NIC leaves unused (defect T6 of tools.md). With the longest list,
+/// the largest queue holds them.
 pub const FURTHER_SLOTS: u32 = 3 + 5;
 
 /// Names of the operations of a list, for messages.
@@ -96,8 +96,8 @@ impl ListInitiator {
         Ok(())
     }
 
-    /// Selects the profile of the operations that follow, which have `size` bytes: that of high-rate
-    /// puts if it is allocated and the size fits, else the default.
+    /// Selects the profile of the operations that follow, which have `size` bytes: the
+    /// profile of high-rate puts if it is allocated and the size fits, else the default.
     ///
     /// # Errors
     ///

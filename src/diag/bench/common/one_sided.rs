@@ -26,7 +26,8 @@ pub trait OneSided: 'static {
     /// Issues the operations.
     type Initiator: Issuer;
 
-    /// Calls the method of `visitor` for the sub-trait of [`Benchmark`] that this benchmark implements.
+    /// Calls the method of `visitor` for the sub-trait of [`Benchmark`] that this benchmark
+    /// implements.
     fn accept<V: Visitor>(visitor: V) -> V::Output;
 
     /// Allocates the initiator.

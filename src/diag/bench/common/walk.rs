@@ -58,8 +58,8 @@ impl Walk {
         self.list_size.min(self.places)
     }
 
-    /// Returns the number of bytes from the start of a buffer to the end of the last operation, if each
-    /// has `size` bytes.
+    /// Returns the number of bytes from the start of a buffer to the end of the last operation, if
+    /// each has `size` bytes.
     pub fn length(&self, size: u64) -> u64 {
         (self.distinct_places() - 1) * self.step + size
     }
@@ -96,8 +96,8 @@ impl Walk {
         Numbering::of(run, size).fill(buffer, self.length(size), supervisor)
     }
 
-    /// Checks that all operations of a list of `size` bytes have left numbered bytes in `buffer`; `whose`
-    /// names the buffer in the message. Returns the number of these bytes.
+    /// Checks that all operations of a list of `size` bytes have left numbered bytes in `buffer`;
+    /// `whose` names the buffer in the message. Returns the number of these bytes.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ use node::nic::health::address::algorithmic;
 use plan::run_options::Side;
 
 /// An order to the thread of a NIC.
-pub enum Order {
+pub enum NicOrder {
     /// Opens the targets of tests.
     Begin {
         /// The tests.
@@ -44,10 +44,10 @@ pub enum Order {
 pub struct Report {
     /// The task.
     pub task: Task,
-    /// The result, if this side has one: that of an initiator, or of a target that failed.
+    /// The result, if this side has one: an initiator, or a target that failed.
     pub answer: Option<Answer>,
-    /// How long this side has worked beyond the time in which a pair is measured; zero if it failed,
-    /// and the most if the slot was too short.
+    /// How long this side has worked beyond the time in which a pair is measured; zero if it
+    /// failed, and the most if the slot was too short.
     pub beyond: Duration,
     /// Changes of the counters of an initiator; in the sweep, only of packets sent again.
     pub counters: Vec<CounterEvidence>,
@@ -100,15 +100,15 @@ impl Nic {
     }
 
     /// Follows `orders` until their end. Then it releases the NIC.
-    pub fn follow(mut self, orders: &Receiver<Order>) {
+    pub fn follow(mut self, orders: &Receiver<NicOrder>) {
         for order in orders {
             match order {
-                Order::Begin { tests, pair, done } => {
+                NicOrder::Begin { tests, pair, done } => {
                     self.pair = pair;
                     self.nic.begin(tests, pair);
                     drop(done);
                 }
-                Order::Run { tasks, reports } => {
+                NicOrder::Run { tasks, reports } => {
                     self.has_moved = false;
                     for (task, window) in tasks {
                         // The receiver is gone if this NIC was given up.
@@ -120,8 +120,8 @@ impl Nic {
         self.nic.close();
     }
 
-    /// Does a task in its slot. The set-up begins at once: this NIC has ended its task before, and its
-    /// peer does not notice.
+    /// Does a task in its slot. The set-up begins at once: this NIC has ended its task before, and
+    /// its peer does not notice.
     fn run(&mut self, task: Task, window: Window) -> Report {
         let side = match task.part {
             Part::Initiator | Part::Alone => Side::Client,
@@ -205,8 +205,9 @@ impl Nic {
     }
 }
 
-/// Returns what a failure says about a pair. A failure of this process, or during a time in which it
-/// did not run, says nothing, and a slot that is too short does not decide: the pair is measured again.
+/// Returns what a failure says about a pair. A failure of this process, or during a time in which
+/// it did not run, says nothing, and a slot that is too short does not decide: the pair is measured
+/// again.
 fn answer_of(failure: &Failure, attempt: &Attempt, pair: Duration) -> Answer {
     match attempt.stalled() {
         _ if failure.kind != Kind::Nic => Answer::Untested(reason(failure)),

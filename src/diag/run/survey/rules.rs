@@ -7,8 +7,8 @@ use facts::error::Failure;
 use plan::run_options::{RunOptions, SyncPoint};
 use plan::tool::Tool;
 
-/// The largest part of a measurement, in percent, in which a side may wait for its CPU while it measures
-/// latencies. Few samples have an interruption. The median is right with a third of the
+/// The largest part of a measurement, in percent, in which a side may wait for its CPU while it
+/// measures latencies. Few samples have an interruption. The median is right with a third of the
 /// time and wrong with half of it (measured on two CPUs): then waits begin to sleep.
 const MAX_OF_LATENCY: f64 = 25.0;
 

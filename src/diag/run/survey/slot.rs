@@ -6,7 +6,8 @@ use crate::targets::{Attempt, NotMeasured, Window};
 use cluster::survey::untested::Untested;
 use facts::error::Failure;
 
-/// The part of a slot before its operations, and after them: for set-up and release.
+/// One of this many parts of a slot lies before the operations, for set-up, and one after them, for
+/// release.
 const MARGIN: u32 = 8;
 
 /// Returns the window of a slot of this `length`. The set-up may begin before the slot.
@@ -18,8 +19,8 @@ pub fn window(begins: Instant, length: Duration) -> Window {
     }
 }
 
-/// Returns the length of a slot whose operations may take five times as long as a pair is measured, the
-/// time `pair`.
+/// Returns the length of a slot whose operations may take five times as long as a pair is measured,
+/// the time `pair`.
 pub fn longest(pair: Duration) -> Duration {
     with_window(longest_window(pair))
 }
@@ -33,10 +34,11 @@ pub fn most_beyond(pair: Duration) -> Duration {
     2 * pair
 }
 
-/// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have needed the
-/// time `beyond` for the rest: twice that, at least half of `pair`, is left for it among the operations.
-/// The target of a two-sided tool uses the margins alone, of this slot and the next one: they are as long
-/// together.
+/// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have
+/// needed the time `beyond` for other work. The window is `pair` plus the larger of `2 * beyond`
+/// and `pair / 2`. The target of a two-sided tool sets up and releases in the margins alone: the
+/// margin at the end of this slot and the margin at the begin of the next slot are together as long
+/// as `beyond`.
 pub fn sufficient(pair: Duration, beyond: Duration) -> Duration {
     let window = pair + (2 * beyond).max(pair / 2);
     let margins = beyond * (MARGIN / 2);
@@ -48,8 +50,8 @@ fn with_window(window: Duration) -> Duration {
     window * MARGIN / (MARGIN - 2)
 }
 
-/// Returns whether an operation of `attempt` had no answer that it may have in the longest slot. A pair is
-/// measured for the time `pair`.
+/// Returns whether an operation of `attempt` had no answer that it may have in the longest slot. A
+/// pair is measured for the time `pair`.
 pub fn is_too_short(attempt: &Attempt, pair: Duration) -> bool {
     attempt.lacks_answer() && attempt.time_for_operations() < longest_window(pair)
 }
