@@ -4,16 +4,13 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output};
-use std::sync::Mutex;
+use std::process::Output;
+use std::sync::{LazyLock, Mutex};
 use std::thread::{self, JoinHandle};
 
 use plan::run_options::Side;
 
-use super::{Args, CXIDIAG, Fabric, LIBCXI, Server, assert_success, finish, relay};
-
-/// Ends a program that does not end by itself.
-const LIMIT: &str = "timeout 60";
+use super::{Command, Fabric, LIBCXI, Server, assert_success, finish, relay};
 
 /// Our names of the tools, their legacy names and their versions (wire.md 4.1).
 const TOOLS: [(&str, &str, &str); 8] = [
@@ -259,19 +256,8 @@ fn listen() -> (TcpListener, u16) {
 }
 
 impl Fabric {
-    fn bounded(&self, program: &str, args: &str) -> Command {
-        let line = format!("{LIMIT} {program} {args}");
-        let words = line.words();
-        self.command_of(Path::new(words[0]), &words[1..])
-    }
-
-    fn bounded_server(&self, tool: &str) -> Server {
-        Server::start(self.bounded(CXIDIAG, &format!("{tool} -p 0 -d soft0")))
-    }
-
-    fn bounded_client(&self, tool: &str, port: u16, options: &str) -> Output {
-        let args = format!("{tool} 127.0.0.1 -p {port} -d soft1 {options}");
-        finish(self.bounded(CXIDIAG, &args))
+    fn client_of_port(&self, tool: &str, port: u16, options: &str) -> Output {
+        self.run(&format!("{tool} 127.0.0.1 -p {port} -d soft1 {options}"))
     }
 
     /// Runs a client of cxidiag against a replayed server.
@@ -282,7 +268,7 @@ impl Fabric {
                 let (mut stream, _) = listener.accept().expect("a client");
                 peer.play(&mut stream, false, port)
             });
-            let cxidiag = self.bounded_client(tool, port, options);
+            let cxidiag = self.client_of_port(tool, port, options);
             stop_accepting(port);
             let received = playing.join().expect("messages");
             Replayed {
@@ -295,12 +281,12 @@ impl Fabric {
 
     /// Runs a replayed client against a server of cxidiag.
     pub fn replay_client(&self, tool: &str, peer: Peer) -> Replayed {
-        replay_client(self.bounded_server(tool), peer, |_| ())
+        replay_client(self.server(tool, "-d soft0"), peer, |_| ())
     }
 
     /// Runs a replayed client that is refused: the server goes on to serve a client of cxidiag.
     pub fn replay_refused_client(&self, tool: &str, peer: Peer) -> Replayed {
-        replay_client(self.bounded_server(tool), peer, |server| {
+        replay_client(self.server(tool, "-d soft0"), peer, |server| {
             assert_success(&self.client(tool, server, "-d soft1 -n 1"));
         })
     }
@@ -311,16 +297,12 @@ impl Fabric {
         let block = block(tool, fields);
         let block: String = block.iter().map(|byte| format!("{byte:02x}")).collect();
         let port = port.map(|port| port.to_string()).unwrap_or_default();
-        let script = concat!(
-            "python3 -BS ",
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/legacy/peer.py"
-        );
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/legacy/peer.py");
         let args = format!(
-            "{name} {version} {} {device} {block} {port}",
+            "-BS {script} {name} {version} {} {device} {block} {port}",
             LIBCXI.display()
         );
-        self.bounded(script, &args)
+        self.command_of(Path::new("python3"), &args)
     }
 
     /// A client of the legacy tool on soft1 against the server at `port`, not started.
@@ -347,7 +329,7 @@ impl Fabric {
     pub fn against_server(&self, tool: &str, options: &str, deviation: Deviation) -> Run {
         let server = Server::start(self.python(tool, 0, "", None));
         let (port, messages) = carry_messages(&server.port, false, deviation);
-        let cxidiag = self.bounded_client(tool, port, options);
+        let cxidiag = self.client_of_port(tool, port, options);
         stop_accepting(port);
         Run {
             cxidiag,
@@ -358,9 +340,9 @@ impl Fabric {
 
     /// Runs a client of cxidiag, whose messages are returned, against a server of cxidiag.
     pub fn against_itself(&self, tool: &str, options: &str) -> Run {
-        let server = self.bounded_server(tool);
+        let server = self.server(tool, "-d soft0");
         let (port, messages) = carry_messages(&server.port, false, None);
-        let cxidiag = self.bounded_client(tool, port, options);
+        let cxidiag = self.client_of_port(tool, port, options);
         stop_accepting(port);
         Run {
             cxidiag,
@@ -371,7 +353,9 @@ impl Fabric {
 
     /// Runs a legacy client with these fields of its option block against a server of cxidiag.
     pub fn against_client(&self, tool: &str, fields: &str, deviation: Deviation) -> Run {
-        let server = self.bounded_server(tool);
+        // Built while nothing waits for it.
+        LazyLock::force(&LIBCXI);
+        let server = self.server(tool, "-d soft0");
         let (port, messages) = carry_messages(&server.port, true, deviation);
         let peer = finish(self.python(tool, 1, fields, Some(port)));
         stop_accepting(port);

@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::fs::{FlockOperation, flock};
+
+use super::Command;
 
 /// A machine described by the files of a test, which are removed with it.
 pub struct MadeUp(tempfile::TempDir);

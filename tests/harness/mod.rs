@@ -5,33 +5,35 @@
 pub mod legacy;
 pub mod machine;
 pub mod paused;
+mod process;
 pub mod relay;
 pub mod schema;
-pub mod slurm;
 
 use std::io::{BufRead, BufReader, Read};
-use std::mem;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::sync::{LazyLock, mpsc};
-use std::thread;
+use std::process::{ChildStdout, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
+
+pub use process::{Command, Pipe, Process, read_all};
 
 /// Names a `libcxi.so.1` made of the software NIC (`packaging/softnic/build-library`). With it,
 /// tests run the program on that library: `cxi0` for `soft0`, and so on.
 const LIBRARY: &str = "CXIDIAG_TEST_LIBCXI";
 
+/// Names a directory with the software NIC as a library, which tests then do not build themselves.
+const SOFTNIC: &str = "CXIDIAG_TEST_SOFTNIC";
+
 /// The directory with the software NIC as a library, and with `cxi-softnic`, built once.
 pub static SOFTWARE_NIC: LazyLock<PathBuf> = LazyLock::new(|| {
+    if let Some(directory) = std::env::var_os(SOFTNIC) {
+        return directory.into();
+    }
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("softnic");
-    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/softnic/build-library");
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/build-library");
     let output = Command::new(build)
         .arg(&directory)
-        // The settings of the cargo that runs the tests are not those of this build.
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        // Half of the time of a build is optimization across crates.
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .limit(Duration::from_secs(900))
         .output()
         .expect("the build starts");
     assert!(output.status.success(), "{}", stderr(&output));
@@ -110,12 +112,25 @@ impl Args for Vec<&str> {
     }
 }
 
+/// Where the software NIC keeps its fabrics by default, in memory.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Free bytes in [`SHARED_MEMORY`] for the fabrics of all tests that run at the same time.
+const ENOUGH_MEMORY: u64 = 2 << 30;
+
 /// A fabric for one test: tests that run at the same time share no NIC.
 pub struct Fabric(tempfile::TempDir);
 
 impl Fabric {
+    /// Creates a fabric in memory, where files cost a third of the time, or in the directory for
+    /// temporary files if memory is short, as in containers.
     pub fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary directory"))
+        let free = rustix::fs::statvfs(SHARED_MEMORY).map_or(0, |all| all.f_bavail * all.f_frsize);
+        let in_memory = (free >= ENOUGH_MEMORY)
+            .then(|| tempfile::tempdir_in(SHARED_MEMORY).ok())
+            .flatten();
+        let directory = in_memory.map_or_else(tempfile::tempdir, Ok);
+        Self(directory.expect("a temporary directory"))
     }
 
     /// The directory of this fabric. It does not exist while no NIC is open.
@@ -215,8 +230,8 @@ impl Fabric {
 
 /// A server process that listens.
 pub struct Server {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
+    process: Process,
+    stdout: BufReader<Pipe<ChildStdout>>,
     /// The port that it listens on.
     pub port: String,
     first_line: String,
@@ -224,19 +239,19 @@ pub struct Server {
 
 impl Server {
     pub fn start(mut command: Command) -> Self {
-        let mut child = command.spawn().expect("cxidiag starts");
-        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut process = command.spawn().expect("cxidiag starts");
+        let mut stdout = BufReader::new(process.stdout.take().expect("a pipe"));
         let mut first_line = String::new();
         stdout.read_line(&mut first_line).expect("a line");
         let Some(port) = port_in(&first_line) else {
-            let output = child.wait_with_output().expect("a pipe");
+            let output = process.finish();
             panic!(
                 "the server printed {first_line:?} and {:?}",
                 stderr(&output)
             );
         };
         Self {
-            child,
+            process,
             stdout,
             port,
             first_line,
@@ -244,15 +259,13 @@ impl Server {
     }
 
     /// Waits for the end of the process; the output is all that the server printed.
+    #[track_caller]
     pub fn finish(mut self) -> Output {
-        let mut stdout = mem::take(&mut self.first_line).into_bytes();
+        let mut stdout = self.first_line.into_bytes();
         self.stdout.read_to_end(&mut stdout).expect("a pipe");
-        let stderr = read_all(self.child.stderr.take());
-        let status = self.child.wait().expect("an exit status");
         Output {
-            status,
             stdout,
-            stderr,
+            ..self.process.finish()
         }
     }
 
@@ -289,12 +302,12 @@ impl Server {
 
     /// Its process id.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// Sends SIGKILL.
     pub fn kill(&mut self) {
-        self.child.kill().expect("a running server");
+        self.process.kill();
     }
 }
 
@@ -304,51 +317,9 @@ fn port_in(line: &str) -> Option<String> {
     rest.split(' ').next().map(str::to_owned)
 }
 
-fn read_all(pipe: Option<impl Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(mut pipe) = pipe {
-        pipe.read_to_end(&mut bytes).expect("a pipe");
-    }
-    bytes
-}
-
-/// Ends the server with its test.
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A process that ends with its test.
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs a command to its end.
 pub fn finish(mut command: Command) -> Output {
     command.output().expect("the program starts")
-}
-
-/// Waits for the end of a process, and kills it after a minute: a test of what ends a process fails
-/// rather than hangs.
-pub fn finish_or_kill(child: Child) -> Output {
-    let id = child.id().to_string();
-    let (done, ended) = mpsc::channel();
-    let waiting = thread::spawn(move || {
-        let output = child.wait_with_output().expect("a pipe");
-        let _ = done.send(());
-        output
-    });
-    if ended.recv_timeout(Duration::from_secs(60)).is_err() {
-        let _ = Command::new("kill").args(["-9", &id]).status();
-    }
-    waiting.join().expect("output")
 }
 
 pub fn stdout(output: &Output) -> String {
@@ -439,9 +410,9 @@ pub fn assert_killed_side_ends_the_other(tool: &str, options: &[&str], started: 
             server.wait_for_line(started);
             let survivor = if kill_server {
                 server.kill();
-                finish_or_kill(client)
+                client.finish()
             } else {
-                client.kill().expect("a running client");
+                client.kill();
                 let _ = client.wait();
                 server.finish()
             };

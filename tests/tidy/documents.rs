@@ -15,7 +15,7 @@ use super::{files, read, root};
 fn each_tool_is_tested_and_documented() {
     let mut missing = Vec::new();
     for tool in TOOLS {
-        let tests = format!("tests/{}.rs", tool.name.replace('-', "_"));
+        let tests = format!("tests/tools/{}.rs", tool.name.replace('-', "_"));
         if !root().join(&tests).exists() {
             missing.push(tests);
         }

@@ -1,0 +1,312 @@
+//! Launchers of real clusters, on this machine: what their tasks find in their environment, and how
+//! they meet. Tests of launchers that are not installed are left out.
+
+use std::env;
+use std::fs;
+use std::io::{self, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Instant;
+
+use cluster::launcher::LauncherTask;
+use cluster::meeting_point::{DEFAULT_LIMIT, MeetingPoint};
+use facts::token::Token;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
+
+use crate::harness::{CXIDIAG, Command, Fabric, finish, stderr, stdout};
+use crate::slurm::{Slurm, are_installed, node, outside_of_jobs};
+
+/// What a task prints, before the line about itself.
+const FOUND: &str = "found: ";
+
+/// Arguments with which this test program is a task of a launcher.
+const TASK: [&str; 4] = ["--ignored", "--exact", "launchers::task", "--nocapture"];
+
+/// Not a test: the task that the tests start. It prints what it has found, and meets the others.
+#[test]
+#[ignore = "the other tests start it"]
+fn task() {
+    let task = LauncherTask::of_environment()
+        .expect("valid variables")
+        .expect("a launcher");
+    let token = Token::of_environment();
+    let point = MeetingPoint::of(&task, None, token.as_ref()).expect("a meeting point");
+    if point.is_coordinator(&task) {
+        let listener = TcpListener::bind(("0.0.0.0", point.port().unwrap_or(0))).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let _published = point.publish(&task, port).expect("a file");
+        for _ in 1..task.size {
+            let mut waiting = [PollFd::new(&listener, PollFlags::IN)];
+            let limit = Timespec::try_from(DEFAULT_LIMIT).expect("a time");
+            let connections = poll(&mut waiting, Some(&limit)).expect("poll");
+            assert_eq!(connections, 1, "a task has not come");
+            listener.accept().expect("a connection");
+        }
+    } else {
+        let end = Instant::now() + DEFAULT_LIMIT;
+        loop {
+            let coordinator = point.find(&task, end).expect("a coordinator");
+            if TcpStream::connect(&coordinator.addresses[..]).is_ok() {
+                break;
+            }
+            assert!(
+                Instant::now() < end,
+                "cannot connect to {:?}",
+                coordinator.addresses
+            );
+        }
+    }
+    let text = |value: &Option<String>| value.clone().unwrap_or("-".into());
+    let number = |value: Option<u32>| value.map_or("-".into(), |number| number.to_string());
+    let found = format!(
+        "\n{FOUND}{}, {} of node {} {}, job {} step {}, {} {}\n",
+        task.source(),
+        number(task.local_rank),
+        number(task.node_index),
+        text(&task.node),
+        text(&task.job),
+        text(&task.step),
+        text(&task.first_host),
+        text(&task.topology),
+    );
+    // One write: the launcher merges what its tasks write, and a line may otherwise begin with
+    // another task's text.
+    io::stdout().write_all(found.as_bytes()).expect("a pipe");
+}
+
+/// Runs a launcher, whose last arguments start [`task`], to its end. Returns what the tasks have
+/// found, in the order of their ranks.
+#[track_caller]
+fn found(mut launcher: Command) -> Vec<String> {
+    launcher
+        .arg(env::current_exe().expect("this program"))
+        .args(TASK);
+    let output = finish(launcher);
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}{}", stderr(&output));
+    let mut found: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(FOUND))
+        .map(str::to_owned)
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn tasks_of_slurm_meet() {
+    let Some(slurm) = Slurm::start(4) else {
+        return;
+    };
+    let step = |arguments: &str| {
+        let arguments = format!("-N4 --mpi=none {arguments}");
+        slurm.program("srun", arguments.split_whitespace())
+    };
+    let each = |tasks: usize, job: u32, place: &dyn Fn(usize) -> [usize; 2]| -> Vec<String> {
+        let line = |rank| {
+            let [index, local_rank] = place(rank);
+            let (node, switch) = (node(index + 1), index / 2 + 1);
+            format!(
+                "rank {rank} of {tasks} from Slurm (SLURM_PROCID), {local_rank} of node {index} \
+                 {node}, job {job} step 0, 127.0.0.1 s0.s{switch}"
+            )
+        };
+        (0..tasks).map(line).collect()
+    };
+    assert_eq!(
+        found(step("--ntasks-per-node=1")),
+        each(4, slurm.first_job, &|rank| [rank, 0])
+    );
+    // Without a file.
+    let mut with_token = step("-n8 --distribution=cyclic");
+    with_token.env("CXIDIAG_TOKEN", "secret");
+    assert_eq!(
+        found(with_token),
+        each(8, slurm.first_job + 1, &|rank| [rank % 4, rank / 4])
+    );
+}
+
+/// A survey of four nodes of Slurm, each with a NIC: soft0 on the first one, and so on.
+struct Survey<'a> {
+    slurm: &'a Slurm,
+    fabric: Fabric,
+    directory: tempfile::TempDir,
+}
+
+impl<'a> Survey<'a> {
+    fn new(slurm: &'a Slurm) -> Self {
+        Self {
+            slurm,
+            fabric: Fabric::new(),
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        }
+    }
+
+    /// Runs the survey of all pairs with `options`. On the third node, `before` runs before it.
+    #[track_caller]
+    fn run(&self, before: &str, options: &str) -> Found {
+        let script = format!(
+            "if [ $SLURM_NODEID = 2 ]; then {before}; fi
+             exec {CXIDIAG} survey -d soft$SLURM_NODEID --pairs=all --max-active=1 \
+                --json=found.json --jsonl=found.jsonl --bad-nodes=bad {options} $OPTIONS"
+        );
+        let arguments = ["-N4", "--mpi=none", "sh", "-c", &script];
+        let mut launcher = self.slurm.program("srun", arguments);
+        launcher
+            .env("CXIDIAG_FABRIC_DIR", self.fabric.path())
+            .current_dir(self.directory.path());
+        let output = finish(launcher);
+        let read = |name| fs::read_to_string(self.directory.path().join(name));
+        let document = read("found.json").unwrap_or_else(|error| {
+            panic!("{error}\n{}{}", stdout(&output), stderr(&output));
+        });
+        let left = fs::read_dir(self.directory.path()).expect("a directory");
+        let left = left.map(|file| file.expect("an entry").file_name());
+        let left: Vec<_> = left
+            .filter(|name| !name.to_string_lossy().starts_with("found"))
+            .collect();
+        assert_eq!(left, ["bad"], "the meeting point is left");
+        Found {
+            text: stdout(&output),
+            document: serde_json::from_str(&document).expect("a document"),
+            bad_nodes: read("bad").expect("a list"),
+        }
+    }
+}
+
+/// What a survey has found.
+struct Found {
+    text: String,
+    document: Value,
+    bad_nodes: String,
+}
+
+impl Found {
+    /// Panics if anything is blamed.
+    #[track_caller]
+    fn assert_no_blame(&self) {
+        assert_eq!(
+            self.document["findings"]["causes"],
+            json!([]),
+            "{}",
+            self.text
+        );
+        assert_eq!(self.bad_nodes, "");
+    }
+
+    /// Panics unless the third node, or its NIC, is untested for a reason that contains `reason`.
+    #[track_caller]
+    fn assert_untested(&self, unit: &str, reason: &str) {
+        self.assert_no_blame();
+        let untested = self.document["findings"]["untested"]
+            .as_array()
+            .expect("a list");
+        let of_third = untested.iter().find(|part| part["unit"][unit] == 2);
+        let found = of_third.and_then(|part| part["reason"].as_str());
+        assert!(
+            found.is_some_and(|found| found.contains(reason)),
+            "{}",
+            self.text
+        );
+        assert_eq!(self.document["exit_status"], 1);
+    }
+}
+
+#[test]
+fn survey_of_slurm_blames_nic_that_loses_packets() {
+    let Some(slurm) = Slurm::start(4) else {
+        return;
+    };
+    // Pairs that waited for their CPUs are not measured: on a busy machine, these may be all.
+    for _ in 0..10 {
+        let found = Survey::new(&slurm).run("export CXIDIAG_FAULTS=loss=1", "");
+        let causes = found.document["findings"]["causes"]
+            .as_array()
+            .expect("a list");
+        let blamed: Vec<_> = causes.iter().map(|cause| &cause["unit"]).collect();
+        if found.document["conclusion"] == "bad" {
+            assert_eq!(blamed, [&json!({"nic": 2})], "{}", found.text);
+            assert_eq!(found.bad_nodes, format!("{}\n", node(3)));
+            assert_eq!(found.document["exit_status"], 3);
+            return;
+        }
+        let is_third = |unit: &&Value| **unit == json!({"nic": 2});
+        assert!(blamed.iter().all(is_third), "{}", found.text);
+    }
+    panic!("the survey has not measured enough pairs ten times");
+}
+
+#[test]
+fn survey_of_slurm_names_nodes_that_fail() {
+    let Some(slurm) = Slurm::start(4) else {
+        return;
+    };
+    let other_vni = Survey::new(&slurm).run("OPTIONS=--vni=10", "");
+    other_vni.assert_untested("nic", "its VNI is 10, that of most NICs is 1");
+    // In the middle of the survey. A process that was stopped would keep its step.
+    let signal = |signal: &str| {
+        // The first line comes before the first pair.
+        let before = format!(
+            "process=$$; (until [ $(wc -l <found.jsonl) -gt 1 ]; do sleep 0.05; done; \
+             kill -{signal} $process; until [ -s found.json ]; do sleep 0.05; done; \
+             kill -KILL $process) 2>&- & true",
+        );
+        Survey::new(&slurm).run(&before, "--pair-time=100ms")
+    };
+    signal("KILL").assert_untested("node", "it failed or was killed");
+    signal("STOP").assert_untested("node", "it did not report");
+}
+
+#[test]
+fn tasks_of_hydra_meet() {
+    if !are_installed(&["mpiexec.hydra"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let launcher = in_directory("mpiexec.hydra -n 3", directory.path());
+    let line = |rank| {
+        format!("rank {rank} of 3 from Hydra (PMI_RANK), {rank} of node - -, job - step -, - -")
+    };
+    assert_eq!(found(launcher), [0, 1, 2].map(line));
+    assert_is_empty(directory.path());
+}
+
+#[test]
+fn tasks_of_open_mpi_meet() {
+    if !are_installed(&["mpirun.openmpi"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let words = "mpirun.openmpi --allow-run-as-root --oversubscribe -np 3";
+    let found = found(in_directory(words, directory.path()));
+    for (rank, line) in found.iter().enumerate() {
+        let start = format!(
+            "rank {rank} of 3 from Open MPI (OMPI_COMM_WORLD_RANK), {rank} of node - -, job - step "
+        );
+        assert!(line.starts_with(&start), "{line}");
+    }
+    assert_eq!(found.len(), 3);
+    assert_is_empty(directory.path());
+}
+
+/// Returns a launcher that runs in `directory`.
+fn in_directory(words: &str, directory: &Path) -> Command {
+    let mut words = words.split_whitespace();
+    let mut command = outside_of_jobs(words.next().expect("a program"));
+    command
+        .args(words)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+#[track_caller]
+fn assert_is_empty(directory: &Path) {
+    let left: Vec<_> = fs::read_dir(directory).expect("a directory").collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -1,0 +1,16 @@
+//! Two processes and what lies between them: the control connection, legacy tools, servers of many
+//! clients, signals and deaths.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod control_connection;
+mod deaths;
+mod hostile_bytes;
+mod legacy_control;
+mod legacy_runs;
+mod link;
+mod ping;
+mod processes;
+mod serve;
+mod signals;

@@ -1,0 +1,456 @@
+//! `cxidiag serve`: the server of all tools and NICs, and `--peer-device` of its clients.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::sync::LazyLock;
+use std::thread;
+
+use crate::harness::{
+    CXIDIAG, Command, Fabric, LIBCXI, Process, Server, assert_status, assert_success, finish,
+    stderr, stdout, tools,
+};
+
+/// Starts a server whose clients measure with soft0 unless they ask for another NIC.
+fn serve(fabric: &Fabric, args: &str) -> Server {
+    fabric.server("serve", &format!("-d soft0 {args}"))
+}
+
+/// Sends a signal, such as TERM.
+fn signal(process: u32, name: &str) {
+    let process = process.to_string();
+    let status = Command::new("kill").args(["-s", name, &process]).status();
+    assert!(status.expect("kill starts").success());
+}
+
+/// Ends a server as a service manager does, and returns the rest of what it printed.
+#[track_caller]
+fn stop(server: Server) -> String {
+    signal(server.id(), "TERM");
+    let output = server.finish();
+    assert_status(&output, 0);
+    stdout(&output)
+}
+
+/// Starts a client that measures until it is ended, and waits until the server lets it.
+fn measuring(fabric: &Fabric, server: &mut Server, args: &str) -> Process {
+    let args = format!("-d soft1 -n 1 --latency-gap=1000000000000 {args}");
+    let client = fabric.client_command("write-lat", server, &args).spawn();
+    let client = client.expect("cxidiag starts");
+    server.wait_for(": begins\n");
+    client
+}
+
+/// Returns the next line that a client prints on standard error.
+fn note(client: &mut Process) -> String {
+    let mut line = String::new();
+    let stderr = client.stderr.as_mut().expect("a pipe");
+    BufReader::with_capacity(1, stderr)
+        .read_line(&mut line)
+        .expect("a line");
+    line
+}
+
+/// Returns what the server reports about itself.
+#[track_caller]
+fn status(fabric: &Fabric, server: &Server) -> String {
+    let output = fabric.run(&format!("serve --status -p {}", server.port));
+    assert_success(&output);
+    stdout(&output)
+}
+
+/// Waits until a server has no clients.
+fn wait_until_idle(fabric: &Fabric, server: &Server) {
+    while !status(fabric, server).contains("\nno clients\n") {}
+}
+
+#[test]
+fn serves_all_tools_one_after_another() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let address = format!("127.0.0.1:{}", server.port);
+    // Clients of SHS 12 wait for the name of the server.
+    let name = b"\x0e\0\0\0cxi_write_lat\0";
+    let of_shs_12 = thread::spawn(move || {
+        let mut stream = TcpStream::connect(address).expect("a server");
+        let mut received = [0; 18];
+        stream.read_exact(&mut received).expect("a name");
+        assert_eq!(&received, name);
+        stream.write_all(name).expect("a connection");
+    });
+    for tool in tools() {
+        let client = fabric.client(tool, &server, "-d soft1 -n 3 --json --quiet");
+        assert_success(&client);
+        let document: serde_json::Value = serde_json::from_slice(&client.stdout).expect("JSON");
+        assert_eq!(document["peer"]["device"], "soft0", "{tool}");
+        wait_until_idle(&fabric, &server);
+    }
+    of_shs_12.join().expect("an answer");
+    let mut log = String::new();
+    let waits = " is cxi_write_lat, which waits for the server; ";
+    while log.matches(": done after ").count() < tools().count() || !log.contains(waits) {
+        let line = server.next_line();
+        assert!(!line.is_empty(), "{log}");
+        log += &line;
+    }
+    stop(server);
+    for tool in tools() {
+        let done = format!(" {tool} on soft0: done after ");
+        assert!(log.contains(&done), "{log}");
+    }
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn serves_a_legacy_client() {
+    // Built while nothing waits for it.
+    LazyLock::force(&LIBCXI);
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let first = measuring(&fabric, &mut server, "");
+    let legacy = fabric.legacy_client("write-lat", &server.port).spawn();
+    let legacy = legacy.expect("python starts");
+    server.wait_for(": waits, place 1\n");
+    drop(first);
+    let output = legacy.finish();
+    assert!(output.status.success(), "{}", stderr(&output));
+    server.wait_for(" write-lat on soft0: done after ");
+    stop(server);
+}
+
+#[test]
+fn clients_of_a_nic_wait_for_their_turn() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let first = measuring(&fabric, &mut server, "");
+
+    // Another NIC is free.
+    let other = fabric.client("send-bw", &server, "-d soft5 -n 3 --peer-device=auto");
+    assert_success(&other);
+    server.wait_for(" send-bw on soft5: begins\n");
+
+    let waiting = |place: u32, args: &str| {
+        let args = format!("-d soft2 -n 3 {args}");
+        let client = fabric.client_command("read-lat", &server, &args).spawn();
+        let mut client = client.expect("cxidiag starts");
+        let line = note(&mut client);
+        assert!(
+            line.contains(": waiting for soft0 of the server ("),
+            "{line}"
+        );
+        assert!(line.ends_with(&format!(": place {place}\n")), "{line}");
+        client
+    };
+    let second = waiting(1, "");
+    let mut third = waiting(2, "");
+    let in_time = fabric.client("read-lat", &server, "-d soft3 -n 3 --wait=4s");
+    let error = assert_status(&in_time, 1);
+    assert!(error.ends_with("no turn within 4s, place 3\n"), "{error}");
+    server.wait_for(": left the queue after ");
+    let state = status(&fabric, &server);
+    for words in [
+        "runs: 1 done, 0 failed, 1 ended by the client; refused: 0 clients, 0 other connections\n",
+        " write-lat on soft0: measures for ",
+        " read-lat on soft0: waits, place 1, for ",
+        " read-lat on soft0: waits, place 2, for ",
+    ] {
+        assert!(state.contains(words), "no {words:?} in {state}");
+    }
+
+    drop(second);
+    assert!(note(&mut third).ends_with(": place 1\n"));
+    server.wait_for(": left the queue after ");
+    signal(first.id(), "INT");
+    server.wait_for(" write-lat on soft0: interrupted by the client after ");
+    assert!(third.wait().success());
+    server.wait_for(" read-lat on soft0: done after ");
+    signal(server.id(), "USR1");
+    server.wait_for("runs: 2 done, 0 failed, 3 ended by the client; ");
+    stop(server);
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn survey_waits_for_its_turn() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let first = measuring(&fabric, &mut server, "");
+    let port = &server.port;
+    let survey = format!("survey --hosts=127.0.0.1 --port={port} --device=soft0 --pairs=loopback");
+    let mut command = fabric.command(&survey);
+    let interrupted = command.spawn().expect("cxidiag starts");
+    server.wait_for(" survey on soft0: waits, place 1\n");
+    signal(interrupted.id(), "INT");
+    let line = server.wait_for(" survey on soft0: ");
+    assert!(line.contains(": left the queue after "), "{line}");
+    // One that is not interrupted names the reason when its time is up.
+    let mut command = fabric.command(&survey);
+    command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "10");
+    let output = stdout(&finish(command));
+    let reason = "it did not join within 3s: it waits for its turn, place 1\n";
+    assert!(output.contains(reason), "{output}");
+    drop(first);
+}
+
+/// Returns the process of the only client.
+fn process_of_client(server: &Server) -> u32 {
+    let children = format!("/proc/{0}/task/{0}/children", server.id());
+    let process = std::fs::read_to_string(children).expect("a server");
+    process.trim().parse().expect("one process")
+}
+
+#[test]
+fn process_that_hangs_is_killed_after_the_longest_run() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "--max-run=1");
+    let client = measuring(&fabric, &mut server, "");
+    signal(process_of_client(&server), "STOP");
+    server.wait_for("--max-run of the server, 1s; signal 9 ended its process\n");
+    drop(client);
+    // A client may ask for the longest run.
+    let longest = fabric.client("write-bw", &server, "-d soft1 -D 1");
+    assert_success(&longest);
+    server.wait_for(" write-bw on soft0: done after ");
+    stop(server);
+}
+
+#[test]
+fn half_handshakes_start_few_processes_and_print_few_lines() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let halves: Vec<TcpStream> = (0..40)
+        .map(|_| {
+            let address = format!("127.0.0.1:{}", server.port);
+            let mut stream = TcpStream::connect(address).expect("a server");
+            let bytes = b"\x0e\0\0\0cxi_write_lat\0\x06\0\0\x002.4.0\0";
+            stream.write_all(bytes).expect("a server");
+            stream
+        })
+        .collect();
+    let refusal = server.wait_for(": refused: ");
+    let reason = "the server has 32 clients of 127.0.0.1 already (half of --max-clients)\n";
+    assert!(refusal.ends_with(reason), "{refusal}");
+    // The answer to the second question follows the start of the processes.
+    for _ in 0..2 {
+        status(&fabric, &server);
+    }
+    assert!(held(server.id())[2] <= 4);
+    drop(halves);
+    wait_until_idle(&fabric, &server);
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+    server.wait_for(": done after ");
+    let state = status(&fabric, &server);
+    let totals = "runs: 1 done, 0 failed, 0 ended by the client; refused: 40 clients, ";
+    assert!(state.contains(totals), "{state}");
+    let log = stop(server);
+    assert!(log.lines().count() < 5, "{log}");
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn process_that_is_killed_ends_its_run_alone() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let client = measuring(&fabric, &mut server, "");
+    signal(process_of_client(&server), "KILL");
+    let line = server.wait_for(": signal 9 ended its process\n");
+    assert!(
+        line.contains(" write-lat on soft0: failed after "),
+        "{line}"
+    );
+    drop(client);
+    assert_success(&fabric.client("write-bw", &server, "-d soft1 -n 3"));
+    stop(server);
+}
+
+#[test]
+fn refusals_reach_client_and_log() {
+    let fabric = Fabric::new();
+    let mut server = serve(
+        &fabric,
+        "--max-run=2s --max-buffers=20M --max-clients=1 --token=secret",
+    );
+    let refused = |args: &str, reason: &str| {
+        let client = fabric.client_command("write-bw", &server, &format!("-d soft1 {args}"));
+        let error = assert_status(&finish(client), 1);
+        assert!(error.contains(reason), "{error}");
+        wait_until_idle(&fabric, &server);
+    };
+    refused("", "tokens differ: not set here, set at the peer");
+    let token = "--token=secret";
+    refused(
+        &format!("{token} -D 3"),
+        "cannot run: the run takes 3s; --max-run of the server is 2s",
+    );
+    refused(
+        &format!("{token} -s 65536 -l 512"),
+        "cannot run: the run needs buffers of 32.0 MiB here; --max-buffers of the server is 20.0 MiB",
+    );
+    refused(
+        &format!("{token} --peer-device=cxi7"),
+        "cannot run: this server has no cxi7",
+    );
+    // No process was started for it.
+    server.wait_for(" refused: tokens differ: ");
+    let mut first = measuring(&fabric, &mut server, token);
+    let client = fabric.client("write-lat", &server, "-d soft2 -n 3 --token=secret");
+    let error = assert_status(&client, 1);
+    let reason = "cannot run: the server has 1 clients already (--max-clients)";
+    assert!(error.contains(reason), "{error}");
+    // A run that takes longer than it may is ended.
+    let reason = "the run takes longer than --max-run of the server, 2s\n";
+    let ended = server.wait_for(reason);
+    assert!(
+        ended.contains(" write-lat on soft0: failed after "),
+        "{ended}"
+    );
+    assert!(note(&mut first).ends_with(&format!(" ended the run: {reason}")));
+    let state = status(&fabric, &server);
+    let totals = "runs: 0 done, 1 failed, 0 ended by the client; refused: 5 clients, ";
+    assert!(state.contains(totals), "{state}");
+    stop(server);
+}
+
+#[test]
+fn serves_allowed_networks_only() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "--allow=10.0.0.0/8,127.0.0.1");
+    let mut client = measuring(&fabric, &mut server, "");
+    signal(server.id(), "INT");
+    assert!(note(&mut client).contains(") was interrupted "));
+    assert_status(&server.finish(), 130);
+    let server = serve(&fabric, "--allow=10.0.0.0/8");
+    let client = fabric.client("write-lat", &server, "-d soft1 -n 3");
+    let error = assert_status(&client, 1);
+    let reason = ") cannot run: --allow of the server does not list 127.0.0.1\n";
+    assert!(error.ends_with(reason), "{error}");
+    // A process of this machine may ask for the state.
+    assert!(status(&fabric, &server).contains(" clients, 1 other connections\n"));
+    let log = stop(server);
+    assert!(
+        log.contains(": --allow does not list its address\n"),
+        "{log}"
+    );
+    let error = assert_status(&fabric.run("serve -d soft0 --allow=10.1.1"), 2);
+    assert!(
+        error.contains("invalid value '10.1.1' for --allow: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn nic_that_cannot_be_used_is_reported_at_the_start() {
+    let fabric = Fabric::new();
+    let mut server = fabric.server("serve", "-d cxi0 --libcxi=/nonexistent");
+    server.wait_for("clients cannot measure with cxi0 at present: ");
+    stop(server);
+}
+
+#[test]
+fn serves_clients_of_other_jobs_with_any_job() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command("serve -p 0 -d soft0 --any-job");
+    command.env("SLURM_JOB_ID", "11");
+    let server = Server::start(command);
+    let mut client = fabric.client_command("write-lat", &server, "-d soft1 -n 3");
+    client.env("SLURM_JOB_ID", "12");
+    assert_success(&finish(client));
+    stop(server);
+}
+
+#[test]
+fn takes_one_socket_of_the_service_manager() {
+    let fabric = Fabric::new();
+    let script = "LISTEN_PID=$$ LISTEN_FDS=2 exec \"$@\" serve -p 0 -d soft0";
+    let command = fabric.command_of("sh".as_ref(), &["-c", script, "sh", CXIDIAG]);
+    let error = assert_status(&finish(command), 1);
+    let reason = "cannot use the socket of the service manager: it has passed 2 (one ";
+    assert!(error.contains(reason), "{error}");
+}
+
+/// Returns how many descriptors, threads and children a process has.
+fn held(process: u32) -> [usize; 3] {
+    let count = |what: &str| {
+        let path = format!("/proc/{process}/{what}");
+        std::fs::read_dir(path).expect("a process").count()
+    };
+    let children = format!("/proc/{process}/task/{process}/children");
+    let children = std::fs::read_to_string(children).expect("a process");
+    [
+        count("fd"),
+        count("task"),
+        children.split_whitespace().count(),
+    ]
+}
+
+#[test]
+fn unrelated_connections_leave_nothing() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "");
+    let address = format!("127.0.0.1:{}", server.port);
+    let mut serve_one = || {
+        assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+        server.wait_for(": done after ");
+        held(server.id())
+    };
+    let before = serve_one();
+    let bytes: [&[u8]; 5] = [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0xff; 4],
+        b"\x0e\0\0\0cxi_write_lat\0",
+        b"\x0e\0\0\0cxi_write_lat\0\x04\0\0\x009.9\0",
+    ];
+    for bytes in bytes.iter().cycle().take(100) {
+        let mut stream = TcpStream::connect(&address).expect("a server");
+        // The server may have closed the connection before everything was sent.
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    assert_eq!(serve_one(), before);
+    stop(server);
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn client_needs_the_nic_that_it_asks_for() {
+    let fabric = Fabric::new();
+    let server = fabric.server("write-lat", "-d soft0 --persist");
+    let wrong = fabric.client("write-lat", &server, "-d soft1 --peer-device=auto");
+    let error = assert_status(&wrong, 1);
+    let reason = "--peer-device=soft1: the server (127.0.0.1:";
+    assert!(error.contains(reason), "{error}");
+    assert!(error.contains(") measures with soft0 alone\n"), "{error}");
+    let right = "-d soft1 -n 3 --wait=60 --peer-device=soft0";
+    assert_success(&fabric.client("write-lat", &server, right));
+    let error = assert_status(&fabric.run("write-lat -d soft0 --peer-device=auto"), 2);
+    assert!(error.contains("--peer-device is for a client"), "{error}");
+}
+
+#[test]
+fn service_manager_passes_the_socket_and_is_notified() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("notify");
+    let notified = UnixDatagram::bind(&path).expect("a socket");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    // The shell makes the socket descriptor 3, and keeps its process id.
+    let script = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
+    let own = fabric.command("serve -d soft0");
+    let mut command = fabric.command_of("sh".as_ref(), &["-c", script, "sh"]);
+    command
+        .arg(own.get_program())
+        .args(own.get_args())
+        .env("NOTIFY_SOCKET", &path)
+        .stdin(OwnedFd::from(listener));
+    let server = Server::start(command);
+    assert_eq!(server.port, port.to_string());
+    let mut text = [0; 64];
+    let length = notified.recv(&mut text).expect("a message");
+    assert_eq!(&text[..length], b"READY=1\n");
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+    stop(server);
+}

@@ -1,0 +1,414 @@
+//! `cxidiag check`: the health of NICs, on machines described by files and on software NICs.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use node::nic::health::ITEMS;
+use serde_json::{Value, json};
+
+use crate::harness::machine::MadeUp;
+use crate::harness::{
+    self, Command, Fabric, assert_status, assert_success, finish, schema, stdout,
+};
+
+const CASSINI_1: &str = include_str!("../fixtures/nics/cassini1");
+const CASSINI_2: &str = include_str!("../fixtures/nics/cassini2");
+const OLDER_DRIVER: &str = include_str!("../fixtures/nics/older-driver");
+const VIRTUAL_FUNCTION: &str = include_str!("../fixtures/nics/virtual-function");
+
+/// Directory of the device in these machines.
+const DEVICE: &str = "sys/class/cxi/cxi0/device";
+
+/// Returns a document that matches its schema, which allows no other fields.
+#[track_caller]
+fn document(text: &str) -> Value {
+    schema::document(include_str!("../../docs/check.schema.json"), text)
+}
+
+/// Returns the verdicts of the items of the first device, by code.
+fn verdict<'a>(document: &'a Value, code: &str) -> &'a str {
+    let items = document["devices"][0]["items"].as_array().expect("items");
+    let found = items.iter().find(|item| item["code"] == code);
+    found.map_or("", |item| item["verdict"].as_str().expect("text"))
+}
+
+/// A check of `machine`, which has no library of the NIC.
+fn command_on(machine: &MadeUp, arguments: &str) -> Command {
+    let mut command = Fabric::new().command(&format!("check {arguments}"));
+    command
+        .env_remove("CXIDIAG_LIBCXI")
+        .env_remove("SLINGSHOT_DEVICES");
+    machine.seen_by(command)
+}
+
+fn check(machine: &MadeUp, arguments: &str) -> Output {
+    finish(command_on(machine, arguments))
+}
+
+/// A check of software NICs.
+fn software(fabric: &Fabric, arguments: &str, faults: &str) -> Output {
+    let window = if arguments.contains("--quick") {
+        ""
+    } else {
+        " --window=20ms"
+    };
+    let mut command = fabric.command(&format!("check {arguments}{window}"));
+    command.env("CXIDIAG_FAULTS", faults);
+    finish(MadeUp::new(&[]).seen_by(command))
+}
+
+#[test]
+fn finds_healthy_nics_of_each_generation_good() {
+    for (text, generation, absent) in [
+        (CASSINI_1, "Cassini 1.1", &["link-degraded"][..]),
+        (CASSINI_2, "Cassini 2.0", &[]),
+        (
+            OLDER_DRIVER,
+            "Cassini 1",
+            &["llr-off", "aer-fatal", "firmware"],
+        ),
+        (
+            VIRTUAL_FUNCTION,
+            "Cassini 1.1",
+            &["pcie-width", "pcie-speed", "link-flaps"],
+        ),
+    ] {
+        let machine = MadeUp::described_by(text);
+        let output = check(&machine, "--no-traffic --window=10ms --json");
+        assert_success(&output);
+        let document = document(&stdout(&output));
+        let summary = &document["summary"];
+        assert_eq!(summary, "OK cxi0 (suspect: service cxi0)", "{generation}");
+        assert_eq!(verdict(&document, "service"), "suspect", "no libcxi");
+        let items = document["devices"][0]["items"].as_array().expect("items");
+        let value = |code: &str| {
+            let found = items.iter().find(|item| item["code"] == code);
+            found.map_or(Value::Null, |item| item["value"].clone())
+        };
+        assert_eq!(value("generation"), generation);
+        for code in absent.iter().chain(&["loopback-write"]) {
+            let verdict = verdict(&document, code);
+            assert_eq!(verdict, "not_available", "{generation} {code}");
+        }
+        for code in ["link-down", "link-speed", "mtu", "retry-handler"] {
+            assert_eq!(verdict(&document, code), "good", "{generation} {code}");
+        }
+    }
+}
+
+#[test]
+fn first_line_names_what_is_bad() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    for (name, content, line) in [
+        (
+            "port/link",
+            "down",
+            "FAIL link-down cxi0: link state down, expected up",
+        ),
+        (
+            "port/speed",
+            "BJ_100G",
+            "FAIL link-speed cxi0: link speed 100 Gb/s (BJ_100G), expected 200 Gb/s",
+        ),
+        (
+            "current_link_width",
+            "8\n",
+            "FAIL pcie-width cxi0: PCIe width x8, expected x16",
+        ),
+        (
+            "properties/pct_eq",
+            "0\n",
+            "FAIL retry-handler cxi0: retry handler not running, expected running",
+        ),
+        (
+            "port/media",
+            "unknown",
+            "OK cxi0 (suspect: media-unknown cxi0, service cxi0)",
+        ),
+    ] {
+        let path = format!("{DEVICE}/{name}");
+        let before = MadeUp::described_by(CASSINI_1).read(&path);
+        machine.write(&path, content);
+        let output = check(&machine, "cxi0 --quick --quiet");
+        let status = if line.starts_with("OK") { 0 } else { 3 };
+        assert_eq!(assert_status(&output, status), "");
+        assert_eq!(stdout(&output), format!("{line}\n"));
+        machine.write(&path, &before);
+    }
+    let slower = check(&machine, "--quick --quiet --link-speed=100");
+    assert_success(&slower);
+}
+
+#[test]
+fn prints_tables_and_what_to_do() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    machine.write(&format!("{DEVICE}/current_link_width"), "8\n");
+    let output = check(&machine, "--quick");
+    assert_status(&output, 3);
+    let text = stdout(&output);
+    for line in [
+        "\ncxi0\nItem ",
+        "BAD pcie-width\n",
+        "link flaps           0 in 1 h, 0 in 10 h           <5, <10 ",
+        "pcie-width cxi0: the card uses a part of its lanes: reseat it, and check slot and riser",
+    ] {
+        assert!(text.contains(line), "no {line:?} in\n{text}");
+    }
+}
+
+#[test]
+fn without_hardware_names_software_nic() {
+    let machine = MadeUp::new(&[]);
+    let output = check(&machine, "--quiet");
+    assert_eq!(assert_status(&output, 1), "");
+    let line = "FAIL untested host: no Cassini NIC on this machine ('cxidiag check soft0' checks a software NIC)\n";
+    assert_eq!(stdout(&output), line);
+    let output = check(&MadeUp::described_by(CASSINI_1), "cxi3");
+    assert_status(&output, 1);
+    let text = stdout(&output);
+    assert!(
+        text.starts_with("FAIL untested cxi3: no device cxi3: "),
+        "{text}"
+    );
+    assert!(
+        text.contains("hint: devices of this machine: cxi0\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn traffic_without_library_is_not_tested() {
+    let output = check(&MadeUp::described_by(CASSINI_1), "--window=10ms --json");
+    assert_status(&output, 1);
+    let document = document(&stdout(&output));
+    let summary = document["summary"].as_str().expect("text");
+    assert!(
+        summary.starts_with("FAIL untested cxi0: write-lat: "),
+        "{summary}"
+    );
+    assert_eq!(verdict(&document, "loopback-write"), "not_available");
+    assert_eq!(verdict(&document, "link-down"), "good");
+}
+
+#[test]
+fn checks_nics_of_the_job() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    let mut command = command_on(&machine, "--quick --quiet");
+    command
+        .env("SLINGSHOT_DEVICES", "cxi0,cxi7")
+        .env("SLINGSHOT_SVC_IDS", "5,6")
+        .env("SLINGSHOT_VNIS", "1358");
+    let output = finish(command);
+    assert_status(&output, 1);
+    let text = stdout(&output);
+    assert!(text.starts_with("FAIL untested cxi7: "), "{text}");
+    let mut command = command_on(&machine, "--quick");
+    command
+        .env("SLINGSHOT_DEVICES", "cxi0,cxi1")
+        .env("SLINGSHOT_SVC_IDS", "5")
+        .env("SLINGSHOT_VNIS", "1358");
+    let error = assert_status(&finish(command), 2);
+    assert!(error.contains("different lengths (2 and 1)"), "{error}");
+}
+
+#[test]
+fn writes_and_reads_through_a_software_nic() {
+    let fabric = Fabric::new();
+    let output = software(&fabric, "soft0 --json", "");
+    assert_success(&output);
+    let document = document(&stdout(&output));
+    assert_eq!(document["summary"], "OK soft0");
+    assert_eq!(document["devices"][0]["is_software"], json!(true));
+    // All items, in the order of importance.
+    let of_nic = document["devices"][0]["items"].as_array().expect("items");
+    let of_host = document["host"].as_array().expect("items");
+    let codes = of_nic.iter().chain(of_host).map(|item| &item["code"]);
+    assert!(codes.eq(ITEMS.iter().map(|item| item.code)), "{document:#}");
+    let measured = [
+        "loopback-write",
+        "loopback-read",
+        "write-bandwidth",
+        "read-bandwidth",
+    ];
+    for code in measured
+        .iter()
+        .chain(&["service", "fec-corrected", "link-interrupted"])
+    {
+        assert_eq!(verdict(&document, code), "good", "{code}\n{document:#}");
+    }
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn rehearses_verdicts_on_faults_of_a_software_nic() {
+    for (faults, options, line) in [
+        (
+            "down=0ns",
+            "--quick",
+            "FAIL link-down soft0: link state down, expected up",
+        ),
+        (
+            "flaps=5",
+            "--quick",
+            "FAIL link-flaps soft0: link flaps 5 in 1 h, 5 in 10 h, expected <5",
+        ),
+        (
+            "pcie-width=8",
+            "--quick",
+            "FAIL pcie-width soft0: PCIe width x8, expected x16",
+        ),
+        (
+            "pcie-speed=8",
+            "--quick",
+            "FAIL pcie-speed soft0: PCIe speed 8.0 GT/s, expected 16.0",
+        ),
+        ("retry-handler=off", "--quick", "FAIL retry-handler soft0: "),
+        ("ama=off", "--quick", "FAIL ama soft0: algorithmic address "),
+        (
+            "uncorrected=100000",
+            "--no-traffic",
+            "FAIL fec-uncorrected soft0: uncorrected errors BER ",
+        ),
+        (
+            "corrected=30000000",
+            "--no-traffic",
+            "FAIL fec-corrected soft0: corrected errors BER ",
+        ),
+        (
+            "corrupt=1",
+            "",
+            "FAIL loopback-write soft0: the server of the loopback run failed: size 8: byte ",
+        ),
+        (
+            "error=PT_DISABLED@1",
+            "",
+            "FAIL loopback-write soft0: write failed: the NIC reported PT_DISABLED",
+        ),
+    ] {
+        let output = software(&Fabric::new(), &format!("soft0 {options}"), faults);
+        assert_eq!(assert_status(&output, 3), "");
+        let text = stdout(&output);
+        assert!(text.starts_with(line), "{faults}: {text}");
+        assert!(!text.lines().next().is_some_and(|line| line.contains(';')));
+        assert!(!text.contains("cable"), "{text}");
+    }
+}
+
+#[test]
+fn leaves_out_traffic_while_others_use_the_nic() {
+    let fabric = Fabric::new();
+    let mut other = fabric.command("write-lat --loopback -d soft0 -D 60 --interval=10ms");
+    let mut other = other.spawn().expect("cxidiag starts");
+    let printed = BufReader::new(other.stdout.take().expect("a pipe"));
+    let mut lines = printed.lines().map(|line| line.expect("text"));
+    assert!(lines.any(|line| line.contains("Start[s]")));
+    let output = software(&fabric, "soft0 soft1", "");
+    assert_success(&output);
+    let text = stdout(&output);
+    let line = "Not available (other processes use the NIC; --busy-ok measures): write latency";
+    assert_eq!(text.matches(line).count(), 1, "{text}");
+    assert_eq!(text.matches("write latency  ").count(), 1, "{text}");
+    let output = software(&fabric, "soft0 --busy-ok", "");
+    assert_success(&output);
+    assert!(!stdout(&output).contains("--busy-ok"));
+}
+
+#[test]
+fn writes_metrics_that_their_readers_accept() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let [prom, text] = ["nic.prom", "nic.txt"].map(|name| directory.path().join(name));
+    for file in [&prom, &text] {
+        let options = format!("--quick --quiet --openmetrics={}", file.display());
+        assert_success(&check(&machine, &options));
+    }
+    let prom_text = fs::read_to_string(&prom).expect("a file");
+    assert!(prom_text.contains("\ncxidiag_check_ok{device=\"cxi0\",check=\"link-down\"} 1\n"));
+    accepted(Command::new("promtool").args(["check", "metrics"]), &prom);
+    let parse = "import sys\n\
+                 from prometheus_client.openmetrics.parser import text_string_to_metric_families\n\
+                 assert len(list(text_string_to_metric_families(sys.stdin.read()))) > 5";
+    accepted(Command::new("python3").args(["-c", parse]), &text);
+}
+
+/// Fails if `reader` refuses the file. Does nothing if it is not installed.
+#[track_caller]
+fn accepted(reader: &mut Command, file: &Path) {
+    let input = fs::File::open(file).expect("a file");
+    let reader = reader
+        .stdin(input)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped());
+    match reader.output() {
+        Err(error) => println!("not tested here: {reader:?}: {error}"),
+        Ok(output) => {
+            let errors = harness::stderr(&output);
+            if errors.contains("No module named") {
+                println!("not tested here: {errors}");
+            } else {
+                assert!(output.status.success(), "{}: {errors}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn refuses_invalid_arguments() {
+    for (arguments, words) in [
+        ("eth0", "invalid device 'eth0'"),
+        ("--window=1h", "invalid value '1h' for --window"),
+        ("--quick --window=1s", "--window has no effect with --quick"),
+        ("--link-speed=300", "expected 50, 100, 200 or 400 (Gb/s)"),
+        (
+            "--openmetrics=",
+            "for --openmetrics: expected the name of a file",
+        ),
+        (
+            "--openmetrics=x --openmetrics-format=json",
+            "expected node-exporter or openmetrics",
+        ),
+        (
+            "--openmetrics-format=openmetrics",
+            "needs --openmetrics=FILE",
+        ),
+    ] {
+        let error = assert_status(&check(&MadeUp::new(&[]), arguments), 2);
+        assert!(error.contains(words), "{arguments}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+/// NHC runs the command of its line in `docs/check.md` and compares exit status and output.
+#[test]
+fn line_for_node_health_check_matches_good_nics_only() {
+    let page = include_str!("../../docs/check.md");
+    let mut lines = page.lines();
+    let line = lines.find_map(|line| line.strip_prefix("* || check_cmd_output -t 25 -r 0 -m '/^"));
+    let (start, command) = line
+        .and_then(|line| line.split_once("/' cxidiag check "))
+        .expect("a line");
+    let healthy = MadeUp::described_by(CASSINI_1);
+    for (link, matches) in [("up", true), ("down", false)] {
+        healthy.write(&format!("{DEVICE}/port/link"), link);
+        let output = check(&healthy, &format!("{command} --quick"));
+        let text = stdout(&output);
+        let is_match = text.lines().any(|line| line.starts_with(start));
+        assert_eq!(
+            (output.status.success(), is_match),
+            (matches, matches),
+            "{text}"
+        );
+    }
+}
+
+/// The page has each item as the program has it.
+#[test]
+fn page_lists_each_item() {
+    let page = include_str!("../../docs/check.md");
+    for item in ITEMS {
+        let row = format!("| `{}` | {} | {} | ", item.code, item.name, item.source);
+        assert!(page.contains(&row), "docs/check.md: {row}");
+    }
+}

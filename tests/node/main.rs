@@ -1,0 +1,13 @@
+//! What belongs to one node: its NICs, CPUs, memory and GPUs, and its libcxi.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod check;
+mod devices;
+mod gpu;
+mod huge_pages;
+mod libcxi;
+mod memory;
+mod one_cpu;
+mod placement;

@@ -1,0 +1,7 @@
+//! Results in files and on pages.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod outputs;
+mod report;

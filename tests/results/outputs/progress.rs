@@ -1,0 +1,131 @@
+//! Progress on a pseudo-terminal, but not in a pipe.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::process::Stdio;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::{Fabric, assert_success, stderr, stdout};
+use crate::harness::{Command, assert_status};
+
+/// Opens a terminal. Returns its master, and the device for a program.
+pub fn terminal() -> (File, File) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+    grantpt(&ours).expect("a pseudo-terminal");
+    unlockpt(&ours).expect("a pseudo-terminal");
+    let name = ptsname(&ours, Vec::new()).expect("a name");
+    let device = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a terminal");
+    (ours.into(), device.into())
+}
+
+/// Returns what is written to a terminal until the program closes it or `enough` is true.
+pub fn shown(terminal: &mut File, enough: impl Fn(&str) -> bool) -> String {
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&seen).into_owned();
+        if enough(&text) {
+            return text;
+        }
+        match terminal.read(&mut buffer) {
+            Ok(0) => return text,
+            Ok(count) => seen.extend(&buffer[..count]),
+            // The other end is closed.
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => return text,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn shows_progress_on_a_terminal_until_the_run_ends() {
+    for (tool, options, unit) in [
+        ("write-lat", &["-s", "8:16", "-D", "100"][..], " us"),
+        ("send-bw", &["-s", "64", "-n", "1000000000"], " MB/s"),
+    ] {
+        let (mut ours, device) = terminal();
+        let fabric = Fabric::new();
+        let mut command = fabric.command(&[&[tool, "--loopback", "-d", "soft0"], options].concat());
+        let child = command.stderr(Stdio::from(device)).spawn().unwrap();
+        drop(command);
+        let line = |text: &str| text.contains(" left, mean ") && text.contains(unit);
+        let text = shown(&mut ours, line);
+        let first = text.split('\r').next().unwrap();
+        let place = if tool == "write-lat" {
+            "8 bytes (1 of 2): "
+        } else {
+            "64 bytes: "
+        };
+        assert!(first.starts_with(place) && first.contains(" %"), "{text:?}");
+        // One line, drawn over again.
+        assert!(!text.contains('\n'), "{text:?}");
+        let id = child.id().to_string();
+        let killed = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(killed.unwrap().success());
+        let rest = std::thread::spawn(move || shown(&mut ours, |_| false));
+        let output = child.finish();
+        assert_eq!(output.status.code(), Some(130));
+        let rest = rest.join().unwrap();
+        let (_, last) = rest.rsplit_once("\x1b[K").expect("the line was removed");
+        assert!(
+            last.contains("interrupted") && !last.contains('%'),
+            "{rest:?}"
+        );
+    }
+}
+
+#[test]
+fn shows_no_progress_with_quiet_or_intervals_or_in_a_pipe() {
+    let options = ["write-lat", "--loopback", "-d", "soft0", "-D", "1"];
+    let fabric = Fabric::new();
+    for without in ["--quiet", "--interval=0.2"] {
+        let (mut ours, device) = terminal();
+        let mut command = fabric.command(&[&options[..], &[without]].concat());
+        let child = command.stderr(Stdio::from(device)).spawn().unwrap();
+        drop(command);
+        let text = std::thread::spawn(move || shown(&mut ours, |_| false));
+        assert!(child.finish().status.success());
+        assert!(!text.join().unwrap().contains('%'));
+    }
+    assert!(!stderr(&fabric.run(&options)).contains('%'));
+}
+
+#[test]
+fn quiet_prints_results_without_summary_and_notes() {
+    let fabric = Fabric::new();
+    let options = "write-lat --loopback -d soft0 --latency-gap=0 -n 9 -g AMD --expect p50<1s";
+    let full = fabric.run(options);
+    let note = assert_status(&full, 0);
+    assert!(note.contains("without effect: --gpu-type"), "{note}");
+    let quiet = fabric.run(&format!("{options} --quiet"));
+    assert_success(&quiet);
+    assert_eq!(stderr(&quiet), "");
+    // Only the rows differ. What remains of the summary is that no hardware is involved.
+    let [full, quiet] = [full, quiet].map(|output| {
+        let text = stdout(&output);
+        let is_row = |line: &str| line.starts_with("   ");
+        // The columns of the expectations are as wide as their figures.
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines = text.lines().map(|line| {
+            if is_row(line) {
+                "row".to_owned()
+            } else {
+                words(line)
+            }
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    });
+    let (summary, results) = full.split_once("\nPlatform ").expect("a software NIC");
+    assert!(summary.contains("\nIterations "), "{summary}");
+    assert_eq!(quiet, format!("Platform {results}"));
+    let server = fabric.server("write-lat", "-d soft0 --quiet");
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 2"));
+    let server = server.finish();
+    assert_success(&server);
+    let text = stdout(&server);
+    assert!(!text.contains("Iterations"), "{text}");
+    assert!(text.contains("See client for results."), "{text}");
+}

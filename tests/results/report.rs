@@ -1,0 +1,319 @@
+//! `report`: results as one HTML page, which Chromium opens if it is installed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Command, Fabric, assert_status, assert_success, finish, stderr, stdout};
+
+/// NICs of the survey, in switches of four.
+const NICS: u32 = 64;
+
+/// The slow one of them.
+const SLOW: u32 = 17;
+
+/// A text that is dangerous if it is not escaped.
+const HOSTILE: &str = "</script><script>alert(1)</script>";
+
+/// Writes the page of `files` in `directory`, and returns it.
+fn page(fabric: &Fabric, directory: &Path, files: &[&str]) -> String {
+    let output = directory.join("page.html");
+    let files: Vec<String> = files
+        .iter()
+        .map(|file| directory.join(file).display().to_string())
+        .collect();
+    let command = format!("report {} -o {}", files.join(" "), output.display());
+    assert_success(&fabric.run(&command));
+    fs::read_to_string(output).expect("a page")
+}
+
+/// Asserts that a page loads nothing, and that hostile text is text.
+fn assert_self_contained(page: &str) {
+    for outside in ["http:", "https:", "src=", "@import", "url(", "<link"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(!page.contains("<script>alert"));
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+}
+
+/// Returns a survey of [`NICS`] NICs, of which [`SLOW`] is slow and the last pair failed. One host has
+/// a hostile name.
+fn survey() -> Value {
+    let nodes: Vec<Value> = (0..NICS)
+        .map(|rank| match rank {
+            40 => json!({"host": HOSTILE, "rank": rank, "absent": null}),
+            _ => json!({"host": format!("nid{rank:06}"), "rank": rank, "absent": null}),
+        })
+        .collect();
+    let nics: Vec<Value> = (0..NICS)
+        .map(|nic| {
+            let location = json!({"group": nic / 16, "switch": nic / 4 % 4, "port": nic % 4});
+            json!({"node": nic, "device": "cxi0", "nid": nic, "location": location, "failure": null})
+        })
+        .collect();
+    let mut cells = Vec::new();
+    for initiator in 0..NICS {
+        for target in (0..NICS).filter(|target| *target != initiator) {
+            let is_slow = initiator == SLOW || target == SLOW;
+            let ns = f64::from(1_900 + (initiator * 7 + target * 13) % 100);
+            cells.push(json!([
+                initiator,
+                target,
+                if is_slow { ns * 2.0 } else { ns }
+            ]));
+        }
+    }
+    cells.pop();
+    cells.push(json!([NICS - 1, NICS - 2, null]));
+    let population = json!({
+        "test": 0, "class": "other group", "count": 3000, "outside": 96, "failed": 0, "min": 1900.0,
+        "percentiles": [1901.0, 1905.0, 1925.0, 1950.0, 1975.0, 1995.0, 3900.0], "max": 3998.0,
+        "median_low": 1948.0, "median_high": 1952.0, "sigma": 30.0, "limit": 2535.0,
+        "expected": 3000.0, "histogram": [[1900.0, 2904], [3800.0, 96]]
+    });
+    let evidence = json!({
+        "test": 0, "class": "other group", "outside": 48, "measured": 48, "value": 3900.0,
+        "median": 1950.0, "limit": 2535.0, "source": "population", "failure": null
+    });
+    json!({
+        "schema_version": 1, "command": "survey", "cxidiag_version": "0.1.0", "conclusion": "bad",
+        "exit_status": 3, "summary": "bad: 1 NIC; 63 of 64 NICs are good", "error": null,
+        "started_unix_ms": 1_795_348_800_000u64, "elapsed_ms": 41_000, "is_software": false,
+        "clock_uncertainty_ns": 900,
+        "setup": {
+            "arguments": ["write-lat", "--pairs=all"],
+            "tests": [{"tool": "write-lat", "size_bytes": 8, "of_bandwidth": false}],
+            "pairs": "all", "seed": 7, "nics_at_once": false, "max_active": null, "pair_s": 0.1,
+            "time_limit_s": null, "expectations": [], "launcher": "slurm",
+            "job": {"manager": "slurm", "id": "1234", "step": "0"}, "processes": NICS
+        },
+        "roster": {"nodes": nodes, "nics": nics},
+        "verdict": {
+            "culprits": [{
+                "unit": {"nic": SLOW}, "word": "bad", "direction": "both",
+                "evidence": [evidence],
+                "witnesses": [{"nic": SLOW, "counter": "pct_retry_srb_requests", "change": 1204}]
+            }],
+            "untested": [{"unit": {"node": 40}, "reason": HOSTILE, "pairs": 3}],
+            "unpaired": [],
+            "populations": [population],
+            "aggregates": [
+                {"test": 0, "unit": {"group_pair": [0, 1]}, "count": 512, "median": 1950.0,
+                 "worst": 3990.0, "outside": 32},
+                {"test": 0, "unit": {"group": 0}, "count": 240, "median": 1940.0,
+                 "worst": 1999.0, "outside": 0}
+            ],
+            "outside": [], "matrices": [{"test": 0, "cells": cells}],
+            "planned": 4032, "answered": 4032
+        }
+    })
+}
+
+#[test]
+fn draws_runs_and_comparisons() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let run = "write-lat --loopback -d soft0 -s 8:32 -n 50 --latency-gap=0 --quiet";
+    let label = format!("--label=note={HOSTILE}");
+    for (name, options) in [("a", "--histogram"), ("b", "--no-idc")] {
+        let mut command = fabric.command(&format!("{run} --json={} {options}", at(name)));
+        command.arg(&label);
+        assert_success(&finish(command));
+    }
+    let compare = format!(
+        "compare {} {} --max-regress=9999% --json={}",
+        at("a"),
+        at("b"),
+        at("c")
+    );
+    assert_success(&fabric.run(&compare));
+    let page = page(&fabric, directory.path(), &["a", "b", "c"]);
+    assert_self_contained(&page);
+    assert!(
+        page.contains("no Cassini hardware"),
+        "software NICs are named"
+    );
+    for (words, count) in [
+        ("Latency of each size: median and range of the runs", 2),
+        ("How often each latency occurs, 16 B", 2),
+        ("p50 of each size, base and new", 2),
+        // The caption of a table, and its name for screen readers.
+        ("Latencies</caption>", 2),
+        ("compare write-lat", 1),
+        ("idc: true in base", 1),
+    ] {
+        assert_eq!(page.matches(words).count(), count, "{words}");
+    }
+    // From standard input to standard output, with each run of a file of many.
+    let lines = fs::read(at("a")).expect("a run");
+    let line: Value = serde_json::from_slice(&lines).expect("JSON");
+    fs::write(at("lines"), format!("{line}\n{line}\n{line}\n{{\"cut")).expect("a file");
+    let mut command = fabric.command("report - -o -");
+    command.stdin(fs::File::open(at("lines")).expect("a file"));
+    let output = finish(command);
+    assert!(output.status.success());
+    assert_eq!(stdout(&output).matches("<details class=\"run\"").count(), 3);
+    assert!(stderr(&output).contains("standard input: line 4 is left out"));
+}
+
+#[test]
+fn refuses_what_it_cannot_draw() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    fs::write(at("text"), "no JSON").expect("a file");
+    fs::write(at("other"), r#"{"schema_version":1,"nics":[]}"#).expect("a file");
+    let page = at("page.html");
+    for (arguments, status, words) in [
+        (format!("-o {page}"), 2, "there are no files with results"),
+        (at("text"), 2, "--output names no file for the page"),
+        (format!("- - -o {page}"), 2, "can be read only once"),
+        (
+            format!("{0} -o {0}", at("text")),
+            2,
+            "which would be replaced",
+        ),
+        (format!("{} -o {page}", at("text")), 1, "not valid JSON"),
+        (
+            format!("{} -o {page}", at("other")),
+            1,
+            "not a result that can be drawn",
+        ),
+        (format!("{} -o {page}", at("missing")), 1, "No such file"),
+        (
+            format!("{} -o {}/no/page", at("text"), at("")),
+            1,
+            "cannot write",
+        ),
+    ] {
+        let error = assert_status(&fabric.run(&format!("report {arguments}")), status);
+        assert!(error.contains(words), "{arguments}: {error}");
+        assert!(!Path::new(&page).exists(), "{arguments}");
+    }
+}
+
+/// Opens a page in Chromium as a reader does who sorts the map by badness, and moves to the first
+/// pair and one to the right by keys. Returns the document afterwards, with the labels of the rows
+/// before as `data-first-labels`, and the console. `None` if Chromium is not installed; `tests/run`
+/// installs it.
+fn opened(page: &str) -> Option<(String, String)> {
+    const READER: &str = r#"<script>
+        const labels = [...document.querySelectorAll(".y.labels > span")];
+        document.body.dataset.firstLabels = labels.map((label) => label.textContent).join();
+        const choice = document.querySelector(".map select");
+        choice.value = "by_badness";
+        choice.dispatchEvent(new Event("change"));
+        const canvas = document.querySelector(".map canvas");
+        for (const key of ["ArrowDown", "ArrowRight", "+"]) {
+            canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
+        }
+    </script>"#;
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("page.html");
+    fs::write(&file, page.replace("</body>", &format!("{READER}</body>"))).expect("a page");
+    let child = Command::new("chromium")
+        .args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--dump-dom",
+        ])
+        .args([
+            "--enable-logging=stderr",
+            "--log-level=0",
+            "--virtual-time-budget=5000",
+        ])
+        .arg(format!(
+            "--user-data-dir={}",
+            directory.path().join("profile").display()
+        ))
+        .arg(format!("file://{}", file.display()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(child) = child else {
+        eprintln!("chromium is not installed: not tested with it");
+        return None;
+    };
+    let output = child.finish();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let console = stderr(&output);
+    let console = console.lines().filter(|line| line.contains(":CONSOLE"));
+    Some((stdout(&output), console.collect::<Vec<_>>().join("\n")))
+}
+
+#[test]
+fn names_the_files_of_surveys_the_worst_first() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut good = survey();
+    good["conclusion"] = json!("good");
+    for (name, survey) in [("tuesday", good), ("monday", survey())] {
+        fs::write(directory.path().join(name), survey.to_string()).expect("a file");
+    }
+    let page = page(&fabric, directory.path(), &["tuesday", "monday"]);
+    for start in ["\">survey ", "<h2>Survey "] {
+        let names: Vec<&str> = page
+            .split(start)
+            .skip(1)
+            .filter_map(|rest| rest.split_once('<')?.0.rsplit('/').next())
+            .collect();
+        assert_eq!(names, ["monday", "tuesday"], "{start}");
+    }
+}
+
+#[test]
+fn draws_survey_with_a_map_of_all_pairs() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("survey"), survey().to_string()).expect("a file");
+    let page = page(&fabric, directory.path(), &["survey"]);
+    assert_self_contained(&page);
+    // Without JavaScript, the tables have the verdict.
+    for words in [
+        "1 NIC; 63 of 64 NICs are good",
+        "nid000017 cxi0",
+        "1,204 retries",
+        "limit 2.54 us",
+        "expected 3.00 us",
+        "median between groups",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    let Some((document, console)) = opened(&page) else {
+        return;
+    };
+    assert_eq!(console, "");
+    assert!(document.contains(&format!("data-pairs=\"{}\"", NICS * (NICS - 1))));
+    assert!(
+        document.contains("</span>not planned</span>"),
+        "the diagonal"
+    );
+    // There is room for the names of switches, and after a zoom for those of NICs.
+    let switches = (0..16).map(|number| format!("{:03}.{:02}", number / 4, number % 4));
+    let switches = switches.collect::<Vec<_>>().join(",");
+    assert!(document.contains(&format!("data-first-labels=\"{switches}\"")));
+    for (axis, title) in [("x", "Targets"), ("y", "Initiators")] {
+        let title = format!("<div class=\"{axis} title\" aria-hidden=\"true\">{title}</div>");
+        assert!(document.contains(&title), "{title}");
+        let (_, labels) = document
+            .split_once(&format!("class=\"{axis} labels\""))
+            .expect("labels");
+        let (_, first) = labels.split_once("<span>").expect("a label");
+        assert!(first.starts_with("nid000017 cxi0</span>"), "{axis}");
+    }
+    // The worst NIC is the first row; the second column is the worst of the others.
+    let (_, tip) = document.split_once("class=\"tip\"").expect("a tip");
+    let (_, tip) = tip.split_once('>').expect("a tip");
+    let (tip, _) = tip.split_once("</div>").expect("a tip");
+    assert!(tip.starts_with("nid000017 cxi0 to "), "{tip}");
+    let lines: Vec<&str> = tip.lines().collect();
+    assert!(
+        lines[1].starts_with("3.") && lines[1].ends_with(" us"),
+        "{tip}"
+    );
+}

@@ -1,0 +1,175 @@
+//! `send-lat`: server and client over loopback and the software NIC.
+//!
+//! In debug builds, which tests run, both sides fail unless the bytes of the peer arrived.
+
+use std::process::Stdio;
+
+use crate::harness::legacy::Run;
+use crate::harness::{self, Fabric, assert_has_form_of, assert_success, finish, seed, stderr};
+
+#[test]
+fn prints_the_example_of_the_document() {
+    let [client, server] = Fabric::new().pair("send-lat", "");
+    // The document's command has a range that its output does not show (tools.md 10).
+    assert_has_form_of(&client, &seed("cxi_send_lat 192.168.1.1 -s 1:1024"));
+    assert_has_form_of(&server, &seed("cxi_send_lat"));
+}
+
+#[test]
+fn measures_with_each_kind_of_command() {
+    let fabric = Fabric::new();
+    for (options, sizes) in [
+        ("", &["1:1024", "192", "193", "65537"][..]),
+        ("--no-ll", &["1:1024"]),
+        ("--no-idc", &["1:1024", "65537"]),
+        ("--rdzv", &["1:1024", "65537"]),
+        ("-R --no-ll", &["1:1024"]),
+    ] {
+        for size in sizes {
+            fabric.loopback(
+                "send-lat",
+                &format!("{options} -n 3 --latency-gap 0 -s {size}"),
+            );
+        }
+    }
+    fabric.assert_nothing_left();
+}
+
+/// Each size ends with a last message of either side, and the next one begins in step: eager by
+/// both kinds of command, and rendezvous.
+#[test]
+fn ends_each_size_of_a_duration_on_both_sides() {
+    for options in ["", "--rdzv"] {
+        let args = format!("-D 0.3 --latency-gap 100 -s 128:256 {options}");
+        let [client, _] = Fabric::new().pair("send-lat", &args);
+        let rows = client.lines().filter(|line| line.starts_with("   "));
+        assert_eq!(rows.count(), 3 + 1);
+    }
+}
+
+/// Returns the lengths of a client's messages after the handshake of a run of both sides.
+#[track_caller]
+fn messages_after_handshake(options: &str) -> Vec<usize> {
+    let fabric = Fabric::new();
+    let Run {
+        cxidiag: client,
+        peer: server,
+        received,
+    } = fabric.against_itself("send-lat", options);
+    assert_success(&client);
+    assert_success(&server);
+    fabric.assert_nothing_left();
+    received[4..].iter().map(Vec::len).collect()
+}
+
+/// After the ready barrier: one barrier before each size and one after it, and silence in between.
+#[test]
+fn waits_for_the_peer_on_the_control_connection_once_for_each_size() {
+    for (options, sizes) in [
+        ("-n 7 --warmup 3 -s 8:32 --latency-gap 10", 3),
+        ("-n 1 --warmup 0 -s 256:1024 --latency-gap 0", 3),
+        ("-n 5 --latency-gap 0 -s 100000 --no-ll", 1),
+        ("-n 5 --latency-gap 0 -s 8:4096 -R", 10),
+        ("-D 0.3 --latency-gap 50 -s 128:256", 2),
+        ("-D 0.3 --latency-gap 0 -R", 1),
+    ] {
+        let expected = vec![0; 1 + 2 * sizes];
+        assert_eq!(messages_after_handshake(options), expected, "{options}");
+    }
+}
+
+#[test]
+fn waits_for_the_peer_before_each_iteration_with_legacy_sync() {
+    for (options, iterations) in [
+        ("", 4 + 3),
+        ("-R", 4 + 3),
+        ("-s 64:128", 2 * (4 + 3 + 1) - 1),
+    ] {
+        let options = format!("--legacy-sync -n 4 --warmup 3 {options}");
+        let expected = vec![0; 1 + iterations + 1];
+        assert_eq!(messages_after_handshake(&options), expected, "{options}");
+    }
+    // The side whose time is up first ends the size with one more round trip.
+    assert!(messages_after_handshake("--legacy-sync -D 1").len() > 100);
+}
+
+/// The server answers at once: it never pauses.
+#[test]
+fn only_the_client_keeps_the_gap() {
+    for (options, paused_sides) in [("", [1, 0]), ("--legacy-sync", [1, 1])] {
+        let fabric = Fabric::new();
+        let pause = ("CXIDIAG_TEST_PAUSE_AT", "gap");
+        let mut command = fabric.command("send-lat -p 0 -d soft0");
+        command.env(pause.0, pause.1);
+        let server = harness::Server::start(command);
+        let args = format!("-d soft1 -n 3 --latency-gap 10 {options}");
+        let mut command = fabric.client_command("send-lat", &server, &args);
+        let client = finish({
+            command.env(pause.0, pause.1).stdin(Stdio::null());
+            command
+        });
+        let pauses = [client, server.finish()].map(|side| {
+            assert!(side.status.success(), "{side:?}");
+            stderr(&side).matches("paused at gap").count()
+        });
+        assert_eq!(pauses, paused_sides, "{options}");
+    }
+}
+
+/// The server reports no slow answer while the client keeps a gap that is longer than that takes.
+#[test]
+fn server_expects_the_gap_of_its_client() {
+    let fabric = Fabric::new();
+    let server = fabric.server("send-lat", "-d soft0");
+    let args = "-d soft1 -n 2 --warmup 0 --latency-gap 2300000";
+    let client = fabric.client_command("send-lat", &server, args).spawn();
+    assert_success(&client.expect("cxidiag starts").finish());
+    assert_eq!(stderr(&server.finish()), "");
+}
+
+#[test]
+fn json_has_the_points_at_which_the_sides_wait() {
+    for (tool, options, sync) in [
+        ("send-lat", "", "\"size\""),
+        ("send-lat", "--legacy-sync", "\"iteration\""),
+        ("write-lat", "", "null"),
+    ] {
+        let json = Fabric::new().loopback(tool, &format!("-n 2 --json --quiet {options}"));
+        assert!(json.contains(&format!("\"sync\": {sync},")), "{json}");
+    }
+}
+
+/// A NIC may leave the gets of rendezvous messages to software.
+#[test]
+fn t21_issues_gets_by_software() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command("send-lat --loopback -d soft0 -R -s 1:65536 -n 5");
+    command.env("CXIDIAG_RDZV_GET", "0");
+    assert_success(&finish(command));
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn reports_every_latency() {
+    harness::assert_every_latency_is_reported("send-lat");
+}
+
+#[test]
+fn disables_immediate_data_for_rendezvous() {
+    let text = Fabric::new().loopback("send-lat", "-n 1 -R");
+    assert!(text.contains("\nIDC              : Disabled\n"));
+}
+
+#[test]
+fn t14_fails_when_the_peer_is_killed() {
+    harness::assert_killed_side_ends_the_other(
+        "send-lat",
+        &["--latency-gap 0", "--latency-gap 0 -R"],
+        "Remote (client)",
+    );
+}
+
+#[test]
+fn runs_under_its_legacy_name() {
+    harness::assert_legacy_name_works("send-lat", "-n 5");
+}

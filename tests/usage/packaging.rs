@@ -1,0 +1,411 @@
+//! Checks of the packages that need no build of them. `packaging/test-packages` installs and uses
+//! them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::harness::{Command, assert_status, stdout};
+use cxidiag::command::COMMANDS;
+use plan::tools::TOOLS;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn run(command: &mut Command) -> String {
+    let output: Output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.is_empty(),
+        "{command:?}: {said}"
+    );
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn all_files_name_the_version() {
+    let spec = read("packaging/cxidiag.spec");
+    let in_spec = spec.lines().find_map(|line| line.strip_prefix("Version:"));
+    assert_eq!(in_spec.map(str::trim), Some(VERSION));
+    let (_, changes) = spec.split_once("%changelog\n").expect("a change log");
+    let newest = changes.lines().next().expect("an entry");
+    assert!(newest.ends_with(&format!(" - {VERSION}-1")), "{newest}");
+
+    let debian = read("packaging/debian/changelog");
+    assert!(
+        debian.starts_with(&format!("cxidiag ({VERSION}-1) ")),
+        "{debian}"
+    );
+
+    let changes = read("CHANGELOG.md");
+    let newest = changes.lines().find_map(|line| line.strip_prefix("## "));
+    let newest = newest.and_then(|title| title.split([',', ' ']).next());
+    assert_eq!(newest, Some(VERSION));
+}
+
+#[test]
+fn all_files_name_the_same_rust_release() {
+    let release = env!("CARGO_PKG_RUST_VERSION");
+    let spec = read("packaging/cxidiag.spec");
+    for compiler in ["cargo", "rust"] {
+        assert!(spec.contains(&format!("\nBuildRequires:  {compiler} >= {release}\n")));
+    }
+    for page in ["README.md", "CONTRIBUTING.md"] {
+        let words = format!("Rust {release} or later");
+        assert!(read(page).contains(&words), "{page}: {words}");
+    }
+}
+
+/// Both kinds of packages have the same names and descriptions, with each legacy name.
+#[test]
+fn spec_and_control_files_describe_the_same_packages() {
+    let spec = read("packaging/cxidiag.spec");
+    for (package, section) in [
+        ("cxidiag", "%description\n"),
+        ("cxidiag-legacy-names", "%description legacy-names\n"),
+        ("cxidiag-softnic", "%description softnic\n"),
+    ] {
+        let (_, text) = spec.split_once(section).expect(section);
+        let (text, _) = text.split_once("\n\n").expect("an end");
+        let control = read(&format!("packaging/debian/{package}.control"));
+        assert!(control.starts_with(&format!("Package: {package}\n")));
+        assert!(control.contains("\nMaintainer: The cxidiag project\n"));
+        let (_, described) = control
+            .split_once("\nDescription: ")
+            .expect("a description");
+        let described: Vec<&str> = described.lines().skip(1).map(str::trim).collect();
+        assert_eq!(described.join("\n"), text, "{package}");
+        if package == "cxidiag-legacy-names" {
+            for tool in TOOLS {
+                assert!(text.contains(tool.legacy_name), "{}", tool.legacy_name);
+            }
+        }
+    }
+    let control_files = fs::read_dir(root().join("packaging/debian")).expect("a directory");
+    let count = control_files
+        .filter(|entry| {
+            let path: PathBuf = entry.as_ref().expect("an entry").path();
+            path.extension()
+                .is_some_and(|extension| extension == "control")
+        })
+        .count();
+    assert_eq!(count, 3);
+}
+
+/// The library is installed where its wrapper looks for it.
+#[test]
+fn all_files_name_the_private_directory() {
+    let directory = "usr/lib/cxidiag/softnic";
+    for file in [
+        "packaging/install",
+        "ffi/softnic/src/bin/cxi-softnic/main.rs",
+        "packaging/man/cxi-softnic.1",
+    ] {
+        assert!(read(file).contains(&format!("/{directory}")), "{file}");
+    }
+    let spec = read("packaging/cxidiag.spec");
+    let in_spec = directory.replace("usr/", "%{_prefix}/");
+    assert!(spec.contains(&format!("\n{in_spec}\n")), "not in %files");
+    // RPM must not offer the library to packages that need a libcxi.
+    assert!(spec.contains(&format!(
+        "\n%global __provides_exclude_from ^{in_spec}/.*$\n"
+    )));
+}
+
+/// Empty files stand in for those that a build makes.
+#[test]
+fn spec_lists_the_installed_files() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let built = directory.path().join("target/package");
+    for page in pages() {
+        write(&built.join(page));
+    }
+    for file in [
+        "bash/cxidiag",
+        "zsh/_cxidiag",
+        "fish/cxidiag.fish",
+        "softnic/libcxi.so.1.7.0",
+        "softnic/cxi-softnic",
+    ] {
+        write(&built.join(file));
+    }
+    for tool in TOOLS {
+        write(&built.join(format!("fish/{}.fish", tool.legacy_name)));
+    }
+    run(Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_cxidiag"))
+        .arg(&built));
+
+    // RPM sees the files of all packages in one place: a file must be in the list of its package
+    // only.
+    let mut files = Vec::new();
+    let mut patterns = Vec::new();
+    let spec = read("packaging/cxidiag.spec");
+    for (package, section) in [
+        ("cxidiag", "%files\n"),
+        ("cxidiag-legacy-names", "%files legacy-names\n"),
+        ("cxidiag-softnic", "%files softnic\n"),
+    ] {
+        let installed = directory.path().join(package);
+        run(Command::new(root().join("packaging/install"))
+            .arg(package)
+            .arg(&installed)
+            .env("CARGO_TARGET_DIR", directory.path().join("target")));
+        let found = run(Command::new("find")
+            .current_dir(&installed)
+            .args([".", "!", "-type", "d", "-printf", "/%P\n"]));
+        files.extend(found.lines().map(|file| (package, file.to_owned())));
+
+        let (_, list) = spec.split_once(section).expect(section);
+        let (list, _) = list.split_once("\n\n").expect("an end");
+        let listed = list
+            .lines()
+            .filter(|line| !line.starts_with("%dir") && !line.starts_with("%license"))
+            .map(|line| (package, expanded(line.trim_start_matches("%doc "))));
+        patterns.extend(listed);
+    }
+    for (package, file) in &files {
+        let listed: Vec<&str> = patterns
+            .iter()
+            .filter(|(_, pattern)| matches(pattern, file))
+            .map(|(package, _)| *package)
+            .collect();
+        assert_eq!(listed, [*package], "{file}");
+    }
+    for (package, pattern) in &patterns {
+        let found = files.iter().any(|(_, file)| matches(pattern, file));
+        assert!(found, "{package}: no file matches {pattern}");
+    }
+    assert_ships_pages_for_users(&directory.path().join("cxidiag/usr/share/doc/cxidiag"));
+    let library = "/usr/lib/cxidiag/softnic/libcxi.so.1";
+    assert!(files.iter().any(|(_, file)| file == library));
+}
+
+/// Asserts that the directory has the pages for users, and each file that one of them links to.
+fn assert_ships_pages_for_users(documents: &Path) {
+    let docs = fs::read_dir(documents.join("docs")).expect("a directory");
+    let names = docs.map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.into_string().expect("text"));
+    let pages: BTreeSet<String> = names.filter(|name| name.ends_with(".md")).collect();
+    assert_eq!(pages, pages_for_users());
+    let docs = pages.iter().map(|name| format!("docs/{name}"));
+    for page in docs.chain(["README.md".to_owned()]) {
+        let path = documents.join(&page);
+        let text = fs::read_to_string(&path).expect("text");
+        for link in text.split("](").skip(1) {
+            let file = link.split(['#', ')']).next().expect("a link");
+            let target = path.parent().expect("a directory").join(file);
+            let is_here = file.starts_with("http") || target.exists();
+            assert!(is_here, "{page} links to {file}, which is not installed");
+        }
+    }
+}
+
+/// Returns the names of the pages that README.md lists for users.
+fn pages_for_users() -> BTreeSet<String> {
+    let readme = read("README.md");
+    let (_, list) = readme.split_once("\nFor users:\n").expect("a list");
+    let (list, _) = list.split_once("\nFor contributors:\n").expect("an end");
+    let links = list
+        .lines()
+        .filter_map(|line| line.strip_prefix("* [docs/"));
+    let pages = links.map(|link| link.split_once(']').expect("a link").0.to_owned());
+    pages.collect()
+}
+
+fn write(path: &Path) {
+    fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+    fs::write(path, "").expect("a file");
+}
+
+/// Returns the manual pages of a package build.
+fn pages() -> Vec<String> {
+    let mut pages: Vec<String> = ["cxidiag.1", "cxidiag.7", "cxi_diags.7", "cxi-softnic.1"]
+        .map(|page| format!("man/{page}"))
+        .into();
+    for command in COMMANDS {
+        pages.push(format!("man/cxidiag-{}.1", command.name));
+    }
+    for tool in TOOLS {
+        pages.push(format!("man/cxidiag-{}.1", tool.name));
+        pages.push(format!("man/{}.1", tool.legacy_name));
+    }
+    pages
+}
+
+/// Returns a line of `%files` with the directories of this distribution.
+fn expanded(line: &str) -> String {
+    [
+        ("%{_bindir}", "/usr/bin"),
+        ("%{_mandir}", "/usr/share/man"),
+        ("%{_docdir}", "/usr/share/doc"),
+        ("%{_datadir}", "/usr/share"),
+        ("%{_prefix}", "/usr"),
+        ("%{name}", "cxidiag"),
+    ]
+    .iter()
+    .fold(line.to_owned(), |line, (macro_name, path)| {
+        line.replace(macro_name, path)
+    })
+}
+
+/// Whether a line of `%files` matches a file: by name, by a pattern with `*`, or by its directory.
+fn matches(pattern: &str, file: &str) -> bool {
+    if file
+        .strip_prefix(pattern)
+        .is_some_and(|rest| rest.starts_with('/'))
+    {
+        return true;
+    }
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = file.strip_prefix(parts.next().unwrap_or_default()) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        let found = match parts.peek() {
+            None if part.is_empty() => return true,
+            None => rest.ends_with(part).then_some(rest.len()),
+            Some(_) => rest.find(part).map(|at| at + part.len()),
+        };
+        let Some(end) = found else {
+            return false;
+        };
+        rest = &rest[end..];
+    }
+    true
+}
+
+/// `tests/run` installs rpmspec.
+#[test]
+fn rpm_parses_the_spec() {
+    let is_installed = Command::new("rpmspec").arg("--version").output().is_ok();
+    if !is_installed {
+        eprintln!("not tested here: rpmspec is not installed");
+        return;
+    }
+    let query = [
+        "--query",
+        "--queryformat",
+        "%{NAME} %{VERSION}-%{RELEASE}\\n",
+    ];
+    let packages = run(Command::new("rpmspec")
+        .args(query)
+        .args(["--define", "dist %{nil}"])
+        .arg(root().join("packaging/cxidiag.spec")));
+    let expected: String = ["cxidiag", "cxidiag-legacy-names", "cxidiag-softnic"]
+        .map(|name| format!("{name} {VERSION}-1\n"))
+        .concat();
+    assert_eq!(packages, expected);
+}
+
+#[test]
+fn bash_parses_the_scripts() {
+    for script in [
+        ".ci/run",
+        "tests/run",
+        "tests/summary",
+        "packaging/build",
+        "packaging/install",
+        "packaging/make-packages",
+        "packaging/test-packages",
+        "packaging/softnic/build-library",
+        "tests/fixtures/launcher",
+        "tests/harness/build-library",
+    ] {
+        assert!(
+            read(script).starts_with("#!/usr/bin/env bash\n"),
+            "{script}"
+        );
+        run(Command::new("bash").arg("-n").arg(root().join(script)));
+    }
+}
+
+/// As `cargo test` prints them: `tests/summary` reads both.
+#[test]
+fn pool_of_test_programs_prints_each_with_its_result() {
+    let artifact = |name: &str| {
+        serde_json::json!({
+            "reason": "compiler-artifact",
+            "package_id": "path+file:///source/ffi/cxi#0.1.0",
+            "manifest_path": "/Cargo.toml",
+            "target": { "kind": ["test"], "name": name, "src_path": "/tests/main.rs" },
+            "profile": { "test": true },
+            "executable": format!("/bin/{name}"),
+        })
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("messages");
+    let [passes, fails] = ["true", "false"].map(artifact);
+    fs::write(&file, format!("{passes}\n{fails}\n")).expect("a file");
+    let output = Command::new(root().join("tests/pool"))
+        .stdin(fs::File::open(file).expect("a file"))
+        .current_dir("/")
+        .env_remove("CXIDIAG_TEST_SOFTNIC")
+        .output()
+        .expect("python3 starts");
+    assert_status(&output, 101);
+    assert_eq!(
+        stdout(&output),
+        "     Running tests/main.rs (bin/true)\n\
+         \x20    Running tests/main.rs (bin/false)\n\
+         error: test failed, to rerun pass `-p cxi --test false`\n"
+    );
+}
+
+#[test]
+fn summarizes_tests_that_passed_and_failed() {
+    let summary = |seconds: &str, output: &str| {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = directory.path().join("output");
+        fs::write(&file, output).expect("a file");
+        run(Command::new(root().join("tests/summary"))
+            .arg(seconds)
+            .stdin(fs::File::open(file).expect("a file")))
+    };
+    let passed = "     Running unittests src/lib.rs (target/debug/deps/cxidiag-0ecc82bcaaa22069)\n\
+                  test plan::tests::refuses_zero ... ok\n\
+                  test result: ok. 16 passed; 0 failed; 0 ignored; 0 measured\n\
+                  \x20  Doc-tests cxi\n\
+                  test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured\n";
+    assert_eq!(
+        summary("59", passed),
+        "18 tests passed in 2 programs, 59 s\n"
+    );
+    let failed = "     Running tests/guide.rs (target/debug/deps/guide-b9dd157ab3f187d8)\n\
+                  test runs_examples_of_guide ... FAILED\n\
+                  test result: FAILED. 6 passed; 1 failed; 0 ignored; 0 measured\n";
+    assert_eq!(
+        summary("290", &format!("{passed}{failed}")),
+        "1 of 25 tests failed, 4 min 50 s:\n    guide: runs_examples_of_guide\n"
+    );
+    let crashed = "     Running tests/link.rs (target/debug/deps/link-b9dd157ab3f187d8)\n\
+                   error: test failed, to rerun pass `-p cxidiag --test link`\n";
+    assert_eq!(
+        summary("5", &format!("{passed}{crashed}")),
+        "0 of 18 tests failed, 5 s:\n    link: crashed\n"
+    );
+}
+
+#[test]
+fn licence_files_match_the_manifest() {
+    assert!(read("Cargo.toml").contains("license = \"MIT OR Apache-2.0\""));
+    assert!(read("LICENSE-MIT").starts_with("MIT License\n"));
+    assert!(
+        read("LICENSE-APACHE")
+            .contains("Apache License\n                           Version 2.0, January 2004\n")
+    );
+}
