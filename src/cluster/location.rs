@@ -61,6 +61,16 @@ pub enum Class {
 }
 
 impl Class {
+    /// All classes.
+    pub const ALL: [Self; 6] = [
+        Self::Loopback,
+        Self::Node,
+        Self::Switch,
+        Self::Group,
+        Self::Fabric,
+        Self::Unknown,
+    ];
+
     /// Returns the class of two NICs of different nodes.
     pub fn between(one: Option<Location>, other: Option<Location>) -> Self {
         match (one, other) {
@@ -97,14 +107,7 @@ mod tests {
 
     #[test]
     fn class_has_one_name_in_text_and_json() {
-        for class in [
-            Class::Loopback,
-            Class::Node,
-            Class::Switch,
-            Class::Group,
-            Class::Fabric,
-            Class::Unknown,
-        ] {
+        for class in Class::ALL {
             assert_eq!(serde_json::to_value(class).unwrap(), class.name());
         }
     }

@@ -8,6 +8,7 @@ use super::outcome::{self, Outcome, Side};
 use super::runs::{self, Source, refused};
 use super::survey::{self, Survey};
 use cluster::survey::findings::{Cause, Matrix, Unit};
+use cluster::survey::ids::{NicId, NodeId, TestId};
 use facts::error::Failure;
 
 /// A document, and the file that it was read from.
@@ -121,15 +122,15 @@ fn typed<T: DeserializeOwned>(
     }
 }
 
-/// Returns the first index in a survey that is beyond its list, with the name of the list.
+/// Returns the first index in a survey that is outside its list, with the name of the list.
 fn unknown_index(survey: &Survey) -> Option<String> {
     let (roster, verdict) = (&survey.roster, &survey.verdict);
-    let beyond = |what: &str, index: u32, count: usize| {
+    let outside = |what: &str, index: u32, count: usize| {
         (index as usize >= count).then(|| format!("{what} {index}"))
     };
-    let nic = |index: u32| beyond("NIC", index, roster.nics.len());
-    let node = |index: u32| beyond("node", index, roster.nodes.len());
-    let test = |index: u16| beyond("test", index.into(), survey.setup.tests.len());
+    let nic = |nic: NicId| outside("NIC", nic.0, roster.nics.len());
+    let node = |node: NodeId| outside("node", node.0, roster.nodes.len());
+    let test = |test: TestId| outside("test", test.0.into(), survey.setup.tests.len());
     let unit = |unit: &Unit| match *unit {
         Unit::Nic(index) => nic(index),
         Unit::Node(index) => node(index),
@@ -146,7 +147,7 @@ fn unknown_index(survey: &Survey) -> Option<String> {
         unit(&of.unit).or_else(tests).or_else(counters)
     };
     let matrix = |of: &Matrix| {
-        let cell = |(one, other, _): &(u32, u32, _)| nic(*one).or_else(|| nic(*other));
+        let cell = |(one, other, _): &(NicId, NicId, _)| nic(*one).or_else(|| nic(*other));
         test(of.test).or_else(|| of.cells.iter().find_map(cell))
     };
     let nodes = roster.nics.iter().find_map(|of| node(of.node));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use cluster::survey::conductor::{Conductor, Settings};
 use cluster::survey::findings::{Certainty, Direction, Unit};
+use cluster::survey::ids::{NicId, NodeId};
 use cluster::survey::pairs::parse;
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::testing::{Cluster, Effect, Fault};
@@ -32,22 +33,22 @@ fn run(pairs: &str) {
     let nic = |nic, direction| Fault::slow(Unit::Nic(nic), direction, 2.0);
     cluster.faults = vec![
         Fault {
-            unit: Unit::Node(1234),
+            unit: Unit::Node(NodeId(1234)),
             direction: Direction::Both,
             effect: Effect::Fails,
         },
         Fault {
-            unit: Unit::Nic(6000),
+            unit: Unit::Nic(NicId(6000)),
             direction: Direction::Both,
             effect: Effect::Loses(0.3),
         },
         Fault {
-            unit: Unit::Nic(3000),
+            unit: Unit::Nic(NicId(3000)),
             direction: Direction::Initiator,
             effect: Effect::Resends(30.0),
         },
-        nic(4711, Direction::Both),
-        nic(8000, Direction::Initiator),
+        nic(NicId(4711), Direction::Both),
+        nic(NicId(8000), Direction::Initiator),
         Fault::slow(
             Unit::Switch {
                 group: 7,
@@ -80,7 +81,7 @@ fn run(pairs: &str) {
             of_model += before.elapsed();
             answers += results.len();
             for result in results {
-                conductor.add(result);
+                conductor.add(&result);
             }
         }
     }

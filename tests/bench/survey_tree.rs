@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use cluster::survey::answer::{Answer, Figures, Pair, PairResult, Stage};
 use cluster::survey::findings::Test;
+use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::timetable::{Block, BlockReport, Course, Introduction, NicFacts, Part, Task};
 use cluster::tree::{Event, Meeting, Member, Order, Root, now_ns};
 use facts::device::FabricAddress;
@@ -120,7 +121,7 @@ fn course(rank: u32) -> Course {
         tests: vec![test(8)],
         arguments: vec![vec!["-s".into(), "8".into()]],
         pair_ns: 50_000_000,
-        first_nic: rank,
+        first_nic: NicId(rank),
     }
 }
 
@@ -129,13 +130,13 @@ fn block(rank: u32, size: u32, number: u32, slots: u32) -> Block {
         let peer = (rank + number * SLOTS + slot + 1) % size;
         Task {
             slot,
-            test: 0,
+            test: TestId(0),
             stage: Stage::Sweep,
             round: number * SLOTS + slot,
             active: size / 2,
             pair: Pair {
-                initiator: rank,
-                target: peer,
+                initiator: NicId(rank),
+                target: NicId(peer),
             },
             part: Part::Initiator,
             peer: address(peer),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::ids::{NicId, Role, TestId};
 use super::untested::Untested;
 pub use facts::figures::Figures;
 
@@ -10,9 +11,59 @@ pub use facts::figures::Figures;
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Pair {
     /// The NIC that issues operations.
-    pub initiator: u32,
+    pub initiator: NicId,
     /// The NIC that they address; the same one in loopback.
-    pub target: u32,
+    pub target: NicId,
+}
+
+impl Pair {
+    /// Returns the pair of a NIC with itself.
+    pub fn loopback(nic: NicId) -> Self {
+        Self {
+            initiator: nic,
+            target: nic,
+        }
+    }
+
+    /// Returns the pair in which `nic` has this role.
+    pub fn with_role(role: Role, nic: NicId, partner: NicId) -> Self {
+        let (initiator, target) = match role {
+            Role::Initiator => (nic, partner),
+            Role::Target => (partner, nic),
+        };
+        Self { initiator, target }
+    }
+
+    /// Returns the initiator and the target.
+    pub fn nics(self) -> [NicId; 2] {
+        [self.initiator, self.target]
+    }
+
+    /// Returns both NICs with their roles, the initiator first.
+    pub fn roles(self) -> [(Role, NicId); 2] {
+        [
+            (Role::Initiator, self.initiator),
+            (Role::Target, self.target),
+        ]
+    }
+
+    /// Returns the pair in the other direction.
+    pub fn reversed(self) -> Self {
+        Self {
+            initiator: self.target,
+            target: self.initiator,
+        }
+    }
+
+    /// Returns whether a NIC is in the pair.
+    pub fn has(self, nic: NicId) -> bool {
+        self.nics().contains(&nic)
+    }
+
+    /// Returns whether the pair is a NIC with itself.
+    pub fn is_loopback(self) -> bool {
+        self.initiator == self.target
+    }
 }
 
 /// What came of a pair.
@@ -46,7 +97,7 @@ pub enum Stage {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct CounterEvidence {
     /// The NIC, as an index in the roster.
-    pub nic: u32,
+    pub nic: NicId,
     /// Name of the counter.
     pub counter: String,
     /// By how much it has changed.
@@ -61,7 +112,7 @@ pub const RETRIES: &str = "pct_retry_srb_requests";
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct PairResult {
     /// Index of the test: a tool with a size.
-    pub test: u16,
+    pub test: TestId,
     /// The NICs.
     pub pair: Pair,
     /// Why it was measured.

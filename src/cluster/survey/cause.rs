@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::CounterEvidence;
 use super::findings::{self, Cause, Direction, LimitSource, Population, Unit};
+use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::Limits;
 use super::outside::Outside;
 use super::population::Sorted;
-use super::result_store::{Key, ResultStore};
+use super::result_store::{ResultStore, TestPair};
 use super::roster::Roster;
 use super::search::Explanation;
 use super::summary::value_at;
@@ -19,13 +20,13 @@ use crate::location::Class;
 #[derive(Debug)]
 pub struct CauseFacts<'a> {
     /// The results.
-    pub evidence: &'a ResultStore,
+    pub results: &'a ResultStore,
     /// The limits.
     pub limits: &'a Limits,
     /// The figures by test and class.
     pub populations: &'a [Population],
     /// The messages of failed pairs.
-    pub failures: HashMap<Key, &'a str>,
+    pub failures: HashMap<TestPair, &'a str>,
     /// The nodes and NICs.
     pub roster: &'a Roster,
 }
@@ -46,12 +47,12 @@ impl CauseFacts<'_> {
 
 /// Returns a cause as the findings has it.
 pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
-    let mut cells: BTreeMap<(u16, Class), Vec<&Outside>> = BTreeMap::new();
+    let mut cells: BTreeMap<PopulationKey, Vec<&Outside>> = BTreeMap::new();
     for one in &explanation.pairs {
         cells.entry((one.test, one.class)).or_default().push(one);
     }
-    let nics: BTreeSet<u32> = match explanation.unit {
-        Unit::Path(pair) => [pair.initiator, pair.target].into(),
+    let nics: BTreeSet<NicId> = match explanation.unit {
+        Unit::Path(pair) => pair.nics().into(),
         unit => members(unit, facts.roster).into_iter().collect(),
     };
     let mut of_cells: Vec<_> = cells
@@ -60,8 +61,8 @@ pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
         .collect();
     of_cells.sort_by_key(|one| Reverse(one.outside));
     let counters = nics.iter().flat_map(|nic| {
-        let of_nic = (*nic, String::new())..(*nic + 1, String::new());
-        facts.evidence.counters().range(of_nic)
+        let of_nic = (*nic, String::new())..(NicId(nic.0 + 1), String::new());
+        facts.results.counters().range(of_nic)
     });
     Cause {
         unit: explanation.unit,
@@ -80,14 +81,14 @@ pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
 
 fn evidence_of(
     explanation: &Explanation,
-    test: u16,
+    test: TestId,
     class: Class,
     pairs: &[&Outside],
     facts: &CauseFacts<'_>,
-    nics: &BTreeSet<u32>,
+    nics: &BTreeSet<NicId>,
 ) -> findings::Evidence {
-    let evidence = facts.evidence;
-    let of_bandwidth = evidence.tests()[test as usize].of_bandwidth;
+    let results = facts.results;
+    let of_bandwidth = results.tests()[test.index()].of_bandwidth;
     let limit = facts.limits.get(&(test, class));
     let of_class = |of: &&Population| (of.test, of.class) == (test, class);
     let population = facts.populations.iter().find(of_class);
@@ -116,26 +117,24 @@ fn evidence_of(
         Unit::Path(_) => {
             let mut measured = pairs.len();
             for one in pairs {
-                let (failures, passes) = evidence.retested((test, one.pair), class, facts.limits);
+                let (failures, passes) = results.retested((test, one.pair), class, facts.limits);
                 outside += failures;
                 measured += failures + passes;
             }
             measured as u32
         }
         unit @ Unit::GroupPair(..) => {
-            (evidence.crossings(test, unit) as u32).saturating_add(failed as u32)
+            (results.crossings(test, unit) as u32).saturating_add(failed as u32)
         }
         _ => nics
             .iter()
             .map(|nic| {
-                let roles = match explanation.direction {
-                    Direction::Initiator => 0..1,
-                    Direction::Target => 1..2,
-                    Direction::Both => 0..2,
-                };
-                roles
-                    .map(|role| evidence.counts(test, *nic)[role][class as usize])
-                    .sum::<u32>()
+                let counts = results.counts(test, *nic);
+                match explanation.direction {
+                    Direction::Initiator => counts[(Role::Initiator, class)],
+                    Direction::Target => counts[(Role::Target, class)],
+                    Direction::Both => counts.of_class(class),
+                }
             })
             .sum(),
     };
@@ -148,7 +147,7 @@ fn evidence_of(
         median: population.map(Population::median),
         limit: match source {
             LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
-            LimitSource::Expect => evidence.expected(test),
+            LimitSource::Expect => results.expected(test),
             LimitSource::Retries | LimitSource::Failure => None,
         },
         source,

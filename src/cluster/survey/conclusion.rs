@@ -1,90 +1,96 @@
 //! What the results of a survey say, at its end or at any moment before.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::answer::Stage;
 use super::cause::{CauseFacts, cause};
-use super::conductor::Conductor;
-use super::explanation::{Explained, explain};
-use super::findings::{Cause, Findings, LimitSource, Unit, UntestedPart};
-use super::unmeasured::{Rest, Unmeasured};
+use super::coverage::Coverage;
+use super::explanation::explain;
+use super::findings::{Cause, Certainty, Findings, LimitSource, Unit, UntestedPart};
+use super::ids::NicId;
+use super::limits::Limits;
+use super::result_store::ResultStore;
+use super::roster::Roster;
 
 /// Most results outside the limits in a findings.
 const MOST_OUTSIDE: usize = 10_000;
 
-impl Conductor {
-    /// Returns what the results so far say.
+/// The results of a survey that ends at this moment.
+#[derive(Debug)]
+pub struct Conclusion<'a> {
+    /// The nodes and NICs.
+    pub roster: &'a Roster,
+    /// The results.
+    pub results: &'a ResultStore,
+    /// The limits.
+    pub limits: &'a Limits,
+    /// How much was measured.
+    pub coverage: Coverage,
+    /// Whether to return the figures of all pairs.
+    pub keeps_figures: bool,
+    /// Whether the selections have each NIC in a pair.
+    pub is_of_all_nics: bool,
+}
+
+impl Conclusion<'_> {
+    /// Returns what the results say.
     pub fn findings(&self) -> Findings {
-        let so_far = self.evidence.limits(&self.roster);
-        let limits = self.limits.as_ref().unwrap_or(&so_far);
-        let Explained {
-            explanations,
-            mixed,
-        } = explain(&self.evidence, limits, &self.roster);
-        let outside = self.evidence.outside(limits, &self.roster);
-        let mut populations = self.evidence.populations(limits, &outside);
+        let (results, limits, roster) = (self.results, self.limits, self.roster);
+        let explained = explain(results, limits, roster);
+        let outside = results.outside(limits, roster);
+        let mut populations = results.populations(limits, &outside);
         let facts = CauseFacts {
-            evidence: &self.evidence,
+            results,
             limits,
             populations: &populations,
-            failures: self.evidence.failures(),
-            roster: &self.roster,
+            failures: results.failures(),
+            roster,
         };
-        let mut causes: Vec<Cause> = explanations
-            .iter()
-            .map(|explanation| cause(explanation, &facts))
-            .collect();
-        causes.sort_by_key(|cause| {
-            let pairs: u32 = match cause.unit {
-                Unit::Path(_) => 1,
-                _ => cause.evidence.iter().map(|one| one.outside).sum(),
-            };
-            let failed = cause
-                .evidence
-                .iter()
-                .any(|one| one.source == LimitSource::Failure);
-            std::cmp::Reverse((cause.certainty, failed, pairs))
-        });
+        let explanations = explained.explanations.iter();
+        let mut causes: Vec<Cause> = explanations.map(|one| cause(one, &facts)).collect();
+        causes.sort_by_key(severity);
         for population in &mut populations {
-            population.limit = population
-                .limit
-                .filter(|_| !mixed.contains(&(population.test, population.class)));
+            if explained
+                .mixed
+                .contains(&(population.test, population.class))
+            {
+                population.limit = None;
+            }
         }
-        let (unmeasured, answered) = self.unmeasured_so_far();
-        let mut untested = unmeasured.untested(&self.roster);
+        let mut untested = self.coverage.untested_parts(roster);
         let unpaired = self.take_unmeasured(&mut untested);
         Findings {
             causes,
             untested,
             unpaired,
             populations,
-            aggregates: self.evidence.aggregates(&outside, &self.roster),
-            outside: self.evidence.results(&outside, MOST_OUTSIDE),
+            aggregates: results.aggregates(&outside, roster),
+            outside: results.results(&outside, MOST_OUTSIDE),
             matrices: if self.keeps_figures {
-                self.evidence.matrices()
+                results.matrices()
             } else {
                 Vec::new()
             },
-            planned: self.planned,
-            answered,
+            planned: self.coverage.planned(),
+            answered: self.coverage.answered(),
         }
     }
 
     /// Adds the NICs without any answer to `untested`. Returns those that were not to be measured.
-    fn take_unmeasured(&self, untested: &mut Vec<UntestedPart>) -> Vec<u32> {
+    fn take_unmeasured(&self, untested: &mut Vec<UntestedPart>) -> Vec<NicId> {
         let mut of_paths = BTreeSet::new();
         let mut named = BTreeSet::new();
         for part in &*untested {
             match part.unit {
-                Unit::Path(pair) => of_paths.extend([pair.initiator, pair.target]),
+                Unit::Path(pair) => of_paths.extend(pair.nics()),
                 Unit::Nic(nic) => drop(named.insert(nic)),
                 _ => {}
             }
         }
         let mut unpaired = Vec::new();
-        for (nic, of) in (0..).zip(&self.roster.nics) {
-            let is_absent = self.roster.nodes[of.node as usize].absent.is_some();
-            if self.evidence.answers(nic) > 0 || named.contains(&nic) || is_absent {
+        for nic in self.roster.nic_ids() {
+            let is_absent = self.roster.node_of(nic).absent.is_some();
+            if self.results.answers(nic) > 0 || named.contains(&nic) || is_absent {
                 continue;
             }
             let reason = if of_paths.contains(&nic) {
@@ -103,25 +109,17 @@ impl Conductor {
         }
         unpaired
     }
+}
 
-    /// Returns the gaps and the number of answers if the survey ends at this moment.
-    fn unmeasured_so_far(&self) -> (Unmeasured, u64) {
-        let (mut unmeasured, mut answered) = (self.unmeasured.clone(), self.answered);
-        let mut rest = Rest::new(&self.roster, |nic| self.evidence.answers(nic) > 0);
-        self.sweep.clone().drain(|test, pair| {
-            if self.already[test as usize].contains(pair) {
-                answered += 1;
-            } else {
-                rest.add(pair);
-            }
-        });
-        let outstanding = self.outstanding.iter();
-        let of_sweep = outstanding.filter(|(_, stage)| **stage == Stage::Sweep);
-        of_sweep.for_each(|((_, pair), _)| rest.add(*pair));
-        self.queue.of_sweep().for_each(|pair| rest.add(pair));
-        unmeasured.leave_out_rest(rest, "the survey ended before");
-        (unmeasured, answered)
-    }
+/// Returns a key by which causes are sorted, the worst first.
+fn severity(cause: &Cause) -> Reverse<(Certainty, bool, u32)> {
+    let pairs = match cause.unit {
+        Unit::Path(_) => 1,
+        _ => cause.evidence.iter().map(|one| one.outside).sum(),
+    };
+    let mut evidence = cause.evidence.iter();
+    let has_failed = evidence.any(|one| one.source == LimitSource::Failure);
+    Reverse((cause.certainty, has_failed, pairs))
 }
 
 #[cfg(test)]
@@ -130,6 +128,7 @@ mod tests {
     use super::super::conductor::Conductor;
     use super::super::explanation_tests::settings;
     use super::super::findings::{Findings, Unit};
+    use super::super::ids::NicId;
     use super::super::testing::Cluster;
 
     /// Returns the findings of a survey of a group of two switches, the second of which has one NIC.
@@ -150,7 +149,7 @@ mod tests {
                     } else {
                         Answer::Untested("late".into())
                     };
-                    conductor.add(PairResult { answer, ..result });
+                    conductor.add(&PairResult { answer, ..result });
                 }
             }
         }
@@ -158,7 +157,7 @@ mod tests {
     }
 
     /// Returns the NICs that were not measured, with the reasons.
-    fn untested(findings: &Findings) -> Vec<(u32, &str)> {
+    fn untested(findings: &Findings) -> Vec<(NicId, &str)> {
         let parts = findings.untested.iter();
         let of_nics = parts.filter_map(|part| match part.unit {
             Unit::Nic(nic) => Some((nic, part.reason.as_str())),
@@ -171,7 +170,7 @@ mod tests {
     fn nic_in_no_pair_is_untested() {
         let findings = findings("within-switch", |_| true);
         assert_eq!(findings.planned, 3);
-        let alone = [3, 4, 5].map(|nic| (nic, "it is in no pair"));
+        let alone = [3, 4, 5].map(|nic| (NicId(nic), "it is in no pair"));
         assert_eq!(untested(&findings), alone);
         assert!(findings.unpaired.is_empty());
     }
@@ -186,7 +185,12 @@ mod tests {
 
     #[test]
     fn nic_without_answer_in_any_pair_is_untested() {
-        let findings = findings("all", |pair| pair.initiator != 2 && pair.target != 2);
-        assert_eq!(untested(&findings), [(2, "none of its pairs was measured")]);
+        let findings = findings("all", |pair| {
+            pair.initiator != NicId(2) && pair.target != NicId(2)
+        });
+        assert_eq!(
+            untested(&findings),
+            [(NicId(2), "none of its pairs was measured")]
+        );
     }
 }

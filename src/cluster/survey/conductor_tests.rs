@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::answer::{Answer, Pair, PairResult, Stage};
-use super::conductor::{Conductor, MOST_REPEATS, Settings};
+use super::conductor::{Conductor, Settings};
+use super::coverage::MOST_REPEATS;
 use super::explanation_tests::{named, run, settings, survey};
 use super::findings::{Cause, Certainty, Direction, Findings, LimitSource, Unit, UntestedPart};
-use super::testing::{Cluster, Effect, Fault};
+use super::ids::{NicId, NodeId, TestId};
+use super::testing::{Cluster, Effect, Fault, pair};
 
 fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
     Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()
@@ -36,7 +38,7 @@ fn names_path_between_two_nodes_beyond_expectation() {
         ] => pair,
         _ => panic!("{:?}", findings.causes),
     };
-    assert_eq!(path.initiator + path.target, 1);
+    assert_eq!(path.initiator.0 + path.target.0, 1);
     let evidence = &findings.causes[0].evidence[0];
     // Both directions of the path, with the retests of each.
     let all = findings.outside.len() as u32;
@@ -58,17 +60,14 @@ fn names_path_between_two_nodes_beyond_expectation() {
 #[test]
 fn names_nic_that_is_slow_alone() {
     let mut cluster = Cluster::new([0, 0, 12, 1], &["write-lat"], 1);
-    let pair = Pair {
-        initiator: 3,
-        target: 3,
-    };
+    let pair = pair(3, 3);
     cluster
         .faults
         .push(Fault::slow(Unit::Path(pair), Direction::Both, 2.0));
     let findings = survey(&mut cluster, "loopback,random:4", 1);
     assert_eq!(
         named(&findings),
-        [(Unit::Nic(3), Certainty::Bad, Direction::Both)]
+        [(Unit::Nic(NicId(3)), Certainty::Bad, Direction::Both)]
     );
 }
 
@@ -78,13 +77,13 @@ fn reports_nic_that_fails_later_as_untested_without_cause() {
     let mut conductor = conductor(&cluster, settings("all", 1));
     let round = conductor.next_rounds(1).remove(0);
     cluster.faults.push(Fault {
-        unit: Unit::Nic(2),
+        unit: Unit::Nic(NicId(2)),
         direction: Direction::Both,
         effect: Effect::Fails,
     });
-    conductor.fail_nic(2, "it does not answer");
+    conductor.fail_nic(NicId(2), "it does not answer");
     for result in cluster.measure(&round) {
-        conductor.add(result);
+        conductor.add(&result);
     }
     run(&mut cluster, &mut conductor);
     let findings = conductor.findings();
@@ -94,7 +93,7 @@ fn reports_nic_that_fails_later_as_untested_without_cause() {
     };
     assert_eq!(
         (untested.unit, untested.reason.as_str()),
-        (Unit::Nic(2), "it does not answer")
+        (Unit::Nic(NicId(2)), "it does not answer")
     );
     assert_eq!((untested.pairs, findings.answered), (7, 21));
 }
@@ -111,15 +110,17 @@ fn reports_lost_node_as_untested_without_cause() {
                 if measured == 3 {
                     // Its partner gets no answer, and then its connection is closed.
                     cluster.faults.push(Fault {
-                        unit: Unit::Node(2),
+                        unit: Unit::Node(NodeId(2)),
                         direction: Direction::Both,
                         effect: Effect::Fails,
                     });
                 }
                 let results = cluster.measure(&round);
-                results.into_iter().for_each(|result| conductor.add(result));
+                results
+                    .into_iter()
+                    .for_each(|result| conductor.add(&result));
                 if measured == 4 {
-                    conductor.lose(2, "closed its connection");
+                    conductor.lose(NodeId(2), "closed its connection");
                 }
             }
         }
@@ -130,7 +131,7 @@ fn reports_lost_node_as_untested_without_cause() {
         };
         assert_eq!(
             (untested.unit, untested.reason.as_str()),
-            (Unit::Node(2), "closed its connection")
+            (Unit::Node(NodeId(2)), "closed its connection")
         );
         assert_eq!((untested.pairs, findings.answered), (5, 23), "seed {seed}");
     }
@@ -140,7 +141,7 @@ fn reports_lost_node_as_untested_without_cause() {
 fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     cluster.faults.push(Fault {
-        unit: Unit::Node(2),
+        unit: Unit::Node(NodeId(2)),
         direction: Direction::Both,
         effect: Effect::Fails,
     });
@@ -150,10 +151,12 @@ fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
         for round in conductor.next_rounds(100) {
             swaps += usize::from(round.stage == Stage::Swap);
             let results = cluster.measure(&round);
-            results.into_iter().for_each(|result| conductor.add(result));
+            results
+                .into_iter()
+                .for_each(|result| conductor.add(&result));
         }
     }
-    conductor.lose(2, "closed its connection");
+    conductor.lose(NodeId(2), "closed its connection");
     let findings = conductor.findings();
     assert!(swaps > 0);
     assert_eq!(
@@ -166,7 +169,7 @@ fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
 fn takes_failing_nic_out_of_the_sweep() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     cluster.faults.push(Fault {
-        unit: Unit::Nic(5),
+        unit: Unit::Nic(NicId(5)),
         direction: Direction::Both,
         effect: Effect::Fails,
     });
@@ -174,22 +177,24 @@ fn takes_failing_nic_out_of_the_sweep() {
     let mut failed = 0;
     while !conductor.is_over() {
         for round in conductor.next_rounds(1) {
-            let is_of_it = |pair: &Pair| pair.initiator == 5 || pair.target == 5;
+            let is_of_it = |pair: &Pair| pair.has(NicId(5));
             failed += usize::from(round.stage == Stage::Sweep && round.pairs.iter().any(is_of_it));
             let results = cluster.measure(&round);
-            results.into_iter().for_each(|result| conductor.add(result));
+            results
+                .into_iter()
+                .for_each(|result| conductor.add(&result));
         }
     }
     let findings = conductor.findings();
     assert_eq!(failed, 2);
     assert_eq!(
         named(&findings),
-        [(Unit::Nic(5), Certainty::Bad, Direction::Both)]
+        [(Unit::Nic(NicId(5)), Certainty::Bad, Direction::Both)]
     );
     let [untested] = &findings.untested[..] else {
         panic!("{:?}", findings.untested)
     };
-    assert_eq!((untested.unit, untested.pairs), (Unit::Nic(5), 13));
+    assert_eq!((untested.unit, untested.pairs), (Unit::Nic(NicId(5)), 13));
 }
 
 #[test]
@@ -201,22 +206,29 @@ fn nic_returns_to_the_sweep_when_its_failing_partners_are_lost() {
         for round in conductor.next_rounds(1) {
             for mut result in cluster.measure(&round) {
                 let Pair { initiator, target } = result.pair;
-                let partner = if initiator == 5 { target } else { initiator };
-                if (initiator == 5 || target == 5) && failed.len() < 2 {
+                let partner = if initiator == NicId(5) {
+                    target
+                } else {
+                    initiator
+                };
+                if (initiator == NicId(5) || target == NicId(5)) && failed.len() < 2 {
                     failed.insert(partner);
                     result.answer = Answer::Failed("no answer".into());
                 }
-                conductor.add(result);
+                conductor.add(&result);
             }
         }
         if failed.len() == 2 {
-            for node in &failed {
-                conductor.lose(*node, "closed its connection");
+            for nic in &failed {
+                conductor.lose(cluster.roster.nic(*nic).node, "closed its connection");
             }
         }
     }
     let findings = conductor.findings();
-    let lost: Vec<Unit> = failed.into_iter().map(Unit::Node).collect();
+    let lost: Vec<Unit> = failed
+        .into_iter()
+        .map(|nic| Unit::Node(cluster.roster.nic(nic).node))
+        .collect();
     let parts: Vec<Unit> = findings.untested.iter().map(|one| one.unit).collect();
     assert_eq!((named(&findings), parts), (vec![], lost));
 }
@@ -225,7 +237,7 @@ fn nic_returns_to_the_sweep_when_its_failing_partners_are_lost() {
 fn tries_pairs_without_answer_again() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     let mut conductor = conductor(&cluster, settings("all", 1));
-    let late = |result: &PairResult| result.pair.target == 3;
+    let late = |result: &PairResult| result.pair.target == NicId(3);
     let mut answers = 0;
     while !conductor.is_over() {
         for mut result in conductor
@@ -246,9 +258,9 @@ fn tries_pairs_without_answer_again() {
                 } else {
                     [result, failed]
                 };
-                both.into_iter().for_each(|result| conductor.add(result));
+                both.into_iter().for_each(|result| conductor.add(&result));
             } else {
-                conductor.add(result);
+                conductor.add(&result);
             }
         }
     }
@@ -273,7 +285,7 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
     let mut cluster = Cluster::new([2, 2, 4, 1], &["write-lat", "write-bw"], 1);
     cluster
         .faults
-        .push(Fault::slow(Unit::Nic(6), Direction::Both, 2.0));
+        .push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
     let mut first = conductor(&cluster, settings("all", 1));
     let mut results: Vec<PairResult> = Vec::new();
     for round in first.next_rounds(20) {
@@ -281,8 +293,8 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
     }
     let mut second = conductor(&cluster, settings("all", 1));
     for result in &results {
-        second.already(result.clone());
-        second.already(result.clone());
+        second.add_earlier(result);
+        second.add_earlier(result);
     }
     assert_eq!(second.findings().answered, results.len() as u64);
     let mut again = 0;
@@ -294,14 +306,14 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
         {
             let is_known = |one: &PairResult| (one.test, one.pair) == (result.test, result.pair);
             again += usize::from(result.stage == Stage::Sweep && results.iter().any(is_known));
-            second.add(result);
+            second.add(&result);
         }
     }
     let findings = second.findings();
     assert_eq!((again, findings.answered, findings.planned), (0, 240, 240));
     assert_eq!(
         named(&findings),
-        [(Unit::Nic(6), Certainty::Bad, Direction::Both)]
+        [(Unit::Nic(NicId(6)), Certainty::Bad, Direction::Both)]
     );
 }
 
@@ -317,14 +329,14 @@ fn earlier_pairs_that_the_sweep_lacks_are_no_answers() {
     let mut second = conductor(&cluster, settings("random:4", 2));
     results
         .into_iter()
-        .for_each(|result| second.already(result));
+        .for_each(|result| second.add_earlier(&result));
     while !second.is_over() {
         for result in second
             .next_rounds(100)
             .iter()
             .flat_map(|round| cluster.measure(round))
         {
-            second.add(result);
+            second.add(&result);
         }
         let progress = second.progress();
         assert!(progress.answered <= progress.planned);
@@ -339,18 +351,18 @@ fn calls_causes_of_partial_survey_suspect() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     cluster
         .faults
-        .push(Fault::slow(Unit::Nic(6), Direction::Both, 2.0));
+        .push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
     let mut conductor = conductor(&cluster, settings("all", 1));
     let rounds = conductor.next_rounds(100);
     assert!(conductor.next_rounds(100).is_empty() && !conductor.is_over());
     for result in rounds[..5].iter().flat_map(|round| cluster.measure(round)) {
-        conductor.add(result);
+        conductor.add(&result);
     }
     conductor.give_up("the time is over");
     let findings = conductor.findings();
     assert_eq!(
         named(&findings),
-        [(Unit::Nic(6), Certainty::Suspect, Direction::Both)]
+        [(Unit::Nic(NicId(6)), Certainty::Suspect, Direction::Both)]
     );
     assert_eq!(
         (findings.answered, findings.planned, findings.untested.len()),
@@ -363,21 +375,21 @@ fn end_of_sweep_leaves_time_for_retests() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     cluster
         .faults
-        .push(Fault::slow(Unit::Nic(6), Direction::Both, 2.0));
+        .push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
     let mut conductor = conductor(&cluster, settings("all", 1));
     for result in conductor
         .next_rounds(4)
         .iter()
         .flat_map(|round| cluster.measure(round))
     {
-        conductor.add(result);
+        conductor.add(&result);
     }
     conductor.end_sweep();
     run(&mut cluster, &mut conductor);
     let findings = conductor.findings();
     assert_eq!(
         named(&findings),
-        [(Unit::Nic(6), Certainty::Bad, Direction::Both)]
+        [(Unit::Nic(NicId(6)), Certainty::Bad, Direction::Both)]
     );
     assert_eq!((findings.answered, findings.planned), (32, 120));
     assert_eq!(untested(&findings), 88);
@@ -388,12 +400,7 @@ fn end_of_sweep_leaves_time_for_retests() {
 #[test]
 fn retests_half_as_many_pairs_each_time() {
     let mut cluster = Cluster::new([0, 0, 64, 1], &["write-lat"], 1);
-    let path = |pair: u32| {
-        Unit::Path(Pair {
-            initiator: 2 * pair,
-            target: 2 * pair + 1,
-        })
-    };
+    let path = |number: u32| Unit::Path(pair(2 * number, 2 * number + 1));
     cluster.faults = (0..2)
         .map(|pair| Fault::slow(path(pair), Direction::Both, 2.0))
         .collect();
@@ -405,7 +412,9 @@ fn retests_half_as_many_pairs_each_time() {
                 widths.push((number, round.pairs.len()));
             }
             let results = cluster.measure(&round);
-            results.into_iter().for_each(|result| conductor.add(result));
+            results
+                .into_iter()
+                .for_each(|result| conductor.add(&result));
         }
     }
     assert_eq!(widths, [(1, 2), (2, 1), (2, 1), (3, 1), (3, 1)]);
@@ -417,12 +426,9 @@ fn earlier_failure_with_absent_node_says_nothing() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     cluster.roster.nodes[2].absent = Some("no process".into());
     let mut conductor = conductor(&cluster, settings("all", 1));
-    conductor.already(PairResult {
-        test: 0,
-        pair: Pair {
-            initiator: 2,
-            target: 3,
-        },
+    conductor.add_earlier(&PairResult {
+        test: TestId(0),
+        pair: pair(2, 3),
         stage: Stage::Sweep,
         round: 0,
         active: 1,
@@ -431,7 +437,7 @@ fn earlier_failure_with_absent_node_says_nothing() {
     });
     let findings = conductor.findings();
     assert_eq!((named(&findings), findings.answered), (vec![], 0));
-    let of_node = |one: &&UntestedPart| one.unit == Unit::Node(2);
+    let of_node = |one: &&UntestedPart| one.unit == Unit::Node(NodeId(2));
     let untested = findings.untested.iter().find(of_node).unwrap();
     assert_eq!(
         (untested.reason.as_str(), untested.pairs),
@@ -461,7 +467,7 @@ fn pairs_are_answered_or_untested_at_any_moment() {
             if rng.u8(..4) == 0 {
                 result.answer = Answer::Failed("no answer".into());
             }
-            conductor.already(result);
+            conductor.add_earlier(&result);
         }
         while !conductor.is_over() {
             for mut result in conductor
@@ -476,7 +482,7 @@ fn pairs_are_answered_or_untested_at_any_moment() {
                     2 => result.answer = Answer::Failed("no answer".into()),
                     3 => {
                         let failed = Answer::Failed("no answer".into());
-                        conductor.add(PairResult {
+                        conductor.add(&PairResult {
                             answer: failed,
                             ..result.clone()
                         });
@@ -484,10 +490,10 @@ fn pairs_are_answered_or_untested_at_any_moment() {
                     }
                     _ => {}
                 }
-                conductor.add(result);
+                conductor.add(&result);
             }
             match rng.u8(..40) {
-                0..2 => conductor.lose(rng.u32(..nodes), "closed its connection"),
+                0..2 => conductor.lose(NodeId(rng.u32(..nodes)), "closed its connection"),
                 2 => conductor.end_sweep(),
                 _ => {}
             }

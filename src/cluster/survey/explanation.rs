@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::failures::keep_failures;
 use super::findings::{LimitSource, Unit};
+use super::ids::{NicId, PopulationKey, Role};
 use super::limits::Limits;
 use super::outside::{Outside, RetestOutcome};
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::search::{Explanation, search};
 use super::units::members;
-use crate::location::Class;
 
 /// A population is mixed if the causes are more than this part of its NICs,
 const MOST_BLAMED: f64 = 1.0 / 3.0;
@@ -23,7 +23,6 @@ const MOST_CROSSINGS: f64 = 0.5;
 const MOST_DEVIATION: f64 = 0.7;
 
 /// A population: a test and a class.
-type Key = (u16, Class);
 
 /// The causes of all pairs outside the limits.
 #[derive(Debug)]
@@ -31,13 +30,13 @@ pub struct Explained {
     /// The causes.
     pub explanations: Vec<Explanation>,
     /// Populations that are mixed, so that their costs have no limits.
-    pub mixed: BTreeSet<(u16, Class)>,
+    pub mixed: BTreeSet<PopulationKey>,
 }
 
 /// Returns the causes of the pairs outside the limits. Transient pairs are explained by themselves.
-pub fn explain(evidence: &ResultStore, limits: &Limits, roster: &Roster) -> Explained {
-    let mut outside = evidence.outside(limits, roster);
-    keep_failures(&mut outside, |nic| evidence.answers(nic));
+pub fn explain(results: &ResultStore, limits: &Limits, roster: &Roster) -> Explained {
+    let mut outside = results.outside(limits, roster);
+    keep_failures(&mut outside, |nic| results.answers(nic));
     let (transient, lasting): (Vec<Outside>, Vec<Outside>) = outside
         .into_iter()
         .partition(|one| one.outcome == RetestOutcome::Transient);
@@ -48,14 +47,14 @@ pub fn explain(evidence: &ResultStore, limits: &Limits, roster: &Roster) -> Expl
         });
         let kept = kept.copied().collect();
         let kept_limits = without(limits, &mixed);
-        let explanations = search(evidence, &kept_limits, roster, kept);
-        let found = mixed_populations(&mixed, &explanations, evidence, &kept_limits, roster);
+        let explanations = search(results, &kept_limits, roster, kept);
+        let found = mixed_populations(&mixed, &explanations, results, &kept_limits, roster);
         if found.is_empty() {
             break explanations;
         }
         mixed.extend(found);
     };
-    let blamed: HashSet<u32> = lasting_causes
+    let blamed: HashSet<NicId> = lasting_causes
         .iter()
         .flat_map(|explanation| members(explanation.unit, roster))
         .collect();
@@ -65,7 +64,7 @@ pub fn explain(evidence: &ResultStore, limits: &Limits, roster: &Roster) -> Expl
             && !mixed.contains(&(one.test, one.class))
     });
     let mut explanations = lasting_causes;
-    explanations.extend(search(evidence, limits, roster, unexplained.collect()));
+    explanations.extend(search(results, limits, roster, unexplained.collect()));
     Explained {
         explanations,
         mixed,
@@ -73,7 +72,7 @@ pub fn explain(evidence: &ResultStore, limits: &Limits, roster: &Roster) -> Expl
 }
 
 /// Returns the limits without those of the costs of mixed populations.
-fn without(limits: &Limits, mixed: &BTreeSet<Key>) -> Limits {
+fn without(limits: &Limits, mixed: &BTreeSet<PopulationKey>) -> Limits {
     let mut limits = limits.clone();
     for key in mixed {
         if let Some(limit) = limits.get_mut(key) {
@@ -86,16 +85,16 @@ fn without(limits: &Limits, mixed: &BTreeSet<Key>) -> Limits {
 /// Returns the populations that are mixed, so that they have no limits (jobs.md 3.4), beside
 /// `mixed`. In a test with such a class, the others are judged together too: some have few pairs.
 fn mixed_populations(
-    mixed: &BTreeSet<Key>,
+    mixed: &BTreeSet<PopulationKey>,
     explanations: &[Explanation],
-    evidence: &ResultStore,
+    results: &ResultStore,
     limits: &Limits,
     roster: &Roster,
-) -> BTreeSet<Key> {
-    let is_mixed = |keys: &[Key]| is_mixed(keys, explanations, evidence, limits, roster);
+) -> BTreeSet<PopulationKey> {
+    let is_mixed = |keys: &[PopulationKey]| is_mixed(keys, explanations, results, limits, roster);
     let with_limits = limits.iter().filter(|(_, limit)| limit.cost.is_finite());
-    let keys: Vec<Key> = with_limits.map(|(key, _)| *key).collect();
-    let alone: BTreeSet<Key> = keys
+    let keys: Vec<PopulationKey> = with_limits.map(|(key, _)| *key).collect();
+    let alone: BTreeSet<PopulationKey> = keys
         .iter()
         .copied()
         .filter(|key| is_mixed(&[*key]))
@@ -104,27 +103,28 @@ fn mixed_populations(
         return alone;
     }
     let of_tests = keys.chunk_by(|one, other| one.0 == other.0);
-    let is_rest = |keys: &&[Key]| mixed.iter().any(|(test, _)| *test == keys[0].0);
+    let is_rest = |keys: &&[PopulationKey]| mixed.iter().any(|(test, _)| *test == keys[0].0);
     let mixed_rest = of_tests.filter(|keys| is_rest(keys) && is_mixed(keys));
     mixed_rest.flatten().copied().collect()
 }
 
 /// Returns whether these populations of a test are mixed.
 fn is_mixed(
-    keys: &[Key],
+    keys: &[PopulationKey],
     explanations: &[Explanation],
-    evidence: &ResultStore,
+    results: &ResultStore,
     limits: &Limits,
     roster: &Roster,
 ) -> bool {
     let (mut nics, mut measured) = (0, 0);
-    for nic in 0..roster.nics.len() as u32 {
-        let of_role = |role: usize| {
-            let count = |(test, class): &Key| evidence.counts(*test, nic)[role][*class as usize];
+    for nic in roster.nic_ids() {
+        let of_role = |role: Role| {
+            let count = |(test, class): &PopulationKey| results.counts(*test, nic)[(role, *class)];
             keys.iter().map(count).sum::<u32>()
         };
-        nics += u32::from(of_role(0) + of_role(1) > 0);
-        measured += of_role(0);
+        let as_initiator = of_role(Role::Initiator);
+        nics += u32::from(as_initiator + of_role(Role::Target) > 0);
+        measured += as_initiator;
     }
     let part_of_pairs = |count: usize| count as f64 / f64::from(measured);
     let is_of_them = |one: &&Outside| {
@@ -140,7 +140,7 @@ fn is_mixed(
         match explanation.unit {
             Unit::Path(_) => unexplained += pairs,
             unit @ Unit::GroupPair(..)
-                if part_of_pairs(evidence.crossings(keys[0].0, unit) as usize) > MOST_CROSSINGS =>
+                if part_of_pairs(results.crossings(keys[0].0, unit) as usize) > MOST_CROSSINGS =>
             {
                 return true;
             }
@@ -150,7 +150,7 @@ fn is_mixed(
     let is_wide = |key| limits[key].is_wide(MOST_DEVIATION);
     has_cause
         && (keys.iter().any(is_wide)
-            || evidence.has_better_nics(keys, limits)
+            || results.has_better_nics(keys, limits)
             || blamed.len() as f64 > MOST_BLAMED * f64::from(nics)
             || (unexplained >= 3 && part_of_pairs(unexplained) > MOST_UNEXPLAINED))
 }

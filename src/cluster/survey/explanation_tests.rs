@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::Pair;
 use super::conductor::{Conductor, Settings};
 use super::findings::{Certainty, Direction, Findings, LimitSource, Unit};
+use super::ids::{NicId, NodeId};
 use super::pairs::parse;
 use super::rounds::NicOrder;
-use super::testing::{Cluster, Effect, Fault};
+use super::testing::{Cluster, Effect, Fault, pair};
 
 /// Returns the settings of a survey of these pairs.
 pub fn settings(pairs: &str, seed: u64) -> Settings {
@@ -29,7 +29,7 @@ pub fn run(cluster: &mut Cluster, conductor: &mut Conductor) {
             .iter()
             .flat_map(|round| cluster.measure(round))
         {
-            conductor.add(result);
+            conductor.add(&result);
         }
     }
 }
@@ -103,7 +103,7 @@ fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_
 fn plans() -> Vec<Plan> {
     use Direction::{Both, Initiator, Target};
     let slow = |unit, direction| Fault::slow(unit, direction, 2.0);
-    let nic = Unit::Nic(1);
+    let nic = Unit::Nic(NicId(1));
     let fails = Fault {
         unit: nic,
         direction: Both,
@@ -118,10 +118,7 @@ fn plans() -> Vec<Plan> {
     let small = [0, 0, 4, 1];
     let racks = [4, 4, 8, 1];
     let (from, to) = (3, 5);
-    let path = Unit::Path(Pair {
-        initiator: from,
-        target: to,
-    });
+    let path = Unit::Path(pair(from, to));
     vec![
         plan("nic", small, "random:3", slow(nic, Both)),
         plan("nic", [0, 0, 5, 1], "random:3", slow(nic, Both)),
@@ -149,8 +146,18 @@ fn plans() -> Vec<Plan> {
         plan("failing nic", [0, 0, 8, 1], "random:4", fails),
         plan("failing nic", racks, "random:4", fails),
         plan("one nic of four", [0, 0, 8, 4], "random:4", slow(nic, Both)),
-        plan("node", [0, 0, 8, 2], "random:4", slow(Unit::Node(2), Both)),
-        plan("node", [2, 2, 4, 4], "random:4", slow(Unit::Node(2), Both)),
+        plan(
+            "node",
+            [0, 0, 8, 2],
+            "random:4",
+            slow(Unit::Node(NodeId(2)), Both),
+        ),
+        plan(
+            "node",
+            [2, 2, 4, 4],
+            "random:4",
+            slow(Unit::Node(NodeId(2)), Both),
+        ),
         plan(
             "switch",
             racks,
@@ -213,12 +220,12 @@ fn names_nic_that_fails_now_and_then() {
     for seed in 0..20 {
         let mut cluster = Cluster::new([0, 0, 32, 1], &["write-lat"], seed);
         cluster.faults.push(Fault {
-            unit: Unit::Nic(5),
+            unit: Unit::Nic(NicId(5)),
             direction: Direction::Both,
             effect: Effect::Loses(0.3),
         });
         let found = named(&survey_of_some(&mut cluster, "all", seed));
-        let is_it = |one: &(Unit, Certainty, Direction)| one.0 == Unit::Nic(5);
+        let is_it = |one: &(Unit, Certainty, Direction)| one.0 == Unit::Nic(NicId(5));
         assert!(
             found.len() == 1 && found.iter().all(is_it),
             "seed {seed}: {found:?}"
@@ -238,12 +245,12 @@ fn names_nic_that_sends_packets_again() {
             let mut cluster = Cluster::new([0, 0, nics, 1], &["write-lat"], seed);
             cluster.resent = resent;
             cluster.faults.push(Fault {
-                unit: Unit::Nic(2),
+                unit: Unit::Nic(NicId(2)),
                 direction,
                 effect: Effect::Resends(20.0 * (resent + 1.0)),
             });
             let findings = survey(&mut cluster, pairs, seed);
-            let expected = [(Unit::Nic(2), Certainty::Bad, direction)];
+            let expected = [(Unit::Nic(NicId(2)), Certainty::Bad, direction)];
             assert_eq!(named(&findings), expected, "{nics} {pairs} seed {seed}");
             let evidence = &findings.causes[0].evidence[0];
             assert_eq!(evidence.source, LimitSource::Retries);
@@ -302,7 +309,7 @@ fn gives_no_limits_to_mixed_population() {
             for seed in 0..5 {
                 let mut cluster = Cluster::new(shape, &[tool], seed);
                 let nics = cluster.roster.nics.len() as u32;
-                let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, factor);
+                let slow = |nic| Fault::slow(Unit::Nic(NicId(2 * nic)), Direction::Both, factor);
                 cluster.faults = (0..nics / 2).map(slow).collect();
                 let found = named(&survey(&mut cluster, pairs, seed));
                 if !found.is_empty() {
@@ -324,7 +331,7 @@ fn gives_no_limits_to_mixed_population() {
 #[test]
 fn names_many_slow_nics() {
     let mut cluster = Cluster::new([0, 0, 2000, 1], &["write-lat"], 1);
-    let slow = |nic: u32| Fault::slow(Unit::Nic(10 * nic), Direction::Both, 2.0);
+    let slow = |nic: u32| Fault::slow(Unit::Nic(NicId(10 * nic)), Direction::Both, 2.0);
     cluster.faults = (0..200).map(slow).collect();
     let found = named(&survey(&mut cluster, "random:6", 1));
     let expected: BTreeSet<Unit> = cluster.faults.iter().map(|fault| fault.unit).collect();
@@ -343,7 +350,7 @@ fn names_no_part_if_half_of_few_nics_are_slow() {
         {
             for seed in 0..20 {
                 let mut cluster = Cluster::new([0, 0, nics, 1], &[tool], seed);
-                let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, factor);
+                let slow = |nic| Fault::slow(Unit::Nic(NicId(2 * nic)), Direction::Both, factor);
                 cluster.faults = (0..u32::from(nics) / 2).map(slow).collect();
                 let findings = survey(&mut cluster, pairs, seed);
                 surveys += 1;
@@ -376,7 +383,7 @@ fn seldom_names_a_part_if_half_of_the_nics_of_classes_with_few_pairs_are_slow() 
             for seed in 0..10 {
                 let mut cluster = Cluster::new(shape, &[tool], seed);
                 let nics = cluster.roster.nics.len() as u32;
-                let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, factor);
+                let slow = |nic| Fault::slow(Unit::Nic(NicId(2 * nic)), Direction::Both, factor);
                 cluster.faults = (0..nics / 2).map(slow).collect();
                 surveys += 1;
                 let found = named(&survey(&mut cluster, pairs, seed));
@@ -405,10 +412,10 @@ fn names_slow_nic_beside_bimodal_class() {
         cluster.faults = groups
             .into_iter()
             .map(|(one, other)| slow(Unit::GroupPair(one, other)))
-            .chain([slow(Unit::Nic(5))])
+            .chain([slow(Unit::Nic(NicId(5)))])
             .collect();
         let found = named(&survey(&mut cluster, "random:4,within-switch", seed));
-        let expected = [(Unit::Nic(5), Certainty::Bad, Direction::Both)];
+        let expected = [(Unit::Nic(NicId(5)), Certainty::Bad, Direction::Both)];
         assert_eq!(found, expected, "seed {seed}");
     }
 }
@@ -419,7 +426,7 @@ fn near_pairs_without_locations_do_not_hide_slow_nic() {
         let mut cluster = Cluster::new([8, 1, 16, 1], &["write-lat"], seed);
         cluster
             .faults
-            .push(Fault::slow(Unit::Nic(5), Direction::Both, 2.0));
+            .push(Fault::slow(Unit::Nic(NicId(5)), Direction::Both, 2.0));
         let mut roster = cluster.roster.clone();
         for nic in &mut roster.nics {
             nic.location = None;
@@ -428,7 +435,7 @@ fn near_pairs_without_locations_do_not_hide_slow_nic() {
         let mut conductor = Conductor::new(roster, tests, settings(pairs, seed)).unwrap();
         run(&mut cluster, &mut conductor);
         let found = named(&conductor.findings());
-        let expected = [(Unit::Nic(5), Certainty::Bad, Direction::Both)];
+        let expected = [(Unit::Nic(NicId(5)), Certainty::Bad, Direction::Both)];
         assert_eq!(found, expected, "{pairs} seed {seed}");
     }
 }
@@ -440,7 +447,7 @@ fn names_no_part_if_half_of_software_nics_are_slow() {
         for (number, nic) in cluster.roster.nics.iter_mut().enumerate() {
             nic.device = format!("soft{number}");
         }
-        let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, 3.0);
+        let slow = |nic| Fault::slow(Unit::Nic(NicId(2 * nic)), Direction::Both, 3.0);
         cluster.faults = (0..u32::from(nics) / 2).map(slow).collect();
         let found = named(&survey(&mut cluster, "all", seed));
         assert_eq!(found, [], "{nics} NICs, seed {seed}");
@@ -455,7 +462,7 @@ fn names_slow_software_nic_among_noisy_ones() {
         for (number, nic) in cluster.roster.nics.iter_mut().enumerate() {
             nic.device = format!("soft{number}");
         }
-        let unit = Unit::Nic(2);
+        let unit = Unit::Nic(NicId(2));
         cluster.faults = vec![Fault::slow(unit, Direction::Both, 100.0)];
         let found = named(&survey(&mut cluster, "random:4", seed));
         assert_eq!(

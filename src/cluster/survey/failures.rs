@@ -4,6 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::answer::Pair;
+use super::ids::NicId;
 use super::outside::{Outside, RetestOutcome};
 
 /// Partners with which the operations of a NIC fail if the partners are not to blame.
@@ -14,14 +16,14 @@ pub const FAILING_PARTNERS: usize = 2;
 /// meant.
 pub fn most_failing<'a>(
     open: impl Iterator<Item = (usize, &'a Outside)>,
-    answers: impl Fn(u32) -> u32,
-) -> BTreeMap<u32, Vec<usize>> {
-    let mut failures: BTreeMap<u32, (BTreeSet<u32>, Vec<usize>)> = BTreeMap::new();
+    answers: impl Fn(NicId) -> u32,
+) -> BTreeMap<NicId, Vec<usize>> {
+    let mut failures: BTreeMap<NicId, (BTreeSet<NicId>, Vec<usize>)> = BTreeMap::new();
     for (index, one) in open.filter(|(_, one)| one.value.is_none()) {
-        let (initiator, target) = (one.pair.initiator, one.pair.target);
-        if initiator == target {
+        if one.pair.is_loopback() {
             continue;
         }
+        let Pair { initiator, target } = one.pair;
         for (nic, partner) in [(initiator, target), (target, initiator)] {
             let (partners, indices) = failures.entry(nic).or_default();
             partners.insert(partner);
@@ -33,7 +35,7 @@ pub fn most_failing<'a>(
     ranked.sort_by_key(|(nic, (partners, _))| {
         (Reverse(partners.len()), answers(*nic), Reverse(*nic))
     });
-    let mut touched: BTreeSet<u32> = BTreeSet::new();
+    let mut touched: BTreeSet<NicId> = BTreeSet::new();
     let mut most = BTreeMap::new();
     for (nic, (partners, indices)) in ranked {
         if !touched.contains(&nic) {
@@ -46,7 +48,7 @@ pub fn most_failing<'a>(
 
 /// Keeps retests from clearing the failures of a NIC with several partners. They are confirmed if an
 /// operation of the NIC has failed in a retest or with another partner too.
-pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(u32) -> u32) {
+pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(NicId) -> u32) {
     let mut is_open = vec![true; outside.len()];
     loop {
         let open = outside

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answer::{CounterEvidence, Pair, PairResult};
+use super::ids::{NicId, NodeId, TestId};
 use crate::location::Class;
 
 /// A test: what is measured between two NICs.
@@ -37,9 +38,9 @@ pub enum Certainty {
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// A NIC, its cable, or its port of the switch; an index in the roster.
-    Nic(u32),
+    Nic(NicId),
     /// A node: all of its NICs; an index in the roster.
-    Node(u32),
+    Node(NodeId),
     /// A switch.
     Switch {
         /// Its group.
@@ -88,7 +89,7 @@ pub enum LimitSource {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// Class of the pairs.
     pub class: Class,
     /// Pairs of the cause outside the limit; of a path, measurements, with those of retests.
@@ -135,7 +136,7 @@ pub struct Cause {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Population {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// The class.
     pub class: Class,
     /// Number of measured pairs.
@@ -178,7 +179,7 @@ impl Population {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Aggregate {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// The switch, group or pair of groups.
     pub unit: Unit,
     /// Number of measured pairs.
@@ -196,9 +197,9 @@ pub struct Aggregate {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Matrix {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// Initiator, target, figure; null if the pair failed. Pairs that were not measured are missing.
-    pub cells: Vec<(u32, u32, Option<f64>)>,
+    pub cells: Vec<(NicId, NicId, Option<f64>)>,
 }
 
 /// Pairs or NICs that were not measured.
@@ -224,7 +225,7 @@ pub struct Findings {
     pub untested: Vec<UntestedPart>,
     /// NICs in no pair of a selection that takes some NICs of each switch or group, or of a file: the
     /// survey says nothing about them.
-    pub unpaired: Vec<u32>,
+    pub unpaired: Vec<NicId>,
     /// The figures by test and class.
     pub populations: Vec<Population>,
     /// Sums over switches, groups and pairs of groups, where locations are known.

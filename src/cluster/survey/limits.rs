@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::findings::LimitSource;
+use super::ids::PopulationKey;
 use super::population::{Centre, Noise, Sorted};
-use crate::location::Class;
 
 /// Packets that the initiator of a pair may send again, whatever others do.
 pub const FEW_RETRIES: u64 = 5;
@@ -31,7 +31,7 @@ pub struct Limit {
 }
 
 /// The limits of the populations.
-pub type Limits = BTreeMap<(u16, Class), Limit>;
+pub type Limits = BTreeMap<PopulationKey, Limit>;
 
 impl Limit {
     /// Returns the limit of pairs with these costs and retries.

@@ -2,9 +2,10 @@
 
 use super::answer::{Answer, Pair, PairResult, Stage};
 use super::findings::LimitSource;
+use super::ids::{NicId, PopulationKey, TestId};
 use super::limits::{Limit, Limits};
 use super::population::{LEAST_FIGURES, cost, without_worst_nics};
-use super::result_store::{Key, PopulationData, ResultStore};
+use super::result_store::{PopulationData, ResultStore, TestPair};
 use super::roster::Roster;
 use crate::location::Class;
 
@@ -42,7 +43,7 @@ pub enum RetestOutcome {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outside {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// The pair.
     pub pair: Pair,
     /// Its class.
@@ -65,7 +66,7 @@ impl ResultStore {
     /// Returns the limits of all populations.
     pub fn limits(&self, roster: &Roster) -> Limits {
         let few = self.keeps_all && self.nics < FEW_NICS;
-        let limit = |((test, class), data): (&(u16, Class), &PopulationData)| {
+        let limit = |((test, class), data): (&PopulationKey, &PopulationData)| {
             let of_bandwidth = self.of_bandwidth(*test);
             let costs = if few {
                 without_worst_nics(&self.costs(*test, *class, roster), of_bandwidth)
@@ -85,15 +86,13 @@ impl ResultStore {
     }
 
     /// Returns the costs of the pairs of a population.
-    fn costs(&self, test: u16, class: Class, roster: &Roster) -> Vec<(Pair, f64)> {
+    fn costs(&self, test: TestId, class: Class, roster: &Roster) -> Vec<(Pair, f64)> {
         let of_test = self
             .records
             .iter()
             .filter(|result| result.test == test && result.stage == Stage::Sweep);
         let cost = |result: &PairResult| match &result.answer {
-            Answer::Measured(figures)
-                if roster.class(result.pair.initiator, result.pair.target) == class =>
-            {
+            Answer::Measured(figures) if roster.class(result.pair) == class => {
                 Some((result.pair, cost(figures.value(), self.of_bandwidth(test))))
             }
             _ => None,
@@ -118,7 +117,7 @@ impl ResultStore {
     /// much better than the median as the limit is worse. In one class of many NICs, many of these must
     /// have none of the better pairs, more than by chance: without locations, the pairs whose NICs are near
     /// each other are better too, but these are spread over all NICs.
-    pub fn has_better_nics(&self, keys: &[(u16, Class)], limits: &Limits) -> bool {
+    pub fn has_better_nics(&self, keys: &[PopulationKey], limits: &Limits) -> bool {
         let mirrored = |key| limits[key].mirrored();
         let (mut pairs, mut better) = (0, 0);
         for key in keys {
@@ -135,9 +134,9 @@ impl ResultStore {
             return better > MOST_BETTER_OF_FEW;
         };
         let (mut nics, mut without, mut by_chance) = (0, 0.0, 0.0);
-        for nic in 0..self.nics as u32 {
+        for nic in NicId::first(self.nics) {
             let counts = self.counts(*test, nic);
-            let pairs: u32 = counts.iter().map(|of| of[*class as usize]).sum();
+            let pairs = counts.of_class(*class);
             if pairs > 0 {
                 nics += 1;
                 without += f64::from(u8::from(
@@ -156,7 +155,7 @@ impl ResultStore {
     /// Returns the pairs outside the limits.
     pub fn outside(&self, limits: &Limits, roster: &Roster) -> Vec<Outside> {
         let outside = |result: &PairResult| {
-            let class = roster.class(result.pair.initiator, result.pair.target);
+            let class = roster.class(result.pair);
             Some(Outside {
                 test: result.test,
                 pair: result.pair,
@@ -185,14 +184,14 @@ impl ResultStore {
     }
 
     /// Returns how many retests of a pair are outside the limits, and how many are inside them.
-    pub fn retested(&self, key: Key, class: Class, limits: &Limits) -> (usize, usize) {
+    pub fn retested(&self, key: TestPair, class: Class, limits: &Limits) -> (usize, usize) {
         let retests = self.retests.get(&key).map_or(&[][..], Vec::as_slice);
         let is_outside = |result: &&PairResult| self.source(result, class, limits).is_some();
         let outside = retests.iter().filter(is_outside).count();
         (outside, retests.len() - outside)
     }
 
-    fn outcome(&self, key: Key, class: Class, limits: &Limits) -> RetestOutcome {
+    fn outcome(&self, key: TestPair, class: Class, limits: &Limits) -> RetestOutcome {
         let (failures, passes) = self.retested(key, class, limits);
         if passes >= DECISIVE {
             RetestOutcome::Transient
@@ -204,8 +203,8 @@ impl ResultStore {
     }
 
     /// Returns whether further retests of a suspect can change what they say.
-    pub fn needs_retest(&self, key: Key, limits: &Limits, roster: &Roster) -> bool {
-        let class = roster.class(key.1.initiator, key.1.target);
+    pub fn needs_retest(&self, key: TestPair, limits: &Limits, roster: &Roster) -> bool {
+        let class = roster.class(key.1);
         let (failures, passes) = self.retested(key, class, limits);
         passes < DECISIVE && failures + DECISIVE <= MOST_RETESTS as usize
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::Pair;
+use super::ids::NicId;
 
 /// Fewest figures of a population that has limits.
 pub const LEAST_FIGURES: usize = 8;
@@ -301,13 +302,13 @@ fn least_ratio(of_bandwidth: bool) -> f64 {
 /// whose median cost is far from that of the others. One NIC of four takes part in half of the pairs, so
 /// that a bad one shifts their median.
 pub fn without_worst_nics(pairs: &[(Pair, f64)], of_bandwidth: bool) -> Sorted {
-    let mut of_nics: BTreeMap<u32, Vec<(f64, u64)>> = BTreeMap::new();
+    let mut of_nics: BTreeMap<NicId, Vec<(f64, u64)>> = BTreeMap::new();
     for (pair, cost) in pairs {
-        for nic in [pair.initiator, pair.target] {
+        for nic in pair.nics() {
             of_nics.entry(nic).or_default().push((*cost, 1));
         }
     }
-    let mut medians: Vec<(f64, u32)> = of_nics
+    let mut medians: Vec<(f64, NicId)> = of_nics
         .into_iter()
         .map(|(nic, costs)| (Sorted::of(costs).median(), nic))
         .collect();
@@ -316,7 +317,7 @@ pub fn without_worst_nics(pairs: &[(Pair, f64)], of_bandwidth: bool) -> Sorted {
         .get(medians.len().saturating_sub(1) / 2)
         .map_or(f64::NAN, |(median, _)| *median);
     let worst = medians.split_off(medians.len() - medians.len() / 3);
-    let is_far = |nic: u32| {
+    let is_far = |nic: NicId| {
         worst
             .iter()
             .any(|(median, one)| *one == nic && *median > middle * least_ratio(of_bandwidth))
@@ -329,6 +330,7 @@ pub fn without_worst_nics(pairs: &[(Pair, f64)], of_bandwidth: bool) -> Sorted {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::pair;
     use super::*;
 
     fn sorted(values: &[f64]) -> Sorted {
@@ -408,7 +410,6 @@ mod tests {
 
     #[test]
     fn bad_nic_of_four_does_not_shift_the_median() {
-        let pair = |initiator, target| Pair { initiator, target };
         let cost = |one: u32, other: u32| if one == 2 || other == 2 { 300.0 } else { 100.0 };
         let pairs: Vec<(Pair, f64)> = (0..4)
             .flat_map(|one| (0..4).map(move |other| (one, other)))

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
 use super::findings::{Test, Unit};
+use super::ids::{NicId, PopulationKey, TestId};
 use super::limits::{FEW_RETRIES, Limit};
 use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, Noise, cost};
+use super::role_counts::RoleCounts;
 use super::roster::Roster;
 use super::units::parts_of_pair;
 use crate::location::Class;
@@ -21,13 +23,7 @@ const EXACT_OF_AGGREGATE: usize = 256;
 const MOST_RECORDS: usize = 1 << 20;
 
 /// A test and a pair.
-pub type Key = (u16, Pair);
-
-/// Numbers of pairs by role (initiator, target) and class.
-pub type RoleCounts = [[u32; CLASSES]; 2];
-
-/// Number of classes.
-pub const CLASSES: usize = 6;
+pub type TestPair = (TestId, Pair);
 
 /// The figures of a population.
 #[derive(Debug)]
@@ -48,17 +44,17 @@ pub struct ResultStore {
     pub(super) expectations: Vec<Vec<Expectation>>,
     pub(super) keeps_all: bool,
     pub(super) noise: Noise,
-    pub(super) populations: BTreeMap<(u16, Class), PopulationData>,
+    pub(super) populations: BTreeMap<PopulationKey, PopulationData>,
     /// Pairs with an answer, by test and NIC.
     counts: Vec<RoleCounts>,
     /// The least costs of the pairs of the user, by test and NIC, then by class.
-    least_costs: Vec<[f64; CLASSES]>,
+    least_costs: Vec<[f64; Class::ALL.len()]>,
     pub(super) nics: usize,
-    pub(super) aggregates: BTreeMap<(u16, Unit), Distribution>,
+    pub(super) aggregates: BTreeMap<(TestId, Unit), Distribution>,
     /// First results of pairs.
     pub(super) records: Vec<PairResult>,
-    pub(super) retests: HashMap<Key, Vec<PairResult>>,
-    counters: BTreeMap<(u32, String), u64>,
+    pub(super) retests: HashMap<TestPair, Vec<PairResult>>,
+    counters: BTreeMap<(NicId, String), u64>,
     worst: Option<(f64, PairResult)>,
     suspects: u64,
 }
@@ -74,7 +70,7 @@ impl ResultStore {
     ) -> Self {
         Self {
             counts: vec![RoleCounts::default(); tests.len() * roster.nics.len()],
-            least_costs: vec![[f64::INFINITY; CLASSES]; tests.len() * roster.nics.len()],
+            least_costs: vec![[f64::INFINITY; Class::ALL.len()]; tests.len() * roster.nics.len()],
             nics: roster.nics.len(),
             tests,
             expectations,
@@ -106,35 +102,38 @@ impl ResultStore {
     }
 
     /// Returns how many pairs of a NIC have an answer.
-    pub fn counts(&self, test: u16, nic: u32) -> &RoleCounts {
-        &self.counts[test as usize * self.nics + nic as usize]
+    pub fn counts(&self, test: TestId, nic: NicId) -> &RoleCounts {
+        &self.counts[self.cell(test, nic)]
     }
 
     /// Returns the least cost of the pairs of a NIC in a class; infinite without a figure.
-    pub(super) fn least_cost(&self, test: u16, nic: u32, class: Class) -> f64 {
-        self.least_costs[test as usize * self.nics + nic as usize][class as usize]
+    pub(super) fn least_cost(&self, test: TestId, nic: NicId, class: Class) -> f64 {
+        self.least_costs[self.cell(test, nic)][class as usize]
+    }
+
+    /// Returns the index of a NIC and a test in `counts` and `least_costs`.
+    fn cell(&self, test: TestId, nic: NicId) -> usize {
+        test.index() * self.nics + nic.index()
     }
 
     /// Returns how many pairs of a NIC have an answer in all tests.
-    pub fn answers(&self, nic: u32) -> u32 {
-        let tests = 0..self.tests.len() as u16;
-        tests
-            .flat_map(|test| self.counts(test, nic).iter().flatten())
-            .sum()
+    pub fn answers(&self, nic: NicId) -> u32 {
+        let tests = TestId::first(self.tests.len());
+        tests.map(|test| self.counts(test, nic).total()).sum()
     }
 
     /// Returns the counters that changed, by NIC.
-    pub fn counters(&self) -> &BTreeMap<(u32, String), u64> {
+    pub fn counters(&self) -> &BTreeMap<(NicId, String), u64> {
         &self.counters
     }
 
     /// Returns the kept pairs.
-    pub fn keys(&self) -> impl Iterator<Item = Key> {
+    pub fn keys(&self) -> impl Iterator<Item = TestPair> {
         self.records.iter().map(|result| (result.test, result.pair))
     }
 
     /// Adds the result of a pair that was measured or failed.
-    pub fn add(&mut self, result: PairResult, roster: &Roster) {
+    pub fn add(&mut self, result: &PairResult, roster: &Roster) {
         for counter_evidence in &result.counters {
             let sum = self
                 .counters
@@ -146,12 +145,12 @@ impl ResultStore {
             self.retests
                 .entry((result.test, result.pair))
                 .or_default()
-                .push(result);
+                .push(result.clone());
             return;
         }
-        let class = roster.class(result.pair.initiator, result.pair.target);
-        self.count(&result, class, 1);
-        let limit = self.gather(&result, class, roster);
+        let class = roster.class(result.pair);
+        self.count(result, class, 1);
+        let limit = self.gather(result, class, roster);
         let excess = match (&result.answer, limit) {
             (Answer::Measured(figures), Some(limit)) => {
                 let cost = cost(figures.value(), self.of_bandwidth(result.test));
@@ -170,9 +169,9 @@ impl ResultStore {
         let is_kept = self.keeps_all
             || limit.is_none_or(|limit| excess * limit.centre.median > nearly(limit))
             || result.retries() > FEW_RETRIES
-            || self.breaks_expectation(&result).is_some();
+            || self.breaks_expectation(result).is_some();
         if is_kept && (self.keeps_all || self.records.len() < MOST_RECORDS) {
-            self.records.push(result);
+            self.records.push(result.clone());
         }
     }
 
@@ -204,9 +203,9 @@ impl ResultStore {
             data.figures.add(value);
             data.retries.add(result.retries() as f64);
             let cost = cost(value, of_bandwidth);
-            for nic in [result.pair.initiator, result.pair.target] {
-                let of_nic = &mut self.least_costs[result.test as usize * self.nics + nic as usize];
-                let least = &mut of_nic[class as usize];
+            for nic in result.pair.nics() {
+                let cell = result.test.index() * self.nics + nic.index();
+                let least = &mut self.least_costs[cell][class as usize];
                 *least = least.min(cost);
             }
         }
@@ -224,16 +223,15 @@ impl ResultStore {
     }
 
     /// Drops results that are far inside the limits.
-    fn drop_good(&mut self, test: u16, class: Class, limit: Limit, roster: &Roster) {
+    fn drop_good(&mut self, test: TestId, class: Class, limit: Limit, roster: &Roster) {
         let of_bandwidth = self.of_bandwidth(test);
         let expectations = self
             .expectations
-            .get(test as usize)
+            .get(test.index())
             .map_or(&[][..], Vec::as_slice);
-        let size = self.tests[test as usize].size_bytes;
+        let size = self.tests[test.index()].size_bytes;
         self.records.retain(|result| {
-            let is_other = result.test != test
-                || roster.class(result.pair.initiator, result.pair.target) != class;
+            let is_other = result.test != test || roster.class(result.pair) != class;
             is_other
                 || match &result.answer {
                     Answer::Measured(figures) => {
@@ -247,13 +245,10 @@ impl ResultStore {
     }
 
     fn count(&mut self, result: &PairResult, class: Class, by: i32) {
-        for (role, nic) in [result.pair.initiator, result.pair.target]
-            .into_iter()
-            .enumerate()
-        {
-            let cells = &mut self.counts[result.test as usize * self.nics + nic as usize];
-            let cell = &mut cells[role][class as usize];
-            *cell = cell.saturating_add_signed(by);
+        for (role, nic) in result.pair.roles() {
+            let cell = self.cell(result.test, nic);
+            let count = &mut self.counts[cell][(role, class)];
+            *count = count.saturating_add_signed(by);
         }
     }
 
@@ -263,7 +258,7 @@ impl ResultStore {
         &mut self,
         roster: &Roster,
         is_explained: impl Fn(&PairResult) -> bool,
-    ) -> Vec<(Key, Stage)> {
+    ) -> Vec<(TestPair, Stage)> {
         let is_gone = |result: &PairResult| {
             matches!(result.answer, Answer::Failed(_)) && is_explained(result)
         };
@@ -272,11 +267,7 @@ impl ResultStore {
             .extract_if(.., |result| is_gone(result))
             .collect();
         for result in &gone {
-            self.count(
-                result,
-                roster.class(result.pair.initiator, result.pair.target),
-                -1,
-            );
+            self.count(result, roster.class(result.pair), -1);
         }
         for results in self.retests.values_mut() {
             results.retain(|result| !is_gone(result));
@@ -298,18 +289,18 @@ impl ResultStore {
             .map(|result| result.pair)
     }
 
-    pub(super) fn of_bandwidth(&self, test: u16) -> bool {
-        self.tests[test as usize].of_bandwidth
+    pub(super) fn of_bandwidth(&self, test: TestId) -> bool {
+        self.tests[test.index()].of_bandwidth
     }
 
     pub(super) fn breaks_expectation(&self, result: &PairResult) -> Option<f64> {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
-        let expectations = self.expectations.get(result.test as usize)?;
+        let expectations = self.expectations.get(result.test.index())?;
         broken(
             expectations,
-            self.tests[result.test as usize].size_bytes,
+            self.tests[result.test.index()].size_bytes,
             figures,
         )
     }

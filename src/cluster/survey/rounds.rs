@@ -2,6 +2,7 @@
 //! cluster do not fit into memory.
 
 use super::answer::{Pair, Stage};
+use super::ids::TestId;
 use super::pair_set::PairSet;
 use super::pairs::Selection;
 use super::roster::Roster;
@@ -21,7 +22,7 @@ pub enum NicOrder {
 /// Pairs that are measured before those of the next step.
 #[derive(Clone, Copy, Debug)]
 struct SweepStep {
-    test: u16,
+    test: TestId,
     /// Index of the shapes whose rounds are measured together.
     shapes: usize,
     /// Index of the first shapes of its selection.
@@ -57,7 +58,7 @@ impl Sweep {
     pub fn new(
         roster: &Roster,
         selections: &[Selection],
-        tests: u16,
+        tests: usize,
         order: NicOrder,
         most_active: Option<u32>,
         seed: u64,
@@ -76,7 +77,7 @@ impl Sweep {
                 NicOrder::AtOnce => shapes.push(of_rails),
             }
             let of_selection = first..shapes.len();
-            steps.extend((0..tests).flat_map(|test| {
+            steps.extend(TestId::first(tests).flat_map(|test| {
                 of_selection.clone().map(move |shapes| SweepStep {
                     test,
                     shapes,
@@ -86,7 +87,7 @@ impl Sweep {
         }
         let most_active = most_active.map_or(usize::MAX, |most| most.max(1) as usize);
         Ok(Self {
-            planned: u64::from(tests) * pairs(&shapes, selections.len() > 1),
+            planned: tests as u64 * pairs(&shapes, selections.len() > 1),
             covered: PairSet::default(),
             covers: 0,
             shapes,
@@ -104,7 +105,7 @@ impl Sweep {
     }
 
     /// Returns the next round with the pairs that `is_wanted` accepts; `None` after the last one.
-    pub fn next(&mut self, mut is_wanted: impl FnMut(u16, Pair) -> bool) -> Option<Round> {
+    pub fn next(&mut self, mut is_wanted: impl FnMut(TestId, Pair) -> bool) -> Option<Round> {
         loop {
             let SweepStep { test, first, .. } = *self.steps.get(self.step)?;
             if self.covers < first {
@@ -145,7 +146,7 @@ impl Sweep {
     }
 
     /// Ends the sweep: calls `each` with the pairs that are left.
-    pub fn drain(&mut self, mut each: impl FnMut(u16, Pair)) {
+    pub fn drain(&mut self, mut each: impl FnMut(TestId, Pair)) {
         self.most_active = usize::MAX;
         while let Some(Round { test, pairs, .. }) = self.next(|_, _| true) {
             pairs.into_iter().for_each(|pair| each(test, pair));
@@ -220,7 +221,7 @@ mod tests {
         rounds
             .iter()
             .flat_map(|round| &round.pairs)
-            .map(|pair| (pair.initiator, pair.target))
+            .map(|pair| (pair.initiator.0, pair.target.0))
             .collect()
     }
 

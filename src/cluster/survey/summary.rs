@@ -4,20 +4,20 @@ use std::collections::{HashMap, HashSet};
 
 use super::answer::{Answer, PairResult, Stage};
 use super::findings::{Aggregate, Matrix, Population, Unit};
+use super::ids::{PopulationKey, TestId};
 use super::limits::Limits;
 use super::outside::{Outside, RetestOutcome};
 use super::population::{Distribution, Sorted, cost};
-use super::result_store::{Key, PopulationData, ResultStore};
+use super::result_store::{PopulationData, ResultStore, TestPair};
 use super::roster::Roster;
 use super::units::parts_of_pair;
-use crate::location::Class;
 use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;
 
 impl ResultStore {
     /// Returns the results of `outside` and of their retests, at most `most`.
     pub fn results(&self, outside: &[Outside], most: usize) -> Vec<PairResult> {
-        let keys: HashSet<Key> = outside.iter().map(|one| (one.test, one.pair)).collect();
+        let keys: HashSet<TestPair> = outside.iter().map(|one| (one.test, one.pair)).collect();
         let first = self
             .records
             .iter()
@@ -34,7 +34,7 @@ impl ResultStore {
     }
 
     /// Returns the messages of failed pairs.
-    pub fn failures(&self) -> HashMap<Key, &str> {
+    pub fn failures(&self) -> HashMap<TestPair, &str> {
         let mut failures = HashMap::new();
         for result in &self.records {
             if let Answer::Failed(message) = &result.answer {
@@ -45,9 +45,9 @@ impl ResultStore {
     }
 
     /// Returns the bound of --expect on the figure that is compared.
-    pub fn expected(&self, test: u16) -> Option<f64> {
-        let size = self.tests[test as usize].size_bytes;
-        let expectations = self.expectations.get(test as usize)?.iter();
+    pub fn expected(&self, test: TestId) -> Option<f64> {
+        let size = self.tests[test.index()].size_bytes;
+        let expectations = self.expectations.get(test.index())?.iter();
         let compared = |one: &&Expectation| match one.metric {
             Metric::Percentile(percentile) => percentile == Percentile::MEDIAN,
             metric => metric == Metric::Bandwidth,
@@ -60,7 +60,7 @@ impl ResultStore {
 
     /// Returns the populations with their limits.
     pub fn populations(&self, limits: &Limits, outside: &[Outside]) -> Vec<Population> {
-        let of = |(key, data): (&(u16, Class), &PopulationData)| {
+        let of = |(key, data): (&PopulationKey, &PopulationData)| {
             let (test, class) = *key;
             let of_bandwidth = self.of_bandwidth(test);
             let sorted: Sorted = data.figures.sorted();
@@ -101,7 +101,7 @@ impl ResultStore {
 
     /// Returns the sums over switches, groups and pairs of groups.
     pub fn aggregates(&self, outside: &[Outside], roster: &Roster) -> Vec<Aggregate> {
-        let mut counts: HashMap<(u16, Unit), u64> = HashMap::new();
+        let mut counts: HashMap<(TestId, Unit), u64> = HashMap::new();
         for one in outside
             .iter()
             .filter(|one| one.outcome != RetestOutcome::Transient)
@@ -110,7 +110,7 @@ impl ResultStore {
                 *counts.entry((one.test, unit)).or_default() += 1;
             }
         }
-        let of = |(key, figures): (&(u16, Unit), &Distribution)| {
+        let of = |(key, figures): (&(TestId, Unit), &Distribution)| {
             let sorted = figures.sorted();
             Aggregate {
                 test: key.0,
@@ -125,7 +125,7 @@ impl ResultStore {
     }
 
     /// Returns how many pairs between two groups have a figure.
-    pub fn crossings(&self, test: u16, pair: Unit) -> u64 {
+    pub fn crossings(&self, test: TestId, pair: Unit) -> u64 {
         self.aggregates
             .get(&(test, pair))
             .map_or(0, Distribution::count)
@@ -136,7 +136,7 @@ impl ResultStore {
         if !self.keeps_all {
             return Vec::new();
         }
-        let mut matrices: Vec<Matrix> = (0..self.tests.len() as u16)
+        let mut matrices: Vec<Matrix> = (TestId::first(self.tests.len()))
             .map(|test| Matrix {
                 test,
                 cells: Vec::new(),
@@ -148,7 +148,7 @@ impl ResultStore {
                 _ => None,
             };
             let cell = (result.pair.initiator, result.pair.target, figure);
-            matrices[result.test as usize].cells.push(cell);
+            matrices[result.test.index()].cells.push(cell);
         }
         matrices
     }
@@ -166,6 +166,7 @@ mod tests {
     use super::super::conductor::Conductor;
     use super::super::explanation_tests::{run, settings, survey};
     use super::super::findings::{Direction, Unit};
+    use super::super::ids::NicId;
     use super::super::testing::{Cluster, Effect, Fault};
     use facts::expect;
 
@@ -188,7 +189,7 @@ mod tests {
     fn counts_failed_pairs_by_themselves() {
         let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
         cluster.faults.push(Fault {
-            unit: Unit::Nic(1),
+            unit: Unit::Nic(NicId(1)),
             direction: Direction::Both,
             effect: Effect::Fails,
         });
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn evidence_has_the_median_of_its_class() {
         let mut cluster = Cluster::new([0, 0, 6, 1], &["write-lat"], 1);
-        let slow = Fault::slow(Unit::Nic(1), Direction::Both, 2.0);
+        let slow = Fault::slow(Unit::Nic(NicId(1)), Direction::Both, 2.0);
         cluster.faults.push(slow);
         let findings = survey(&mut cluster, "all", 1);
         let median = findings.causes[0].evidence[0].median;

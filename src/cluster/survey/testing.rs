@@ -5,10 +5,19 @@ use fastrand::Rng;
 
 use super::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, RETRIES};
 use super::findings::{Direction, Test, Unit};
+use super::ids::{NicId, NodeId, TestId};
 use super::roster::{Nic, Node, Roster};
 use super::timetable::Round;
 use super::untested::Untested;
 use crate::location::{Class, Location};
+
+/// Returns the pair of the NICs with these indices.
+pub const fn pair(initiator: u32, target: u32) -> Pair {
+    Pair {
+        initiator: NicId(initiator),
+        target: NicId(target),
+    }
+}
 
 /// What a fault does to a pair.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +54,8 @@ impl Fault {
     }
 
     fn has(&self, roster: &Roster, pair: Pair) -> bool {
-        let of = |nic: u32| {
-            let own = &roster.nics[nic as usize];
+        let of = |nic: NicId| {
+            let own = &roster.nic(nic);
             match self.unit {
                 Unit::Nic(index) => index == nic,
                 Unit::Node(node) => own.node == node,
@@ -57,7 +66,7 @@ impl Fault {
                 Unit::GroupPair(..) | Unit::Path(_) => false,
             }
         };
-        let group = |nic: u32| roster.nics[nic as usize].location.map(|place| place.group);
+        let group = |nic: NicId| roster.nic(nic).location.map(|place| place.group);
         match (self.unit, self.direction) {
             (Unit::Path(path), Direction::Both) => {
                 pair == path || (pair.initiator, pair.target) == (path.target, path.initiator)
@@ -99,16 +108,16 @@ impl Cluster {
     pub fn new([groups, switches, nodes, nics]: [u16; 4], tests: &[&str], seed: u64) -> Self {
         let mut roster = Roster::default();
         for place in 0..groups.max(1) * switches.max(1) * nodes {
-            let node = roster.nodes.len() as u32;
+            let rank = roster.nodes.len() as u32;
             roster.nodes.push(Node {
-                host: format!("nid{node:06}"),
-                rank: node,
+                host: format!("nid{rank:06}"),
+                rank,
                 absent: None,
             });
             let switch = place / nodes;
             for nic in 0..nics {
                 roster.nics.push(Nic {
-                    node,
+                    node: NodeId(rank),
                     device: format!("cxi{nic}"),
                     nid: Some(roster.nics.len() as u32),
                     location: (groups > 0).then(|| Location {
@@ -138,7 +147,7 @@ impl Cluster {
     }
 
     /// Returns what a pair answers to a test.
-    pub fn answer(&mut self, test: u16, pair: Pair) -> Answer {
+    pub fn answer(&mut self, test: TestId, pair: Pair) -> Answer {
         let mut ratio = (self.noise * self.normal()).exp();
         if self.rng.f64() < self.spikes {
             ratio *= 3.0;
@@ -156,14 +165,14 @@ impl Cluster {
                 Effect::Loses(_) | Effect::Resends(_) => {}
             }
         }
-        Answer::Measured(if self.tests[test as usize].of_bandwidth {
+        Answer::Measured(if self.tests[test.index()].of_bandwidth {
             let bytes_per_second = 24e9 / ratio;
             Figures::Bandwidth {
                 bytes_per_second,
                 operations_per_second: bytes_per_second / 65_536.0,
             }
         } else {
-            let base = match self.roster.class(pair.initiator, pair.target) {
+            let base = match self.roster.class(pair) {
                 Class::Loopback => 1500.0,
                 Class::Fabric => 2600.0,
                 Class::Group => 2200.0,

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Pair, PairResult, Stage};
+use super::ids::{NicId, TestId};
 use crate::location::Location;
 use crate::survey::findings::Test;
 use facts::device::FabricAddress;
@@ -12,7 +13,7 @@ use facts::device::FabricAddress;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// Why they are measured.
     pub stage: Stage,
     /// The pairs. No NIC occurs twice.
@@ -36,7 +37,7 @@ pub struct Task {
     /// Number of the slot in the block, from 0.
     pub slot: u32,
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// Why the pair is measured.
     pub stage: Stage,
     /// Number of the round in the survey.
@@ -131,5 +132,5 @@ pub struct Course {
     /// Time for measuring one pair, in nanoseconds.
     pub pair_ns: u64,
     /// Index in the roster of the first NIC of the process. Its others follow.
-    pub first_nic: u32,
+    pub first_nic: NicId,
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::clock::SharedClock;
 use super::message::{MAX_MESSAGE, Message, decode};
 use super::*;
+use crate::survey::ids::NicId;
 use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
 use facts::error::Failure;
 use facts::net::framing::Incoming;
@@ -71,7 +72,7 @@ pub fn course() -> Course {
         tests: Vec::new(),
         arguments: Vec::new(),
         pair_ns: 1,
-        first_nic: 0,
+        first_nic: NicId(0),
     }
 }
 

@@ -1,12 +1,15 @@
-//! Whether busy CPUs disturb a survey: its user learns early why it takes long.
+//! Whether busy CPUs disturb a survey: a note tells its user early why it takes long.
 
-use cluster::survey::answer::{Answer, PairResult};
+use super::results::BlockResults;
+use cluster::survey::untested::Untested;
 
-/// Fewest disturbed pairs, and their least part of all pairs, that are noted.
+/// Fewest disturbed pairs for a note.
 const FEWEST: usize = 5;
+
+/// The note appears if at least one of this many pairs was disturbed.
 const LEAST_PART: usize = 5;
 
-/// Pairs that were disturbed by busy CPUs.
+/// The number of pairs that busy CPUs disturbed.
 #[derive(Debug, Default)]
 pub struct BusyCpus {
     disturbed: usize,
@@ -15,11 +18,10 @@ pub struct BusyCpus {
 }
 
 impl BusyCpus {
-    /// Adds the results of a block. Returns a note if many pairs were disturbed, once.
-    pub fn add(&mut self, results: &[PairResult]) -> Option<String> {
-        let is_disturbed = |of: &&PairResult| matches!(&of.answer, Answer::Untested(reason) if reason.is_from_busy_cpus());
-        self.disturbed += results.iter().filter(is_disturbed).count();
-        self.pairs += results.len();
+    /// Counts the pairs of a block. Returns a note if many pairs so far were disturbed, once.
+    pub fn add(&mut self, block: &BlockResults) -> Option<String> {
+        self.disturbed += block.untested(Untested::is_from_busy_cpus);
+        self.pairs += block.pairs.len();
         let Self {
             disturbed, pairs, ..
         } = *self;
@@ -37,39 +39,45 @@ impl BusyCpus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::survey::answer::{Pair, Stage};
-    use cluster::survey::untested::Untested;
+    use cluster::survey::answer::{Answer, Pair, PairResult, Stage};
+    use cluster::survey::ids::{NicId, TestId};
 
-    fn results(reasons: &[Untested]) -> Vec<PairResult> {
-        let result = |reason: &Untested| PairResult {
-            test: 0,
+    /// Returns the results of a block whose pairs were not measured, all for this reason.
+    fn block(reason: Untested, pairs: usize) -> BlockResults {
+        let result = PairResult {
+            test: TestId(0),
             pair: Pair {
-                initiator: 0,
-                target: 1,
+                initiator: NicId(0),
+                target: NicId(1),
             },
             stage: Stage::Sweep,
             round: 0,
             active: 1,
-            answer: Answer::Untested(reason.clone()),
+            answer: Answer::Untested(reason),
             counters: Vec::new(),
         };
-        reasons.iter().map(result).collect()
+        BlockResults {
+            test: TestId(0),
+            pairs: vec![result; pairs],
+            beyond: None,
+            clock_uncertainty_ns: None,
+        }
     }
 
     #[test]
-    fn many_disturbed_pairs_are_noted_once() {
+    fn notes_many_disturbed_pairs_once() {
         let mut busy = BusyCpus::default();
-        assert_eq!(busy.add(&results(&vec![Untested::NoReport; 16])), None);
-        assert_eq!(busy.add(&results(&vec![Untested::Late; 4])), None);
-        let note = busy.add(&results(&[Untested::Late])).unwrap();
+        assert_eq!(busy.add(&block(Untested::NoReport, 16)), None);
+        assert_eq!(busy.add(&block(Untested::Late, 4)), None);
+        let note = busy.add(&block(Untested::NoCpu, 1)).unwrap();
         assert!(note.contains("5 of 21 pairs"), "{note}");
-        assert_eq!(busy.add(&results(&vec![Untested::Late; 20])), None);
+        assert_eq!(busy.add(&block(Untested::Paused, 20)), None);
     }
 
     #[test]
-    fn few_disturbed_pairs_are_not_noted() {
+    fn notes_no_small_part_of_disturbed_pairs() {
         let mut busy = BusyCpus::default();
-        assert_eq!(busy.add(&results(&vec![Untested::NoReport; 26])), None);
-        assert_eq!(busy.add(&results(&vec![Untested::Late; 6])), None);
+        assert_eq!(busy.add(&block(Untested::NoReport, 26)), None);
+        assert_eq!(busy.add(&block(Untested::Late, 6)), None);
     }
 }

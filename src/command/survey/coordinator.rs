@@ -6,22 +6,21 @@ use std::fs;
 use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::asked::Asked;
 use super::blocks::{Slots, blocks};
 use super::busy::BusyCpus;
 use super::launch::Launch;
 use super::locations::Locations;
 use super::members::Members;
 use super::pace::Pace;
-use super::results;
+use super::request::SurveyRequest;
+use super::results::BlockResults;
 use super::written::Outputs;
-use cluster::survey::answer::{Answer, PairResult};
 use cluster::survey::conductor::{Conductor, Phase, Settings};
 use cluster::survey::findings::Test;
+use cluster::survey::ids::NodeId;
 use cluster::survey::pairs::{self, Selection};
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::timetable::{BlockReport, Course, Round};
-use cluster::survey::untested::Untested;
 use cluster::tree::{DETOUR_LIMIT, Event, Root, now_ns};
 use facts::error::{Failure, cause, invalid};
 use facts::job::Job;
@@ -66,18 +65,18 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 ///
 /// Files that cannot be read or written, processes that cannot be started, and a verdict other than
 /// good.
-pub fn run(asked: &Asked, launch: Launch) -> Result<(), Failure> {
+pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let selections = selections(asked)?;
-    let mut locations = Locations::read(asked.locations.as_deref())?;
-    let earlier = asked.resume.as_deref().map(Earlier::open).transpose()?;
-    let mut outputs = Outputs::open(&asked.places, asked.is_quiet)?;
-    if let Some(note) = &asked.without_effect {
+    let selections = selections(request)?;
+    let mut locations = Locations::read(request.locations.as_deref())?;
+    let earlier = request.resume.as_deref().map(Earlier::open).transpose()?;
+    let mut outputs = Outputs::open(&request.places, request.is_quiet)?;
+    if let Some(note) = &request.without_effect {
         outputs.note(note);
     }
-    let setup = setup(asked, &launch);
-    let ends = ends(asked, &launch);
-    let (mut root, mut gathered) = launch.start(asked)?;
+    let setup = setup(request, &launch);
+    let ends = ends(request, &launch);
+    let (mut root, mut gathered) = launch.start(request)?;
     let limit = join_limit(launch.size);
     let joined = gathered.join(&mut root, launch.size, limit, &mut outputs);
     locations.add_topology(&gathered.joined);
@@ -90,30 +89,30 @@ pub fn run(asked: &Asked, launch: Launch) -> Result<(), Failure> {
     );
     let settings = Settings {
         selections,
-        nics: if asked.at_once {
+        nics: if request.at_once {
             NicOrder::AtOnce
         } else {
             NicOrder::InTurn
         },
-        most_active: launch.most_active(asked),
-        seed: asked.seed,
-        expectations: asked
+        most_active: launch.most_active(request),
+        seed: request.seed,
+        expectations: request
             .tests
             .iter()
             .map(|test| test.expectations.clone())
             .collect(),
-        keep_figures: asked.keeps_matrix.then_some(true),
+        keep_figures: request.keeps_matrix.then_some(true),
     };
     let conductor = Conductor::new(members.roster.clone(), setup.tests.clone(), settings)
-        .map_err(|why| Failure::usage(invalid("pairs", &asked.pairs, why)))?;
+        .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))?;
     let mut survey = CoordinatorLoop {
-        asked,
+        request,
         root,
         members,
         conductor,
         outputs,
         ends,
-        pace: Pace::new(asked.pair_time),
+        pace: Pace::new(request.pair_time),
         busy: BusyCpus::default(),
         measuring: Instant::now(),
         block: 0,
@@ -141,7 +140,7 @@ pub fn run(asked: &Asked, launch: Launch) -> Result<(), Failure> {
     // Before the members end: one that hangs must not hold up the results.
     let found = outputs.end(&document);
     for (rank, reason) in root.end(END_LIMIT) {
-        let host = &document.roster.nodes[rank as usize].host;
+        let host = &document.roster.node(NodeId(rank)).host;
         let _ = writeln!(io::stderr(), "cxidiag survey: warning: {host}: {reason}");
     }
     // Members that have not ended find no coordinator any longer, and end.
@@ -151,28 +150,28 @@ pub fn run(asked: &Asked, launch: Launch) -> Result<(), Failure> {
 }
 
 /// Returns the selected pairs.
-fn selections(asked: &Asked) -> Result<Vec<Selection>, Failure> {
+fn selections(request: &SurveyRequest) -> Result<Vec<Selection>, Failure> {
     let read = |path: &str| {
         fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {}", cause(&error)))
     };
-    pairs::parse(&asked.pairs, read)
-        .map_err(|why| Failure::usage(invalid("pairs", &asked.pairs, why)))
+    pairs::parse(&request.pairs, read)
+        .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))
 }
 
 /// Returns what the document says about the beginning.
-fn setup(asked: &Asked, launch: &Launch) -> Setup {
-    let expectations = asked.tests.iter().flat_map(|test| &test.expectations);
+fn setup(request: &SurveyRequest, launch: &Launch) -> Setup {
+    let expectations = request.tests.iter().flat_map(|test| &test.expectations);
     let mut expectations: Vec<String> = expectations.map(|of| of.text.clone()).collect();
     expectations.dedup();
     Setup {
         arguments: launch.typed(),
-        tests: asked.tests.iter().map(|test| test.test.clone()).collect(),
-        pairs: asked.pairs.clone(),
-        seed: asked.seed,
-        nics_at_once: asked.at_once,
-        max_active: launch.most_active(asked),
-        pair_s: asked.pair_time.as_secs_f64(),
-        time_limit_s: asked.time_limit.map(|limit| limit.as_secs_f64()),
+        tests: request.tests.iter().map(|test| test.test.clone()).collect(),
+        pairs: request.pairs.clone(),
+        seed: request.seed,
+        nics_at_once: request.at_once,
+        max_active: launch.most_active(request),
+        pair_s: request.pair_time.as_secs_f64(),
+        time_limit_s: request.time_limit.map(|limit| limit.as_secs_f64()),
         expectations,
         launcher: launch.launcher.clone(),
         job: Job::of_environment().map(|job| SurveyJob {
@@ -185,14 +184,14 @@ fn setup(asked: &Asked, launch: &Launch) -> Setup {
 }
 
 /// Returns when the survey ends at the latest, if ever.
-fn ends(asked: &Asked, launch: &Launch) -> Option<Instant> {
+fn ends(request: &SurveyRequest, launch: &Launch) -> Option<Instant> {
     let now = Instant::now();
     let of_job = launch.end_of_job().and_then(|end| {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         let left = Duration::from_secs(end).saturating_sub(since_epoch);
         Some(left.saturating_sub(BEFORE_END_OF_JOB))
     });
-    let limits = [asked.time_limit, of_job];
+    let limits = [request.time_limit, of_job];
     limits.into_iter().flatten().min().map(|left| now + left)
 }
 
@@ -207,7 +206,7 @@ fn join_limit(size: u32) -> Duration {
 
 /// A survey in progress.
 struct CoordinatorLoop<'a> {
-    asked: &'a Asked,
+    request: &'a SurveyRequest,
     root: Root,
     members: Members,
     conductor: Conductor,
@@ -238,19 +237,19 @@ impl CoordinatorLoop<'_> {
             let mut results = Vec::new();
             let taken = earlier.results(&roster, &tests, |result| results.push(result))?;
             for result in results {
-                self.conductor.already(result);
+                self.conductor.add_earlier(&result);
             }
             self.outputs.note(&taken.to_string());
         }
         let course = |first_nic| Course {
             tests: tests.clone(),
             arguments: self
-                .asked
+                .request
                 .tests
                 .iter()
                 .map(|test| test.arguments.clone())
                 .collect(),
-            pair_ns: self.asked.pair_time.as_nanos() as u64,
+            pair_ns: self.request.pair_time.as_nanos() as u64,
             first_nic,
         };
         let firsts = self.members.first_nics.iter();
@@ -355,33 +354,22 @@ impl CoordinatorLoop<'_> {
             }
             _ => None,
         })?;
-        let uncertainties = reports.iter().map(|report| report.clock_uncertainty_ns);
-        self.uncertainty_ns = uncertainties.max().flatten().max(self.uncertainty_ns);
-        let beyond = reports.iter().map(|report| report.beyond_ns).max();
         for report in &reports {
             let failed = self.members.set_addresses(report.rank, &report.addresses);
             for (nic, reason) in failed {
                 self.conductor.fail_nic(nic, &reason);
             }
         }
-        let results = results::of_block(
-            rounds,
-            slots,
-            reports,
-            &left_out,
-            &lost,
-            &self.members.roster,
-        );
-        if let Some(beyond) = beyond.map(Duration::from_nanos) {
-            let is_late = |of: &&PairResult| of.answer == Answer::Untested(Untested::Late);
-            let late = results.iter().filter(is_late).count();
-            self.pace.note(rounds[0].test, beyond, late, results.len());
-        }
-        if let Some(note) = self.busy.add(&results) {
+        let roster = &self.members.roster;
+        let block = BlockResults::new(rounds, slots, reports, &left_out, &lost, roster);
+        self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
+        self.pace.add(&block);
+        if let Some(note) = self.busy.add(&block) {
             self.outputs.note(&note);
         }
-        self.outputs.add(&results, self.conductor.roster(), tests)?;
-        for result in results {
+        let roster = self.conductor.roster();
+        self.outputs.add(&block.pairs, roster, tests)?;
+        for result in &block.pairs {
             self.conductor.add(result);
         }
         self.lose(lost);

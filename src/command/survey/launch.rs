@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::asked::{self, Asked};
 use super::processes::LocalProcesses;
+use super::request::{self, SurveyRequest};
 use super::written::Outputs;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{MeetingPoint, Published};
@@ -181,13 +181,13 @@ impl<'a> Launch<'a> {
     /// Gets a process on each host. Returns those, and why there is none on the other hosts.
     fn summon(
         &self,
-        asked: &Asked,
+        request: &SurveyRequest,
         port: u16,
         token: &Token,
     ) -> Result<(ByRank<Invited>, ByRank<String>), Failure> {
         let own = Token::of_environment();
-        let servers = asked.port.unwrap_or(DEFAULT_PORT);
-        let mut plan = asked::plan(&TOOLS[0], &[format!("--port={servers}")])?;
+        let servers = request.port.unwrap_or(DEFAULT_PORT);
+        let mut plan = request::plan(&TOOLS[0], &[format!("--port={servers}")])?;
         plan.admission.token = own.clone();
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
         let summons = |rank| Invitation {
@@ -195,8 +195,8 @@ impl<'a> Launch<'a> {
             size: self.size,
             port,
             token: own.is_none().then(|| text(token)),
-            devices: asked.devices.iter().map(DeviceName::to_string).collect(),
-            service: asked.service.clone(),
+            devices: request.devices.iter().map(DeviceName::to_string).collect(),
+            service: request.service.clone(),
         };
         let next = AtomicU32::new(0);
         let found = Mutex::new((BTreeMap::new(), BTreeMap::new()));
@@ -244,12 +244,12 @@ impl<'a> Launch<'a> {
 
     /// Returns the largest number of pairs at the same time. On this machine, each of them needs two
     /// CPUs.
-    pub fn most_active(&self, asked: &Asked) -> Option<u32> {
+    pub fn most_active(&self, request: &SurveyRequest) -> Option<u32> {
         let by_cpus = || {
             let cpus = thread::available_parallelism().map_or(1, usize::from);
             (cpus as u32 / 2).max(1)
         };
-        asked
+        request
             .max_active
             .or_else(|| self.is_here_only().then(by_cpus))
     }
@@ -260,10 +260,10 @@ impl<'a> Launch<'a> {
     ///
     /// A port that cannot be used, a meeting point that cannot be written, processes that cannot be
     /// started, and an interruption.
-    pub fn start(&self, asked: &Asked) -> Result<(Root, JoinedMembers), Failure> {
+    pub fn start(&self, request: &SurveyRequest) -> Result<(Root, JoinedMembers), Failure> {
         let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
         // The port of --hosts is that of the servers.
-        let own = asked.port.filter(|_| !self.summons_members());
+        let own = request.port.filter(|_| !self.summons_members());
         let port = own.or(agreed).unwrap_or(0);
         let reach = if self.is_here_only() {
             Reach::ThisMachine
@@ -293,7 +293,7 @@ impl<'a> Launch<'a> {
             _published: published,
         };
         if self.summons_members() {
-            (members.summoned, members.lost) = self.summon(asked, root.port(), &token)?;
+            (members.summoned, members.lost) = self.summon(request, root.port(), &token)?;
         }
         Ok((root, members))
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::asked::{self, Asked, Processes};
+use super::request::{self, ProcessSource, SurveyRequest};
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
 use cluster::survey::timetable::{Course, Introduction};
@@ -116,15 +116,18 @@ fn join(
 /// # Errors
 ///
 /// Invalid options.
-pub fn own_plans(asked: &Asked, identity: &ProcessIdentity) -> Result<Vec<NicPlan>, Failure> {
-    let devices = match asked.processes {
-        Processes::Loopback(_) => vec![DeviceName {
+pub fn own_plans(
+    request: &SurveyRequest,
+    identity: &ProcessIdentity,
+) -> Result<Vec<NicPlan>, Failure> {
+    let devices = match request.processes {
+        ProcessSource::Loopback(_) => vec![DeviceName {
             kind: DeviceKind::Software,
             index: identity.rank,
         }],
-        _ => asked.devices.clone(),
+        _ => request.devices.clone(),
     };
-    let first = &asked.tests[0];
+    let first = &request.tests[0];
     plans(devices, first.plan.tool, &first.arguments)
 }
 
@@ -138,7 +141,7 @@ pub fn plans(
     tool: &'static Tool,
     arguments: &[String],
 ) -> Result<Vec<NicPlan>, Failure> {
-    let plan = asked::plan(tool, arguments)?;
+    let plan = request::plan(tool, arguments)?;
     if devices.is_empty() {
         devices = hardware();
     }
@@ -171,7 +174,7 @@ fn tests(course: &Course) -> Result<Vec<TestPlan>, Failure> {
         let tool = tool.ok_or_else(|| {
             Failure::environment(format!("this version has no tool {}", test.tool))
         })?;
-        asked::test_plan(tool, arguments)
+        request::test_plan(tool, arguments)
     });
     of_test.collect()
 }

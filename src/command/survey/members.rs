@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::location::Location;
+use cluster::survey::ids::{NicId, NodeId};
 use cluster::survey::roster::{Nic, Node, Roster};
 use cluster::survey::timetable::Introduction;
 use facts::device::FabricAddress;
@@ -13,7 +14,7 @@ pub struct Members {
     /// The nodes and NICs.
     pub roster: Roster,
     /// Index of the first NIC of each process that has joined, by its rank.
-    pub first_nics: BTreeMap<u32, u32>,
+    pub first_nics: BTreeMap<u32, NicId>,
     /// Addresses of the NICs; none of those that cannot be measured with.
     pub addresses: Vec<Option<FabricAddress>>,
 }
@@ -33,7 +34,7 @@ impl Members {
         let mut members = Self::default();
         let mut known = BTreeSet::new();
         let vni = most_frequent(joined.values().flat_map(|of| &of.nics).map(|nic| nic.vni));
-        for (node, rank) in (0..).zip(0..size) {
+        for (node, rank) in NodeId::first(size as usize).zip(0..size) {
             let Some(introduction) = joined.get(&rank) else {
                 let named = hosts.get(rank as usize).cloned();
                 members.roster.nodes.push(Node {
@@ -49,7 +50,7 @@ impl Members {
                 rank,
                 absent: introduction.nics.is_empty().then(|| "it has no NIC".into()),
             });
-            let first = members.roster.nics.len() as u32;
+            let first = NicId(members.roster.nics.len() as u32);
             members.first_nics.insert(rank, first);
             for nic in &introduction.nics {
                 let other_vni = vni.filter(|most| nic.address.is_some() && nic.vni != *most);
@@ -76,14 +77,14 @@ impl Members {
     }
 
     /// Returns the index of the node of a process.
-    pub fn node(&self, rank: u32) -> Option<u32> {
+    pub fn node(&self, rank: u32) -> Option<NodeId> {
         let position = self.roster.nodes.iter().position(|node| node.rank == rank);
-        position.map(|node| node as u32)
+        position.map(|node| NodeId(node as u32))
     }
 
     /// Leaves out the NICs of a process that is lost: later blocks have no pair with them. Returns the
     /// index of its node.
-    pub fn lose(&mut self, rank: u32, reason: &str) -> Option<u32> {
+    pub fn lose(&mut self, rank: u32, reason: &str) -> Option<NodeId> {
         let node = self.node(rank)?;
         for (nic, address) in self.roster.nics.iter_mut().zip(&mut self.addresses) {
             if nic.node == node {
@@ -100,15 +101,16 @@ impl Members {
         &mut self,
         rank: u32,
         addresses: &[Result<FabricAddress, String>],
-    ) -> Vec<(u32, String)> {
+    ) -> Vec<(NicId, String)> {
         let mut failed = Vec::new();
         let Some(first) = self.first_nics.get(&rank) else {
             return failed;
         };
-        let nics = &mut self.roster.nics[*first as usize..];
-        let own = &mut self.addresses[*first as usize..];
-        for (index, ((nic, own), address)) in
-            (*first..).zip(nics.iter_mut().zip(own).zip(addresses))
+        let nics = &mut self.roster.nics[first.index()..];
+        let own = &mut self.addresses[first.index()..];
+        for (index, ((nic, own), address)) in (first.0..)
+            .map(NicId)
+            .zip(nics.iter_mut().zip(own).zip(addresses))
         {
             if nic.failure.is_none() {
                 *own = address.as_ref().ok().copied();
@@ -182,8 +184,11 @@ mod tests {
                 ("n3", None)
             ]
         );
-        assert_eq!(members.first_nics, [(0, 0), (1, 2), (3, 3)].into());
-        assert_eq!(members.roster.nics[3].node, 3);
+        assert_eq!(
+            members.first_nics,
+            [(0, NicId(0)), (1, NicId(2)), (3, NicId(3))].into()
+        );
+        assert_eq!(members.roster.nics[3].node, NodeId(3));
     }
 
     #[test]
@@ -242,7 +247,7 @@ mod tests {
     fn nics_of_a_lost_process_are_left_out() {
         let mut members = members();
         let address = FabricAddress { nic: 30, pid: 7 };
-        assert_eq!(members.lose(3, "it ended"), Some(3));
+        assert_eq!(members.lose(3, "it ended"), Some(NodeId(3)));
         assert_eq!(members.addresses[3], None);
         // Its last report may come afterwards.
         assert_eq!(members.set_addresses(3, &[Ok(address)]), []);
@@ -256,7 +261,7 @@ mod tests {
         let mut members = members();
         let why = "cxi0 did not release its resources in time".to_owned();
         let failed = members.set_addresses(3, &[Err(why.clone())]);
-        assert_eq!(failed, [(3, why.clone())]);
+        assert_eq!(failed, [(NicId(3), why.clone())]);
         assert_eq!(members.addresses[3], None);
         assert_eq!(members.roster.nics[3].failure, Some(why.clone()));
         assert_eq!(members.set_addresses(3, &[Err(why)]), []);

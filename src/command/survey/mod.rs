@@ -1,6 +1,6 @@
 //! `survey`: measures all NICs of a cluster with each other, and names what is slow (docs/survey.md).
 //!
-//! * `usage`: what the command takes, and how its arguments are read. `asked`: what they ask for, and
+//! * `usage`: what the command takes, and how its arguments are read. `request`: what they ask for, and
 //!   the tests of the tools. `tool_options`: what the options of the tools do in a survey.
 //! * `coordinator`: leads the survey; it measures nothing itself. `lead`: whom it leads, and how they
 //!   come.
@@ -14,7 +14,6 @@
 //!   for each pair.
 //! * `written`: the files and the text that come of it.
 
-mod asked;
 mod blocks;
 mod busy;
 mod coordinator;
@@ -24,6 +23,7 @@ mod member;
 mod members;
 mod pace;
 mod processes;
+mod request;
 mod results;
 mod served;
 mod tool_options;
@@ -35,9 +35,9 @@ use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use asked::{Asked, Processes};
 use launch::Launch;
 use processes::Started;
+use request::{ProcessSource, SurveyRequest};
 pub use usage::usage;
 
 use cluster::launcher::LauncherTask;
@@ -56,34 +56,34 @@ use node::backend;
 /// Invalid arguments, files that cannot be read or written, processes that do not find each other,
 /// and a survey that has found something.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = usage::parse(&arguments)? else {
+    let Some(request) = usage::parse(&arguments)? else {
         return Ok(());
     };
-    for device in &asked.devices {
+    for device in &request.devices {
         backend::check(*device)?;
     }
     interrupt::watch()?;
     if is_started_for_client() {
-        return served::run(asked);
+        return served::run(request);
     }
     if let Some(started) = Started::of_environment() {
-        return of_coordinator(&asked, started);
+        return of_coordinator(&request, started);
     }
-    match &asked.processes {
-        Processes::Launcher => of_launcher(&asked, &arguments),
-        Processes::Loopback(count) => {
+    match &request.processes {
+        ProcessSource::Launcher => of_launcher(&request, &arguments),
+        ProcessSource::Loopback(count) => {
             backend::check(DeviceName {
                 kind: DeviceKind::Software,
                 index: 0,
             })?;
-            coordinator::run(&asked, Launch::loopback(*count, &arguments))
+            coordinator::run(&request, Launch::loopback(*count, &arguments))
         }
-        Processes::Hosts(hosts) => coordinator::run(&asked, Launch::hosts(hosts, &arguments)),
+        ProcessSource::Hosts(hosts) => coordinator::run(&request, Launch::hosts(hosts, &arguments)),
     }
 }
 
 /// Runs a member that a coordinator on this machine has started.
-fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
+fn of_coordinator(request: &SurveyRequest, started: Started) -> Result<(), Failure> {
     started.end_with_parent()?;
     let token = Token::of_environment();
     let token = token.ok_or_else(|| Failure::environment("the coordinator has sent no token"))?;
@@ -92,9 +92,10 @@ fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
         addresses: vec![(Ipv4Addr::LOCALHOST, started.port).into()],
         token,
     };
-    let task = LauncherTask::of_environment()?.filter(|_| asked.processes == Processes::Launcher);
+    let task =
+        LauncherTask::of_environment()?.filter(|_| request.processes == ProcessSource::Launcher);
     let place = member::ProcessIdentity::new(started.rank, started.size, task.as_ref());
-    let plans = member::own_plans(asked, &place)?;
+    let plans = member::own_plans(request, &place)?;
     match member::run(plans, place, |_| Ok(coordinator.clone())) {
         // The coordinator ends its processes by a signal, and prints why.
         Err(failure) if failure.kind == Kind::Interrupted => Ok(()),
@@ -103,7 +104,7 @@ fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
 }
 
 /// Runs a task of a launcher: the coordinator, or a member.
-fn of_launcher(asked: &Asked, arguments: &[OsString]) -> Result<(), Failure> {
+fn of_launcher(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), Failure> {
     let Some(task) = LauncherTask::of_environment()? else {
         return Err(Failure::usage(
             "no launcher has started this process: start one on each node with srun, mpiexec, flux run \
@@ -111,13 +112,13 @@ fn of_launcher(asked: &Asked, arguments: &[OsString]) -> Result<(), Failure> {
         ));
     };
     let token = Token::of_environment();
-    let meeting_point = MeetingPoint::of(&task, asked.meeting_point.as_deref(), token.as_ref())?;
+    let meeting_point = MeetingPoint::of(&task, request.meeting_point.as_deref(), token.as_ref())?;
     if meeting_point.is_coordinator(&task) {
-        return coordinator::run(asked, Launch::task(task, meeting_point, arguments));
+        return coordinator::run(request, Launch::task(task, meeting_point, arguments));
     }
     let place = member::ProcessIdentity::new(task.rank, task.size, Some(&task));
     let end = Instant::now() + DEFAULT_LIMIT;
-    let plans = member::own_plans(asked, &place)?;
+    let plans = member::own_plans(request, &place)?;
     match member::run(plans, place, |_| meeting_point.find(&task, end)) {
         // Hydra and Open MPI end all tasks if one fails. The status is that of the coordinator.
         Err(failure) if failure.kind != Kind::Interrupted => {

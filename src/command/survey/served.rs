@@ -1,8 +1,8 @@
 //! A member on a host without a launcher: a process of `cxidiag serve`, which a coordinator on another
 //! host has invited.
 
-use super::asked::{self, Asked};
 use super::member::{self, ProcessIdentity};
+use super::request::{self, SurveyRequest};
 use cluster::meeting_point::Coordinator;
 use diag::run::served::{LOST, Taken, next, take_client};
 use diag::run::survey::NicPlan;
@@ -21,13 +21,13 @@ use plan::tools::TOOLS;
 /// # Errors
 ///
 /// A coordinator that ends or refuses this process, and an interruption.
-pub fn run(own: Asked) -> Result<(), Failure> {
+pub fn run(own: SurveyRequest) -> Result<(), Failure> {
     let Taken {
         mut line,
         peer,
         caller,
     } = take_client()?;
-    let mut plan = asked::plan(&TOOLS[0], &[])?;
+    let mut plan = request::plan(&TOOLS[0], &[])?;
     plan.admission.token = Token::of_environment();
     let Invitation {
         rank,
@@ -60,7 +60,11 @@ pub fn run(own: Asked) -> Result<(), Failure> {
 
 /// Returns how the NICs are opened: those that the coordinator names, or that of the server if it is a
 /// software NIC, or all hardware. Libraries and files are those of the server, not of the coordinator.
-fn plans(devices: &[String], service: &[String], own: Asked) -> Result<Vec<NicPlan>, Failure> {
+fn plans(
+    devices: &[String],
+    service: &[String],
+    own: SurveyRequest,
+) -> Result<Vec<NicPlan>, Failure> {
     let allowed = ["--svc-id=", "--vni=", "--traffic-class="];
     let is_allowed = |option: &String| allowed.iter().any(|start| option.starts_with(start));
     if let Some(option) = service.iter().find(|option| !is_allowed(option)) {

@@ -142,8 +142,8 @@ impl TargetNic {
     }
 
     /// Returns the reason why the target of a test is not open, if it is not.
-    pub fn target_failure(&self, number: u16) -> Option<&str> {
-        self.tests[usize::from(number)].failure.as_deref()
+    pub fn target_failure(&self, number: usize) -> Option<&str> {
+        self.tests[number].failure.as_deref()
     }
 
     /// Confines the calling thread to the CPUs of a side, if the NIC is a software NIC.
@@ -156,11 +156,11 @@ impl TargetNic {
     /// process.
     pub fn measure(
         &mut self,
-        number: u16,
+        number: usize,
         peer: FabricAddress,
         attempt: &Attempt,
     ) -> Done<Figures> {
-        let test = &self.tests[usize::from(number)].test;
+        let test = &self.tests[number].test;
         match opened(&self.endpoint, self.plan.device) {
             Ok(endpoint) => test.measure(endpoint, peer, attempt, &mut self.instruments),
             Err(why) => Done::nothing(Failure::environment(why)),
@@ -169,8 +169,8 @@ impl TargetNic {
 
     /// Takes the part of the target in a test. The software of this side answers `peer` only with a
     /// two-sided tool.
-    pub fn serve(&self, number: u16, peer: FabricAddress, attempt: &Attempt) -> Done<()> {
-        let test = &self.tests[usize::from(number)].test;
+    pub fn serve(&self, number: usize, peer: FabricAddress, attempt: &Attempt) -> Done<()> {
+        let test = &self.tests[number].test;
         match self.endpoint() {
             Ok(endpoint) => test.serve(endpoint, peer, attempt),
             Err(why) => Done::nothing(Failure::environment(why)),

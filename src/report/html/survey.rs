@@ -10,6 +10,7 @@ use crate::survey::{Conclusion, Survey, evidence, words};
 use cluster::survey::findings::{
     Aggregate, Cause, Certainty, Direction, Population, Unit, UntestedPart,
 };
+use cluster::survey::ids::TestId;
 
 /// Rows of a table of causes, of parts that were not measured, of sums.
 const MOST_ROWS: usize = 500;
@@ -105,8 +106,8 @@ pub fn circumstances(file: &str, survey: &Survey) -> Markup {
 }
 
 /// Returns the quantity of a test.
-fn quantity(survey: &Survey, test: u16) -> Quantity {
-    if survey.setup.tests[test as usize].of_bandwidth {
+fn quantity(survey: &Survey, test: TestId) -> Quantity {
+    if survey.setup.tests[test.index()].of_bandwidth {
         Quantity::Bandwidth
     } else {
         Quantity::Latency
@@ -182,7 +183,7 @@ fn more(all: usize) -> Markup {
 
 /// Returns the name of a population: `write-lat 8, same switch`.
 fn name(survey: &Survey, population: &Population) -> String {
-    let test = words::test(&survey.setup.tests[population.test as usize]);
+    let test = words::test(&survey.setup.tests[population.test.index()]);
     format!("{test}, {}", population.class.name())
 }
 
@@ -298,7 +299,7 @@ fn map(survey: &Survey, matrix: &cluster::survey::findings::Matrix, id: &str) ->
 /// Returns the sums of a test over switches and groups: a table of groups by groups, and the others
 /// by rows.
 fn sums(survey: &Survey, test: usize) -> Markup {
-    let of_test = |of: &&Aggregate| usize::from(of.test) == test;
+    let of_test = |of: &&Aggregate| of.test.index() == test;
     let all: Vec<&Aggregate> = survey.verdict.aggregates.iter().filter(of_test).collect();
     let title = survey
         .setup

@@ -4,6 +4,7 @@ use super::Survey;
 use super::words;
 use crate::table::{self, Align};
 use cluster::survey::findings::{Aggregate, Population, Test};
+use cluster::survey::ids::TestId;
 use cluster::survey::population::LEAST_FIGURES;
 
 /// Switches and groups that the text shows.
@@ -159,6 +160,6 @@ pub fn worst_places(survey: &Survey) -> Vec<String> {
     lines
 }
 
-fn tested(survey: &Survey, test: u16) -> &Test {
-    &survey.setup.tests[usize::from(test)]
+fn tested(survey: &Survey, test: TestId) -> &Test {
+    &survey.setup.tests[test.index()]
 }

@@ -218,6 +218,7 @@ mod tests {
     use super::*;
     use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
     use cluster::survey::findings::{Matrix, Unit};
+    use cluster::survey::ids::{NicId, TestId};
 
     /// Returns a survey with every kind of value.
     fn full() -> Survey {
@@ -242,8 +243,11 @@ mod tests {
         }
         verdict.populations[0].histogram = vec![(1800.0, 4), (1900.5, 20)];
         verdict.matrices = vec![Matrix {
-            test: 0,
-            cells: vec![(0, 1, Some(1900.0)), (1, 0, None)],
+            test: TestId(0),
+            cells: vec![
+                (NicId(0), NicId(1), Some(1900.0)),
+                (NicId(1), NicId(0), None),
+            ],
         }];
         let failure = Failure::environment("no space left").with_hint("free space");
         survey(verdict, Err(&failure))

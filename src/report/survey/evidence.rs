@@ -38,7 +38,7 @@ pub fn sentences(survey: &Survey, cause: &Cause) -> Vec<String> {
 
 /// Returns what a test says: `writes 3.90 us to 31 of 31 partners, median of its class 1.90`.
 fn sentence(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
-    let test = &survey.setup.tests[usize::from(evidence.test)];
+    let test = &survey.setup.tests[evidence.test.index()];
     let pairs = pairs(survey, cause, evidence);
     let operations = operations(survey, test);
     let failure = evidence.failure.as_deref();
@@ -96,7 +96,7 @@ fn operations(survey: &Survey, test: &Test) -> String {
 fn pairs(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
     let [outside, measured] = [evidence.outside, evidence.measured].map(|of| grouped(of.into()));
     let share = format!("{outside} of {measured}");
-    let test = &survey.setup.tests[usize::from(evidence.test)];
+    let test = &survey.setup.tests[evidence.test.index()];
     let is_read = test.tool.starts_with("read");
     match (&cause.unit, evidence.class) {
         (Unit::Path(_), _) if evidence.measured < 2 => String::new(),
@@ -177,6 +177,7 @@ mod tests {
     use super::*;
     use cluster::survey::answer::{CounterEvidence, Pair};
     use cluster::survey::findings::Certainty;
+    use cluster::survey::ids::{NicId, TestId};
 
     /// Returns the sentence about a part, with this evidence in the first test of `tool`.
     fn said(tool: &str, unit: Unit, direction: Direction, evidence: Evidence) -> String {
@@ -206,7 +207,7 @@ mod tests {
                 "atomics 3.90 us to 6 of 6 partners",
             ),
         ] {
-            let said = said(tool, Unit::Nic(0), direction, evidence(0));
+            let said = said(tool, Unit::Nic(NicId(0)), direction, evidence(TestId(0)));
             assert_eq!(said, format!("{text}, median of its class 1.90"));
         }
     }
@@ -214,8 +215,8 @@ mod tests {
     #[test]
     fn names_the_pairs_of_a_part() {
         let path = Unit::Path(Pair {
-            initiator: 0,
-            target: 4,
+            initiator: NicId(0),
+            target: NicId(4),
         });
         let switch = Unit::Switch {
             group: 3,
@@ -224,7 +225,7 @@ mod tests {
         let once = Evidence {
             outside: 1,
             measured: 1,
-            ..evidence(0)
+            ..evidence(TestId(0))
         };
         let alone = Evidence {
             class: Class::Loopback,
@@ -232,11 +233,15 @@ mod tests {
         };
         for (unit, evidence, text) in [
             (path, once, "writes 3.90 us"),
-            (path, evidence(0), "writes 3.90 us in 6 of 6 measurements"),
-            (Unit::Nic(0), alone, "writes 3.90 us in loopback"),
+            (
+                path,
+                evidence(TestId(0)),
+                "writes 3.90 us in 6 of 6 measurements",
+            ),
+            (Unit::Nic(NicId(0)), alone, "writes 3.90 us in loopback"),
             (
                 switch,
-                evidence(0),
+                evidence(TestId(0)),
                 "writes 3.90 us in 6 of 6 pairs as target",
             ),
         ] {
@@ -251,7 +256,7 @@ mod tests {
             value: None,
             failure: Some("no answer within 2 s".into()),
             source: LimitSource::Failure,
-            ..evidence(0)
+            ..evidence(TestId(0))
         };
         let partly = Evidence {
             value: Some(3900.0),
@@ -261,7 +266,7 @@ mod tests {
             limit: Some(2500.0),
             median: None,
             source: LimitSource::Expect,
-            ..evidence(0)
+            ..evidence(TestId(0))
         };
         for (evidence, text) in [
             (
@@ -278,7 +283,12 @@ mod tests {
                 "writes 3.90 us to 6 of 6 partners, expected at most 2.50",
             ),
         ] {
-            let said = said("write-lat", Unit::Nic(0), Direction::Initiator, evidence);
+            let said = said(
+                "write-lat",
+                Unit::Nic(NicId(0)),
+                Direction::Initiator,
+                evidence,
+            );
             assert_eq!(said, text);
         }
     }
@@ -289,9 +299,14 @@ mod tests {
             source: LimitSource::Retries,
             retries: Some(31.5),
             usual_retries: Some(0.0),
-            ..evidence(0)
+            ..evidence(TestId(0))
         };
-        let said = said("write-lat", Unit::Nic(0), Direction::Initiator, resending);
+        let said = said(
+            "write-lat",
+            Unit::Nic(NicId(0)),
+            Direction::Initiator,
+            resending,
+        );
         let expected = "writes to 6 of 6 partners need 32 retries each, median of its class 0";
         assert_eq!(said, expected);
     }
@@ -305,7 +320,7 @@ mod tests {
             ..survey.setup.tests[0].clone()
         };
         survey.setup.tests.push(large);
-        let said = sentences(&survey, &cause(Unit::Nic(0), Certainty::Bad)).concat();
+        let said = sentences(&survey, &cause(Unit::Nic(NicId(0)), Certainty::Bad)).concat();
         assert!(
             said.starts_with("writes of 8 bytes 3.90 us to 6 of 6"),
             "{said}"
@@ -315,7 +330,7 @@ mod tests {
     #[test]
     fn names_counters_by_their_meaning() {
         let counter_evidence = |counter: &str, change| CounterEvidence {
-            nic: 0,
+            nic: NicId(0),
             counter: counter.into(),
             change,
         };
@@ -327,7 +342,7 @@ mod tests {
                 counter_evidence("no_such_counter", 7),
                 counter_evidence("pct_retry_srb_requests", 1),
             ],
-            ..cause(Unit::Nic(0), Certainty::Bad)
+            ..cause(Unit::Nic(NicId(0)), Certainty::Bad)
         };
         let expected = "5 timeouts, 1,000,000 replays sent again over the link, 7 no_such_counter";
         assert_eq!(counters(&cause), expected);

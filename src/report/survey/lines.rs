@@ -16,6 +16,7 @@ use super::document::{COMMAND, SCHEMA_VERSION, milliseconds};
 use cluster::location::Class;
 use cluster::survey::answer::{Answer, CounterEvidence, Pair, PairResult, Stage};
 use cluster::survey::findings::Test;
+use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
 use facts::error::{Failure, cause, invalid};
 
@@ -102,7 +103,7 @@ pub struct Line {
 impl Line {
     /// Returns the line of a result.
     pub fn new(result: &PairResult, roster: &Roster, tests: &[Test]) -> Self {
-        let test = &tests[usize::from(result.test)];
+        let test = &tests[result.test.index()];
         let Pair { initiator, target } = result.pair;
         let counter = |of: &CounterEvidence| CounterLine {
             nic: name(roster, of.nic),
@@ -114,7 +115,7 @@ impl Line {
             size_bytes: test.size_bytes,
             initiator: name(roster, initiator),
             target: name(roster, target),
-            class: roster.class(initiator, target),
+            class: roster.class(result.pair),
             stage: result.stage,
             round: result.round,
             active: result.active,
@@ -124,10 +125,10 @@ impl Line {
     }
 }
 
-fn name(roster: &Roster, nic: u32) -> Name {
-    let nic = &roster.nics[nic as usize];
+fn name(roster: &Roster, nic: NicId) -> Name {
+    let nic = &roster.nic(nic);
     Name {
-        host: roster.nodes[nic.node as usize].host.clone(),
+        host: roster.node(nic.node).host.clone(),
         device: nic.device.clone(),
     }
 }
@@ -217,7 +218,8 @@ impl<R: BufRead> Earlier<R> {
         tests: &[Test],
         mut take: impl FnMut(PairResult),
     ) -> Result<Taken, Failure> {
-        let known: HashMap<Name, u32> = (0..roster.nics.len() as u32)
+        let known: HashMap<Name, NicId> = roster
+            .nic_ids()
             .map(|nic| (name(roster, nic), nic))
             .collect();
         let mut taken = Taken::default();
@@ -253,7 +255,7 @@ impl<R: BufRead> Earlier<R> {
 }
 
 /// Returns the result in a line; `None` if this survey does not have a NIC or the test.
-fn result(line: Line, known: &HashMap<Name, u32>, tests: &[Test]) -> Option<PairResult> {
+fn result(line: Line, known: &HashMap<Name, NicId>, tests: &[Test]) -> Option<PairResult> {
     let is_of = |test: &Test| test.tool == line.tool && test.size_bytes == line.size_bytes;
     let counter_evidence = |of: CounterLine| {
         Some(CounterEvidence {
@@ -263,7 +265,7 @@ fn result(line: Line, known: &HashMap<Name, u32>, tests: &[Test]) -> Option<Pair
         })
     };
     Some(PairResult {
-        test: u16::try_from(tests.iter().position(is_of)?).ok()?,
+        test: TestId(u16::try_from(tests.iter().position(is_of)?).ok()?),
         pair: Pair {
             initiator: *known.get(&line.initiator)?,
             target: *known.get(&line.target)?,
@@ -325,7 +327,7 @@ mod tests {
     #[test]
     fn finds_results_of_nics_that_are_numbered_differently() {
         let bandwidth = PairResult {
-            test: 1,
+            test: TestId(1),
             stage: Stage::Retest(2),
             answer: Answer::Measured(Figures::Bandwidth {
                 bytes_per_second: 1e9 / 3.0,
@@ -350,13 +352,13 @@ mod tests {
         let swapped: Vec<Test> = tests().into_iter().rev().collect();
         let (found, _) = read(&text, &other, &swapped);
         let first = PairResult {
-            test: 1,
+            test: TestId(1),
             pair: Pair {
-                initiator: 5,
-                target: 2,
+                initiator: NicId(5),
+                target: NicId(2),
             },
             counters: vec![CounterEvidence {
-                nic: 5,
+                nic: NicId(5),
                 ..result().counters[0].clone()
             }],
             ..result()

@@ -71,7 +71,7 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
     let each = |value: fn(State) -> Option<bool>| {
         let with_value = roster.nics.iter().zip(&states).filter_map(|(nic, state)| {
             let labels = [
-                ("host", roster.nodes[nic.node as usize].host.clone()),
+                ("host", roster.node(nic.node).host.clone()),
                 ("device", nic.device.clone()),
             ];
             Some(sample(labels, f64::from(u8::from(value(*state)?))))
@@ -146,7 +146,7 @@ fn causes(survey: &Survey) -> Family {
 fn of_populations(survey: &Survey) -> [Family; 5] {
     let populations = || {
         let all = survey.verdict.populations.iter();
-        all.map(|of| (of, &survey.setup.tests[usize::from(of.test)]))
+        all.map(|of| (of, &survey.setup.tests[of.test.index()]))
     };
     let counts = |count: fn(&Population) -> u64| {
         populations().map(move |(of, test)| sample(labels(of, test), count(of) as f64))

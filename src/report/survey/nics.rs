@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::Survey;
 use cluster::host_list::compress;
 use cluster::survey::findings::{Certainty, Findings, Unit};
+use cluster::survey::ids::NicId;
 use cluster::survey::roster::{Nic, Roster};
 
 /// How a NIC is, the worst last.
@@ -36,7 +37,7 @@ impl State {
 /// Returns the state of each NIC of the roster.
 pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     let of_nic = |nic: &Nic| {
-        let is_absent = roster.nodes[nic.node as usize].absent.is_some();
+        let is_absent = roster.node(nic.node).absent.is_some();
         if is_absent || nic.failure.is_some() || verdict.answered == 0 {
             State::Untested
         } else {
@@ -45,7 +46,7 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     };
     let mut states: Vec<State> = roster.nics.iter().map(of_nic).collect();
     for nic in &verdict.unpaired {
-        states[*nic as usize] = State::Unpaired;
+        states[nic.index()] = State::Unpaired;
     }
     let untested = verdict
         .untested
@@ -64,7 +65,7 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
             _ => state,
         };
         for nic in members(roster, unit) {
-            let known = &mut states[nic as usize];
+            let known = &mut states[nic.index()];
             *known = state.max(*known);
         }
     }
@@ -73,9 +74,9 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
 
 /// Returns the NICs of a part; both ends of a path, and none of a pair of groups, whose links belong
 /// to no NIC.
-pub fn members(roster: &Roster, unit: &Unit) -> Vec<u32> {
+pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     let with = |holds: &dyn Fn(&Nic) -> bool| {
-        let numbered = (0..).zip(&roster.nics);
+        let numbered = roster.nic_ids().zip(&roster.nics);
         numbered
             .filter(|(_, nic)| holds(nic))
             .map(|(index, _)| index)
@@ -105,13 +106,11 @@ pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
         .iter()
         .filter(|of| of.certainty == Certainty::Bad);
     let nodes = bad.filter_map(|of| match of.unit {
-        Unit::Nic(nic) => Some(roster.nics[nic as usize].node),
+        Unit::Nic(nic) => Some(roster.nic(nic).node),
         Unit::Node(node) => Some(node),
         _ => None,
     });
-    let hosts: BTreeSet<&str> = nodes
-        .map(|node| roster.nodes[node as usize].host.as_str())
-        .collect();
+    let hosts: BTreeSet<&str> = nodes.map(|node| roster.node(node).host.as_str()).collect();
     hosts.into_iter().collect()
 }
 
@@ -131,6 +130,7 @@ mod tests {
     use super::*;
     use cluster::survey::answer::Pair;
     use cluster::survey::findings;
+    use cluster::survey::ids::NodeId;
 
     #[test]
     fn lists_nodes_that_are_bad_themselves() {
@@ -142,7 +142,12 @@ mod tests {
             };
             bad_nodes(&survey(verdict, Ok(())))
         };
-        let units = vec![Unit::Nic(5), Unit::Node(0), Unit::Nic(2), Unit::Nic(4)];
+        let units = vec![
+            Unit::Nic(NicId(5)),
+            Unit::Node(NodeId(0)),
+            Unit::Nic(NicId(2)),
+            Unit::Nic(NicId(4)),
+        ];
         assert_eq!(with(units), "nid[000416-000418]\n");
         assert_eq!(with(vec![Unit::Group(3), Unit::GroupPair(3, 4)]), "");
         let mut of_loopback = survey(mixed(), Ok(()));
@@ -170,8 +175,8 @@ mod tests {
         // The ends of a path that was left out are tested with other partners.
         let mut left_out = good();
         let pair = Pair {
-            initiator: 0,
-            target: 2,
+            initiator: NicId(0),
+            target: NicId(2),
         };
         left_out.untested = vec![findings::UntestedPart {
             unit: Unit::Path(pair),
@@ -179,7 +184,7 @@ mod tests {
             pairs: 1,
         }];
         assert_eq!(states(&left_out), [Good; 8]);
-        left_out.unpaired = vec![6];
+        left_out.unpaired = vec![NicId(6)];
         assert_eq!(states(&left_out)[5..], [Good, State::Unpaired, Good]);
         verdict.answered = 0;
         verdict.causes.clear();

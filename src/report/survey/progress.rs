@@ -62,7 +62,7 @@ pub fn measuring(
         }
     };
     let worst = progress.worst.as_ref().map(|result| {
-        let pair = words::path(roster, result.pair.initiator, result.pair.target);
+        let pair = words::path(roster, result.pair);
         format!(", worst {pair}: {}", words::answer(tests, result))
     });
     let left = left.map(|left| format!(", {} left", time(left)));

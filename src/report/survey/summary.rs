@@ -6,6 +6,7 @@ use super::document::is_mixed;
 use super::nics::{State, states};
 use super::{Conclusion, Survey, words};
 use cluster::survey::findings::{Certainty, Findings};
+use cluster::survey::ids::NodeId;
 
 /// Returns the first line, which fits into 80 columns except for a failure.
 pub fn summary(survey: &Survey) -> String {
@@ -98,8 +99,8 @@ fn nics(survey: &Survey) -> String {
         }
     }
     let roster = &survey.roster;
-    let with_nics: HashSet<u32> = roster.nics.iter().map(|nic| nic.node).collect();
-    let nodes = (0..).zip(&roster.nodes);
+    let with_nics: HashSet<NodeId> = roster.nics.iter().map(|nic| nic.node).collect();
+    let nodes = roster.node_ids().zip(&roster.nodes);
     let absent = nodes.filter(|(at, node)| node.absent.is_some() && !with_nics.contains(at));
     match absent.count() as u64 {
         0 => {}
@@ -113,6 +114,7 @@ mod tests {
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
     use cluster::survey::findings::Unit;
+    use cluster::survey::ids::NicId;
     use facts::error::{Failure, Kind};
 
     #[test]
@@ -124,7 +126,7 @@ mod tests {
             ..good()
         };
         let transient = Findings {
-            causes: vec![cause(Unit::Nic(2), Certainty::Transient)],
+            causes: vec![cause(Unit::Nic(NicId(2)), Certainty::Transient)],
             ..good()
         };
         let partial = Findings {
@@ -138,16 +140,16 @@ mod tests {
         let switches = Findings {
             causes: vec![
                 cause(switch, Certainty::Bad),
-                cause(Unit::Nic(7), Certainty::Bad),
+                cause(Unit::Nic(NicId(7)), Certainty::Bad),
             ],
             ..good()
         };
         let sample = Findings {
-            unpaired: vec![1, 2, 5],
+            unpaired: [1, 2, 5].map(NicId).into(),
             ..good()
         };
         let suspect_of_sample = Findings {
-            unpaired: vec![1, 2, 5],
+            unpaired: [1, 2, 5].map(NicId).into(),
             ..suspect.clone()
         };
         for (verdict, end, status, line) in [

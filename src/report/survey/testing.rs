@@ -9,6 +9,7 @@ use cluster::survey::findings::{
     Aggregate, Cause, Certainty, Direction, Evidence, Findings, LimitSource, Population, Test,
     Unit, UntestedPart,
 };
+use cluster::survey::ids::{NicId, NodeId, TestId};
 use cluster::survey::roster::{Nic, Node, Roster};
 use facts::error::Failure;
 
@@ -20,7 +21,7 @@ pub fn roster() -> Roster {
         absent: None,
     };
     let nic = |index: u32| Nic {
-        node: index / 2,
+        node: NodeId(index / 2),
         device: format!("cxi{}", index % 2),
         nid: Some(0x700 + index),
         location: Some(Location {
@@ -67,8 +68,8 @@ pub fn setup() -> Setup {
 }
 
 /// Returns the figures of a class in which all is good.
-pub fn population(test: u16, class: Class) -> Population {
-    let of_bandwidth = test == 1;
+pub fn population(test: TestId, class: Class) -> Population {
+    let of_bandwidth = test == TestId(1);
     let scale = if of_bandwidth { 1e7 } else { 1.0 };
     Population {
         test,
@@ -92,9 +93,9 @@ pub fn population(test: u16, class: Class) -> Population {
 pub fn good() -> Findings {
     Findings {
         populations: vec![
-            population(0, Class::Switch),
-            population(0, Class::Group),
-            population(1, Class::Switch),
+            population(TestId(0), Class::Switch),
+            population(TestId(0), Class::Group),
+            population(TestId(1), Class::Switch),
         ],
         planned: 84,
         answered: 84,
@@ -103,15 +104,15 @@ pub fn good() -> Findings {
 }
 
 /// Returns the evidence of a slow NIC: 6 of 6 pairs.
-pub fn evidence(test: u16) -> Evidence {
+pub fn evidence(test: TestId) -> Evidence {
     Evidence {
         test,
         class: Class::Switch,
         outside: 6,
         measured: 6,
-        value: Some(if test == 1 { 9.5e9 } else { 3900.0 }),
-        median: Some(if test == 1 { 19e9 } else { 1900.0 }),
-        limit: Some(if test == 1 { 17.67e9 } else { 2470.0 }),
+        value: Some(if test == TestId(1) { 9.5e9 } else { 3900.0 }),
+        median: Some(if test == TestId(1) { 19e9 } else { 1900.0 }),
+        limit: Some(if test == TestId(1) { 17.67e9 } else { 2470.0 }),
         source: LimitSource::Population,
         retries: None,
         usual_retries: None,
@@ -125,7 +126,7 @@ pub fn cause(unit: Unit, certainty: Certainty) -> Cause {
         unit,
         certainty,
         direction: Direction::Initiator,
-        evidence: vec![evidence(0)],
+        evidence: vec![evidence(TestId(0))],
         counters: Vec::new(),
     }
 }
@@ -133,29 +134,29 @@ pub fn cause(unit: Unit, certainty: Certainty) -> Cause {
 /// Returns the verdict of a survey with something of each kind.
 pub fn mixed() -> Findings {
     let path = Pair {
-        initiator: 4,
-        target: 6,
+        initiator: NicId(4),
+        target: NicId(6),
     };
     let bad = Cause {
-        evidence: vec![evidence(0), evidence(1)],
+        evidence: vec![evidence(TestId(0)), evidence(TestId(1))],
         counters: vec![
             CounterEvidence {
-                nic: 3,
+                nic: NicId(3),
                 counter: "pct_retry_srb_requests".into(),
                 change: 1204,
             },
             CounterEvidence {
-                nic: 3,
+                nic: NicId(3),
                 counter: "hni_tx_paused_0".into(),
                 change: 40,
             },
             CounterEvidence {
-                nic: 3,
+                nic: NicId(3),
                 counter: "hni_tx_paused_1".into(),
                 change: 2,
             },
         ],
-        ..cause(Unit::Nic(3), Certainty::Bad)
+        ..cause(Unit::Nic(NicId(3)), Certainty::Bad)
     };
     let failing = Cause {
         direction: Direction::Both,
@@ -164,27 +165,31 @@ pub fn mixed() -> Findings {
             limit: None,
             source: LimitSource::Failure,
             failure: Some("the NIC reported PT_DISABLED".into()),
-            ..evidence(0)
+            ..evidence(TestId(0))
         }],
         ..cause(Unit::Path(path), Certainty::Suspect)
     };
     let mut verdict = Findings {
-        causes: vec![bad, failing, cause(Unit::Nic(0), Certainty::Transient)],
+        causes: vec![
+            bad,
+            failing,
+            cause(Unit::Nic(NicId(0)), Certainty::Transient),
+        ],
         untested: vec![
             UntestedPart {
-                unit: Unit::Node(3),
+                unit: Unit::Node(NodeId(3)),
                 reason: "no answer within 30 s".into(),
                 pairs: 12,
             },
             UntestedPart {
-                unit: Unit::Nic(5),
+                unit: Unit::Nic(NicId(5)),
                 reason: "cannot open cxi1: no such device".into(),
                 pairs: 6,
             },
         ],
         aggregates: vec![
             Aggregate {
-                test: 0,
+                test: TestId(0),
                 unit: Unit::Switch {
                     group: 3,
                     switch: 12,
@@ -195,7 +200,7 @@ pub fn mixed() -> Findings {
                 outside: 6,
             },
             Aggregate {
-                test: 0,
+                test: TestId(0),
                 unit: Unit::Switch {
                     group: 3,
                     switch: 13,
@@ -219,10 +224,10 @@ pub fn mixed() -> Findings {
 /// Returns the result of one slow pair.
 pub fn result() -> PairResult {
     PairResult {
-        test: 0,
+        test: TestId(0),
         pair: Pair {
-            initiator: 3,
-            target: 0,
+            initiator: NicId(3),
+            target: NicId(0),
         },
         stage: Stage::Sweep,
         round: 2,
@@ -235,7 +240,7 @@ pub fn result() -> PairResult {
             max_ns: 9000,
         }),
         counters: vec![CounterEvidence {
-            nic: 3,
+            nic: NicId(3),
             counter: "pct_retry_srb_requests".into(),
             change: 17,
         }],

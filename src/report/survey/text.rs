@@ -12,6 +12,7 @@ use super::{Survey, distribution, evidence, words};
 use crate::wrap::wrapped;
 use cluster::host_list::compress;
 use cluster::survey::findings::{Cause, Certainty, Unit, UntestedPart};
+use cluster::survey::ids::NodeId;
 use facts::job;
 
 /// Width of lines of words.
@@ -169,7 +170,7 @@ fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     let mut lines: Vec<Vec<&UntestedPart>> = Vec::new();
     for of in &survey.verdict.untested {
         let kind = match of.unit {
-            Unit::Nic(nic) => &survey.roster.nics[nic as usize].device,
+            Unit::Nic(nic) => &survey.roster.nic(nic).device,
             ref unit => words::kind(unit),
         };
         let position = *positions.entry((kind, &of.reason)).or_insert(lines.len());
@@ -196,19 +197,19 @@ fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
 /// Returns the names of parts of one kind, and of NICs with one device name.
 fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
     let roster = &survey.roster;
-    let host = |node: u32| roster.nodes[node as usize].host.as_str();
+    let host = |node: NodeId| roster.node(node).host.as_str();
     let hosts: Vec<&str> = parts
         .iter()
         .filter_map(|of| match of.unit {
             Unit::Node(node) => Some(host(node)),
-            Unit::Nic(nic) => Some(host(roster.nics[nic as usize].node)),
+            Unit::Nic(nic) => Some(host(roster.nic(nic).node)),
             _ => None,
         })
         .collect();
     match (&parts[0].unit, parts) {
         (Unit::Node(_), _) => compress(hosts),
         (Unit::Nic(nic), _) => {
-            let device = &roster.nics[*nic as usize].device;
+            let device = &roster.nic(*nic).device;
             format!("{} {device}", compress(hosts))
         }
         (unit, [_]) => words::unit(roster, unit),
@@ -222,6 +223,7 @@ mod tests {
     use super::*;
     use cluster::survey::answer::Pair;
     use cluster::survey::findings::{Aggregate, Findings};
+    use cluster::survey::ids::{NicId, TestId};
     use facts::error::Failure;
 
     fn text(verdict: Findings) -> String {
@@ -326,7 +328,12 @@ write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0       
 
     #[test]
     fn combines_parts_with_one_reason() {
-        let path = |initiator, target| Unit::Path(Pair { initiator, target });
+        let path = |initiator, target| {
+            Unit::Path(Pair {
+                initiator: NicId(initiator),
+                target: NicId(target),
+            })
+        };
         let untested = |unit, reason: &str| UntestedPart {
             unit,
             reason: reason.into(),
@@ -334,12 +341,12 @@ write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0       
         };
         let verdict = Findings {
             untested: vec![
-                untested(Unit::Node(2), "absent"),
+                untested(Unit::Node(NodeId(2)), "absent"),
                 untested(path(0, 2), "late"),
-                untested(Unit::Nic(1), "closed"),
-                untested(Unit::Node(3), "absent"),
-                untested(Unit::Nic(3), "closed"),
-                untested(Unit::Nic(4), "closed"),
+                untested(Unit::Nic(NicId(1)), "closed"),
+                untested(Unit::Node(NodeId(3)), "absent"),
+                untested(Unit::Nic(NicId(3)), "closed"),
+                untested(Unit::Nic(NicId(4)), "closed"),
                 untested(path(0, 4), "late"),
                 untested(path(0, 6), "lost"),
             ],
@@ -361,7 +368,7 @@ Test";
     #[test]
     fn shows_the_places_with_the_largest_shares_outside() {
         let place = |group, count, outside| Aggregate {
-            test: 0,
+            test: TestId(0),
             unit: Unit::Group(group),
             count,
             median: 1900.0,
@@ -401,7 +408,7 @@ Test";
         let suspects = (0..8).cycle().take(23);
         let verdict = Findings {
             causes: suspects
-                .map(|nic| cause(Unit::Nic(nic), Certainty::Suspect))
+                .map(|nic| cause(Unit::Nic(NicId(nic)), Certainty::Suspect))
                 .collect(),
             ..good()
         };

@@ -26,6 +26,7 @@ pub use rules::is_two_sided;
 pub use slot::{longest, most_beyond, sufficient};
 
 use cluster::survey::answer::{Answer, PairResult};
+use cluster::survey::ids::NicId;
 use cluster::survey::timetable::{Block, BlockReport, Course, NicFacts, Part, Task};
 use cluster::survey::untested::Untested;
 use facts::device::FabricAddress;
@@ -46,7 +47,7 @@ const SLICE: Duration = Duration::from_millis(50);
 pub struct Nics {
     members: Vec<Member>,
     rank: u32,
-    first_nic: u32,
+    first_nic: NicId,
 }
 
 /// A NIC, seen from outside of its thread.
@@ -76,7 +77,7 @@ impl Nics {
         Ok(Self {
             members: members.collect(),
             rank: 0,
-            first_nic: 0,
+            first_nic: NicId(0),
         })
     }
 
@@ -169,7 +170,7 @@ impl Nics {
             Part::Initiator | Part::Alone => task.pair.initiator,
             Part::Target => task.pair.target,
         };
-        let index = nic.checked_sub(self.first_nic)? as usize;
+        let index = nic.0.checked_sub(self.first_nic.0)? as usize;
         (index < self.members.len()).then_some(index)
     }
 

@@ -176,7 +176,7 @@ impl Nic {
             Ok(own) => own,
             Err(why) => return (Some(Answer::Untested(Untested::Other(why))), true),
         };
-        let target_failure = self.nic.target_failure(task.test);
+        let target_failure = self.nic.target_failure(task.test.index());
         if let (Part::Target | Part::Alone, Some(failure)) = (task.part, target_failure) {
             return (Some(Answer::Failed(failure.to_owned())), true);
         }
@@ -189,14 +189,14 @@ impl Nic {
                 let why = format!("the address of {} has changed", self.nic.device());
                 return (Some(Answer::Untested(Untested::Other(why))), true);
             }
-            let done = self.nic.serve(task.test, peer, attempt);
+            let done = self.nic.serve(task.test.index(), peer, attempt);
             let failure = done.result.err();
             return (
                 failure.map(|failure| answer_of(&failure, attempt, self.pair)),
                 done.is_released,
             );
         }
-        let done = self.nic.measure(task.test, peer, attempt);
+        let done = self.nic.measure(task.test.index(), peer, attempt);
         let answer = match &done.result {
             Ok(figures) => Answer::Measured(*figures),
             Err(failure) => answer_of(failure, attempt, self.pair),

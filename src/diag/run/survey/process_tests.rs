@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::tests::{PAIR, begin, nic_plan};
 use super::*;
 use cluster::survey::answer::{Figures, Pair, Stage};
+use cluster::survey::ids::{NicId, TestId};
 use facts::device::FabricAddress;
 use node::service::VniOption;
 
@@ -158,15 +159,15 @@ impl Group {
         ] {
             let task = Task {
                 slot: 0,
-                test: 0,
+                test: TestId(0),
                 stage: self.stage,
                 round: 0,
                 active: 1,
                 pair,
                 part,
-                peer: self.members[peer as usize].address,
+                peer: self.members[peer.index()].address,
             };
-            self.members[own as usize].send(&Block {
+            self.members[own.index()].send(&Block {
                 number: 5,
                 begins_ns,
                 slot_ns: self.slot.as_nanos() as u64,
@@ -206,7 +207,10 @@ impl Group {
     fn result(&mut self, initiator: u32, target: u32) -> PairResult {
         let mut reasons = Vec::new();
         for _ in 0..ATTEMPTS {
-            self.send(Pair { initiator, target });
+            self.send(Pair {
+                initiator: NicId(initiator),
+                target: NicId(target),
+            });
             let result = self.receive(initiator);
             let result = self.receive(target).or(result).expect("a result");
             match result.answer {
@@ -260,7 +264,7 @@ fn reports_counters_of_initiator() {
     let counters = group.result(1, 0).counters;
     let timeouts = counters.iter().find(|of| of.counter == "pct_spt_timeouts");
     let timeouts = timeouts.unwrap_or_else(|| panic!("{counters:?}"));
-    assert!(timeouts.nic == 1 && timeouts.change > 0);
+    assert!(timeouts.nic == NicId(1) && timeouts.change > 0);
     assert_eq!(group.result(0, 1).counters, []);
 }
 
@@ -294,8 +298,8 @@ fn longest_slot_decides_about_missing_answer() {
     while !reasons.contains(&Untested::ShortSlot) {
         assert!(reasons.len() < ATTEMPTS as usize, "{reasons:?}");
         group.send(Pair {
-            initiator: 1,
-            target: 0,
+            initiator: NicId(1),
+            target: NicId(0),
         });
         let own = group.receive(1).expect("a result").answer;
         group.receive(0);
@@ -325,8 +329,8 @@ fn stopped_process_is_late_and_measures_again() {
         let mut group = Group::new(67, "write-lat", &[GOOD, GOOD]);
         group.members[stopped].signal(Signal::STOP);
         let end = group.send(Pair {
-            initiator: 0,
-            target: 1,
+            initiator: NicId(0),
+            target: NicId(1),
         });
         let other = 1 - stopped as u32;
         let answer = group.receive(other);

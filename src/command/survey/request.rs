@@ -22,7 +22,7 @@ const MOST_TESTS: usize = 256;
 
 /// The processes of a survey.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Processes {
+pub enum ProcessSource {
     /// The tasks of a launcher.
     Launcher,
     /// This number of processes on this machine.
@@ -33,7 +33,7 @@ pub enum Processes {
 
 /// A test, and how its tool is run.
 #[derive(Clone, Debug)]
-pub struct AskedTest {
+pub struct RequestedTest {
     /// The test.
     pub test: Test,
     /// How it is measured.
@@ -55,15 +55,15 @@ pub struct Bound {
 
 /// What the arguments ask for.
 #[derive(Debug)]
-pub struct Asked {
-    pub processes: Processes,
+pub struct SurveyRequest {
+    pub processes: ProcessSource,
     /// The NICs of each process; empty for all hardware.
     pub devices: Vec<DeviceName>,
     /// All NICs of a node measure at the same time.
     pub at_once: bool,
     /// Options of the tools about service, VNI and traffic class, as typed.
     pub service: Vec<String>,
-    pub tests: Vec<AskedTest>,
+    pub tests: Vec<RequestedTest>,
     /// As typed.
     pub pairs: String,
     pub pair_time: Duration,
@@ -113,7 +113,7 @@ pub fn tests(
     sizes: &[String],
     further: &[String],
     bounds: &[Bound],
-) -> Result<Vec<AskedTest>, Failure> {
+) -> Result<Vec<RequestedTest>, Failure> {
     let mut tests = Vec::new();
     for tool in tools {
         let further: Vec<String> = own_defaults(tool).chain(further.iter().cloned()).collect();
@@ -171,7 +171,7 @@ fn of_range(
     range: Option<&str>,
     further: &[String],
     bounds: &[&str],
-) -> Result<Vec<AskedTest>, Failure> {
+) -> Result<Vec<RequestedTest>, Failure> {
     let mut arguments = further.to_vec();
     arguments.extend(range.map(|range| format!("--size={range}")));
     if !bounds.is_empty() {
@@ -184,7 +184,7 @@ fn of_range(
         let of_test = test_plan(tool, &arguments)?;
         let expectations = plan.outputs.expectations.iter();
         let expectations = expectations.filter(|own| own.applies_to(size));
-        Ok(AskedTest {
+        Ok(RequestedTest {
             test: Test {
                 tool: tool.name.into(),
                 size_bytes: size,
