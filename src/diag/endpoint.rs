@@ -55,7 +55,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::new`], and a PID that is in use.
+    /// The errors of [`Self::new`], and a PID that is in use.
     pub fn with_pid(
         site: Site,
         gpus: Option<Gpus>,

@@ -207,7 +207,7 @@ pub fn wait(fd: impl AsFd, wanted: PollFlags, within: Option<Duration>) -> Resul
 ///
 /// # Errors
 ///
-/// Those of [`wait`].
+/// The errors of [`wait`].
 pub fn wait_for_any<'fd>(
     fds: &mut Vec<PollFd<'fd>>,
     within: Option<Duration>,

@@ -15,7 +15,7 @@ use cxi::{
 
 use super::api::{Bandwidth, Benchmark, Issued, Lists, Part, Peer, RepeatLists, Step, Visitor};
 use super::common::lists::{FURTHER_SLOTS, ListInitiator, Words};
-use super::common::memory::map;
+use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
     Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
@@ -223,7 +223,9 @@ impl Benchmark for SendBandwidth {
         }
         let buffer = &resources.receiver.buffer;
         let walk = Walk::new(run, size)?;
-        walk.check(buffer, "the receiving buffer", run, size, supervisor)
+        let checked = walk.check(buffer, "the receiving buffer", run, size, supervisor)?;
+        memory::clear(buffer, run)?;
+        Ok(checked)
     }
 
     fn close(resources: ListResources) -> Result<(), Failure> {

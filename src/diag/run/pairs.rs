@@ -224,7 +224,7 @@ impl<C: Clock> PairsLoop<'_, C> {
 ///
 /// # Errors
 ///
-/// Those of [`PairsLoop::drive`].
+/// The errors of [`PairsLoop::drive`].
 pub fn settle<C: Clock, L: Lists>(
     pair: &mut Pair<'_, L>,
     clock: &C,

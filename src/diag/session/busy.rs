@@ -27,7 +27,7 @@ const NAME: &str = "busy";
 ///
 /// # Errors
 ///
-/// Those of `serve`.
+/// The errors of `serve`.
 pub fn turn_away_during(
     listener: &Listener,
     us: &Introduction,

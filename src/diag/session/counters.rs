@@ -29,7 +29,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::results`].
+    /// The errors of [`Self::results`].
     pub fn send_counters(&self, changes: &Changes, preset: Preset) -> Result<(), Failure> {
         for message in encode(changes, preset) {
             self.exchange_counters(&message, 0)?;
@@ -41,7 +41,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::results`].
+    /// The errors of [`Self::results`].
     pub fn receive_counters(&self, preset: Preset) -> Result<Changes, Failure> {
         let invalid = |what: &str| {
             let peer = self.peer();

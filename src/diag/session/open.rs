@@ -133,7 +133,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::barrier`]; a peer whose set-up failed refuses.
+    /// The errors of [`Self::barrier`]; a peer whose set-up failed refuses.
     pub fn ready(&self) -> Result<(), Failure> {
         enter(Phase::Ready);
         self.barrier("ready", READY_LIMIT)?;
@@ -155,7 +155,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::results`].
+    /// The errors of [`Self::results`].
     pub fn views(&self, own: SideView) -> Result<SideView, Failure> {
         let payload = self.exchange_fixed(&wire::encode_view(own), "view")?;
         Ok(wire::decode_view(&payload))
@@ -183,7 +183,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::results`].
+    /// The errors of [`Self::results`].
     pub fn iterations(&self, own: u64) -> Result<u64, Failure> {
         let payload = self.exchange_fixed(&own.to_le_bytes(), "iteration count")?;
         Ok(u64::from_le_bytes(payload))
@@ -194,7 +194,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::barrier`]; a peer whose data is wrong refuses.
+    /// The errors of [`Self::barrier`]; a peer whose data is wrong refuses.
     pub fn checked_bytes(&self, own: u64, limit: Duration) -> Result<u64, Failure> {
         let doing = "at the Verify barrier";
         let mine = own.to_le_bytes();

@@ -93,7 +93,7 @@ impl<'a> Reception<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::first_client`].
+    /// The errors of [`Self::first_client`].
     pub fn turn_away(mut self, end: &UnixStream) -> Result<(), Failure> {
         loop {
             let ready = wait(Some(self.listener), &self.candidates, Some(end), None)?;

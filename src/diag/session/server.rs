@@ -87,7 +87,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of `serve`.
+    /// The errors of `serve`.
     pub fn serve_alone(
         &self,
         plan: &Plan,

@@ -48,7 +48,7 @@ impl Instruments {
 ///
 /// # Errors
 ///
-/// Those of `measure`.
+/// The errors of `measure`.
 pub fn latency(
     run: &RunOptions,
     instruments: &mut Instruments,

@@ -31,8 +31,8 @@ pub struct TestPlan {
 
 /// A test on one NIC.
 pub trait Test {
-    /// Opens the target, which stays open until it is released. That of a two-sided tool is set up
-    /// in each slot instead.
+    /// Opens the target, which stays open until it is released. The target of a two-sided tool is
+    /// set up for each measurement instead.
     ///
     /// # Errors
     ///

@@ -53,7 +53,7 @@ pub enum NotMeasured {
 impl Display for NotMeasured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Late => "the process was late for its slot",
+            Self::Late => "the process was late",
             Self::NoCpu => "the process waited for its CPU",
         })
     }

@@ -101,7 +101,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// Those of `accept(2)`.
+    /// The errors of `accept(2)`.
     pub fn accept(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
         match self.socket.accept() {
             Ok((stream, peer)) => {

@@ -11,6 +11,10 @@ pub trait Issuer: Sized {
     /// Name of its buffer, for messages.
     const BUFFER: &'static str;
 
+    /// Whether a check clears the buffer, so that the check after the next size notices missing
+    /// writes. The operations of the next size may begin only after the check.
+    const CLEARS: bool;
+
     /// Returns the part that `side` plays in `run`.
     fn part(run: &RunOptions, side: Side) -> Part;
 
@@ -35,6 +39,8 @@ pub trait Issuer: Sized {
 /// One operation at a time. Only the client issues operations.
 impl Issuer for Initiator {
     const BUFFER: &'static str = "the client's buffer";
+    // The client begins the next size while the server checks.
+    const CLEARS: bool = false;
 
     fn part(_: &RunOptions, side: Side) -> Part {
         match side {
@@ -59,6 +65,7 @@ impl Issuer for Initiator {
 /// Lists. The options determine which sides issue them.
 impl Issuer for ListInitiator {
     const BUFFER: &'static str = "the initiator's buffer";
+    const CLEARS: bool = true;
 
     fn part(run: &RunOptions, side: Side) -> Part {
         Part::by_direction(run, side)

@@ -82,7 +82,7 @@ impl Numbering {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::fill`].
+    /// The errors of [`Self::fill`].
     pub fn fill_all(
         self,
         buffer: &MemoryRegion,

@@ -6,7 +6,7 @@ use cxi::MemoryRegion;
 use super::ends::Ends;
 use super::issuer::Issuer;
 use super::portals::{Entry, Reports};
-use super::{Direction, Numbering, Target};
+use super::{Direction, Numbering, Target, memory};
 use crate::bench::api::{Benchmark, Issued, Peer, Visitor};
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -80,7 +80,11 @@ pub trait OneSided: 'static {
             _ => return Ok(0),
         };
         let walk = Self::Initiator::walk(run, size)?;
-        walk.check(buffer, whose, run, size, supervisor)
+        let checked = walk.check(buffer, whose, run, size, supervisor)?;
+        if Self::Initiator::CLEARS {
+            memory::clear(buffer, run)?;
+        }
+        Ok(checked)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use cxi::MemoryRegion;
 
-use super::{Numbering, memory};
+use super::Numbering;
 use facts::error::Failure;
 use measure::Supervisor;
 use plan::run_options::RunOptions;
@@ -113,8 +113,6 @@ impl Walk {
         self.restart();
         // All offsets of a list; a list that wraps uses them again.
         let offsets = (0..self.distinct_places()).map(|_| self.next_offset());
-        let checked = Numbering::of(run, size).check(buffer, whose, offsets, size, supervisor)?;
-        memory::clear(buffer, run)?;
-        Ok(checked)
+        Numbering::of(run, size).check(buffer, whose, offsets, size, supervisor)
     }
 }

@@ -69,7 +69,7 @@ impl Nic {
     ///
     /// # Errors
     ///
-    /// Those of [`TargetNic::open`].
+    /// The errors of [`TargetNic::open`].
     pub fn open(plan: NicPlan, place: usize) -> Result<Self, Failure> {
         Ok(Self {
             nic: TargetNic::open(plan, place)?,
