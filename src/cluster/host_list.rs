@@ -43,7 +43,8 @@ fn read(path: &str) -> io::Result<String> {
 }
 
 /// Returns the hosts of a file: lists, one on each line. Blank lines and text after `#` do not
-/// count. A repeated host counts once, because the files of PBS repeat a host for each of its slots.
+/// count. A repeated host counts once, because the files of PBS repeat a host for each of its
+/// slots.
 ///
 /// # Errors
 ///
@@ -68,8 +69,8 @@ pub fn of_lines(text: &str) -> Result<Vec<String>, String> {
     Ok(hosts)
 }
 
-/// Returns the hosts of a list in its order, duplicates included. Of several groups of brackets in a
-/// name, the rightmost changes fastest.
+/// Returns the hosts of a list in its order, duplicates included. Of several groups of brackets in
+/// a name, the rightmost changes fastest.
 ///
 /// # Errors
 ///
@@ -245,8 +246,8 @@ fn parts(item: &str) -> Result<Vec<ItemPart<'_>>, String> {
     Ok(parts)
 }
 
-/// Returns the list of these hosts, each of them once: hosts that differ in one number of their first
-/// label are a range. Numbers ascend. The names have neither brackets nor commas.
+/// Returns the list of these hosts, each of them once: hosts that differ in one number of their
+/// first label are a range. Numbers ascend. The names have neither brackets nor commas.
 pub fn compress<'a>(hosts: impl IntoIterator<Item = &'a str>) -> String {
     let hosts: BTreeSet<&str> = hosts.into_iter().collect();
     let names: Vec<Name> = hosts.into_iter().map(Name::of).collect();
@@ -255,7 +256,7 @@ pub fn compress<'a>(hosts: impl IntoIterator<Item = &'a str>) -> String {
         .filter(|name| name.is_padded())
         .map(Name::padding)
         .collect();
-    // Numbers without leading zeros belong to those of the same length that have them.
+    // A number without leading zeros belongs to the numbers of the same length with leading zeros.
     let mut groups: BTreeMap<(&str, &str, Option<usize>), Vec<&str>> = BTreeMap::new();
     for name in &names {
         let has_width = name.digits.is_empty() || padded.contains(&name.padding());

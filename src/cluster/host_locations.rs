@@ -1,5 +1,5 @@
-//! Where hosts are, for NICs whose addresses do not show it: by a file of the user, or by what Slurm
-//! knows about its nodes (jobs.md 3.5).
+//! Where hosts are, for NICs whose addresses do not show it: by a file of the user, or by what
+//! Slurm knows about its nodes (jobs.md 3.5).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,8 +13,8 @@ struct SwitchName<'a> {
 }
 
 /// Returns the locations of the hosts in a file: host, switch and group on each line, divided by
-/// blanks. The host may be a list, such as `nid[1-16]`. Blank lines and text after `#` do not count.
-/// Switches and groups are numbers or names.
+/// blanks. The host may be a list, such as `nid[1-16]`. Blank lines and text after `#` do not
+/// count. Switches and groups are numbers or names.
 ///
 /// # Errors
 ///
@@ -48,7 +48,8 @@ pub fn of_file(text: &str) -> Result<HashMap<String, Location>, String> {
 }
 
 /// Returns the locations of hosts from the switches above them, `s0.s4`, from the top of the tree
-/// down ([`crate::launcher::Task`]). The switch above that of the host is the group.
+/// down ([`crate::launcher::LauncherTask`]). The group is the switch above the
+/// switch of the host.
 pub fn of_topology<'a>(
     hosts: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> HashMap<String, Location> {

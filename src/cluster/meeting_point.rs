@@ -4,8 +4,8 @@
 //! * Usually it is a file, readable by its owner only, in a directory that all nodes share. The
 //!   coordinator writes it, and removes it at the end.
 //! * Where the user has set a token in the environment of all processes, they need no file: the
-//!   coordinator runs on the first host of the launcher's list, and its port follows from the numbers
-//!   of job and step.
+//!   coordinator runs on the first host of the launcher's list, and its port follows from the
+//!   numbers of job and step.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -27,8 +27,8 @@ use facts::interrupt;
 use facts::number::time_text;
 use facts::token::{TOKEN_VARIABLE, Token};
 
-/// How long a process looks for its coordinator, unless the user chooses another time: the tasks of a
-/// step start seconds apart.
+/// How long a process looks for its coordinator, unless the user chooses another time: the tasks of
+/// a step start seconds apart.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Start of the name of a file, before job and step.
@@ -172,14 +172,14 @@ impl MeetingPoint {
         }
     }
 
-    /// Waits for the coordinator of `task` until `end`. A process that cannot connect to it calls this
-    /// function again: a coordinator that was killed may have left its file, which the next one of the
-    /// same job replaces.
+    /// Waits for the coordinator of `task` until `end`. A process that cannot connect to it calls
+    /// this function again: a coordinator that was killed may have left its file, which the next
+    /// one of the same job replaces.
     ///
     /// # Errors
     ///
-    /// No file at `end`, a file that other users can write or read, a host without an address, and an
-    /// interruption.
+    /// No file at `end`, a file that other users can write or read, a host without an address, and
+    /// an interruption.
     pub fn find(&self, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
         match self {
             Self::Agreed { host, port, token } => {
@@ -226,8 +226,8 @@ fn port(task: &LauncherTask) -> u16 {
     FIRST_PORT + (hash % PORTS) as u16
 }
 
-/// Returns the addresses of this host that other hosts may reach: those of the high-speed network
-/// last, IPv4 before IPv6; those of loopback if there are no others.
+/// Returns the addresses of this host that other hosts may reach, IPv4 before IPv6. Addresses of
+/// the high-speed network are last. A host without other addresses returns its loopback addresses.
 fn addresses() -> Vec<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
     let mut usable: Vec<_> = interfaces
@@ -270,8 +270,8 @@ fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-/// Creates the file, which appears with its complete contents. Returns it locked, where the file
-/// system has locks: a file without a lock is that of a coordinator that was killed.
+/// Creates the file, which appears with its complete contents. Returns the file locked, if the file
+/// system has locks: a file without a lock belongs to a coordinator that was killed.
 fn write(path: &Path, contents: &Contents) -> io::Result<File> {
     let mut file = NamedTempFile::new_in(directory(path))?;
     file.write_all(serde_json::to_string(contents)?.as_bytes())?;

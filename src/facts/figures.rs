@@ -10,7 +10,7 @@ use crate::percentile::Percentile;
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Figures {
-    /// Of a latency tool, with its definition of a latency.
+    /// The figures of a latency tool, with its definition of a latency.
     Latency {
         /// Number of samples.
         count: u64,
@@ -23,7 +23,7 @@ pub enum Figures {
         /// Largest latency, in nanoseconds.
         max_ns: u64,
     },
-    /// Of a bandwidth tool, with its definition of a bandwidth.
+    /// The figures of a bandwidth tool, with its definition of a bandwidth.
     Bandwidth {
         /// Bytes per second.
         bytes_per_second: f64,
@@ -55,7 +55,7 @@ impl Figures {
         }
     }
 
-    /// Returns a metric; `None` for those that the figures of a pair lack.
+    /// Returns a metric; `None` if the figures of a pair lack it.
     pub fn metric(&self, metric: Metric) -> Option<f64> {
         match (*self, metric) {
             (Self::Latency { min_ns, .. }, Metric::Min) => Some(min_ns as f64),
@@ -80,6 +80,41 @@ impl Figures {
                 Metric::PacketRate,
             ) => Some(operations_per_second),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn has_the_metrics_of_its_figures() {
+        let latency = Figures::Latency {
+            count: 1000,
+            min_ns: 1,
+            median_ns: 2,
+            p99_ns: Some(3),
+            max_ns: 4,
+        };
+        let bandwidth = Figures::Bandwidth {
+            bytes_per_second: 5.0,
+            operations_per_second: 6.0,
+        };
+        for (name, figures, expected) in [
+            ("min", latency, Some(1.0)),
+            ("p50", latency, Some(2.0)),
+            ("p99", latency, Some(3.0)),
+            ("max", latency, Some(4.0)),
+            ("bw", bandwidth, Some(5.0)),
+            ("rate", bandwidth, Some(6.0)),
+            ("mean", latency, None),
+            ("stddev", latency, None),
+            ("p99.9", latency, None),
+        ] {
+            let metric: Metric = name.parse().unwrap();
+            assert_eq!(figures.metric(metric), expected, "{name}");
+            assert_eq!(Figures::have(metric), expected.is_some(), "{name}");
         }
     }
 }

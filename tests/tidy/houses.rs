@@ -510,7 +510,7 @@ const CLUSTER: Package = Package {
     name: "cluster",
     directory: "src/cluster",
     uses: &["facts"],
-    holds: "surveys without a NIC: hosts, launchers, connections of processes, pairs, blame",
+    holds: "surveys without a NIC: hosts, launchers, connections of processes, pairs, causes",
     must_not: "know libcxi",
     house: House {
         directory: "src/cluster",

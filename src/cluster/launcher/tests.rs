@@ -90,7 +90,7 @@ fn finds_innermost_launcher() {
             PALS.to_owned() + FLUX,
             "rank 2 of 4 from Flux (FLUX_TASK_RANK)",
         ),
-        // The rank of the step may be that of the task by chance.
+        // The rank of the step may equal the rank of the task by chance.
         (
             STEP.to_owned() + "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8",
             "rank 3 of 8 from Open MPI (OMPI_COMM_WORLD_RANK)",

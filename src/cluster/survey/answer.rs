@@ -12,7 +12,7 @@ pub use facts::figures::Figures;
 pub struct Pair {
     /// The NIC that issues operations.
     pub initiator: NicId,
-    /// The NIC that they address; the same one in loopback.
+    /// The NIC that the operations address; the initiator itself in loopback.
     pub target: NicId,
 }
 
@@ -66,7 +66,7 @@ impl Pair {
     }
 }
 
-/// What came of a pair.
+/// The answer of a pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -86,9 +86,9 @@ pub enum Answer {
 pub enum Stage {
     /// The pairs that the user has asked for.
     Sweep,
-    /// A suspect again; the number of the retest, from 1.
+    /// A retest of a suspect pair; the number of the retest, from 1.
     Retest(u8),
-    /// A member of a suspect pair with another partner, or the pair in the other direction.
+    /// A NIC of a suspect pair with another partner, or the suspect pair in the other direction.
     Swap,
 }
 
@@ -121,10 +121,10 @@ pub struct PairResult {
     pub round: u32,
     /// Pairs that were measured at the same time, this one included.
     pub active: u32,
-    /// What came of it.
+    /// The answer of the pair.
     pub answer: Answer,
-    /// Counters of the initiator that changed in a way that matters; of the sweep, only that of packets
-    /// sent again.
+    /// Counters of the initiator whose changes may explain the answer. In the sweep, only the
+    /// counter of packets sent again.
     #[serde(rename = "witnesses")]
     pub counters: Vec<CounterEvidence>,
 }
@@ -137,40 +137,5 @@ impl PairResult {
             .iter()
             .find(of_retries)
             .map_or(0, |of| of.change)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn has_the_metrics_of_its_figures() {
-        let latency = Figures::Latency {
-            count: 1000,
-            min_ns: 1,
-            median_ns: 2,
-            p99_ns: Some(3),
-            max_ns: 4,
-        };
-        let bandwidth = Figures::Bandwidth {
-            bytes_per_second: 5.0,
-            operations_per_second: 6.0,
-        };
-        for (name, figures, expected) in [
-            ("min", latency, Some(1.0)),
-            ("p50", latency, Some(2.0)),
-            ("p99", latency, Some(3.0)),
-            ("max", latency, Some(4.0)),
-            ("bw", bandwidth, Some(5.0)),
-            ("rate", bandwidth, Some(6.0)),
-            ("mean", latency, None),
-            ("stddev", latency, None),
-            ("p99.9", latency, None),
-        ] {
-            let metric: Metric = name.parse().unwrap();
-            assert_eq!(figures.metric(metric), expected, "{name}");
-            assert_eq!(Figures::have(metric), expected.is_some(), "{name}");
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! The causes of pairs outside the limits as the findings has them.
+//! The causes in the findings of a survey, made from explanations.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,7 +16,7 @@ use super::summary::value_at;
 use super::units::members;
 use crate::location::Class;
 
-/// What is known about causes.
+/// The facts from which causes are made.
 #[derive(Debug)]
 pub struct CauseFacts<'a> {
     /// The results.
@@ -45,7 +45,7 @@ impl CauseFacts<'_> {
     }
 }
 
-/// Returns a cause as the findings has it.
+/// Returns the cause that an explanation stands for.
 pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
     let mut cells: BTreeMap<PopulationKey, Vec<&Outside>> = BTreeMap::new();
     for one in &explanation.pairs {

@@ -131,8 +131,8 @@ mod tests {
     use super::super::ids::NicId;
     use super::super::testing::Cluster;
 
-    /// Returns the findings of a survey of a group of two switches, the second of which has one NIC.
-    /// `answers` says whether a pair has an answer.
+    /// Returns the findings of a survey of a group of two switches, the second of which has one
+    /// NIC. `answers` says whether a pair has an answer.
     fn findings(pairs: &str, answers: fn(Pair) -> bool) -> Findings {
         let mut cluster = Cluster::new([1, 2, 3, 1], &["write-lat"], 1);
         for nic in &mut cluster.roster.nics[3..5] {

@@ -1,5 +1,5 @@
-//! A survey in progress: which rounds come next, and what the results so far say. The coordinator of a
-//! survey drives it, and so does a model of a cluster.
+//! A survey in progress: which rounds come next, and what the results so far say. The coordinator
+//! of a survey drives it, and so does a model of a cluster.
 
 use super::answer::{Answer, PairResult, Stage};
 use super::conclusion::Conclusion;
@@ -44,8 +44,8 @@ impl Conductor {
     ///
     /// # Errors
     ///
-    /// A selection that needs the locations of NICs without any, or a node in a file of pairs that the
-    /// roster lacks.
+    /// A selection that needs the locations of NICs without any, or a node in a file of pairs that
+    /// the roster lacks.
     pub fn new(roster: Roster, tests: Vec<Test>, settings: Settings) -> Result<Self, String> {
         let sweep = Sweep::new(
             &roster,
@@ -87,8 +87,8 @@ impl Conductor {
         self.results.tests()
     }
 
-    /// Returns the next rounds, `most` of them or fewer. Without any, the survey is over, or it needs the
-    /// results of earlier rounds first: see [`Conductor::is_over`].
+    /// Returns the next rounds, `most` of them or fewer. Without any, the survey is over, or it
+    /// needs the results of earlier rounds first: see [`Conductor::is_over`].
     pub fn next_rounds(&mut self, most: usize) -> Vec<Round> {
         let mut rounds = Vec::new();
         while rounds.len() < most {
@@ -149,8 +149,8 @@ impl Conductor {
         }
     }
 
-    /// Adds a result of an earlier survey of the same roster, before the first round. The pair is not
-    /// measured again, unless it was untested. It counts as answered if the sweep has it.
+    /// Adds a result of an earlier survey of the same roster, before the first round. The pair is
+    /// not measured again, unless it was untested. It counts as answered if the sweep has it.
     pub fn add_earlier(&mut self, result: &PairResult) {
         let says_nothing = match result.answer {
             Answer::Measured(_) => false,
@@ -195,8 +195,8 @@ impl Conductor {
         self.results.add(result, &self.roster);
     }
 
-    /// Removes failures that `reason` has explained: their pairs have no answer. A NIC that only these
-    /// failures have taken out of the sweep returns.
+    /// Removes failures that `reason` has explained: their pairs have no answer. A NIC that only
+    /// these failures have taken out of the sweep returns.
     fn withdraw_failures(&mut self, is_explained: impl Fn(&PairResult) -> bool, reason: &str) {
         let explained = self.results.remove_failures(&self.roster, is_explained);
         if explained.is_empty() {

@@ -20,7 +20,7 @@ fn untested(findings: &Findings) -> u64 {
 }
 
 #[test]
-fn names_path_between_two_nodes_beyond_expectation() {
+fn names_path_between_two_nodes_outside_expectation() {
     let mut cluster = Cluster::new([0, 0, 2, 1], &["write-lat"], 1);
     let mut settings = settings("random:4", 1);
     settings.expectations = vec![facts::expect::parse("p50<1.2us", false).unwrap()];

@@ -1,5 +1,5 @@
-//! How much of a survey is done: the pairs with an answer, the pairs that a round measures now, and the
-//! pairs that were not measured.
+//! How much of a survey is done: the pairs with an answer, the pairs that a round measures now, and
+//! the pairs that were not measured.
 
 use std::collections::HashMap;
 
@@ -30,12 +30,14 @@ pub struct Coverage {
     /// Pairs of rounds without an answer yet.
     outstanding: HashMap<TestPair, Stage>,
     unmeasured: Unmeasured,
-    /// The pairs of each test with an answer of an earlier survey, which the sweep has not reached yet.
+    /// The pairs of each test with an answer of an earlier survey, which the sweep has not reached
+    /// yet.
     earlier: Vec<PairSet>,
 }
 
 impl Coverage {
-    /// Creates the coverage of a survey with `planned` pairs and `tests` tests, before the first round.
+    /// Creates the coverage of a survey with `planned` pairs and `tests` tests, before the first
+    /// round.
     pub fn new(planned: u64, tests: usize) -> Self {
         Self {
             planned,
@@ -114,7 +116,8 @@ impl Coverage {
         self.earlier[test.index()].insert(pair)
     }
 
-    /// Counts a pair of the sweep if it has an answer of an earlier survey. Returns whether it has one.
+    /// Counts a pair of the sweep if it has an answer of an earlier survey. Returns whether it has
+    /// one.
     pub fn take_earlier(&mut self, test: TestId, pair: Pair) -> bool {
         let had = self.earlier[test.index()].remove(pair);
         self.answered += u64::from(had);
@@ -142,7 +145,8 @@ impl Coverage {
         }
     }
 
-    /// Takes the pairs without an answer, to measure them again. Returns none after the last repeat.
+    /// Takes the pairs without an answer, to measure them again. Returns none after the last
+    /// repeat.
     pub fn repeat(&mut self) -> Vec<TestPair> {
         if self.repeats == MOST_REPEATS {
             return Vec::new();
@@ -151,8 +155,8 @@ impl Coverage {
         self.unmeasured.take_unanswered()
     }
 
-    /// Ends the sweep: its remaining pairs are not measured, for this reason. `is_measured` says whether
-    /// a NIC has been measured in any pair.
+    /// Ends the sweep: its remaining pairs are not measured, for this reason. `is_measured` says
+    /// whether a NIC has been measured in any pair.
     pub fn end_sweep(
         &mut self,
         sweep: &mut Sweep,
@@ -169,8 +173,8 @@ impl Coverage {
         self.unmeasured.leave_out_rest(rest, reason);
     }
 
-    /// Returns the coverage if the survey ends at this moment. `queued` are the pairs of the sweep in the
-    /// queue.
+    /// Returns the coverage if the survey ends at this moment. `queued` are the pairs of the sweep
+    /// in the queue.
     pub fn if_it_ends(
         &self,
         sweep: &Sweep,

@@ -1,5 +1,5 @@
-//! Who is to blame: the causes of the pairs outside the limits (jobs.md 3.3). Transient pairs are
-//! explained by themselves, and the costs of a mixed population have no limit.
+//! The parts that explain the pairs outside the limits (jobs.md 3.3). A separate search explains
+//! transient pairs. The costs of a mixed population have no limit.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,27 +13,26 @@ use super::roster::Roster;
 use super::search::{Explanation, search};
 use super::units::members;
 
-/// A population is mixed if the causes are more than this part of its NICs,
-const MOST_BLAMED: f64 = 1.0 / 3.0;
+/// A population is mixed if more than this part of its NICs belong to causes,
+const MOST_CAUSES: f64 = 1.0 / 3.0;
 /// or if no part explains this part of its pairs, and at least three of them,
 const MOST_UNEXPLAINED: f64 = 0.05;
-/// or if the links between two groups are to blame that have more than this part of its pairs,
+/// or if the links between two groups are a cause, and have more than this part of its pairs,
 const MOST_CROSSINGS: f64 = 0.5;
 /// or if the robust deviation of its costs is more than this part of their median.
 const MOST_DEVIATION: f64 = 0.7;
 
-/// A population: a test and a class.
-
-/// The causes of all pairs outside the limits.
+/// The explanations of all pairs outside the limits.
 #[derive(Debug)]
 pub struct Explained {
-    /// The causes.
+    /// The parts with the pairs that they explain.
     pub explanations: Vec<Explanation>,
-    /// Populations that are mixed, so that their costs have no limits.
+    /// The mixed populations. Their costs have no limits.
     pub mixed: BTreeSet<PopulationKey>,
 }
 
-/// Returns the causes of the pairs outside the limits. Transient pairs are explained by themselves.
+/// Returns the parts that explain the pairs outside the limits. A second search explains the
+/// transient pairs.
 pub fn explain(results: &ResultStore, limits: &Limits, roster: &Roster) -> Explained {
     let mut outside = results.outside(limits, roster);
     keep_failures(&mut outside, |nic| results.answers(nic));
@@ -54,13 +53,13 @@ pub fn explain(results: &ResultStore, limits: &Limits, roster: &Roster) -> Expla
         }
         mixed.extend(found);
     };
-    let blamed: HashSet<NicId> = lasting_causes
+    let nics_of_causes: HashSet<NicId> = lasting_causes
         .iter()
         .flat_map(|explanation| members(explanation.unit, roster))
         .collect();
     let unexplained = transient.into_iter().filter(|one| {
-        !blamed.contains(&one.pair.initiator)
-            && !blamed.contains(&one.pair.target)
+        !nics_of_causes.contains(&one.pair.initiator)
+            && !nics_of_causes.contains(&one.pair.target)
             && !mixed.contains(&(one.test, one.class))
     });
     let mut explanations = lasting_causes;
@@ -71,7 +70,7 @@ pub fn explain(results: &ResultStore, limits: &Limits, roster: &Roster) -> Expla
     }
 }
 
-/// Returns the limits without those of the costs of mixed populations.
+/// Returns the limits, with no limit for the costs of mixed populations.
 fn without(limits: &Limits, mixed: &BTreeSet<PopulationKey>) -> Limits {
     let mut limits = limits.clone();
     for key in mixed {
@@ -82,8 +81,9 @@ fn without(limits: &Limits, mixed: &BTreeSet<PopulationKey>) -> Limits {
     limits
 }
 
-/// Returns the populations that are mixed, so that they have no limits (jobs.md 3.4), beside
-/// `mixed`. In a test with such a class, the others are judged together too: some have few pairs.
+/// Returns the populations that are mixed (jobs.md 3.4), without the populations in `mixed`. If a
+/// class of a test is mixed, the other classes of this test are also examined together, because
+/// some have few pairs.
 fn mixed_populations(
     mixed: &BTreeSet<PopulationKey>,
     explanations: &[Explanation],
@@ -130,7 +130,7 @@ fn is_mixed(
     let is_of_them = |one: &&Outside| {
         keys.contains(&(one.test, one.class)) && one.source == LimitSource::Population
     };
-    let (mut blamed, mut unexplained, mut has_cause) = (HashSet::new(), 0, false);
+    let (mut nics_of_causes, mut unexplained, mut has_cause) = (HashSet::new(), 0, false);
     for explanation in explanations {
         let pairs = explanation.pairs.iter().filter(is_of_them).count();
         if pairs == 0 {
@@ -144,13 +144,13 @@ fn is_mixed(
             {
                 return true;
             }
-            unit => blamed.extend(members(unit, roster)),
+            unit => nics_of_causes.extend(members(unit, roster)),
         }
     }
     let is_wide = |key| limits[key].is_wide(MOST_DEVIATION);
     has_cause
         && (keys.iter().any(is_wide)
             || results.has_better_nics(keys, limits)
-            || blamed.len() as f64 > MOST_BLAMED * f64::from(nics)
+            || nics_of_causes.len() as f64 > MOST_CAUSES * f64::from(nics)
             || (unexplained >= 3 && part_of_pairs(unexplained) > MOST_UNEXPLAINED))
 }

@@ -1,4 +1,4 @@
-//! Tests of blame on the model of a cluster: the planted fault is named, and nothing else.
+//! Tests of causes on the model of a cluster: the survey names the planted fault, and nothing else.
 
 use std::collections::BTreeSet;
 
@@ -68,8 +68,8 @@ struct Plan {
     fault: Fault,
 }
 
-/// Checks that exactly the planted part is named for each plan and seed, except that nothing is named in
-/// `most_missed` surveys.
+/// Checks that exactly the planted part is named for each plan and seed, except that nothing is
+/// named in `most_missed` surveys.
 fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_missed: usize) {
     let (mut wrong, mut missed) = (Vec::new(), 0);
     for plan in plans {
@@ -211,7 +211,8 @@ fn names_planted_fault_on_quiet_cluster() {
 
 #[test]
 fn names_planted_fault_on_noisy_cluster() {
-    // A node of two NICs has so many pairs of eight nodes that they may look like a mixed population.
+    // A node of two NICs has so many pairs of eight nodes that they may look like a mixed
+    // population.
     check(&plans(), 0.2, 0.01, 6.0, 20, 1);
 }
 

@@ -1,5 +1,5 @@
-//! Failures that are no noise: operations of a NIC that failed with several partners. Retests of a NIC
-//! that loses packets now and then pass more often than not, so that they clear nobody here.
+//! Failures that are not noise: the operations of a NIC failed with several partners. Most retests
+//! of a NIC that loses packets now and then pass, so passed retests do not clear such a NIC.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,12 +8,11 @@ use super::answer::Pair;
 use super::ids::NicId;
 use super::outside::{Outside, RetestOutcome};
 
-/// Partners with which the operations of a NIC fail if the partners are not to blame.
+/// Number of partners with which operations fail from which the NIC, not a partner, is the cause.
 pub const FAILING_PARTNERS: usize = 2;
 
-/// Returns the NICs whose operations failed with several partners, and with more than those of any such
-/// partner, and the indices of their failures. Among equals `answers` decides: that with fewest pairs is
-/// meant.
+/// Returns each NIC that failed with at least two partners and more than any of these partners did,
+/// with the indices of its failures. Ties: the NIC with the fewest `answers`.
 pub fn most_failing<'a>(
     open: impl Iterator<Item = (usize, &'a Outside)>,
     answers: impl Fn(NicId) -> u32,
@@ -46,8 +45,8 @@ pub fn most_failing<'a>(
     most
 }
 
-/// Keeps retests from clearing the failures of a NIC with several partners. They are confirmed if an
-/// operation of the NIC has failed in a retest or with another partner too.
+/// Keeps retests from clearing a NIC that failed with several partners. Its failures are confirmed
+/// if an operation of the NIC has failed in a retest or in a swap too.
 pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(NicId) -> u32) {
     let mut is_open = vec![true; outside.len()];
     loop {

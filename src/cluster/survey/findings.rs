@@ -14,8 +14,8 @@ pub struct Test {
     pub tool: String,
     /// Size of the operations, in bytes.
     pub size_bytes: u64,
-    /// Whether the figure is a bandwidth in bytes per second, so that small values are bad. Otherwise it
-    /// is a latency in nanoseconds, and large values are bad.
+    /// Whether the figure is a bandwidth in bytes per second, so that small values are bad.
+    /// Otherwise it is a latency in nanoseconds, and large values are bad.
     pub of_bandwidth: bool,
 }
 
@@ -24,15 +24,15 @@ pub struct Test {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// It was outside the limits once, and inside them twice in retests.
+    /// The part was outside the limits once, and inside the limits twice in retests.
     Transient,
-    /// It was outside the limits, and no retest has confirmed it.
+    /// The part was outside the limits, and no retest has confirmed it.
     Suspect,
-    /// Retests have confirmed it.
+    /// Retests have confirmed that the part is outside the limits.
     Bad,
 }
 
-/// A part of the cluster that can be to blame.
+/// A part of the cluster that can be a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -92,9 +92,10 @@ pub struct Evidence {
     pub test: TestId,
     /// Class of the pairs.
     pub class: Class,
-    /// Pairs of the cause outside the limit; of a path, measurements, with those of retests.
+    /// Pairs of the cause outside the limit; for a path, measurements outside the limit, with
+    /// retests.
     pub outside: u32,
-    /// Pairs of the cause that were measured; of a path, measurements.
+    /// Pairs of the cause that were measured; for a path, measurements.
     pub measured: u32,
     /// Median figure of the pairs outside the limit; null if all of them failed.
     pub value: Option<f64>,
@@ -104,8 +105,8 @@ pub struct Evidence {
     pub limit: Option<f64>,
     /// Which limit it is.
     pub source: LimitSource,
-    /// Median number of packets that the initiator of a pair outside the limit sent again; null unless
-    /// this number is the limit.
+    /// Median number of packets that the initiator of a pair outside the limit sent again; null
+    /// unless this number is the limit.
     pub retries: Option<f64>,
     /// Median of this number in the class.
     pub usual_retries: Option<f64>,
@@ -117,16 +118,16 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Cause {
-    /// What it is.
+    /// The part.
     pub unit: Unit,
-    /// How sure that is.
+    /// How sure the survey is.
     #[serde(rename = "word")]
     pub certainty: Certainty,
-    /// In which role.
+    /// The role of the part in pairs outside the limits.
     pub direction: Direction,
     /// What the tests say, the strongest first.
     pub evidence: Vec<Evidence>,
-    /// Counters of its NICs that changed in a way that matters, summed up over its pairs.
+    /// Counters of its NICs whose changes may explain the results, summed up over its pairs.
     #[serde(rename = "witnesses")]
     pub counters: Vec<CounterEvidence>,
 }
@@ -143,8 +144,8 @@ pub struct Population {
     pub count: u64,
     /// Number of measured pairs outside the limits that retests have not found inside them.
     pub outside: u64,
-    /// Number of pairs that failed, which have no figure. Those of a class without any measured pair are
-    /// not here, only in the evidence.
+    /// Number of pairs that failed, which have no figure. A class without any measured pair is not
+    /// listed here: its failures are only in the evidence.
     pub failed: u64,
     /// Smallest figure.
     pub min: f64,
@@ -154,12 +155,12 @@ pub struct Population {
     pub max: f64,
     /// Lower end of the 95 % interval of the median; null with fewer than 8 pairs.
     pub median_low: Option<f64>,
-    /// Upper end of it.
+    /// Upper end of this interval.
     pub median_high: Option<f64>,
     /// Robust standard deviation.
     pub sigma: f64,
-    /// Limit from the population; null with fewer than 8 pairs, or if the population is mixed: its pairs
-    /// differ too much to say which of them are good.
+    /// Limit from the population; null with fewer than 8 pairs, or if the population is mixed: its
+    /// pairs differ too much to say which of them are good.
     pub limit: Option<f64>,
     /// Limit of --expect; null without.
     pub expected: Option<f64>,
@@ -192,13 +193,15 @@ pub struct Aggregate {
     pub outside: u64,
 }
 
-/// The figures of each pair of NICs, for pictures: one for each test, on request and for small surveys.
+/// The figures of each pair of NICs, for pictures: one for each test, on request and for small
+/// surveys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Matrix {
     /// Index of the test.
     pub test: TestId,
-    /// Initiator, target, figure; null if the pair failed. Pairs that were not measured are missing.
+    /// Initiator, target, figure; null if the pair failed. Pairs that were not measured are
+    /// missing.
     pub cells: Vec<(NicId, NicId, Option<f64>)>,
 }
 
@@ -223,8 +226,8 @@ pub struct Findings {
     pub causes: Vec<Cause>,
     /// Parts that were not measured.
     pub untested: Vec<UntestedPart>,
-    /// NICs in no pair of a selection that takes some NICs of each switch or group, or of a file: the
-    /// survey says nothing about them.
+    /// NICs in no pair of a selection that takes some NICs of each switch or group, or of a file:
+    /// the survey says nothing about them.
     pub unpaired: Vec<NicId>,
     /// The figures by test and class.
     pub populations: Vec<Population>,

@@ -6,7 +6,7 @@ use super::findings::LimitSource;
 use super::ids::PopulationKey;
 use super::population::{Centre, Noise, Sorted};
 
-/// Packets that the initiator of a pair may send again, whatever others do.
+/// Number of packets that the initiator of any pair may send again inside the limit.
 pub const FEW_RETRIES: u64 = 5;
 
 /// Ratio to the retries of a good pair above which retries are outside the limit.
@@ -22,7 +22,7 @@ pub struct Limit {
     pub centre: Centre,
     /// The largest cost inside the limit; infinite without a limit.
     pub cost: f64,
-    /// The difference of two costs that says nothing.
+    /// The largest difference of two costs that is noise.
     pub noise: f64,
     /// The largest number of retries inside the limit; infinite without a limit.
     pub retries: f64,
@@ -67,7 +67,8 @@ impl Limit {
         }
     }
 
-    /// Returns which limit a pair does not meet. Retries explain a cost outside the limit.
+    /// Returns which limit a pair does not meet. If both limits are broken, the retries explain the
+    /// cost.
     pub fn source(self, cost: f64, retries: u64) -> Option<LimitSource> {
         if retries as f64 > self.retries {
             Some(LimitSource::Retries)

@@ -12,30 +12,31 @@ use crate::location::Class;
 /// Most NICs for which one of them shifts the median of all pairs.
 const FEW_NICS: usize = 32;
 
-/// Retests that decide about a suspect: with two passes it is transient, with two failures and fewer
-/// passes it is confirmed.
+/// Number of equal retests that decide about a suspect pair. A pair with two passes is transient. A
+/// pair with two failures and fewer passes is confirmed.
 const DECISIVE: usize = 2;
 
-/// Retests of a suspect, at most (jobs.md 3.3).
+/// Most retests of a suspect pair (jobs.md 3.3).
 pub const MOST_RETESTS: u8 = 4;
 
-/// The median of a population is that of bad NICs if more than this part of its pairs are better,
+/// Bad NICs determine the median of a population if more than this part of its pairs are better
+/// than the median,
 const MOST_BETTER: f64 = 0.1;
-/// and if they are missing from this part of its NICs more than by chance.
+/// and if this part of its NICs, more than chance explains, have none of the better pairs.
 const MOST_WITHOUT: f64 = 0.1;
-/// Chance explains much with few NICs: there this part of the pairs decides alone.
+/// Chance explains much with few NICs: for few NICs, this part of better pairs alone decides.
 const MOST_BETTER_OF_FEW: f64 = 0.07;
-/// One good figure says nothing.
+/// Fewest better pairs that say anything: one good figure is chance.
 const LEAST_BETTER: u64 = 2;
 
 /// What the retests of a suspect say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetestOutcome {
-    /// There are not enough of them.
+    /// There are not enough retests.
     Open,
-    /// It is outside the limits again.
+    /// The pair is outside the limits again.
     Confirmed,
-    /// It is inside the limits.
+    /// The pair is inside the limits.
     Transient,
 }
 
@@ -58,7 +59,7 @@ pub struct Outside {
     pub stage: Stage,
     /// What its retests say.
     pub outcome: RetestOutcome,
-    /// Whether operations failed in a retest, or with another partner than those of the sweep.
+    /// Whether operations failed in a retest or in a swap.
     pub fails_again: bool,
 }
 
@@ -113,10 +114,11 @@ impl ResultStore {
         limit.source(cost, result.retries())
     }
 
-    /// Returns whether the medians of these populations of a test are those of bad NICs: some pairs are as
-    /// much better than the median as the limit is worse. In one class of many NICs, many of these must
-    /// have none of the better pairs, more than by chance: without locations, the pairs whose NICs are near
-    /// each other are better too, but these are spread over all NICs.
+    /// Returns whether bad NICs determine the medians of these populations of a test: some pairs
+    /// are as much better than the median as the limit is worse. If the populations are one class
+    /// of many NICs, many NICs must have none of the better pairs, more than chance explains.
+    /// Without locations, pairs of near NICs are better too, but such pairs are spread over all
+    /// NICs.
     pub fn has_better_nics(&self, keys: &[PopulationKey], limits: &Limits) -> bool {
         let mirrored = |key| limits[key].mirrored();
         let (mut pairs, mut better) = (0, 0);

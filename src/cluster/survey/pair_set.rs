@@ -1,4 +1,5 @@
-//! A set of pairs of NICs: a bit for each target, so that all pairs of a large cluster fit into memory.
+//! A set of pairs of NICs: a bit for each target, so that all pairs of a large cluster fit into
+//! memory.
 
 use std::collections::HashMap;
 

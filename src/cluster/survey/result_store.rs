@@ -1,6 +1,6 @@
-//! The results of a survey: counts, distributions, and the results of pairs that may be outside the
-//! limits. Of a small survey all results are kept, of a large one only the latter, so that memory grows
-//! with the number of NICs and not with that of pairs.
+//! The results of a survey: counts, distributions, and results of pairs. A small survey keeps the
+//! results of all pairs. A large survey keeps only results that may be outside the limits, so its
+//! memory grows with the number of NICs and not with the number of pairs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,10 +16,10 @@ use crate::location::Class;
 use facts::device::{DeviceKind, DeviceName};
 use facts::expect::Expectation;
 
-/// Figures of a switch, a group or a pair of groups that are kept exactly.
+/// Most figures of a switch, a group or a pair of groups that are kept exactly.
 const EXACT_OF_AGGREGATE: usize = 256;
 
-/// Most results outside the limits of which a large survey keeps more than the number.
+/// Most results that a large survey keeps. It only counts further results outside the limits.
 const MOST_RECORDS: usize = 1 << 20;
 
 /// A test and a pair.
@@ -31,9 +31,9 @@ pub(super) struct PopulationData {
     pub(super) figures: Distribution,
     /// Packets that the initiators sent again.
     pub(super) retries: Distribution,
-    /// The limit of the figures so far,
+    /// The limit that follows from the figures so far.
     limit: Option<Limit>,
-    /// which is computed again at this number of figures.
+    /// Number of figures at which the limit is computed again.
     next: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct ResultStore {
     pub(super) populations: BTreeMap<PopulationKey, PopulationData>,
     /// Pairs with an answer, by test and NIC.
     counts: Vec<RoleCounts>,
-    /// The least costs of the pairs of the user, by test and NIC, then by class.
+    /// The least costs of the pairs of the sweep, by test and NIC, then by class.
     least_costs: Vec<[f64; Class::ALL.len()]>,
     pub(super) nics: usize,
     pub(super) aggregates: BTreeMap<(TestId, Unit), Distribution>,
@@ -60,8 +60,8 @@ pub struct ResultStore {
 }
 
 impl ResultStore {
-    /// Creates an empty collection. Without `keeps_all` only results that may be outside the limits are
-    /// kept.
+    /// Creates an empty collection. Without `keeps_all` only results that may be outside the limits
+    /// are kept.
     pub fn new(
         roster: &Roster,
         tests: Vec<Test>,
@@ -96,7 +96,7 @@ impl ResultStore {
         self.worst.as_ref().map(|(_, result)| result)
     }
 
-    /// Returns the number of pairs that were outside the limits of the figures before them.
+    /// Returns the number of pairs outside the limits that followed from earlier results.
     pub fn suspects(&self) -> u64 {
         self.suspects
     }
@@ -198,7 +198,7 @@ impl ResultStore {
                 limit: None,
                 next: LEAST_FIGURES as u64,
             });
-        // Suspects do not choose their partners at random: only the pairs of the user are a population.
+        // The partners of suspects are not random, so only pairs of the sweep form a population.
         if result.stage == Stage::Sweep {
             data.figures.add(value);
             data.retries.add(result.retries() as f64);
@@ -252,8 +252,8 @@ impl ResultStore {
         }
     }
 
-    /// Removes failures, which later facts have explained, and returns those that were first results of
-    /// pairs, with the stage.
+    /// Removes failures that later facts have explained. Returns the pairs whose first results were
+    /// removed, with the stages.
     pub fn remove_failures(
         &mut self,
         roster: &Roster,
@@ -306,7 +306,7 @@ impl ResultStore {
     }
 }
 
-/// Returns what the NICs of a survey may differ: those of software, if there is one among them.
+/// Returns the noise of a survey: the noise of software NICs if it has any.
 fn noise(roster: &Roster) -> Noise {
     let is_software = |name: &str| {
         let name = name.parse::<DeviceName>();

@@ -1,4 +1,5 @@
-//! What is measured after the sweep: suspects again, and their NICs with other partners (jobs.md 3.3).
+//! The pairs that a survey measures after the sweep: suspect pairs again, and their NICs with other
+//! partners (jobs.md 3.3).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -21,7 +22,7 @@ use crate::location::Class;
 const PAIRS_OF_NIC: usize = 4;
 const PAIRS_OF_LARGER: usize = 8;
 
-/// Fewest partners of a suspected NIC in each role, if there are as many.
+/// Number of partners of a suspect NIC in each role, if the cluster has as many.
 const LEAST_PARTNERS: usize = 3;
 
 /// Pairs that are measured in disjoint rounds.
@@ -49,7 +50,7 @@ impl Queue {
         pending.map(|(_, pair)| *pair)
     }
 
-    /// Removes the pairs that `is_wanted` refuses, and returns them.
+    /// Removes the pairs that `is_wanted` refuses. Returns the removed pairs.
     pub fn refuse(&mut self, is_wanted: impl Fn(Pair) -> bool) -> Vec<TestPair> {
         let mut refused = Vec::new();
         self.pending.retain(|key| {
@@ -62,7 +63,8 @@ impl Queue {
         refused
     }
 
-    /// Returns the next round. In turn, each node occurs once in a round, otherwise each NIC does.
+    /// Returns the next round. No node occurs twice in it if the NICs of a node measure in turn;
+    /// otherwise no NIC does.
     pub fn next(&mut self, roster: &Roster, order: NicOrder) -> Option<Round> {
         let test = self.pending.front()?.0;
         let mut busy = HashSet::new();
@@ -91,8 +93,8 @@ impl Queue {
     }
 }
 
-/// Returns the suspects that decide about the causes which retests have not confirmed yet: some pairs of
-/// each, with different partners.
+/// Returns the suspect pairs whose retests decide about causes: some pairs of each cause that
+/// retests have not confirmed yet, with different partners.
 pub fn suspects(
     explanations: &[Explanation],
     results: &ResultStore,
@@ -134,15 +136,15 @@ pub fn suspects(
     chosen.into_iter().collect()
 }
 
-/// Partners of a NIC among which the best is chosen, from a random one on.
+/// Number of partners of a NIC that are compared, from a random partner on.
 const MOST_PARTNERS: usize = 256;
 
 /// The choice of other partners for suspected NICs.
 struct Swaps<'a> {
     roster: &'a Roster,
     results: &'a ResultStore,
-    /// NICs of parts that are blamed.
-    blamed: HashSet<NicId>,
+    /// NICs of parts that are causes.
+    of_causes: HashSet<NicId>,
     /// NICs of pairs outside the limits.
     involved: HashSet<NicId>,
     measured: HashSet<TestPair>,
@@ -153,9 +155,10 @@ struct Swaps<'a> {
     uses: BTreeMap<NicId, usize>,
 }
 
-/// Returns pairs of the suspected NICs with other partners and in the other role, so that each has been
-/// measured with some partners in each role. Partners beyond suspicion come first, of the same class as
-/// the partner of the suspect pair, but not of its switch or group, so that these are cleared too.
+/// Returns pairs of the suspect NICs with other partners and in the other role, so that each
+/// suspect NIC has been measured with some partners in each role. A partner that is not suspect
+/// comes first. It has the same class as the partner of the suspect pair, but another switch or
+/// group, so that the results say something about switches and groups too.
 pub fn swaps(
     explanations: &[Explanation],
     results: &ResultStore,
@@ -172,7 +175,7 @@ pub fn swaps(
     let mut swaps = Swaps {
         roster,
         results,
-        blamed: lasting()
+        of_causes: lasting()
             .flat_map(|explanation| members(explanation.unit, roster))
             .collect(),
         involved: pairs().flat_map(|one| one.pair.nics()).collect(),
@@ -202,7 +205,7 @@ pub fn swaps(
 }
 
 impl Swaps<'_> {
-    /// Chooses the partners that a NIC lacks in each role.
+    /// Chooses the missing partners of a NIC in each role.
     fn choose(
         &mut self,
         test: TestId,
@@ -250,7 +253,7 @@ impl Swaps<'_> {
         }
     }
 
-    /// Returns what speaks against a partner, the most important first.
+    /// Returns the objections to a partner.
     fn rank(&self, nic: NicId, partner: NicId, suspect: &Outside) -> Objections {
         let Pair { initiator, target } = suspect.pair;
         let other = if initiator == nic { target } else { initiator };
@@ -265,7 +268,7 @@ impl Swaps<'_> {
         };
         Objections {
             suspicion: u8::from(self.involved.contains(&partner))
-                + u8::from(self.blamed.contains(&partner)),
+                + u8::from(self.of_causes.contains(&partner)),
             is_of_other_class: self
                 .roster
                 .class(Pair::with_role(Role::Initiator, nic, partner))
@@ -276,7 +279,7 @@ impl Swaps<'_> {
     }
 }
 
-/// What speaks against a partner.
+/// The objections to a partner, the most important first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Objections {
     suspicion: u8,

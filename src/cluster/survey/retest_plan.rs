@@ -1,5 +1,5 @@
-//! What a survey measures after the sweep: first retests of suspect pairs, then their NICs with other
-//! partners.
+//! What a survey measures after the sweep: first retests of suspect pairs, then their NICs with
+//! other partners.
 
 use fastrand::Rng;
 
@@ -167,8 +167,8 @@ impl RetestPlan {
     }
 }
 
-/// Returns all pairs outside the limits, if there are few: their retests find the noise among them before
-/// the survey looks for causes.
+/// Returns all pairs outside the limits, if there are few: their retests find the noise among them
+/// before the survey looks for causes.
 fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
     let SweepResults {
         roster,

@@ -1,5 +1,5 @@
-//! Rounds of disjoint pairs (jobs.md 3.2). They are made when they are needed: all pairs of a large
-//! cluster do not fit into memory.
+//! Rounds of disjoint pairs (jobs.md 3.2). The sweep makes each round when it is needed, because
+//! all pairs of a large cluster do not fit into memory.
 
 use super::answer::{Pair, Stage};
 use super::ids::TestId;
@@ -19,11 +19,12 @@ pub enum NicOrder {
     AtOnce,
 }
 
-/// Pairs that are measured before those of the next step.
+/// A step of the sweep: a test with some shapes. The next step begins after the last pair of this
+/// step.
 #[derive(Clone, Copy, Debug)]
 struct SweepStep {
     test: TestId,
-    /// Index of the shapes whose rounds are measured together.
+    /// Index of the shapes that are measured at the same time.
     shapes: usize,
     /// Index of the first shapes of its selection.
     first: usize,
@@ -39,22 +40,22 @@ pub struct Sweep {
     step: usize,
     round: usize,
     most_active: usize,
-    /// What is left of a round that was divided.
+    /// The remaining pairs of a round that was divided.
     rest: Vec<Pair>,
-    /// The pairs of earlier selections, and the number of their shapes.
+    /// The pairs of earlier selections.
     covered: PairSet,
     covers: usize,
     planned: u64,
 }
 
 impl Sweep {
-    /// Creates the rounds of `selections` for `tests` tests: for each selection all tests, for each of
-    /// these the NICs of a node in their order.
+    /// Creates the rounds of `selections` for `tests` tests: for each selection all tests, for each
+    /// of these the NICs of a node in their order.
     ///
     /// # Errors
     ///
-    /// A selection that needs the locations of NICs without any, or a node in a file of pairs that the
-    /// roster lacks.
+    /// A selection that needs the locations of NICs without any, or a node in a file of pairs that
+    /// the roster lacks.
     pub fn new(
         roster: &Roster,
         selections: &[Selection],

@@ -1,13 +1,13 @@
 //! The search for the parts that explain the pairs outside the limits (jobs.md 3.3).
 //!
-//! A part explains pairs in a role if more than half of its pairs in this role are outside. The part
-//! that explains most pairs is a cause. The search sets the pairs of this cause aside, because they
-//! say nothing about the partners of the part, and begins again. A pair that no part explains has
-//! the path between its two NICs as its cause.
+//! A part explains pairs in a role if more than half of its pairs in this role are outside. The
+//! part that explains most pairs is a cause. The search sets the pairs of this cause aside, because
+//! they say nothing about the partners of the part, and begins again. A pair that no part explains
+//! has the path between its two NICs as its cause.
 //!
-//! Each pass finds all parts that explain more pairs than any other part that their pairs touch: the
-//! order among these parts does not matter. So the number of passes hardly grows with the number of
-//! causes.
+//! Each pass finds all parts that explain more pairs than any other part that their pairs touch:
+//! the order among these parts does not matter. So the number of passes hardly grows with the
+//! number of causes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -28,8 +28,8 @@ use crate::location::Class;
 /// Share of its pairs outside the limits above which a part explains them, in the first search.
 const MOST: f64 = 0.5;
 
-/// The same share in the second search, which asks for more partners: it finds a part that is bad now
-/// and then, or a little.
+/// The same share in the second search, which asks for more partners: it finds a part that is bad
+/// now and then, or a little.
 const MANY: f64 = 0.2;
 
 /// A part of the cluster with the pairs that it explains.
@@ -158,8 +158,8 @@ pub fn search(
 }
 
 impl Search<'_> {
-    /// Returns the parts that explain more pairs than any other part that their pairs touch. Ties: the
-    /// part with the fewest good pairs, and then the smallest part.
+    /// Returns the parts that explain more pairs than any other part that their pairs touch. Ties:
+    /// the part with the fewest good pairs, and then the smallest part.
     fn best(&self, share: f64, partners: usize) -> Vec<(Unit, Candidate)> {
         let tallies = self.tallies(share);
         let mut candidates: BTreeMap<Unit, Candidate> = BTreeMap::new();
@@ -258,7 +258,8 @@ impl Search<'_> {
         tallies
     }
 
-    /// Adds the numbers of measured pairs of a NIC that can be outside the limits, and have no cause.
+    /// Adds the numbers of measured pairs of a NIC that can be outside the limits, and have no
+    /// cause.
     fn add_measured(&self, nic: NicId, tally: &mut Tally) {
         for test in TestId::first(self.results.tests().len()) {
             let mut counts = *self.results.counts(test, nic);
@@ -282,8 +283,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the pairs of groups that have most of their pairs outside the limits, by several NICs of
-    /// both groups.
+    /// Returns the pairs of groups that have most of their pairs outside the limits, by several
+    /// NICs of both groups.
     fn group_pairs(&self, share: f64) -> BTreeMap<Unit, Candidate> {
         let mut crossings: BTreeMap<Unit, Vec<usize>> = BTreeMap::new();
         for (index, one) in self.open() {
@@ -346,7 +347,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns whether a NIC of the part has measured pairs in this role, in a test of the candidate.
+    /// Returns whether a NIC of the part has measured pairs in this role, in a test of the
+    /// candidate.
     fn is_measured(&self, unit: Unit, role: Role, candidate: &Candidate) -> bool {
         let pairs = candidate.pairs.iter();
         let tests: BTreeSet<TestId> = pairs.map(|index| self.outside[*index].test).collect();
@@ -366,8 +368,8 @@ impl Search<'_> {
     }
 
     /// Explains failures by NICs. A NIC that is the cause of a failure is the cause of all of its
-    /// failures. A NIC whose operations fail with several partners is a cause, whatever the share of its
-    /// failures is.
+    /// failures. A NIC whose operations fail with several partners is a cause, whatever the share
+    /// of its failures is.
     fn explain_failures(&mut self) {
         let failing = self
             .explanations

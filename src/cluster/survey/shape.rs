@@ -15,11 +15,11 @@ use crate::location::Location;
 const NICS_OF_GROUP: usize = 4;
 
 /// Returns the pairs of round `round` of the circle method among `players`, by position. Rounds
-/// `0..rounds_of_circle(players)` have each pair once; the same number of rounds after them have each
-/// pair in the other direction, and so on.
+/// `0..rounds_of_circle(players)` have each pair once; the same number of rounds after them have
+/// each pair in the other direction, and so on.
 ///
-/// Two successive rounds, the first one even, form a ring in which each player is initiator once and
-/// target once; with an odd number of players, the player who rests is missing from it.
+/// Two successive rounds, the first one even, form a ring in which each player is initiator once
+/// and target once; with an odd number of players, the player who rests is missing from it.
 fn circle(players: usize, round: usize) -> impl Iterator<Item = (usize, usize)> {
     let cycle = rounds_of_circle(players).max(1);
     let fixed = cycle;
@@ -259,8 +259,8 @@ pub fn shape(
     })
 }
 
-/// Returns `partners` rounds of a random circle: more if few NICs would have too few pairs for limits that
-/// are known well, less if each pair has been measured in both directions.
+/// Returns `partners` rounds of a random circle: more if few NICs would have too few pairs for
+/// limits that are known well, less if each pair has been measured in both directions.
 fn random(mut nics: Vec<NicId>, partners: usize, seed: u64) -> Shape {
     Rng::with_seed(seed).shuffle(&mut nics);
     let at_once = (nics.len() / 2).max(1);
@@ -282,7 +282,8 @@ fn sets<K: Ord>(nics: Vec<(Location, NicId)>, key: impl Fn(Location) -> K) -> Ve
     sets.into_values().collect()
 }
 
-/// Returns the rounds of a file among the NICs of a rail. A pair of several rounds belongs to the first.
+/// Returns the rounds of a file among the NICs of a rail. A pair of several rounds belongs to the
+/// first.
 fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
     let of_node: HashMap<NodeId, NicId> = rail
         .iter()

@@ -1,4 +1,4 @@
-//! The results of a survey as its findings shows them.
+//! The parts of the findings that summarise results.
 
 use std::collections::{HashMap, HashSet};
 
@@ -131,7 +131,7 @@ impl ResultStore {
             .map_or(0, Distribution::count)
     }
 
-    /// Returns the figures of all pairs by test; without all results, nothing.
+    /// Returns the figures of all pairs by test; nothing if the store does not keep all results.
     pub fn matrices(&self) -> Vec<Matrix> {
         if !self.keeps_all {
             return Vec::new();

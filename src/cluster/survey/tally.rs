@@ -1,4 +1,4 @@
-//! What the pairs of a part of the cluster are: counts by test, role and class.
+//! The pairs of a part of the cluster, counted by test, role and class.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,21 +7,22 @@ use super::ids::{NicId, Role, TestId};
 use super::role_counts::RoleCounts;
 use crate::location::Class;
 
-/// Fewest members of a part that is blamed for them (jobs.md 3.3), and fewest pairs between two groups.
+/// Fewest members of a larger part that is a cause (jobs.md 3.3), and fewest pairs between two
+/// groups.
 pub const LEAST_MEMBERS: usize = 3;
 
-/// What the pairs of a part are so far: counts by test, role and class.
+/// The pairs of a part so far, counted by test, role and class.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Pairs outside the limits.
     pub outside: BTreeMap<TestId, RoleCounts>,
-    /// Pairs with an answer that can be outside.
+    /// Pairs with an answer that can be outside the limits.
     pub measured: BTreeMap<TestId, RoleCounts>,
-    /// The other NICs of the pairs outside.
+    /// The partners of the part in pairs outside the limits.
     pub partners: BTreeSet<NicId>,
-    /// NICs of the part.
+    /// Number of NICs of the part.
     pub members: usize,
-    /// NICs of the part most of whose pairs in a role are outside.
+    /// Number of NICs of the part with most of their pairs in a role outside the limits.
     pub bad_members: usize,
 }
 
@@ -38,8 +39,8 @@ impl Tally {
         self.members += 1;
     }
 
-    /// Returns whether most pairs in a role are outside: those in loopback, or those with other NICs of all
-    /// classes together.
+    /// Returns whether more than the part `share` of the pairs in a role are outside the limits: of
+    /// the pairs in loopback, or of all other pairs together.
     pub fn explains(&self, test: TestId, role: Role, class: Class, share: f64) -> bool {
         let sum = |counts: &BTreeMap<TestId, RoleCounts>| {
             counts.get(&test).map_or(0, |counts| {
@@ -54,7 +55,7 @@ impl Tally {
         outside > 0 && f64::from(outside) > share * f64::from(measured)
     }
 
-    /// Returns whether this holds for any test, role and class.
+    /// Returns whether [`Self::explains`] holds for any test, role and class.
     pub fn explains_any(&self, share: f64) -> bool {
         self.outside.keys().any(|test| {
             Role::BOTH.into_iter().any(|role| {
@@ -64,7 +65,7 @@ impl Tally {
         })
     }
 
-    /// Returns whether the part has been measured enough.
+    /// Returns whether enough pairs of the part have been measured for a cause.
     pub fn may_be_cause(&self, unit: Unit, partners: usize) -> bool {
         match unit {
             Unit::Nic(_) => self.partners.len() >= partners,

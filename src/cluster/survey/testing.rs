@@ -1,5 +1,5 @@
-//! A model of a cluster, for tests and for the benchmark of a survey: what its pairs would answer, with
-//! noise and with planted faults.
+//! A model of a cluster, for tests and for the benchmark of a survey: what its pairs would answer,
+//! with noise and with planted faults.
 
 use fastrand::Rng;
 
@@ -103,8 +103,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Creates a cluster of groups, switches in each, nodes at each switch and NICs in each node. Without
-    /// groups, locations are not known and `nodes` is the number of all nodes.
+    /// Creates a cluster of groups, switches in each, nodes at each switch and NICs in each node.
+    /// Without groups, locations are not known and `nodes` is the number of all nodes.
     pub fn new([groups, switches, nodes, nics]: [u16; 4], tests: &[&str], seed: u64) -> Self {
         let mut roster = Roster::default();
         for place in 0..groups.max(1) * switches.max(1) * nodes {

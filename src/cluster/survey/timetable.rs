@@ -1,5 +1,5 @@
-//! Who does what when: a block is a number of slots of equal length, and each NIC does one thing in a
-//! slot. All processes follow the same clock, so that no pair has to wait at a barrier.
+//! The timetable of a survey. A block consists of slots of equal length, and each NIC does one
+//! thing in a slot. All processes follow the same clock, so no pair has to wait at a barrier.
 
 use serde::{Deserialize, Serialize};
 
@@ -74,14 +74,14 @@ pub struct BlockReport {
     pub block: u32,
     /// Rank of the process.
     pub rank: u32,
-    /// Results of the pairs in which its NICs were initiators, and of those in which it was too late to
-    /// be a target.
+    /// Results of the pairs in which its NICs were initiators, and of the pairs in which it was too
+    /// late to be the target.
     pub results: Vec<PairResult>,
-    /// Addresses of its NICs, which change if a NIC had to be opened again. The error of a NIC that
-    /// cannot be measured with any longer is why.
+    /// Addresses of its NICs. An address changes if a NIC had to be opened again. An error is the
+    /// reason why a NIC cannot measure any longer.
     pub addresses: Vec<Result<FabricAddress, String>>,
-    /// Longest time that one of its NICs needed for a pair beyond the time in which pairs are measured,
-    /// in nanoseconds: for set-up and release.
+    /// Longest time that one of its NICs needed for the set-up and release of a pair, in
+    /// nanoseconds.
     pub beyond_ns: u64,
     /// How far the coordinator's clock may be off in the process, in nanoseconds: half of the round
     /// trips up to the coordinator, and the drift since then. None before it is sent.

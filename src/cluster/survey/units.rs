@@ -45,8 +45,8 @@ pub fn parts_of_nic(roster: &Roster, nic: NicId) -> [Option<Unit>; 4] {
     ]
 }
 
-/// Returns the larger parts of the fabric that a pair belongs to: switches and groups of both NICs, each
-/// once, and the pair of groups.
+/// Returns the larger parts of the fabric that a pair belongs to: switches and groups of both NICs,
+/// each once, and the pair of groups.
 pub fn parts_of_pair(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
     let [one, other] = pair.nics().map(|nic| roster.location(nic));
     let switch = |place: Location| Unit::Switch {

@@ -1,4 +1,4 @@
-//! Pairs that were not measured, and why.
+//! The pairs that were not measured, with the reasons.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::ids::NicId;
 use super::result_store::TestPair;
 use super::roster::Roster;
 
-/// Most pairs without an answer that are tried again, or named one by one.
+/// Most pairs without an answer that the survey measures again, or names one by one.
 const MOST_UNANSWERED: usize = 4096;
 
 /// Pairs of the sweep that were not measured.
 #[derive(Clone, Debug, Default)]
 pub struct Unmeasured {
-    /// Pairs without an answer, which may be tried again.
+    /// Pairs without an answer, which the survey may measure again.
     unanswered: BTreeMap<TestPair, String>,
     /// Numbers of pairs that will not be measured.
     left_out: BTreeMap<(Unit, String), u64>,
@@ -90,11 +90,11 @@ impl Unmeasured {
     }
 }
 
-/// Numbers of pairs that the end of a survey leaves out. There may be many millions of them, so they
-/// are counted by NIC, unless both NICs were measured with others and the pairs are few.
+/// Numbers of pairs that the end of a survey leaves out. There may be many millions, so the pairs
+/// are counted by NIC, unless both NICs were measured with other partners and such pairs are few.
 #[derive(Debug)]
 pub struct Rest {
-    /// Why a NIC cannot be measured.
+    /// The reason why each NIC cannot be measured, if there is one.
     unusable: Vec<Option<(Unit, String)>>,
     is_measured: Vec<bool>,
     of_nics: Vec<u64>,

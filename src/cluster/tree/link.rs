@@ -313,8 +313,8 @@ impl Link {
         }
     }
 
-    /// Ends the connection for this reason: the socket becomes readable, and [`Self::receive`] returns
-    /// the reason.
+    /// Ends the connection for this reason: the socket becomes readable, and [`Self::receive`]
+    /// returns the reason.
     fn end(&mut self, loss: Loss) {
         self.outgoing.clear();
         self.lost.get_or_insert(loss);

@@ -12,34 +12,34 @@ pub const AWAY_LIMIT: Duration = Duration::from_secs(20);
 /// The parent of a member: another member, or the coordinator if it is none.
 pub type Parent = Option<u32>;
 
-/// Where a member is.
+/// The state of a member in the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LinkState {
-    /// It has not come yet.
+    /// The member has not joined yet.
     #[default]
     Absent,
-    /// It was sent to a parent, at this moment.
+    /// The coordinator sent the member to a parent, at this moment.
     Placed(Parent, Instant),
-    /// It has a parent.
+    /// The member has a parent.
     Attached(Parent),
-    /// It has lost its parent, at this moment.
+    /// The member has lost its parent, at this moment.
     Away(Instant),
-    /// It is lost, and may not return.
+    /// The member is lost, and may not return.
     Lost,
 }
 
 #[derive(Clone, Debug, Default)]
 struct MemberLinks {
     state: LinkState,
-    /// Members that are attached to it or placed there.
+    /// Members that are attached to this member, or on their way to it.
     children: Vec<u32>,
     /// It has been attached before.
     is_known: bool,
-    /// Its entry among those that take children.
+    /// The entry of this member in [`TreeLinks::open`].
     open: Option<(u32, usize, u32)>,
 }
 
-/// A member that has not come within its time.
+/// A member that has not reached its parent within its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overdue {
     /// Its rank.
@@ -51,7 +51,8 @@ pub struct Overdue {
 /// The tree.
 #[derive(Debug)]
 pub struct TreeLinks {
-    /// Maximum number of children of a member, and of the coordinator where another parent is found.
+    /// Maximum number of children of a member, and of the coordinator where another parent is
+    /// found.
     width: usize,
     members: Vec<MemberLinks>,
     /// Number of children of the coordinator.
@@ -63,7 +64,7 @@ pub struct TreeLinks {
 }
 
 impl TreeLinks {
-    /// Creates the tree of this width with `size` members, none of which has come.
+    /// Creates the tree of this width with `size` members. No member has joined yet.
     pub fn new(size: u32, width: usize) -> Self {
         Self {
             width,
@@ -96,7 +97,8 @@ impl TreeLinks {
         self.members[rank as usize].is_known
     }
 
-    /// Returns the members on the way to an attached member, itself last; `None` if there is no way.
+    /// Returns the members on the way to an attached member, itself last; `None` if there is no
+    /// way.
     pub fn path(&self, rank: u32) -> Option<Vec<u32>> {
         let mut path = vec![rank];
         let mut last = rank;
@@ -195,7 +197,7 @@ impl TreeLinks {
         self.pending.insert(rank);
     }
 
-    /// Removes a member. Those below it have to find other parents.
+    /// Removes a member. The members below it have to find other parents.
     pub fn lose(&mut self, rank: u32, now: Instant) {
         self.separate(rank, LinkState::Lost);
         for child in std::mem::take(&mut self.member(rank).children) {
@@ -220,8 +222,8 @@ impl TreeLinks {
     }
 
     /// Returns whether the silence of a member has a cause above it: a member on its way to the
-    /// coordinator is `silent` as well, or has been looking for a parent for less than `limit`. The same
-    /// is true while it looks for a parent itself.
+    /// coordinator is `silent` as well, or has been looking for a parent for less than `limit`. The
+    /// same is true while it looks for a parent itself.
     pub fn is_cut_off(
         &self,
         rank: u32,
@@ -242,13 +244,13 @@ impl TreeLinks {
         }
     }
 
-    /// Forgets the place of a member that has never come.
+    /// Forgets the parent of a member that has never joined.
     pub fn forget(&mut self, rank: u32) {
         self.separate(rank, LinkState::Absent);
     }
 
-    /// Gives the members that are placed or away this much more time: the coordinator could not hear
-    /// them.
+    /// Gives the members that are placed or away this much more time, because the coordinator did
+    /// not run.
     pub fn postpone(&mut self, time: Duration) {
         for &rank in &self.pending {
             if let LinkState::Placed(_, since) | LinkState::Away(since) =
@@ -264,7 +266,7 @@ impl TreeLinks {
         !self.pending.is_empty()
     }
 
-    /// Takes a member from its parent: there is no path to those below it.
+    /// Removes a member from its parent. There is no path to the members below it then.
     fn separate(&mut self, rank: u32, state: LinkState) {
         let parent = self.parent(rank);
         self.member(rank).state = state;
@@ -280,7 +282,7 @@ impl TreeLinks {
         self.update_below(rank);
     }
 
-    /// Notes anew whether a member takes children.
+    /// Updates whether a member takes children.
     fn update(&mut self, rank: u32) {
         let level = self.path(rank).map(|path| path.len() as u32);
         let width = self.width;
@@ -296,7 +298,7 @@ impl TreeLinks {
         self.open.extend(open);
     }
 
-    /// The same for a member and all members below it.
+    /// Updates whether a member and all members below it take children.
     fn update_below(&mut self, rank: u32) {
         for member in self.below(rank) {
             self.update(member);

@@ -1,9 +1,10 @@
-//! Where a process of a survey lets others in: both prove that they have the token.
+//! Accepts connections between the processes of a survey. Both processes prove that they have the
+//! token.
 //!
 //! The process that connects sends a hello, receives a challenge, answers with its proof and its
 //! claim, and receives the proof of this process. Each proof contains a random number of the other
-//! process, so that a proof that was overheard is of no use. No connection gets a byte before it has
-//! sent a hello, and none delays another.
+//! process, so that a proof that was overheard is of no use. No connection gets a byte before it
+//! has sent a hello, and none delays another.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -32,7 +33,8 @@ pub const CALLER: &str = "survey caller";
 /// The role in the proof of the process that answers.
 pub const ANSWERER: &str = "survey answerer";
 
-/// The version that all processes of a survey have in common: messages have no versions of their own.
+/// The version that all processes of a survey have in common: messages have no versions of their
+/// own.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the role in a proof that answers a challenge.
@@ -52,12 +54,12 @@ pub fn random<const LENGTH: usize>() -> [u8; LENGTH] {
     bytes
 }
 
-/// What a process with the token asks for.
+/// The claim of a process with the token.
 #[derive(Debug)]
 pub enum Claim {
-    /// Its parent.
+    /// It asks the coordinator for its parent.
     Seek(Box<ParentRequest>),
-    /// To be a child, by this rank.
+    /// It wants to be a child, with this rank.
     Attach(u32),
 }
 
@@ -68,7 +70,7 @@ pub struct Arrival {
     pub link: Link,
     /// The address of the process.
     pub peer: SocketAddr,
-    /// What it asks for.
+    /// The claim of the process.
     pub claim: Claim,
 }
 
@@ -99,7 +101,7 @@ pub struct SurveyListener {
     set: PollSet,
     key: u64,
     pending: HashMap<u64, PendingConnection>,
-    /// Until when no connection is accepted, where there is no room for one.
+    /// Accepts no connection before this moment: there was no room for one.
     closed: Option<Instant>,
 }
 
@@ -149,7 +151,7 @@ impl SurveyListener {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    // Others are errors of the new connection.
+                    // Other errors are errors of the new connection.
                     if out_of(&error).is_some() && !self.drop_oldest() {
                         return self.close();
                     }
@@ -236,7 +238,8 @@ impl SurveyListener {
 }
 
 impl PendingConnection {
-    /// Answers a message. Returns the claim once there is a proof, or why there cannot be one.
+    /// Answers a message. Returns the claim after a valid proof. The error says
+    /// why the connection is refused.
     fn answer(&mut self, message: Message, token: &Token) -> Result<Option<Claim>, String> {
         let (proof, claim) = match (message, self.theirs) {
             (Message::Hello { version, nonce }, None) => {

@@ -20,8 +20,8 @@
 //! sent again: the coordinator keeps each block until its report has arrived, a member its last
 //! report.
 //!
-//! At the end, a member waits for those below it while it receives messages from them. A member that
-//! looks for a parent then becomes a child of the coordinator, because others may have ended.
+//! At the end, a member waits for those below it while it receives messages from them. A member
+//! that looks for a parent then becomes a child of the coordinator, because others may have ended.
 
 mod clock;
 mod link;

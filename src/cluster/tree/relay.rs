@@ -1,5 +1,5 @@
-//! The part of a member that connects it: a loop in a thread of its own, which sleeps while nothing
-//! arrives. It passes messages on between its parent, its children and the measuring thread.
+//! The thread of a member that forwards messages between its parent, its children and the measuring
+//! thread. It sleeps while nothing arrives.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,8 +24,8 @@ const LISTENER: u64 = 0;
 /// Key of the line to the measuring thread.
 const LINE: u64 = 1;
 
-/// How long a member that has ended waits for a message of the members below it. Those that remain find
-/// the coordinator, which unit tests make happen early.
+/// How long a member that has ended waits for a message of the members below it. Those that remain
+/// find the coordinator, which unit tests make happen early.
 const END_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 /// Longest wait of the loop.
@@ -53,14 +53,14 @@ pub struct Relay {
     children: HashMap<u64, RelayChild>,
     /// Messages for the coordinator while there is no parent.
     held: Vec<Message>,
-    /// The last message of the measuring thread, which a new parent gets again: it may have been lost
-    /// with the old one.
+    /// The last message of the measuring thread, which a new parent gets again: it may have been
+    /// lost with the old one.
     last_report: Option<Message>,
     /// It has had a parent.
     was_attached: bool,
     clock: Arc<SharedClock>,
     traffic: Traffic,
-    /// When the last block ends, on the clock of the coordinator and on that of this process.
+    /// When the last block ends, on the clock of the coordinator and on the clock of this process.
     quiet_until: Option<(u64, Instant)>,
     /// When the wait for the members below ends, after the end of the survey.
     ending: Option<Instant>,
@@ -68,8 +68,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Listens for children, and begins the search for a parent, which ends after `limit`. `line` is
-    /// the other end of the measuring thread's.
+    /// Listens for children, and begins the search for a parent, which ends after `limit`. `line`
+    /// is the other end of the measuring thread's.
     ///
     /// # Errors
     ///
@@ -141,7 +141,8 @@ impl Relay {
             .min(Instant::now() + LONGEST)
     }
 
-    /// Waits until something arrives, for `within` at most, and handles it. `keys` is room for keys.
+    /// Waits until something arrives, for `within` at most, and handles it. `keys` is room for
+    /// keys.
     pub fn turn(&mut self, within: Duration, keys: &mut Vec<u64>) {
         keys.clear();
         self.set.ready(within, keys);
@@ -149,13 +150,13 @@ impl Relay {
             if key == LISTENER {
                 self.listener.admit(&mut self.next_key);
             } else if key == LINE {
-                self.hear_line();
+                self.receive_from_line();
             } else if self.uplink.has(key) {
-                self.hear_parent();
+                self.receive_from_parent();
             } else if self.children.contains_key(&key) {
-                self.hear_child(key);
+                self.receive_from_child(key);
             } else if let Some(Ok(arrival)) = self.listener.advance(key) {
-                self.let_in(arrival);
+                self.accept(arrival);
             }
         }
         let now = Instant::now();
@@ -167,7 +168,7 @@ impl Relay {
     }
 
     /// Accepts a child. The coordinator has sent it here.
-    fn let_in(&mut self, arrival: Arrival) {
+    fn accept(&mut self, arrival: Arrival) {
         let Claim::Attach(rank) = arrival.claim else {
             return;
         };
@@ -180,11 +181,11 @@ impl Relay {
         };
         let key = child.link.key();
         self.children.insert(key, child);
-        self.hear_child(key);
+        self.receive_from_child(key);
     }
 
     /// Handles the messages of a child.
-    fn hear_child(&mut self, key: u64) {
+    fn receive_from_child(&mut self, key: u64) {
         loop {
             let Some(child) = self.children.get_mut(&key) else {
                 return;
@@ -210,7 +211,7 @@ impl Relay {
                     {
                         child.link.send(&Message::Quiet { until_ns });
                     }
-                    self.say(&FromMember::Attached(rank));
+                    self.send_own(&FromMember::Attached(rank));
                 }
                 Ok(Some(Message::Leave)) => self.lose_child(key, None),
                 Ok(Some(message @ Message::Up { .. })) => {
@@ -233,19 +234,19 @@ impl Relay {
         if let Some(mut child) = self.children.remove(&key) {
             self.traffic += child.link.take_traffic();
             let rank = child.rank;
-            self.say(&FromMember::Gone { rank, reason });
+            self.send_own(&FromMember::Gone { rank, reason });
         }
     }
 
     /// Handles what happened on the way to the coordinator.
-    fn hear_parent(&mut self) {
+    fn receive_from_parent(&mut self) {
         self.uplink.flush();
         loop {
             match self.uplink.next() {
                 Ok(None) => return,
                 Ok(Some(UplinkEvent::Changed)) => {}
                 Ok(Some(UplinkEvent::Attached)) => {
-                    self.tell_line(&Message::Joined);
+                    self.send_to_line(&Message::Joined);
                     for message in std::mem::take(&mut self.held) {
                         self.uplink.send(&message);
                     }
@@ -253,7 +254,7 @@ impl Relay {
                         self.repeat();
                     }
                 }
-                Ok(Some(UplinkEvent::Message(message))) => self.obey(message),
+                Ok(Some(UplinkEvent::Message(message))) => self.handle_order(message),
                 Err(reason) => {
                     self.fail(&reason);
                     return;
@@ -263,7 +264,7 @@ impl Relay {
     }
 
     /// Handles a message of the parent.
-    fn obey(&mut self, message: Message) {
+    fn handle_order(&mut self, message: Message) {
         match message {
             Message::Down {
                 mut path,
@@ -274,7 +275,7 @@ impl Relay {
                 // An order may come twice, from the old parent and by the new one.
                 None if serial > self.uplink.request.received => {
                     self.uplink.request.received = serial;
-                    self.tell_line(&Message::Down { path, serial, body });
+                    self.send_to_line(&Message::Down { path, serial, body });
                 }
                 None => {}
             },
@@ -295,7 +296,7 @@ impl Relay {
                 self.wait_for_others();
                 self.uplink.end();
                 self.send_to_all(&Message::End);
-                self.tell_line(&Message::End);
+                self.send_to_line(&Message::End);
             }
             Message::Abort(ref reason) => {
                 self.send_to_all(&message);
@@ -309,7 +310,7 @@ impl Relay {
     fn repeat(&mut self) {
         let ready = self.children.values().filter(|child| child.is_ready);
         let children: Vec<u32> = ready.map(|child| child.rank).collect();
-        self.say(&FromMember::Children(children));
+        self.send_own(&FromMember::Children(children));
         if let Some(report) = self.last_report.clone() {
             self.send_up(report);
         }
@@ -330,14 +331,14 @@ impl Relay {
         }
     }
 
-    fn tell_line(&mut self, message: &Message) {
+    fn send_to_line(&mut self, message: &Message) {
         if let Some(line) = &mut self.line {
             line.send(message);
         }
     }
 
     /// Sends a message of this process to the coordinator.
-    fn say(&mut self, body: &FromMember) {
+    fn send_own(&mut self, body: &FromMember) {
         let (rank, body) = (self.rank, encode(body));
         self.send_up(Message::Up { rank, body });
     }
@@ -352,7 +353,7 @@ impl Relay {
     }
 
     /// Handles the messages of the measuring thread, and its end.
-    fn hear_line(&mut self) {
+    fn receive_from_line(&mut self) {
         while let Some(line) = &mut self.line {
             line.flush();
             match line.receive() {
@@ -368,7 +369,7 @@ impl Relay {
                             self.traffic += child.link.take_traffic();
                         }
                         self.traffic += self.uplink.traffic();
-                        self.say(&FromMember::Ended(self.traffic));
+                        self.send_own(&FromMember::Ended(self.traffic));
                         self.wait_for_others();
                     } else {
                         // Its last message, for instance why it failed.
@@ -385,8 +386,8 @@ impl Relay {
         self.ending = Some(Instant::now() + limit::in_effect(END_LIMIT));
     }
 
-    /// Ends after the survey when the measuring thread and all members below have ended. A measuring
-    /// thread that hangs does not end: the coordinator reports this process then.
+    /// Ends after the survey when the measuring thread and all members below have ended. A
+    /// measuring thread that hangs does not end: the coordinator reports this process then.
     fn end_if_complete(&mut self, now: Instant) {
         let Some(limit) = self.ending.filter(|_| self.line.is_none()) else {
             return;
@@ -399,7 +400,7 @@ impl Relay {
 
     /// Ends this process for this reason. Those below it find other parents.
     fn fail(&mut self, reason: &str) {
-        self.tell_line(&Message::Refused(reason.to_owned()));
+        self.send_to_line(&Message::Refused(reason.to_owned()));
         self.is_over = true;
     }
 }

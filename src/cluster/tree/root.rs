@@ -90,8 +90,8 @@ struct RootChild {
     rank: u32,
 }
 
-/// The coordinator. Its thread calls [`Self::poll`] often: members in want of an answer for 30 seconds
-/// give up.
+/// The coordinator. Its thread calls [`Self::poll`] often: members in want of an answer for 30
+/// seconds give up.
 #[derive(Debug)]
 pub struct Root {
     set: PollSet,
@@ -165,10 +165,10 @@ impl Root {
         Ok(std::mem::take(&mut self.events))
     }
 
-    /// Gives up the members among `silent` that do not answer because of themselves, and returns them.
-    /// The others are below silent ones, or look for a parent: they may answer within [`DETOUR_LIMIT`].
-    /// The same is true of all if this process itself was stopped. The next [`Self::poll`] returns what
-    /// has arrived in the meantime.
+    /// Gives up the members among `silent` that do not answer because of themselves, and returns
+    /// them. The others are below silent ones, or look for a parent: they may answer within
+    /// [`DETOUR_LIMIT`]. The same is true of all if this process itself was stopped. The next
+    /// [`Self::poll`] returns what has arrived in the meantime.
     pub fn give_up_silent(&mut self, silent: &BTreeSet<u32>, reason: &str) -> Vec<u32> {
         self.turn(Duration::ZERO);
         let (limit, now) = (limit::in_effect(DETOUR_LIMIT), Instant::now());
@@ -194,8 +194,8 @@ impl Root {
         self.listener.due().map_or(look, |due| due.min(look))
     }
 
-    /// Notes that this process runs, and returns the time. Members that look for a parent get the time
-    /// in which it did not.
+    /// Notes that this process runs, and returns the time. Members that look for a parent get the
+    /// time in which it did not.
     fn note_stall(&mut self) -> Instant {
         let now = Instant::now();
         if let Some(absence) = self.stalls.note(now) {
@@ -213,13 +213,13 @@ impl Root {
             if key == LISTENER {
                 self.listener.admit(&mut self.next_key);
             } else if self.children.contains_key(&key) {
-                self.hear_child(key);
+                self.receive_from_child(key);
             } else if self.waiting.contains_key(&key) {
-                self.hear_waiting(key);
+                self.receive_from_waiting(key);
             } else {
                 match self.listener.advance(key) {
                     None => {}
-                    Some(Ok(arrival)) => self.let_in(arrival),
+                    Some(Ok(arrival)) => self.accept(arrival),
                     Some(Err(rejected)) => self.turned_away(rejected),
                 }
             }
@@ -260,7 +260,7 @@ impl Root {
     }
 
     /// Handles the messages of a child.
-    fn hear_child(&mut self, key: u64) {
+    fn receive_from_child(&mut self, key: u64) {
         loop {
             let Some(child) = self.children.get_mut(&key) else {
                 return;
@@ -284,7 +284,7 @@ impl Root {
                     self.attached(rank, None);
                 }
                 Ok(Some(Message::Leave)) => self.gone(rank, None, None),
-                Ok(Some(Message::Up { rank, body })) => self.hear(rank, &body),
+                Ok(Some(Message::Up { rank, body })) => self.handle(rank, &body),
                 Ok(Some(_)) => {
                     let reason = "it sent a message out of turn".into();
                     self.gone(rank, None, Some(reason));
@@ -295,7 +295,7 @@ impl Root {
     }
 
     /// Handles a message of a member.
-    fn hear(&mut self, rank: u32, body: &[u8]) {
+    fn handle(&mut self, rank: u32, body: &[u8]) {
         let size = self.members.len() as u32;
         if rank >= size || self.links.is_lost(rank) {
             return;

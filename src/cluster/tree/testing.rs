@@ -129,7 +129,8 @@ pub fn finish(members: Vec<JoinHandle<usize>>) {
     }
 }
 
-/// Returns the first `count` events for which `wanted` is something. The others stay for later calls.
+/// Returns the first `count` events for which `wanted` is something. The others stay for later
+/// calls.
 pub fn events<T>(
     root: &mut Observed,
     count: usize,
@@ -187,8 +188,8 @@ pub fn lost(event: Event) -> Option<(u32, String)> {
     }
 }
 
-/// Starts members one after another, so that the coordinator has the first [`WIDTH`] as children, and
-/// each of the next ones has another of these as its parent, in the order of ranks.
+/// Starts members one after another, so that the coordinator has the first [`WIDTH`] as children,
+/// and each of the next ones has another of these as its parent, in the order of ranks.
 pub fn start_in_order<T>(
     root: &mut Observed,
     ranks: std::ops::Range<u32>,

@@ -1,5 +1,6 @@
-//! The way of a member to the coordinator: it asks the coordinator for its parent, connects to it,
-//! takes over its clock, and does so again if the parent is lost.
+//! The connection of a member towards the coordinator. The member asks the coordinator for its
+//! parent, connects to the parent, and takes over its clock. If the parent is lost, the member
+//! begins again.
 //!
 //! A parent that is stopped does not close its connections. While no block runs, each child sends a
 //! ping every [`BEAT`]; a parent that has not answered for [`PARENT_SILENCE`] is lost.
@@ -22,15 +23,16 @@ use facts::limit::ANSWER_LIMIT;
 /// Interval of pings while no block runs.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// How long a parent may leave a ping unanswered. A change of the parent costs little, so unit tests
-/// make it early.
+/// How long a parent may leave a ping unanswered. A change of the parent costs little, so unit
+/// tests make it early.
 const PARENT_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
-/// How long after the end of a block a member below a silent one may take to report: until it notices
-/// the silence, and finds another parent.
+/// How long after the end of a block a member below a silent member may take to report. In this
+/// time it notices the silence, and finds another parent.
 pub const DETOUR_LIMIT: Duration = Duration::from_secs(PARENT_SILENCE.as_secs() + 3);
 
-/// The same as [`PARENT_SILENCE`] for the coordinator, which no other process can replace.
+/// How long the coordinator may leave a ping unanswered. No other process can replace the
+/// coordinator.
 const COORDINATOR_SILENCE: Duration = Duration::from_secs(30);
 
 /// How long a member that has lost its parent looks for the coordinator.
@@ -42,7 +44,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How far the member is.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UplinkState {
     /// It waits for this moment to connect to the coordinator.
@@ -59,7 +61,7 @@ enum UplinkState {
     Attached,
 }
 
-/// What happened.
+/// An event on the connection.
 #[derive(Debug)]
 pub enum UplinkEvent {
     /// The member has a parent.
@@ -74,14 +76,14 @@ pub enum UplinkEvent {
 #[derive(Debug)]
 pub struct Uplink {
     meeting: Meeting,
-    /// This process as it asks for a parent.
+    /// The request of this process for a parent.
     pub request: ParentRequest,
     set: PollSet,
     clock: Arc<SharedClock>,
     exchanges: Exchanges,
     stage: UplinkState,
     link: Option<Link>,
-    /// The member that it is connected to; the coordinator if it is none.
+    /// The member at the other end; `None` for the coordinator.
     target: Option<ParentAddress>,
     /// When the stage began.
     since: Instant,
@@ -94,10 +96,11 @@ pub struct Uplink {
     attempts: usize,
     /// Attempts in a row that were refused before a proof.
     refusals: usize,
-    /// Addresses of the coordinator at which nobody listens.
+    /// Addresses of the coordinator that refuse connections.
     refusing: BTreeSet<SocketAddr>,
     last_error: String,
-    /// Attempts to reach the coordinator that have failed since the end of the survey; none before it.
+    /// Attempts to reach the coordinator that have failed since the end of the survey; none before
+    /// it.
     failed_after_end: Option<usize>,
     /// Exchanges left of a burst.
     burst: usize,
@@ -150,7 +153,7 @@ impl Uplink {
         self.stage == UplinkState::Attached
     }
 
-    /// Returns whether `key` is that of the connection.
+    /// Returns whether the connection has this key.
     pub fn has(&self, key: u64) -> bool {
         self.link.as_ref().is_some_and(|link| link.key() == key)
     }
@@ -191,7 +194,8 @@ impl Uplink {
         }
     }
 
-    /// Ends the search for a parent early from here on: a coordinator that cannot be reached has ended.
+    /// Ends the search for a parent early from here on: a coordinator that cannot be reached has
+    /// ended.
     pub fn end(&mut self) {
         self.failed_after_end.get_or_insert(0);
     }
@@ -217,7 +221,7 @@ impl Uplink {
 
     /// Handles a message.
     fn take(&mut self, message: Message) -> Result<Option<UplinkEvent>, String> {
-        // Whatever the parent sends shows that it is not stopped.
+        // Any message of the parent shows that the parent is not stopped.
         self.asked = self.asked.map(|_| Instant::now());
         match (self.stage, message) {
             (UplinkState::Greeting, Message::Challenge { nonce }) => {
@@ -347,7 +351,8 @@ impl Uplink {
         })
     }
 
-    /// Does what is due. New connections have the next keys.
+    /// Sends pings, connects, or gives up, if the time for it has come. New connections have the
+    /// next keys.
     ///
     /// # Errors
     ///
@@ -453,7 +458,7 @@ impl Uplink {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Returns whether the coordinator has ended: nobody listens at its addresses, or no attempt
+    /// Returns whether the coordinator has ended: its addresses refuse connections, or no attempt
     /// after the end of the survey has reached it at any of them. The first failure may be the loss
     /// of the connection to it.
     fn has_ended(&self) -> bool {

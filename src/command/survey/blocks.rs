@@ -21,8 +21,9 @@ pub struct Slots {
     pub slot_ns: u64,
 }
 
-/// Returns the block of each process that takes part in `rounds`, by its rank. `addresses` are those of
-/// all NICs; a pair with a NIC that has none is left out, and returned with its round.
+/// Returns the block of each process that takes part in `rounds`, by its rank. `addresses` has the
+/// address of each NIC. A pair with a NIC without address is in no block; it is returned with its
+/// slot.
 pub fn blocks(
     rounds: &[Round],
     slots: Slots,

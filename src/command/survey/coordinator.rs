@@ -1,5 +1,5 @@
-//! The coordinator: lets the members join, gives them blocks of slots, takes their results, and ends the
-//! survey. It measures nothing itself.
+//! The coordinator loop: waits for the members, sends them blocks of slots, receives their results,
+//! and ends the survey. The coordinator measures nothing itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,20 +29,23 @@ use facts::{interrupt, limit};
 use report::survey::lines::Earlier;
 use report::survey::{Setup, Survey, SurveyJob, progress};
 
-/// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each thousand.
+/// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each
+/// thousand.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
 const JOIN_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 
-/// How long it waits until the members are prepared for the course. A NIC may take 20 seconds to open
-/// its targets.
+/// How long the coordinator waits until the members are prepared for the course. A NIC may take 20
+/// seconds to open its targets.
 const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
 
-/// How long it waits for reports beyond the end of a block, and longer for each thousand members. A NIC
-/// may take two seconds to release the resources of its last pair.
+/// How long the coordinator waits for reports after the end of a block, and longer for each
+/// thousand members. A
+/// NIC may take two seconds to release the resources of its last pair.
 const REPORT_LIMIT: Duration = Duration::from_secs(3);
 const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 
-/// Time in which a block reaches the members before it begins, and longer for each thousand of them.
+/// Time in which a block reaches the members before it begins, and longer for each thousand of
+/// them.
 const NOTICE: Duration = Duration::from_millis(20);
 const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
 
@@ -55,11 +58,11 @@ const LONGEST_LEFT: f64 = 1e4;
 /// How long before the end of the job the survey ends.
 const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
 
-/// How long the members may take to end: those below one that is stopped find another way to the
+/// How long the members may take to end. Members below a stopped member find another way to the
 /// coordinator within [`DETOUR_LIMIT`].
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// Runs a survey from its first process to its last line.
+/// Runs a survey from the start of its processes to its last output.
 ///
 /// # Errors
 ///
@@ -119,7 +122,7 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
         round: 0,
         uncertainty_ns: None,
     };
-    let ended = joined.and_then(|()| survey.lead(started, &setup, earlier));
+    let ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
     let CoordinatorLoop {
         mut root,
         conductor,
@@ -137,13 +140,13 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
         ended.as_ref().copied(),
     );
     document.clock_uncertainty_ns = uncertainty_ns;
-    // Before the members end: one that hangs must not hold up the results.
+    // The results come first: a member that hangs must not delay them.
     let found = outputs.end(&document);
     for (rank, reason) in root.end(END_LIMIT) {
         let host = &document.roster.node(NodeId(rank)).host;
         let _ = writeln!(io::stderr(), "cxidiag survey: warning: {host}: {reason}");
     }
-    // Members that have not ended find no coordinator any longer, and end.
+    // Members that have not ended yet find no coordinator, and end.
     drop(root);
     gathered.finish();
     found
@@ -158,7 +161,7 @@ fn selections(request: &SurveyRequest) -> Result<Vec<Selection>, Failure> {
         .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))
 }
 
-/// Returns what the document says about the beginning.
+/// Returns the facts about the survey that are known before it measures.
 fn setup(request: &SurveyRequest, launch: &Launch) -> Setup {
     let expectations = request.tests.iter().flat_map(|test| &test.expectations);
     let mut expectations: Vec<String> = expectations.map(|of| of.text.clone()).collect();
@@ -225,7 +228,7 @@ struct CoordinatorLoop<'a> {
 
 impl CoordinatorLoop<'_> {
     /// Measures until the survey is over.
-    fn lead(
+    fn measure_rounds(
         &mut self,
         started: SystemTime,
         setup: &Setup,
@@ -260,7 +263,7 @@ impl CoordinatorLoop<'_> {
         let mut rounds = Vec::new();
         loop {
             interrupt::check()?;
-            // What is left is for the suspects.
+            // The time that is left is for the suspects.
             let left = self.left();
             if left.is_some_and(|left| left < self.retest_time()) {
                 self.conductor.end_sweep();
@@ -378,9 +381,10 @@ impl CoordinatorLoop<'_> {
         Ok(())
     }
 
-    /// Waits until all members of `waiting` have answered; `answer` returns whose answer an event is.
-    /// Members that are silent at `until` are given up for this `reason`, but those below them in the
-    /// tree get the time to find another parent. Returns the members that were lost, and why.
+    /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member
+    /// that an event answers for. A member that is silent at `until` is given up, for this
+    /// `reason`; the members below it in the tree get the time to find another parent. Returns the
+    /// lost members, with the reasons.
     fn wait_for(
         &mut self,
         mut waiting: BTreeSet<u32>,

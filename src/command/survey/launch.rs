@@ -26,7 +26,7 @@ use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
 use report::survey::progress;
 
-/// Servers that are asked for a process at the same time.
+/// Number of servers that are invited at the same time.
 const MOST_AT_ONCE: usize = 64;
 
 type ByRank<T> = BTreeMap<u32, T>;
@@ -35,28 +35,28 @@ type ByRank<T> = BTreeMap<u32, T>;
 pub struct Launch<'a> {
     /// Number of members.
     pub size: u32,
-    /// Names of the hosts by rank, if they are known.
+    /// Names of the hosts by rank; empty if unknown.
     pub hosts: Vec<String>,
     /// What starts the members, in the document.
     pub launcher: String,
     /// Ranks of the members that the coordinator starts on its own machine.
     here: Vec<u32>,
     arguments: &'a [OsString],
-    /// The task that this process is, and where the others find it.
+    /// The task of this process, and the meeting point where the other tasks find it.
     task: Option<(LauncherTask, MeetingPoint)>,
 }
 
-/// The members that have come, and what ends with the survey.
+/// The members that have joined, and what ends with the survey.
 pub struct JoinedMembers {
     /// What they have introduced, by rank.
     pub joined: BTreeMap<u32, Introduction>,
     lost: BTreeMap<u32, String>,
-    /// How long it waited for those that are missing; none if the survey ended before.
+    /// How long the survey waited for missing members; none if the survey ended before.
     waited: Option<Duration>,
     processes: Option<LocalProcesses>,
     /// Processes on other hosts by rank, which end with it.
-    summoned: BTreeMap<u32, Invited>,
-    /// Its file is removed at the end.
+    invited: BTreeMap<u32, Invited>,
+    /// The published meeting point. Its file is removed at the end.
     _published: Option<Published>,
 }
 
@@ -69,14 +69,14 @@ impl JoinedMembers {
         let Some(waited) = self.waited else {
             return "the survey ended before it joined".into();
         };
-        let summoned = self.summoned.get(&rank);
-        let place = summoned.and_then(Invited::place);
+        let invited = self.invited.get(&rank);
+        let place = invited.and_then(Invited::place);
         let queue = place.map(|place| format!(": it waits for its turn, place {place}"));
         let queue = queue.unwrap_or_default();
         format!("it did not join within {}{queue}", time_text(waited))
     }
 
-    /// Lets all of `size` members join, for `limit` at most.
+    /// Waits until all `size` members have joined, for `limit` at most.
     ///
     /// # Errors
     ///
@@ -126,7 +126,8 @@ impl JoinedMembers {
 }
 
 impl<'a> Launch<'a> {
-    /// Returns the lead of this number of members on this machine, with the arguments of this process.
+    /// Returns the launch of this number of members on this machine, with the arguments of this
+    /// process.
     pub fn loopback(count: u32, arguments: &'a [OsString]) -> Self {
         Self {
             size: count,
@@ -139,7 +140,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Returns the lead of a member on each of these hosts, with the arguments of this process.
+    /// Returns the launch of a member on each of these hosts, with the arguments of this process.
     pub fn hosts(hosts: &[String], arguments: &'a [OsString]) -> Self {
         Self {
             size: hosts.len() as u32,
@@ -151,8 +152,9 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Returns the lead of the tasks of a launcher, of which this process is `task`. The member of its
-    /// rank is a process of its own, so that leading and measuring do not disturb each other.
+    /// Returns the launch of the tasks of a launcher, when this process is `task`. The member with
+    /// its rank is a process of its own, so that coordinating and measuring do not disturb each
+    /// other.
     pub fn task(
         task: LauncherTask,
         meeting_point: MeetingPoint,
@@ -174,12 +176,13 @@ impl<'a> Launch<'a> {
     }
 
     /// Returns whether servers on other hosts start the members.
-    fn summons_members(&self) -> bool {
+    fn invites_members(&self) -> bool {
         self.task.is_none() && self.here.is_empty()
     }
 
-    /// Gets a process on each host. Returns those, and why there is none on the other hosts.
-    fn summon(
+    /// Invites a process on each host. Returns the invited processes, and the reasons why other
+    /// hosts have none.
+    fn invite(
         &self,
         request: &SurveyRequest,
         port: u16,
@@ -190,7 +193,7 @@ impl<'a> Launch<'a> {
         let mut plan = request::plan(&TOOLS[0], &[format!("--port={servers}")])?;
         plan.admission.token = own.clone();
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
-        let summons = |rank| Invitation {
+        let invitation = |rank| Invitation {
             rank,
             size: self.size,
             port,
@@ -208,11 +211,11 @@ impl<'a> Launch<'a> {
                         let Some(host) = self.hosts.get(rank as usize) else {
                             return;
                         };
-                        let sent = summons(rank).send(&plan, host);
+                        let sent = invitation(rank).send(&plan, host);
                         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                         match sent {
-                            Ok(summoned) => {
-                                found.0.insert(rank, summoned);
+                            Ok(invited) => {
+                                found.0.insert(rank, invited);
                             }
                             Err(failure) => {
                                 found.1.insert(rank, unreached(&failure));
@@ -242,7 +245,7 @@ impl<'a> Launch<'a> {
         self.task.as_ref()?.0.end_of_job
     }
 
-    /// Returns the largest number of pairs at the same time. On this machine, each of them needs two
+    /// Returns the largest number of pairs at the same time. On one machine, each pair needs two
     /// CPUs.
     pub fn most_active(&self, request: &SurveyRequest) -> Option<u32> {
         let by_cpus = || {
@@ -254,7 +257,7 @@ impl<'a> Launch<'a> {
             .or_else(|| self.is_here_only().then(by_cpus))
     }
 
-    /// Lets members come, and starts those of this machine and those at servers.
+    /// Listens for members, starts the members on this machine, and invites the members at servers.
     ///
     /// # Errors
     ///
@@ -262,8 +265,8 @@ impl<'a> Launch<'a> {
     /// started, and an interruption.
     pub fn start(&self, request: &SurveyRequest) -> Result<(Root, JoinedMembers), Failure> {
         let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
-        // The port of --hosts is that of the servers.
-        let own = request.port.filter(|_| !self.summons_members());
+        // With --hosts, --port names the port of the servers.
+        let own = request.port.filter(|_| !self.invites_members());
         let port = own.or(agreed).unwrap_or(0);
         let reach = if self.is_here_only() {
             Reach::ThisMachine
@@ -289,11 +292,11 @@ impl<'a> Launch<'a> {
             lost: BTreeMap::new(),
             waited: None,
             processes: Some(processes),
-            summoned: BTreeMap::new(),
+            invited: BTreeMap::new(),
             _published: published,
         };
-        if self.summons_members() {
-            (members.summoned, members.lost) = self.summon(request, root.port(), &token)?;
+        if self.invites_members() {
+            (members.invited, members.lost) = self.invite(request, root.port(), &token)?;
         }
         Ok((root, members))
     }
@@ -320,7 +323,7 @@ mod tests {
             lost: [(1, "it closed its connection".into())].into(),
             waited: None,
             processes: None,
-            summoned: BTreeMap::new(),
+            invited: BTreeMap::new(),
             _published: None,
         };
         assert_eq!(members.absent(0), "the survey ended before it joined");

@@ -47,8 +47,8 @@ impl Locations {
         self.topology = of_topology(known);
     }
 
-    /// Returns the location of a NIC of `host`: that of the file, or else that in its `address`, or else
-    /// that of the topology.
+    /// Returns the location of a NIC of `host`, from the first source that has it: the file, the
+    /// `address` of the NIC, the topology.
     pub fn of(&self, host: &str, address: Option<Location>) -> Option<Location> {
         let named = self.named.get(host).copied();
         named

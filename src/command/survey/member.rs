@@ -23,7 +23,7 @@ const ATTEMPT: Duration = Duration::from_secs(15);
 /// Pause before the next attempt: a coordinator notes each process that it refuses.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The place of a process in the survey.
+/// The identity of a process in the survey.
 #[derive(Clone, Debug)]
 pub struct ProcessIdentity {
     rank: u32,
@@ -33,7 +33,8 @@ pub struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
-    /// Returns the place of the process of `rank` among `size`, which `task` describes further.
+    /// Returns the identity of the process with this `rank` among `size`. `task` adds its node and
+    /// topology.
     pub fn new(rank: u32, size: u32, task: Option<&LauncherTask>) -> Self {
         Self {
             rank,
@@ -46,8 +47,8 @@ impl ProcessIdentity {
     }
 }
 
-/// Opens NICs by their plans, joins the survey, and measures until its end. `coordinator` finds the coordinator,
-/// until this instant.
+/// Opens NICs by their plans, joins the survey, and measures until its end. `coordinator` finds the
+/// coordinator; it stops searching at the given instant.
 ///
 /// # Errors
 ///
@@ -89,8 +90,8 @@ pub fn run(
     Ok(())
 }
 
-/// Joins the survey. A coordinator that was killed may have left its meeting point, so the coordinator
-/// is looked for again.
+/// Joins the survey. Looks for the coordinator again after a failure, because a killed coordinator
+/// may have left its meeting point.
 fn join(
     introduction: &Introduction,
     end: Instant,
@@ -111,7 +112,7 @@ fn join(
     }
 }
 
-/// Returns how the NICs of a process of this `place` are opened.
+/// Returns the plans of the NICs of a process with this `identity`.
 ///
 /// # Errors
 ///
@@ -131,7 +132,8 @@ pub fn own_plans(
     plans(devices, first.plan.tool, &first.arguments)
 }
 
-/// Returns how these NICs are opened, or all hardware without any, with arguments of `tool`.
+/// Returns the plans of these NICs, with arguments of `tool`. Without `devices`, returns the plans
+/// of all hardware NICs.
 ///
 /// # Errors
 ///

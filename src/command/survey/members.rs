@@ -15,15 +15,15 @@ pub struct Members {
     pub roster: Roster,
     /// Index of the first NIC of each process that has joined, by its rank.
     pub first_nics: BTreeMap<u32, NicId>,
-    /// Addresses of the NICs; none of those that cannot be measured with.
+    /// Addresses of the NICs; `None` for a NIC that cannot measure.
     pub addresses: Vec<Option<FabricAddress>>,
 }
 
 impl Members {
-    /// Returns the members of a survey of `size` processes, of which these have `joined`. `hosts` are
-    /// the names of all hosts by rank, if they are known; `absent` is why a process is missing.
-    /// `location` returns the location of a NIC of a host with this location in its address, if it is
-    /// known.
+    /// Returns the members of a survey of `size` processes. `joined` are the introductions of the
+    /// processes that have joined. `hosts` are the names of all hosts by rank; empty if unknown.
+    /// `absent` returns the reason why a process is missing. `location` returns the location of a
+    /// NIC, if it is known, from its host and the location in its address.
     pub fn new(
         size: u32,
         joined: &BTreeMap<u32, Introduction>,
@@ -82,8 +82,8 @@ impl Members {
         position.map(|node| NodeId(node as u32))
     }
 
-    /// Leaves out the NICs of a process that is lost: later blocks have no pair with them. Returns the
-    /// index of its node.
+    /// Leaves out the NICs of a process that is lost: later blocks have no pair with them. Returns
+    /// the index of its node.
     pub fn lose(&mut self, rank: u32, reason: &str) -> Option<NodeId> {
         let node = self.node(rank)?;
         for (nic, address) in self.roster.nics.iter_mut().zip(&mut self.addresses) {
@@ -95,8 +95,8 @@ impl Members {
         Some(node)
     }
 
-    /// Takes new addresses of the NICs of a process, which it had to open again. Returns the NICs that
-    /// cannot be measured with any longer, and why.
+    /// Stores new addresses of the NICs of a process that had to open NICs again. Returns the NICs
+    /// that cannot measure any longer, with the reasons.
     pub fn set_addresses(
         &mut self,
         rank: u32,
@@ -122,7 +122,7 @@ impl Members {
     }
 }
 
-/// Returns the most frequent VNI but 0, which a NIC has that could not be opened.
+/// Returns the most frequent VNI other than 0. A NIC that could not be opened has VNI 0.
 fn most_frequent(vnis: impl Iterator<Item = u32>) -> Option<u32> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     for vni in vnis.filter(|vni| *vni != 0) {

@@ -1,17 +1,17 @@
-//! `survey`: measures all NICs of a cluster with each other, and names what is slow (docs/survey.md).
+//! `survey`: measures all NICs of a cluster with each other, and names what is slow
+//! (docs/survey.md).
 //!
-//! * `usage`: what the command takes, and how its arguments are read. `request`: what they ask for, and
-//!   the tests of the tools. `tool_options`: what the options of the tools do in a survey.
-//! * `coordinator`: leads the survey; it measures nothing itself. `lead`: whom it leads, and how they
-//!   come.
+//! * `usage`: what the command takes, and how its arguments are read. `request`: what they ask for,
+//!   and the tests of the tools. `tool_options`: what the options of the tools do in a survey.
+//! * `coordinator`: runs the survey; it measures nothing itself. `launch`: how its members start.
 //! * `member`: a process that measures with the NICs of its node.
 //! * `processes`: members that the coordinator starts on its own machine; `served`: members that
 //!   `cxidiag serve` starts on others.
 //! * `members`: what the members have introduced -> the roster. `locations`: where their hosts are.
 //! * `pace`: how long slots are, and how many of them a block has.
 //! * `busy`: whether busy CPUs disturb it.
-//! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a result
-//!   for each pair.
+//! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a
+//!   result for each pair.
 //! * `written`: the files and the text that come of it.
 
 mod blocks;
@@ -120,7 +120,8 @@ fn of_launcher(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), Fa
     let end = Instant::now() + DEFAULT_LIMIT;
     let plans = member::own_plans(request, &place)?;
     match member::run(plans, place, |_| meeting_point.find(&task, end)) {
-        // Hydra and Open MPI end all tasks if one fails. The status is that of the coordinator.
+        // Hydra and Open MPI end all tasks if one fails. The coordinator determines the exit
+        // status.
         Err(failure) if failure.kind != Kind::Interrupted => {
             let _ = writeln!(io::stderr(), "cxidiag survey: {failure}");
             Ok(())

@@ -1,5 +1,6 @@
-//! How long slots are, and which rounds make up a block. Slots of the sweep follow from what the
-//! processes have needed in earlier blocks. Other pairs have more time: some were late or failed before.
+//! The length of slots, and the rounds of a block. The time that processes needed in earlier blocks
+//! determines the slots of the sweep. Other pairs have longer slots, because some of them were late
+//! or failed before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,14 +13,14 @@ use diag::run::survey::{longest, most_beyond, sufficient};
 /// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
 const SHORTEST_SLOT: Duration = Duration::from_millis(50);
 
-/// Most slots of a block, and its longest time: what is lost if the survey ends within it.
+/// Most slots of a block, and its longest time. A survey that ends within a block loses the block.
 const MOST_SLOTS: usize = 100;
 const LONGEST_BLOCK: Duration = Duration::from_secs(2);
 
 /// If more than this part of the pairs of a block have a late process, slots get the longest time.
 const LATE_PART: usize = 10;
 
-/// Slots of the first block of a test, which shows what the processes need.
+/// Number of slots of the first block of a test, which shows how much time the processes need.
 const FIRST_SLOTS: usize = 2;
 
 /// The lengths of slots.
@@ -27,7 +28,7 @@ const FIRST_SLOTS: usize = 2;
 pub struct Pace {
     /// Time for measuring one pair.
     pair: Duration,
-    /// What the processes need for a pair of a test beyond that.
+    /// Time that the processes need for a pair of each test, without the measurement.
     beyond: BTreeMap<TestId, Duration>,
     /// The test that was measured last.
     last: Option<TestId>,
@@ -43,16 +44,16 @@ impl Pace {
         }
     }
 
-    /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose weight
-    /// slowly, because not every block has all NICs.
+    /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
+    /// weight slowly, because not every block has all NICs.
     pub fn add(&mut self, block: &BlockResults) {
         if let Some(beyond) = block.beyond {
             self.note(block.test, beyond, block.late(), block.pairs.len());
         }
     }
 
-    /// Notes that the processes needed the time `beyond` for a pair, without the time in which it is
-    /// measured, and that `late` of `pairs` pairs had a late process.
+    /// Notes that the processes needed the time `beyond` for a pair, without the time in which it
+    /// is measured, and that `late` of `pairs` pairs had a late process.
     fn note(&mut self, test: TestId, beyond: Duration, late: usize, pairs: usize) {
         let most = most_beyond(self.pair);
         let needed = if late * LATE_PART > pairs {
@@ -64,8 +65,8 @@ impl Pace {
         *known = needed.max(*known * 3 / 4);
     }
 
-    /// Returns the number of slots of a block of the test that was measured last, if `left` is left of
-    /// the time.
+    /// Returns the number of slots of a block of the test that was measured last, if `left` is left
+    /// of the time.
     pub fn most(&self, left: Option<Duration>) -> usize {
         self.last.map_or(FIRST_SLOTS, |test| {
             self.most_of(test, self.slot(test), left)

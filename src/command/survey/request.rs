@@ -145,8 +145,8 @@ pub fn tests(
     Ok(tests)
 }
 
-/// Returns the defaults of a survey where they are not those of the tool, for the short time of a pair:
-/// pauses would leave few samples, and large buffers take long to set up.
+/// Returns the defaults of a survey where they are not those of the tool, for the short time of a
+/// pair: pauses would leave few samples, and large buffers take long to set up.
 fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
     let gap = tool.takes(Opt::LatencyGap).then_some("--latency-gap=0");
     let has_buffers = tool.takes(Opt::ListSize) && tool.takes(Opt::Size);

@@ -10,7 +10,7 @@ use cluster::survey::roster::Roster;
 use cluster::survey::timetable::{BlockReport, Round};
 use cluster::survey::untested::Untested;
 
-/// What came of a block: the record that each part of the coordinator reads.
+/// The results of a block: one record that each part of the coordinator reads.
 #[derive(Debug)]
 pub struct BlockResults {
     /// The test of the block.
@@ -25,8 +25,8 @@ pub struct BlockResults {
 }
 
 impl BlockResults {
-    /// Returns the results of `rounds`, which have the same test. `left_out` are the pairs that were in
-    /// no block. `lost` are the ranks that were lost in the block, with the reasons.
+    /// Returns the results of `rounds`, which have the same test. `left_out` are the pairs that
+    /// were in no block. `lost` are the ranks that were lost in the block, with the reasons.
     pub fn new(
         rounds: &[Round],
         slots: Slots,
@@ -62,9 +62,9 @@ impl BlockResults {
 
 /// Returns the result of each pair of `rounds`.
 ///
-/// A pair may have two reports: the target reports only reasons that make the figures of the initiator
-/// worthless, such as a process that was late. A pair that failed because its partner was lost says
-/// nothing about its NICs.
+/// A pair may have two reports: the target reports only reasons that make the figures of the
+/// initiator worthless, such as a process that was late. A pair that failed because its partner was
+/// lost says nothing about its NICs.
 fn of_pairs(
     rounds: &[Round],
     slots: Slots,
@@ -120,7 +120,8 @@ fn of_pairs(
     results
 }
 
-/// Returns which of two answers about a pair counts: the larger one.
+/// Returns the precedence of an answer. Of two answers about a pair, the answer with the larger
+/// precedence counts.
 fn precedence(answer: &Answer) -> u8 {
     match answer {
         Answer::Measured(_) => 0,
@@ -160,7 +161,7 @@ mod tests {
         }
     }
 
-    /// Returns the result of a pair of which its NICs report these answers.
+    /// Returns the result of a pair whose NICs report these answers.
     fn result(answers: &[Answer], left_out: bool, lost: &[u32]) -> Answer {
         let rounds = [Round {
             test: TestId(0),

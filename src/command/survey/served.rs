@@ -1,5 +1,5 @@
-//! A member on a host without a launcher: a process of `cxidiag serve`, which a coordinator on another
-//! host has invited.
+//! A member on a host without a launcher: a process of `cxidiag serve`, which a coordinator on
+//! another host has invited.
 
 use super::member::{self, ProcessIdentity};
 use super::request::{self, SurveyRequest};
@@ -14,9 +14,9 @@ use facts::error::{Context, Failure};
 use facts::token::Token;
 use plan::tools::TOOLS;
 
-/// Joins the survey of the client of this process, when it is the client's turn. `own` has the NIC of
-/// the server, with which the process measures if the coordinator names none and the NIC is a software
-/// NIC.
+/// Joins the survey of the client of this process, when it is the client's turn. `own` has the NIC
+/// of the server, with which the process measures if the coordinator names none and the NIC is a
+/// software NIC.
 ///
 /// # Errors
 ///
@@ -58,8 +58,9 @@ pub fn run(own: SurveyRequest) -> Result<(), Failure> {
     })
 }
 
-/// Returns how the NICs are opened: those that the coordinator names, or that of the server if it is a
-/// software NIC, or all hardware. Libraries and files are those of the server, not of the coordinator.
+/// Returns how the NICs are opened: the NICs that the coordinator names, or the NIC of the server
+/// if it is a software NIC, or all hardware NICs. The server, not the coordinator, chooses
+/// libraries and files.
 fn plans(
     devices: &[String],
     service: &[String],

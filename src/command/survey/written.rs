@@ -1,4 +1,4 @@
-//! What a survey writes: its documents, notes, a line of progress, and the text at its end.
+//! The outputs of a survey: its documents, notes, a line of progress, and the text at its end.
 
 use std::io::{self, Write};
 use std::time::SystemTime;
@@ -12,10 +12,10 @@ use report::survey::documents::{Places, SurveyDocuments};
 use report::survey::progress::ProgressLine;
 use report::survey::{Setup, Survey, text};
 
-/// The outputs of a survey, which can all be written.
+/// The outputs of a survey, all of them open.
 pub struct Outputs {
     documents: SurveyDocuments,
-    /// No document has standard output.
+    /// Whether the text goes to standard output: no document goes there.
     has_text: bool,
     is_quiet: bool,
     /// The line of progress.

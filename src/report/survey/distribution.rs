@@ -1,4 +1,5 @@
-//! The figures of all pairs, by test and class, and the switches and groups that stand out, as tables.
+//! The figures of all pairs, by test and class, and the switches and groups that stand out, as
+//! tables.
 
 use super::Survey;
 use super::words;
@@ -10,8 +11,8 @@ use cluster::survey::population::LEAST_FIGURES;
 /// Switches and groups that the text shows.
 const SHOWN_AGGREGATES: usize = 5;
 
-/// Returns the tables of figures by test and class, one for latencies and one for bandwidths. Lines of
-/// different tables are separated by an empty one.
+/// Returns the tables of figures by test and class, one for latencies and one for bandwidths. Lines
+/// of different tables are separated by an empty one.
 pub fn lines(survey: &Survey) -> Vec<String> {
     let mut lines = Vec::new();
     for of_bandwidth in [false, true] {
@@ -114,8 +115,8 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
     table::lines(rows, &align)
 }
 
-/// Returns the table of the switches and groups with the largest shares of pairs outside the limits;
-/// nothing if there are none.
+/// Returns the table of the switches and groups with the largest shares of pairs outside the
+/// limits; nothing if there are none.
 pub fn worst_places(survey: &Survey) -> Vec<String> {
     let mut worst: Vec<&Aggregate> = survey
         .verdict

@@ -1,5 +1,5 @@
-//! A survey as data and as JSON. The doc comments of the types are the descriptions in their schema,
-//! docs/survey.schema.json.
+//! A survey as data and as JSON. The doc comments of the types are the descriptions in their
+//! schema, docs/survey.schema.json.
 
 use std::time::{Duration, SystemTime};
 
@@ -81,7 +81,8 @@ pub enum Conclusion {
 }
 
 /// A survey, as `cxidiag survey --json` writes it. Field names contain the units. A value that is
-/// unknown, or does not apply, is null. NICs, nodes and tests are named by their index in their list.
+/// unknown, or does not apply, is null. NICs, nodes and tests are named by their index in their
+/// list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Survey {

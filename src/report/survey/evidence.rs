@@ -16,8 +16,8 @@ const SHORT: [(&str, &str); 3] = [
     ("hni_pcs_uncorrected_cw", "uncorrected code words"),
 ];
 
-/// Returns the sentences of the evidence against a cause, one for each test and class, the strongest
-/// first. The first one names the counters as well.
+/// Returns the sentences of the evidence against a cause, one for each test and class, the
+/// strongest first. The first one names the counters as well.
 pub fn sentences(survey: &Survey, cause: &Cause) -> Vec<String> {
     let mut sentences: Vec<String> = cause
         .evidence

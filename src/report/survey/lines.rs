@@ -23,7 +23,7 @@ use facts::error::{Failure, cause, invalid};
 /// The first line of a survey.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Header {
-    /// Version of the layout, which is that of the document.
+    /// Version of the layout: the version of the document.
     pub schema_version: u32,
     /// Name of the command: survey.
     pub command: String,
@@ -94,8 +94,8 @@ pub struct Line {
     pub active: u32,
     /// What came of it.
     pub answer: Answer,
-    /// Counters of the initiator that changed in a way that matters; of the sweep, only that of packets
-    /// sent again.
+    /// Counters of the initiator whose changes may explain the answer. In the sweep, only the
+    /// counter of packets sent again.
     #[serde(rename = "witnesses")]
     pub counters: Vec<CounterLine>,
 }
@@ -206,8 +206,8 @@ impl<R: BufRead> Earlier<R> {
         })
     }
 
-    /// Reads the results. `take` receives those of NICs and tests of this survey, with their indices
-    /// in `roster` and `tests`.
+    /// Reads the results. `take` receives the results of NICs and tests of this survey, with their
+    /// indices in `roster` and `tests`.
     ///
     /// # Errors
     ///

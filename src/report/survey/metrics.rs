@@ -6,8 +6,8 @@ use super::words;
 use crate::openmetrics::{Family, Kind, Sample};
 use cluster::survey::findings::{Certainty, Population, Test, Unit};
 
-/// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds. The
-/// label `quantile` belongs to summaries.
+/// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds.
+/// The label `quantile` belongs to summaries.
 const PERCENTILES: [&str; 9] = ["0", "1", "5", "25", "50", "75", "95", "99", "100"];
 
 /// Returns the metrics of a survey.
@@ -156,7 +156,8 @@ fn of_populations(survey: &Survey) -> [Family; 5] {
             let has_figures = of.count > 0;
             has_figures && test.of_bandwidth == of_bandwidth
         });
-        // Latencies are in nanoseconds. A whole number of picoseconds has no digits of rounding errors.
+        // Latencies are in nanoseconds. A whole number of picoseconds has no digits of rounding
+        // errors.
         let value = move |value: f64| {
             if of_bandwidth {
                 value

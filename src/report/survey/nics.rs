@@ -72,8 +72,8 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     states
 }
 
-/// Returns the NICs of a part; both ends of a path, and none of a pair of groups, whose links belong
-/// to no NIC.
+/// Returns the NICs of a part; both ends of a path, and none of a pair of groups, whose links
+/// belong to no NIC.
 pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     let with = |holds: &dyn Fn(&Nic) -> bool| {
         let numbered = roster.nic_ids().zip(&roster.nics);
@@ -95,8 +95,8 @@ pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     }
 }
 
-/// Returns the hosts that are bad themselves, or that have a bad NIC, in order. A bad switch or group
-/// is not the fault of its hosts.
+/// Returns the hosts that are bad themselves, or that have a bad NIC, in order. A bad switch or
+/// group is not the fault of its hosts.
 pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
     let Survey {
         roster, verdict, ..
@@ -114,8 +114,9 @@ pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
     hosts.into_iter().collect()
 }
 
-/// Returns the text of `--bad-nodes`: a line with the bad hosts, as scontrol reads it. It is empty if no
-/// host is bad. The nodes of `--loopback` have invented names, which a node of the cluster may have.
+/// Returns the text of `--bad-nodes`: a line with the bad hosts, as scontrol reads it. It is empty
+/// if no host is bad. The nodes of `--loopback` have invented names, which a node of the cluster
+/// may have.
 pub fn bad_nodes(survey: &Survey) -> String {
     match bad_hosts(survey).as_slice() {
         _ if survey.setup.launcher == "loopback" => String::new(),

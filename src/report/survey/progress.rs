@@ -107,8 +107,8 @@ impl<W: Write + AsFd> ProgressLine<W> {
         }
     }
 
-    /// Draws what `line` returns for the width of the terminal, if a second has passed since the last
-    /// time.
+    /// Draws what `line` returns for the width of the terminal, if a second has passed since the
+    /// last time.
     pub fn show(&mut self, line: impl FnOnce(usize) -> String) {
         let is_early = |drawn: Instant| drawn.elapsed() < INTERVAL;
         if self.is_enabled && !self.drawn.is_some_and(is_early) && takes_text(&self.out) {
@@ -144,8 +144,8 @@ fn columns(out: &impl AsFd) -> usize {
     }
 }
 
-/// Returns whether a terminal takes text at once. One that was stopped with Ctrl-S does not, and must
-/// not stop the survey.
+/// Returns whether a terminal takes text at once. One that was stopped with Ctrl-S does not, and
+/// must not stop the survey.
 fn takes_text(out: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(out, PollFlags::OUT)];
     let ready = poll(&mut polled, Some(&Timespec::default()));

@@ -79,8 +79,8 @@ fn counts(verdict: &Findings, certainty: Certainty) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns how many NICs are good, suspect and untested, and how many nodes have no NIC because they are
-/// absent.
+/// Returns how many NICs are good, suspect and untested, and how many nodes have no NIC because
+/// they are absent.
 fn nics(survey: &Survey) -> String {
     let states = states(&survey.roster, &survey.verdict);
     let count = |state| states.iter().filter(|of| **of == state).count() as u64;

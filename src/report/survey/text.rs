@@ -1,5 +1,5 @@
-//! The text at the end of a survey: the verdict in one line, what is to blame for what, what was not
-//! measured, the figures of all pairs.
+//! The text at the end of a survey: the verdict in one line, the causes with their evidence, the
+//! parts that were not measured, the figures of all pairs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

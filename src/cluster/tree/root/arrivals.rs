@@ -1,5 +1,5 @@
-//! The processes that ask the coordinator for a parent, at their start or after the loss of another
-//! one.
+//! The processes that ask the coordinator for a parent, at their start or after the loss of a
+//! parent.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -19,7 +19,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Sends why it gets none.
+    /// Sends the refusal of the process.
     pub fn refuse(&mut self, refused: &Message) {
         self.link.send(refused);
     }
@@ -27,7 +27,7 @@ impl Waiting {
 
 impl Root {
     /// Registers a process that looks for a parent.
-    pub(super) fn let_in(&mut self, arrival: Arrival) {
+    pub(super) fn accept(&mut self, arrival: Arrival) {
         let Arrival {
             mut link,
             peer,
@@ -43,7 +43,7 @@ impl Root {
         }
         let rank = request.introduction.rank;
         self.waiting.retain(|_, waiting| waiting.rank != rank);
-        // The process returns by a new connection: the old one has no meaning any longer.
+        // The process returns with a new connection. The old connection has no meaning any longer.
         self.close_child(rank);
         if self.links.parent(rank).is_some() {
             self.links.away(rank, Instant::now());
@@ -57,7 +57,7 @@ impl Root {
         self.place_waiting();
     }
 
-    /// Checks and notes what a process says about itself.
+    /// Checks and stores the introduction of a process.
     pub(super) fn register(
         &mut self,
         request: &ParentRequest,
@@ -104,8 +104,9 @@ impl Root {
         }
     }
 
-    /// Returns where a process finds `parent`. A member on the coordinator's host may have connected by
-    /// loopback; others reach it at the address at which they have reached the coordinator.
+    /// Returns the address at which a process finds `parent`. A member on the host of the
+    /// coordinator may have connected by loopback. Processes on other hosts reach this member at
+    /// the address at which they have reached the coordinator.
     fn place_of(&self, parent: u32, request: &Link) -> Option<ParentAddress> {
         let member = &self.members[parent as usize];
         let mut address = member.address?;
@@ -118,8 +119,9 @@ impl Root {
         Some(ParentAddress { rank, address })
     }
 
-    /// Handles a process that waits for its parent: it can only end. If it is a member, it may return.
-    pub(super) fn hear_waiting(&mut self, key: u64) {
+    /// Handles the connection of a process that waits for its parent. Such a process sends nothing,
+    /// so its connection has ended. A member may return.
+    pub(super) fn receive_from_waiting(&mut self, key: u64) {
         let Some(waiting) = self.waiting.get_mut(&key) else {
             return;
         };

@@ -7,8 +7,8 @@ use crate::tree::message::Message;
 use crate::tree::traffic::LevelTraffic;
 
 impl Root {
-    /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not ended,
-    /// and why. Signals do not end this wait.
+    /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not
+    /// ended, and why. Signals do not end this wait.
     pub fn end(&mut self, limit: Duration) -> Vec<(u32, String)> {
         self.is_ending = true;
         self.send_to_all(&Message::End);
@@ -33,8 +33,8 @@ impl Root {
         missing.collect()
     }
 
-    /// Returns how much the processes at each level of the tree have sent and received, by what they
-    /// have sent at their end.
+    /// Returns how much the processes at each level of the tree have sent and received, by what
+    /// they have sent at their end.
     pub fn traffic(&mut self) -> Vec<LevelTraffic> {
         for child in self.children.values_mut() {
             self.traffic += child.link.take_traffic();

@@ -1,4 +1,4 @@
-//! What the coordinator sends to the members.
+//! The orders of the coordinator to the members.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the coordinator knows of a process.
+//! The record of a process in the coordinator.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ pub struct MemberRecord {
 }
 
 impl MemberRecord {
-    /// Notes what a process says about itself. It replaces another one with its rank that has not
-    /// joined: a process that finds no place in time begins again.
+    /// Stores the introduction of a process. It replaces another process with the same rank that
+    /// has not joined: a process that finds no parent in time begins again.
     ///
     /// # Errors
     ///
-    /// Another process with this rank, as a sentence about this one.
+    /// Another process with this rank has joined; a sentence about the refused process.
     pub fn register(&mut self, request: &ParentRequest, peer: SocketAddr) -> Result<(), String> {
         if self.id != Some(request.id) {
             if let Some(Introduction { rank, host, .. }) = &self.introduction
@@ -89,12 +89,13 @@ impl MemberRecord {
         self.orders.clone()
     }
 
-    /// Forgets them.
+    /// Forgets the orders that are not known to have arrived.
     pub fn forget_orders(&mut self) {
         self.orders.clear();
     }
 
-    /// Returns whether a report has not come before. It shows that the orders up to now have arrived.
+    /// Returns whether a report has not come before. It shows that the orders up to now have
+    /// arrived.
     pub fn is_new(&mut self, report: &BlockReport) -> bool {
         let is_new = self.reported.is_none_or(|last| report.block > last);
         if is_new {

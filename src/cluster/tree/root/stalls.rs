@@ -1,12 +1,12 @@
-//! When the coordinator itself was stopped: the members may have answered meanwhile, or have waited for
-//! its answer.
+//! The times in which the coordinator itself was stopped. Members may have answered in such a time,
+//! or have waited for an answer.
 
 use std::time::{Duration, Instant};
 
-/// Longest time between two turns of the coordinator in which it is not regarded as stopped.
+/// A longer gap between two turns of the coordinator means that the coordinator was stopped.
 const ABSENCE: Duration = Duration::from_secs(2);
 
-/// Whether the process of the coordinator has run.
+/// Detects whether the process of the coordinator was stopped.
 #[derive(Debug)]
 pub struct StallWatch {
     /// When it runs next at the latest, unless it is stopped or busy.
