@@ -539,9 +539,7 @@ const CLUSTER: Package = Package {
         circles: &[("tree/root/arrivals.rs", "tree/root.rs")],
     },
     parts: &[],
-    repeated_types: &[
-        "Child", "Evidence", "Key", "Node", "Part", "Place", "Stage", "Task",
-    ],
+    repeated_types: &[],
 };
 
 const REPORT: Package = Package {
@@ -633,7 +631,7 @@ const REPORT: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Column", "Counter", "Documents", "Status", "Verdict"],
+    repeated_types: &["Column", "Status", "Verdict"],
 };
 
 const DIAG: Package = Package {
@@ -734,7 +732,7 @@ const PROGRAM: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Def", "Processes"],
+    repeated_types: &["Def"],
 };
 
 impl Package {
