@@ -1,5 +1,6 @@
-//! `cargo bench --bench survey`: the rounds, statistics and blame of a survey of a large cluster, whose
-//! answers a model makes. The time of the model itself is printed too, and left out of the other times.
+//! `cargo bench --bench survey`: the rounds, statistics and blame of a survey of a large cluster,
+//! whose answers a model makes. The time of the model itself is printed too, and left out of the
+//! other times.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -200,7 +200,8 @@ fn coordinate(size: u32) {
     }
     println!("{size} processes have joined after {:.2?}", began.elapsed());
 
-    // Children of the coordinator, their children, and leaves, by the order in which they have come.
+    // Children of the coordinator, their children, and leaves, by the order in which they have
+    // come.
     let dead = |place: &usize| place % 100 == 37 || [3, 17].contains(place);
     let victims: BTreeSet<u32> = (0..joined.len())
         .filter(dead)

@@ -1,5 +1,6 @@
 //! A cluster of Slurm on this machine: `slurmctld`, and a `slurmd` for each of its nodes, with a
-//! `munged` of its own. It belongs to the user of the tests, and leaves the machine's own Slurm alone.
+//! `munged` of its own. It belongs to the user of the tests, and leaves the machine's own Slurm
+//! alone.
 
 use std::env;
 use std::fs::{self, File, Permissions};
@@ -51,7 +52,8 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Starts a cluster of `nodes`, two at each switch. Returns `None` where Slurm is not installed.
+    /// Starts a cluster of `nodes`, two at each switch. Returns `None` where Slurm is not
+    /// installed.
     pub fn start(nodes: usize) -> Option<Self> {
         if !are_installed(&PROGRAMS) {
             return None;

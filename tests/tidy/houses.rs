@@ -541,9 +541,7 @@ const CLUSTER: Package = Package {
         circles: &[("tree/root/arrivals.rs", "tree/root.rs")],
     },
     parts: &[],
-    repeated_types: &[
-        "Child", "Evidence", "Key", "Node", "Part", "Place", "Stage", "Task",
-    ],
+    repeated_types: &[],
 };
 
 const REPORT: Package = Package {
@@ -635,7 +633,7 @@ const REPORT: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Column", "Counter", "Documents", "Status", "Verdict"],
+    repeated_types: &["Column", "Status", "Verdict"],
 };
 
 const DIAG: Package = Package {
@@ -710,7 +708,7 @@ const PROGRAM: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Def", "Processes"],
+    repeated_types: &["Def"],
 };
 
 impl Package {

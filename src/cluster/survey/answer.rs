@@ -55,11 +55,6 @@ impl Pair {
         }
     }
 
-    /// Returns whether a NIC is in the pair.
-    pub fn has(self, nic: NicId) -> bool {
-        self.nics().contains(&nic)
-    }
-
     /// Returns whether the pair is a NIC with itself.
     pub fn is_loopback(self) -> bool {
         self.initiator == self.target

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nic_in_no_pair_is_untested() {
+    fn reports_nic_in_no_pair_as_untested() {
         let findings = findings("within-switch", |_| true);
         assert_eq!(findings.planned, 3);
         let alone = [3, 4, 5].map(|nic| (NicId(nic), "it is in no pair"));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_about_other_nics_of_a_sample() {
+    fn reports_other_nics_of_a_sample_as_unpaired() {
         let findings = findings("switches", |_| true);
         assert_eq!(findings.planned, 1);
         assert_eq!(untested(&findings), []);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nic_without_answer_in_any_pair_is_untested() {
+    fn reports_nic_without_any_answer_as_untested() {
         let findings = findings("all", |pair| {
             pair.initiator != NicId(2) && pair.target != NicId(2)
         });

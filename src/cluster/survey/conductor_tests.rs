@@ -138,7 +138,7 @@ fn reports_lost_node_as_untested_without_cause() {
 }
 
 #[test]
-fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
+fn counts_only_pairs_of_the_sweep_of_a_lost_node() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     cluster.faults.push(Fault {
         unit: Unit::Node(NodeId(2)),
@@ -177,7 +177,7 @@ fn takes_failing_nic_out_of_the_sweep() {
     let mut failed = 0;
     while !conductor.is_over() {
         for round in conductor.next_rounds(1) {
-            let is_of_it = |pair: &Pair| pair.has(NicId(5));
+            let is_of_it = |pair: &Pair| pair.nics().contains(&NicId(5));
             failed += usize::from(round.stage == Stage::Sweep && round.pairs.iter().any(is_of_it));
             let results = cluster.measure(&round);
             results
@@ -198,7 +198,7 @@ fn takes_failing_nic_out_of_the_sweep() {
 }
 
 #[test]
-fn nic_returns_to_the_sweep_when_its_failing_partners_are_lost() {
+fn returns_nic_to_sweep_after_loss_of_failing_partners() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     let mut conductor = conductor(&cluster, settings("all", 1));
     let mut failed = BTreeSet::new();
@@ -318,7 +318,7 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
 }
 
 #[test]
-fn earlier_pairs_that_the_sweep_lacks_are_no_answers() {
+fn does_not_count_earlier_pairs_outside_the_sweep() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     let mut first = conductor(&cluster, settings("random:4", 1));
     let results: Vec<PairResult> = first
@@ -371,7 +371,7 @@ fn calls_causes_of_partial_survey_suspect() {
 }
 
 #[test]
-fn end_of_sweep_leaves_time_for_retests() {
+fn retests_suspects_after_early_end_of_sweep() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     cluster
         .faults
@@ -422,7 +422,7 @@ fn retests_half_as_many_pairs_each_time() {
 }
 
 #[test]
-fn earlier_failure_with_absent_node_says_nothing() {
+fn ignores_earlier_failure_with_absent_node() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     cluster.roster.nodes[2].absent = Some("no process".into());
     let mut conductor = conductor(&cluster, settings("all", 1));

@@ -15,7 +15,7 @@ use facts::number::{decimal, within};
 pub enum Selection {
     /// Each NIC with itself.
     Loopback,
-    /// Each NIC with those whose position differs in one bit: 1, 2, 4, ... positions away.
+    /// Each NIC with the NICs whose position differs in one bit: 1, 2, 4, ... positions away.
     Neighbours,
     /// Each NIC of the first half of the positions with one of the second half.
     Halves,

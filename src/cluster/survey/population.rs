@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_nic_of_four_does_not_shift_the_median() {
+    fn ignores_bad_nic_of_four_in_the_median() {
         let cost = |one: u32, other: u32| if one == 2 || other == 2 { 300.0 } else { 100.0 };
         let pairs: Vec<(Pair, f64)> = (0..4)
             .flat_map(|one| (0..4).map(move |other| (one, other)))

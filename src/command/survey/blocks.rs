@@ -78,7 +78,7 @@ mod tests {
     use cluster::survey::ids::{NodeId, TestId};
     use cluster::survey::roster::{Nic, Node};
 
-    /// Three nodes with a NIC each, the ranks of which are not their indices.
+    /// Returns three nodes with a NIC each. The ranks of the nodes differ from their indices.
     fn roster() -> Roster {
         let node = |rank| Node {
             host: format!("n{rank}"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn both_processes_of_a_pair_get_a_task() {
+    fn gives_a_task_to_both_processes_of_a_pair() {
         let address = |nic| Some(FabricAddress { nic, pid: 3 });
         let pair = Pair {
             initiator: NicId(0),

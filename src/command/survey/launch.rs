@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn process_is_absent_for_the_time_that_it_had_to_join() {
+    fn names_the_time_in_which_a_process_did_not_join() {
         let mut members = JoinedMembers {
             joined: BTreeMap::new(),
             lost: [(1, "it closed its connection".into())].into(),

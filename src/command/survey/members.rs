@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_processes_are_nodes_with_a_reason() {
+    fn lists_absent_process_as_node_with_reason() {
         let members = members();
         let nodes: Vec<_> = members
             .roster
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nics_that_cannot_be_measured_with_have_no_address() {
+    fn gives_no_address_to_nic_that_cannot_measure() {
         let members = members();
         let failures: Vec<_> = members
             .roster
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn second_process_of_a_nic_is_not_measured_with() {
+    fn leaves_out_second_process_of_a_nic() {
         let twice = |rank| Introduction {
             host: "n0".into(),
             ..introduction(rank, &[10])
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_addresses_of_reopened_nics() {
+    fn stores_addresses_of_reopened_nics() {
         let mut members = members();
         let address = FabricAddress { nic: 30, pid: 7 };
         assert_eq!(members.set_addresses(3, &[Ok(address)]), []);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn nics_of_a_lost_process_are_left_out() {
+    fn leaves_out_nics_of_lost_process() {
         let mut members = members();
         let address = FabricAddress { nic: 30, pid: 7 };
         assert_eq!(members.lose(3, "it ended"), Some(NodeId(3)));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn nic_that_fails_later_has_a_reason() {
+    fn gives_reason_of_nic_that_fails_later() {
         let mut members = members();
         let why = "cxi0 did not release its resources in time".to_owned();
         let failed = members.set_addresses(3, &[Err(why.clone())]);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn block_ends_with_time() {
+    fn ends_block_with_the_time_limit() {
         let mut pace = Pace::new(milliseconds(1));
         pace.note(TestId(0), Duration::ZERO, 0, 2);
         let many = rounds(&[0; 200]);

@@ -1,4 +1,4 @@
-//! What a survey is asked for: its processes, and its tests.
+//! The request of a survey: its processes, its tests and its other options.
 
 use std::env;
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ pub struct Bound {
     pub of_bandwidth: bool,
 }
 
-/// What the arguments ask for.
+/// The survey that the arguments ask for.
 #[derive(Debug)]
 pub struct SurveyRequest {
     pub processes: ProcessSource,
@@ -87,7 +87,7 @@ pub struct SurveyRequest {
 ///
 /// # Errors
 ///
-/// A name of no tool.
+/// A name that no tool has.
 pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
     let mut tools = Vec::new();
     for name in names {
@@ -107,7 +107,7 @@ pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
 ///
 /// # Errors
 ///
-/// Arguments that a tool refuses, bounds of no tool, and too many tests.
+/// Arguments that a tool refuses, bounds that no tool measures, and too many tests.
 pub fn tests(
     tools: &[&'static Tool],
     sizes: &[String],
@@ -145,8 +145,8 @@ pub fn tests(
     Ok(tests)
 }
 
-/// Returns the defaults of a survey where they are not those of the tool, for the short time of a
-/// pair: pauses would leave few samples, and large buffers take long to set up.
+/// Returns the defaults of a survey that differ from the defaults of the tool, for the short time
+/// of a pair: pauses would leave few samples, and large buffers take long to set up.
 fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
     let gap = tool.takes(Opt::LatencyGap).then_some("--latency-gap=0");
     let has_buffers = tool.takes(Opt::ListSize) && tool.takes(Opt::Size);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn report_of_target_precedes_that_of_initiator() {
+    fn prefers_report_of_target() {
         let measured = Answer::Measured(Figures::Bandwidth {
             bytes_per_second: 1.0,
             operations_per_second: 1.0,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn pair_without_report_is_untested() {
+    fn reports_pair_without_report_as_untested() {
         let untested = |why: &str| Answer::Untested(why.into());
         assert_eq!(result(&[], false, &[]), untested("there is no report"));
         let why = "one of the NICs has no address";
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_towards_lost_partner_is_none() {
+    fn discards_failure_with_lost_partner() {
         let failed = Answer::Failed("no answer".into());
         let lost = Answer::Untested("n1: it ended".into());
         assert_eq!(result(&[failed], false, &[1]), lost);

@@ -63,7 +63,7 @@ pub struct SurveyJob {
     pub step: Option<String>,
 }
 
-/// What a survey has come to.
+/// The conclusion of a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -92,7 +92,7 @@ pub struct Survey {
     pub command: String,
     /// Version of cxidiag.
     pub cxidiag_version: String,
-    /// What the survey has come to.
+    /// The conclusion of the survey.
     pub conclusion: Conclusion,
     /// Exit status of the program: 0 good, 3 bad, 1 undecided or failed, 130 interrupted.
     pub exit_status: u8,
@@ -183,14 +183,15 @@ impl Conclusion {
     }
 }
 
-/// Returns whether pairs of a class differ too much for a limit, so that nothing says what is good.
+/// Returns whether pairs of a class differ too much for a limit. The survey cannot say then which
+/// of them are good.
 pub fn is_mixed(verdict: &Findings) -> bool {
     let has_no_limit = |of: &Population| of.limit.is_none() && of.expected.is_none();
     let mut populations = verdict.populations.iter();
     populations.any(|of| of.count >= LEAST_FIGURES as u64 && has_no_limit(of))
 }
 
-/// Returns what a survey with this verdict and this end has come to.
+/// Returns the conclusion of a survey with this verdict and this end.
 fn conclusion(verdict: &Findings, end: Result<(), &Failure>) -> Conclusion {
     let has = |word| verdict.causes.iter().any(|of| of.certainty == word);
     let is_complete =

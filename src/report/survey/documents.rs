@@ -114,7 +114,7 @@ impl SurveyDocuments {
         }
     }
 
-    /// Writes measurements, in as few steps as possible: give many at once.
+    /// Writes measurements. Many measurements in one call need fewer writes.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl SurveyDocuments {
         }
     }
 
-    /// Writes the documents of a survey that has ended, and returns what has failed.
+    /// Writes the documents of a survey that has ended. Returns the failures.
     pub fn end(self, survey: &Survey) -> Vec<Failure> {
         let written = [
             self.json.map(|to| to.write(&json::document(survey)?)),

@@ -92,7 +92,7 @@ pub struct Line {
     pub round: u32,
     /// Pairs that were measured at the same time, this one included.
     pub active: u32,
-    /// What came of it.
+    /// The answer of the pair.
     pub answer: Answer,
     /// Counters of the initiator whose changes may explain the answer. In the sweep, only the
     /// counter of packets sent again.
@@ -126,7 +126,7 @@ impl Line {
 }
 
 fn name(roster: &Roster, nic: NicId) -> Name {
-    let nic = &roster.nic(nic);
+    let nic = roster.nic(nic);
     Name {
         host: roster.node(nic.node).host.clone(),
         device: nic.device.clone(),
@@ -142,14 +142,14 @@ pub struct Earlier<R> {
     pub header: Header,
 }
 
-/// What was read of the file of an earlier survey.
+/// The numbers of lines that were read from the file of an earlier survey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Results that were taken over.
     pub results: u64,
     /// Results of NICs and tests that this survey does not have.
     pub foreign: u64,
-    /// Lines that are not complete, as a program that was killed while it wrote leaves them.
+    /// Incomplete lines, which a program leaves that was killed while it wrote.
     pub damaged: u64,
 }
 

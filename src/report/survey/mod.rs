@@ -1,6 +1,6 @@
 //! A survey, for people and for programs.
 //!
-//! * `document`: the survey as plain data, and what it has come to.
+//! * `document`: the survey as plain data, and its conclusion.
 //! * `nics`: what the verdict means for each NIC; the list of bad nodes.
 //! * `words`: parts of the cluster, tests and figures in words; `evidence`: the evidence in
 //!   sentences.

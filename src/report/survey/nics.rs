@@ -1,4 +1,4 @@
-//! What the verdict means for each NIC and for its node.
+//! The state of each NIC, and the list of bad nodes, from the findings.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use cluster::survey::findings::{Certainty, Findings, Unit};
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::{Nic, Roster};
 
-/// How a NIC is, the worst last.
+/// The state of a NIC, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// Nothing is wrong with it, nor with the parts that it belongs to.
+    /// The NIC and the parts that it belongs to are good.
     Good,
-    /// It is in no pair: nothing is known about it.
+    /// The NIC is in no pair: nothing is known about it.
     Unpaired,
-    /// It, or its node, was left out at least once.
+    /// The NIC or its node was left out at least once.
     Untested,
-    /// It belongs to a suspect part, or it is an end of a path that is suspect or bad.
+    /// The NIC belongs to a suspect part, or it is an end of a path that is suspect or bad.
     Suspect,
-    /// It belongs to a bad part.
+    /// The NIC belongs to a bad part.
     Bad,
 }
 
@@ -72,8 +72,8 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     states
 }
 
-/// Returns the NICs of a part; both ends of a path, and none of a pair of groups, whose links
-/// belong to no NIC.
+/// Returns the NICs of a part. A path has both of its ends. A pair of groups has none, because its
+/// links belong to no NIC.
 pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     let with = |holds: &dyn Fn(&Nic) -> bool| {
         let numbered = roster.nic_ids().zip(&roster.nics);

@@ -9,7 +9,7 @@ use cluster::survey::findings::Test;
 use cluster::survey::roster::{Nic, Roster};
 use facts::error::{Context, Failure};
 
-/// What a row is about.
+/// The subject of a row.
 struct Row<'a> {
     result: &'a PairResult,
     roster: &'a Roster,
@@ -18,11 +18,11 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     fn initiator(&self) -> &'a Nic {
-        &self.roster.nic(self.result.pair.initiator)
+        self.roster.nic(self.result.pair.initiator)
     }
 
     fn target(&self) -> &'a Nic {
-        &self.roster.nic(self.result.pair.target)
+        self.roster.nic(self.result.pair.target)
     }
 
     fn host(&self, nic: &Nic) -> String {
@@ -108,7 +108,7 @@ const COLUMNS: [(&str, Field); 21] = [
     }),
 ];
 
-/// What has failed, in messages.
+/// The start of messages about failures.
 const WHAT: &str = "cannot write CSV";
 
 /// A table of measurements. It grows in a temporary file without a name, so that a survey that is

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_what_is_done_and_what_is_worst() {
+    fn shows_progress_and_worst_pair() {
         let none = progress(Phase::Sweep, 0, None);
         let unknown = measuring(&none, None, &roster(), &tests(), 79);
         assert_eq!(unknown, "1,340 of 2,016 pairs (66 %)");

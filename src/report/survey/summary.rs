@@ -1,4 +1,4 @@
-//! The first line of the text: what a survey has come to.
+//! The first line of the text: the conclusion of a survey.
 
 use std::collections::HashSet;
 

@@ -250,7 +250,7 @@ write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
     }
 
     #[test]
-    fn shows_what_is_to_blame_first() {
+    fn shows_causes_first() {
         let expected = "\
 bad: 1 NIC; 3 of 8 NICs are good, 2 suspect, 2 untested
 4 nodes, 8 NICs (Slurm job 1234 step 0): 66 of 84 pairs in 12.3 s

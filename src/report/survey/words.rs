@@ -36,7 +36,7 @@ pub fn path(roster: &Roster, pair: Pair) -> String {
     }
 }
 
-/// Returns what a kind of part is called.
+/// Returns the noun for a kind of part.
 pub fn kind(unit: &Unit) -> &'static str {
     match unit {
         Unit::Nic(_) => "NIC",

@@ -47,7 +47,7 @@ fn names_no_parent_before_one_is_attached() {
 }
 
 #[test]
-fn member_takes_those_below_it_along() {
+fn moves_members_below_a_moved_member() {
     let mut links = TreeLinks::new(70, WIDTH);
     attach(&mut links, 0..65);
     // 64 is below 32 or below 0, as 32 is.
@@ -71,7 +71,7 @@ fn member_takes_those_below_it_along() {
 }
 
 #[test]
-fn coordinator_takes_member_that_reaches_nobody_else() {
+fn accepts_member_that_reaches_no_other_member() {
     let mut links = TreeLinks::new(40, WIDTH);
     let now = Instant::now();
     for rank in 0..32 {
@@ -82,7 +82,7 @@ fn coordinator_takes_member_that_reaches_nobody_else() {
 }
 
 #[test]
-fn silent_members_cut_off_those_below_them() {
+fn waits_for_members_below_silent_members() {
     let mut links = TreeLinks::new(70, WIDTH);
     attach(&mut links, 0..65);
     assert_eq!(links.path(64), Some(vec![0, 64]));
@@ -107,7 +107,7 @@ fn silent_members_cut_off_those_below_them() {
 }
 
 #[test]
-fn members_have_a_time_to_come_and_to_return() {
+fn limits_the_time_to_join_and_to_return() {
     let mut links = TreeLinks::new(3, WIDTH);
     let begin = Instant::now();
     links.place(0, None, begin);

@@ -125,7 +125,7 @@ fn member_ends_at_any_moment_of_joining() {
 }
 
 #[test]
-fn member_that_comes_too_late_asks_again() {
+fn lets_late_member_ask_again() {
     let mut scene = Scene::at_level(1);
     scene.wait_until(|scene, _| !scene.root.children.is_empty());
     scene.root.links.forget(0);
@@ -139,7 +139,7 @@ fn member_that_comes_too_late_asks_again() {
 }
 
 #[test]
-fn process_that_finds_no_place_may_begin_again() {
+fn lets_process_without_parent_begin_again() {
     let mut scene = Scene::at_level(0);
     for rank in 0..WIDTH as u32 {
         scene.root.links.place(rank, None, Instant::now());
@@ -184,7 +184,7 @@ fn refuses_waiting_process_that_is_lost() {
 }
 
 #[test]
-fn takes_reports_that_have_arrived_before_it_gives_up() {
+fn accepts_arrived_reports_before_giving_up() {
     let (mut root, meeting) = root(1);
     let member = obedient(&meeting, 0, 1);
     events(&mut root, 1, joined);
@@ -197,7 +197,7 @@ fn takes_reports_that_have_arrived_before_it_gives_up() {
 }
 
 #[test]
-fn gives_nobody_up_after_it_was_stopped() {
+fn gives_up_no_member_after_it_was_stopped() {
     let (mut root, meeting) = root(1);
     let member = Stoppable::start(&meeting, 0, 1);
     events(&mut root, 1, joined);
