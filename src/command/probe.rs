@@ -3,18 +3,16 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
+use facts::child;
 use facts::error::{Context, Failure, Step};
-use facts::host::OWN_EXECUTABLE;
 use facts::interrupt;
 use facts::number::time_text;
-use plan::tool::PROGRAM;
 use report::outcome::Outcome;
 
 /// A run of a tool.
@@ -38,24 +36,22 @@ impl Probe {
     /// A process that cannot be started, that exceeds the time limit ([`Step::Turn`] if it was in
     /// the queue of a server, else [`Step::Answer`]), or that writes no result; an interruption.
     pub fn run(&self) -> Result<Outcome, Failure> {
-        let what = || format!("cannot run {}", self.tool);
-        let mut command = Command::new(OWN_EXECUTABLE);
+        let mut command = child::command();
         for (name, value) in &self.variables {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
-        let child = command
-            // The arguments name the tool, independent of the name of the executable file.
-            .arg0(PROGRAM)
-            .args([self.tool, "--json", "--quiet"])
-            .args(&self.arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .environment(what())?;
+        let started = child::start(
+            command
+                .args([self.tool, "--json", "--quiet"])
+                .args(&self.arguments)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
+        let child =
+            started.map_err(|failure| failure.context(format!("cannot run {}", self.tool)))?;
         let mut running = Running::new(child);
         let is_in_time = running.read(self.limit)?;
         if !is_in_time {
@@ -76,10 +72,14 @@ impl Probe {
                 failure.in_step(Step::Answer)
             });
         }
-        outcome.ok_or_else(|| {
-            let reason = running.last_note().unwrap_or_else(|| "no message".into());
-            Failure::environment(format!("{} wrote no result: {reason}", self.tool))
-        })
+        if let Some(outcome) = outcome {
+            return Ok(outcome);
+        }
+        let failure = match running.last_note() {
+            Some(note) => Failure::environment(note),
+            None => running.silent_end()?,
+        };
+        Err(failure.context(format!("{} wrote no result", self.tool)))
     }
 }
 
@@ -175,6 +175,15 @@ impl Running {
         // larger.
         let value: serde_json::Value = serde_json::from_slice(&self.stdout.bytes).ok()?;
         serde_json::from_value(value).ok()
+    }
+
+    /// Waits for the end of the process, which has closed its outputs. Returns the failure that says
+    /// how it ended.
+    fn silent_end(&mut self) -> Result<Failure, Failure> {
+        let status = self.child.wait();
+        Ok(child::silent_end(
+            status.environment("cannot wait for the end of the run")?,
+        ))
     }
 
     /// Returns the last line on standard error, without the name of the program, that is neither a

@@ -55,7 +55,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::new`], and a PID that is in use.
+    /// The errors of [`Self::new`], and a PID that is in use.
     pub fn with_pid(
         site: Site,
         gpus: Option<Gpus>,
@@ -172,8 +172,9 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether high-rate puts are used: not if this NIC cannot issue those of `run`, nor if no
-    /// switch acknowledges them (tools.md 4.3), nor outside their traffic class (libcxi.md 5).
+    /// Returns whether high-rate puts are used: not if this NIC cannot issue the puts of `run`, nor
+    /// if no switch acknowledges them (tools.md 4.3), nor outside their traffic class (libcxi.md
+    /// 5).
     pub fn hrp(&self, run: &RunOptions) -> Setting {
         let info = self.device.info();
         let is_excluded = lacks_hrp(info.device_id, info.revision, run)

@@ -1,9 +1,6 @@
-//! This host and this process.
+//! This host.
 
 use rustix::system::uname;
-
-/// The executable of this process, also after another one has replaced its file.
-pub const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
 /// Returns the name of this host.
 pub fn host_name() -> String {

@@ -6,10 +6,12 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | lib              the list of modules                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | net              connections without a protocol                                           |
+//!  2 | figures          the figures of one measurement between two NICs                          |
+//!    | net              connections without a protocol                                           |
 //!    | phase            the phases of a run, by name                                             |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | advice           what a refused call or a bad event means, and what to do                 |
+//!    | child            processes of this program that another one starts                        |
 //!    | device           names of NICs, and the library that opens them                           |
 //!    | expect           bounds on metrics, as typed after `--expect`                             |
 //!    | interrupt        early ends of a run: signals, output without a reader                    |
@@ -17,7 +19,7 @@
 //!  0 | atomic           atomic operations: names, numbers on the wire, sizes                     |
 //!    | bandwidth_unit   the units in which the text shows bandwidths                             |
 //!    | error            why a run ends without a result, and its exit status                     |
-//!    | host             this host and this process                                               |
+//!    | host             this host                                                                |
 //!    | job              the batch job of this process                                            |
 //!    | limit            time limits of waits                                                     |
 //!    | number           numbers as users type them                                               |
@@ -37,9 +39,11 @@
 pub mod advice;
 pub mod atomic;
 pub mod bandwidth_unit;
+pub mod child;
 pub mod device;
 pub mod error;
 pub mod expect;
+pub mod figures;
 pub mod host;
 pub mod interrupt;
 pub mod job;

@@ -1,9 +1,7 @@
 //! A tool as plain data: names, texts, options, defaults. Each benchmark owns one.
 
 use crate::run_options::{RunOptions, Side};
-
-/// Name of the program, under which its first argument names the tool.
-pub const PROGRAM: &str = "cxidiag";
+pub use facts::child::PROGRAM;
 
 /// An option of a tool. `cli::options` defines its syntax and its help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

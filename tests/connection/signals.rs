@@ -217,6 +217,25 @@ fn ends_the_server_of_a_loopback_run_if_its_client_is_killed() {
     fabric.assert_nothing_left();
 }
 
+#[test]
+fn names_the_signal_that_ended_the_server_of_a_loopback_run() {
+    let fabric = Fabric::new();
+    let command = fabric.command("write-lat -d soft0 --loopback -D 3600");
+    let mut client = Side::start(command, Some("measuring"));
+    client.wait_for_pause();
+    let server = child_of(client.id());
+    let killed = Command::new("kill").args(["-s", "KILL", &server]).status();
+    assert!(killed.expect("kill starts").success());
+    client.go_on();
+    let errors = assert_status(&client.finish(), 1);
+    assert_eq!(
+        errors,
+        "cxidiag write-lat: error: the server of the loopback run failed: signal 9 ended its process\n"
+    );
+    fabric.loopback("write-lat", "-n 1");
+    fabric.assert_nothing_left();
+}
+
 fn child_of(process: u32) -> String {
     let path = format!("/proc/{process}/task/{process}/children");
     let children = std::fs::read_to_string(path).expect("a process");

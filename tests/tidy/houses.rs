@@ -332,7 +332,7 @@ const FACTS: Package = Package {
                     "error",
                     "why a run ends without a result, and its exit status",
                 ),
-                ("host", "this host and this process"),
+                ("host", "this host"),
                 ("job", "the batch job of this process"),
                 ("limit", "time limits of waits"),
                 ("number", "numbers as users type them"),
@@ -348,6 +348,7 @@ const FACTS: Package = Package {
                     "advice",
                     "what a refused call or a bad event means, and what to do",
                 ),
+                ("child", "processes of this program that another one starts"),
                 ("device", "names of NICs, and the library that opens them"),
                 ("expect", "bounds on metrics, as typed after `--expect`"),
                 (
@@ -356,6 +357,7 @@ const FACTS: Package = Package {
                 ),
             ],
             &[
+                ("figures", "the figures of one measurement between two NICs"),
                 ("net", "connections without a protocol"),
                 ("phase", "the phases of a run, by name"),
             ],
@@ -540,9 +542,7 @@ const CLUSTER: Package = Package {
         circles: &[("tree/root/arrivals.rs", "tree/root.rs")],
     },
     parts: &[],
-    repeated_types: &[
-        "Child", "Evidence", "Key", "Node", "Part", "Place", "Stage", "Task",
-    ],
+    repeated_types: &[],
 };
 
 const REPORT: Package = Package {
@@ -634,7 +634,7 @@ const REPORT: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Column", "Counter", "Documents", "Status", "Verdict"],
+    repeated_types: &["Column", "Status", "Verdict"],
 };
 
 const DIAG: Package = Package {
@@ -658,46 +658,20 @@ const DIAG: Package = Package {
             &[("bench/common", "what benchmarks share")],
             &[("bench", "the benchmarks, one transaction type each")],
             &[("run", "one run: roles, driver, size loop, measuring loops")],
+            &[(
+                "targets",
+                "targets that stay open, and measurements against them",
+            )],
+            &[(
+                "run/survey",
+                "the pairs that a process of a survey measures",
+            )],
             &[("lib", "the list of modules")],
         ],
-        circles: &[
-            (
-                "bench/common/initiator.rs",
-                "bench/common/triggered_counter.rs",
-            ),
-            ("bench/common/lists.rs", "bench/common/ends.rs"),
-            ("bench/common/lists.rs", "bench/common/list_commands.rs"),
-            ("run/bandwidth.rs", "run/driver.rs"),
-            ("run/legacy_sync.rs", "run/driver.rs"),
-            ("run/loopback.rs", "run/driver.rs"),
-            ("run/one_sided.rs", "run/driver.rs"),
-            ("run/round_trip.rs", "run/driver.rs"),
-            ("run/verify.rs", "run/driver.rs"),
-            ("run/legacy_sync.rs", "run/round_trip.rs"),
-            ("session/caller.rs", "session/mod.rs"),
-            ("session/handshake.rs", "session/mod.rs"),
-            ("session/turn.rs", "session/mod.rs"),
-            ("session/peer_facts.rs", "session/handshake.rs"),
-        ],
+        circles: &[],
     },
     parts: &[],
-    repeated_types: &[
-        "Bench",
-        "DmaAmo",
-        "IdcAmo",
-        "Loop",
-        "Measure",
-        "Order",
-        "Progress",
-        "Ready",
-        "Receiver",
-        "Rendezvous",
-        "Resources",
-        "Sending",
-        "Serve",
-        "Server",
-        "Step",
-    ],
+    repeated_types: &[],
 };
 
 const PROGRAM: Package = Package {
@@ -735,7 +709,7 @@ const PROGRAM: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Def", "Processes"],
+    repeated_types: &["Def"],
 };
 
 impl Package {

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{NicId, Role, TestId};
 use super::untested::Untested;
-use facts::expect::Metric;
-use facts::percentile::Percentile;
+pub use facts::figures::Figures;
 
 /// Two NICs, as indices in the roster. The initiator issues the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -56,93 +55,9 @@ impl Pair {
         }
     }
 
-    /// Returns whether a NIC is in the pair.
-    pub fn has(self, nic: NicId) -> bool {
-        self.nics().contains(&nic)
-    }
-
     /// Returns whether the pair is a NIC with itself.
     pub fn is_loopback(self) -> bool {
         self.initiator == self.target
-    }
-}
-
-/// The figures of a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Figures {
-    /// The figures of a latency tool, with its definition of a latency.
-    Latency {
-        /// Number of samples.
-        count: u64,
-        /// Smallest latency, in nanoseconds.
-        min_ns: u64,
-        /// Median, in nanoseconds.
-        median_ns: u64,
-        /// 99th percentile, in nanoseconds; null with fewer than 1000 samples.
-        p99_ns: Option<u64>,
-        /// Largest latency, in nanoseconds.
-        max_ns: u64,
-    },
-    /// The figures of a bandwidth tool, with its definition of a bandwidth.
-    Bandwidth {
-        /// Bytes per second.
-        bytes_per_second: f64,
-        /// Operations per second.
-        operations_per_second: f64,
-    },
-}
-
-impl Figures {
-    /// Returns the figure that is compared: the median in nanoseconds, or bytes per second.
-    pub fn value(&self) -> f64 {
-        match *self {
-            Self::Latency { median_ns, .. } => median_ns as f64,
-            Self::Bandwidth {
-                bytes_per_second, ..
-            } => bytes_per_second,
-        }
-    }
-
-    /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on
-    /// it.
-    pub fn have(metric: Metric) -> bool {
-        match metric {
-            Metric::Mean | Metric::Deviation => false,
-            Metric::Percentile(percentile) => {
-                [Percentile::MEDIAN, Percentile::P99].contains(&percentile)
-            }
-            Metric::Min | Metric::Max | Metric::Bandwidth | Metric::PacketRate => true,
-        }
-    }
-
-    /// Returns a metric; `None` for those that the figures of a pair lack.
-    pub fn metric(&self, metric: Metric) -> Option<f64> {
-        match (*self, metric) {
-            (Self::Latency { min_ns, .. }, Metric::Min) => Some(min_ns as f64),
-            (Self::Latency { max_ns, .. }, Metric::Max) => Some(max_ns as f64),
-            (Self::Latency { median_ns, .. }, Metric::Percentile(Percentile::MEDIAN)) => {
-                Some(median_ns as f64)
-            }
-            (Self::Latency { p99_ns, .. }, Metric::Percentile(Percentile::P99)) => {
-                p99_ns.map(|ns| ns as f64)
-            }
-            (
-                Self::Bandwidth {
-                    bytes_per_second, ..
-                },
-                Metric::Bandwidth,
-            ) => Some(bytes_per_second),
-            (
-                Self::Bandwidth {
-                    operations_per_second,
-                    ..
-                },
-                Metric::PacketRate,
-            ) => Some(operations_per_second),
-            _ => None,
-        }
     }
 }
 
@@ -217,40 +132,5 @@ impl PairResult {
             .iter()
             .find(of_retries)
             .map_or(0, |of| of.change)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn has_the_metrics_of_its_figures() {
-        let latency = Figures::Latency {
-            count: 1000,
-            min_ns: 1,
-            median_ns: 2,
-            p99_ns: Some(3),
-            max_ns: 4,
-        };
-        let bandwidth = Figures::Bandwidth {
-            bytes_per_second: 5.0,
-            operations_per_second: 6.0,
-        };
-        for (name, figures, expected) in [
-            ("min", latency, Some(1.0)),
-            ("p50", latency, Some(2.0)),
-            ("p99", latency, Some(3.0)),
-            ("max", latency, Some(4.0)),
-            ("bw", bandwidth, Some(5.0)),
-            ("rate", bandwidth, Some(6.0)),
-            ("mean", latency, None),
-            ("stddev", latency, None),
-            ("p99.9", latency, None),
-        ] {
-            let metric: Metric = name.parse().unwrap();
-            assert_eq!(figures.metric(metric), expected, "{name}");
-            assert_eq!(Figures::have(metric), expected.is_some(), "{name}");
-        }
     }
 }

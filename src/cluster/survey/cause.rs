@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::CounterEvidence;
-use super::findings::{self, Cause, Direction, LimitSource, Population, Unit};
-use super::ids::{NicId, PopulationKey, Role, TestId};
+use super::findings::{Cause, Direction, Evidence, LimitSource, Population, Unit};
+use super::ids::{NicId, PopulationKey, Role};
 use super::limits::Limits;
 use super::outside::Outside;
 use super::population::Sorted;
@@ -14,7 +14,6 @@ use super::roster::Roster;
 use super::search::Explanation;
 use super::summary::value_at;
 use super::units::members;
-use crate::location::Class;
 
 /// The facts from which causes are made.
 #[derive(Debug)]
@@ -47,112 +46,134 @@ impl CauseFacts<'_> {
 
 /// Returns the cause that an explanation stands for.
 pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
-    let mut cells: BTreeMap<PopulationKey, Vec<&Outside>> = BTreeMap::new();
+    let mut populations: BTreeMap<PopulationKey, Vec<&Outside>> = BTreeMap::new();
     for one in &explanation.pairs {
-        cells.entry((one.test, one.class)).or_default().push(one);
+        let pairs = populations.entry((one.test, one.class)).or_default();
+        pairs.push(one);
     }
     let nics: BTreeSet<NicId> = match explanation.unit {
         Unit::Path(pair) => pair.nics().into(),
         unit => members(unit, facts.roster).into_iter().collect(),
     };
-    let mut of_cells: Vec<_> = cells
+    let mut evidence: Vec<Evidence> = populations
         .into_iter()
-        .map(|((test, class), pairs)| evidence_of(explanation, test, class, &pairs, facts, &nics))
+        .map(|(key, pairs)| evidence_of(explanation, key, &pairs, facts, &nics))
         .collect();
-    of_cells.sort_by_key(|one| Reverse(one.outside));
-    let counters = nics.iter().flat_map(|nic| {
-        let of_nic = (*nic, String::new())..(NicId(nic.0 + 1), String::new());
-        facts.results.counters().range(of_nic)
-    });
+    evidence.sort_by_key(|one| Reverse(one.outside));
     Cause {
         unit: explanation.unit,
         certainty: explanation.certainty(),
         direction: explanation.direction,
-        evidence: of_cells,
-        counters: counters
-            .map(|((nic, counter), change)| CounterEvidence {
-                nic: *nic,
-                counter: counter.clone(),
-                change: *change,
-            })
-            .collect(),
+        evidence,
+        counters: counters(&nics, facts),
     }
 }
 
+/// Returns the counters of these NICs that changed, summed up over all pairs.
+fn counters(nics: &BTreeSet<NicId>, facts: &CauseFacts<'_>) -> Vec<CounterEvidence> {
+    let of_nics = nics.iter().flat_map(|nic| {
+        let of_nic = (*nic, String::new())..(NicId(nic.0 + 1), String::new());
+        facts.results.counters().range(of_nic)
+    });
+    let evidence = of_nics.map(|((nic, counter), change)| CounterEvidence {
+        nic: *nic,
+        counter: counter.clone(),
+        change: *change,
+    });
+    evidence.collect()
+}
+
+/// Returns what the pairs of a population say about a part with these NICs.
 fn evidence_of(
     explanation: &Explanation,
-    test: TestId,
-    class: Class,
+    (test, class): PopulationKey,
     pairs: &[&Outside],
     facts: &CauseFacts<'_>,
     nics: &BTreeSet<NicId>,
-) -> findings::Evidence {
-    let results = facts.results;
-    let of_bandwidth = results.tests()[test.index()].of_bandwidth;
+) -> Evidence {
+    let of_bandwidth = facts.results.tests()[test.index()].of_bandwidth;
     let limit = facts.limits.get(&(test, class));
-    let of_class = |of: &&Population| (of.test, of.class) == (test, class);
-    let population = facts.populations.iter().find(of_class);
-    let values: Vec<(f64, u64)> = pairs
-        .iter()
-        .filter_map(|one| Some((one.value?, 1)))
-        .collect();
-    let has = |source| pairs.iter().any(|one| one.source == source);
-    let source = [
-        LimitSource::Failure,
-        LimitSource::Expect,
-        LimitSource::Retries,
-        LimitSource::Population,
-    ]
-    .into_iter()
-    .find(|source| has(*source));
-    let source = source.unwrap_or(LimitSource::Population);
+    let mut populations = facts.populations.iter();
+    let population = populations.find(|of| (of.test, of.class) == (test, class));
+    let source = strongest_source(pairs);
+    let values = pairs.iter().filter_map(|one| Some((one.value?, 1)));
+    let values: Vec<(f64, u64)> = values.collect();
     let resending = pairs
         .iter()
         .filter(|one| one.source == LimitSource::Retries);
     let retries = Sorted::of(resending.map(|one| (one.retries as f64, 1)).collect());
-    let of_retries = |number| (source == LimitSource::Retries).then_some(number);
-    let failed = pairs.iter().filter(|one| one.value.is_none()).count();
-    let mut outside = pairs.len();
-    let measured: u32 = match explanation.unit {
+    let is_about_retries = source == LimitSource::Retries;
+    let (outside, measured) = counts(explanation, (test, class), pairs, facts, nics);
+    Evidence {
+        test,
+        class,
+        outside,
+        measured: measured.max(outside),
+        value: (!values.is_empty()).then(|| Sorted::of(values).median()),
+        median: population.map(Population::median),
+        limit: match source {
+            LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
+            LimitSource::Expect => facts.results.expected(test),
+            LimitSource::Retries | LimitSource::Failure => None,
+        },
+        source,
+        retries: is_about_retries.then(|| retries.median()),
+        usual_retries: limit
+            .filter(|_| is_about_retries)
+            .map(|limit| limit.usual_retries),
+        failure: facts.failure(pairs),
+    }
+}
+
+/// Returns which limit the pairs do not meet. Ties: the limit that says most.
+fn strongest_source(pairs: &[&Outside]) -> LimitSource {
+    let sources = [
+        LimitSource::Failure,
+        LimitSource::Expect,
+        LimitSource::Retries,
+    ];
+    let mut sources = sources.into_iter();
+    sources
+        .find(|source| pairs.iter().any(|one| one.source == *source))
+        .unwrap_or(LimitSource::Population)
+}
+
+/// Returns the numbers of pairs outside the limits and of measured pairs. A path has the numbers of
+/// its measurements, with retests.
+fn counts(
+    explanation: &Explanation,
+    (test, class): PopulationKey,
+    pairs: &[&Outside],
+    facts: &CauseFacts<'_>,
+    nics: &BTreeSet<NicId>,
+) -> (u32, u32) {
+    let results = facts.results;
+    let outside = pairs.len() as u32;
+    match explanation.unit {
         Unit::Path(_) => {
-            let mut measured = pairs.len();
+            let (mut outside, mut measured) = (outside, outside);
             for one in pairs {
                 let (failures, passes) = results.retested((test, one.pair), class, facts.limits);
-                outside += failures;
-                measured += failures + passes;
+                outside += failures as u32;
+                measured += (failures + passes) as u32;
             }
-            measured as u32
+            (outside, measured)
         }
         unit @ Unit::GroupPair(..) => {
-            (results.crossings(test, unit) as u32).saturating_add(failed as u32)
+            let failed = pairs.iter().filter(|one| one.value.is_none()).count();
+            let with_figures = results.crossings(test, unit) as u32;
+            (outside, with_figures.saturating_add(failed as u32))
         }
-        _ => nics
-            .iter()
-            .map(|nic| {
+        _ => {
+            let measured = nics.iter().map(|nic| {
                 let counts = results.counts(test, *nic);
                 match explanation.direction {
                     Direction::Initiator => counts[(Role::Initiator, class)],
                     Direction::Target => counts[(Role::Target, class)],
                     Direction::Both => counts.of_class(class),
                 }
-            })
-            .sum(),
-    };
-    findings::Evidence {
-        test,
-        class,
-        outside: outside as u32,
-        measured: measured.max(outside as u32),
-        value: (!values.is_empty()).then(|| Sorted::of(values).median()),
-        median: population.map(Population::median),
-        limit: match source {
-            LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
-            LimitSource::Expect => results.expected(test),
-            LimitSource::Retries | LimitSource::Failure => None,
-        },
-        source,
-        retries: of_retries(retries.median()),
-        usual_retries: limit.and_then(|limit| of_retries(limit.usual_retries)),
-        failure: facts.failure(pairs),
+            });
+            (outside, measured.sum())
+        }
     }
 }

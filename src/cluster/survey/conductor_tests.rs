@@ -177,7 +177,7 @@ fn takes_failing_nic_out_of_the_sweep() {
     let mut failed = 0;
     while !conductor.is_over() {
         for round in conductor.next_rounds(1) {
-            let is_of_it = |pair: &Pair| pair.has(NicId(5));
+            let is_of_it = |pair: &Pair| pair.nics().contains(&NicId(5));
             failed += usize::from(round.stage == Stage::Sweep && round.pairs.iter().any(is_of_it));
             let results = cluster.measure(&round);
             results

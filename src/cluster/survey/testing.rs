@@ -55,7 +55,7 @@ impl Fault {
 
     fn has(&self, roster: &Roster, pair: Pair) -> bool {
         let of = |nic: NicId| {
-            let own = &roster.nic(nic);
+            let own = roster.nic(nic);
             match self.unit {
                 Unit::Nic(index) => index == nic,
                 Unit::Node(node) => own.node == node,

@@ -1,30 +1,25 @@
 //! A client of the server: the process that measures with it.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::queue::{QueueEntry, Stage};
-use diag::run::served::MARK;
 use diag::session::arrivals::Newcomer;
 use diag::session::control_line::{ControlLine, Order, Ready};
 use diag::session::is_interruption_of_peer;
+use facts::child::{self, Duty};
 use facts::device::DeviceName;
-use facts::error::Kind;
+use facts::error::{Context, Failure, Kind};
 use facts::number::time_text;
-use facts::token::TOKEN_VARIABLE;
 use plan::Plan;
-use plan::tool::PROGRAM;
-
-/// This program, also if a new version has replaced its file.
-const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// Time limit for a process to open its NIC and to complete the handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
@@ -44,6 +39,9 @@ const PLACE_AFTER: Duration = Duration::from_millis(100);
 
 /// Interval at which the end of a process is looked up that has closed its standard output.
 const REAP_INTERVAL: Duration = Duration::from_millis(2);
+
+/// What fails if no descriptor is left.
+const NO_SOCKET: &str = "cannot make a socket for the process";
 
 /// Maximum length of the document and of the messages of a process, in bytes.
 const MOST_TEXT: usize = 1 << 20;
@@ -114,24 +112,18 @@ impl Client {
         newcomer: &Newcomer,
         device: DeviceName,
         longest_run: Duration,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, Failure> {
         let Newcomer { peer, tool, .. } = *newcomer;
-        let stream = newcomer.stream.try_clone()?;
-        let watched = newcomer.stream.try_clone()?;
-        let (own, other) = UnixStream::pair()?;
+        let stream = newcomer.stream.try_clone().environment(NO_SOCKET)?;
+        let watched = newcomer.stream.try_clone().environment(NO_SOCKET)?;
+        let (own, other) = UnixStream::pair().environment(NO_SOCKET)?;
         let plan = Plan {
             tool,
             device,
             ..plan.clone()
         };
-        let mut command = Command::new(THIS_PROGRAM);
-        if let Some(token) = &plan.admission.token {
-            // Arguments are visible to other users.
-            command.env(TOKEN_VARIABLE, token.text());
-        }
-        let any_job = plan.admission.any_job.then_some("--any-job");
-        // The arguments name the tool, independent of the name of the executable file.
-        command.arg0(PROGRAM);
+        let token = plan.admission.token.as_ref();
+        let mut command = child::command_with(Duty::ServedClient, "1", token);
         if newcomer.surveys {
             // The coordinator sends the other arguments.
             command.arg("survey").arg(format!("--device={device}"));
@@ -139,22 +131,20 @@ impl Client {
             command
                 .args(plan.server_arguments())
                 .args(["--json", "--quiet"])
-                .args(any_job);
+                .args(plan.admission.any_job.then_some("--any-job"));
         }
-        let mut process = command
-            .env(MARK, "1")
-            .stdin(OwnedFd::from(stream))
-            .stdout(OwnedFd::from(other))
-            .stderr(Stdio::piped())
-            // Signals of a terminal go to the server, which ends its processes.
-            .process_group(0)
-            .spawn()?;
+        let mut process = child::start(
+            command
+                .stdin(OwnedFd::from(stream))
+                .stdout(OwnedFd::from(other))
+                .stderr(Stdio::piped()),
+        )?;
         let mut line = ControlLine::new(own);
         let version = newcomer.version.clone();
         if let Err(error) = line.send(&Order::Serve { peer, version }) {
-            process.kill()?;
-            process.wait()?;
-            return Err(error);
+            let _ = process.kill();
+            let _ = process.wait();
+            return Err(error).environment("cannot send the client to its process");
         }
         let now = Instant::now();
         Ok(Self {
@@ -388,10 +378,10 @@ impl Client {
             };
         }
         let messages = String::from_utf8_lossy(&self.messages);
-        let reason = match (&document["error"]["message"], status.signal()) {
+        let reason = match (&document["error"]["message"], messages.lines().next_back()) {
             (Value::String(message), _) => message.clone(),
-            (_, Some(signal)) => format!("signal {signal} ended its process"),
-            _ => messages.lines().next_back().unwrap_or("no message").into(),
+            (_, Some(last)) if status.signal().is_none() => last.to_owned(),
+            _ => child::silent_end(status).message(),
         };
         // A process of a survey writes no document.
         let has_ended = self.stream.is_none() && self.exceeded.is_none();

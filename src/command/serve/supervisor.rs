@@ -19,7 +19,7 @@ use diag::session::arrivals::{Arrival, Newcomer};
 use diag::session::control_line::Ready;
 use diag::session::{LineLimit, Totals, status};
 use facts::device::DeviceName;
-use facts::error::{Failure, cause};
+use facts::error::Failure;
 use facts::host::host_name;
 use facts::interrupt;
 use facts::number::time_text;
@@ -255,8 +255,10 @@ impl<'a> Supervisor<'a> {
         {
             match Client::start(self.plan, &newcomer, device, self.limits.run) {
                 Ok(client) => self.clients.push(client),
-                Err(error) => {
-                    let reason = format!("the server cannot start a process: {}", cause(&error));
+                Err(failure) => {
+                    let reason = failure
+                        .context("the server cannot start a process")
+                        .message();
                     self.refuse(newcomer, device, &reason);
                 }
             }

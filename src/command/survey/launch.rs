@@ -15,7 +15,7 @@ use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{MeetingPoint, Published};
 use cluster::survey::timetable::Introduction;
 use cluster::tree::{Event, Root};
-use diag::session::summons::{Summoned, Summons};
+use diag::session::invitation::{Invitation, Invited};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step};
 use facts::interrupt;
@@ -55,7 +55,7 @@ pub struct JoinedMembers {
     waited: Option<Duration>,
     processes: Option<LocalProcesses>,
     /// Processes on other hosts by rank, which end with it.
-    summoned: BTreeMap<u32, Summoned>,
+    invited: BTreeMap<u32, Invited>,
     /// The published meeting point. Its file is removed at the end.
     _published: Option<Published>,
 }
@@ -69,8 +69,8 @@ impl JoinedMembers {
         let Some(waited) = self.waited else {
             return "the survey ended before it joined".into();
         };
-        let summoned = self.summoned.get(&rank);
-        let place = summoned.and_then(Summoned::place);
+        let invited = self.invited.get(&rank);
+        let place = invited.and_then(Invited::place);
         let queue = place.map(|place| format!(": it waits for its turn, place {place}"));
         let queue = queue.unwrap_or_default();
         format!("it did not join within {}{queue}", time_text(waited))
@@ -176,24 +176,24 @@ impl<'a> Launch<'a> {
     }
 
     /// Returns whether servers on other hosts start the members.
-    fn summons_members(&self) -> bool {
+    fn invites_members(&self) -> bool {
         self.task.is_none() && self.here.is_empty()
     }
 
     /// Invites a process on each host. Returns the invited processes, and the reasons why other
     /// hosts have none.
-    fn summon(
+    fn invite(
         &self,
         request: &SurveyRequest,
         port: u16,
         token: &Token,
-    ) -> Result<(ByRank<Summoned>, ByRank<String>), Failure> {
+    ) -> Result<(ByRank<Invited>, ByRank<String>), Failure> {
         let own = Token::of_environment();
         let servers = request.port.unwrap_or(DEFAULT_PORT);
         let mut plan = request::plan(&TOOLS[0], &[format!("--port={servers}")])?;
         plan.admission.token = own.clone();
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
-        let summons = |rank| Summons {
+        let invitation = |rank| Invitation {
             rank,
             size: self.size,
             port,
@@ -211,11 +211,11 @@ impl<'a> Launch<'a> {
                         let Some(host) = self.hosts.get(rank as usize) else {
                             return;
                         };
-                        let sent = summons(rank).send(&plan, host);
+                        let sent = invitation(rank).send(&plan, host);
                         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                         match sent {
-                            Ok(summoned) => {
-                                found.0.insert(rank, summoned);
+                            Ok(invited) => {
+                                found.0.insert(rank, invited);
                             }
                             Err(failure) => {
                                 found.1.insert(rank, unreached(&failure));
@@ -266,7 +266,7 @@ impl<'a> Launch<'a> {
     pub fn start(&self, request: &SurveyRequest) -> Result<(Root, JoinedMembers), Failure> {
         let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
         // With --hosts, --port names the port of the servers.
-        let own = request.port.filter(|_| !self.summons_members());
+        let own = request.port.filter(|_| !self.invites_members());
         let port = own.or(agreed).unwrap_or(0);
         let reach = if self.is_here_only() {
             Reach::ThisMachine
@@ -292,11 +292,11 @@ impl<'a> Launch<'a> {
             lost: BTreeMap::new(),
             waited: None,
             processes: Some(processes),
-            summoned: BTreeMap::new(),
+            invited: BTreeMap::new(),
             _published: published,
         };
-        if self.summons_members() {
-            (members.summoned, members.lost) = self.summon(request, root.port(), &token)?;
+        if self.invites_members() {
+            (members.invited, members.lost) = self.invite(request, root.port(), &token)?;
         }
         Ok((root, members))
     }
@@ -323,7 +323,7 @@ mod tests {
             lost: [(1, "it closed its connection".into())].into(),
             waited: None,
             processes: None,
-            summoned: BTreeMap::new(),
+            invited: BTreeMap::new(),
             _published: None,
         };
         assert_eq!(members.absent(0), "the survey ended before it joined");

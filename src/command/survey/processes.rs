@@ -1,24 +1,15 @@
 //! Processes of a survey that the coordinator starts on its own machine.
 
-use std::env;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{
-    Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
-};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
+use facts::child::{self, Duty};
 use facts::error::{Context, Failure};
-use facts::host::OWN_EXECUTABLE;
-use facts::token::{TOKEN_VARIABLE, Token};
-use plan::tool::PROGRAM;
-
-/// Environment variable of such a process: process id of the coordinator, rank, number of
-/// processes, TCP port of the coordinator.
-const MARK: &str = "CXIDIAG_SURVEY_MEMBER";
+use facts::token::Token;
 
 /// How long a process may take to release its NICs after the end of the survey.
 const END_LIMIT: Duration = Duration::from_secs(2);
@@ -29,7 +20,8 @@ const KILL_LIMIT: Duration = Duration::from_millis(500);
 /// Interval at which the coordinator checks whether processes have ended.
 const REAP_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The place of a process that the coordinator has started.
+/// The place of a process that the coordinator has started. Its text: process id of the coordinator,
+/// rank, number of processes, TCP port of the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
     parent: i32,
@@ -44,7 +36,7 @@ pub struct Started {
 impl Started {
     /// Returns the place of this process, if a coordinator has started it.
     pub fn of_environment() -> Option<Self> {
-        Self::read(&env::var(MARK).ok()?)
+        Self::read(&Duty::SurveyMember.of_environment()?)
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -64,11 +56,8 @@ impl Started {
     ///
     /// A coordinator that has ended already, and a system call that fails.
     pub fn end_with_parent(&self) -> Result<(), Failure> {
-        // SIGTERM leaves time to release the NICs.
-        set_parent_process_death_signal(Some(Signal::TERM))
-            .environment("cannot bind this process to its coordinator")?;
-        // The coordinator may have ended before the call above.
-        if getppid().map(Pid::as_raw_nonzero).map(i32::from) == Some(self.parent) {
+        let is_there = child::end_with(self.parent);
+        if is_there.environment("cannot bind this process to its coordinator")? {
             Ok(())
         } else {
             Err(Failure::environment(
@@ -98,19 +87,13 @@ impl LocalProcesses {
     ) -> Result<(), Failure> {
         let (rank, size) = place;
         let own = getpid().as_raw_nonzero();
-        let child = Command::new(OWN_EXECUTABLE)
-            .arg0(PROGRAM)
-            .arg("survey")
-            .args(arguments)
-            .env(MARK, format!("{own} {rank} {size} {port}"))
-            // Arguments are visible to other users.
-            .env(TOKEN_VARIABLE, token.text())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            // Signals of a terminal go to the coordinator, which ends the survey.
-            .process_group(0)
-            .spawn()
-            .environment("cannot start a process of the survey")?;
+        let place = format!("{own} {rank} {size} {port}");
+        let child = child::start(
+            child::command_with(Duty::SurveyMember, &place, Some(token))
+                .arg("survey")
+                .args(arguments)
+                .stdout(Stdio::null()),
+        )?;
         self.0.push(child);
         Ok(())
     }

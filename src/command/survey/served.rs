@@ -8,7 +8,7 @@ use diag::run::served::{LOST, Taken, next, take_client};
 use diag::run::survey::NicPlan;
 use diag::session::Caller;
 use diag::session::control_line::{ControlLine, Order, Ready};
-use diag::session::summons::Summons;
+use diag::session::invitation::Invitation;
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};
 use facts::token::Token;
@@ -29,14 +29,14 @@ pub fn run(own: SurveyRequest) -> Result<(), Failure> {
     } = take_client()?;
     let mut plan = request::plan(&TOOLS[0], &[])?;
     plan.admission.token = Token::of_environment();
-    let Summons {
+    let Invitation {
         rank,
         size,
         port,
         token,
         devices,
         service,
-    } = caller.summons(&plan)?;
+    } = caller.invitation(&plan)?;
     let plans = plans(&devices, &service, own)?;
     let token = token.and_then(|text| Token::new(text.as_ref()));
     let token = token.or(plan.admission.token);

@@ -58,8 +58,9 @@ pub trait Benchmark: 'static {
         side: Side,
     ) -> Result<Self::Resources, Failure>;
 
-    /// Numbers the bytes that operations of `size` bytes carry from this side. Only `--verify` asks for
-    /// it, before each size but the first: [`set_up`](Self::set_up) numbers the bytes of the first one.
+    /// Numbers the bytes that operations of `size` bytes carry from this side. The driver calls it
+    /// with `--verify`, before each size but the first: [`set_up`](Self::set_up) numbers the bytes
+    /// of the first size.
     ///
     /// # Errors
     ///
@@ -73,15 +74,17 @@ pub trait Benchmark: 'static {
         Ok(())
     }
 
-    /// Checks what the last operations of `size` bytes have left on this side: the bytes that they have
-    /// moved, or the values that they have changed. `issued` are the iterations of both sides; those of a
-    /// latency tool are at least one. Returns the number of bytes that it has checked. `--verify` asks for
-    /// it after each size; in debug builds each run with a cxidiag peer does.
+    /// Checks the bytes that the last operations of `size` bytes have moved to this side, or the
+    /// values that they have changed here. `issued` has the iterations of both sides; a latency
+    /// tool has issued at least one. Returns the number of checked bytes.
+    ///
+    /// The driver calls it after each size: with `--verify`, and in debug builds in each run with a
+    /// cxidiag peer.
     ///
     /// # Errors
     ///
-    /// A byte or value of this side that differs from what the operations leave there, a copy that
-    /// fails, and a peer that ends meanwhile.
+    /// A byte or value that differs from the one that the operations leave, a copy that fails, and
+    /// a peer that ends meanwhile.
     fn check(
         _: &Self::Resources,
         _run: &RunOptions,
@@ -136,8 +139,8 @@ pub trait OneSidedLatency: Benchmark {
 
 /// One transaction, ready to be repeated.
 pub trait Transaction {
-    /// Performs the transaction once. Its latency is the time from before the command is written until
-    /// the event of the final data write is seen.
+    /// Performs the transaction once. Its latency is the time from before the command is written
+    /// until the event of the final data write is seen.
     ///
     /// # Errors
     ///
@@ -249,8 +252,8 @@ pub trait RepeatRoundTrip {
 
 /// Bandwidth: lists of operations, each list issued with one doorbell.
 ///
-/// The resources are those of one pair: a queue of this side, its buffers, and their counterparts at
-/// the peer. A run may drive several pairs side by side.
+/// The resources belong to one pair: a queue of this side, its buffers, and their counterparts
+/// at the peer. A run may drive several pairs side by side.
 pub trait Bandwidth: Benchmark {
     /// Whether the software of a target answers each list. If so, a passive side iterates as well;
     /// otherwise it waits until the peer has measured.
@@ -261,8 +264,8 @@ pub trait Bandwidth: Benchmark {
         Part::by_direction(run, side)
     }
 
-    /// Returns the number of operations that have arrived at this side since its set-up, as its NIC or
-    /// its software counts them; none on a side that is no target. Called after each size, with
+    /// Returns the number of operations that have arrived at this side since its set-up, as its NIC
+    /// or its software counts them; none on a side that is no target. Called after each size, with
     /// `--both-ends` only.
     ///
     /// # Errors

@@ -7,15 +7,17 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, MemoryRegion, TransmitBatch};
 
-use super::api::{Bandwidth, Benchmark, Issued, Peer, RepeatLists, Visitor};
-use super::common::atomics::{self, Changed};
-use super::common::lists::{self, ListInitiator, Walk, Words};
-use super::common::{Ends, ListCommand, Operands};
+use super::api::{Bandwidth, Issued, Peer, RepeatLists, Visitor};
+use super::common::atomics;
+use super::common::lists::{ListInitiator, Words};
+use super::common::{
+    Direction, Ends, ListCommand, OneSided, Operands, Target, Walk, measure_lists,
+};
 use crate::endpoint::Endpoint;
 use facts::atomic::Atomic;
 use facts::error::Failure;
 use measure::Supervisor;
-use plan::run_options::{RunOptions, Side};
+use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
@@ -26,93 +28,67 @@ const WORDS: Words = Words {
 };
 
 /// The benchmark.
-pub struct Bench;
+pub struct AtomicBandwidth;
 
-impl Benchmark for Bench {
+impl OneSided for AtomicBandwidth {
     const TOOL: &'static Tool = &tools::ATOMIC_BW;
+    const MOVES: Option<Direction> = None;
 
-    type Resources = Ends;
+    type Initiator = ListInitiator;
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.bandwidth::<Self>()
     }
 
-    fn set_up(
+    fn initiator(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
-        side: Side,
-    ) -> Result<Ends, Failure> {
-        let elements = run.lists()?.list_size.into();
-        Ends::set_up(
-            Self::part(run, side),
-            || initiator(endpoint, peer, run),
-            || atomics::target(endpoint, peer, run, elements),
-        )
+    ) -> Result<ListInitiator, Failure> {
+        let atomic = run.atomic()?;
+        let list_size = run.lists()?.list_size;
+        let buffer = atomics::initiator_buffer(atomic, list_size.into());
+        let mut lists = ListInitiator::new(endpoint, peer, buffer, list_size.into(), WORDS)?;
+        if endpoint.hrp(run).is_on() {
+            lists.allow_high_rate(endpoint)?;
+        }
+        if run.idc().is_on() {
+            let context = atomics::idc_context(run, atomic, Some(lists.counter()));
+            lists.initiator.set_idc_context(context)?;
+        } else {
+            atomics::set_first_operand(
+                &lists.initiator.buffer,
+                Operands::new(atomic),
+                list_size.into(),
+            )?;
+        }
+        Ok(lists)
     }
 
-    fn check(
-        resources: &Ends,
+    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
+        atomics::target(endpoint, peer, run, run.lists()?.list_size.into())
+    }
+
+    fn verify(
+        ends: &Ends<ListInitiator>,
         run: &RunOptions,
         _: u64,
         issued: Issued,
         _: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        let (atomic, elements) = (run.atomic()?, run.lists()?.list_size.into());
-        let changed = |count| Changed {
-            atomic,
-            elements,
-            count,
-        };
-        let mut checked = 0;
-        if let Some(lists) = &resources.initiator {
-            checked += changed(issued.own).check_fetched(&lists.initiator)?;
-        }
-        if let (Some(target), Some(peer)) = (&resources.target, issued.peer) {
-            checked += changed(peer).check_target(target)?;
-        }
-        Ok(checked)
-    }
-
-    fn close(resources: Ends) -> Result<(), Failure> {
-        resources.close()
+        atomics::check(ends, run, run.lists()?.list_size.into(), issued)
     }
 }
 
-fn initiator(
-    endpoint: &Endpoint,
-    peer: Peer<'_>,
-    run: &RunOptions,
-) -> Result<ListInitiator, Failure> {
-    let atomic = run.atomic()?;
-    let list_size = run.lists()?.list_size;
-    let buffer = atomics::initiator_buffer(atomic, list_size.into());
-    let mut lists = ListInitiator::new(endpoint, peer, buffer, list_size.into(), WORDS)?;
-    if endpoint.hrp(run).is_on() {
-        lists.allow_high_rate(endpoint)?;
-    }
-    if run.idc().is_on() {
-        let context = atomics::idc_context(run, atomic, Some(lists.counter()));
-        lists.initiator.set_idc_context(context)?;
-    } else {
-        atomics::set_first_operand(
-            &lists.initiator.buffer,
-            Operands::new(atomic),
-            list_size.into(),
-        )?;
-    }
-    Ok(lists)
-}
-
-impl Bandwidth for Bench {
+impl Bandwidth for AtomicBandwidth {
     const ANSWERS: bool = false;
 
-    fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
-        resources.arrived()
+    fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        ends.arrived()
     }
 
     fn measure<R: RepeatLists>(
-        pairs: &mut [Ends],
+        pairs: &mut [Ends<ListInitiator>],
         run: &RunOptions,
         size: u64,
         repeat: R,
@@ -123,17 +99,17 @@ impl Bandwidth for Bench {
             ends.initiator()?.select_profile(size)?;
         }
         if run.idc().is_on() {
-            let command = |lists: &ListInitiator| IdcAmo::new(lists, walk, atomic);
-            lists::measure(pairs, walk, command, repeat)
+            let command = |lists: &ListInitiator| ListIdcAmo::new(lists, walk, atomic);
+            measure_lists(pairs, walk, command, repeat)
         } else {
-            let command = |lists: &ListInitiator| DmaAmo::new(lists, walk, run, atomic);
-            lists::measure(pairs, walk, command, repeat)
+            let command = |lists: &ListInitiator| ListDmaAmo::new(lists, walk, run, atomic);
+            measure_lists(pairs, walk, command, repeat)
         }
     }
 }
 
-/// Returns the local address of the result of the first element: those of a list are behind the
-/// operands.
+/// Returns the local address of the result of the first element. The results of a list are behind
+/// the operands.
 fn results(lists: &ListInitiator, walk: Walk, atomic: Atomic) -> u64 {
     if atomic.fetching {
         let offset = atomics::ELEMENT * walk.list_size();
@@ -144,14 +120,14 @@ fn results(lists: &ListInitiator, walk: Walk, atomic: Atomic) -> u64 {
 }
 
 /// Operations with both operands in the command.
-struct IdcAmo {
+struct ListIdcAmo {
     command: IdcAmoCmd,
     atomic: Atomic,
     operands: Operands,
     results: u64,
 }
 
-impl IdcAmo {
+impl ListIdcAmo {
     fn new(lists: &ListInitiator, walk: Walk, atomic: Atomic) -> Self {
         let operands = Operands::new(atomic);
         let results = results(lists, walk, atomic);
@@ -164,7 +140,7 @@ impl IdcAmo {
     }
 }
 
-impl ListCommand for IdcAmo {
+impl ListCommand for ListIdcAmo {
     #[inline(always)]
     fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
         self.command.set_remote_offset(offset);
@@ -184,7 +160,7 @@ impl ListCommand for IdcAmo {
 
 /// Operations whose operand 1 the NIC reads from the initiator's buffer, from an element of its own
 /// for each.
-struct DmaAmo {
+struct ListDmaAmo {
     command: DmaAmoCmd,
     atomic: Atomic,
     operands: Operands,
@@ -193,7 +169,7 @@ struct DmaAmo {
     results: u64,
 }
 
-impl DmaAmo {
+impl ListDmaAmo {
     fn new(lists: &ListInitiator, walk: Walk, run: &RunOptions, atomic: Atomic) -> Self {
         let operands = Operands::new(atomic);
         let initiator = &lists.initiator;
@@ -215,7 +191,7 @@ impl DmaAmo {
     }
 }
 
-impl ListCommand for DmaAmo {
+impl ListCommand for ListDmaAmo {
     #[inline(always)]
     fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
         self.command

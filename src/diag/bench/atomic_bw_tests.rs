@@ -3,6 +3,7 @@
 use std::slice;
 
 use super::*;
+use crate::bench::api::Benchmark;
 use crate::bench::common::applied_times;
 use crate::bench::common::operands_tests::combinations;
 use crate::bench::testing::{TimesLists, both_ends, endpoint};
@@ -44,9 +45,9 @@ fn t10_each_element_and_fetched_value_match_model() {
                 ..plan.run
             };
             let run = run.checked().unwrap();
-            let (mut client, server) = both_ends::<Bench>(&endpoint, &run);
+            let (mut client, server) = both_ends::<AtomicBandwidth>(&endpoint, &run);
             let pairs = slice::from_mut(&mut client);
-            Bench::measure(pairs, &run, run.max_size, TimesLists(LISTS)).unwrap();
+            AtomicBandwidth::measure(pairs, &run, run.max_size, TimesLists(LISTS)).unwrap();
 
             let target = server.target.as_ref().unwrap();
             let expected = applied_times(atomic, LISTS).to_le_bytes();
@@ -61,8 +62,8 @@ fn t10_each_element_and_fetched_value_match_model() {
                     assert_eq!(element[..size], before[..size], "{run:?}");
                 }
             }
-            Bench::close(client).unwrap();
-            Bench::close(server).unwrap();
+            AtomicBandwidth::close(client).unwrap();
+            AtomicBandwidth::close(server).unwrap();
             runs += 1;
         }
     }

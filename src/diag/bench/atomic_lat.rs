@@ -8,14 +8,16 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EventType, MemoryRegion, Prepared, TransmitQueue, idc_amo_words};
 
-use super::api::{Benchmark, Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
-use super::common::atomics::{self, Changed, ELEMENT};
-use super::common::{Command, Completion, Initiator, NotIssued, OneEnd, Operands, measure};
+use super::api::{Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::common::atomics::{self, ELEMENT};
+use super::common::{
+    Command, Completion, Direction, Ends, Initiator, NotIssued, OneSided, Operands, Target, measure,
+};
 use crate::endpoint::Endpoint;
 use facts::atomic::Atomic;
 use facts::error::{Context, Failure};
 use measure::Supervisor;
-use plan::run_options::{RunOptions, Side};
+use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
@@ -23,72 +25,55 @@ const OPERATION: &str = "atomic operation";
 const NOT_ISSUED: NotIssued = NotIssued(OPERATION);
 
 /// The benchmark.
-pub struct Bench;
+pub struct AtomicLatency;
 
-impl Benchmark for Bench {
+impl OneSided for AtomicLatency {
     const TOOL: &'static Tool = &tools::ATOMIC_LAT;
+    const MOVES: Option<Direction> = None;
 
-    type Resources = OneEnd;
+    type Initiator = Initiator;
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.one_sided::<Self>()
     }
 
-    fn set_up(
+    fn initiator(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
-        side: Side,
-    ) -> Result<OneEnd, Failure> {
-        Ok(match side {
-            Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
-            Side::Server => OneEnd::Target(atomics::target(endpoint, peer, run, 1)?),
-        })
+    ) -> Result<Initiator, Failure> {
+        let atomic = run.atomic()?;
+        let buffer = atomics::initiator_buffer(atomic, 1);
+        let mut initiator = Initiator::new(endpoint, peer, buffer)?;
+        if run.idc().is_on() {
+            initiator.set_idc_context(atomics::idc_context(run, atomic, None))?;
+        }
+        Ok(initiator)
     }
 
-    fn check(
-        resources: &OneEnd,
+    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
+        atomics::target(endpoint, peer, run, 1)
+    }
+
+    fn verify(
+        ends: &Ends<Initiator>,
         run: &RunOptions,
         _: u64,
         issued: Issued,
         _: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        let atomic = run.atomic()?;
-        let changed = |count| Changed {
-            atomic,
-            elements: 1,
-            count,
-        };
-        match (resources, issued.peer) {
-            (OneEnd::Initiator(initiator), _) => changed(issued.own).check_fetched(initiator),
-            (OneEnd::Target(target), Some(peer)) => changed(peer).check_target(target),
-            (OneEnd::Target(_), None) => Ok(0),
-        }
-    }
-
-    fn close(resources: OneEnd) -> Result<(), Failure> {
-        resources.close()
+        atomics::check(ends, run, 1, issued)
     }
 }
 
-fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
-    let atomic = run.atomic()?;
-    let buffer = atomics::initiator_buffer(atomic, 1);
-    let mut initiator = Initiator::new(endpoint, peer, buffer)?;
-    if run.idc().is_on() {
-        initiator.set_idc_context(atomics::idc_context(run, atomic, None))?;
-    }
-    Ok(initiator)
-}
-
-impl OneSidedLatency for Bench {
+impl OneSidedLatency for AtomicLatency {
     fn measure<R: RepeatTransaction>(
-        resources: &mut OneEnd,
+        ends: &mut Ends<Initiator>,
         run: &RunOptions,
         _size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let initiator = resources.initiator()?;
+        let initiator = ends.initiator()?;
         let atomic = run.atomic()?;
         let completion = Completion {
             event: if atomic.fetching {
@@ -104,14 +89,14 @@ impl OneSidedLatency for Bench {
             let command = atomics::idc_command(initiator, atomic, operands, result);
             // The size of the command is part of the type of the loop.
             if idc_amo_words(&command, atomic.fetching) == SMALL {
-                let amo = IdcAmo::<SMALL>::new(initiator, command, atomic, operands)?;
+                let amo = SingleIdcAmo::<SMALL>::new(initiator, command, atomic, operands)?;
                 measure(initiator, amo, completion, run.use_ll, repeat)
             } else {
-                let amo = IdcAmo::<LARGE>::new(initiator, command, atomic, operands)?;
+                let amo = SingleIdcAmo::<LARGE>::new(initiator, command, atomic, operands)?;
                 measure(initiator, amo, completion, run.use_ll, repeat)
             }
         } else {
-            let command = DmaAmo::new(initiator, run, atomic, operands)?;
+            let command = SingleDmaAmo::new(initiator, run, atomic, operands)?;
             measure(initiator, command, completion, run.use_ll, repeat)
         }
     }
@@ -131,14 +116,14 @@ fn result(initiator: &Initiator, atomic: Atomic) -> u64 {
 }
 
 /// An operation with both operands in the command.
-struct IdcAmo<const WORDS: usize> {
+struct SingleIdcAmo<const WORDS: usize> {
     prepared: Prepared<WORDS>,
     command: IdcAmoCmd,
     fetching: bool,
     operands: Operands,
 }
 
-impl<const WORDS: usize> IdcAmo<WORDS> {
+impl<const WORDS: usize> SingleIdcAmo<WORDS> {
     fn new(
         initiator: &Initiator,
         command: IdcAmoCmd,
@@ -157,7 +142,7 @@ impl<const WORDS: usize> IdcAmo<WORDS> {
     }
 }
 
-impl<const WORDS: usize> Command<WORDS> for IdcAmo<WORDS> {
+impl<const WORDS: usize> Command<WORDS> for SingleIdcAmo<WORDS> {
     #[inline(always)]
     fn prepared(&self) -> &Prepared<WORDS> {
         &self.prepared
@@ -174,14 +159,14 @@ impl<const WORDS: usize> Command<WORDS> for IdcAmo<WORDS> {
 }
 
 /// An operation whose operand 1 the NIC reads from the client's buffer.
-struct DmaAmo {
+struct SingleDmaAmo {
     prepared: Prepared<16>,
     command: DmaAmoCmd,
     fetching: bool,
     operands: Operands,
 }
 
-impl DmaAmo {
+impl SingleDmaAmo {
     fn new(
         initiator: &mut Initiator,
         run: &RunOptions,
@@ -203,7 +188,7 @@ impl DmaAmo {
     }
 }
 
-impl Command<16> for DmaAmo {
+impl Command<16> for SingleDmaAmo {
     #[inline(always)]
     fn prepared(&self) -> &Prepared<16> {
         &self.prepared

@@ -1,6 +1,7 @@
 //! Complete runs on the software NIC, compared with the model of the operations.
 
 use super::*;
+use crate::bench::api::Benchmark;
 use crate::bench::common::applied_times;
 use crate::bench::common::operands_tests::combinations;
 use crate::bench::testing::{Times, both_ends, endpoint};
@@ -26,14 +27,12 @@ fn t9_target_and_fetched_value_match_model() {
                 ..plan.run
             };
             let run = run.checked().unwrap();
-            let (mut client, server) = both_ends::<Bench>(&endpoint, &run);
-            Bench::measure(&mut client, &run, run.max_size, Times(9)).unwrap();
+            let (mut client, server) = both_ends::<AtomicLatency>(&endpoint, &run);
+            AtomicLatency::measure(&mut client, &run, run.max_size, Times(9)).unwrap();
 
             let size = atomic.ty.size() as usize;
             let mut bytes = [0; 16];
-            let OneEnd::Target(target) = &server else {
-                panic!("the server has a target");
-            };
+            let target = server.target.as_ref().unwrap();
             target.buffer.copy_out(0, &mut bytes).unwrap();
             let expected = applied_times(atomic, 9).to_le_bytes();
             assert_eq!(bytes, expected, "{run:?}");
@@ -44,8 +43,8 @@ fn t9_target_and_fetched_value_match_model() {
                 let before = applied_times(atomic, 8).to_le_bytes();
                 assert_eq!(fetched[..size], before[..size], "{run:?}");
             }
-            Bench::close(client).unwrap();
-            Bench::close(server).unwrap();
+            AtomicLatency::close(client).unwrap();
+            AtomicLatency::close(server).unwrap();
             runs += 1;
         }
     }

@@ -17,17 +17,17 @@ pub(crate) mod write_lat;
 use api::{Benchmark, Visitor};
 use plan::tool::Tool;
 
-/// Defines `visit` for the named modules, each with a type `Bench`.
+/// Defines `visit` for the named benchmarks.
 macro_rules! benches {
-    ($($module:ident),* $(,)?) => {
+    ($($module:ident::$bench:ident),* $(,)?) => {
         /// Calls the method of `visitor` for the benchmark of `tool`.
         ///
         /// # Panics
         ///
         /// If `tool` is not one of [`plan::tools::TOOLS`].
         pub fn visit<V: Visitor>(tool: &Tool, visitor: V) -> V::Output {
-            $(if tool.name == $module::Bench::TOOL.name {
-                return $module::Bench::accept(visitor);
+            $(if tool.name == $module::$bench::TOOL.name {
+                return $module::$bench::accept(visitor);
             })*
             panic!("{} has no benchmark", tool.name)
         }
@@ -35,5 +35,12 @@ macro_rules! benches {
 }
 
 benches![
-    write_lat, read_lat, atomic_lat, send_lat, write_bw, read_bw, atomic_bw, send_bw
+    write_lat::WriteLatency,
+    read_lat::ReadLatency,
+    atomic_lat::AtomicLatency,
+    send_lat::SendLatency,
+    write_bw::WriteBandwidth,
+    read_bw::ReadBandwidth,
+    atomic_bw::AtomicBandwidth,
+    send_bw::SendBandwidth,
 ];

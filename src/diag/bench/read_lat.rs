@@ -5,15 +5,12 @@
 
 use cxi::EventType;
 
-use super::api::{Benchmark, Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
-use super::common::{
-    Completion, Direction, Entry, Initiator, NotIssued, Numbering, OneEnd, Reports, Target, measure,
-};
+use super::api::{OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::common::{Completion, Direction, Ends, Initiator, NotIssued, OneSided, measure};
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
-use measure::Supervisor;
 use plan::buffers::Buffer;
-use plan::run_options::{RunOptions, Side};
+use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
@@ -25,90 +22,35 @@ const COMPLETION: Completion = Completion {
 const NOT_ISSUED: NotIssued = NotIssued(COMPLETION.operation);
 
 /// The benchmark.
-pub struct Bench;
+pub struct ReadLatency;
 
-impl Benchmark for Bench {
+impl OneSided for ReadLatency {
     const TOOL: &'static Tool = &tools::READ_LAT;
+    const MOVES: Option<Direction> = Some(Direction::Get);
 
-    type Resources = OneEnd;
+    type Initiator = Initiator;
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.one_sided::<Self>()
     }
 
-    fn set_up(
+    fn initiator(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
-        side: Side,
-    ) -> Result<OneEnd, Failure> {
-        let buffer = Buffer::full(run);
-        Ok(match side {
-            Side::Client => OneEnd::Initiator(Initiator::new(endpoint, peer, buffer)?),
-            Side::Server => {
-                let target = Target::new(endpoint, peer.portal, buffer, &[], entry(run))?;
-                let numbering = Numbering::of(run, run.min_size);
-                numbering.fill_all(&target.buffer, peer.supervisor)?;
-                OneEnd::Target(target)
-            }
-        })
-    }
-
-    fn fill(
-        resources: &OneEnd,
-        run: &RunOptions,
-        size: u64,
-        supervisor: &dyn Supervisor,
-    ) -> Result<(), Failure> {
-        match resources {
-            OneEnd::Initiator(_) => Ok(()),
-            OneEnd::Target(target) => {
-                Numbering::of(run, size).fill(&target.buffer, size, supervisor)
-            }
-        }
-    }
-
-    fn check(
-        resources: &OneEnd,
-        run: &RunOptions,
-        size: u64,
-        _: Issued,
-        supervisor: &dyn Supervisor,
-    ) -> Result<u64, Failure> {
-        match resources {
-            OneEnd::Initiator(initiator) => {
-                let (numbering, buffer) = (Numbering::of(run, size), &initiator.buffer);
-                numbering.check(buffer, "the client's buffer", [0], size, supervisor)
-            }
-            OneEnd::Target(_) => Ok(0),
-        }
-    }
-
-    fn close(resources: OneEnd) -> Result<(), Failure> {
-        resources.close()
+    ) -> Result<Initiator, Failure> {
+        Initiator::new(endpoint, peer, Buffer::full(run))
     }
 }
 
-/// Returns the server's list entry: it accepts reads and raises no events.
-fn entry(run: &RunOptions) -> Entry {
-    Entry {
-        put: false,
-        get: true,
-        matching: None,
-        reports: Reports::Nothing,
-        relaxed: run.relaxes_writes(),
-        buffer_id: 0,
-    }
-}
-
-impl OneSidedLatency for Bench {
+impl OneSidedLatency for ReadLatency {
     fn measure<R: RepeatTransaction>(
-        resources: &mut OneEnd,
+        ends: &mut Ends<Initiator>,
         run: &RunOptions,
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let initiator = resources.initiator()?;
+        let initiator = ends.initiator()?;
         if run.unrestricted {
             // A full DMA command: a NOMATCH command is always restricted (nic.md 3.8), and clearing
             // its bit may have no effect (defect T4 of tools.md).
@@ -129,7 +71,8 @@ impl OneSidedLatency for Bench {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::common::memory;
+    use crate::bench::api::Benchmark;
+    use crate::bench::common::{Numbering, memory};
     use crate::bench::testing::{Alone, ISSUED, Times, both_ends, endpoint};
     use plan::testing::plan;
 
@@ -139,10 +82,10 @@ mod tests {
         for options in [&["-s", "5000"][..], &["-s", "5000", "--unrestricted"]] {
             let plan = plan("read-lat", options);
             let endpoint = endpoint(&plan);
-            let (mut client, server) = both_ends::<Bench>(&endpoint, &plan.run);
+            let (mut client, server) = both_ends::<ReadLatency>(&endpoint, &plan.run);
             for size in [1, 8, 2048, 4097] {
                 memory::clear(&client.initiator().unwrap().buffer, &plan.run).unwrap();
-                Bench::measure(&mut client, &plan.run, size, Times(2)).unwrap();
+                ReadLatency::measure(&mut client, &plan.run, size, Times(2)).unwrap();
                 let mut bytes = [0; 5000];
                 let buffer = &client.initiator().unwrap().buffer;
                 buffer.copy_out(0, &mut bytes).unwrap();
@@ -151,13 +94,13 @@ mod tests {
                 assert_eq!(read, numbers, "{size} {options:?}");
                 assert!(rest.iter().all(|byte| *byte == 0), "{size}");
                 assert_eq!(
-                    Bench::check(&client, &plan.run, size, ISSUED, &Alone).unwrap(),
+                    ReadLatency::check(&client, &plan.run, size, ISSUED, &Alone).unwrap(),
                     size
                 );
-                Bench::check(&client, &plan.run, size + 1, ISSUED, &Alone).unwrap_err();
+                ReadLatency::check(&client, &plan.run, size + 1, ISSUED, &Alone).unwrap_err();
             }
-            Bench::close(client).unwrap();
-            Bench::close(server).unwrap();
+            ReadLatency::close(client).unwrap();
+            ReadLatency::close(server).unwrap();
             endpoint.close().unwrap();
         }
     }

@@ -4,8 +4,8 @@
 //! the peer's software answers the whole list with one empty message. In a bidirectional run, each
 //! side sends its list, receives the peer's, answers it, and waits for the answer to its own.
 //!
-//! The NIC counts arriving messages. Rendezvous messages raise three events each, independent of
-//! the list entry; the software reads them, since the NIC may leave a get to software.
+//! The NIC counts arriving messages. ListRendezvous messages raise three events each, independent
+//! of the list entry; the software reads them, since the NIC may leave a get to software.
 
 use cxi::records::FullDmaCmd;
 use cxi::{
@@ -14,12 +14,12 @@ use cxi::{
 };
 
 use super::api::{Bandwidth, Benchmark, Issued, Lists, Part, Peer, RepeatLists, Step, Visitor};
-use super::common::lists::{self, FURTHER_SLOTS, ListInitiator, Walk, Words};
-use super::common::memory::map;
+use super::common::lists::{FURTHER_SLOTS, ListInitiator, Words};
+use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
     Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
-    TriggeredCounter, portals,
+    TriggeredCounter, Walk, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -48,37 +48,37 @@ const WORDS: Words = Words {
 };
 
 /// The benchmark.
-pub struct Bench;
+pub struct SendBandwidth;
 
 /// The resources of each side.
-pub struct Resources {
+pub struct ListResources {
     part: Part,
     sender: ListInitiator,
-    receiver: Receiver,
+    receiver: ListReceiver,
     arrived: TriggeredCounter,
-    rendezvous: Option<Rendezvous>,
-    progress: Progress,
+    rendezvous: Option<ListRendezvous>,
+    progress: IterationProgress,
     /// Commands of messages and answers.
     message: FullDmaCmd,
     answer: FullDmaCmd,
 }
 
-struct Receiver {
+struct ListReceiver {
     portals: Portals,
     portal: PortalTableEntry,
     buffer: MemoryRegion,
 }
 
-struct Rendezvous {
+struct ListRendezvous {
     source: Source,
     fetched: TriggeredCounter,
     fetcher: Fetcher,
 }
 
-impl Benchmark for Bench {
+impl Benchmark for SendBandwidth {
     const TOOL: &'static Tool = &tools::SEND_BW;
 
-    type Resources = Resources;
+    type Resources = ListResources;
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.bandwidth::<Self>()
@@ -89,9 +89,9 @@ impl Benchmark for Bench {
         peer: Peer<'_>,
         run: &RunOptions,
         side: Side,
-    ) -> Result<Resources, Failure> {
+    ) -> Result<ListResources, Failure> {
         let lists = run.lists()?;
-        let part = Bench::part(run, side);
+        let part = SendBandwidth::part(run, side);
         let list_size = u32::from(lists.list_size);
         let buffer = |is_used| {
             if is_used {
@@ -125,7 +125,7 @@ impl Benchmark for Bench {
             buffer_id: 0,
         };
         portals.append(&mut portal, &buffer, entry)?;
-        let receiver = Receiver {
+        let receiver = ListReceiver {
             portals,
             portal,
             buffer,
@@ -151,7 +151,7 @@ impl Benchmark for Bench {
                 list_size + FURTHER_SLOTS,
             )?;
             fetcher.count(&arrived);
-            Some(Rendezvous {
+            Some(ListRendezvous {
                 source,
                 fetched,
                 fetcher,
@@ -184,7 +184,7 @@ impl Benchmark for Bench {
                 counter: Some(counter),
             })?;
         }
-        Ok(Resources {
+        Ok(ListResources {
             part,
             message: counted(message),
             answer: counted(answer),
@@ -192,12 +192,12 @@ impl Benchmark for Bench {
             receiver,
             arrived,
             rendezvous,
-            progress: Progress::default(),
+            progress: IterationProgress::default(),
         })
     }
 
     fn fill(
-        resources: &Resources,
+        resources: &ListResources,
         run: &RunOptions,
         size: u64,
         supervisor: &dyn Supervisor,
@@ -206,11 +206,11 @@ impl Benchmark for Bench {
             return Ok(());
         }
         let buffer = &resources.sender.initiator.buffer;
-        lists::fill(buffer, run, size, supervisor)
+        Walk::new(run, size)?.fill(buffer, run, size, supervisor)
     }
 
     fn check(
-        resources: &Resources,
+        resources: &ListResources,
         run: &RunOptions,
         size: u64,
         issued: Issued,
@@ -222,11 +222,14 @@ impl Benchmark for Bench {
             return Ok(0);
         }
         let buffer = &resources.receiver.buffer;
-        lists::check(buffer, "the receiving buffer", run, size, supervisor)
+        let walk = Walk::new(run, size)?;
+        let checked = walk.check(buffer, "the receiving buffer", run, size, supervisor)?;
+        memory::clear(buffer, run)?;
+        Ok(checked)
     }
 
-    fn close(resources: Resources) -> Result<(), Failure> {
-        let Resources {
+    fn close(resources: ListResources) -> Result<(), Failure> {
+        let ListResources {
             sender,
             receiver,
             arrived,
@@ -249,17 +252,17 @@ impl Benchmark for Bench {
     }
 }
 
-impl Bandwidth for Bench {
+impl Bandwidth for SendBandwidth {
     const ANSWERS: bool = true;
 
-    fn arrived(resources: &mut Resources, run: &RunOptions) -> Result<Option<u64>, Failure> {
+    fn arrived(resources: &mut ListResources, run: &RunOptions) -> Result<Option<u64>, Failure> {
         let list_size = u64::from(run.lists()?.list_size);
         let received = resources.progress.lists_received * list_size;
         Ok(resources.part.is_target().then_some(received))
     }
 
     fn measure<R: RepeatLists>(
-        pairs: &mut [Resources],
+        pairs: &mut [ListResources],
         run: &RunOptions,
         size: u64,
         repeat: R,
@@ -285,7 +288,7 @@ impl Bandwidth for Bench {
 }
 
 /// A command that sends a message.
-trait Sending: Send {
+trait ListSending: Send {
     /// Writes the command of a message at `offset` of both buffers.
     fn emit_message(&mut self, batch: &mut TransmitBatch<'_>, offset: u64)
     -> Result<(), EmitError>;
@@ -294,7 +297,7 @@ trait Sending: Send {
     fn emit_answer(&mut self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError>;
 }
 
-impl Sending for ImmediatePut {
+impl ListSending for ImmediatePut {
     #[inline(always)]
     fn emit_message(
         &mut self,
@@ -317,7 +320,7 @@ struct Dma {
     answer: FullDmaCmd,
 }
 
-impl Sending for Dma {
+impl ListSending for Dma {
     #[inline(always)]
     fn emit_message(
         &mut self,
@@ -346,8 +349,8 @@ enum State {
     Issued,
     /// The own list was sent; the side waits for the peer's list, and until the own one is fetched.
     Lists,
-    /// The answer to the peer's list was issued; the side waits until the peer's NIC has acknowledged
-    /// it.
+    /// The answer to the peer's list was issued; the side waits until the peer's NIC has
+    /// acknowledged it.
     Answered,
     /// The side waits for the peer's answer.
     Answer,
@@ -356,13 +359,13 @@ enum State {
 /// The progress of a side's iterations. A size may end in the middle of an iteration, which the
 /// next size then completes.
 #[derive(Default)]
-struct Progress {
+struct IterationProgress {
     state: State,
     /// TRIGGERED_OP of the target's counter was requested and has not arrived.
     awaited: bool,
     /// TRIGGERED_OP of the source's counter was requested and has not arrived.
     unfetched: bool,
-    /// Events of rendezvous messages beyond those of complete lists.
+    /// Events of rendezvous messages whose lists are not complete.
     message_events: u64,
     /// Lists of the peer that have arrived.
     lists_received: u64,
@@ -370,17 +373,17 @@ struct Progress {
 
 /// One side's part in the iterations of one size.
 struct Messages<'a, S> {
-    resources: &'a mut Resources,
+    resources: &'a mut ListResources,
     sending: S,
     walk: Walk,
     lists_sent: u64,
 }
 
 /// Returns this side's part in the iterations of each pair.
-fn messages<S: Sending>(
-    pairs: &mut [Resources],
+fn messages<S: ListSending>(
+    pairs: &mut [ListResources],
     walk: Walk,
-    sending: impl Fn(&Resources) -> S,
+    sending: impl Fn(&ListResources) -> S,
 ) -> Vec<Messages<'_, S>> {
     pairs
         .iter_mut()
@@ -391,8 +394,8 @@ fn messages<S: Sending>(
         .collect()
 }
 
-impl<'a, S: Sending> Messages<'a, S> {
-    fn new(resources: &'a mut Resources, sending: S, walk: Walk) -> Self {
+impl<'a, S: ListSending> Messages<'a, S> {
+    fn new(resources: &'a mut ListResources, sending: S, walk: Walk) -> Self {
         Self {
             resources,
             sending,
@@ -403,7 +406,7 @@ impl<'a, S: Sending> Messages<'a, S> {
 
     /// Issues the list.
     fn issue_list(&mut self) -> Result<(), Failure> {
-        let Resources {
+        let ListResources {
             sender,
             rendezvous,
             progress,
@@ -430,7 +433,7 @@ impl<'a, S: Sending> Messages<'a, S> {
 
     /// Polls once. Returns whether the peer's NIC has acknowledged what was issued last.
     fn is_acknowledged(&mut self) -> Result<bool, Failure> {
-        let Resources {
+        let ListResources {
             sender, progress, ..
         } = &mut *self.resources;
         sender.poll(|| progress.unfetched = false)
@@ -438,7 +441,7 @@ impl<'a, S: Sending> Messages<'a, S> {
 
     /// Processes the events of the target and of the source. Returns whether there were any.
     fn take_events(&mut self) -> Result<bool, Failure> {
-        let Resources {
+        let ListResources {
             sender,
             receiver,
             rendezvous,
@@ -509,7 +512,7 @@ impl<'a, S: Sending> Messages<'a, S> {
     }
 }
 
-impl<S: Sending> Lists for Messages<'_, S> {
+impl<S: ListSending> Lists for Messages<'_, S> {
     fn step(&mut self) -> Result<Step, Failure> {
         let part = self.resources.part;
         match self.resources.progress.state {

@@ -9,8 +9,8 @@ use plan::testing::plan;
 
 const SIZE: u64 = 64;
 
-/// When the time of a size is up, the peer may be in its next iteration. This side then begins it as
-/// well, and must see that its own list is complete.
+/// When the time of a size is up, the peer may be in its next iteration. This side then begins it
+/// as well, and must see that its own list is complete.
 #[test]
 fn completes_rendezvous_iteration_that_peer_began() {
     let plan = plan("send-bw", &["-R", "-b", "-l", "4", "-s", "64"]);
@@ -21,7 +21,7 @@ fn completes_rendezvous_iteration_that_peer_began() {
             portal: PORTAL_INDEX,
             supervisor: &Alone,
         };
-        Bench::set_up(own, peer, &plan.run, side).unwrap()
+        SendBandwidth::set_up(own, peer, &plan.run, side).unwrap()
     };
     let mut client = set_up(&here, &there, Side::Client);
     let mut server = set_up(&there, &here, Side::Server);
@@ -29,16 +29,16 @@ fn completes_rendezvous_iteration_that_peer_began() {
         server: &mut server,
         run: &plan.run,
     };
-    Bench::measure(slice::from_mut(&mut client), &plan.run, SIZE, with_server).unwrap();
-    Bench::close(client).unwrap();
-    Bench::close(server).unwrap();
+    SendBandwidth::measure(slice::from_mut(&mut client), &plan.run, SIZE, with_server).unwrap();
+    SendBandwidth::close(client).unwrap();
+    SendBandwidth::close(server).unwrap();
     here.close().unwrap();
     there.close().unwrap();
 }
 
 /// Gives the client's lists to the server's loop.
 struct WithServer<'a> {
-    server: &'a mut Resources,
+    server: &'a mut ListResources,
     run: &'a RunOptions,
 }
 
@@ -50,7 +50,7 @@ impl RepeatLists for WithServer<'_> {
             panic!("one pair");
         };
         let server = slice::from_mut(self.server);
-        Bench::measure(server, self.run, SIZE, CompleteBoth { client })
+        SendBandwidth::measure(server, self.run, SIZE, CompleteBoth { client })
     }
 }
 

@@ -41,8 +41,8 @@ const LAST_INDEX: u32 = PORTAL_INDEX + 1;
 const ORDINARY: u16 = 0;
 const LAST: u16 = 1;
 
-/// Number of events that can be pending at a target: those of one message, in the smallest queue,
-/// one page.
+/// Number of events that can be pending at a target. The smallest queue, one page, holds the events
+/// of one message.
 const EVENT_PAGE: u32 = 1;
 
 /// Slots of the queue of gets; the library rounds up to a page.
@@ -53,33 +53,33 @@ const FETCH_SLOTS: u32 = 5;
 const MISSES_PER_LOOK: u32 = 64;
 
 /// The benchmark.
-pub struct Bench;
+pub struct SendLatency;
 
 /// The resources of each side.
-pub struct Resources {
+pub struct MessageResources {
     initiator: Initiator,
-    receiver: Receiver,
-    rendezvous: Option<Rendezvous>,
+    receiver: MessageReceiver,
+    rendezvous: Option<MessageRendezvous>,
     /// The command of rendezvous puts, without what differs between them.
     template: FullDmaCmd,
 }
 
-struct Receiver {
+struct MessageReceiver {
     portals: Portals,
     ordinary: PortalTableEntry,
     last: PortalTableEntry,
     buffer: MemoryRegion,
 }
 
-struct Rendezvous {
+struct MessageRendezvous {
     source: Source,
     fetcher: Fetcher,
 }
 
-impl Benchmark for Bench {
+impl Benchmark for SendLatency {
     const TOOL: &'static Tool = &tools::SEND_LAT;
 
-    type Resources = Resources;
+    type Resources = MessageResources;
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.round_trip::<Self>()
@@ -90,10 +90,10 @@ impl Benchmark for Bench {
         peer: Peer<'_>,
         run: &RunOptions,
         side: Side,
-    ) -> Result<Resources, Failure> {
+    ) -> Result<MessageResources, Failure> {
         let initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
         Numbering::of(run, run.min_size).fill_all(&initiator.buffer, peer.supervisor)?;
-        let receiver = Receiver::new(endpoint, peer.address, run)?;
+        let receiver = MessageReceiver::new(endpoint, peer.address, run)?;
         let (rendezvous, template) = if run.rdzv {
             let (events, buffer) = (Reports::Events, &initiator.buffer);
             let source = Source::new(endpoint, peer.address, side, buffer, events, EVENT_PAGE)?;
@@ -106,11 +106,11 @@ impl Benchmark for Bench {
                 FETCH_SLOTS,
             )?;
             let put = rendezvous::put(endpoint, &initiator, side, 0);
-            (Some(Rendezvous { source, fetcher }), put)
+            (Some(MessageRendezvous { source, fetcher }), put)
         } else {
             (None, initiator.full(Direction::Put, 0))
         };
-        let mut resources = Resources {
+        let mut resources = MessageResources {
             initiator,
             receiver,
             rendezvous,
@@ -123,7 +123,7 @@ impl Benchmark for Bench {
     }
 
     fn fill(
-        resources: &Resources,
+        resources: &MessageResources,
         run: &RunOptions,
         size: u64,
         supervisor: &dyn Supervisor,
@@ -132,7 +132,7 @@ impl Benchmark for Bench {
     }
 
     fn check(
-        resources: &Resources,
+        resources: &MessageResources,
         run: &RunOptions,
         size: u64,
         _: Issued,
@@ -144,14 +144,14 @@ impl Benchmark for Bench {
         Ok(checked)
     }
 
-    fn close(resources: Resources) -> Result<(), Failure> {
-        let Resources {
+    fn close(resources: MessageResources) -> Result<(), Failure> {
+        let MessageResources {
             initiator,
             receiver,
             rendezvous,
             ..
         } = resources;
-        if let Some(Rendezvous { source, fetcher }) = rendezvous {
+        if let Some(MessageRendezvous { source, fetcher }) = rendezvous {
             fetcher.close()?;
             source.close()?;
         }
@@ -160,9 +160,9 @@ impl Benchmark for Bench {
     }
 }
 
-impl RoundTripLatency for Bench {
+impl RoundTripLatency for SendLatency {
     fn measure<R: RepeatRoundTrip>(
-        resources: &mut Resources,
+        resources: &mut MessageResources,
         run: &RunOptions,
         size: u64,
         repeat: R,
@@ -193,8 +193,8 @@ impl RoundTripLatency for Bench {
 }
 
 /// Makes the launch part of the type: the loop does not branch on it.
-fn launched<const WORDS: usize, S: Sending<WORDS>, R: RepeatRoundTrip>(
-    resources: &mut Resources,
+fn launched<const WORDS: usize, S: MessageSending<WORDS>, R: RepeatRoundTrip>(
+    resources: &mut MessageResources,
     sending: S,
     low_latency: bool,
     repeat: R,
@@ -215,7 +215,7 @@ fn launched<const WORDS: usize, S: Sending<WORDS>, R: RepeatRoundTrip>(
     }
 }
 
-impl Resources {
+impl MessageResources {
     /// Issues the context of immediate data commands, with the current portal index. Their success
     /// raises no event: the answer of the peer shows it.
     fn set_context(&mut self) -> Result<(), Failure> {
@@ -228,7 +228,7 @@ impl Resources {
     }
 }
 
-impl Receiver {
+impl MessageReceiver {
     fn new(endpoint: &Endpoint, peer: FabricAddress, run: &RunOptions) -> Result<Self, Failure> {
         let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
         let buffer = map(endpoint, Use::Receive, Buffer::full(run))?;
@@ -267,7 +267,7 @@ impl Receiver {
 }
 
 /// A command that sends a message.
-trait Sending<const WORDS: usize> {
+trait MessageSending<const WORDS: usize> {
     /// Whether an ACK reports that the data has left.
     const ACKNOWLEDGED: bool;
     /// Whether the peer fetches the data.
@@ -285,7 +285,7 @@ struct Immediate {
     payload: Vec<u8>,
 }
 
-impl<const WORDS: usize> Sending<WORDS> for Immediate {
+impl<const WORDS: usize> MessageSending<WORDS> for Immediate {
     const ACKNOWLEDGED: bool = false;
     const FETCHED: bool = false;
 
@@ -300,7 +300,7 @@ impl<const WORDS: usize> Sending<WORDS> for Immediate {
 /// A send whose payload the NIC reads from the buffer.
 struct Eager(FullDmaCmd);
 
-impl Sending<8> for Eager {
+impl MessageSending<8> for Eager {
     const ACKNOWLEDGED: bool = true;
     const FETCHED: bool = false;
 
@@ -312,7 +312,7 @@ impl Sending<8> for Eager {
 /// A rendezvous put: the peer's NIC fetches the payload.
 struct OnDemand(FullDmaCmd);
 
-impl Sending<8> for OnDemand {
+impl MessageSending<8> for OnDemand {
     const ACKNOWLEDGED: bool = true;
     const FETCHED: bool = true;
 
@@ -329,17 +329,17 @@ fn aimed(mut command: FullDmaCmd, initiator: &Initiator) -> Result<Prepared<8>, 
 
 /// One side of a round trip.
 struct PingPong<'a, const WORDS: usize, S, const LOW_LATENCY: bool> {
-    resources: &'a mut Resources,
+    resources: &'a mut MessageResources,
     sending: S,
     command: Prepared<WORDS>,
 }
 
-impl<const WORDS: usize, S: Sending<WORDS>, const LOW_LATENCY: bool> RoundTrip
+impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool> RoundTrip
     for PingPong<'_, WORDS, S, LOW_LATENCY>
 {
     #[inline(always)]
     fn send<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
-        let Resources {
+        let MessageResources {
             initiator,
             rendezvous,
             ..
@@ -406,7 +406,7 @@ impl<const WORDS: usize, S: Sending<WORDS>, const LOW_LATENCY: bool> RoundTrip
     }
 }
 
-impl<const WORDS: usize, S: Sending<WORDS>, const LOW_LATENCY: bool>
+impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool>
     PingPong<'_, WORDS, S, LOW_LATENCY>
 {
     /// Takes the event of an eager message: PUT.
@@ -416,7 +416,7 @@ impl<const WORDS: usize, S: Sending<WORDS>, const LOW_LATENCY: bool>
         clock: &C,
         policy: &mut WaitPolicy<'_>,
     ) -> Result<Message, Failure> {
-        let Resources {
+        let MessageResources {
             initiator,
             receiver,
             ..
@@ -445,7 +445,7 @@ impl<const WORDS: usize, S: Sending<WORDS>, const LOW_LATENCY: bool>
         clock: &C,
         policy: &mut WaitPolicy<'_>,
     ) -> Result<Message, Failure> {
-        let Resources {
+        let MessageResources {
             receiver,
             rendezvous,
             ..
@@ -558,10 +558,11 @@ mod tests {
                 portal: PORTAL_INDEX,
                 supervisor: &Alone,
             };
-            let mut resources = Bench::set_up(&endpoint, peer, &plan.run, Side::Client).unwrap();
-            Bench::measure(&mut resources, &plan.run, plan.run.max_size, Three).unwrap();
-            Bench::check(&resources, &plan.run, plan.run.max_size, ISSUED, &Alone).unwrap();
-            Bench::close(resources).unwrap();
+            let mut resources =
+                SendLatency::set_up(&endpoint, peer, &plan.run, Side::Client).unwrap();
+            SendLatency::measure(&mut resources, &plan.run, plan.run.max_size, Three).unwrap();
+            SendLatency::check(&resources, &plan.run, plan.run.max_size, ISSUED, &Alone).unwrap();
+            SendLatency::close(resources).unwrap();
             endpoint.close().unwrap();
         }
     }

@@ -3,17 +3,16 @@
 //! A side puts lists to an entry of the peer; its NIC counts the acknowledgements. The target's NIC
 //! raises no events: its software takes no part.
 
-use super::api::{Bandwidth, Benchmark, Issued, Peer, RepeatLists, Visitor};
-use super::common::lists::{self, ListInitiator, Walk, Words};
+use super::api::{Bandwidth, Peer, RepeatLists, Visitor};
+use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, Ends, Entry, IdcContext, ImmediatePut, Numbering, PutKind, Reports, RestrictedDma,
-    Target, UnrestrictedDma,
+    Direction, Ends, IdcContext, ImmediatePut, Numbering, OneSided, PutKind, RestrictedDma,
+    UnrestrictedDma, Walk, measure_lists,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
-use measure::Supervisor;
 use plan::buffers::Buffer;
-use plan::run_options::{RunOptions, Side};
+use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
@@ -24,106 +23,50 @@ const WORDS: Words = Words {
 };
 
 /// The benchmark.
-pub struct Bench;
+pub struct WriteBandwidth;
 
-impl Benchmark for Bench {
+impl OneSided for WriteBandwidth {
     const TOOL: &'static Tool = &tools::WRITE_BW;
+    const MOVES: Option<Direction> = Some(Direction::Put);
 
-    type Resources = Ends;
+    type Initiator = ListInitiator;
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.bandwidth::<Self>()
     }
 
-    fn set_up(
+    fn initiator(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
-        side: Side,
-    ) -> Result<Ends, Failure> {
-        Ends::set_up(
-            Self::part(run, side),
-            || initiator(endpoint, peer, run),
-            || Target::for_lists(endpoint, peer, run, Buffer::full(run), &[], entry(run)),
-        )
-    }
-
-    fn fill(
-        resources: &Ends,
-        run: &RunOptions,
-        size: u64,
-        supervisor: &dyn Supervisor,
-    ) -> Result<(), Failure> {
-        match &resources.initiator {
-            Some(lists) => lists::fill(&lists.initiator.buffer, run, size, supervisor),
-            None => Ok(()),
+    ) -> Result<ListInitiator, Failure> {
+        let list_size = run.lists()?.list_size.into();
+        let mut lists = ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)?;
+        if endpoint.hrp(run).is_on() {
+            lists.allow_high_rate(endpoint)?;
         }
-    }
-
-    fn check(
-        resources: &Ends,
-        run: &RunOptions,
-        size: u64,
-        issued: Issued,
-        supervisor: &dyn Supervisor,
-    ) -> Result<u64, Failure> {
-        match &resources.target {
-            Some(target) if issued.peer != Some(0) => {
-                lists::check(&target.buffer, "the target buffer", run, size, supervisor)
-            }
-            _ => Ok(0),
+        if run.use_idc {
+            let counter = lists.counter();
+            lists.initiator.set_idc_context(IdcContext {
+                restricted: !run.unrestricted,
+                fetching: false,
+                silent: true,
+                counter: Some(counter),
+            })?;
         }
-    }
-
-    fn close(resources: Ends) -> Result<(), Failure> {
-        resources.close()
+        Ok(lists)
     }
 }
 
-/// Returns the target's list entry: it accepts writes and raises no events.
-fn entry(run: &RunOptions) -> Entry {
-    Entry {
-        put: true,
-        get: false,
-        matching: None,
-        reports: Reports::Nothing,
-        relaxed: run.relaxes_writes(),
-        buffer_id: 0,
-    }
-}
-
-fn initiator(
-    endpoint: &Endpoint,
-    peer: Peer<'_>,
-    run: &RunOptions,
-) -> Result<ListInitiator, Failure> {
-    let list_size = run.lists()?.list_size.into();
-    let mut lists = ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)?;
-    Numbering::of(run, run.min_size).fill_all(&lists.initiator.buffer, peer.supervisor)?;
-    if endpoint.hrp(run).is_on() {
-        lists.allow_high_rate(endpoint)?;
-    }
-    if run.use_idc {
-        let counter = lists.counter();
-        lists.initiator.set_idc_context(IdcContext {
-            restricted: !run.unrestricted,
-            fetching: false,
-            silent: true,
-            counter: Some(counter),
-        })?;
-    }
-    Ok(lists)
-}
-
-impl Bandwidth for Bench {
+impl Bandwidth for WriteBandwidth {
     const ANSWERS: bool = false;
 
-    fn arrived(resources: &mut Ends, _: &RunOptions) -> Result<Option<u64>, Failure> {
-        resources.arrived()
+    fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        ends.arrived()
     }
 
     fn measure<R: RepeatLists>(
-        pairs: &mut [Ends],
+        pairs: &mut [Ends<ListInitiator>],
         run: &RunOptions,
         size: u64,
         repeat: R,
@@ -137,15 +80,15 @@ impl Bandwidth for Bench {
                 let numbering = Numbering::of(run, size);
                 let put =
                     |lists: &ListInitiator| ImmediatePut::new(&lists.initiator, size, numbering);
-                lists::measure(pairs, walk, put, repeat)
+                measure_lists(pairs, walk, put, repeat)
             }
             PutKind::Restricted => {
                 let put = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Put, size);
-                lists::measure(pairs, walk, put, repeat)
+                measure_lists(pairs, walk, put, repeat)
             }
             PutKind::Unrestricted => {
                 let put = |lists: &ListInitiator| UnrestrictedDma::new(lists, Direction::Put, size);
-                lists::measure(pairs, walk, put, repeat)
+                measure_lists(pairs, walk, put, repeat)
             }
         }
     }
@@ -156,6 +99,7 @@ mod tests {
     use std::slice;
 
     use super::*;
+    use crate::bench::api::Benchmark;
     use crate::bench::testing::{Alone, ISSUED, TimesLists, both_ends, endpoint};
     use plan::testing::plan;
 
@@ -166,12 +110,12 @@ mod tests {
             let options = [&["-s", "1024:8192", "-l", "3"], options].concat();
             let plan = plan("write-bw", &options);
             let endpoint = endpoint(&plan);
-            let (mut client, server) = both_ends::<Bench>(&endpoint, &plan.run);
+            let (mut client, server) = both_ends::<WriteBandwidth>(&endpoint, &plan.run);
             for size in [1024, 2048, 4096, 8192] {
                 let pairs = slice::from_mut(&mut client);
-                Bench::fill(&pairs[0], &plan.run, size, &Alone).unwrap();
-                Bench::measure(pairs, &plan.run, size, TimesLists(2)).unwrap();
-                let checked = Bench::check(&server, &plan.run, size, ISSUED, &Alone);
+                WriteBandwidth::fill(&pairs[0], &plan.run, size, &Alone).unwrap();
+                WriteBandwidth::measure(pairs, &plan.run, size, TimesLists(2)).unwrap();
+                let checked = WriteBandwidth::check(&server, &plan.run, size, ISSUED, &Alone);
                 assert_eq!(checked.unwrap(), 3 * size);
             }
             let lists = client.initiator().unwrap();
@@ -179,7 +123,7 @@ mod tests {
             let walk = Walk::new(&plan.run, 4096).unwrap();
             let put = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Put, 4096);
             let pairs = slice::from_mut(&mut client);
-            let written = lists::measure(pairs, walk, put, TimesLists(1));
+            let written = measure_lists(pairs, walk, put, TimesLists(1));
             match written {
                 Ok(()) => assert!(!uses_high_rate),
                 Err(failure) => {
@@ -188,8 +132,8 @@ mod tests {
                     assert!(uses_high_rate);
                 }
             }
-            Bench::close(client).unwrap();
-            Bench::close(server).unwrap();
+            WriteBandwidth::close(client).unwrap();
+            WriteBandwidth::close(server).unwrap();
             endpoint.close().unwrap();
         }
     }

@@ -5,16 +5,15 @@
 
 use cxi::{EventType, idc_put_words};
 
-use super::api::{Benchmark, Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::api::{OneSidedLatency, Peer, RepeatTransaction, Visitor};
 use super::common::{
-    Completion, Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, OneEnd, PutKind,
-    Reports, Target, measure,
+    Completion, Direction, Ends, IdcContext, Initiator, NotIssued, Numbering, OneSided, PutKind,
+    measure,
 };
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
-use measure::Supervisor;
 use plan::buffers::Buffer;
-use plan::run_options::{RunOptions, Side};
+use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
@@ -26,104 +25,44 @@ const COMPLETION: Completion = Completion {
 const NOT_ISSUED: NotIssued = NotIssued(COMPLETION.operation);
 
 /// The benchmark.
-pub struct Bench;
+pub struct WriteLatency;
 
-impl Benchmark for Bench {
+impl OneSided for WriteLatency {
     const TOOL: &'static Tool = &tools::WRITE_LAT;
+    const MOVES: Option<Direction> = Some(Direction::Put);
 
-    type Resources = OneEnd;
+    type Initiator = Initiator;
 
     fn accept<V: Visitor>(visitor: V) -> V::Output {
         visitor.one_sided::<Self>()
     }
 
-    fn set_up(
+    fn initiator(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
-        side: Side,
-    ) -> Result<OneEnd, Failure> {
-        Ok(match side {
-            Side::Client => OneEnd::Initiator(initiator(endpoint, peer, run)?),
-            Side::Server => OneEnd::Target(Target::new(
-                endpoint,
-                peer.portal,
-                Buffer::full(run),
-                &[],
-                entry(run),
-            )?),
-        })
-    }
-
-    fn fill(
-        resources: &OneEnd,
-        run: &RunOptions,
-        size: u64,
-        supervisor: &dyn Supervisor,
-    ) -> Result<(), Failure> {
-        match resources {
-            OneEnd::Initiator(initiator) => {
-                Numbering::of(run, size).fill(&initiator.buffer, size, supervisor)
-            }
-            OneEnd::Target(_) => Ok(()),
+    ) -> Result<Initiator, Failure> {
+        let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
+        if run.use_idc {
+            initiator.set_idc_context(IdcContext {
+                restricted: !run.unrestricted,
+                fetching: false,
+                silent: false,
+                counter: None,
+            })?;
         }
-    }
-
-    fn check(
-        resources: &OneEnd,
-        run: &RunOptions,
-        size: u64,
-        _: Issued,
-        supervisor: &dyn Supervisor,
-    ) -> Result<u64, Failure> {
-        match resources {
-            OneEnd::Initiator(_) => Ok(0),
-            OneEnd::Target(target) => {
-                let numbering = Numbering::of(run, size);
-                numbering.check(&target.buffer, "the target buffer", [0], size, supervisor)
-            }
-        }
-    }
-
-    fn close(resources: OneEnd) -> Result<(), Failure> {
-        resources.close()
+        Ok(initiator)
     }
 }
 
-/// Returns the server's list entry: it accepts writes and raises no events.
-fn entry(run: &RunOptions) -> Entry {
-    Entry {
-        put: true,
-        get: false,
-        matching: None,
-        reports: Reports::Nothing,
-        relaxed: run.relaxes_writes(),
-        buffer_id: 0,
-    }
-}
-
-fn initiator(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
-    let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
-    Numbering::of(run, run.min_size).fill_all(&initiator.buffer, peer.supervisor)?;
-    if run.use_idc {
-        initiator.set_idc_context(IdcContext {
-            restricted: !run.unrestricted,
-            fetching: false,
-            silent: false,
-            counter: None,
-        })?;
-    }
-    Ok(initiator)
-}
-
-impl OneSidedLatency for Bench {
+impl OneSidedLatency for WriteLatency {
     fn measure<R: RepeatTransaction>(
-        resources: &mut OneEnd,
+        ends: &mut Ends<Initiator>,
         run: &RunOptions,
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let initiator = resources.initiator()?;
+        let initiator = ends.initiator()?;
         match PutKind::of(run, size) {
             // The size of the command is part of the type of the loop.
             PutKind::Immediate => match idc_put_words(size as usize) {

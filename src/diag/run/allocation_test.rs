@@ -79,12 +79,12 @@ fn measuring_loop_allocates_nothing() {
         &["-s", "192", "--unrestricted"],
         &["-s", "100000", "--unrestricted"],
     ] {
-        allocates_nothing::<write_lat::Bench>("write-lat", options);
+        allocates_nothing::<write_lat::WriteLatency>("write-lat", options);
     }
-    allocates_nothing::<read_lat::Bench>("read-lat", &["-s", "100000"]);
-    allocates_nothing::<read_lat::Bench>("read-lat", &["--unrestricted"]);
-    allocates_nothing::<atomic_lat::Bench>("atomic-lat", &["--fetching"]);
-    allocates_nothing::<atomic_lat::Bench>("atomic-lat", &["--matching"]);
+    allocates_nothing::<read_lat::ReadLatency>("read-lat", &["-s", "100000"]);
+    allocates_nothing::<read_lat::ReadLatency>("read-lat", &["--unrestricted"]);
+    allocates_nothing::<atomic_lat::AtomicLatency>("atomic-lat", &["--fetching"]);
+    allocates_nothing::<atomic_lat::AtomicLatency>("atomic-lat", &["--matching"]);
 }
 
 fn lists_allocate_nothing<B: Bandwidth>(tool: &str, options: &[&str]) {
@@ -106,14 +106,14 @@ fn lists_of_operations_allocate_nothing() {
         &["-s", "2048", "-l", "20"],
         &["-s", "4096", "-l", "20", "--unrestricted"],
     ] {
-        lists_allocate_nothing::<write_bw::Bench>("write-bw", options);
+        lists_allocate_nothing::<write_bw::WriteBandwidth>("write-bw", options);
     }
-    lists_allocate_nothing::<read_bw::Bench>("read-bw", &["-s", "4096", "-l", "20"]);
+    lists_allocate_nothing::<read_bw::ReadBandwidth>("read-bw", &["-s", "4096", "-l", "20"]);
     for options in [
         &["-l", "20"][..],
         &["-l", "20", "-A", "SWAP", "--no-idc"],
         &["-l", "20", "--fetching", "--matching"],
     ] {
-        lists_allocate_nothing::<atomic_bw::Bench>("atomic-bw", options);
+        lists_allocate_nothing::<atomic_bw::AtomicBandwidth>("atomic-bw", options);
     }
 }

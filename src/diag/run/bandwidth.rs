@@ -3,9 +3,9 @@
 use std::slice;
 use std::time::Duration;
 
-use super::barriers::Barriers;
-use super::driver::Context;
-use super::pairs::{End, Loop, Pair, settle};
+use super::barriers::{Barriers, CLEANUP, POST_RUN, PRE_RUN};
+use super::context::Context;
+use super::pairs::{End, Pair, PairsLoop, settle};
 use super::results::BandwidthResults;
 use super::size_loop::longest_size;
 use super::threads::Measurement;
@@ -18,11 +18,6 @@ use facts::phase::{Phase, enter};
 use facts::rate::{Kept, Period};
 use measure::{Clock, Gauge, MonotonicRaw, SideResult, SideView, ViewTimer, WaitPolicy};
 use plan::run_options::{RunOptions, Side};
-
-/// Labels of the barriers around the measurement of each size (wire.md 6.3).
-const PRE_RUN: &str = "Pre-run";
-const POST_RUN: &str = "Post-run";
-const CLEANUP: &str = "RDZV cleanup";
 
 /// Measures lists of operations of `size` bytes.
 ///
@@ -149,10 +144,9 @@ struct Measuring<'a> {
     cpus: &'a [u32],
     /// Reports long waits.
     notices: Notices<'a>,
-    /// Time from the intended start of a list of a pair to that of its next one, if there is a
-    /// rate.
+    /// Time between the intended starts of two lists of a pair, if there is a rate.
     period: Option<Period>,
-    /// The results, also those of a loop that fails.
+    /// The results, also if the loop fails.
     results: &'a mut BandwidthResults,
 }
 
@@ -223,7 +217,7 @@ impl RepeatLists for Measuring<'_> {
             let mut pair = Pair::new(lists, measured.progress[at], self.policy);
             if self.answers && self.peer_ends_in_step {
                 let begun = results.own[at].count.max(results.peer[at].count) / self.list_size;
-                let rest = Loop {
+                let rest = PairsLoop {
                     clock,
                     start: measured.start,
                     end: End::Iterations(begun),

@@ -1,11 +1,18 @@
-//! How the two sides of a measurement keep in step: over the control connection, or by the timetable
-//! of a survey.
+//! How the two sides of a measurement keep in step: over the control connection, or by the
+//! timetable of a survey.
 
 use std::time::Duration;
 
 use crate::session::{Look, Session};
 use facts::error::Failure;
 use measure::{SideResult, SideView};
+
+/// Labels of the barriers around the measurement of each size: of a latency (wire.md 6.2) and of a
+/// bandwidth (wire.md 6.3).
+pub const SYNC: &str = "Sync";
+pub const PRE_RUN: &str = "Pre-run";
+pub const POST_RUN: &str = "Post-run";
+pub const CLEANUP: &str = "RDZV cleanup";
 
 /// The barriers of a measurement, and the results that both sides exchange at them. None of them is
 /// in the timed part of a loop.
@@ -24,7 +31,7 @@ pub trait Barriers {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::barrier`], and those of `look`.
+    /// The errors of [`Self::barrier`] and of `look`.
     fn barrier_while(
         &self,
         point: &str,
@@ -36,14 +43,14 @@ pub trait Barriers {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::barrier`].
+    /// The errors of [`Self::barrier`].
     fn results(&self, own: SideResult) -> Result<SideResult, Failure>;
 
     /// Exchanges each side's view of one size. Returns the peer's.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::barrier`].
+    /// The errors of [`Self::barrier`].
     fn views(&self, own: SideView) -> Result<SideView, Failure>;
 
     /// Returns whether the peer waits at the next barrier. Does not block.

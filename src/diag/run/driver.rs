@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use super::barriers::Barriers;
+use super::context::Context;
 use super::nic_counters::NicCounters;
 use super::results::{BandwidthResults, Latencies, Results, ServerResults};
 use super::route::Route;
-use super::watchdog::{MID_RUN, Notices, Watchdog};
-use super::{bandwidth, loopback, one_sided, round_trip, verify};
+use super::watchdog::{MID_RUN, Watchdog};
+use super::{bandwidth, one_sided, round_trip, second_process, verify};
 use crate::bench;
 use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLatency, Visitor};
 use crate::bench::common::PORTAL_INDEX;
@@ -18,13 +18,12 @@ use facts::error::{Failure, Kind};
 use facts::host::host_name;
 use facts::interrupt;
 use facts::phase::{Phase, enter};
-use measure::Supervisor;
 use node::backend;
 use node::gpu;
 use node::machine::Machine;
 use plan::Plan;
 use plan::buffers::Need;
-use plan::run_options::{RunOptions, Side};
+use plan::run_options::Side;
 use report::columns::Layout;
 use report::summary::Summary;
 use report::{Connected, Reporter, outcome};
@@ -140,24 +139,6 @@ impl Visitor for Measure<'_> {
     }
 }
 
-/// What the loops need to measure one size.
-pub struct Context<'a> {
-    /// Which side this process is.
-    pub side: Side,
-    /// Keeps this side in step with the peer.
-    pub barriers: &'a dyn Barriers,
-    /// The options of the run.
-    pub run: &'a RunOptions,
-    /// Whether the peer is a cxidiag.
-    pub peer_is_cxidiag: bool,
-    /// Watches the peer while this side waits for the NIC.
-    pub supervisor: &'a dyn Supervisor,
-    /// Reports long waits.
-    pub notices: Notices<'a>,
-    /// A CPU for each measuring thread; empty for one thread.
-    pub cpus: &'a [u32],
-}
-
 fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
     let run = &client.agreed.run;
     let one_nic = client.agreed.peer.nic == client.endpoint.address().address.nic;
@@ -191,7 +172,7 @@ fn drive<B: Benchmark, R: Results>(
     let cpus = match run.extensions.threads {
         1 => Vec::new(),
         count => {
-            let second = loopback::is_second();
+            let second = second_process::is_second();
             plan.placement.of_threads(count.into(), second)
         }
     };

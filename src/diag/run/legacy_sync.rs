@@ -1,9 +1,9 @@
 //! One size of a two-sided latency run with a barrier before each round trip, as the legacy tools
 //! measure (wire.md 6.2).
 
-use super::driver::Context;
+use super::barriers::{POST_RUN, SYNC};
+use super::context::Context;
 use super::results::Samples;
-use super::round_trip::{POST_RUN, SYNC};
 use super::size_loop::{Limit, Record, Schedule, longest_iteration, pause, wait_until};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use crate::session::Look;
@@ -28,7 +28,7 @@ pub fn measure<B: RoundTripLatency>(
 ) -> Result<(), Failure> {
     let limit = longest_iteration(context.run, size);
     let schedule = Schedule::of(context.run, size);
-    let measuring = Loop {
+    let measuring = SyncedLoop {
         sync: &|look| {
             enter(Phase::Sync);
             context.barriers.barrier_while(SYNC, limit, look)
@@ -50,7 +50,7 @@ pub fn measure<B: RoundTripLatency>(
 /// Both sides run it with the same schedule. A number of iterations is the same on both sides. A
 /// duration is measured by each side: the side whose time is up first, or whose samples are enough,
 /// marks its next message as the last one. The round trip of that message is not measured.
-struct Loop<'a> {
+struct SyncedLoop<'a> {
     /// Waits until the peer is ready for the next round trip. Meanwhile it calls the given check.
     sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
     schedule: Schedule,
@@ -59,7 +59,7 @@ struct Loop<'a> {
     samples: Option<Samples<'a>>,
 }
 
-impl RepeatRoundTrip for Loop<'_> {
+impl RepeatRoundTrip for SyncedLoop<'_> {
     type Output = ();
 
     fn run(mut self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
@@ -75,7 +75,7 @@ impl RepeatRoundTrip for Loop<'_> {
     }
 }
 
-impl Loop<'_> {
+impl SyncedLoop<'_> {
     fn repeat<C: Clock>(
         &mut self,
         clock: &C,
@@ -126,8 +126,9 @@ impl Loop<'_> {
         round_trip.announce(Message::Ordinary)
     }
 
-    /// Makes one round trip, at its intended time if there is a `pacer`. Returns the latency (ns), half of
-    /// the time of the round trip after the delay of its start, and the kind of the peer's message.
+    /// Makes one round trip, at its intended time if there is a `pacer`. Returns the latency (ns),
+    /// half of the time of the round trip after the delay of its start, and the kind of the peer's
+    /// message.
     // One copy for all messages of the loop. The call is outside the timed part.
     #[inline(never)]
     fn once<C: Clock>(
@@ -180,7 +181,7 @@ mod tests {
             Ok(())
         };
         let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
-        let measurement = Loop {
+        let measurement = SyncedLoop {
             sync: &sync,
             schedule: Schedule {
                 limit,
@@ -246,7 +247,7 @@ mod tests {
         let mut scripted = Scripted::default();
         let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
         let until = Until { percent: 50.0 };
-        let measurement = Loop {
+        let measurement = SyncedLoop {
             sync: &|_| Ok(()),
             schedule: Schedule {
                 limit: Limit::Duration(1_000_000_000),
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn latency_is_half_of_round_trip() {
         let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
-        let mut measurement = Loop {
+        let mut measurement = SyncedLoop {
             sync: &|_| Ok(()),
             schedule: Schedule {
                 limit: Limit::Iterations(1),

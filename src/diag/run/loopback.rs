@@ -1,30 +1,21 @@
 //! Both sides in one command: the server is a second process, on a free port of this machine.
 
-use std::env;
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use rustix::process::{
-    Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
-};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use super::driver;
 use crate::session::{LISTENING, is_reason_of_peer};
+use facts::child::{self, Duty};
 use facts::error::{Context, Failure, Kind, SEE_PEER};
-use facts::host::OWN_EXECUTABLE;
 use facts::interrupt;
-use facts::net::listener::Reach;
-use facts::token::TOKEN_VARIABLE;
-use plan::tool::PROGRAM;
 use plan::{Plan, Role};
-
-/// Environment variable that marks the server of a loopback run: the process id of its client.
-const PARENT: &str = "CXIDIAG_LOOPBACK_PARENT";
 
 /// How long a server may run after its client has ended.
 const SERVER_END_LIMIT: Duration = Duration::from_secs(2);
@@ -38,7 +29,7 @@ pub fn run(
     plan: &Plan,
     client: impl FnOnce(&Plan, &str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let server = Server::start(plan)?;
+    let server = LoopbackServer::start(plan)?;
     let address = Ipv4Addr::LOCALHOST.to_string();
     let plan = Plan {
         role: Role::Client {
@@ -53,75 +44,30 @@ pub fn run(
     }
 }
 
-/// Returns which clients may connect to a server: only those of this machine if [`run`] started it.
-pub fn reach() -> Reach {
-    match env::var_os(PARENT) {
-        Some(_) => Reach::ThisMachine,
-        None => Reach::Everywhere,
-    }
-}
-
-/// Returns whether this process is a server that [`run`] started.
-pub fn is_second() -> bool {
-    env::var_os(PARENT).is_some()
-}
-
-/// Binds a server that [`run`] started to its client: the server ends when the client has ended.
-///
-/// # Errors
-///
-/// A client that has ended already, and a system call that fails.
-pub fn end_with_parent() -> Result<(), Failure> {
-    let Ok(parent) = env::var(PARENT) else {
-        return Ok(());
-    };
-    // SIGTERM leaves time to release the NIC.
-    set_parent_process_death_signal(Some(Signal::TERM))
-        .environment("cannot bind the server to its client")?;
-    // The client may have ended before the call above.
-    if getppid()
-        .map(Pid::as_raw_nonzero)
-        .map(|pid| pid.to_string())
-        != Some(parent)
-    {
-        return Err(Failure::environment(
-            "the client of this loopback run has ended",
-        ));
-    }
-    Ok(())
-}
+/// What has failed if the server ends without a message before it listens.
+const SERVER_NOT_STARTED: &str = "the server of the loopback run did not start";
 
 /// What has failed if the server fails after it has begun to listen.
 const SERVER_FAILED: &str = "the server of the loopback run failed";
 
 /// The second process. It ends when this value is dropped.
-struct Server {
+struct LoopbackServer {
     child: Child,
     /// Kept open: a server ends if its standard output is closed.
     stdout: BufReader<ChildStdout>,
     port: u16,
 }
 
-impl Server {
+impl LoopbackServer {
     fn start(plan: &Plan) -> Result<Self, Failure> {
-        const WHAT: &str = "cannot start the server of the loopback run";
-        let mut server = Command::new(OWN_EXECUTABLE);
-        if let Some(token) = &plan.admission.token {
-            // Arguments are visible to other users.
-            server.env(TOKEN_VARIABLE, token.text());
-        }
-        let mut child = server
-            // The arguments name the tool, independent of the name of the executable file.
-            .arg0(PROGRAM)
-            .args(plan.server_arguments())
-            .env(PARENT, getpid().as_raw_nonzero().to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Signals of a terminal go to the client, which notifies its server.
-            .process_group(0)
-            .spawn()
-            .environment(WHAT)?;
+        let own = getpid().as_raw_nonzero().to_string();
+        let token = plan.admission.token.as_ref();
+        let mut child = child::start(
+            child::command_with(Duty::LoopbackServer, &own, token)
+                .args(plan.server_arguments())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        )?;
         let stdout = child.stdout.take().map(BufReader::new);
         let stdout = stdout
             .ok_or_else(|| Failure::environment("the server of the loopback run has no output"))?;
@@ -133,13 +79,12 @@ impl Server {
         let mut line = String::new();
         // The server prints the line with one write.
         interrupt::wait(server.stdout.get_ref(), PollFlags::IN, None)?;
-        server.stdout.read_line(&mut line).environment(WHAT)?;
+        let read = server.stdout.read_line(&mut line);
+        read.environment("cannot start the server of the loopback run")?;
         match port(&line) {
             Some(port) => server.port = port,
             None => {
-                let failure = server.explain(Failure::environment(
-                    "the server of the loopback run did not start",
-                ));
+                let failure = server.explain(Failure::environment(SERVER_NOT_STARTED));
                 if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
                     return Err(failure);
                 }
@@ -155,7 +100,8 @@ impl Server {
         let messages = self.messages();
         match self.child.wait() {
             Ok(status) if status.success() => Ok(()),
-            _ => Err(server_failed(&messages).context(SERVER_FAILED)),
+            Ok(status) => Err(server_failed(&messages, status).context(SERVER_FAILED)),
+            Err(error) => Err(error).environment(SERVER_FAILED),
         }
     }
 
@@ -165,21 +111,28 @@ impl Server {
             return failure;
         }
         // A server notices the end of its client, and then releases its NIC and ends.
-        if !failure.is_of_peer() && !self.ends_within(SERVER_END_LIMIT) {
+        let is_killed = !failure.is_of_peer() && !self.ends_within(SERVER_END_LIMIT);
+        if is_killed {
             let _ = self.child.kill();
         }
         let messages = self.messages();
+        let Ok(status) = self.child.wait() else {
+            return failure;
+        };
         // The failure of a server that was killed or has lost its client says nothing new.
-        let last = messages.lines().next_back().unwrap_or_default();
-        let missed_client = last == format!("hint: {SEE_PEER}") || is_reason_of_peer(last);
-        match self.child.wait().ok().and_then(|status| status.code()) {
-            // A server that did not listen yet has met what this process would have met itself.
-            Some(status) if status != 0 && self.port == 0 => server_failed(&messages),
-            Some(status) if status != 0 && !missed_client => {
-                server_failed(&messages).context(SERVER_FAILED)
-            }
-            _ => failure,
+        if status.success() || is_killed && status.signal().is_some() {
+            return failure;
         }
+        if self.port == 0 {
+            // The server has met what this process would have met itself.
+            return said(&messages, status)
+                .unwrap_or_else(|| child::silent_end(status).context(SERVER_NOT_STARTED));
+        }
+        let last = messages.lines().next_back().unwrap_or_default();
+        if last == format!("hint: {SEE_PEER}") || is_reason_of_peer(last) {
+            return failure;
+        }
+        server_failed(&messages, status).context(SERVER_FAILED)
     }
 
     fn ends_within(&mut self, limit: Duration) -> bool {
@@ -202,7 +155,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for LoopbackServer {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             // SIGTERM leaves time to release the NIC. These calls fail only if the process has
@@ -227,23 +180,27 @@ fn port(line: &str) -> Option<u16> {
         .ok()
 }
 
-/// Returns the failure of a server, from its stderr.
-fn server_failed(messages: &str) -> Failure {
-    // Warnings and notes come before the failure.
-    let hint = messages
-        .lines()
-        .find_map(|line| line.strip_prefix("hint: "));
-    let mut lines = messages.lines().filter(|line| !line.starts_with("hint: "));
-    let last = lines.next_back().unwrap_or("no message");
+/// Returns the failure of a server that has written `messages` to its standard error and has ended
+/// with `status`.
+fn server_failed(messages: &str, status: ExitStatus) -> Failure {
+    said(messages, status).unwrap_or_else(|| child::silent_end(status))
+}
+
+/// Returns the failure in the `messages` of a server, if there is one. Warnings and notes come
+/// before it.
+fn said(messages: &str, status: ExitStatus) -> Option<Failure> {
+    if status.signal().is_some() {
+        return None;
+    }
+    let last = messages.lines().rfind(|line| !line.starts_with("hint: "))?;
     let message = last
         .split_once(": ")
         .map_or(last, |(_program, message)| message);
     let message = message.strip_prefix("error: ").unwrap_or(message);
-    let failure = Failure::environment(message);
-    match hint {
-        Some(hint) => failure.with_hint(hint),
-        None => failure,
-    }
+    let hint = messages
+        .lines()
+        .find_map(|line| line.strip_prefix("hint: "));
+    Some(Failure::environment(message).with_hint_if(hint.map(str::to_owned)))
 }
 
 #[cfg(test)]
@@ -262,12 +219,22 @@ mod tests {
 
     #[test]
     fn passes_on_failure_of_server() {
+        let failed = |messages| server_failed(messages, ExitStatus::from_raw(1 << 8));
         let failure =
-            server_failed("cxidiag write-lat: error: cannot open device soft0: full\nhint: look\n");
+            failed("cxidiag write-lat: error: cannot open device soft0: full\nhint: look\n");
         assert_eq!(failure.message(), "cannot open device soft0: full");
         assert_eq!(failure.hint.as_deref(), Some("look"));
-        let failure = server_failed("x: warning: slow\nx: full\n");
+        let failure = failed("x: warning: slow\nx: full\n");
         assert_eq!(failure.message(), "full");
-        assert_eq!(server_failed("").message(), "no message");
+        assert_eq!(
+            failed("").message(),
+            "its process ended without a message (exit status 1)"
+        );
+    }
+
+    #[test]
+    fn names_signal_that_ended_the_server() {
+        let failure = server_failed("x: warning: slow\n", ExitStatus::from_raw(9));
+        assert_eq!(failure.message(), "signal 9 ended its process");
     }
 }

@@ -1,6 +1,7 @@
 //! One run, from a plan to its outcome.
 //!
 //! * This file: the part of a process by its role: serve, measure, or both.
+//! * `context`: what the measurement of one size needs.
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
 //! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
 //!   sub-trait of `Benchmark`.
@@ -20,30 +21,33 @@
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
+//! * `second_process`: what the server of a loopback run knows about its client.
 
 #[cfg(test)]
 mod allocation_test;
-mod bandwidth;
-mod barriers;
+pub(crate) mod bandwidth;
+pub(crate) mod barriers;
+pub(crate) mod context;
 mod driver;
 mod legacy_sync;
 mod loopback;
 mod nic_counters;
-mod one_sided;
+pub(crate) mod one_sided;
 mod pairs;
 mod port_file;
-mod results;
-mod round_trip;
+pub(crate) mod results;
+pub(crate) mod round_trip;
 mod route;
 #[cfg(test)]
 mod scripted;
+mod second_process;
 mod serve;
 pub mod served;
 mod size_loop;
 pub mod survey;
 mod threads;
-mod verify;
-mod watchdog;
+pub(crate) mod verify;
+pub(crate) mod watchdog;
 
 use facts::error::Failure;
 use node::machine::Machine;
@@ -63,7 +67,7 @@ use report::Reporter;
 /// the buffers of the sides that this process runs.
 pub fn place(plan: &Plan) -> Result<Plan, Failure> {
     let machine = Machine::this();
-    let second = loopback::is_second();
+    let second = second_process::is_second();
     let service = ServiceRequest::of_environment(plan.service_options, plan.device)?;
     let placement = Placement::choose(&plan.cpus, plan.device, &machine, second)?;
     let sides: &[Side] = match plan.role {

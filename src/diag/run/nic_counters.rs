@@ -56,7 +56,7 @@ impl NicCounters {
         counters
     }
 
-    /// Adds the operations of a size, those of the warm-up included.
+    /// Adds the operations of a size, with the warm-up.
     pub fn add(&mut self, run: &RunOptions, size: u64, issued: &[Issued]) {
         self.packets = self.packets.saturating_add(packets(run, size, issued));
     }

@@ -1,6 +1,7 @@
 //! One size of a one-sided latency run: the client measures, the server provides the target.
 
-use super::driver::Context;
+use super::barriers::POST_RUN;
+use super::context::Context;
 use super::results::Samples;
 use super::size_loop::{Schedule, longest_size, repeat};
 use crate::bench::api::{OneSidedLatency, RepeatTransaction, Transaction};
@@ -8,9 +9,6 @@ use facts::error::Failure;
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
 use measure::{ChosenClock, Supervisor, WaitPolicy};
-
-/// Label of the barrier after each size (wire.md 6.2).
-const POST_RUN: &str = "Post-run";
 
 /// Waits until the client has measured operations of `size` bytes.
 ///
@@ -34,7 +32,7 @@ pub fn measure<B: OneSidedLatency>(
     size: u64,
     samples: Samples<'_>,
 ) -> Result<(), Failure> {
-    let measuring = Loop {
+    let measuring = TransactionLoop {
         schedule: Schedule::of(context.run, size),
         supervisor: context.supervisor,
         samples,
@@ -45,13 +43,13 @@ pub fn measure<B: OneSidedLatency>(
 }
 
 /// The loop for one size.
-struct Loop<'a> {
+struct TransactionLoop<'a> {
     schedule: Schedule,
     supervisor: &'a dyn Supervisor,
     samples: Samples<'a>,
 }
 
-impl RepeatTransaction for Loop<'_> {
+impl RepeatTransaction for TransactionLoop<'_> {
     type Output = ();
 
     fn run(self, transaction: &mut impl Transaction) -> Result<(), Failure> {
@@ -103,13 +101,13 @@ mod tests {
         }
     }
 
-    /// Intervals end with the measured part, also with that of a failed run.
+    /// Intervals end with the measured part, also in a failed run.
     #[test]
     fn sets_begin_and_end_of_measured_part() {
         for (iterations, counted) in [(9, 5), (4, 2), (0, 0)] {
             let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
             let clock = ChosenClock::MonotonicRaw(MonotonicRaw);
-            let measuring = Loop {
+            let measuring = TransactionLoop {
                 schedule: Schedule {
                     limit: Limit::Iterations(5),
                     warmup: 2,

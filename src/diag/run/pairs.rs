@@ -12,7 +12,7 @@ const AWAITED: &str = "list of operations";
 /// One pair of queues in the loop.
 pub struct Pair<'a, L> {
     lists: &'a mut L,
-    progress: Progress,
+    progress: PairProgress,
     is_over: bool,
     /// When its lists are to start, if there is a rate.
     pacer: Option<Pacer>,
@@ -26,11 +26,11 @@ pub struct Pair<'a, L> {
 
 /// How far a pair is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct PairProgress {
     /// Complete iterations.
     pub completed: u64,
-    /// Time of the pair from the start of the loop, in nanoseconds: to the last list or reply; with a
-    /// rate to the end of the last period.
+    /// Time of the pair from the start of the loop, in nanoseconds: to the last list or reply; with
+    /// a rate to the end of the last period.
     pub elapsed: u64,
     /// How the intended start times were kept, if there are any.
     pub kept: Option<Kept>,
@@ -38,7 +38,7 @@ pub struct Progress {
 
 impl<'a, L: Lists> Pair<'a, L> {
     /// Creates the pair with its progress so far.
-    pub fn new(lists: &'a mut L, progress: Progress, policy: WaitPolicy<'a>) -> Self {
+    pub fn new(lists: &'a mut L, progress: PairProgress, policy: WaitPolicy<'a>) -> Self {
         Self {
             lists,
             progress,
@@ -57,17 +57,17 @@ impl<'a, L: Lists> Pair<'a, L> {
     }
 
     /// Returns how far it is.
-    pub fn progress(&self) -> Progress {
-        Progress {
+    pub fn progress(&self) -> PairProgress {
+        PairProgress {
             kept: self.pacer.as_ref().map(Pacer::kept),
             ..self.progress
         }
     }
 
-    /// Returns whether the pair may take its next step: with a rate, a list starts at its intended time,
-    /// if that is before the end of a duration.
+    /// Returns whether the pair may take its next step: with a rate, a list starts at its intended
+    /// time, if that is before the end of a duration.
     #[inline]
-    fn may_step<C: Clock>(&mut self, run: &Loop<'_, C>) -> bool {
+    fn may_step<C: Clock>(&mut self, run: &PairsLoop<'_, C>) -> bool {
         let Some(pacer) = self.pacer.as_mut().filter(|_| self.at_start) else {
             return true;
         };
@@ -84,7 +84,7 @@ impl<'a, L: Lists> Pair<'a, L> {
 
     /// Makes the checks of a pair that waits for the intended time of its next list, and takes the
     /// events of the peer's lists, which do not wait for it.
-    fn wait_for_start<C: Clock>(&mut self, run: &Loop<'_, C>) -> Result<(), Failure> {
+    fn wait_for_start<C: Clock>(&mut self, run: &PairsLoop<'_, C>) -> Result<(), Failure> {
         (run.check)()?;
         let now = run.clock.now();
         if now.saturating_sub(self.looked) >= GAP_SLICE {
@@ -103,7 +103,7 @@ impl<'a, L: Lists> Pair<'a, L> {
 
     /// Takes a step.
     #[inline]
-    fn step<C: Clock>(&mut self, run: &Loop<'_, C>) -> Result<(), Failure> {
+    fn step<C: Clock>(&mut self, run: &PairsLoop<'_, C>) -> Result<(), Failure> {
         let (clock, start) = (run.clock, run.start);
         match self.lists.step()? {
             Step::InFlight => {
@@ -143,7 +143,7 @@ impl<'a, L: Lists> Pair<'a, L> {
 
     /// Sets the time of the pair after a step that went on, and whether it is over.
     #[inline]
-    fn advance<C: Clock>(&mut self, run: &Loop<'_, C>) {
+    fn advance<C: Clock>(&mut self, run: &PairsLoop<'_, C>) {
         if matches!(run.end, End::Iterations(wanted) if self.progress.completed < wanted) {
             return;
         }
@@ -178,7 +178,7 @@ pub enum End {
 }
 
 /// What the pairs of a thread have in common.
-pub struct Loop<'a, C> {
+pub struct PairsLoop<'a, C> {
     /// The clock.
     pub clock: &'a C,
     /// When the loop started.
@@ -195,12 +195,12 @@ pub struct Loop<'a, C> {
     pub list_size: u64,
 }
 
-impl<C: Clock> Loop<'_, C> {
+impl<C: Clock> PairsLoop<'_, C> {
     /// Drives `pairs` to the end.
     ///
     /// # Errors
     ///
-    /// The failure of an operation, a peer that has gone, and that of `check`.
+    /// The failure of an operation or of `check`, and a peer that has gone.
     pub fn drive<L: Lists>(&self, pairs: &mut [Pair<'_, L>]) -> Result<(), Failure> {
         for pair in &mut *pairs {
             pair.is_over = matches!(self.end, End::Iterations(n) if pair.progress.completed >= n);
@@ -224,7 +224,7 @@ impl<C: Clock> Loop<'_, C> {
 ///
 /// # Errors
 ///
-/// Those of [`Loop::drive`].
+/// The errors of [`PairsLoop::drive`].
 pub fn settle<C: Clock, L: Lists>(
     pair: &mut Pair<'_, L>,
     clock: &C,
@@ -302,7 +302,7 @@ mod tests {
     }
 
     fn pair(lists: &mut Scripted) -> Pair<'_, Scripted> {
-        Pair::new(lists, Progress::default(), WaitPolicy::new(&Alone))
+        Pair::new(lists, PairProgress::default(), WaitPolicy::new(&Alone))
     }
 
     /// Drives the pairs to the end. Returns the operations on the gauge.
@@ -327,7 +327,7 @@ mod tests {
         check: &dyn Fn() -> Result<(), Failure>,
     ) -> (Result<(), Failure>, u64) {
         let gauge = Gauge::default();
-        let run = Loop {
+        let run = PairsLoop {
             clock: &Ticking::default(),
             start: 0,
             end,
@@ -455,7 +455,7 @@ mod tests {
         let supervisor = Watching::peer(false);
         let mut lists = scripted(LIST);
         let policy = WaitPolicy::new(&supervisor);
-        let mut pair = Pair::new(&mut lists, Progress::default(), policy);
+        let mut pair = Pair::new(&mut lists, PairProgress::default(), policy);
         let period = Rate::Operations(1).period(8, 1);
         pair.pace(Pacer::new(period, 0));
         let end = End::Iterations(2);

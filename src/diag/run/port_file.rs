@@ -17,7 +17,7 @@ impl PortFile {
     ///
     /// # Errors
     ///
-    /// The file or its directory cannot be written, or the file is not that of a server.
+    /// The file or its directory cannot be written, or the file does not belong to a server.
     pub fn of(plan: &Plan) -> Result<Self, Failure> {
         Self::at(plan.listening.port_file.as_deref())
     }
@@ -63,7 +63,8 @@ impl PortFile {
     }
 }
 
-/// Returns whether nothing is lost with this file: it is missing or empty, or has the number of a port.
+/// Returns whether nothing is lost with this file: it is missing or empty, or has the number of a
+/// port.
 fn holds_a_port(path: &Path) -> bool {
     match fs::read_to_string(path) {
         Ok(text) => text.is_empty() || text.trim_end().parse::<u16>().is_ok(),

@@ -217,8 +217,8 @@ pub struct BandwidthResults {
     pub gauge: Arc<Gauge>,
     /// How the intended start times of the lists were kept, if there are any.
     pub kept: Option<Kept>,
-    /// Operations that this side has issued, those of unmeasured lists that complete the last
-    /// iteration included.
+    /// Operations that this side has issued, with the unmeasured lists that complete the last
+    /// iteration.
     pub issued: u64,
     /// This side's times of the size, after its part.
     pub timed: SideView,

@@ -5,7 +5,8 @@
 //! answers each message up to the last one. With a legacy peer, or with `--legacy-sync`,
 //! `legacy_sync` measures instead.
 
-use super::driver::Context;
+use super::barriers::{POST_RUN, SYNC};
+use super::context::Context;
 use super::legacy_sync;
 use super::results::Samples;
 use super::size_loop::{Schedule, longest_iteration, repeat};
@@ -19,10 +20,6 @@ use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
 use measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
 use plan::run_options::SyncPoint;
-
-/// Labels of the barriers before and after each size (wire.md 6.2).
-pub const SYNC: &str = "Sync";
-pub const POST_RUN: &str = "Post-run";
 
 /// Measures messages of `size` bytes. Returns when both sides have ended the size.
 ///

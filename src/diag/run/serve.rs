@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use super::driver::{self, ClientSession, open};
-use super::loopback;
 use super::port_file::PortFile;
+use super::second_process;
 use crate::session::{Agreed, Server};
 use facts::error::{Failure, Kind};
 use facts::interrupt;
@@ -25,7 +25,7 @@ use report::Reporter;
 /// A port that cannot be used, no client within the time limit, an interruption, and, without
 /// `--persist`, the failure of the run.
 pub fn clients(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
-    loopback::end_with_parent()?;
+    second_process::end_with_parent()?;
     let plan = &Plan {
         listening: limited(plan),
         ..plan.clone()
@@ -42,7 +42,7 @@ pub fn clients(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
 fn one(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     let port_file = PortFile::of(plan)?;
     let endpoint = open(plan)?;
-    let server = Server::listen(plan, loopback::reach())?;
+    let server = Server::listen(plan, second_process::reach())?;
     let published = port_file.publish(server.port())?;
     server.announce(reporter.text())?;
     let (session, agreed) = server.find_client(plan, endpoint.address(), &mut io::stderr())?;
@@ -64,7 +64,7 @@ fn one_after_another(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure
     // Before the endpoint confines this thread, and the threads that it starts.
     let allowed = cxi::placement::cpus().explain("cannot read the CPUs of this process")?;
     let mut endpoint = open(plan)?;
-    let server = Server::listen(plan, loopback::reach())?;
+    let server = Server::listen(plan, second_process::reach())?;
     let _published = port_file.publish(server.port())?;
     loop {
         server.announce(reporter.text())?;
@@ -102,7 +102,7 @@ fn one_after_another(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure
 /// a batch job by default.
 fn limited(plan: &Plan) -> Listening {
     let given = plan.listening.timeout;
-    let job = Job::of_environment().filter(|_| given.is_none() && !loopback::is_second());
+    let job = Job::of_environment().filter(|_| given.is_none() && !second_process::is_second());
     if let Some(job) = &job {
         let limit = time_text(LIMIT_IN_A_JOB);
         let note =
@@ -123,7 +123,7 @@ fn others(allowed: &[u32], plan: &Plan, agreed: &Agreed) -> Vec<u32> {
     let mut measuring: BTreeSet<u32> = placement.cpus.iter().copied().collect();
     let threads = agreed.run.extensions.threads;
     if threads > 1 {
-        measuring.extend(placement.of_threads(threads.into(), loopback::is_second()));
+        measuring.extend(placement.of_threads(threads.into(), second_process::is_second()));
     }
     let mut others = allowed.to_vec();
     others.retain(|cpu| !measuring.contains(cpu));

@@ -2,7 +2,6 @@
 //! come: its connection is the standard input, and the standard output leads to `cxidiag serve`
 //! (`session::control_line`), which starts a process for each client and decides when it begins.
 
-use std::env;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,6 +12,7 @@ use rustix::event::PollFlags;
 use super::driver::{self, ClientSession, open};
 use crate::session::control_line::{ControlLine, Order, Ready};
 use crate::session::{Agreed, Caller, Session};
+use facts::child::Duty;
 use facts::error::{Context, Failure};
 use facts::interrupt;
 use plan::Plan;
@@ -20,12 +20,9 @@ use plan::buffers::Need;
 use plan::run_options::Side;
 use report::Reporter;
 
-/// Environment variable that marks the process of a client.
-pub const MARK: &str = "CXIDIAG_SERVE_CLIENT";
-
 /// Returns whether `cxidiag serve` has started this process for a client.
 pub fn is_started_for_client() -> bool {
-    env::var_os(MARK).is_some()
+    Duty::ServedClient.of_environment().is_some()
 }
 
 /// What a process of `cxidiag serve` can fail at, whatever it does for its client.

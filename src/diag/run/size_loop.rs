@@ -30,7 +30,7 @@ pub struct Schedule {
     pub warmup: u64,
     /// Pause between the end of one iteration and the start of the next, in nanoseconds.
     pub gap: u64,
-    /// Time from the intended start of a measured iteration to that of the next one; `None` if each
+    /// Time between the intended starts of two measured iterations; `None` if each
     /// follows the one before it.
     pub period: Option<Period>,
 }

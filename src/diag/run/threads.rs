@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cxi::placement::Confined;
 
-use super::pairs::{End, Loop, Pair, Progress};
+use super::pairs::{End, Pair, PairProgress, PairsLoop};
 use super::watchdog::Notices;
 use crate::bench::api::Lists;
 use facts::error::Failure;
@@ -36,7 +36,7 @@ pub struct Measurement<'a, C> {
     pub gauge: &'a Gauge,
     /// Operations of a list.
     pub list_size: u64,
-    /// Time from the intended start of a list of a pair to that of its next one, if there is a rate.
+    /// Time between the intended starts of two lists of a pair, if there is a rate.
     pub period: Option<Period>,
     /// A CPU for each thread. If it is empty, the calling thread measures alone, where it is.
     pub cpus: &'a [u32],
@@ -49,15 +49,15 @@ pub struct Measured {
     /// When the loop started; 0 if it did not.
     pub start: u64,
     /// The progress of each pair.
-    pub progress: Vec<Progress>,
+    pub progress: Vec<PairProgress>,
     /// The failure that ended the loop early, if one did.
     pub result: Result<(), Failure>,
 }
 
 impl<C: Clock + Sync> Measurement<'_, C> {
-    /// Drives `lists`, those of one pair each. The calling thread drives the first share of them,
-    /// with `policy`, which checks the peer for all. `begin` waits for the peer when all threads are
-    /// there; `peer_waits` returns whether the peer waits at the next barrier.
+    /// Drives `lists`, each the lists of one pair. The calling thread drives the first share of
+    /// them, with `policy`, which checks the peer for all. `begin` waits for the peer when all
+    /// threads are there; `peer_waits` returns whether the peer waits at the next barrier.
     pub fn run<L: Lists>(
         &self,
         lists: &mut [L],
@@ -136,7 +136,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         cpu: u32,
         limits: Limits,
         gate: &Gate<'_>,
-    ) -> Vec<Progress> {
+    ) -> Vec<PairProgress> {
         let _stop = StopOnPanic(gate);
         let policy = WaitPolicy::new(gate).with_limits(limits);
         let mut pairs = pairs(share, policy);
@@ -157,7 +157,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         peer_waits: &dyn Fn() -> bool,
         gate: &Gate<'_>,
     ) -> Result<(), Failure> {
-        let run = Loop {
+        let run = PairsLoop {
             clock: self.clock,
             start,
             end: self.end,
@@ -191,7 +191,7 @@ struct Places {
 }
 
 fn pairs<'a, L: Lists>(lists: &'a mut [L], policy: WaitPolicy<'a>) -> Vec<Pair<'a, L>> {
-    let pair = |lists| Pair::new(lists, Progress::default(), policy);
+    let pair = |lists| Pair::new(lists, PairProgress::default(), policy);
     lists.iter_mut().map(pair).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::driver::Context;
+use super::context::Context;
 use crate::bench::api::{Benchmark, Issued};
 use crate::session::Session;
 use facts::error::{Failure, Kind};
@@ -17,8 +17,8 @@ use plan::run_options::RunOptions;
 const PASSES: u64 = 4;
 
 /// Checks what operations of `size` bytes have left in the buffers of this side, and, with
-/// `--verify`, prepares those of the next size. `issued` are the iterations of each pair. Returns
-/// the number of bytes that both sides have checked; `None` without `--verify`.
+/// `--verify`, prepares the buffers for the next size. `issued` are the iterations of each pair.
+/// Returns the number of bytes that both sides have checked; `None` without `--verify`.
 ///
 /// With `--verify` no side begins the next size before both are done: it would change data that is
 /// not checked yet, or read data that is not numbered yet. Debug builds check the data of each
@@ -143,12 +143,12 @@ mod tests {
     struct Unnumbered;
 
     impl Benchmark for Unnumbered {
-        const TOOL: &'static Tool = write_lat::Bench::TOOL;
+        const TOOL: &'static Tool = write_lat::WriteLatency::TOOL;
 
         type Resources = ();
 
         fn accept<V: Visitor>(visitor: V) -> V::Output {
-            visitor.one_sided::<write_lat::Bench>()
+            visitor.one_sided::<write_lat::WriteLatency>()
         }
 
         fn set_up(_: &Endpoint, _: Peer<'_>, _: &RunOptions, _: Side) -> Result<(), Failure> {

@@ -64,7 +64,7 @@ impl Credentials {
         [job, proof].into_iter().flatten().collect()
     }
 
-    /// Checks that the job and the token of the `peer` are those of this side.
+    /// Checks that the `peer` has the job and the token of this side.
     ///
     /// # Errors
     ///

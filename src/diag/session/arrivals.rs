@@ -318,8 +318,8 @@ impl Pending {
         Ok(())
     }
 
-    /// Checks the version of the client, and what it announces with it. The answer of the process
-    /// that serves it follows; a client that is refused here gets one from which it sees why.
+    /// Checks the version of the client, and what it announces with its version. The process that
+    /// serves the client answers. A refused client receives a reply that states the reason.
     fn arrive(
         mut self,
         tool: &'static Tool,

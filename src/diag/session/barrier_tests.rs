@@ -1,10 +1,12 @@
 //! The session after its handshake: barriers, interrupt notices, refusals.
 
 use std::thread;
+use std::time::Duration;
 
+use super::open::Session;
 use super::testing::{HOST, LONG, against_client, default_options, pair};
 use super::wire::string;
-use super::*;
+use facts::error::{Failure, Kind};
 
 #[test]
 fn barrier_waits_for_both_sides() {

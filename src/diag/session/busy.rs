@@ -10,7 +10,7 @@ use std::thread::{self, Builder};
 
 use cxi::placement::Confined;
 
-use super::handshake::Introduction;
+use super::introduction::Introduction;
 use super::reception::Reception;
 use super::refusal_log::RefusalLog;
 use facts::error::Failure;
@@ -27,7 +27,7 @@ const NAME: &str = "busy";
 ///
 /// # Errors
 ///
-/// Those of `serve`.
+/// The errors of `serve`.
 pub fn turn_away_during(
     listener: &Listener,
     us: &Introduction,

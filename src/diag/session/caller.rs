@@ -2,11 +2,13 @@
 
 use std::net::{SocketAddr, TcpStream};
 
+use super::agreed::Agreed;
 use super::connection::Connection;
-use super::handshake::{Handshake, Introduction, Refusal};
+use super::handshake::{Handshake, Refusal};
+use super::introduction::{Introduction, machine};
+use super::open::Session;
 use super::peer_facts::PeerFacts;
 use super::wire::{self, MAX_PAYLOAD};
-use super::{Agreed, Session, machine};
 use facts::error::{Context, Failure};
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::enter;

@@ -257,8 +257,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A connection that the peer has closed, a lost host, and an interrupt notice or a refusal, also
-    /// behind unread messages.
+    /// A connection that the peer has closed, a lost host, and an interrupt notice or a refusal,
+    /// also behind unread messages.
     pub fn check(&self, doing: &str) -> Result<(), Failure> {
         let mut bytes = [0; 64];
         let error = match self.peek(&mut bytes) {

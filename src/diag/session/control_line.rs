@@ -62,7 +62,7 @@ impl ControlLine {
     ///
     /// # Errors
     ///
-    /// Those of the socket, and a receiver that has not read hundreds of messages.
+    /// The errors of the socket, and a receiver that has not read hundreds of messages.
     pub fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let line = serde_json::to_string(message)? + "\n";
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -78,7 +78,7 @@ impl ControlLine {
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// The errors of the socket.
     pub fn read(&mut self) -> io::Result<bool> {
         let mut part = [0; 4096];
         let length = self.socket.read(&mut part)?;

@@ -1,9 +1,10 @@
 //! The exchange of counters between two sessions.
 
 use std::thread;
+use std::time::Duration;
 
 use super::testing::{LONG, pair};
-use super::*;
+use facts::limit::ANSWER_LIMIT;
 use node::nic::counter::Change;
 use node::nic::counter_table::{Preset, Row};
 use node::nic::counters::{Changes, NicFacts};

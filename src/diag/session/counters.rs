@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Session;
+use super::open::Session;
 use super::wire::{self, MAX_PAYLOAD};
 use facts::device::DeviceName;
 use facts::error::Failure;
@@ -29,7 +29,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::results`].
+    /// The errors of [`Self::results`].
     pub fn send_counters(&self, changes: &Changes, preset: Preset) -> Result<(), Failure> {
         for message in encode(changes, preset) {
             self.exchange_counters(&message, 0)?;
@@ -41,7 +41,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::results`].
+    /// The errors of [`Self::results`].
     pub fn receive_counters(&self, preset: Preset) -> Result<Changes, Failure> {
         let invalid = |what: &str| {
             let peer = self.peer();
@@ -111,7 +111,7 @@ fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
     messages
 }
 
-/// Counters that arrive in messages. Only those of a preset are kept.
+/// Counters that arrive in messages. Only the counters of a preset are kept.
 #[derive(Debug)]
 pub struct Received {
     expected: BTreeSet<String>,

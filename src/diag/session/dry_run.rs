@@ -3,9 +3,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::Agreed;
+use super::agreed::Agreed;
 use super::counters::Received;
-use super::handshake::{Handshake, Introduction, Refusal};
+use super::handshake::{Handshake, Refusal};
+use super::introduction::Introduction;
 use super::wire::{MAX_PAYLOAD, RESULT_SIZE, decode_result};
 use facts::net::framing::{Incoming, TooLong};
 use measure::SideResult;

@@ -6,22 +6,18 @@
 
 use std::net::SocketAddr;
 
-use super::Agreed;
-use super::admission::{Credentials, Serving};
+use super::agreed::Agreed;
+use super::introduction::Introduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::peer_facts::{PeerFacts, announcement};
-use super::terms::{self, LocalHost};
+use super::terms;
 use super::wire::{self, ADDRESS_SIZE};
 use facts::advice::{Situation, remedy};
-use facts::device::DeviceName;
 use facts::error::{self, Failure};
-use facts::host::host_name;
 use facts::phase::Phase;
 use node::gpu::OnGpus;
-use node::local_address::LocalAddress;
-use plan::run_options::{RunOptions, Side};
+use plan::run_options::RunOptions;
 use plan::tool::Tool;
-use plan::{Plan, Role};
 
 /// Why a handshake ended early.
 #[derive(Debug)]
@@ -52,90 +48,11 @@ const ANY_PID: u32 = 511;
 
 /// The next message of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum HandshakeStep {
     Name,
     Version,
     Options,
     Address,
-}
-
-/// What this side sends in each handshake.
-#[derive(Clone, Debug)]
-pub struct Introduction {
-    /// The tools that this side offers: one in a client; in a server those that a client may name.
-    tools: Vec<&'static Tool>,
-    /// This side's address on the fabric and its memory.
-    pub own: LocalAddress,
-    /// Identifier of this machine and its current boot.
-    pub machine: String,
-    /// Name of this host.
-    pub host_name: String,
-    /// The part of the option block about this host.
-    host: LocalHost,
-    /// The options of the run; `None` in a server, which receives them.
-    pub run: Option<RunOptions>,
-    /// Job and token of this side.
-    pub credentials: Credentials,
-    /// In a busy server, the client that others have to wait for.
-    pub serving: Option<Serving>,
-    /// The NIC of the server: in a server its own, in a client the one that it asks for.
-    pub device: Option<DeviceName>,
-    /// Whether this side tells clients when it is their turn (`turn`).
-    pub gives_turns: bool,
-}
-
-impl Introduction {
-    /// Creates the introduction for `plan`; `port` is the TCP port in use, `machine` identifies
-    /// this machine.
-    pub fn new(plan: &Plan, own: LocalAddress, port: u16, machine: String) -> Self {
-        Self {
-            tools: vec![plan.tool],
-            own,
-            machine,
-            host_name: host_name(),
-            host: LocalHost {
-                svc_id: own.svc_id,
-                device: plan.device.index,
-                port,
-                gpus: own.gpus,
-            },
-            run: match plan.role {
-                Role::Server => None,
-                _ => Some(plan.run),
-            },
-            credentials: Credentials::new(
-                match plan.role {
-                    Role::Server => Side::Server,
-                    _ => Side::Client,
-                },
-                &plan.admission,
-            ),
-            serving: None,
-            device: match plan.role {
-                Role::Server => Some(plan.device),
-                _ => plan.peer_device,
-            },
-            gives_turns: false,
-        }
-    }
-
-    /// Returns the introduction of a server whose clients wait for their turn.
-    pub fn of_queue(self) -> Self {
-        Self {
-            gives_turns: true,
-            ..self
-        }
-    }
-
-    /// Returns the client's options, adapted to this side's memory: a side whose transmit buffer
-    /// lies on a GPU uses no immediate data commands (defect T25 of tools.md).
-    fn on_own_memory(&self, tool: &Tool, run: RunOptions) -> RunOptions {
-        let sends = tool.buffers.held(&run, Side::Server).initiator;
-        RunOptions {
-            use_idc: run.use_idc && !(sends && self.own.gpus.tx.is_some()),
-            ..run
-        }
-    }
 }
 
 /// One handshake.
@@ -145,7 +62,7 @@ pub struct Handshake<'a> {
     peer: SocketAddr,
     /// The tool of the run: in a server the tool that the client has named, if it is offered.
     tool: &'static Tool,
-    step: Step,
+    step: HandshakeStep,
     about: PeerFacts,
     run: Option<RunOptions>,
     peer_gpus: OnGpus,
@@ -162,7 +79,7 @@ impl<'a> Handshake<'a> {
             us,
             peer,
             tool: us.tools[0],
-            step: Step::Name,
+            step: HandshakeStep::Name,
             about: PeerFacts::LEGACY,
             run: us.run,
             peer_gpus: OnGpus::NONE,
@@ -173,7 +90,7 @@ impl<'a> Handshake<'a> {
     /// Creates the handshake with a `peer` that has sent the name of the first tool of `us`.
     pub fn named(us: &'a Introduction, peer: SocketAddr) -> Self {
         Self {
-            step: Step::Version,
+            step: HandshakeStep::Version,
             ..Self::new(us, peer)
         }
     }
@@ -182,28 +99,28 @@ impl<'a> Handshake<'a> {
     pub fn mine(&self) -> Vec<u8> {
         let us = self.us;
         match self.step {
-            Step::Name => wire::string(self.tool.legacy_name),
-            Step::Version => wire::string(&announcement(us, self.tool)),
-            Step::Options => {
+            HandshakeStep::Name => wire::string(self.tool.legacy_name),
+            HandshakeStep::Version => wire::string(&announcement(us, self.tool)),
+            HandshakeStep::Options => {
                 let run = us.run.unwrap_or(self.tool.defaults);
                 terms::to_block(&run, &us.host).encode().into()
             }
-            Step::Address => wire::encode_address(us.own.address).into(),
+            HandshakeStep::Address => wire::encode_address(us.own.address).into(),
         }
     }
 
     /// Returns whether the peer has sent the name of a tool.
     pub fn is_named(&self) -> bool {
-        self.step != Step::Name
+        self.step != HandshakeStep::Name
     }
 
     /// Returns the phase of the run in this exchange.
     pub fn phase(&self) -> Phase {
         match self.step {
-            Step::Name => Phase::Names,
-            Step::Version => Phase::Versions,
-            Step::Options => Phase::Options,
-            Step::Address => Phase::Addresses,
+            HandshakeStep::Name => Phase::Names,
+            HandshakeStep::Version => Phase::Versions,
+            HandshakeStep::Options => Phase::Options,
+            HandshakeStep::Address => Phase::Addresses,
         }
     }
 
@@ -214,16 +131,16 @@ impl<'a> Handshake<'a> {
 
     /// Returns whether this server is busy and has announced it: it sends no further message.
     pub fn turns_away(&self) -> bool {
-        self.step == Step::Options && self.is_busy()
+        self.step == HandshakeStep::Options && self.is_busy()
     }
 
     /// Returns what this exchange is for, for messages.
     pub fn doing(&self) -> &'static str {
         match self.step {
-            Step::Name => "during the handshake (name)",
-            Step::Version => "during the handshake (version)",
-            Step::Options => "during the handshake (options)",
-            Step::Address => "during the handshake (address)",
+            HandshakeStep::Name => "during the handshake (name)",
+            HandshakeStep::Version => "during the handshake (version)",
+            HandshakeStep::Options => "during the handshake (options)",
+            HandshakeStep::Address => "during the handshake (address)",
         }
     }
 
@@ -236,7 +153,7 @@ impl<'a> Handshake<'a> {
     /// Selects the tool that a client names, if it is offered. A server that has not sent its name
     /// yet calls this before it answers.
     pub fn learn_tool(&mut self, payload: &[u8]) {
-        if self.step == Step::Name
+        if self.step == HandshakeStep::Name
             && let Some(name) = wire::parse_string(payload)
             && let Some(tool) = self.us.tools.iter().find(|tool| tool.legacy_name == name)
         {
@@ -252,19 +169,19 @@ impl<'a> Handshake<'a> {
     /// An unrelated connection, and a peer with which this side cannot run.
     pub fn accept(&mut self, payload: &[u8]) -> Result<Option<Agreed>, Refusal> {
         self.step = match self.step {
-            Step::Name => {
+            HandshakeStep::Name => {
                 self.accept_name(payload)?;
-                Step::Version
+                HandshakeStep::Version
             }
-            Step::Version => {
+            HandshakeStep::Version => {
                 self.accept_version(payload)?;
-                Step::Options
+                HandshakeStep::Options
             }
-            Step::Options => {
+            HandshakeStep::Options => {
                 self.accept_options(payload)?;
-                Step::Address
+                HandshakeStep::Address
             }
-            Step::Address => return Ok(Some(self.accept_address(payload)?)),
+            HandshakeStep::Address => return Ok(Some(self.accept_address(payload)?)),
         };
         Ok(None)
     }
@@ -394,7 +311,7 @@ pub fn tool_name(payload: &[u8]) -> Result<&str, Refusal> {
     name.ok_or_else(|| Refusal::Unrelated("it did not send the name of a tool".into()))
 }
 
-/// Checks that the version of the `peer`, `theirs`, is that of `tool` here.
+/// Checks that `theirs`, the version of the `peer`, equals the version of `tool` here.
 ///
 /// # Errors
 ///

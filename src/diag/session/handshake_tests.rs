@@ -6,6 +6,8 @@ use super::super::peer_facts::name_word;
 use super::super::testing::{SERVER, plan};
 use super::*;
 use facts::device::FabricAddress;
+use facts::host::host_name;
+use node::local_address::LocalAddress;
 use node::nic::counter_table::Preset;
 use node::traffic_class::TrafficClass;
 use plan::extensions::{self, Extensions};

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use super::admission::{Announced, Credentials, Serving};
-use super::handshake::Introduction;
+use super::introduction::Introduction;
 use facts::advice::{Situation, remedy};
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Failure, Step};
@@ -99,10 +99,10 @@ pub struct PeerFacts {
     /// Whether it can keep in step by messages within a size; in a client also whether it is asked
     /// to.
     pub syncs_by_size: bool,
-    /// Names of the options beyond those of the legacy tools that it knows, in one word.
+    /// Names of the options that it knows and legacy tools lack, in one word.
     pub knows: String,
-    /// Those that it asks for, or why they are invalid; with those that a client keeps alone, on
-    /// which only the time limits and the texts of the server depend.
+    /// The options that it asks for, or why they are invalid. They include the options that a
+    /// client keeps alone, on which only the time limits and the texts of the server depend.
     pub extensions: Result<Extensions, String>,
     /// Its job and token, and the client of a busy server.
     pub announced: Announced,
@@ -232,7 +232,7 @@ impl PeerFacts {
     }
 
     /// Checks that both sides use the same traffic class in a run in which the server issues
-    /// operations as well: the results are those of the client's class. Packets pass in any case. A
+    /// operations as well: the results belong to the client's class. Packets pass in any case. A
     /// peer that has not sent its class passes.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! Where a server listens, and how a client reaches it.
 
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
+use super::connect::Search;
 use super::testing::{CLIENT, client, plan};
 use super::*;
+use facts::error::Kind;
 use facts::net::listener::{Listener, Reach};
 
 #[test]

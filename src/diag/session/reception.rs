@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::Agreed;
+use super::agreed::Agreed;
 use super::connection::Connection;
-use super::handshake::{Handshake, Introduction, Refusal};
+use super::handshake::{Handshake, Refusal};
+use super::introduction::Introduction;
 use super::refusal_log::RefusalLog;
 use super::wire::MAX_PAYLOAD;
 use facts::error::{Context, Failure, cause};
@@ -92,12 +93,12 @@ impl<'a> Reception<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::first_client`].
+    /// The errors of [`Self::first_client`].
     pub fn turn_away(mut self, end: &UnixStream) -> Result<(), Failure> {
         loop {
             let ready = wait(Some(self.listener), &self.candidates, Some(end), None)?;
-            // A client that comes at the end of a run, perhaps after the client of that run has ended,
-            // stays with the listener and is served next.
+            // A client that comes at the end of a run, perhaps after the client of that run has
+            // ended, stays with the listener and is served next.
             let is_over = || {
                 let until = Instant::now() + NEARLY_FREE;
                 wait(None, &[], Some(end), Some(until)).map(|ready| ready.end)
@@ -130,7 +131,7 @@ impl<'a> Reception<'a> {
 
     /// Continues the handshakes of the connections that are ready. Returns the client, once there
     /// is one.
-    fn answer(&mut self, ready: Ready) -> Result<Option<(Connection, Agreed)>, Failure> {
+    fn answer(&mut self, ready: ReadySockets) -> Result<Option<(Connection, Agreed)>, Failure> {
         let candidates = mem::take(&mut self.candidates);
         for (mut candidate, is_ready) in candidates.into_iter().zip(ready.candidates) {
             match candidate.advance(is_ready) {
@@ -201,7 +202,7 @@ impl<'a> Reception<'a> {
 }
 
 /// What is ready after [`wait`].
-struct Ready {
+struct ReadySockets {
     /// For each candidate, whether there is something to read.
     candidates: Vec<bool>,
     /// Whether there are new connections.
@@ -211,13 +212,13 @@ struct Ready {
 }
 
 /// Waits for a connection to `listener`, for bytes of a candidate, for `end` to be readable or
-/// closed, or for the earliest time limit: that of a candidate, or `until`.
+/// closed, or for the earliest time limit: a candidate's, or `until`.
 fn wait(
     listener: Option<&Listener>,
     candidates: &[Candidate],
     end: Option<&UnixStream>,
     until: Option<Instant>,
-) -> Result<Ready, Failure> {
+) -> Result<ReadySockets, Failure> {
     let now = Instant::now();
     let due = candidates.iter().map(Candidate::due).chain(until).min();
     let within = due.map(|due| due.saturating_duration_since(now));
@@ -229,7 +230,7 @@ fn wait(
         .collect();
     interrupt::wait_for_any(&mut polled, within)?;
     let mut ready = polled.iter().map(|polled| !polled.revents().is_empty());
-    Ok(Ready {
+    Ok(ReadySockets {
         candidates: ready.by_ref().take(candidates.len()).collect(),
         newcomers: listener.is_some() && ready.next() == Some(true),
         end: end.is_some() && ready.next() == Some(true),

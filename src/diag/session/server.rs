@@ -4,10 +4,12 @@ use std::io::Write;
 use std::time::Instant;
 
 use super::admission::Serving;
-use super::handshake::Introduction;
+use super::agreed::Agreed;
+use super::busy;
+use super::introduction::{Introduction, machine};
+use super::open::Session;
 use super::reception::Reception;
 use super::refusal_log::RefusalLog;
-use super::{Agreed, Session, busy, machine};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
@@ -85,7 +87,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of `serve`.
+    /// The errors of `serve`.
     pub fn serve_alone(
         &self,
         plan: &Plan,

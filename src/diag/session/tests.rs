@@ -1,16 +1,19 @@
 //! Handshakes over the loopback interface: two of ours, and ours against a scripted peer.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, Shutdown};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 
+use super::handshake::{Handshake, Refusal};
+use super::introduction::Introduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::testing::{
     CLIENT, HOST, SERVER, Script, against_client, against_server, client, default_options, hex,
     noted, noting_server, plan, server,
 };
 use super::wire::{encode_address, string};
-use super::*;
+use facts::device::FabricAddress;
 use facts::net::framing::message;
+use node::local_address::LocalAddress;
 
 #[test]
 fn both_sides_agree_on_client_options() {

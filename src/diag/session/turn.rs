@@ -2,8 +2,8 @@
 //!
 //! Client and server announce with their versions that they know of it. The server then sends the
 //! place of the client in the queue of its NICs after the handshake, and again whenever it changes:
-//! strings, `0` when it is the client's turn. A client that does not know of it waits at the *ready*
-//! barrier, which has no time limit in legacy tools (wire.md 6.1).
+//! strings, `0` when it is the client's turn. A client that does not know of it waits at the
+//! *ready* barrier, which has no time limit in legacy tools (wire.md 6.1).
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
+use super::agreed::Agreed;
 use super::caller::Caller;
 use super::connection::{Connection, LinkError};
+use super::open::Session;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
-use super::{Agreed, Session};
 use facts::error::{Failure, Step};
 use facts::interrupt;
 use facts::number::time_text;

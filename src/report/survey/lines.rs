@@ -126,7 +126,7 @@ impl Line {
 }
 
 fn name(roster: &Roster, nic: NicId) -> Name {
-    let nic = &roster.nic(nic);
+    let nic = roster.nic(nic);
     Name {
         host: roster.node(nic.node).host.clone(),
         device: nic.device.clone(),

@@ -18,11 +18,11 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     fn initiator(&self) -> &'a Nic {
-        &self.roster.nic(self.result.pair.initiator)
+        self.roster.nic(self.result.pair.initiator)
     }
 
     fn target(&self) -> &'a Nic {
-        &self.roster.nic(self.result.pair.target)
+        self.roster.nic(self.result.pair.target)
     }
 
     fn host(&self, nic: &Nic) -> String {

@@ -1,18 +1,18 @@
-//! A model of the atomic operations, written from their definition (nic.md 11.2): what a NIC makes of a
-//! value. The checks of atomic tools compare with it.
+//! A model of the atomic operations, written from their definition (nic.md 11.2): what a NIC makes
+//! of a value. The checks of atomic tools compare with it.
 
 use super::operands::{Operands, initial_target, is_signed, ones};
 use facts::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 
-/// After as many operations, values and operands repeat with [`CYCLE`], except for MIN, MAX and SUM: BOR
-/// and BAND go once over all bits.
+/// After as many operations, values and operands repeat with [`CYCLE`], except for MIN, MAX and
+/// SUM: BOR and BAND go once over all bits.
 const BEFORE_CYCLE: u64 = 64;
 
 /// Number of operations after which values and operands repeat: they alternate or stay as they are.
 const CYCLE: u64 = 2;
 
-/// Returns the value of a target after `count` operations of a benchmark. Takes about as long for any
-/// count: the count may be that of hours, or come from a peer that is not sane.
+/// Returns the value of a target after `count` operations of a benchmark. Takes about as long for
+/// any count: the operations may have lasted for hours, and a faulty peer may send any count.
 pub fn target_after(atomic: Atomic, count: u64) -> u128 {
     match atomic.op {
         AtomicOp::Sum => sum_of_ones(atomic.ty, count),
@@ -32,8 +32,8 @@ pub fn applied_times(atomic: Atomic, count: u64) -> u128 {
     target
 }
 
-/// Returns the target of SUM, which adds 1 each time. Floating-point sums end where the next number is 2
-/// larger.
+/// Returns the target of SUM, which adds 1 each time. Floating-point sums end where the next number
+/// is 2 larger.
 fn sum_of_ones(ty: AtomicType, count: u64) -> u128 {
     let float = || u128::from((count.min(1 << f32::MANTISSA_DIGITS) as f32).to_bits());
     let double = || u128::from((count.min(1 << f64::MANTISSA_DIGITS) as f64).to_bits());
@@ -46,8 +46,8 @@ fn sum_of_ones(ty: AtomicType, count: u64) -> u128 {
     }
 }
 
-/// Returns the target of MIN or MAX, which goes by one value each time from one end of the type to the
-/// other.
+/// Returns the target of MIN or MAX, which goes by one value each time from one end of the type to
+/// the other.
 fn nth_value(atomic: Atomic, count: u64) -> u128 {
     let (ty, count, initial) = (atomic.ty, u128::from(count), initial_target(atomic));
     let (bits, infinity) = match ty {

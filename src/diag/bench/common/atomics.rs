@@ -4,10 +4,12 @@ use cxi::MemoryRegion;
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 
 use super::atomic_model::target_after;
+use super::ends::Ends;
+use super::issuer::Issuer;
 use super::operands::{Operands, initial_target};
 use super::portals::{Entry, Match, Reports};
 use super::{IdcContext, Initiator, Target};
-use crate::bench::api::Peer;
+use crate::bench::api::{Issued, Peer};
 use crate::endpoint::Endpoint;
 use facts::advice::{Situation, remedy};
 use facts::atomic::Atomic;
@@ -16,7 +18,8 @@ use node::explain::Explain;
 use plan::buffers::Buffer;
 use plan::run_options::RunOptions;
 
-/// Bytes from one element to the next in the buffers (tools.md 3.5, 3.7). An element holds one value.
+/// Bytes from one element to the next in the buffers (tools.md 3.5, 3.7). An element holds one
+/// value.
 pub const ELEMENT: u64 = 64;
 
 /// Match bits of operations and entry (tools.md 3.4).
@@ -53,7 +56,7 @@ pub fn target(
     element[..value.len()].copy_from_slice(&value);
     let contents = element.repeat(elements as usize);
     let buffer = Buffer::small(ELEMENT * elements);
-    Target::for_lists(endpoint, peer, run, buffer, &contents, entry)
+    Target::new(endpoint, peer, run, buffer, &contents, entry)
 }
 
 /// Returns the buffer of an initiator: operand 1 of `elements` elements and, if operations fetch,
@@ -73,8 +76,8 @@ pub fn idc_context(run: &RunOptions, atomic: Atomic, counter: Option<u16>) -> Id
     }
 }
 
-/// Returns the immediate command of `operands` on the first element. It fetches to the local address
-/// `result`.
+/// Returns the immediate command of `operands` on the first element. It fetches to the local
+/// address `result`.
 pub fn idc_command(
     initiator: &Initiator,
     atomic: Atomic,
@@ -105,8 +108,8 @@ pub fn set_operands(command: &mut IdcAmoCmd, operands: Operands) {
         .set_op2_word2(second[1]);
 }
 
-/// Returns the DMA command of `operands` on the first element. The NIC reads operand 1 from the start
-/// of the buffer ([`set_first_operand`]) and fetches to the local address `result`.
+/// Returns the DMA command of `operands` on the first element. The NIC reads operand 1 from the
+/// start of the buffer ([`set_first_operand`]) and fetches to the local address `result`.
 pub fn dma_command(
     initiator: &Initiator,
     run: &RunOptions,
@@ -165,35 +168,54 @@ pub fn set_first_operand(
     Ok(())
 }
 
+/// Checks the values that iterations of `elements` operations have changed in the target, and those
+/// that the last iteration has fetched. Returns the number of bytes.
+///
+/// # Errors
+///
+/// Another value than the one of the model, and a copy that fails.
+pub fn check<I: Issuer>(
+    ends: &Ends<I>,
+    run: &RunOptions,
+    elements: u64,
+    issued: Issued,
+) -> Result<u64, Failure> {
+    let atomic = run.atomic()?;
+    let changed = |count| Changed {
+        atomic,
+        elements,
+        count,
+    };
+    let mut checked = 0;
+    if let Some(issuer) = &ends.initiator {
+        checked += changed(issued.own).check_fetched(issuer.initiator())?;
+    }
+    if let (Some(target), Some(peer)) = (&ends.target, issued.peer) {
+        checked += changed(peer).check_target(target)?;
+    }
+    Ok(checked)
+}
+
 /// The iterations of a run that have changed values.
 #[derive(Clone, Copy)]
-pub struct Changed {
-    /// The operation.
-    pub atomic: Atomic,
+struct Changed {
+    atomic: Atomic,
     /// Values that each iteration changes.
-    pub elements: u64,
+    elements: u64,
     /// Iterations.
-    pub count: u64,
+    count: u64,
 }
 
 impl Changed {
     /// Checks the values of `target`. Returns the number of bytes.
-    ///
-    /// # Errors
-    ///
-    /// Another value than that of the model, and a copy that fails.
-    pub fn check_target(&self, target: &Target) -> Result<u64, Failure> {
+    fn check_target(&self, target: &Target) -> Result<u64, Failure> {
         let expected = target_after(self.atomic, self.count);
         self.check(&target.buffer, 0, expected, "the target buffer")
     }
 
-    /// Checks the values that the last iteration of `initiator` has fetched, if it fetches. Returns the
-    /// number of bytes.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::check_target`].
-    pub fn check_fetched(&self, initiator: &Initiator) -> Result<u64, Failure> {
+    /// Checks the values that the last iteration of `initiator` has fetched, if it fetches. Returns
+    /// the number of bytes.
+    fn check_fetched(&self, initiator: &Initiator) -> Result<u64, Failure> {
         let Some(before) = self.count.checked_sub(1).filter(|_| self.atomic.fetching) else {
             return Ok(0);
         };

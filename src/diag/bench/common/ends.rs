@@ -1,43 +1,25 @@
-//! One side of a one-sided bandwidth benchmark.
+//! One side of a one-sided benchmark.
 
 use super::Target;
-use super::lists::ListInitiator;
-use crate::bench::api::Part;
+use super::issuer::Issuer;
 use facts::error::Failure;
 
-/// The resources of one side of a one-sided bandwidth benchmark: an initiator if the side issues
-/// lists, and a target if it is the target of lists.
-pub struct Ends {
-    /// Issues lists.
-    pub initiator: Option<ListInitiator>,
-    /// Is the target of the peer's lists.
+/// The resources of one side of a one-sided benchmark.
+pub struct Ends<I> {
+    /// Issues operations; none if this side is only their target.
+    pub initiator: Option<I>,
+    /// Is the target of the peer's operations; none if the peer issues none.
     pub target: Option<Target>,
 }
 
-impl Ends {
-    /// Allocates what a side that plays `part` needs.
-    ///
-    /// # Errors
-    ///
-    /// The failure of `initiator` or `target`.
-    pub fn set_up(
-        part: Part,
-        initiator: impl FnOnce() -> Result<ListInitiator, Failure>,
-        target: impl FnOnce() -> Result<Target, Failure>,
-    ) -> Result<Self, Failure> {
-        Ok(Self {
-            initiator: part.issues().then(initiator).transpose()?,
-            target: part.is_target().then(target).transpose()?,
-        })
-    }
-
+impl<I: Issuer> Ends<I> {
     /// Returns the initiator.
     ///
     /// # Errors
     ///
-    /// This side issues no lists.
-    pub fn initiator(&mut self) -> Result<&mut ListInitiator, Failure> {
-        let none = || Failure::environment("a passive side issues no lists");
+    /// This side issues no operations.
+    pub fn initiator(&mut self) -> Result<&mut I, Failure> {
+        let none = || Failure::environment("a passive side issues no operations");
         self.initiator.as_mut().ok_or_else(none)
     }
 
@@ -60,6 +42,6 @@ impl Ends {
     /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.target.map_or(Ok(()), Target::close)?;
-        self.initiator.map_or(Ok(()), ListInitiator::close)
+        self.initiator.map_or(Ok(()), Issuer::close)
     }
 }

@@ -4,7 +4,6 @@ use cxi::records::{CStateCmd, FullDmaCmd, IdcHdr, NomatchDmaCmd};
 use cxi::sys::{C_CMD_GET, C_CMD_NOMATCH_GET, C_CMD_NOMATCH_PUT, C_CMD_PUT, CXI_EQ_EC_DISABLE};
 use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address};
 
-use super::TriggeredCounter;
 use super::memory::{EVENT_PAGE, map};
 use crate::bench::api::Peer;
 use crate::endpoint::Endpoint;
@@ -194,20 +193,20 @@ impl Initiator {
     ///
     /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
-        self.close_with(None)
+        self.close_with(|| Ok(()))
     }
 
-    /// Releases the resources and the counter on which the commands count: after the queue of the
-    /// commands and before the event queue to which it reports.
+    /// Releases the resources. `counted` releases the counter on which the commands count: after
+    /// the queue of the commands and before the event queue to which the counter reports.
     ///
     /// # Errors
     ///
     /// A call that the library refuses.
-    pub fn close_with(self, triggered_counter: Option<TriggeredCounter>) -> Result<(), Failure> {
+    pub fn close_with(self, counted: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         self.transmit
             .close()
             .explain("cannot release the transmit queue")?;
-        triggered_counter.map_or(Ok(()), TriggeredCounter::close)?;
+        counted()?;
         self.events
             .close()
             .explain("cannot release the initiator's event queue")?;

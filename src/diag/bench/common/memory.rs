@@ -50,8 +50,8 @@ pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegio
     ))
 }
 
-/// Sets all bytes of `buffer` to zero, so that the check after the next size notices missing writes.
-/// Where the numbers of each size differ (`--verify`), old bytes are noticed in any case.
+/// Sets all bytes of `buffer` to zero, so that the check after the next size notices missing
+/// writes. Where the numbers of each size differ (`--verify`), old bytes are noticed in any case.
 ///
 /// # Errors
 ///

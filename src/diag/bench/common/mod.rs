@@ -5,11 +5,13 @@ mod atomic_model;
 pub mod atomics;
 mod ends;
 mod initiator;
+mod issuer;
 mod list_commands;
 pub mod lists;
 pub mod memory;
 mod numbering;
-mod one_end;
+mod one_sided;
+mod one_sided_lists;
 mod operands;
 #[cfg(test)]
 pub(crate) mod operands_tests;
@@ -19,6 +21,7 @@ mod put_kind;
 pub mod rendezvous;
 mod target;
 mod triggered_counter;
+mod walk;
 
 pub use arrivals::Arrivals;
 #[cfg(test)]
@@ -27,13 +30,15 @@ pub use ends::Ends;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};
 pub use numbering::{Numbering, PERIOD};
-pub use one_end::OneEnd;
+pub use one_sided::OneSided;
+pub use one_sided_lists::measure_lists;
 pub use operands::Operands;
 pub use operation::{Command, Completion, NotIssued, measure};
 pub use portals::{Entry, Match, Portals, Reports};
 pub use put_kind::PutKind;
 pub use target::Target;
 pub use triggered_counter::TriggeredCounter;
+pub use walk::Walk;
 
 /// Index at which the target's first portals table entry is mapped in its domain.
 pub const PORTAL_INDEX: u32 = 0;

@@ -15,8 +15,8 @@ use plan::run_options::RunOptions;
 /// Period of the numbers. It is prime, so that a byte misplaced by a power of two differs.
 pub const PERIOD: u64 = 251;
 
-/// Distance of the numbers of a place in two rounds. Below the period, so that each byte differs from
-/// that of the round before.
+/// Distance of the numbers of a place in two rounds. Below the period, so that each byte differs
+/// from the byte of the round before.
 const PER_ROUND: u64 = 89;
 
 /// Number of bytes that are copied at once.
@@ -82,7 +82,7 @@ impl Numbering {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::fill`].
+    /// The errors of [`Self::fill`].
     pub fn fill_all(
         self,
         buffer: &MemoryRegion,
@@ -91,7 +91,8 @@ impl Numbering {
         self.fill(buffer, buffer.len() as u64, supervisor)
     }
 
-    /// Numbers the first `length` bytes of `buffer`. This may take seconds; a peer that ends stops it.
+    /// Numbers the first `length` bytes of `buffer`. This may take seconds; a peer that ends stops
+    /// it.
     ///
     /// # Errors
     ///
@@ -109,8 +110,8 @@ impl Numbering {
         })
     }
 
-    /// Checks the `size` bytes from each of `starts` on in `buffer`; `whose` names the buffer in the
-    /// message. Returns the number of bytes. A peer that ends stops the check.
+    /// Checks the `size` bytes from each of `starts` on in `buffer`; `whose` names the buffer in
+    /// the message. Returns the number of bytes. A peer that ends stops the check.
     ///
     /// # Errors
     ///
@@ -159,8 +160,8 @@ impl Numbering {
     }
 }
 
-/// Calls `visit` with offset and length of each block of the `length` bytes from each of `starts` on, and
-/// checks the peer now and then.
+/// Calls `visit` with offset and length of each block of the `length` bytes from each of `starts`
+/// on, and checks the peer now and then.
 fn in_blocks(
     starts: impl IntoIterator<Item = u64>,
     length: u64,

@@ -126,8 +126,8 @@ impl Source {
 }
 
 /// Fetches the data of a message in software, if the NIC leaves the get to software (defect T21 of
-/// tools.md). It has its own queue, so that its REPLY arrives at the same event queue as those of
-/// the NIC's gets.
+/// tools.md). It has its own queue, so that its REPLY arrives at the same event queue as the REPLYs
+/// of the NIC's gets.
 pub struct Fetcher {
     transmit: TransmitQueue,
     template: FullDmaCmd,

@@ -2,7 +2,7 @@
 
 use cxi::{MemoryRegion, PortalTableEntry};
 
-use super::Arrivals;
+use super::arrivals::Arrivals;
 use super::memory::{EVENT_PAGE, map};
 use super::portals::{self, Entry, Portals, Reports};
 use crate::bench::api::Peer;
@@ -24,30 +24,13 @@ pub struct Target {
 }
 
 impl Target {
-    /// Allocates `buffer` and opens it to the peer at the index `portal`, through `entry`. The buffer begins with
-    /// `contents`; the rest is zero.
+    /// Allocates `buffer`, which begins with `contents` and is zero behind them, and opens it to
+    /// `peer` through `entry`. With `--both-ends`, the NIC counts the operations that arrive.
     ///
     /// # Errors
     ///
     /// A call that the library refuses.
     pub fn new(
-        endpoint: &Endpoint,
-        portal: u32,
-        buffer: Buffer,
-        contents: &[u8],
-        entry: Entry,
-    ) -> Result<Self, Failure> {
-        let portals = Portals::new(endpoint, EVENT_PAGE)?;
-        Self::open(endpoint, portals, None, portal, buffer, contents, entry)
-    }
-
-    /// Opens a target as [`Self::new`] does. With `--both-ends`, the NIC counts the operations that
-    /// arrive.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
-    pub fn for_lists(
         endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
@@ -55,38 +38,18 @@ impl Target {
         contents: &[u8],
         mut entry: Entry,
     ) -> Result<Self, Failure> {
-        let portals = Portals::new(endpoint, EVENT_PAGE)?;
+        let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
         let counts = run.extensions.both_ends;
         let arrivals = counts.then(|| Arrivals::new(endpoint, &portals.events));
         let arrivals = arrivals.transpose()?;
         if let Some(arrivals) = &arrivals {
             entry.reports = Reports::Counted(arrivals.number());
         }
-        Self::open(
-            endpoint,
-            portals,
-            arrivals,
-            peer.portal,
-            buffer,
-            contents,
-            entry,
-        )
-    }
-
-    fn open(
-        endpoint: &Endpoint,
-        mut portals: Portals,
-        arrivals: Option<Arrivals>,
-        portal: u32,
-        buffer: Buffer,
-        contents: &[u8],
-        entry: Entry,
-    ) -> Result<Self, Failure> {
         let buffer = map(endpoint, Use::Receive, buffer)?;
         buffer
             .copy_in(0, contents)
             .explain("cannot fill the buffer")?;
-        let mut portal = portals.open(endpoint, portal, entry.matching.is_some())?;
+        let mut portal = portals.open(endpoint, peer.portal, entry.matching.is_some())?;
         portals.append(&mut portal, &buffer, entry)?;
         Ok(Self {
             portal,

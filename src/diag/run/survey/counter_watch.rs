@@ -9,8 +9,8 @@ use node::machine::Machine;
 use node::nic::counter_table::Preset;
 use node::nic::counters::{Changes, NicFacts, Readings};
 
-/// The counters that do not grow on a NIC without problems; those with a number at their end, such as
-/// `hni_tx_paused_0`, are summed up.
+/// The counters that do not grow on a NIC without problems; those with a number at their end, such
+/// as `hni_tx_paused_0`, are summed up.
 const COUNTERS: [(&str, bool); 12] = [
     ("pct_spt_timeouts", false),
     (RETRIES, false),

@@ -2,24 +2,16 @@
 //!
 //! * This file: the NICs of the process, each in a thread of its own.
 //! * `nic`: one NIC, and what it does in each slot.
-//! * `test`: the set-up, measurement and release of a pair.
-//! * `by_tool`: the code of a tool that measures a pair.
-//! * `instruments`: figures of a pair, with the definitions of the tools.
-//! * `halves`: the CPUs of the sides of a pair of software NICs.
-//! * `slot`: the instants of a slot, in place of the control connection.
+//! * `slot`: the lengths of slots, and what an attempt in a slot says.
 //! * `counter_watch`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
-mod by_tool;
 mod counter_watch;
-mod halves;
-mod instruments;
 mod nic;
 #[cfg(test)]
 mod process_tests;
 mod rules;
 mod slot;
-mod test;
 #[cfg(test)]
 mod tests;
 
@@ -28,10 +20,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
-pub use nic::NicPlan;
-use nic::{Nic, Order, Report};
-pub use rules::{TestPlan, is_two_sided};
-use slot::Times;
+pub use crate::targets::{NicPlan, TestPlan};
+use nic::{Nic, NicOrder, Report};
+pub use rules::is_two_sided;
 pub use slot::{longest, most_beyond, sufficient};
 
 use cluster::survey::answer::{Answer, PairResult};
@@ -67,7 +58,7 @@ struct Member {
 }
 
 struct Worker {
-    orders: Sender<Order>,
+    orders: Sender<NicOrder>,
     thread: JoinHandle<()>,
 }
 
@@ -106,7 +97,7 @@ impl Nics {
         (self.rank, self.first_nic) = (rank, course.first_nic);
         let (done, begun) = bounded(0);
         for member in &self.members {
-            member.order(Order::Begin {
+            member.order(NicOrder::Begin {
                 tests: plans.to_vec(),
                 pair: Duration::from_nanos(course.pair_ns),
                 done: done.clone(),
@@ -121,19 +112,20 @@ impl Nics {
     /// when all tasks are done: at the latest two seconds after the last slot, or after an
     /// interruption.
     ///
-    /// The report has a result for each pair in which a NIC was the initiator, and for each in which
-    /// it could not be the target; the latter replaces that of the initiator, which knows less.
+    /// The report has a result for each pair in which a NIC was the initiator, and for each in
+    /// which it could not be the target. The result of the target replaces the result of the
+    /// initiator, which knows less.
     pub fn run(&mut self, block: &Block, local_clock: impl Fn(u64) -> Instant) -> BlockReport {
         let length = Duration::from_nanos(block.slot_ns);
         let slot_begins = |slot: u32| block.begins_ns + u64::from(slot) * block.slot_ns;
-        let times = |task: &Task| Times::new(local_clock(slot_begins(task.slot)), length);
+        let window = |task: &Task| slot::window(local_clock(slot_begins(task.slot)), length);
         let (sender, reports) = unbounded();
         let mut left: Vec<Task> = Vec::new();
         for (index, member) in self.members.iter().enumerate() {
             let of_member = |task: &&Task| self.member_of(task) == Some(index);
             let tasks: Vec<Task> = block.tasks.iter().filter(of_member).copied().collect();
-            member.order(Order::Run {
-                tasks: tasks.iter().map(|task| (*task, times(task))).collect(),
+            member.order(NicOrder::Run {
+                tasks: tasks.iter().map(|task| (*task, window(task))).collect(),
                 reports: sender.clone(),
             });
             left.extend(tasks);
@@ -182,8 +174,8 @@ impl Nics {
         (index < self.members.len()).then_some(index)
     }
 
-    /// Gives up the NIC of a task that has not ended, unless the process was interrupted. Returns why
-    /// the task was not done.
+    /// Gives up the NIC of a task that has not ended, unless the process was interrupted. Returns
+    /// why the task was not done.
     fn give_up(&mut self, task: &Task) -> String {
         if let Err(interrupted) = interrupt::check() {
             return interrupted.message();
@@ -192,7 +184,8 @@ impl Nics {
             return "the NIC is not one of this process".into();
         };
         if member.thread.take().is_some() {
-            // The thread is left behind: nothing can end a call of the library that does not return.
+            // The thread is left behind: nothing can end a call of the library that does not
+            // return.
             let device = &member.facts.device;
             member.fail(format!("{device} did not release its resources in time"));
         }
@@ -228,7 +221,7 @@ impl Member {
     }
 
     /// Sends an order, which a NIC that is not open does not receive.
-    fn order(&self, order: Order) {
+    fn order(&self, order: NicOrder) {
         if let Some(worker) = &self.thread {
             // A thread that has panicked has reported it, and its tasks stay undone.
             let _ = worker.orders.send(order);

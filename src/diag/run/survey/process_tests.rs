@@ -22,7 +22,7 @@ const DEVICE: &str = "CXIDIAG_TEST_MEMBER_DEVICE";
 const NUMBER: &str = "CXIDIAG_TEST_MEMBER_NUMBER";
 const VNI: &str = "CXIDIAG_TEST_MEMBER_VNI";
 
-/// Begin of the lines with data, among those of the test harness.
+/// Begin of the lines with data, among the lines of the test harness.
 const DATA: &str = "data: ";
 
 /// Length of a slot.

@@ -2,27 +2,17 @@
 
 use crate::bench;
 use crate::bench::api::{Bandwidth, OneSidedLatency, RoundTripLatency, Visitor};
+use crate::targets::TestPlan;
 use facts::error::Failure;
 use plan::run_options::{RunOptions, SyncPoint};
 use plan::tool::Tool;
 
-/// What is measured between two NICs: a tool with its options and one size.
-#[derive(Clone, Copy, Debug)]
-pub struct TestPlan {
-    /// The tool.
-    pub tool: &'static Tool,
-    /// Its options.
-    pub run: RunOptions,
-    /// The part of a measurement in which a side waits for its CPU, in percent, above which the
-    /// figures say nothing about the pair.
-    pub(super) max_waited_percent: f64,
-}
-
-/// That part for latencies. Few samples have an interruption. The median is right with a third of the
+/// The largest part of a measurement, in percent, in which a side may wait for its CPU while it
+/// measures latencies. Few samples have an interruption. The median is right with a third of the
 /// time and wrong with half of it (measured on two CPUs): then waits begin to sleep.
 const MAX_OF_LATENCY: f64 = 25.0;
 
-/// That part for bandwidths, which are lower by as much.
+/// The largest such part for bandwidths, which are lower by as much.
 const MAX_OF_BANDWIDTH: f64 = 5.0;
 
 impl TestPlan {

@@ -33,7 +33,7 @@ pub fn nic_plan(device: &str) -> NicPlan {
     }
 }
 
-/// Begins tests of these tools. `number` is that of the first NIC.
+/// Begins tests of these tools. `number` is the number of the first NIC.
 pub fn begin(nics: &mut Nics, number: u32, tools: &[&str]) {
     let of = |tool: &&str| {
         // Small buffers: debug builds take long to fill them.
@@ -133,7 +133,7 @@ impl Rig {
     }
 }
 
-/// Returns the result of a pair: that of its target, if there is one.
+/// Returns the result of a pair: from its target, if there is one.
 fn merged(report: &BlockReport, initiator: u32, target: u32) -> PairResult {
     let pair = Pair {
         initiator: NicId(initiator),

@@ -1,26 +1,38 @@
-//! A test of a survey on one NIC: set-up, measurement and release of a pair by the code of the tool.
+//! A test on one NIC: set-up, measurement and release of a pair by the code of the tool.
 
 use std::time::Duration;
 
-use super::super::driver::Context;
-use super::super::verify::Unwatched;
-use super::super::watchdog::Notices;
 use super::instruments::Instruments;
-use super::slot::{Slot, untested};
+use super::window::{Attempt, NotMeasured};
 use crate::bench::api::{Benchmark, Issued, Peer};
 use crate::endpoint::Endpoint;
-use cluster::survey::answer::Figures;
-use cluster::survey::untested::Untested;
+use crate::run::context::Context;
+use crate::run::verify::Unwatched;
+use crate::run::watchdog::Notices;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
+use facts::figures::Figures;
 use measure::{CpuShare, Supervisor};
 use node::backend;
 use plan::run_options::{RunOptions, Side};
+use plan::tool::Tool;
+
+/// What is measured between two NICs: a tool with its options and one size.
+#[derive(Clone, Copy, Debug)]
+pub struct TestPlan {
+    /// The tool.
+    pub tool: &'static Tool,
+    /// Its options.
+    pub run: RunOptions,
+    /// A process that waits for its CPU during a larger part of the measurement, in percent,
+    /// reports no figures.
+    pub max_waited_percent: f64,
+}
 
 /// A test on one NIC.
 pub trait Test {
-    /// Opens the target, which stays open until it is released. That of a two-sided tool is set up in
-    /// each slot instead.
+    /// Opens the target, which stays open until it is released. The target of a two-sided tool is
+    /// set up for each measurement instead.
     ///
     /// # Errors
     ///
@@ -40,13 +52,13 @@ pub trait Test {
         &self,
         endpoint: &Endpoint,
         peer: FabricAddress,
-        slot: &Slot,
+        attempt: &Attempt,
         instruments: &mut Instruments,
     ) -> Done<Figures>;
 
-    /// Answers the operations of `peer`, with a two-sided tool. The result is that of the set-up: the
-    /// initiator reports the operations. It is a failure if operations may have begun before.
-    fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, slot: &Slot) -> Done<()>;
+    /// Answers the operations of `peer`, with a two-sided tool. The result says whether the set-up
+    /// succeeded, before operations may have begun: the initiator reports the operations.
+    fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, attempt: &Attempt) -> Done<()>;
 }
 
 /// What has come of one side of a pair.
@@ -59,7 +71,7 @@ pub struct Done<T> {
 
 impl<T> Done<T> {
     /// Nothing was begun, because of `failure`.
-    fn nothing(failure: Failure) -> Self {
+    pub(super) fn nothing(failure: Failure) -> Self {
         Self {
             is_released: failure.kind != Kind::Nic,
             result: Err(failure),
@@ -67,29 +79,29 @@ impl<T> Done<T> {
     }
 }
 
-/// Measures a pair with the resources of its initiator. Returns its iterations as well, those of the
-/// warm-up included.
-pub(super) type Measure<B> = fn(
+/// Measures a pair with the resources of its initiator. Returns its iterations as well, with the
+/// warm-up.
+pub(super) type MeasurePair<B> = fn(
     &Context<'_>,
     &mut <B as Benchmark>::Resources,
     &mut Instruments,
 ) -> Result<(Figures, u64), Failure>;
 
 /// Answers the operations of a pair with the resources of its target. Returns 0 if there were none.
-pub(super) type Serve<B> =
+pub(super) type ServePair<B> =
     fn(&Context<'_>, &mut <B as Benchmark>::Resources) -> Result<u64, Failure>;
 
 /// A test with benchmark `B`.
 pub(super) struct TestOf<B: Benchmark> {
     pub(super) run: RunOptions,
-    /// See [`TestPlan`](super::TestPlan).
+    /// See [`TestPlan`].
     pub(super) max_waited_percent: f64,
     /// Time for a pair.
     pub(super) pair: Duration,
     pub(super) portal: u32,
-    pub(super) measure: Measure<B>,
+    pub(super) measure: MeasurePair<B>,
     /// None if the tool is one-sided.
-    pub(super) serve: Option<Serve<B>>,
+    pub(super) serve: Option<ServePair<B>>,
     pub(super) target: Option<B::Resources>,
 }
 
@@ -109,24 +121,24 @@ impl<B: Benchmark> TestOf<B> {
         B::set_up(endpoint, peer, &self.run, side)
     }
 
-    fn context<'a>(&'a self, slot: &'a Slot, side: Side) -> Context<'a> {
+    fn context<'a>(&'a self, attempt: &'a Attempt, side: Side) -> Context<'a> {
         Context {
             side,
-            barriers: slot,
+            barriers: attempt,
             run: &self.run,
             peer_is_cxidiag: true,
-            supervisor: slot,
+            supervisor: attempt,
             notices: Notices::default(),
             cpus: &[],
         }
     }
 
     /// Watches, while the peer measures, the thread that is the target of a software NIC.
-    fn watch_software_nic(&self, slot: &Slot) -> Result<(), Failure> {
-        slot.begin(self.pair)?;
+    fn watch_software_nic(&self, attempt: &Attempt) -> Result<(), Failure> {
+        attempt.begin(self.pair)?;
         let share = || CpuShare::of_threads(backend::SOFTWARE_NIC_THREAD);
         let before = share();
-        slot.pause(self.pair)?;
+        attempt.pause(self.pair)?;
         let Some((before, after)) = before.zip(share()) else {
             return Ok(());
         };
@@ -135,20 +147,20 @@ impl<B: Benchmark> TestOf<B> {
     }
 
     /// Measures with `resources`. Figures and failures of a process that waited for its CPU are
-    /// discarded: its operations may have come after those of the target. Returns whether nothing is
-    /// under way afterwards, and the figures.
+    /// discarded: its operations may have come after the target's part. Returns whether nothing
+    /// is under way afterwards, and the figures.
     fn measure_with(
         &self,
         resources: &mut B::Resources,
-        slot: &Slot,
+        attempt: &Attempt,
         instruments: &mut Instruments,
     ) -> (bool, Result<Figures, Failure>) {
-        if let Err(failure) = slot.begin(self.pair) {
+        if let Err(failure) = attempt.begin(self.pair) {
             return (true, Err(failure));
         }
-        slot.beyond(self.pair, || {
+        attempt.beyond(self.pair, || {
             let before = CpuShare::of_this_thread();
-            let context = self.context(slot, Side::Client);
+            let context = self.context(attempt, Side::Client);
             let measured = (self.measure)(&context, resources, instruments);
             let found = self.check_thread(before);
             let (figures, iterations) = match measured {
@@ -169,11 +181,11 @@ impl<B: Benchmark> TestOf<B> {
     fn serve_with(
         &self,
         resources: &mut B::Resources,
-        slot: &Slot,
-        serve: Serve<B>,
+        attempt: &Attempt,
+        serve: ServePair<B>,
     ) -> (bool, Result<(), Failure>) {
         let before = CpuShare::of_this_thread();
-        let served = serve(&self.context(slot, Side::Server), resources);
+        let served = serve(&self.context(attempt, Side::Server), resources);
         let found = self.check_thread(before);
         let Ok(iterations) = served else {
             return (false, found);
@@ -183,7 +195,7 @@ impl<B: Benchmark> TestOf<B> {
             peer: Some(iterations),
         };
         let found = found.and_then(|()| self.check(resources, issued));
-        (true, found.and_then(|()| slot.wait_for_end()))
+        (true, found.and_then(|()| attempt.wait_for_end()))
     }
 
     /// Checks the data of this side, in debug builds.
@@ -205,7 +217,7 @@ impl<B: Benchmark> TestOf<B> {
         if waited_percent <= self.max_waited_percent {
             return Ok(());
         }
-        Err(untested(Untested::NoCpu))
+        Err(NotMeasured::NoCpu.into())
     }
 }
 
@@ -228,29 +240,29 @@ impl<B: Benchmark> Test for TestOf<B> {
         &self,
         endpoint: &Endpoint,
         peer: FabricAddress,
-        slot: &Slot,
+        attempt: &Attempt,
         instruments: &mut Instruments,
     ) -> Done<Figures> {
-        let set_up = || self.set_up(endpoint, peer, slot, Side::Client);
-        let mut resources = match slot.beyond(Duration::ZERO, set_up) {
+        let set_up = || self.set_up(endpoint, peer, attempt, Side::Client);
+        let mut resources = match attempt.beyond(Duration::ZERO, set_up) {
             Ok(resources) => resources,
             Err(failure) => return Done::nothing(failure),
         };
-        let (is_over, result) = self.measure_with(&mut resources, slot, instruments);
+        let (is_over, result) = self.measure_with(&mut resources, attempt, instruments);
         Done {
             result,
-            is_released: close::<B>(resources, slot) && is_over,
+            is_released: close::<B>(resources, attempt) && is_over,
         }
     }
 
-    fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, slot: &Slot) -> Done<()> {
+    fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, attempt: &Attempt) -> Done<()> {
         // The operations may have failed before this target could answer them.
-        if slot.is_late() {
-            return Done::nothing(untested(Untested::Late));
+        if attempt.is_late() {
+            return Done::nothing(NotMeasured::Late.into());
         }
         let Some(serve) = self.serve else {
             let result = if endpoint.address().simulated {
-                self.watch_software_nic(slot)
+                self.watch_software_nic(attempt)
             } else {
                 Ok(())
             };
@@ -260,60 +272,58 @@ impl<B: Benchmark> Test for TestOf<B> {
                 is_released,
             };
         };
-        let set_up = || self.set_up(endpoint, peer, slot, Side::Server);
-        let mut resources = match slot.beyond(Duration::ZERO, set_up) {
+        let set_up = || self.set_up(endpoint, peer, attempt, Side::Server);
+        let mut resources = match attempt.beyond(Duration::ZERO, set_up) {
             Ok(resources) => resources,
             Err(failure) => return Done::nothing(failure),
         };
-        if slot.is_late() {
+        if attempt.is_late() {
             return Done {
-                result: Err(untested(Untested::Late)),
-                is_released: close::<B>(resources, slot),
+                result: Err(NotMeasured::Late.into()),
+                is_released: close::<B>(resources, attempt),
             };
         }
-        let (is_over, result) = self.serve_with(&mut resources, slot, serve);
+        let (is_over, result) = self.serve_with(&mut resources, attempt, serve);
         Done {
             result,
-            is_released: close::<B>(resources, slot) && is_over,
+            is_released: close::<B>(resources, attempt) && is_over,
         }
     }
 }
 
 /// Releases the resources of a side. Returns whether nothing is left of them.
-fn close<B: Benchmark>(resources: B::Resources, slot: &Slot) -> bool {
-    slot.beyond(Duration::ZERO, || B::close(resources).is_ok())
+fn close<B: Benchmark>(resources: B::Resources, attempt: &Attempt) -> bool {
+    attempt.beyond(Duration::ZERO, || B::close(resources).is_ok())
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
-    use super::super::super::one_sided;
     use super::super::by_tool::FIRST_PORTAL;
     use super::super::instruments::latency;
-    use super::super::rules::TestPlan;
-    use super::super::slot::Times;
+    use super::super::window::Window;
     use super::*;
     use crate::bench::testing::endpoint;
     use crate::bench::write_lat;
+    use crate::run::one_sided;
     use plan::testing::plan;
 
     /// A test with `write-lat` and its target, as [`test`](super::super::by_tool::test) makes it.
-    fn writes() -> TestOf<write_lat::Bench> {
+    fn writes() -> TestOf<write_lat::WriteLatency> {
         let pair = Duration::from_millis(5);
         let plan = plan("write-lat", &["-s", "1000", "--latency-gap=0"]);
-        let plan = TestPlan::new(plan.tool, plan.run).unwrap();
         let mut run = plan.run;
         run.set_duration(pair);
         TestOf {
             run,
-            max_waited_percent: plan.max_waited_percent,
+            max_waited_percent: 25.0,
             pair,
             portal: FIRST_PORTAL + 3,
             measure: |context, resources, instruments| {
                 latency(context.run, instruments, |samples| {
                     let size = context.run.min_size;
-                    one_sided::measure::<write_lat::Bench>(context, resources, size, samples)
+                    one_sided::measure::<write_lat::WriteLatency>(context, resources, size, samples)
                 })
             },
             serve: None,
@@ -332,18 +342,18 @@ mod tests {
         };
         writes.open_target(&endpoint).unwrap();
         for _ in 0..2 {
-            let times = Times {
+            let window = Window {
                 ready: Instant::now(),
                 ends: Instant::now() + Duration::from_secs(10),
             };
-            let slot = Slot::new(times, Side::Client);
-            let done = writes.measure(&endpoint, own, &slot, &mut instruments);
+            let attempt = Attempt::new(window, Side::Client);
+            let done = writes.measure(&endpoint, own, &attempt, &mut instruments);
             assert!(done.result.is_ok() && done.is_released);
         }
         let issued = Issued { own: 0, peer: None };
         let target = writes.target.as_ref().unwrap();
         let size = writes.run.min_size;
-        let checked = write_lat::Bench::check(target, &writes.run, size, issued, &Unwatched);
+        let checked = write_lat::WriteLatency::check(target, &writes.run, size, issued, &Unwatched);
         assert_eq!(checked.unwrap(), 1000);
         writes.close_target().unwrap();
         endpoint.close().unwrap();
@@ -359,15 +369,15 @@ mod tests {
             ..writes()
         };
         let serve = |ahead: Duration| {
-            let times = Times {
+            let window = Window {
                 ready: Instant::now() + ahead,
                 ends: Instant::now() + ahead + Duration::from_secs(10),
             };
-            let slot = Slot::new(times, Side::Server);
-            writes.serve(&endpoint, own, &slot).result
+            let attempt = Attempt::new(window, Side::Server);
+            writes.serve(&endpoint, own, &attempt).result
         };
         let failure = serve(Duration::ZERO).unwrap_err();
-        assert_eq!(Untested::from(&failure), Untested::Late);
+        assert_eq!(failure.error.downcast_ref(), Some(&NotMeasured::Late));
         assert_eq!(failure.kind, Kind::Environment);
         assert!(serve(Duration::from_secs(1)).is_ok());
         endpoint.close().unwrap();
@@ -383,13 +393,13 @@ mod tests {
                 max_waited_percent,
                 ..writes()
             };
-            let times = Times {
+            let window = Window {
                 ready: Instant::now(),
                 ends: Instant::now() + Duration::from_secs(60),
             };
-            let slot = Slot::new(times, Side::Client);
+            let attempt = Attempt::new(window, Side::Client);
             // There is no target.
-            let done = writes.measure(&endpoint, own, &slot, &mut instruments);
+            let done = writes.measure(&endpoint, own, &attempt, &mut instruments);
             assert!(!done.is_released);
             done.result.unwrap_err()
         };

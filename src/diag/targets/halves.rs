@@ -1,6 +1,7 @@
 //! The CPUs of the two sides of a pair of software NICs on one machine. The kernel tends to run the
-//! thread of the target's NIC on the CPU of the initiator, which spins, and leaves it there for longer
-//! than a pair is measured. So initiators keep to one half of the CPUs, targets to the other.
+//! thread of the target's NIC on the CPU of the initiator, which spins, and leaves it there for
+//! longer than a pair is measured. So initiators keep to one half of the CPUs, targets to the
+//! other.
 
 use cxi::placement::{self, Confined};
 
@@ -14,8 +15,8 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// Returns the halves of the CPUs of this process. `None` if there is only one, or if the kernel does
-    /// not tell.
+    /// Returns the halves of the CPUs of this process. `None` if there is only one, or if the
+    /// kernel does not tell.
     pub fn of_this_process() -> Option<Self> {
         Self::of(placement::cpus().ok()?)
     }
@@ -29,8 +30,8 @@ impl Halves {
         (!halves.initiators.is_empty()).then_some(halves)
     }
 
-    /// Confines the calling thread, and those that it starts, to the half of a side. It runs anywhere if
-    /// the kernel refuses: the pair may then be untested, but its figures are right.
+    /// Confines the calling thread, and those that it starts, to the half of a side. It runs
+    /// anywhere if the kernel refuses: the pair may then be untested, but its figures are right.
     pub fn confine(&self, side: Side) -> Option<Confined> {
         let cpus = match side {
             Side::Client => &self.initiators,

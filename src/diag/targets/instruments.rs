@@ -1,8 +1,8 @@
 //! Figures of a pair, with the definitions of the tools.
 
-use super::super::results::Samples;
-use cluster::survey::answer::Figures;
+use crate::run::results::Samples;
 use facts::error::Failure;
+use facts::figures::Figures;
 use facts::percentile::Percentile;
 use measure::{ClockChoice, Rates, Recorder, RunClock, SideResult};
 use node::machine::Machine;
@@ -44,18 +44,18 @@ impl Instruments {
     }
 }
 
-/// Measures latencies by `measure`. Returns the iterations as well, those of the warm-up included.
+/// Measures latencies by `measure`. Returns the iterations as well, with the warm-up.
 ///
 /// # Errors
 ///
-/// Those of `measure`.
+/// The errors of `measure`.
 pub fn latency(
     run: &RunOptions,
     instruments: &mut Instruments,
     measure: impl FnOnce(Samples<'_>) -> Result<(), Failure>,
 ) -> Result<(Figures, u64), Failure> {
     instruments.recorder.clear();
-    // A survey does not report how the start times of a rate were kept.
+    // Figures do not say how the start times of a rate were kept.
     let mut kept = None;
     let clock = instruments.clock.clock();
     measure(Samples::new(

@@ -1,20 +1,19 @@
-//! The tests of a survey by their tools: which code of a tool measures a pair.
+//! The tests by their tools: which code of a tool measures a pair.
 
 use std::slice;
 use std::time::Duration;
 
-use super::super::driver::Context;
-use super::super::results::BandwidthResults;
-use super::super::{bandwidth, one_sided, round_trip};
 use super::instruments::{latency, rates};
-use super::rules::TestPlan;
-use super::test::{Measure, Serve, Test, TestOf};
+use super::test::{MeasurePair, ServePair, Test, TestOf, TestPlan};
 use crate::bench;
 use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, RoundTripLatency, Visitor};
+use crate::run::context::Context;
+use crate::run::results::BandwidthResults;
+use crate::run::{bandwidth, one_sided, round_trip};
 use facts::error::Failure;
 use plan::run_options::RunOptions;
 
-/// The first portal index of targets that stay open: above those of two-sided tools.
+/// The first portal index of targets that stay open. Two-sided tools use the indices below it.
 pub(super) const FIRST_PORTAL: u32 = 16;
 
 /// Returns test number `index`, which measures a pair for the time `pair`.
@@ -40,7 +39,11 @@ struct Make {
 }
 
 impl Make {
-    fn test<B: Benchmark>(self, measure: Measure<B>, serve: Option<Serve<B>>) -> Box<dyn Test> {
+    fn test<B: Benchmark>(
+        self,
+        measure: MeasurePair<B>,
+        serve: Option<ServePair<B>>,
+    ) -> Box<dyn Test> {
         let portal = if serve.is_some() { 0 } else { self.portal };
         Box::new(TestOf::<B> {
             run: self.run,
@@ -58,7 +61,7 @@ impl Visitor for Make {
     type Output = Box<dyn Test>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
-        let measure: Measure<B> = |context, resources, instruments| {
+        let measure: MeasurePair<B> = |context, resources, instruments| {
             latency(context.run, instruments, |samples| {
                 one_sided::measure::<B>(context, resources, context.run.min_size, samples)
             })
@@ -67,12 +70,12 @@ impl Visitor for Make {
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
-        let measure: Measure<B> = |context, resources, instruments| {
+        let measure: MeasurePair<B> = |context, resources, instruments| {
             latency(context.run, instruments, |samples| {
                 round_trip::measure::<B>(context, resources, context.run.min_size, samples)
             })
         };
-        let serve: Serve<B> = |context, resources| {
+        let serve: ServePair<B> = |context, resources| {
             round_trip::serve::<B>(context, resources, context.run.min_size)?;
             Ok(1)
         };
@@ -80,13 +83,13 @@ impl Visitor for Make {
     }
 
     fn bandwidth<B: Bandwidth>(self) -> Self::Output {
-        let measure: Measure<B> = |context, resources, _| {
+        let measure: MeasurePair<B> = |context, resources, _| {
             let results = lists::<B>(context, resources)?;
             let list_size = u64::from(context.run.lists()?.list_size);
             let figures = rates(context.run, &results.own);
             Ok((figures, results.issued / list_size))
         };
-        let serve: Serve<B> = |context, resources| {
+        let serve: ServePair<B> = |context, resources| {
             let results = lists::<B>(context, resources)?;
             Ok(results.gauge.get().0)
         };

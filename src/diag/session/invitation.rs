@@ -1,9 +1,9 @@
 //! How a survey without a launcher gets a process on another host: its coordinator connects to
 //! `cxidiag serve` there, which starts a process for it as for any client. That process receives a
-//! [`Summons`], joins the survey, and ends when this connection does.
+//! [`Invitation`], joins the survey, and ends when this connection does.
 //!
-//! The coordinator names the first tool, and adds a word to its version by which the server starts a
-//! process of `survey`.
+//! The coordinator names the first tool, and adds a word to its version by which the server starts
+//! a process of `survey`.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use facts::limit::ANSWER_LIMIT;
 use plan::Plan;
 use plan::run_options::Side;
 
-/// Maximum length of a summons, in bytes.
+/// Maximum length of an invitation, in bytes.
 const MOST: usize = 64 << 10;
 
 /// What a process needs to join a survey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summons {
+pub struct Invitation {
     /// Its rank.
     pub rank: u32,
     /// Number of processes.
@@ -37,18 +37,18 @@ pub struct Summons {
     pub token: Option<String>,
     /// The NICs to measure with; empty for all hardware.
     pub devices: Vec<String>,
-    /// Options about service, VNI and traffic class: the only ones that the coordinator of another host
-    /// may choose.
+    /// Options about service, VNI and traffic class: the only ones that the coordinator of another
+    /// host may choose.
     pub service: Vec<String>,
 }
 
 /// A process on another host. It ends when this value is dropped.
 #[derive(Debug)]
-pub struct Summoned {
+pub struct Invited {
     connection: Connection,
 }
 
-impl Summoned {
+impl Invited {
     /// Returns the place of the process in the queue of its NICs, if it waits for its turn.
     pub fn place(&self) -> Option<u32> {
         let mut last = None;
@@ -62,14 +62,14 @@ impl Summoned {
     }
 }
 
-impl Summons {
-    /// Sends the summons to a process of the server on `host`, as the client of `plan`.
+impl Invitation {
+    /// Sends the invitation to a process of the server on `host`, as the client of `plan`.
     ///
     /// # Errors
     ///
-    /// A server that cannot be reached, refuses this client, or is of a release without surveys, and
-    /// an interruption.
-    pub fn send(&self, plan: &Plan, host: &str) -> Result<Summoned, Failure> {
+    /// A server that cannot be reached, refuses this client, or is of a release without surveys,
+    /// and an interruption.
+    pub fn send(&self, plan: &Plan, host: &str) -> Result<Invited, Failure> {
         let connection = Search::new(plan, host)?.connect()?;
         let credentials = Credentials::new(Side::Client, &plan.admission);
         let name = exchange(&connection, &wire::string(plan.tool.legacy_name))?;
@@ -85,9 +85,9 @@ impl Summons {
             ))
             .with_hint("run 'cxidiag serve' of this release there"));
         }
-        let text = serde_json::to_vec(self).environment("cannot write the summons")?;
+        let text = serde_json::to_vec(self).environment("cannot write the invitation")?;
         exchange(&connection, &text)?;
-        Ok(Summoned { connection })
+        Ok(Invited { connection })
     }
 }
 
@@ -101,7 +101,7 @@ fn exchange(connection: &Connection, payload: &[u8]) -> Result<Vec<u8>, Failure>
             } => connection.refusal(),
             other => other,
         };
-        error.into_failure(connection.peer(), "during the summons")
+        error.into_failure(connection.peer(), "during the invitation")
     })
 }
 
@@ -111,22 +111,22 @@ fn stranger(connection: &Connection) -> Failure {
 }
 
 impl Caller {
-    /// Receives the summons of a coordinator. The connection is kept: the coordinator ends the process
-    /// by closing it.
+    /// Receives the invitation of a coordinator. The connection is kept: the coordinator ends the
+    /// process by closing it.
     ///
     /// # Errors
     ///
     /// A coordinator that ends or sends something else.
-    pub fn summons(&self, plan: &Plan) -> Result<Summons, Failure> {
+    pub fn invitation(&self, plan: &Plan) -> Result<Invitation, Failure> {
         let credentials = Credentials::new(Side::Server, &plan.admission);
         let version = format!("{} {SURVEY}", greeting(plan.tool, &credentials));
         let (connection, peer) = (self.connection(), self.connection().peer());
-        let doing = "during the summons";
+        let doing = "during the invitation";
         let sent = connection.send(&wire::string(&version));
         sent.map_err(|error| error.into_failure(peer, doing))?;
         let text = connection.exchange(&[], MOST, ANSWER_LIMIT + Duration::from_secs(1));
         let text = text.map_err(|error| error.into_failure(peer, doing))?;
         serde_json::from_slice(&text)
-            .map_err(|_| Failure::environment(format!("the peer ({peer}) sent no summons")))
+            .map_err(|_| Failure::environment(format!("the peer ({peer}) sent no invitation")))
     }
 }

@@ -1,0 +1,24 @@
+//! What the loops need to measure one size.
+
+use super::barriers::Barriers;
+use super::watchdog::Notices;
+use measure::Supervisor;
+use plan::run_options::{RunOptions, Side};
+
+/// What the loops need to measure one size.
+pub struct Context<'a> {
+    /// Which side this process is.
+    pub side: Side,
+    /// Keeps this side in step with the peer.
+    pub barriers: &'a dyn Barriers,
+    /// The options of the run.
+    pub run: &'a RunOptions,
+    /// Whether the peer is a cxidiag.
+    pub peer_is_cxidiag: bool,
+    /// Watches the peer while this side waits for the NIC.
+    pub supervisor: &'a dyn Supervisor,
+    /// Reports long waits.
+    pub notices: Notices<'a>,
+    /// A CPU for each measuring thread; empty for one thread.
+    pub cpus: &'a [u32],
+}

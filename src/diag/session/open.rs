@@ -1,0 +1,279 @@
+//! An open session: what both sides exchange from the end of the handshake to the last barrier.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::agreed::Agreed;
+use super::connection::{Connection, LinkError, Look};
+use super::control_line::ControlLine;
+use super::handshake;
+use super::wire::{self, REFUSAL};
+use facts::error::{Context, Failure, Kind};
+use facts::interrupt;
+use facts::limit::ANSWER_LIMIT;
+use facts::phase::{Phase, enter};
+use measure::{SideResult, SideView};
+
+/// Time limit for the set-up of a side, which may clear and pin hundreds of gigabytes.
+const READY_LIMIT: Duration = Duration::from_secs(600);
+
+/// How long after an error of the NIC the end of the peer may be noticed that has caused it.
+const NEWS: Duration = Duration::from_millis(200);
+
+/// The connection to a peer that has the same tool and the same options.
+#[derive(Debug)]
+pub struct Session {
+    pub(super) connection: Connection,
+    /// The peer understands interrupt notices and refusals, and none was sent yet.
+    owes_interrupt_notice: Cell<bool>,
+    /// Open until the run is over; a server turns other clients away meanwhile.
+    pub(super) running: RefCell<Option<UnixStream>>,
+    /// The client receives its place in the queue.
+    pub(super) queues: bool,
+    /// In the process of a client of a server of all tools: the line to that server, which may end
+    /// the run.
+    line: RefCell<Option<ControlLine>>,
+}
+
+impl Session {
+    pub(super) fn new(connection: Connection, agreed: &Agreed) -> Self {
+        Self {
+            connection,
+            owes_interrupt_notice: Cell::new(agreed.is_cxidiag),
+            running: RefCell::new(None),
+            queues: agreed.queues,
+            line: RefCell::new(None),
+        }
+    }
+
+    /// Lets the server at the other end of `line` end the run with a reason.
+    pub fn led_by(self, line: ControlLine) -> Self {
+        self.line.replace(Some(line));
+        self
+    }
+
+    /// TCP address of the peer.
+    pub fn peer(&self) -> SocketAddr {
+        self.connection.peer()
+    }
+
+    /// Returns the TCP address of this side.
+    ///
+    /// # Errors
+    ///
+    /// A connection without an address.
+    pub fn local(&self) -> Result<SocketAddr, Failure> {
+        let address = self.connection.local();
+        address.environment("cannot read the address of the control connection")
+    }
+
+    /// Waits, for `limit` at most, until the peer is at the same barrier. The end of the peer's
+    /// process is noticed at once, a lost host or network within two seconds.
+    ///
+    /// # Errors
+    ///
+    /// A peer that has ended, refused or sent something else, a lost host, the end of `limit`, and
+    /// an interruption.
+    pub fn barrier(&self, point: &str, limit: Duration) -> Result<(), Failure> {
+        self.barrier_while(point, limit, &mut || Ok(()))
+    }
+
+    /// Waits as [`Self::barrier`] does; a failure of `look`, which is called regularly, ends the
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::barrier`] and of `look`.
+    pub fn barrier_while(
+        &self,
+        point: &str,
+        limit: Duration,
+        look: &mut Look<'_>,
+    ) -> Result<(), Failure> {
+        match self.connection.exchange_while(&[], 0, limit, look) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                // wire.md 9.1: for a few months, latency tools sent one byte in barriers, with a
+                // version of send_lat that is still in use.
+                let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
+                let failure = self.failure(error, &format!("at the {point} barrier"));
+                Err(if is_unreleased {
+                    failure.with_hint(handshake::release(Some((2, 3))))
+                } else {
+                    failure
+                })
+            }
+        }
+    }
+
+    /// Returns the failure of an exchange; `doing` names its purpose. A cxidiag that refuses sends
+    /// its reason next.
+    fn failure(&self, error: LinkError, doing: &str) -> Failure {
+        let is_refusal = matches!(
+            error,
+            LinkError::TooLong {
+                length: REFUSAL,
+                ..
+            }
+        );
+        let error = if is_refusal && self.owes_interrupt_notice.get() {
+            self.connection.refusal()
+        } else {
+            error
+        };
+        match error {
+            LinkError::Refusal(reason) => self.connection.refused(reason),
+            other => other.into_failure(self.peer(), doing),
+        }
+    }
+
+    /// Waits at the barrier after which both sides have all their resources.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::barrier`]; a peer whose set-up failed refuses.
+    pub fn ready(&self) -> Result<(), Failure> {
+        enter(Phase::Ready);
+        self.barrier("ready", READY_LIMIT)?;
+        self.connection.begin_run();
+        Ok(())
+    }
+
+    /// Sends the result of one size, and returns the peer's.
+    ///
+    /// # Errors
+    ///
+    /// A peer that has ended, does not answer or sends something else, and an interruption.
+    pub fn results(&self, own: SideResult) -> Result<SideResult, Failure> {
+        let payload = self.exchange_fixed(&wire::encode_result(own), "result")?;
+        Ok(wire::decode_result(&payload))
+    }
+
+    /// Sends this side's view of one size, and returns the peer's.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::results`].
+    pub fn views(&self, own: SideView) -> Result<SideView, Failure> {
+        let payload = self.exchange_fixed(&wire::encode_view(own), "view")?;
+        Ok(wire::decode_view(&payload))
+    }
+
+    /// Exchanges payloads of the same length.
+    fn exchange_fixed<const LENGTH: usize>(
+        &self,
+        own: &[u8; LENGTH],
+        what: &str,
+    ) -> Result<[u8; LENGTH], Failure> {
+        let exchanged = self.connection.exchange(own, LENGTH, ANSWER_LIMIT);
+        let payload = exchanged
+            .map_err(|error| self.failure(error, &format!("during the exchange of {what}s")))?;
+        payload[..].try_into().map_err(|_| {
+            Failure::peer(format!(
+                "the peer ({}) sent a {what} of {} bytes (expected {LENGTH})",
+                self.peer(),
+                payload.len()
+            ))
+        })
+    }
+
+    /// Sends the number of iterations that this side has issued, and returns the peer's.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::results`].
+    pub fn iterations(&self, own: u64) -> Result<u64, Failure> {
+        let payload = self.exchange_fixed(&own.to_le_bytes(), "iteration count")?;
+        Ok(u64::from_le_bytes(payload))
+    }
+
+    /// Sends the number of bytes that this side has checked, and waits, for `limit` at most, until
+    /// the peer has checked its own. Returns the peer's number.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::barrier`]; a peer whose data is wrong refuses.
+    pub fn checked_bytes(&self, own: u64, limit: Duration) -> Result<u64, Failure> {
+        let doing = "at the Verify barrier";
+        let mine = own.to_le_bytes();
+        let exchanged = self.connection.exchange(&mine, mine.len(), limit);
+        let payload = exchanged.map_err(|error| self.failure(error, doing))?;
+        match payload[..].try_into() {
+            Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
+            Err(_) => Err(Failure::peer(format!(
+                "the peer ({}) sent {} bytes {doing} (expected {})",
+                self.peer(),
+                payload.len(),
+                mine.len()
+            ))),
+        }
+    }
+
+    /// Returns whether a message of the peer has arrived: it waits at the next barrier. Does not
+    /// block.
+    pub fn peer_waits(&self) -> bool {
+        self.connection.has_message()
+    }
+
+    /// Checks the connection without blocking; `doing` completes the message.
+    ///
+    /// # Errors
+    ///
+    /// A peer that has ended or was interrupted, and a lost host.
+    pub fn check_peer(&self, doing: &str) -> Result<(), Failure> {
+        self.connection.check(doing)
+    }
+
+    /// Returns the cause of `failure`: an error of the NIC may result from the end of the peer,
+    /// which the connection shows a moment later.
+    pub fn cause(&self, failure: Failure, doing: &str) -> Failure {
+        if failure.kind != Kind::Nic {
+            return failure;
+        }
+        let waited = self.connection.wait(NEWS);
+        match waited.and_then(|()| self.connection.check(doing)) {
+            Ok(()) => failure,
+            Err(cause) => cause,
+        }
+    }
+
+    /// Sends the reason why this side cannot run to a cxidiag peer, and returns the failure. A
+    /// legacy peer sees a closed connection (defect T33 of tools.md).
+    pub fn refuse(&self, failure: Failure) -> Failure {
+        let is_own = matches!(failure.kind, Kind::Environment | Kind::Nic | Kind::Usage);
+        if is_own && self.owes_interrupt_notice.get() {
+            self.finish();
+            self.connection.refuse(&failure.message());
+        }
+        failure
+    }
+
+    /// Sends an interrupt notice to a cxidiag peer, once, or the reason why the server at the other
+    /// end of the control line has ended the run. A legacy peer sees a closed connection.
+    pub fn send_interrupt_notice(&self) {
+        if !self.owes_interrupt_notice.replace(false) {
+            return;
+        }
+        let mut line = self.line.borrow_mut();
+        match line.as_mut().and_then(ControlLine::refusal) {
+            Some(reason) => self.connection.refuse(&reason),
+            None => self.connection.send_interrupt_notice(),
+        }
+    }
+
+    /// Ends the protocol: no interrupt notice or refusal follows.
+    pub fn finish(&self) {
+        self.owes_interrupt_notice.set(false);
+        self.running.take();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if interrupt::requested() {
+            self.send_interrupt_notice();
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Targets that stay open, and measurements against such targets, without a control connection.
+//!
+//! A process opens a NIC and the targets of its tests once ([`TargetNic`]). Any process that knows
+//! the address of the NIC and has the same list of tests measures against them, within a time
+//! window that it chooses ([`Window`]). Only the target of a two-sided tool is set up for each
+//! measurement: its process serves in the same window.
+//!
+//! * `nic`: a NIC with its targets; opened, opened again after a failed operation, released.
+//! * `test`: the set-up, measurement and release of a pair.
+//! * `by_tool`: the code of a tool that measures a pair.
+//! * `instruments`: figures of a pair, with the definitions of the tools.
+//! * `halves`: the CPUs of the sides of a pair of software NICs.
+//! * `window`: the time window, in place of the control connection.
+
+mod by_tool;
+mod halves;
+mod instruments;
+mod nic;
+mod test;
+mod window;
+
+pub use nic::{NicPlan, TargetNic};
+pub use test::{Done, TestPlan};
+pub use window::{Attempt, NotMeasured, Window};
