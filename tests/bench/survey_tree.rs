@@ -1,10 +1,10 @@
 //! `cargo bench --bench survey_tree`: the tree of a survey with 10,000 processes
 //! (`CXIDIAG_BENCH_PROCESSES`), over TCP of this host.
 //!
-//! Simulated are the processes: each has its two threads, its listening socket and its connections,
+//! The processes are simulated: each has its two threads, its listening socket and its connections,
 //! but 2,000 of them share one process of the system, and all share its CPUs and its network. A
 //! member reports a block as soon as it receives it, with results for half of its slots. The times
-//! are those of a single host that does the work of all.
+//! are the times of a single host that does the work of all.
 
 use std::collections::BTreeSet;
 use std::env;

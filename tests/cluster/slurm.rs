@@ -47,7 +47,7 @@ pub struct Slurm {
     directory: TempDir,
     daemons: Vec<Process>,
     _alone: MutexGuard<'static, ()>,
-    /// Number of the first job. Those of other clusters on this machine differ.
+    /// Number of the first job. Other clusters on this machine have other numbers.
     pub first_job: u32,
 }
 
@@ -324,7 +324,7 @@ pub fn are_installed(programs: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// Returns the directories of programs. Those of daemons are not in every user's PATH.
+/// Returns the directories of programs. The directories of daemons are not in every user's PATH.
 fn directories() -> Vec<String> {
     let path = env::var("PATH").unwrap_or_default();
     let all = path.split(':').chain(["/usr/sbin", "/sbin"]);

@@ -337,6 +337,7 @@ const FACTS: Package = Package {
                 ("limit", "time limits of waits"),
                 ("number", "numbers as users type them"),
                 ("percentile", "percentiles by nearest rank"),
+                ("platform", "the kinds of NICs, and what each kind allows"),
                 ("rate", "rates that a run is to keep: intended start times"),
                 ("release", "the sources that this program was built from"),
                 ("size", "sizes of operations in bytes"),

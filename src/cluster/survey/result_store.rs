@@ -13,7 +13,7 @@ use super::role_counts::RoleCounts;
 use super::roster::Roster;
 use super::units::parts_of_pair;
 use crate::location::Class;
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::expect::Expectation;
 
 /// Most figures of a switch, a group or a pair of groups that are kept exactly.
@@ -308,11 +308,8 @@ impl ResultStore {
 
 /// Returns the noise of a survey: the noise of software NICs if it has any.
 fn noise(roster: &Roster) -> Noise {
-    let is_software = |name: &str| {
-        let name = name.parse::<DeviceName>();
-        name.is_ok_and(|name| name.kind == DeviceKind::Software)
-    };
-    if roster.nics.iter().any(|nic| is_software(&nic.device)) {
+    let is_noisy = |device: &str| DeviceName::names(device, |platform| platform.runs_on_cpus);
+    if roster.nics.iter().any(|nic| is_noisy(&nic.device)) {
         Noise::SOFTWARE
     } else {
         Noise::HARDWARE

@@ -8,7 +8,7 @@ use cluster::meeting_point::Coordinator;
 use cluster::survey::timetable::{Course, Introduction};
 use cluster::tree::{JOIN_LIMIT, Meeting, Member, Order};
 use diag::run::survey::{NicPlan, Nics, TestPlan};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
 use facts::interrupt;
@@ -122,10 +122,7 @@ pub fn own_plans(
     identity: &ProcessIdentity,
 ) -> Result<Vec<NicPlan>, Failure> {
     let devices = match request.processes {
-        ProcessSource::Loopback(_) => vec![DeviceName {
-            kind: DeviceKind::Software,
-            index: identity.rank,
-        }],
+        ProcessSource::Loopback(_) => vec![DeviceName::software(identity.rank)],
         _ => request.devices.clone(),
     };
     let first = &request.tests[0];
@@ -152,7 +149,7 @@ pub fn plans(
         NicPlan {
             device,
             service: plan.service_options,
-            libcxi: libcxi.filter(|_| device.kind == DeviceKind::Hardware),
+            libcxi: libcxi.filter(|_| device.platform().loads_library),
             cpus: plan.cpus.clone(),
         }
     };
@@ -163,9 +160,7 @@ pub fn plans(
 fn hardware() -> Vec<DeviceName> {
     let (found, _) = backend::devices(&[], None, &Machine::this());
     let names = found.iter().map(|found| found.name);
-    names
-        .filter(|name| name.kind == DeviceKind::Hardware)
-        .collect()
+    names.filter(|name| name.platform().is_listed).collect()
 }
 
 /// Returns the tests of a course.

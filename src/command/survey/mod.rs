@@ -43,7 +43,7 @@ pub use usage::usage;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{Coordinator, DEFAULT_LIMIT, MeetingPoint};
 use diag::run::served::is_started_for_client;
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::token::Token;
@@ -72,10 +72,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     match &request.processes {
         ProcessSource::Launcher => of_launcher(&request, &arguments),
         ProcessSource::Loopback(count) => {
-            backend::check(DeviceName {
-                kind: DeviceKind::Software,
-                index: 0,
-            })?;
+            backend::check(DeviceName::software(0))?;
             coordinator::run(&request, Launch::loopback(*count, &arguments))
         }
         ProcessSource::Hosts(hosts) => coordinator::run(&request, Launch::hosts(hosts, &arguments)),

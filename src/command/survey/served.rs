@@ -9,7 +9,7 @@ use diag::run::survey::NicPlan;
 use diag::session::Caller;
 use diag::session::control_line::{ControlLine, Order, Ready};
 use diag::session::summons::Summons;
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Context, Failure};
 use facts::token::Token;
 use plan::tools::TOOLS;
@@ -83,7 +83,7 @@ fn plans(
 }
 
 fn is_software(device: &DeviceName) -> bool {
-    device.kind == DeviceKind::Software
+    device.platform().is_simulated
 }
 
 /// Waits until other clients of the NICs have measured, or the coordinator ends.

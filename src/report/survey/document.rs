@@ -10,7 +10,7 @@ use crate::outcome::Problem;
 use cluster::survey::findings::{Certainty, Findings, Population, Test};
 use cluster::survey::population::LEAST_FIGURES;
 use cluster::survey::roster::{Nic, Roster};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Failure, INTERRUPTED, Kind};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
@@ -127,10 +127,8 @@ impl Survey {
         end: Result<(), &Failure>,
     ) -> Self {
         let conclusion = conclusion(&verdict, end);
-        let is_software = |nic: &Nic| {
-            let name = nic.device.parse::<DeviceName>();
-            name.is_ok_and(|name| name.kind == DeviceKind::Software)
-        };
+        let is_software =
+            |nic: &Nic| DeviceName::names(&nic.device, |platform| platform.is_simulated);
         let mut survey = Self {
             schema_version: SCHEMA_VERSION,
             command: COMMAND.into(),

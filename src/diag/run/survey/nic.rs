@@ -19,7 +19,7 @@ use cluster::location::Location;
 use cluster::survey::answer::{Answer, CounterEvidence};
 use cluster::survey::timetable::{NicFacts, Part, Task};
 use cluster::survey::untested::Untested;
-use facts::device::{DeviceKind, DeviceName, FabricAddress, LibraryFile};
+use facts::device::{DeviceName, FabricAddress, LibraryFile};
 use facts::error::{Failure, Kind};
 use node::backend;
 use node::gpu::OnGpus;
@@ -116,7 +116,7 @@ impl Nic {
         if plan.cpus == Cpus::Auto {
             placement.cpus = placement.of_threads(place + 1, false).split_off(place);
         }
-        let has_choice = plan.device.kind == DeviceKind::Software && plan.cpus == Cpus::Any;
+        let has_choice = plan.device.platform().runs_on_cpus && plan.cpus == Cpus::Any;
         let halves = has_choice.then(Halves::of_this_process).flatten();
         // The thread of a software NIC starts with it.
         let confined = confine(halves.as_ref(), Side::Server);
