@@ -189,7 +189,7 @@ impl Found {
     #[track_caller]
     fn assert_no_blame(&self) {
         assert_eq!(
-            self.document["findings"]["causes"],
+            self.document["verdict"]["culprits"],
             json!([]),
             "{}",
             self.text
@@ -201,7 +201,7 @@ impl Found {
     #[track_caller]
     fn assert_untested(&self, unit: &str, reason: &str) {
         self.assert_no_blame();
-        let untested = self.document["findings"]["untested"]
+        let untested = self.document["verdict"]["untested"]
             .as_array()
             .expect("a list");
         let of_third = untested.iter().find(|part| part["unit"][unit] == 2);
@@ -223,7 +223,7 @@ fn survey_of_slurm_blames_nic_that_loses_packets() {
     // Pairs that waited for their CPUs are not measured: on a busy machine, these may be all.
     for _ in 0..10 {
         let found = Survey::new(&slurm).run("export CXIDIAG_FAULTS=loss=1", "");
-        let causes = found.document["findings"]["causes"]
+        let causes = found.document["verdict"]["culprits"]
             .as_array()
             .expect("a list");
         let blamed: Vec<_> = causes.iter().map(|cause| &cause["unit"]).collect();

@@ -110,7 +110,7 @@ impl SurveyListener {
     ///
     /// # Errors
     ///
-    /// Those of [`PollSet::add`].
+    /// The errors of [`PollSet::add`].
     pub fn new(listener: Listener, token: Token, set: &PollSet, key: u64) -> std::io::Result<Self> {
         set.add(listener.socket(), key, false)?;
         Ok(Self {
