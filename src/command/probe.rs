@@ -177,8 +177,8 @@ impl Running {
         serde_json::from_value(value).ok()
     }
 
-    /// Waits for the end of the process, which has closed its outputs. Returns the failure that says
-    /// how it ended.
+    /// Waits for the end of the process, which has closed its outputs. Returns the failure that
+    /// states how it ended.
     fn silent_end(&mut self) -> Result<Failure, Failure> {
         let status = self.child.wait();
         Ok(child::silent_end(

@@ -21,8 +21,8 @@ pub struct Platform {
     pub prefix: &'static str,
     /// The highest number of a device.
     pub last_index: u32,
-    /// The NICs are devices of the machine: the kernel lists them, launchers grant services on them,
-    /// and the jobs of the machine share them.
+    /// The NICs are devices of the machine: the kernel lists them, launchers grant services on
+    /// them, and the jobs of the machine share them.
     pub is_listed: bool,
     /// A library is loaded to use the NICs: `--libcxi` applies.
     pub loads_library: bool,
