@@ -62,6 +62,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bins;
 pub mod check;
 pub mod check_metrics;
 pub mod check_text;

@@ -556,6 +556,7 @@ const REPORT: Package = Package {
         shown_in: &["docs/architecture.md", "src/report/lib.rs"],
         floors: &[
             &[
+                ("bins", "latencies in bins of equal ratio"),
                 ("hdr_log", "latencies as an HdrHistogram log"),
                 ("intervals", "the figures of intervals of a size"),
                 ("json", "data -> one JSON document"),
@@ -564,13 +565,7 @@ const REPORT: Package = Package {
                 ("table", "tables without a documented form"),
                 ("wrap", "text in lines of a limited width"),
             ],
-            &[
-                ("destination", "where documents go"),
-                (
-                    "histogram",
-                    "latencies in bins, and their picture in a terminal",
-                ),
-            ],
+            &[("destination", "where documents go")],
             &[
                 ("json_lines", "one line for each run, appended to a file"),
                 ("openmetrics", "metrics as text"),
@@ -582,6 +577,7 @@ const REPORT: Package = Package {
                 ("columns", "the columns of all tables of results"),
                 ("counters", "what the counters of the NICs did"),
                 ("ending", "how a run has ended"),
+                ("histogram", "the picture of a histogram in a terminal"),
                 (
                     "measured_bandwidth",
                     "what a bandwidth tool reports of a size",
@@ -623,14 +619,7 @@ const REPORT: Package = Package {
             &[("html", "the page of `report`")],
             &[("lib", "the list of modules")],
         ],
-        circles: &[
-            ("histogram.rs", "outcome/latency.rs"),
-            ("histogram.rs", "outcome/size_result.rs"),
-            ("outcome/bandwidth.rs", "outcome/size_result.rs"),
-            ("outcome/latency.rs", "outcome/size_result.rs"),
-            ("outcome/counters.rs", "outcome/mod.rs"),
-            ("survey/document.rs", "survey/summary.rs"),
-        ],
+        circles: &[("survey/document.rs", "survey/summary.rs")],
     },
     parts: &[],
     repeated_types: &["Column", "Counter", "Documents", "Status", "Verdict"],

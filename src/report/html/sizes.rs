@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::chart::{self, Axis, Curve, Mark};
 use super::parts::{Column, cell, figure, table};
 use super::quantity::Quantity;
-use crate::histogram::{self, joined};
+use crate::bins::{bins, joined};
 use crate::intervals::Interval;
 use crate::outcome::{Extent, LatencyResult, PercentileValue, SizeResult};
 use crate::survey::words::grouped;
@@ -100,7 +100,7 @@ pub fn histogram(result: &SizeResult) -> Option<Markup> {
     let latency = result.latency.as_ref()?;
     let of_samples = || {
         let samples = latency.samples_ns.as_ref()?;
-        Some(histogram::bins(samples.iter().map(|ns| (*ns, 1))))
+        Some(bins(samples.iter().map(|ns| (*ns, 1))))
     };
     let bins = latency.histogram.clone().or_else(of_samples)?;
     let bars: Vec<(f64, f64, u64)> = joined(&bins, MOST_BARS)

@@ -1,9 +1,11 @@
 //! The outcome of a run as plain data, from which each format of the results is made.
 //!
 //! * This file: the run as a whole, and how it ended.
+//! * `side`: the side of a process in a run.
 //! * `site`: the host, its NIC, and the addresses of both sides.
 //! * `options`: the options in effect.
 //! * `clock`: the clock, and what the tool itself adds to a latency.
+//! * `extent`: how much of a size was measured.
 //! * `size_result`: the result of a size; `latency` and `bandwidth`: its figures.
 //! * `counters`: what the counters of the NICs did.
 //! * `verdict`: whether a size meets an expectation.
@@ -14,8 +16,10 @@
 mod bandwidth;
 mod clock;
 mod counters;
+mod extent;
 mod latency;
 mod options;
+mod side;
 mod site;
 mod size_result;
 mod verdict;
@@ -27,11 +31,13 @@ use serde::{Deserialize, Serialize};
 pub use bandwidth::{BandwidthResult, PairResult, ViewResult};
 pub use clock::{Clock, Distribution, MeasurementError};
 pub use counters::{Counter, CounterFinding, Counters, NicCounters};
+pub use extent::Extent;
 use facts::error::Failure;
 pub use latency::{Detail, LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
+pub use side::Side;
 pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
-pub use size_result::{Extent, RateResult, SizeResult};
+pub use size_result::{RateResult, SizeResult};
 pub use verdict::Verdict;
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
@@ -92,18 +98,6 @@ pub struct Outcome {
     pub counters: Option<Counters>,
     /// One entry for each size and each bound of --expect.
     pub expectations: Vec<Verdict>,
-}
-
-/// The side of a process in a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// The client, also of a loopback run.
-    #[default]
-    Client,
-    /// The server.
-    Server,
 }
 
 /// How a run ended.

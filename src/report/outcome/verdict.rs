@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Extent;
+use super::extent::Extent;
 use facts::expect::{Expectation, Metric};
 
 /// Whether a size meets an expectation.
