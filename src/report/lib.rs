@@ -74,7 +74,7 @@ mod csv;
 pub mod destination;
 pub mod devices;
 mod differences;
-mod documents;
+pub mod documents;
 mod ending;
 mod extra;
 mod hdr_log;
@@ -94,6 +94,7 @@ mod progress;
 mod reporter;
 pub mod results;
 mod run_columns;
+mod run_documents;
 mod run_facts;
 pub mod runs;
 mod sampler;
@@ -109,10 +110,10 @@ mod wrap;
 
 pub use counters::{PeerCounters, RunCounters};
 pub use destination::Destination;
-pub use documents::refused;
 pub use measured_bandwidth::MeasuredBandwidth;
 pub use outcome::{Extent, Outcome};
 pub use reporter::{Reporter, text_output};
+pub use run_documents::refused;
 pub use run_facts::Connected;
 
 use std::io::{self, Write};

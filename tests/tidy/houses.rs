@@ -576,6 +576,7 @@ const REPORT: Package = Package {
                 ("check", "the health of NICs as JSON"),
                 ("columns", "the columns of all tables of results"),
                 ("counters", "what the counters of the NICs did"),
+                ("documents", "documents: opened, written whole"),
                 ("ending", "how a run has ended"),
                 ("histogram", "the picture of a histogram in a terminal"),
                 (
@@ -599,7 +600,7 @@ const REPORT: Package = Package {
             ],
             &[
                 ("comparison", "runs of two sides compared"),
-                ("documents", "the documents of a run"),
+                ("run_documents", "the documents of a run"),
                 ("sampler", "the thread that prints intervals"),
                 ("summary", "the summary block before the results"),
             ],

@@ -8,13 +8,14 @@ use cluster::survey::roster::Roster;
 use cluster::survey::verdict::Test;
 use facts::error::Failure;
 use facts::interrupt;
-use report::survey::documents::{Documents, Places};
+use report::documents::Places;
+use report::survey::documents::SurveyDocuments;
 use report::survey::progress::ProgressLine;
 use report::survey::{Setup, Survey, text};
 
 /// The outputs of a survey, which can all be written.
 pub struct Outputs {
-    documents: Documents,
+    documents: SurveyDocuments,
     /// No document has standard output.
     has_text: bool,
     is_quiet: bool,
@@ -29,9 +30,10 @@ impl Outputs {
     ///
     /// A file that cannot be written, and two documents for one place.
     pub fn open(places: &Places, is_quiet: bool) -> Result<Self, Failure> {
+        let documents = SurveyDocuments::open(places)?;
         Ok(Self {
-            documents: Documents::open(places)?,
-            has_text: !places.has_stdout(),
+            has_text: !documents.has_stdout(),
+            documents,
             is_quiet,
             progress: ProgressLine::new(io::stderr(), !is_quiet),
         })
