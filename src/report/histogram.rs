@@ -98,8 +98,9 @@ pub fn write(out: &mut impl Write, results: &[SizeResult], style: Style) -> io::
 fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String> {
     let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
     let row = |bin: &Joined| [us(bin.from_ns), bin.count.to_string(), marks(latency, bin)];
-    let mut rows = vec![["From[us]", "Samples", ""].map(String::from)];
-    let mut counts = vec![0];
+    let titles = ["From[us]", "Samples", "", ""];
+    let mut rows = Vec::new();
+    let mut counts = Vec::new();
     for (at, bin) in bins.iter().enumerate() {
         if bin.count > 0 {
             rows.push(row(bin));
@@ -109,7 +110,10 @@ fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String
             counts.push(0);
         }
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let width = |column: usize| {
+        let widths = rows.iter().map(|row| row[column].len());
+        widths.fold(titles[column].len(), usize::max)
+    };
     let taken: usize = (0..3).map(width).sum::<usize>() + 3 * 2;
     let bar_width = style.width.saturating_sub(taken).max(LEAST_BAR);
     let most = counts.iter().copied().max().unwrap_or(0);
@@ -119,7 +123,7 @@ fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String
         vec![from, count_text, bar, marks]
     });
     let align = [Align::Right, Align::Right, Align::Left, Align::Left];
-    table::lines(cells, &align)
+    table::lines(&titles, cells.collect(), &align)
 }
 
 /// Returns the names of the percentiles in a bin.

@@ -9,7 +9,7 @@ use super::counters::{self, RunCounters};
 use super::histogram::{self, Style};
 use super::intervals::Intervals;
 use super::measured_bandwidth::MeasuredBandwidth;
-use super::outcome::{Detail, Extent, Outcome, SizeResult, Verdict};
+use super::outcome::{Detail, ExpectationResult, Extent, Outcome, SizeResult};
 use super::progress::{Current, Progress};
 use super::run_documents::RunDocuments;
 use super::run_facts::Connected;
@@ -620,8 +620,8 @@ fn verdicts(
     size: u64,
     extent: Extent,
     figure: impl Fn(Metric) -> Option<f64>,
-) -> Vec<Verdict> {
-    let verdict = |of| Verdict::new(size, of, extent, figure(of.metric));
+) -> Vec<ExpectationResult> {
+    let verdict = |of| ExpectationResult::new(size, of, extent, figure(of.metric));
     let applying = outputs.expectations.iter().filter(|of| of.applies_to(size));
     applying.map(verdict).collect()
 }

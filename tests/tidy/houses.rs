@@ -623,7 +623,7 @@ const REPORT: Package = Package {
         circles: &[("survey/document.rs", "survey/summary.rs")],
     },
     parts: &[],
-    repeated_types: &["Column", "Counter", "Documents", "Status", "Verdict"],
+    repeated_types: &["Counter"],
 };
 
 const DIAG: Package = Package {

@@ -8,7 +8,7 @@
 //! * `extent`: how much of a size was measured.
 //! * `size_result`: the result of a size; `latency` and `bandwidth`: its figures.
 //! * `counters`: what the counters of the NICs did.
-//! * `verdict`: whether a size meets an expectation.
+//! * `expectation`: whether a size meets an expectation.
 //!
 //! These types are the JSON document, field for field (docs/output-formats.md). The doc comments
 //! are the descriptions in its schema, docs/cxidiag.schema.json.
@@ -16,13 +16,13 @@
 mod bandwidth;
 mod clock;
 mod counters;
+mod expectation;
 mod extent;
 mod latency;
 mod options;
 mod side;
 mod site;
 mod size_result;
-mod verdict;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use bandwidth::{BandwidthResult, PairResult, ViewResult};
 pub use clock::{Clock, Distribution, MeasurementError};
 pub use counters::{Counter, CounterFinding, Counters, NicCounters};
+pub use expectation::ExpectationResult;
 pub use extent::Extent;
 use facts::error::Failure;
 pub use latency::{Detail, LatencyResult, PercentileValue};
@@ -38,7 +39,6 @@ pub use options::{AtomicOptions, ListOptions, Options};
 pub use side::Side;
 pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
 pub use size_result::{RateResult, SizeResult};
-pub use verdict::Verdict;
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
@@ -97,7 +97,7 @@ pub struct Outcome {
     #[serde(default)]
     pub counters: Option<Counters>,
     /// One entry for each size and each bound of --expect.
-    pub expectations: Vec<Verdict>,
+    pub expectations: Vec<ExpectationResult>,
 }
 
 /// How a run ended.
