@@ -228,7 +228,7 @@ mod tests {
     fn leaves_out_servers_of_measured_runs() {
         let file = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/tests/fixtures/older-result.json"
+            "/../../tests/fixtures/older-result.json"
         );
         let result = |side| {
             let (mut results, _) = read(&Source::of(file.as_ref())).unwrap();

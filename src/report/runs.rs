@@ -202,7 +202,7 @@ mod tests {
     fn reads_documents_of_earlier_builds() {
         let file = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/tests/fixtures/older-result.json"
+            "/../../tests/fixtures/older-result.json"
         );
         let (runs, warnings) = Source::of(file.as_ref()).read().unwrap();
         assert_eq!((runs.len(), warnings), (1, Vec::new()));

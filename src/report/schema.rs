@@ -1,6 +1,6 @@
 //! The JSON schemas in docs/, made from the types that are written.
 //!
-//! `CXIDIAG_UPDATE_DOCS=1 cargo test --lib report::schema` writes them.
+//! `CXIDIAG_UPDATE_DOCS=1 cargo test -p report schema` writes them.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -279,7 +279,10 @@ fn matches_schemas_in_docs() {
         ("check", of_check()),
         ("survey", of_survey()),
     ] {
-        let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/../../docs/{name}.schema.json",
+            env!("CARGO_MANIFEST_DIR")
+        );
         let text = format!("{schema:#}\n");
         if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
             std::fs::write(&path, &text).expect("a writable schema");
