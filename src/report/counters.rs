@@ -121,7 +121,7 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Returns what a line is about: counters of a software NIC are not those of hardware.
+    /// Returns what a line is about: it says so if the NIC is a software NIC.
     fn subject(&self) -> String {
         let kind = if self.nic.is_software {
             "software NIC "
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// The counters of a NIC that has only those of the list.
+    /// The counters of a NIC that has only the counters of the list.
     fn changes(device: &str, counters: &[(&str, Change)]) -> Changes {
         let nic = NicFacts {
             device: device.into(),

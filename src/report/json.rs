@@ -9,7 +9,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 use facts::error::{Context, Failure};
 
 /// How values are laid out. With one type for both ways, each document is compiled once.
-enum Layout {
+enum JsonLayout {
     /// With a line for each field and each entry.
     Lines(PrettyFormatter<'static>),
     /// In one line.
@@ -28,7 +28,7 @@ macro_rules! passed_on {
     };
 }
 
-impl Formatter for Layout {
+impl Formatter for JsonLayout {
     passed_on! {
         begin_array(), begin_array_value(is_first: bool), end_array_value(), end_array(),
         begin_object(), begin_object_key(is_first: bool), begin_object_value(),
@@ -43,7 +43,7 @@ impl Formatter for Layout {
 /// None in practice: the document is made in memory.
 pub fn document(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    add(&mut bytes, value, Layout::Lines(PrettyFormatter::new()))?;
+    add(&mut bytes, value, JsonLayout::Lines(PrettyFormatter::new()))?;
     Ok(bytes)
 }
 
@@ -53,10 +53,10 @@ pub fn document(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
 ///
 /// None in practice: the line is made in memory.
 pub fn add_line(lines: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Failure> {
-    add(lines, value, Layout::Line(CompactFormatter))
+    add(lines, value, JsonLayout::Line(CompactFormatter))
 }
 
-fn add(bytes: &mut Vec<u8>, value: &impl Serialize, layout: Layout) -> Result<(), Failure> {
+fn add(bytes: &mut Vec<u8>, value: &impl Serialize, layout: JsonLayout) -> Result<(), Failure> {
     let mut serializer = Serializer::with_formatter(&mut *bytes, layout);
     value
         .serialize(&mut serializer)

@@ -108,8 +108,7 @@ pub fn leave_out_servers(runs: &mut Vec<ReadRun>) -> usize {
     before - runs.len()
 }
 
-/// Returns the documents in a text, one or one on each line, and a warning for each line that is not
-/// one.
+/// Returns the documents in a text, one or one on each line, and a warning for each other line.
 ///
 /// # Errors
 ///
@@ -157,7 +156,7 @@ fn not_a_run(shown: &str, why: &str) -> Failure {
 
 /// The field by which versions of documents differ.
 #[derive(Deserialize)]
-struct Mark {
+struct VersionMark {
     schema_version: u64,
 }
 
@@ -167,7 +166,7 @@ struct Mark {
 ///
 /// The document is not a run, or one of another version.
 fn outcome(document: &[u8], shown: &str) -> Result<Outcome, Failure> {
-    let mark: Mark = serde_json::from_slice(document)
+    let mark: VersionMark = serde_json::from_slice(document)
         .map_err(|_| not_a_run(shown, "not a result of cxidiag"))?;
     check_version(shown, mark.schema_version, SCHEMA_VERSION)?;
     serde_json::from_slice(document).map_err(|error| {

@@ -13,8 +13,8 @@ pub enum Align {
     Right,
 }
 
-/// Returns the titles and the rows as lines, without spaces at their ends. Each column has its entry
-/// in `align`; a cell may have several lines.
+/// Returns the titles and the rows as lines, without spaces at their ends. `align` has an entry for
+/// each column; a cell may have several lines.
 pub fn lines(titles: &[&str], rows: Vec<Vec<String>>, align: &[Align]) -> Vec<String> {
     let mut builder = Builder::default();
     builder.push_record(titles.iter().copied());
