@@ -13,7 +13,7 @@ use plan::tool::PROGRAM;
 
 use super::{File, overview, subcommands};
 
-/// Software NICs that are offered. Those of the hardware are in `/sys/class/cxi`.
+/// Software NICs that are offered. The NICs of the hardware are in `/sys/class/cxi`.
 const SOFTWARE_NICS: [&str; 4] = ["soft0", "soft1", "soft2", "soft3"];
 
 /// Prints the lists of the CPUs of this machine and of its NUMA nodes, one on a line, in any shell.

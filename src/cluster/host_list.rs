@@ -43,7 +43,8 @@ fn read(path: &str) -> io::Result<String> {
 }
 
 /// Returns the hosts of a file: lists, one on each line. Blank lines and text after `#` do not
-/// count. A repeated host counts once, because the files of PBS repeat a host for each of its slots.
+/// count. A repeated host counts once, because the files of PBS repeat a host for each of its
+/// slots.
 ///
 /// # Errors
 ///
@@ -68,8 +69,8 @@ pub fn of_lines(text: &str) -> Result<Vec<String>, String> {
     Ok(hosts)
 }
 
-/// Returns the hosts of a list in its order, duplicates included. Of several groups of brackets in a
-/// name, the rightmost changes fastest.
+/// Returns the hosts of a list in its order, duplicates included. Of several groups of brackets in
+/// a name, the rightmost changes fastest.
 ///
 /// # Errors
 ///
@@ -86,7 +87,7 @@ pub fn expand(list: &str) -> Result<Vec<String>, String> {
         if count.is_none_or(|count| hosts.len() + count > MOST_HOSTS) {
             return Err(too_many());
         }
-        if parts.iter().map(Part::longest).sum::<usize>() > LONGEST_NAME {
+        if parts.iter().map(ItemPart::longest).sum::<usize>() > LONGEST_NAME {
             return Err(format!("a name may have more than {LONGEST_NAME} bytes"));
         }
         hosts.append(
@@ -136,7 +137,7 @@ fn items(list: &str) -> Result<Vec<&str>, String> {
 }
 
 /// A part of an item.
-enum Part<'a> {
+enum ItemPart<'a> {
     Text(&'a str),
     Ranges(Vec<Range>),
 }
@@ -188,7 +189,7 @@ fn value(digits: &str) -> u64 {
         .fold(0, |value, digit| value * 10 + u64::from(digit - b'0'))
 }
 
-impl Part<'_> {
+impl ItemPart<'_> {
     fn count(&self) -> usize {
         match self {
             Self::Text(_) => 1,
@@ -222,31 +223,31 @@ impl Part<'_> {
 }
 
 /// Returns each of `names` with each text of `part` after it.
-fn append(names: &[String], part: &Part) -> Vec<String> {
+fn append(names: &[String], part: &ItemPart) -> Vec<String> {
     let texts = part.texts();
     let of_name = |name| texts.iter().map(move |text| format!("{name}{text}"));
     names.iter().flat_map(of_name).collect()
 }
 
 /// Divides an item, whose brackets are balanced, into texts and groups of ranges.
-fn parts(item: &str) -> Result<Vec<Part<'_>>, String> {
+fn parts(item: &str) -> Result<Vec<ItemPart<'_>>, String> {
     let mut parts = Vec::new();
     let mut rest = item;
     while let Some((text, group)) = rest.split_once('[') {
         let Some((ranges, after)) = group.split_once(']') else {
             return Err("'[' without ']'".into());
         };
-        parts.push(Part::Text(text));
+        parts.push(ItemPart::Text(text));
         let ranges: Result<_, _> = ranges.split(',').map(Range::parse).collect();
-        parts.push(Part::Ranges(ranges?));
+        parts.push(ItemPart::Ranges(ranges?));
         rest = after;
     }
-    parts.push(Part::Text(rest));
+    parts.push(ItemPart::Text(rest));
     Ok(parts)
 }
 
-/// Returns the list of these hosts, each of them once: hosts that differ in one number of their first
-/// label are a range. Numbers ascend. The names have neither brackets nor commas.
+/// Returns the list of these hosts, each of them once: hosts that differ in one number of their
+/// first label are a range. Numbers ascend. The names have neither brackets nor commas.
 pub fn compress<'a>(hosts: impl IntoIterator<Item = &'a str>) -> String {
     let hosts: BTreeSet<&str> = hosts.into_iter().collect();
     let names: Vec<Name> = hosts.into_iter().map(Name::of).collect();
@@ -255,7 +256,7 @@ pub fn compress<'a>(hosts: impl IntoIterator<Item = &'a str>) -> String {
         .filter(|name| name.is_padded())
         .map(Name::padding)
         .collect();
-    // Numbers without leading zeros belong to those of the same length that have them.
+    // A number without leading zeros belongs to the numbers of the same length with leading zeros.
     let mut groups: BTreeMap<(&str, &str, Option<usize>), Vec<&str>> = BTreeMap::new();
     for name in &names {
         let has_width = name.digits.is_empty() || padded.contains(&name.padding());

@@ -1,5 +1,5 @@
-//! Where hosts are, for NICs whose addresses do not show it: by a file of the user, or by what Slurm
-//! knows about its nodes (jobs.md 3.5).
+//! Where hosts are, for NICs whose addresses do not show it: by a file of the user, or by what
+//! Slurm knows about its nodes (jobs.md 3.5).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,14 +7,14 @@ use crate::host_list;
 use crate::location::Location;
 
 /// The names of the switch and the group of a host.
-struct Place<'a> {
+struct SwitchName<'a> {
     switch: &'a str,
     group: &'a str,
 }
 
 /// Returns the locations of the hosts in a file: host, switch and group on each line, divided by
-/// blanks. The host may be a list, such as `nid[1-16]`. Blank lines and text after `#` do not count.
-/// Switches and groups are numbers or names.
+/// blanks. The host may be a list, such as `nid[1-16]`. Blank lines and text after `#` do not
+/// count. Switches and groups are numbers or names.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ pub fn of_file(text: &str) -> Result<HashMap<String, Location>, String> {
             if places.contains_key(&host) {
                 return Err(invalid(format!("{host} is on a line before this one")));
             }
-            places.insert(host, Place { switch, group });
+            places.insert(host, SwitchName { switch, group });
         }
         if places.len() > host_list::MOST_HOSTS {
             return Err(invalid(format!(
@@ -48,20 +48,21 @@ pub fn of_file(text: &str) -> Result<HashMap<String, Location>, String> {
 }
 
 /// Returns the locations of hosts from the switches above them, `s0.s4`, from the top of the tree
-/// down ([`crate::launcher::Task`]). The switch above that of the host is the group.
+/// down ([`crate::launcher::LauncherTask`]). The group is the switch above the
+/// switch of the host.
 pub fn of_topology<'a>(
     hosts: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> HashMap<String, Location> {
     let places = hosts.into_iter().map(|(host, switches)| {
         let mut upward = switches.rsplit('.');
         let [switch, group] = [(); 2].map(|()| upward.next().unwrap_or_default());
-        (host.to_owned(), Place { switch, group })
+        (host.to_owned(), SwitchName { switch, group })
     });
     numbered(places.collect())
 }
 
 /// Replaces the names of switches and groups by numbers.
-fn numbered(places: HashMap<String, Place>) -> HashMap<String, Location> {
+fn numbered(places: HashMap<String, SwitchName>) -> HashMap<String, Location> {
     let switches = numbers(places.values().map(|place| place.switch).collect());
     let groups = numbers(places.values().map(|place| place.group).collect());
     let located = places.into_iter().map(|(host, place)| {

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The place of a NIC on the fabric. Numbers are those of its address, or of the user's file.
+/// The place of a NIC on the fabric. Its numbers come from the address of the NIC, or from the
+/// user's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Location {
@@ -17,8 +18,9 @@ pub struct Location {
 }
 
 impl Location {
-    /// Returns the location in the address of a NIC: group bits 19..11, switch bits 10..6, port bits
-    /// 5..0 (jobs.md 3.5). It is meaningful only if software has set the MAC address of the NIC.
+    /// Returns the location in the address of a NIC: group bits 19..11, switch bits 10..6, port
+    /// bits 5..0 (jobs.md 3.5). It is meaningful only if software has set the MAC address of the
+    /// NIC.
     pub fn of_nid(nid: u32) -> Self {
         Self {
             group: (nid >> 11 & 0x1ff) as u16,
@@ -61,6 +63,16 @@ pub enum Class {
 }
 
 impl Class {
+    /// All classes.
+    pub const ALL: [Self; 6] = [
+        Self::Loopback,
+        Self::Node,
+        Self::Switch,
+        Self::Group,
+        Self::Fabric,
+        Self::Unknown,
+    ];
+
     /// Returns the class of two NICs of different nodes.
     pub fn between(one: Option<Location>, other: Option<Location>) -> Self {
         match (one, other) {
@@ -97,14 +109,7 @@ mod tests {
 
     #[test]
     fn class_has_one_name_in_text_and_json() {
-        for class in [
-            Class::Loopback,
-            Class::Node,
-            Class::Switch,
-            Class::Group,
-            Class::Fabric,
-            Class::Unknown,
-        ] {
+        for class in Class::ALL {
             assert_eq!(serde_json::to_value(class).unwrap(), class.name());
         }
     }

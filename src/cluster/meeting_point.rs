@@ -4,8 +4,8 @@
 //! * Usually it is a file, readable by its owner only, in a directory that all nodes share. The
 //!   coordinator writes it, and removes it at the end.
 //! * Where the user has set a token in the environment of all processes, they need no file: the
-//!   coordinator runs on the first host of the launcher's list, and its port follows from the numbers
-//!   of job and step.
+//!   coordinator runs on the first host of the launcher's list, and its port follows from the
+//!   numbers of job and step.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,15 +20,15 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use crate::launcher::Task;
+use crate::launcher::LauncherTask;
 use facts::error::{Failure, cause, invalid};
 use facts::host::host_name;
 use facts::interrupt;
 use facts::number::time_text;
 use facts::token::{TOKEN_VARIABLE, Token};
 
-/// How long a process looks for its coordinator, unless the user chooses another time: the tasks of a
-/// step start seconds apart.
+/// How long a process looks for its coordinator, unless the user chooses another time: the tasks of
+/// a step start seconds apart.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Start of the name of a file, before job and step.
@@ -94,7 +94,11 @@ impl MeetingPoint {
     /// # Errors
     ///
     /// A token, but no list of hosts of the launcher.
-    pub fn of(task: &Task, path: Option<&Path>, token: Option<&Token>) -> Result<Self, Failure> {
+    pub fn of(
+        task: &LauncherTask,
+        path: Option<&Path>,
+        token: Option<&Token>,
+    ) -> Result<Self, Failure> {
         if let Some(path) = path {
             return Ok(Self::File(path.to_owned()));
         }
@@ -118,7 +122,7 @@ impl MeetingPoint {
     }
 
     /// Returns whether this task is the coordinator.
-    pub fn is_coordinator(&self, task: &Task) -> bool {
+    pub fn is_coordinator(&self, task: &LauncherTask) -> bool {
         match (self, task.node_index, task.local_rank) {
             // Rank 0 may be on another node than the first one (jobs.md 2.1).
             (Self::Agreed { .. }, Some(node), Some(local_rank)) => node == 0 && local_rank == 0,
@@ -139,7 +143,7 @@ impl MeetingPoint {
     /// # Errors
     ///
     /// A file that cannot be written, and one of another survey.
-    pub fn publish(&self, task: &Task, port: u16) -> Result<Published, Failure> {
+    pub fn publish(&self, task: &LauncherTask, port: u16) -> Result<Published, Failure> {
         match self {
             Self::Agreed { token, .. } => Ok(Published {
                 token: token.clone(),
@@ -168,15 +172,15 @@ impl MeetingPoint {
         }
     }
 
-    /// Waits for the coordinator of `task` until `end`. A process that cannot connect to it calls this
-    /// function again: a coordinator that was killed may have left its file, which the next one of the
-    /// same job replaces.
+    /// Waits for the coordinator of `task` until `end`. A process that cannot connect to it calls
+    /// this function again: a coordinator that was killed may have left its file, which the next
+    /// one of the same job replaces.
     ///
     /// # Errors
     ///
-    /// No file at `end`, a file that other users can write or read, a host without an address, and an
-    /// interruption.
-    pub fn find(&self, task: &Task, end: Instant) -> Result<Coordinator, Failure> {
+    /// No file at `end`, a file that other users can write or read, a host without an address, and
+    /// an interruption.
+    pub fn find(&self, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
         match self {
             Self::Agreed { host, port, token } => {
                 let resolved = (host.as_str(), *port).to_socket_addrs();
@@ -195,7 +199,7 @@ impl MeetingPoint {
 }
 
 /// Returns the name of the file of a task's job and step.
-fn file_name(task: &Task) -> String {
+fn file_name(task: &LauncherTask) -> String {
     let ids = [&task.job, &task.step];
     let ids = ids.into_iter().flatten().map(|id| {
         let safe = |c: char| {
@@ -211,7 +215,7 @@ fn file_name(task: &Task) -> String {
 }
 
 /// Returns the port of a task's job and step: the FNV-1a hash of both.
-fn port(task: &Task) -> u16 {
+fn port(task: &LauncherTask) -> u16 {
     let ids = [&task.job, &task.step].map(|id| id.as_deref().unwrap_or_default());
     let hash = ids
         .join("/")
@@ -222,8 +226,8 @@ fn port(task: &Task) -> u16 {
     FIRST_PORT + (hash % PORTS) as u16
 }
 
-/// Returns the addresses of this host that other hosts may reach: those of the high-speed network
-/// last, IPv4 before IPv6; those of loopback if there are no others.
+/// Returns the addresses of this host that other hosts may reach, IPv4 before IPv6. Addresses of
+/// the high-speed network are last. A host without other addresses returns its loopback addresses.
 fn addresses() -> Vec<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
     let mut usable: Vec<_> = interfaces
@@ -266,8 +270,8 @@ fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-/// Creates the file, which appears with its complete contents. Returns it locked, where the file
-/// system has locks: a file without a lock is that of a coordinator that was killed.
+/// Creates the file, which appears with its complete contents. Returns the file locked, if the file
+/// system has locks: a file without a lock belongs to a coordinator that was killed.
 fn write(path: &Path, contents: &Contents) -> io::Result<File> {
     let mut file = NamedTempFile::new_in(directory(path))?;
     file.write_all(serde_json::to_string(contents)?.as_bytes())?;
@@ -286,7 +290,7 @@ fn directory(path: &Path) -> &Path {
 }
 
 /// Removes the file of a coordinator that was killed.
-fn remove_left_over(path: &Path, task: &Task) -> Result<(), Failure> {
+fn remove_left_over(path: &Path, task: &LauncherTask) -> Result<(), Failure> {
     let file = match open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -307,7 +311,7 @@ fn remove_left_over(path: &Path, task: &Task) -> Result<(), Failure> {
 }
 
 impl Contents {
-    fn is_of(&self, task: &Task) -> bool {
+    fn is_of(&self, task: &LauncherTask) -> bool {
         (&self.job, &self.step) == (&task.job, &task.step)
     }
 }
@@ -332,7 +336,7 @@ fn unusable(path: &Path, what: &str, error: &io::Error) -> Failure {
 }
 
 /// Waits until the coordinator of `task` has written its file.
-fn wait_for(path: &Path, task: &Task, end: Instant) -> Result<Coordinator, Failure> {
+fn wait_for(path: &Path, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
     let since = Instant::now();
     let mut interval = INTERVALS.0;
     let other = loop {

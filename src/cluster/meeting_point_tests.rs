@@ -4,8 +4,8 @@ use std::thread;
 
 use super::*;
 
-fn task(job: &str, step: &str) -> Task {
-    Task {
+fn task(job: &str, step: &str) -> LauncherTask {
+    LauncherTask {
         launcher: "Slurm",
         variable: "SLURM_PROCID",
         rank: 0,
@@ -118,7 +118,7 @@ fn names_file_by_job_and_step() {
         let point = MeetingPoint::of(&task(job, step), None, None).unwrap();
         assert_eq!(point, MeetingPoint::File(name.into()));
     }
-    let alone = Task {
+    let alone = LauncherTask {
         job: None,
         step: None,
         ..task("", "")
@@ -130,7 +130,7 @@ fn names_file_by_job_and_step() {
 #[test]
 fn meets_at_first_host_without_a_file_if_a_token_is_set() {
     let token = Token::new("secret".as_ref());
-    let of = |task: &Task| MeetingPoint::of(task, None, token.as_ref()).unwrap();
+    let of = |task: &LauncherTask| MeetingPoint::of(task, None, token.as_ref()).unwrap();
     let first = task("17", "0");
     let point = of(&first);
     let port = point.port().unwrap();
@@ -149,7 +149,7 @@ fn meets_at_first_host_without_a_file_if_a_token_is_set() {
     );
     let named = MeetingPoint::of(&first, Some(Path::new("/x")), token.as_ref()).unwrap();
     assert_eq!(named, MeetingPoint::File("/x".into()));
-    let without_list = Task {
+    let without_list = LauncherTask {
         first_host: None,
         ..first
     };
@@ -165,7 +165,7 @@ fn coordinator_is_rank_0_or_first_task_of_first_host() {
         port: 20_000,
         token: Token::random(),
     };
-    let at = |rank, node_index, local_rank| Task {
+    let at = |rank, node_index, local_rank| LauncherTask {
         rank,
         node_index,
         local_rank,

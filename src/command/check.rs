@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use self::examine::Examination;
 use self::traffic::Runs;
 use super::output::{self, MetricsRequest};
-use facts::device::{DeviceKind, DeviceName, LibraryFile};
+use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::number::{time, time_text};
@@ -65,12 +65,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Ok(());
     };
     let metrics = mem::take(&mut request.metrics).place()?;
-    if let Some(software) = request
-        .devices
-        .iter()
-        .find(|of| of.kind == DeviceKind::Software)
-    {
-        backend::check(*software)?;
+    for device in &request.devices {
+        backend::check(*device)?;
     }
     let documents = Documents::open(&Places {
         json: request.json.clone(),
@@ -124,7 +120,7 @@ fn examine(
         .map(|device| Examination::begin(*device, request, grant, machine))
         .collect();
     if request.has_traffic() && examinations.iter().any(Examination::has_files) {
-        let has_hardware = (devices.iter()).any(|device| device.kind == DeviceKind::Hardware);
+        let has_hardware = (devices.iter()).any(|device| device.platform().is_listed);
         let lock = if has_hardware {
             lock::take(machine)
         } else {
@@ -173,11 +169,12 @@ impl CheckRequest {
         !self.is_quick
     }
 
-    /// Returns the devices to check: those of the arguments, of the job, or all hardware.
+    /// Returns the devices to check: the devices of the arguments, else of the job, else all
+    /// hardware.
     ///
     /// # Errors
     ///
-    /// A NIC of the job whose name is none of a device.
+    /// A NIC of the job whose name is not the name of a device.
     fn devices(
         &self,
         grant: Option<&Grant>,

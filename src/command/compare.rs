@@ -126,7 +126,7 @@ fn common_tool<'a>(mut runs: impl Iterator<Item = &'a ReadRun>) -> Result<&'stat
         .ok_or_else(|| Failure::usage(format!("unknown tool {name}")))
 }
 
-/// Returns the metric that decides: the one that was typed, or that of the tool.
+/// Returns the metric that decides: the metric that was typed, else the metric of the tool.
 fn deciding<'a>(
     typed: Option<Metric>,
     tool: &Tool,
@@ -187,7 +187,8 @@ fn read(sources: &[Source], arguments: &[OsString]) -> Result<Vec<ReadRun>, Fail
     Ok(all)
 }
 
-/// Returns the hint that a file is meant as that of `--json`, if it stands directly after it.
+/// Returns a hint if the file stands directly after `--json`: the user probably wanted
+/// `--json=FILE`.
 fn meant_for_json(source: &Source, arguments: &[OsString]) -> Option<String> {
     match source {
         Source::Stdin => None,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::output;
 use super::probe::Probe;
 use facts::advice::{Situation, remedy};
-use facts::device::{DEFAULT_DEVICE, DeviceKind, DeviceName};
+use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, Kind, Step};
 use facts::host::host_name;
 use facts::interrupt;
@@ -168,7 +168,7 @@ impl PingRequest {
         let hardware: Vec<DeviceName> = names
             .iter()
             .copied()
-            .filter(|name| name.kind == DeviceKind::Hardware)
+            .filter(|name| name.platform().is_listed)
             .collect();
         Ok(if hardware.is_empty() { names } else { hardware })
     }

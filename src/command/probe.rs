@@ -31,8 +31,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Runs the tool and returns its outcome, also that of a run that failed
-    /// ([`Outcome::error`]).
+    /// Runs the tool and returns its outcome, also if the run failed ([`Outcome::error`]).
     ///
     /// # Errors
     ///
@@ -87,7 +86,8 @@ impl Probe {
 /// How long a run that exceeds its time limit may take to release its NIC.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
-/// A process, and what it has written. It is killed when this value is dropped, if it has not ended.
+/// A process, and what it has written. It is killed when this value is dropped, if it has not
+/// ended.
 struct Running {
     child: Child,
     stdout: Output<ChildStdout>,
@@ -171,7 +171,8 @@ impl Running {
 
     /// Returns the document, if it is complete.
     fn outcome(&self) -> Option<Outcome> {
-        // As `compare` reads it: a second way to read all fields would make the program much larger.
+        // As `compare` reads it: a second way to read all fields would make the program much
+        // larger.
         let value: serde_json::Value = serde_json::from_slice(&self.stdout.bytes).ok()?;
         serde_json::from_value(value).ok()
     }

@@ -68,7 +68,8 @@ fn options() -> Vec<OptionDef<Option<Place>>> {
     )]
 }
 
-/// Reads the arguments: the results and the page. Returns `None` if they ask for help or the version.
+/// Reads the arguments: the results and the page. Returns `None` if they ask for help or the
+/// version.
 fn parse(arguments: &[OsString]) -> Result<Option<(Vec<Source>, Place)>, Failure> {
     let mut output = None;
     let Some(files) = super::read(&usage(), &options(), arguments, &mut output)? else {

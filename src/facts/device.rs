@@ -9,15 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::number::decimal;
-
-/// The kind of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DeviceKind {
-    /// A NIC of this machine, used through libcxi.
-    Hardware,
-    /// A software NIC, built into this program.
-    Software,
-}
+use crate::platform::{DeviceKind, PLATFORMS, Platform};
 
 /// Name of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,8 +26,26 @@ pub const DEFAULT_DEVICE: DeviceName = DeviceName {
     index: 0,
 };
 
-/// Number of software NICs of one machine.
-const SOFTWARE_NICS: u32 = 100;
+impl DeviceName {
+    /// Returns the software NIC of this number.
+    pub fn software(index: u32) -> Self {
+        Self {
+            kind: DeviceKind::Software,
+            index,
+        }
+    }
+
+    /// Returns what holds for the NIC.
+    pub fn platform(self) -> &'static Platform {
+        self.kind.platform()
+    }
+
+    /// Returns whether `name` is the name of a NIC for which `holds` is true.
+    pub fn names(name: &str, holds: impl FnOnce(&Platform) -> bool) -> bool {
+        name.parse::<Self>()
+            .is_ok_and(|name| holds(name.platform()))
+    }
+}
 
 /// Description of valid device names, for messages.
 pub const DEVICE_NAMES: &str = "expected cxiN (hardware) or soft0 to soft99 (software NIC)";
@@ -44,30 +54,22 @@ impl FromStr for DeviceName {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (kind, index) = if let Some(index) = text.strip_prefix("cxi") {
-            (DeviceKind::Hardware, index)
-        } else if let Some(index) = text.strip_prefix("soft") {
-            (DeviceKind::Software, index)
-        } else {
-            return Err(DEVICE_NAMES);
-        };
+        let (platform, index) = PLATFORMS
+            .iter()
+            .find_map(|platform| Some((platform, text.strip_prefix(platform.prefix)?)))
+            .ok_or(DEVICE_NAMES)?;
         let index = decimal(index)
             .and_then(|n| u32::try_from(n).ok())
+            .filter(|index| *index <= platform.last_index)
             .ok_or(DEVICE_NAMES)?;
-        if kind == DeviceKind::Software && index >= SOFTWARE_NICS {
-            return Err(DEVICE_NAMES);
-        }
+        let kind = platform.kind;
         Ok(Self { kind, index })
     }
 }
 
 impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let prefix = match self.kind {
-            DeviceKind::Hardware => "cxi",
-            DeviceKind::Software => "soft",
-        };
-        write!(f, "{prefix}{}", self.index)
+        write!(f, "{}{}", self.platform().prefix, self.index)
     }
 }
 
@@ -149,5 +151,12 @@ mod tests {
         ] {
             assert!(name.parse::<DeviceName>().is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn asks_about_valid_names_only() {
+        assert!(DeviceName::names("soft3", |platform| platform.is_simulated));
+        assert!(!DeviceName::names("cxi0", |platform| platform.is_simulated));
+        assert!(!DeviceName::names("eth0", |_| true));
     }
 }

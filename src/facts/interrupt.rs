@@ -3,13 +3,14 @@
 //! | event | effect on the run |
 //! |---|---|
 //! | SIGINT, SIGTERM, SIGHUP | ends after the current iteration or wait, sends an interrupt notice, prints the results so far; exit status 130, or 0 for SIGTERM to a server with `--persist` |
-//! | another signal, [`SAME`] or more later | ends at once: only releases the NIC |
-//! | a third signal, or [`GRACE`] after the second | the process exits immediately |
+//! | another signal, `SAME` or more later | ends at once: only releases the NIC |
+//! | a third signal, or `GRACE` after the second | the process exits immediately |
 //! | the reader of standard output ends | ends as after the first signal, without a message; exit status 1 |
 //!
 //! A signal that was ignored when the program started stays ignored: `nohup` and scripts with
-//! background jobs rely on it. ctrlc handles SIGINT, signal-hook the others. A thread waits for all of these events. The measuring loops read one
-//! number ([`requested`]), and each wait ([`wait`]) also waits for a request of that thread.
+//! background jobs rely on it. ctrlc handles SIGINT, signal-hook the others. A thread waits for all
+//! of these events. The measuring loops read one number ([`requested`]), and each wait ([`wait`])
+//! also waits for a request of that thread.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};
@@ -34,7 +35,7 @@ const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SI
 /// Time limit for the release of the NIC after the second signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Signals within this time after another one count as the same: `timeout` signals its child and
+/// Signals within this time after another one count as one signal: `timeout` signals its child and
 /// then the process group, and a terminal that is closed may send two signals.
 const SAME: Duration = Duration::from_millis(300);
 
@@ -206,7 +207,7 @@ pub fn wait(fd: impl AsFd, wanted: PollFlags, within: Option<Duration>) -> Resul
 ///
 /// # Errors
 ///
-/// Those of [`wait`].
+/// The errors of [`wait`].
 pub fn wait_for_any<'fd>(
     fds: &mut Vec<PollFd<'fd>>,
     within: Option<Duration>,
@@ -256,7 +257,7 @@ pub fn aside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Re
 }
 
 /// Waits until bytes can be written to `fd`. Returns false if the run must end at once, or if a
-/// request to end it is [`OUTPUT_LIMIT`] old and the reader has not read since.
+/// request to end it is `OUTPUT_LIMIT` old and the reader has not read since.
 pub fn wait_for_reader(fd: impl AsFd) -> bool {
     let mut since = None;
     let slice = Timespec::try_from(SLICE).ok();

@@ -4,8 +4,8 @@
 use std::env;
 use std::fmt;
 
-/// A workload manager, its name in messages, and the environment variable that has the number of its job. The innermost
-/// comes first: Flux may run many jobs inside one job of Slurm or PBS.
+/// A workload manager, its name in messages, and the environment variable that has the number of
+/// its job. The innermost comes first: Flux may run many jobs inside one job of Slurm or PBS.
 const MANAGERS: [(&str, &str, &str); 3] = [
     ("flux", "Flux", "FLUX_JOB_ID"),
     ("slurm", "Slurm", "SLURM_JOB_ID"),

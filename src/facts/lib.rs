@@ -22,6 +22,7 @@
 //!    | limit            time limits of waits                                                     |
 //!    | number           numbers as users type them                                               |
 //!    | percentile       percentiles by nearest rank                                              |
+//!    | platform         the kinds of NICs, and what each kind allows                             |
 //!    | rate             rates that a run is to keep: intended start times                        |
 //!    | release          the sources that this program was built from                             |
 //!    | size             sizes of operations in bytes                                             |
@@ -47,6 +48,7 @@ pub mod net;
 pub mod number;
 pub mod percentile;
 pub mod phase;
+pub mod platform;
 pub mod rate;
 pub mod release;
 pub mod size;

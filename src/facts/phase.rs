@@ -42,7 +42,7 @@ pub enum Phase {
     Results,
     /// Completing the iterations that either side has begun, in bandwidth tools.
     Settling,
-    /// Checking the data of a size and numbering that of the next one.
+    /// Checking the data of a size and numbering the data of the next size.
     Verifying,
     /// Printing the results of a size.
     Reporting,

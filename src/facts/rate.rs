@@ -205,8 +205,8 @@ impl Pacer {
         self.due
     }
 
-    /// Records that the side is ready for the next start at `now`. The schedule begins when it is ready
-    /// for the first one.
+    /// Records that the side is ready for the next start at `now`. The schedule begins when it is
+    /// ready for the first one.
     #[inline]
     pub fn ready(&mut self, now: u64) {
         if self.starts == 0 {
@@ -215,8 +215,8 @@ impl Pacer {
         self.is_late = now > self.due;
     }
 
-    /// Records a start at `now`, and advances to the next one. Returns how long after its intended time
-    /// the start was, in nanoseconds.
+    /// Records a start at `now`, and advances to the next one. Returns how long after its intended
+    /// time the start was, in nanoseconds.
     #[inline]
     pub fn start(&mut self, now: u64) -> u64 {
         let delay = now.saturating_sub(self.due);
@@ -249,8 +249,8 @@ impl Pacer {
 }
 
 impl Kept {
-    /// Returns how the schedules of pairs of queues were kept that ran side by side, if there are any. A
-    /// pair without two starts counts with the mean rate of the others.
+    /// Returns how the schedules of pairs of queues were kept that ran side by side, if there are
+    /// any. A pair without two starts counts with the mean rate of the others.
     pub fn of_pairs(pairs: &[Self]) -> Option<Self> {
         if pairs.is_empty() {
             return None;

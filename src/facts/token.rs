@@ -61,7 +61,7 @@ impl Token {
         digits(&salt) + &digits(&hash)
     }
 
-    /// Returns whether `proof` is that of a process with this `role` and the same token.
+    /// Returns whether `proof` comes from a process with this `role` and this token.
     pub fn confirms(&self, proof: &str, role: &str) -> bool {
         let Some(bytes) = bytes(proof) else {
             return false;

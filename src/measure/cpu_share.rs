@@ -18,8 +18,8 @@ impl CpuShare {
         Self::parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
     }
 
-    /// Returns the sums over the threads of this process with this name. `None` if there is none, or
-    /// if the kernel does not count the times.
+    /// Returns the sums over the threads of this process with this name. `None` if there is none,
+    /// or if the kernel does not count the times.
     pub fn of_threads(name: &str) -> Option<Self> {
         let threads = fs::read_dir("/proc/self/task").ok()?;
         // A thread may end meanwhile.

@@ -1,17 +1,17 @@
 //! Sharing a CPU: a thread that waits must not spin for the time slice that its peer needs.
 //!
 //! A long wait yields the CPU at intervals, but not near the time at which its event is expected.
-//! Alone on its CPU the thread continues at once. If it continues late twice in a row, other threads
-//! need the CPU; the thread then sleeps briefly between short rounds of polls. A sleep is better than
-//! further yields: each seems to cost the thread a whole time slice (Linux 6.18).
+//! Alone on its CPU the thread continues at once. If it continues late twice in a row, other
+//! threads need the CPU; the thread then sleeps briefly between short rounds of polls. A sleep is
+//! better than further yields: each seems to cost the thread a whole time slice (Linux 6.18).
 
 use std::thread;
 use std::time::Duration;
 
 use super::clock::Clock;
 
-/// Polls before the first reading of the clock, alone on a CPU: on hardware about 18 us, so that the
-/// waits that are measured end before it.
+/// Polls before the first reading of the clock, alone on a CPU: on hardware about 18 us, so that
+/// the waits that are measured end before it.
 const FIRST_POLLS: u32 = 1 << 14;
 
 /// Polls between two readings of the clock after that.
@@ -24,7 +24,7 @@ const POLLS_IF_CROWDED: u32 = 1 << 6;
 /// are measured. Also the interval of yields.
 const LONG: u64 = 100_000;
 
-/// The same on a CPU that other threads need.
+/// `LONG` on a CPU that other threads need, in nanoseconds.
 const LONG_IF_CROWDED: u64 = 20_000;
 
 /// Time that another thread has used if a yield takes longer, in nanoseconds.

@@ -44,7 +44,7 @@ impl Gauge {
         (count, self.sum.load(Ordering::Relaxed))
     }
 
-    /// Sets all numbers to those of a size that has not begun. The distribution stays as it is.
+    /// Sets all numbers for a size that has not begun. The distribution stays as it is.
     pub fn clear(&self) {
         for number in [&self.count, &self.sum, &self.begun, &self.ended] {
             number.store(0, Ordering::Relaxed);

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use facts::percentile::Percentile;
 
-/// Binary digits of a latency that the histogram distinguishes after the leading one: it is exact to
-/// one nanosecond up to 511 ns, and to 0.2 % above.
+/// Binary digits of a latency that the histogram distinguishes after the leading one: it is exact
+/// to one nanosecond up to 511 ns, and to 0.2 % above.
 const DIGITS: u32 = 8;
 
 /// Largest latency in ns, a little above one hour. Longer ones count as this one.

@@ -1,5 +1,5 @@
-//! What the tool itself adds to a latency: the cost of a reading of the clock, of issuing a command,
-//! and of polling an event, without a NIC.
+//! What the tool itself adds to a latency: the cost of a reading of the clock, of issuing a
+//! command, and of polling an event, without a NIC.
 
 use cxi::calibration::PrivateQueues;
 
@@ -112,8 +112,8 @@ impl OwnError {
         })
     }
 
-    /// Returns the spread of the tool's own part of a latency, in nanoseconds: from the minimum to the
-    /// 99th percentile.
+    /// Returns the spread of the tool's own part of a latency, in nanoseconds: from the minimum to
+    /// the 99th percentile.
     pub fn spread_ns(&self) -> u64 {
         (self.path.p99_ns - self.path.min_ns).max(self.granularity_ns)
     }

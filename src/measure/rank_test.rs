@@ -1,4 +1,4 @@
-//! The Mann-Whitney U test: whether the runs of one configuration lie above those of another.
+//! The Mann-Whitney U test: whether the runs of one configuration lie above the runs of another.
 //!
 //! It compares ranks only, so it assumes nothing about the distribution of the runs. The runs must
 //! be independent of each other.
@@ -10,7 +10,8 @@ const EXACT: usize = 10_000_000;
 const NORMAL: usize = 8;
 
 /// Returns the smallest probability that [`probability_of_shift`] can return for samples of these
-/// sizes without equal values: that of the order in which all of `second` lie above all of `first`.
+/// sizes without equal values: the probability of the order in which all of `second` lie above all
+/// of `first`.
 pub fn smallest_probability(first: usize, second: usize) -> f64 {
     let (count, chosen) = (first + second, first.min(second));
     if is_exact(count, chosen) {

@@ -1,5 +1,5 @@
-//! The clock of one run: chosen when the run begins, calibrated at the first size, and compared with
-//! the kernel's clock over the whole run.
+//! The clock of one run: chosen when the run begins, calibrated at the first size, and compared
+//! with the kernel's clock over the whole run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,8 +10,9 @@ use super::clock::{ChosenClock, CounterClock, MonotonicRaw};
 use facts::error::{Failure, invalid};
 use node::machine::Machine;
 
-/// Least time over which the rate of the counter is measured, in nanoseconds. The error of the rate is
-/// then at most about 40 ppm. The time from the beginning of the run to its first size is longer.
+/// Least time over which the rate of the counter is measured, in nanoseconds. The error of the rate
+/// is then at most about 40 ppm. The time from the beginning of the run to its first size is
+/// longer.
 const LEAST_CALIBRATION: u64 = 1_000_000;
 
 /// Number of attempts to read both clocks at the same moment. The best one counts, so that an
@@ -71,10 +72,11 @@ pub struct ClockFacts {
     pub name: &'static str,
     /// Its resolution in nanoseconds: at least 1, as latencies are whole nanoseconds.
     pub resolution_ns: u64,
-    /// Frequency of the counter, measured over the whole run, in Hz; none for a clock of the kernel.
+    /// Frequency of the counter, measured over the whole run, in Hz; none for a clock of the
+    /// kernel.
     pub frequency_hz: Option<f64>,
-    /// Relative difference between the rate at which counts were converted and the rate measured over
-    /// the whole run, in parts per million; none for a clock of the kernel.
+    /// Relative difference between the rate at which counts were converted and the rate measured
+    /// over the whole run, in parts per million; none for a clock of the kernel.
     pub drift_ppm: Option<f64>,
 }
 
@@ -111,9 +113,9 @@ impl RunClock {
     ///
     /// The counter of the CPUs is used if the processor states that its rate is constant, and if it
     /// is the clock source of Linux on `machine`. Linux compares the counters of the CPUs when it
-    /// starts them, unless the hypervisor or the command line states that they agree, and changes to
-    /// another clock source if they differ. CLOCK_MONOTONIC_RAW is then computed from the counter of
-    /// the CPU that reads it: it is no more reliable.
+    /// starts them, unless the hypervisor or the command line states that they agree, and changes
+    /// to another clock source if they differ. CLOCK_MONOTONIC_RAW is then computed from the
+    /// counter of the CPU that reads it: it is no more reliable.
     ///
     /// # Errors
     ///
@@ -135,8 +137,8 @@ impl RunClock {
         }
     }
 
-    /// Returns the clock for a loop. The first call measures the rate of a counter; later calls use the
-    /// same rate.
+    /// Returns the clock for a loop. The first call measures the rate of a counter; later calls use
+    /// the same rate.
     pub fn clock(&mut self) -> ChosenClock {
         match &mut self.counter {
             None => ChosenClock::MonotonicRaw(MonotonicRaw),

@@ -8,8 +8,8 @@ const LEAST_SAMPLES: u64 = 100;
 /// The 97.5th percentile of the normal distribution, for intervals of 95 %.
 const NORMAL_97_5: f64 = 1.959_963_985;
 
-/// Returns the ranks of the samples that bound the median of the distribution with a confidence of at
-/// least 95 %, among `count` samples in ascending order; `None` with too few samples.
+/// Returns the ranks of the samples that bound the median of the distribution with a confidence of
+/// at least 95 %, among `count` samples in ascending order; `None` with too few samples.
 ///
 /// Each sample lies below the median with probability 1/2, whatever the distribution, so the number
 /// below it is binomially distributed. The samples must be independent of each other.
@@ -43,8 +43,8 @@ impl Until {
 
 /// Decides during a run whether its median is stable.
 ///
-/// A decision walks through a histogram, and each further decision makes it likelier that one is met
-/// by chance. So the number of samples grows by half from one decision to the next.
+/// A decision walks through a histogram, and each further decision makes it likelier that one is
+/// met by chance. So the number of samples grows by half from one decision to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct StabilityCheck {
     until: Option<Until>,

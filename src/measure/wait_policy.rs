@@ -26,7 +26,8 @@ pub trait Supervisor {
     /// A peer that has gone, and an interruption.
     fn peer_is_there(&self) -> Result<(), Failure>;
 
-    /// Returns whether waits end now, before the limit of the tools. Called when the peer was checked.
+    /// Returns whether waits end now, before the limit of the tools. Called when the peer was
+    /// checked.
     fn is_over(&self) -> bool {
         false
     }
@@ -109,7 +110,7 @@ impl<'a> WaitPolicy<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::wait_untimed`].
+    /// The errors of [`Self::wait_untimed`].
     #[inline(always)]
     pub fn wait<C: Clock, T>(
         &mut self,
@@ -208,8 +209,8 @@ impl<'a> WaitPolicy<'a> {
         Ok(looks)
     }
 
-    /// Returns when the peer counts as checked, for a wait that begins `now`: so that no check, which
-    /// is a system call, coincides with the end of a known pause.
+    /// Returns when the peer counts as checked, for a wait that begins `now`: so that no check,
+    /// which is a system call, coincides with the end of a known pause.
     fn looked_before(&self, now: u64) -> u64 {
         let first = (self.pause % LOOK + LOOK / 2) % LOOK;
         now.saturating_sub(LOOK - first)

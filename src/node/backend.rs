@@ -9,8 +9,9 @@ use crate::explain;
 use crate::machine::Machine;
 use crate::nic::files::Files;
 use facts::advice::{self, Situation};
-use facts::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LibraryFile};
+use facts::device::{DEFAULT_DEVICE, DeviceName, LibraryFile};
 use facts::error::{Failure, Kind, Step};
+use facts::platform::DeviceKind;
 
 /// Name of the library in all releases of libcxi.
 const LIBCXI: &str = "libcxi.so.1";
@@ -46,9 +47,9 @@ pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, 
     Device::open(&library, device.index).map_err(|error| cannot_open(&library, device, error))
 }
 
-/// Returns the files that the driver of `device` shows. Those of a software NIC are of this moment:
-/// they do not change, and are removed with the last clone of the result. Its counters continue
-/// while a device of the fabric is open or such files exist.
+/// Returns the files that the driver of `device` shows. The files of a software NIC are a snapshot:
+/// they do not change, and are removed with the last clone of the result. The counters of the NIC
+/// continue while a device of the fabric is open or such files exist.
 ///
 /// # Errors
 ///

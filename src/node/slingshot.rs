@@ -28,7 +28,7 @@ pub enum Launcher {
     Granted(Grant),
 }
 
-/// What a launcher has granted. The VNIs are those of all NICs.
+/// What a launcher has granted. All NICs have these VNIs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     nics: Vec<Nic>,
@@ -199,7 +199,7 @@ fn class_set(text: &str) -> Result<Vec<TrafficClass>, String> {
     Ok(classes)
 }
 
-/// The set of all classes. Its highest bit is that of Ethernet, which no tool uses.
+/// The set of all classes. Its highest bit stands for Ethernet, which no tool uses.
 const LARGEST_SET: u32 = 0x1f;
 
 #[cfg(test)]

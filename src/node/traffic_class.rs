@@ -35,8 +35,8 @@ impl TrafficClass {
         self as u32
     }
 
-    /// Returns the class to use if only those of `granted` may be used: BEST_EFFORT if it is among
-    /// them, else the one with the lowest number (jobs.md 1.3).
+    /// Returns the class to use if only the classes of `granted` may be used: BEST_EFFORT if it is
+    /// granted, else the class with the lowest number (jobs.md 1.3).
     pub fn preferred(granted: &[Self]) -> Option<Self> {
         let lowest = || granted.iter().min_by_key(|class| class.number());
         let best_effort = granted.iter().find(|&&class| class == Self::BestEffort);

@@ -16,8 +16,8 @@ pub const MAX_PAIRS: u16 = 64;
 pub const DURATIONS: RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(u32::MAX as u64);
 
-/// The options that the client sends beside those of the legacy tools. A server that does not know
-/// one that is in use is refused.
+/// The options that the client sends in addition to the options of the legacy tools. If the server
+/// does not know an option that is in use, the client refuses the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extensions {
     /// Pairs of queues that work side by side: 1 to [`MAX_PAIRS`]. Each has its own list and
@@ -36,7 +36,7 @@ pub struct Extensions {
     pub rate: Option<Rate>,
     /// The time for each size, if it is not a whole number of seconds.
     pub duration: Option<Duration>,
-    /// The server sends the counters of its NIC after the last size, those of this preset.
+    /// The server sends the counters of this preset of its NIC after the last size.
     pub counters: Option<Preset>,
 }
 

@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use crate::run_options::RunOptions;
 use crate::tool::Tool;
-use facts::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LIBCXI_VARIABLE, LibraryFile};
+use facts::device::{DEFAULT_DEVICE, DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::{Failure, invalid};
 use facts::token::Token;
 use ineffective::Ineffective;
@@ -147,7 +147,7 @@ pub struct Plan {
     pub device: DeviceName,
     /// The options about service, VNI and traffic class.
     pub service_options: ServiceOptions,
-    /// The chosen service, VNI and traffic class: these options, else those of the job.
+    /// The chosen service, VNI and traffic class: from these options, else from the job.
     pub service: ServiceRequest,
     /// TCP port to listen on (0: any free one) or to connect to.
     pub port: u16,
@@ -223,7 +223,11 @@ impl Plan {
             return Err(Failure::usage(option));
         }
         let device = typed.device.unwrap_or(DEFAULT_DEVICE);
-        if let (Some(path), DeviceKind::Software) = (&typed.libcxi, device.kind) {
+        if let Some(path) = typed
+            .libcxi
+            .as_ref()
+            .filter(|_| !device.platform().loads_library)
+        {
             return Err(Failure::usage(format!(
                 "--libcxi={}: {device} is a built-in software NIC and needs no library; only cxiN devices do",
                 path.display()
@@ -332,13 +336,14 @@ impl Plan {
             format!("--device={}", self.device).into(),
             format!("--port={}", self.port).into(),
         ];
-        // Those of the job are in the environment, which the server inherits.
+        // The values of the job are in the environment, which the server inherits.
         let ServiceOptions { svc_id, vni, class } = self.service_options;
         arguments.extend(svc_id.map(|id| format!("--svc-id={id}").into()));
         arguments.extend(vni.map(|vni| format!("--vni={vni}").into()));
         arguments.extend(class.map(|class| format!("--traffic-class={class}").into()));
         // The server inherits the environment.
-        if let (Some(library), DeviceKind::Hardware) = (&self.libcxi, self.device.kind)
+        if let Some(library) = &self.libcxi
+            && self.device.platform().loads_library
             && library.named_by != LIBCXI_VARIABLE
         {
             arguments.push(library.to_os_string());

@@ -59,7 +59,8 @@ pub struct RunOptions {
     pub warmup: u64,
     /// Pause after each iteration in microseconds: 0 to [`MAX_GAP_US`].
     pub gap_us: u64,
-    /// First size in bytes: 1 to [`facts::size::MAX_SIZE`]. In an atomic tool both sizes are that of the type.
+    /// First size in bytes: 1 to [`facts::size::MAX_SIZE`]. In an atomic tool both sizes are the
+    /// size of the type.
     pub min_size: u64,
     /// Upper end of the sizes in bytes: `min_size` to [`facts::size::MAX_SIZE`].
     pub max_size: u64,
@@ -125,7 +126,7 @@ impl ListOptions {
     }
 
     /// Returns the length in bytes, before it is rounded up to pages, of a buffer for lists of
-    /// operations of up to `max_size` bytes: that of a whole list, up to the limit.
+    /// operations of up to `max_size` bytes: the length of a whole list, up to the limit.
     pub fn buffer(&self, max_size: u64) -> u64 {
         let whole = self.step(max_size).saturating_mul(self.list_size.into());
         whole.min(self.max_buffer)
@@ -244,15 +245,15 @@ impl RunOptions {
         size.saturating_mul(self.operations())
     }
 
-    /// Returns the time from the intended start of a list to that of the next one of any pair, in
-    /// nanoseconds, if there is a rate.
+    /// Returns the time between the intended starts of two consecutive lists, of all pairs
+    /// together, in nanoseconds, if there is a rate.
     pub fn list_interval(&self, size: u64) -> Option<u64> {
         let period = self.period(size)?.nanoseconds();
         Some(period / u64::from(self.extensions.pairs))
     }
 
-    /// Returns the time from the intended start of an iteration to that of the next one, of the
-    /// same pair, if there is a rate.
+    /// Returns the time between the intended starts of two consecutive iterations of one pair, if
+    /// there is a rate.
     pub fn period(&self, size: u64) -> Option<Period> {
         let rate = self.extensions.rate?;
         Some(rate.period(size, self.operations()))

@@ -214,7 +214,7 @@ pub struct Tool {
     pub operations: &'static str,
     /// Title of the first column, which has the width of this title: `RDMA Size[B]`.
     pub size_column: &'static str,
-    /// Its options in addition to those of all tools.
+    /// The options that only this tool has, in addition to the options of all tools.
     pub own_options: &'static [Opt],
     /// Default run options.
     pub defaults: RunOptions,
@@ -253,8 +253,8 @@ impl Tool {
         self.measures_bandwidth() && self.defaults.atomic.is_some()
     }
 
-    /// Returns whether the server issues operations in `run`: lists, replies to messages, or the gets
-    /// of rendezvous.
+    /// Returns whether the server issues operations in `run`: lists, replies to messages, or the
+    /// gets of rendezvous.
     pub fn server_issues(&self, run: &RunOptions) -> bool {
         let replies = self.buffers == FullBuffers::Both;
         let lists = self.measures_bandwidth() && run.issues(Side::Server);

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::outcome::Problem;
 use super::summary::line;
 use super::table::{self, Align};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::Failure;
 use node::backend::Found;
 use node::explain::Explain;
@@ -177,7 +177,7 @@ fn entry(found: Found, machine: &Machine, failed: &mut Vec<Failure>) -> Entry {
     let name = found.name.to_string();
     let numa_node = machine.node_of_device(&name);
     let mut entry = Entry {
-        is_software: found.name.kind == DeviceKind::Software,
+        is_software: found.name.platform().is_simulated,
         error: None,
         nic: None,
         mac_address: machine.mac_of_device(&name),

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::outcome::{Outcome, Problem};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Failure, Kind, Step};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -190,7 +190,7 @@ impl Pair {
         Self {
             host: host.to_owned(),
             device,
-            is_software: device.kind == DeviceKind::Software,
+            is_software: device.platform().is_simulated,
             peer_nic: None,
             peer_device: None,
             operations: OPERATIONS

@@ -7,7 +7,8 @@ use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
 use super::runs::{self, Source, refused};
 use super::survey::{self, Survey};
-use cluster::survey::verdict::{Culprit, Matrix, Unit};
+use cluster::survey::findings::{Cause, Matrix, Unit};
+use cluster::survey::ids::{NicId, NodeId, TestId};
 use facts::error::Failure;
 
 /// A document, and the file that it was read from.
@@ -117,33 +118,37 @@ fn typed<T: DeserializeOwned>(
         .map_err(|error| not_a_result(shown, &format!("not a result of cxidiag: {error}")))
 }
 
-/// Returns the first index in a survey that is beyond its list, with the name of the list.
+/// Returns the first index in a survey that is outside its list, with the name of the list.
 fn unknown_index(survey: &Survey) -> Option<String> {
     let (roster, verdict) = (&survey.roster, &survey.verdict);
-    let beyond = |what: &str, index: u32, count: usize| {
+    let outside = |what: &str, index: u32, count: usize| {
         (index as usize >= count).then(|| format!("{what} {index}"))
     };
-    let nic = |index: u32| beyond("NIC", index, roster.nics.len());
-    let node = |index: u32| beyond("node", index, roster.nodes.len());
-    let test = |index: u16| beyond("test", index.into(), survey.setup.tests.len());
+    let nic = |nic: NicId| outside("NIC", nic.0, roster.nics.len());
+    let node = |node: NodeId| outside("node", node.0, roster.nodes.len());
+    let test = |test: TestId| outside("test", test.0.into(), survey.setup.tests.len());
     let unit = |unit: &Unit| match *unit {
         Unit::Nic(index) => nic(index),
         Unit::Node(index) => node(index),
         Unit::Path(pair) => nic(pair.initiator).or_else(|| nic(pair.target)),
         Unit::Switch { .. } | Unit::Group(_) | Unit::GroupPair(..) => None,
     };
-    let culprit = |of: &Culprit| {
+    let cause = |of: &Cause| {
         let tests = || of.evidence.iter().find_map(|evidence| test(evidence.test));
-        let witnesses = || of.witnesses.iter().find_map(|witness| nic(witness.nic));
-        unit(&of.unit).or_else(tests).or_else(witnesses)
+        let counters = || {
+            of.counters
+                .iter()
+                .find_map(|counter_evidence| nic(counter_evidence.nic))
+        };
+        unit(&of.unit).or_else(tests).or_else(counters)
     };
     let matrix = |of: &Matrix| {
-        let cell = |(one, other, _): &(u32, u32, _)| nic(*one).or_else(|| nic(*other));
+        let cell = |(one, other, _): &(NicId, NicId, _)| nic(*one).or_else(|| nic(*other));
         test(of.test).or_else(|| of.cells.iter().find_map(cell))
     };
     let nodes = roster.nics.iter().find_map(|of| node(of.node));
     nodes
-        .or_else(|| verdict.culprits.iter().find_map(culprit))
+        .or_else(|| verdict.causes.iter().find_map(cause))
         .or_else(|| verdict.untested.iter().find_map(|of| unit(&of.unit)))
         .or_else(|| verdict.populations.iter().find_map(|of| test(of.test)))
         .or_else(|| verdict.aggregates.iter().find_map(|of| test(of.test)))

@@ -159,7 +159,8 @@ mod tests {
     use super::*;
     use crate::outcome::{Detail, Extent};
     use crate::summary::{self, Summary};
-    use facts::device::{DeviceKind, DeviceName, FabricAddress};
+    use facts::device::{DeviceName, FabricAddress};
+    use facts::platform::DeviceKind;
     use measure::Recorder;
     use node::gpu::OnGpus;
     use node::local_address::LocalAddress;

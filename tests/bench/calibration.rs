@@ -1,8 +1,9 @@
-//! `cargo bench`: what the latency tools report in addition to the known latency of a software link.
+//! `cargo bench`: what the latency tools report in addition to the known latency of a software
+//! link.
 //!
 //! A write, read or atomic crosses the link twice, half a round trip of `send-lat` once; jitter
-//! delays each packet by half of it on average. Of several runs in turn, the one with the lowest mean
-//! counts: other programs only make latencies longer.
+//! delays each packet by half of it on average. Of several runs in turn, the one with the lowest
+//! mean counts: other programs only make latencies longer.
 
 use std::process::Command;
 

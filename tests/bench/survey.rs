@@ -1,14 +1,16 @@
-//! `cargo bench --bench survey`: the rounds, statistics and blame of a survey of a large cluster, whose
-//! answers a model makes. The time of the model itself is printed too, and left out of the other times.
+//! `cargo bench --bench survey`: the rounds, statistics and blame of a survey of a large cluster,
+//! whose answers a model makes. The time of the model itself is printed too, and left out of the
+//! other times.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use cluster::survey::conductor::{Conductor, Settings};
+use cluster::survey::findings::{Certainty, Direction, Unit};
+use cluster::survey::ids::{NicId, NodeId};
 use cluster::survey::pairs::parse;
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::testing::{Cluster, Effect, Fault};
-use cluster::survey::verdict::{Direction, Unit, Word};
 
 /// Groups, switches of a group, nodes at a switch, NICs of a node: 10,000 nodes.
 const SHAPE: [u16; 4] = [20, 25, 20, 1];
@@ -32,22 +34,22 @@ fn run(pairs: &str) {
     let nic = |nic, direction| Fault::slow(Unit::Nic(nic), direction, 2.0);
     cluster.faults = vec![
         Fault {
-            unit: Unit::Node(1234),
+            unit: Unit::Node(NodeId(1234)),
             direction: Direction::Both,
             effect: Effect::Fails,
         },
         Fault {
-            unit: Unit::Nic(6000),
+            unit: Unit::Nic(NicId(6000)),
             direction: Direction::Both,
             effect: Effect::Loses(0.3),
         },
         Fault {
-            unit: Unit::Nic(3000),
+            unit: Unit::Nic(NicId(3000)),
             direction: Direction::Initiator,
             effect: Effect::Resends(30.0),
         },
-        nic(4711, Direction::Both),
-        nic(8000, Direction::Initiator),
+        nic(NicId(4711), Direction::Both),
+        nic(NicId(8000), Direction::Initiator),
         Fault::slow(
             Unit::Switch {
                 group: 7,
@@ -80,17 +82,17 @@ fn run(pairs: &str) {
             of_model += before.elapsed();
             answers += results.len();
             for result in results {
-                conductor.add(result);
+                conductor.add(&result);
             }
         }
     }
-    let verdict = conductor.verdict();
+    let findings = conductor.findings();
     let wall = begin.elapsed() - of_model;
-    let named: Vec<String> = verdict
-        .culprits
+    let named: Vec<String> = findings
+        .causes
         .iter()
-        .filter(|culprit| culprit.word != Word::Transient)
-        .map(|culprit| format!("{:?} {:?}", culprit.unit, culprit.direction))
+        .filter(|cause| cause.certainty != Certainty::Transient)
+        .map(|cause| format!("{:?} {:?}", cause.unit, cause.direction))
         .collect();
     println!(
         "{pairs:34} {rounds:6} rounds, {answers:9} results, {:6.2} s + {:5.1} s of the model, {} MiB now, {} MiB at most",

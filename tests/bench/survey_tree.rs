@@ -1,10 +1,10 @@
 //! `cargo bench --bench survey_tree`: the tree of a survey with 10,000 processes
 //! (`CXIDIAG_BENCH_PROCESSES`), over TCP of this host.
 //!
-//! Simulated are the processes: each has its two threads, its listening socket and its connections,
+//! The processes are simulated: each has its two threads, its listening socket and its connections,
 //! but 2,000 of them share one process of the system, and all share its CPUs and its network. A
 //! member reports a block as soon as it receives it, with results for half of its slots. The times
-//! are those of a single host that does the work of all.
+//! are the times of a single host that does the work of all.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -14,8 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cluster::survey::answer::{Answer, Figures, Pair, PairResult, Stage};
+use cluster::survey::findings::Test;
+use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::timetable::{Block, BlockReport, Course, Introduction, NicFacts, Part, Task};
-use cluster::survey::verdict::Test;
 use cluster::tree::{Event, Meeting, Member, Order, Root, now_ns};
 use facts::device::FabricAddress;
 use facts::net::listener::{Listener, Reach};
@@ -120,7 +121,7 @@ fn course(rank: u32) -> Course {
         tests: vec![test(8)],
         arguments: vec![vec!["-s".into(), "8".into()]],
         pair_ns: 50_000_000,
-        first_nic: rank,
+        first_nic: NicId(rank),
     }
 }
 
@@ -129,13 +130,13 @@ fn block(rank: u32, size: u32, number: u32, slots: u32) -> Block {
         let peer = (rank + number * SLOTS + slot + 1) % size;
         Task {
             slot,
-            test: 0,
+            test: TestId(0),
             stage: Stage::Sweep,
             round: number * SLOTS + slot,
             active: size / 2,
             pair: Pair {
-                initiator: rank,
-                target: peer,
+                initiator: NicId(rank),
+                target: NicId(peer),
             },
             part: Part::Initiator,
             peer: address(peer),
@@ -165,7 +166,7 @@ fn report(rank: u32, block: &Block) -> BlockReport {
         round: task.round,
         active: task.active,
         answer: Answer::Measured(figures),
-        witnesses: Vec::new(),
+        counters: Vec::new(),
     };
     BlockReport {
         block: block.number,
@@ -199,7 +200,8 @@ fn coordinate(size: u32) {
     }
     println!("{size} processes have joined after {:.2?}", began.elapsed());
 
-    // Children of the coordinator, their children, and leaves, by the order in which they have come.
+    // Children of the coordinator, their children, and leaves, by the order in which they have
+    // come.
     let dead = |place: &usize| place % 100 == 37 || [3, 17].contains(place);
     let victims: BTreeSet<u32> = (0..joined.len())
         .filter(dead)

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
-use cluster::launcher::Task;
+use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{DEFAULT_LIMIT, MeetingPoint};
 use facts::token::Token;
 
@@ -29,7 +29,7 @@ const TASK: [&str; 4] = ["--ignored", "--exact", "launchers::task", "--nocapture
 #[test]
 #[ignore = "the other tests start it"]
 fn task() {
-    let task = Task::of_environment()
+    let task = LauncherTask::of_environment()
         .expect("valid variables")
         .expect("a launcher");
     let token = Token::of_environment();
@@ -189,7 +189,7 @@ impl Found {
     #[track_caller]
     fn assert_no_blame(&self) {
         assert_eq!(
-            self.document["verdict"]["culprits"],
+            self.document["findings"]["causes"],
             json!([]),
             "{}",
             self.text
@@ -201,7 +201,7 @@ impl Found {
     #[track_caller]
     fn assert_untested(&self, unit: &str, reason: &str) {
         self.assert_no_blame();
-        let untested = self.document["verdict"]["untested"]
+        let untested = self.document["findings"]["untested"]
             .as_array()
             .expect("a list");
         let of_third = untested.iter().find(|part| part["unit"][unit] == 2);
@@ -223,10 +223,10 @@ fn survey_of_slurm_blames_nic_that_loses_packets() {
     // Pairs that waited for their CPUs are not measured: on a busy machine, these may be all.
     for _ in 0..10 {
         let found = Survey::new(&slurm).run("export CXIDIAG_FAULTS=loss=1", "");
-        let culprits = found.document["verdict"]["culprits"]
+        let causes = found.document["findings"]["causes"]
             .as_array()
             .expect("a list");
-        let blamed: Vec<_> = culprits.iter().map(|culprit| &culprit["unit"]).collect();
+        let blamed: Vec<_> = causes.iter().map(|cause| &cause["unit"]).collect();
         if found.document["conclusion"] == "bad" {
             assert_eq!(blamed, [&json!({"nic": 2})], "{}", found.text);
             assert_eq!(found.bad_nodes, format!("{}\n", node(3)));

@@ -9,8 +9,8 @@ mod survey;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Surveys and clusters need the CPUs of the machine: without them, pairs are untested. So they run one
-/// at a time.
+/// Surveys and clusters need the CPUs of the machine: without them, pairs are untested. So they run
+/// one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Holds up the other surveys and clusters of this program.

@@ -1,5 +1,6 @@
 //! A cluster of Slurm on this machine: `slurmctld`, and a `slurmd` for each of its nodes, with a
-//! `munged` of its own. It belongs to the user of the tests, and leaves the machine's own Slurm alone.
+//! `munged` of its own. It belongs to the user of the tests, and leaves the machine's own Slurm
+//! alone.
 
 use std::env;
 use std::fs::{self, File, Permissions};
@@ -46,12 +47,13 @@ pub struct Slurm {
     directory: TempDir,
     daemons: Vec<Process>,
     _alone: MutexGuard<'static, ()>,
-    /// Number of the first job. Those of other clusters on this machine differ.
+    /// Number of the first job. Other clusters on this machine have other numbers.
     pub first_job: u32,
 }
 
 impl Slurm {
-    /// Starts a cluster of `nodes`, two at each switch. Returns `None` where Slurm is not installed.
+    /// Starts a cluster of `nodes`, two at each switch. Returns `None` where Slurm is not
+    /// installed.
     pub fn start(nodes: usize) -> Option<Self> {
         if !are_installed(&PROGRAMS) {
             return None;
@@ -322,7 +324,7 @@ pub fn are_installed(programs: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// Returns the directories of programs. Those of daemons are not in every user's PATH.
+/// Returns the directories of programs. The directories of daemons are not in every user's PATH.
 fn directories() -> Vec<String> {
     let path = env::var("PATH").unwrap_or_default();
     let all = path.split(':').chain(["/usr/sbin", "/sbin"]);

@@ -38,9 +38,9 @@ fn survey(arguments: &str, variables: &[(&str, &str)]) -> (Output, Value) {
 /// Why pairs are untested on a busy machine.
 const BUSY: [&str; 2] = ["waited for its CPU", "late for its slot"];
 
-/// Runs surveys of a fabric with a fault until one finds it. On a busy machine, too many pairs may be
-/// untested for a verdict, and the exit status is 1. Then the next survey, which gets its options, has
-/// longer slots. One pair at a time needs the fewest CPUs.
+/// Runs surveys of a fabric with a fault until one finds it. On a busy machine, too many pairs may
+/// be untested for a verdict, and the exit status is 1. Then the next survey, which gets its
+/// options, has longer slots. One pair at a time needs the fewest CPUs.
 #[track_caller]
 fn bad_one_of_ten<T>(survey: impl Fn(&str) -> (Output, T)) -> (Output, T) {
     for attempt in 0..10 {

@@ -114,8 +114,8 @@ fn connects_by_ipv6_and_by_name() {
     }
 }
 
-/// A port without a listener. No other process is given it while this value exists, but a process that
-/// asks for it may listen.
+/// A port without a listener. The kernel gives it to no other process while this value exists, but
+/// a process that names the port may listen on it.
 struct FreePort {
     _socket: OwnedFd,
     number: u16,

@@ -1,7 +1,8 @@
 //! Ends either side of a run, or their connection, in each phase: the survivor notices, reports it,
 //! and leaves nothing.
 //!
-//! The phases are those of src/facts/phase.rs: a process stops by itself where its test wants it.
+//! src/facts/phase.rs defines the phases. A process stops by itself in the phase that its test
+//! names.
 
 use std::fs;
 use std::process::Output;
@@ -92,8 +93,8 @@ enum Victim {
     Server,
 }
 
-/// What the time limits of a pair with a stopped side are divided by, one after the other: where the
-/// limits are too short for a busy machine, a side gives up before the other one stops.
+/// What the time limits of a pair with a stopped side are divided by, one after the other: where
+/// the limits are too short for a busy machine, a side gives up before the other one stops.
 const DIVISORS: [u32; 4] = [240, 60, 15, 4];
 
 /// A pair of which one side, the victim, stops in a phase and is hit there.
@@ -174,7 +175,7 @@ impl Case {
         self.assert_survivor_failed(&other.finish());
         if self.blow == Blow::Kill && !fabric.left().is_empty() {
             // The kernel may close the connection of a killed process before its files: the
-            // survivor leaves those of a live process to the next run.
+            // survivor leaves the files of a process that still lives to the next run.
             fabric.loopback("write-lat", "-n 1");
         }
         fabric.assert_nothing_left();
@@ -200,7 +201,7 @@ impl Case {
 
     /// Plays a client that is hit in the handshake; the server serves the next one.
     fn play_handshake(self) -> bool {
-        // The limit of the handshake is 5 s. Those of the next client's run are longer.
+        // The limit of the handshake is 5 s. The limits of the next client's run are longer.
         let case = Self {
             divisor: self.divisor.map(|divisor| divisor.min(5)),
             ..self
@@ -396,7 +397,7 @@ fn one_sided_latency_notices_a_lost_peer_in_each_phase() {
     play_all(one_sided("write-lat", SIZES, &AT_ONCE), 4, Case::play);
 }
 
-/// The session and its phases are those of write-lat; the operations in flight are not.
+/// The session and its phases equal the session of write-lat; the operations in flight differ.
 #[test]
 fn each_one_sided_tool_notices_a_lost_peer_while_measuring() {
     for tool in ["read-lat", "atomic-lat"] {
@@ -522,8 +523,8 @@ fn releases_everything_of_killed_clients_with_persist() {
     fabric.assert_nothing_left();
 }
 
-/// Counts the open files of a process, except those of /proc, which the software NIC opens for a
-/// moment to read the load of the machine.
+/// Counts the open files of a process, except the files of /proc, which the software NIC opens for
+/// a moment to read the load of the machine.
 fn descriptors(process: u32) -> usize {
     fs::read_dir(format!("/proc/{process}/fd"))
         .expect("a process")

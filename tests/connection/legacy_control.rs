@@ -414,7 +414,7 @@ const IN_THE_HANDSHAKE: [(&str, [&str; 2]); 16] = [
     ),
 ];
 
-/// The same after both sides have agreed: either of them ends.
+/// Deviations after both sides have agreed: either side ends.
 const AFTER_THE_HANDSHAKE: [(&str, &str); 4] = [
     (
         "address=twice",
@@ -494,8 +494,8 @@ fn client_recognises_servers_before_shs_13() {
     });
 }
 
-/// The server prints the reason, and the client sees what it sees when a legacy server gives up:
-/// the connection ends at the ready barrier (T27 of tools.md).
+/// The server prints the reason. The client reports what it reports when a legacy server fails: the
+/// connection ends at the ready barrier (T27 of tools.md).
 #[test]
 fn t27_server_refuses_invalid_options() {
     let cases = [

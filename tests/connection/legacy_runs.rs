@@ -7,8 +7,8 @@ use crate::harness::legacy::{Run, all};
 use crate::harness::{self, Fabric, assert_status, stdout};
 use plan::run_options::Side;
 
-/// Tool | options that change what a NIC does | the same as fields of the option block. A short
-/// gap: an iteration takes long where two CPUs are shared by three programs.
+/// Tool | options that change what a NIC does | these options as fields of the option block. A
+/// short gap: an iteration takes long where two CPUs are shared by three programs.
 const RUNS: &str = "
 write-lat  | -n 3 | iters=3
 write-lat  | -n 2 -s 1:512 --warmup 0 | iters=2 warmup=0 min=1 max=512

@@ -145,7 +145,7 @@ fn distinguishes_busy_nics_from_dead_ones() {
     let long = "-d soft5 --peer-device=soft0 -n 1 --latency-gap=1000000000000";
     let client = fabric.client_command("write-lat", &server, long).spawn();
     let client = client.expect("cxidiag starts");
-    // The first one was that of the ping.
+    // The first line was written for the ping.
     server.wait_for("write-lat on soft0: begins\n");
     server.wait_for("write-lat on soft0: begins\n");
     let busy = ping("-d soft1 -c 1 --timeout=2s");

@@ -82,8 +82,8 @@ fn ends_a_persistent_server_that_measures() {
     }
 }
 
-/// The run waits for a reader of what it prints, and nothing reads: the first signal asks it to
-/// end, the second ends it.
+/// The run waits for a reader of its output, and nothing reads: the first signal requests the end,
+/// the second signal ends the run.
 #[test]
 fn ends_at_once_after_a_second_signal() {
     let fabric = Fabric::new();

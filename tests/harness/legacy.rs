@@ -1,5 +1,5 @@
-//! Legacy tools at the other end of the control connection: a thread that replays their messages, and
-//! `tests/legacy/peer.py`, which also uses the NIC.
+//! Legacy tools at the other end of the control connection: a thread that replays their messages,
+//! and `tests/legacy/peer.py`, which also uses the NIC.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -52,8 +52,8 @@ const FIELDS: [(&str, usize, usize); 24] = [
     ("server", 105, 8),
 ];
 
-/// Returns the option block that a legacy tool sends without options (wire.md 4.6), with other values
-/// in these fields: `min=1 max=0x200`.
+/// Returns the option block that a legacy tool sends without options (wire.md 4.6), with other
+/// values in these fields: `min=1 max=0x200`.
 pub fn block(tool: &str, fields: &str) -> Vec<u8> {
     let common = "service=1 port=49194";
     let latency = "iters=100 warmup=10 gap=1000";
@@ -197,8 +197,8 @@ fn send(stream: &mut TcpStream, payload: &[u8], deviation: &str) -> bool {
     }
 }
 
-/// Receives a message, or `None` at the end of the connection. Fails on a part of one: the legacy tools
-/// take what one recv() returns (wire.md 2).
+/// Receives a message, or `None` at the end of the connection. Fails on a part of one: the legacy
+/// tools take what one recv() returns (wire.md 2).
 fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut whole = |length: usize| {
         let mut bytes = vec![0; length];
@@ -310,8 +310,8 @@ impl Fabric {
         self.python(tool, 1, "", Some(port.parse().expect("a port")))
     }
 
-    /// Runs one side of cxidiag against the other side of the legacy tool. The client has the options:
-    /// typed, or as fields of its option block. The peer deviates at one of its messages.
+    /// Runs one side of cxidiag against the other side of the legacy tool. The client has the
+    /// options: typed, or as fields of its option block. The peer deviates at one of its messages.
     pub fn against_legacy(
         &self,
         side: Side,
@@ -370,8 +370,8 @@ impl Fabric {
 /// What a legacy peer does instead of sending one of its messages, which are counted from 0.
 pub type Deviation<'a> = Option<(usize, &'a str)>;
 
-/// Carries the messages of one connection to `server`, and deviates at one message of the legacy peer.
-/// Returns the port to connect to, and the messages that cxidiag sends.
+/// Carries the messages of one connection to `server`, and deviates at one message of the legacy
+/// peer. Returns the port to connect to, and the messages that cxidiag sends.
 fn carry_messages(
     server: &str,
     peer_is_client: bool,
@@ -422,12 +422,12 @@ fn carry(
     })
 }
 
-/// Cases that [`all`] runs at the same time: their processes share the machine, and each must answer
-/// within the time limits of the legacy tools.
+/// Cases that [`all`] runs at the same time: their processes share the machine, and each must
+/// answer within the time limits of the legacy tools.
 const AT_ONCE: usize = 16;
 
-/// Runs each case in a thread and on a fabric of its own: most of their time is spent waiting. Cases
-/// that wait for a time limit come first, so that they do not prolong the whole.
+/// Runs each case in a thread and on a fabric of its own: most of their time is spent waiting.
+/// Cases that wait for a time limit come first, so that they do not prolong the whole.
 pub fn all<T: Sync>(cases: &[T], run: impl Fn(&Fabric, &T) + Sync) {
     let remaining = Mutex::new(cases.iter());
     let next = || remaining.lock().expect("no panic here").next();

@@ -75,8 +75,8 @@ pub struct HugePages {
 }
 
 impl HugePages {
-    /// Makes `count` free pages of `kilobytes`. Prints why and returns `None` if there are fewer than
-    /// `least`.
+    /// Makes `count` free pages of `kilobytes`. Prints why and returns `None` if there are fewer
+    /// than `least`.
     pub fn make(kilobytes: u64, count: u64, least: u64) -> Option<Self> {
         let lock = std::env::temp_dir().join("cxidiag-test-huge-pages.lock");
         let made = File::create(&lock)

@@ -43,7 +43,7 @@ pub static SOFTWARE_NIC: LazyLock<PathBuf> = LazyLock::new(|| {
 /// The software NIC as a `libcxi.so.1`.
 pub static LIBCXI: LazyLock<PathBuf> = LazyLock::new(|| SOFTWARE_NIC.join("libcxi.so.1"));
 
-/// Replaces the names of software devices in a text by those of this test run.
+/// Replaces the names of software devices in a text by the names of this test run.
 pub fn named(text: &str) -> String {
     match std::env::var_os(LIBRARY) {
         Some(_) => text.replace("soft", "cxi"),
@@ -331,8 +331,8 @@ pub fn stderr(output: &Output) -> String {
 }
 
 /// Fails unless the process ended with status 0 and printed nothing on stderr, except that it had
-/// to wait: a busy machine may keep a peer waiting for two seconds. Where there are few CPUs, threads
-/// share them.
+/// to wait: a busy machine may keep a peer waiting for two seconds. Where there are few CPUs,
+/// threads share them.
 #[track_caller]
 pub fn assert_success(output: &Output) {
     let errors = stderr(output);
@@ -445,8 +445,8 @@ pub fn assert_has_form_of(text: &str, example: &str) {
     assert_eq!(masked(&without_platform(text)), masked(example));
 }
 
-/// Checks the texts of both sides of a bandwidth run against that of the client: the server names
-/// the sides the other way round, and shows no operations of its own.
+/// Compares the texts of both sides of a bandwidth run with the text of the client. The server
+/// names the sides the other way round, and shows no operations of its own.
 #[track_caller]
 pub fn assert_both_sides_have_form_of(tool: &str, options: &str, example: &str) {
     let [client, server] = Fabric::new().pair(tool, options);

@@ -1,5 +1,5 @@
-//! A side of a run that stops at a phase by name (debug builds; src/facts/phase.rs), so that a test can
-//! end it there.
+//! A side of a run that stops at a phase by name (debug builds; src/facts/phase.rs), so that a test
+//! can end it there.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStderr, ChildStdout, ExitStatus, Output, Stdio};

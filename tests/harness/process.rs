@@ -1,5 +1,5 @@
-//! Processes that tests start. Each has a time limit: the harness kills a process that reaches it, and
-//! its test fails with the output of its processes.
+//! Processes that tests start. Each has a time limit: the harness kills a process that reaches it,
+//! and its test fails with the output of its processes.
 //!
 //! Tests start processes only through [`Command`]. A process begins with default dispositions of
 //! signals, also if the tests run under `nohup` or in the background of a script.
@@ -26,8 +26,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 /// Time limit of a process. Most processes of tests end within a second.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Time in which a test must end after the harness has killed one of its processes. Otherwise the whole
-/// test program ends.
+/// Time in which a test must end after the harness has killed one of its processes. Otherwise the
+/// whole test program ends.
 const GRACE: Duration = Duration::from_secs(60);
 
 thread_local! {
@@ -35,8 +35,8 @@ thread_local! {
     static TEST: Arc<()> = Arc::new(());
 }
 
-/// Gives signals that this program ignores a handler without effect: a process that it starts inherits
-/// an ignored signal, but not a handler.
+/// Gives signals that this program ignores a handler without effect: a process that it starts
+/// inherits an ignored signal, but not a handler.
 static DEFAULT_SIGNALS: LazyLock<()> = LazyLock::new(|| {
     let status = fs::read_to_string("/proc/self/status").expect("proc");
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -242,7 +242,8 @@ impl Process {
         }
     }
 
-    /// Describes the process and what it has printed, of which pipes that a test has taken hold a part.
+    /// Describes the process and what it has printed, of which pipes that a test has taken hold a
+    /// part.
     fn report(&mut self) -> String {
         if let Some(pipe) = &mut self.stdout {
             pipe.drain();

@@ -6,8 +6,8 @@ use crate::harness::legacy::{Peer, replay_client};
 use crate::harness::machine::{HugePages, MadeUp};
 use crate::harness::{Fabric, Server, assert_status, assert_success, finish, stderr, stdout};
 
-/// Tools with data buffers, the number of their buffers on each side, and options that have data move
-/// by DMA.
+/// Tools with data buffers, the number of their buffers on each side, and options that have data
+/// move by DMA.
 const TOOLS: [(&str, u64, &str); 9] = [
     ("write-lat", 1, "--no-idc"),
     ("read-lat", 1, ""),
@@ -20,8 +20,8 @@ const TOOLS: [(&str, u64, &str); 9] = [
     ("send-bw", 2, "-l 8 -b"),
 ];
 
-/// Runs every tool with `option`. Both sides compare what arrives with what was sent (debug builds),
-/// and each prints its pages.
+/// Runs every tool with `option`. Both sides compare what arrives with what was sent (debug
+/// builds), and each prints its pages.
 fn measure_with_pages(option: &str, sizes: &str, free: u64, shown: impl Fn(u64) -> String) {
     for (tool, buffers, options) in TOOLS {
         if 2 * buffers > free {
@@ -187,7 +187,7 @@ fn refuses_a_page_size_that_the_kernel_lacks() {
 /// The server learns from the client how many pages it needs.
 #[test]
 fn t33_tells_a_client_what_its_server_lacks() {
-    // Those of the client.
+    // The pages of the client.
     let Some(_pages) = HugePages::make(2048, 2, 2) else {
         return;
     };
@@ -214,8 +214,8 @@ fn t33_tells_a_client_what_its_server_lacks() {
     }
 }
 
-/// A legacy client whose server has too few pages sees the connection end at the ready barrier, as with
-/// a legacy server.
+/// A legacy client whose server has too few pages sees the connection end at the ready barrier, as
+/// with a legacy server.
 #[test]
 fn serves_a_legacy_client_with_huge_pages() {
     let Some(_pages) = HugePages::make(2048, 1, 1) else {
@@ -289,7 +289,8 @@ fn t13_reports_pages_that_are_gone() {
     let client = fabric.client_command("write-lat", &server, "-d soft1 -n 1 --use-hp=1G");
     let client = finish(machine.seen_by(client));
     let errors = [client, server.finish()].map(|output| assert_status(&output, 1));
-    // The first side to allocate reports the cause; the other gets it from its peer, or fails itself.
+    // The first side to allocate reports the cause; the other gets it from its peer, or fails
+    // itself.
     let cause = "cannot get a buffer of 8 bytes in huge pages of 1G: mmap: ";
     assert!(
         errors.iter().any(|error| error.contains(cause)),

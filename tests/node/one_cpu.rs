@@ -6,8 +6,8 @@ use cxi::placement::{Confined, cpus};
 
 use crate::harness::{CXIDIAG, Fabric, assert_success, finish};
 
-/// If each wait lasted for a time slice, each side would use more than 5 seconds of CPU time, and the
-/// kernel would kill it. Waiting for others that share the CPU uses none.
+/// If each wait lasted for a time slice, each side would use more than 5 seconds of CPU time, and
+/// the kernel would kill it. Waiting for others that share the CPU uses none.
 #[test]
 fn round_trips_complete_on_one_cpu() {
     let first = cpus().expect("CPUs")[0];

@@ -38,8 +38,8 @@ fn assert_self_contained(page: &str) {
     assert!(page.contains("&lt;script&gt;alert(1)"));
 }
 
-/// Returns a survey of [`NICS`] NICs, of which [`SLOW`] is slow and the last pair failed. One host has
-/// a hostile name.
+/// Returns a survey of [`NICS`] NICs, of which [`SLOW`] is slow and the last pair failed. One host
+/// has a hostile name.
 fn survey() -> Value {
     let nodes: Vec<Value> = (0..NICS)
         .map(|rank| match rank {
@@ -293,7 +293,7 @@ fn draws_survey_with_a_map_of_all_pairs() {
         document.contains("</span>not planned</span>"),
         "the diagonal"
     );
-    // There is room for the names of switches, and after a zoom for those of NICs.
+    // There is room for the names of switches, and after a zoom for the names of NICs.
     let switches = (0..16).map(|number| format!("{:03}.{:02}", number / 4, number % 4));
     let switches = switches.collect::<Vec<_>>().join(",");
     assert!(document.contains(&format!("data-first-labels=\"{switches}\"")));

@@ -101,7 +101,7 @@ fn the_map_names_what_there_is() {
     }
 }
 
-/// The tables of docs/troubleshooting.md are those of the program.
+/// The tables of docs/troubleshooting.md match the program.
 /// `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy` writes them.
 #[test]
 fn troubleshooting_shows_the_table_of_explanations() {

@@ -337,6 +337,7 @@ const FACTS: Package = Package {
                 ("limit", "time limits of waits"),
                 ("number", "numbers as users type them"),
                 ("percentile", "percentiles by nearest rank"),
+                ("platform", "the kinds of NICs, and what each kind allows"),
                 ("rate", "rates that a run is to keep: intended start times"),
                 ("release", "the sources that this program was built from"),
                 ("size", "sizes of operations in bytes"),
@@ -508,7 +509,7 @@ const CLUSTER: Package = Package {
     name: "cluster",
     directory: "src/cluster",
     uses: &["facts"],
-    holds: "surveys without a NIC: hosts, launchers, connections of processes, pairs, blame",
+    holds: "surveys without a NIC: hosts, launchers, connections of processes, pairs, causes",
     must_not: "know libcxi",
     house: House {
         directory: "src/cluster",
@@ -623,7 +624,7 @@ const REPORT: Package = Package {
         circles: &[("survey/document.rs", "survey/summary.rs")],
     },
     parts: &[],
-    repeated_types: &["Counter"],
+    repeated_types: &[],
 };
 
 const DIAG: Package = Package {

@@ -13,6 +13,29 @@ fn dependencies(manifest: &str) -> String {
     rest.split("\n[").next().unwrap_or_default().to_owned()
 }
 
+/// All other code asks `facts::platform`.
+#[test]
+fn only_the_backend_distinguishes_kinds_of_nics() {
+    let allowed = [
+        "src/facts/device.rs",
+        "src/facts/platform.rs",
+        "src/node/backend.rs",
+    ];
+    for path in files("src", "rs") {
+        let text = fs::read_to_string(&path).expect("text");
+        let code = text
+            .split("#[cfg(test)]\nmod tests")
+            .next()
+            .unwrap_or_default();
+        let is_allowed = allowed.iter().any(|allowed| path.ends_with(allowed));
+        assert!(
+            is_allowed || !code.contains("DeviceKind::"),
+            "{}",
+            path.display()
+        );
+    }
+}
+
 #[test]
 fn only_the_backend_names_the_software_nic() {
     for path in files("src", "rs") {

@@ -13,15 +13,18 @@ const WIDTH: usize = 100;
 const PHRASES: [[&str; 2]; 3] = [["that", "of"], ["those", "of"], ["is", "meant"]];
 
 /// How many wide comments and how many phrases each directory may have, outside the other
-/// directories of the list. These numbers may only shrink.
-const LIMITS: [(&str, usize, usize); 7] = [
-    ("docs", 0, 69),
-    ("ffi/cxi", 13, 40),
-    ("ffi/cxi-sys", 0, 1),
-    ("ffi/softnic", 56, 51),
-    ("packaging", 0, 1),
-    ("src", 308, 167),
-    ("tests", 35, 23),
+/// directories of the list. These numbers may only shrink. Five phrases in `docs` are texts of the
+/// program, in the tables of check.md and troubleshooting.md.
+const LIMITS: [(&str, usize, usize); 9] = [
+    ("docs", 0, 7),
+    ("ffi", 0, 0),
+    ("packaging", 0, 0),
+    ("src", 0, 0),
+    ("src/cluster", 130, 32),
+    ("src/command/survey", 32, 9),
+    ("src/diag", 75, 64),
+    ("src/report", 28, 18),
+    ("tests", 0, 0),
 ];
 
 #[test]

@@ -24,8 +24,8 @@ pub fn read(house: &House) -> Vec<Text> {
         .collect()
 }
 
-/// Rust files of the crate with this directory of sources: without those of packages, programs and
-/// tests inside it.
+/// Rust files of the crate with this directory of sources, without the files of packages, programs
+/// and tests inside it.
 fn files(directory: &FilePath) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut todo = vec![directory.to_owned()];

@@ -151,8 +151,8 @@ fn checks_only_pairs_that_have_issued_operations() {
 #[test]
 fn document_has_checked_bytes_of_right_sizes_only() {
     let fabric = Fabric::new();
-    // A packet in ten: the three messages of a small size arrive unchanged, those of a large one
-    // do not.
+    // One packet in ten is corrupted: the three messages of a small size arrive unchanged, the
+    // messages of a large size do not.
     let args =
         format!("read-lat --loopback -d soft0 {FEW} --warmup 0 --verify -s 1024:1048576 --json");
     let mut command = fabric.command(&args);

@@ -15,8 +15,8 @@ fn prints_the_example_of_the_document() {
     assert_has_form_of(&server, &seed("cxi_write_lat"));
 }
 
-/// The document shows a range for `cxi_read_lat`; `cxi_write_lat` prints the same with its own
-/// words and an `IDC` line.
+/// The document shows a range for `cxi_read_lat`; `cxi_write_lat` prints its own words and an
+/// additional `IDC` line.
 #[test]
 fn prints_a_range_of_sizes() {
     let [client, server] = Fabric::new().pair("write-lat", "-s 1:4096 -n 10");

@@ -4,12 +4,13 @@
 //!
 //! * `sh`: runs it as a bash script that ends at the first failing command. Each page has its own
 //!   directory. `cargo run --release -- TOOL` becomes `cxidiag TOOL`; `tests/run`, which runs this
-//!   test, and `cargo install` are left out. A line that ends in `# exit status N` must end with that status.
-//!   `/sys/class` shows software NICs, and `tests/fixtures/launcher` stands in for batch systems.
+//!   test, and `cargo install` are left out. A line that ends in `# exit status N` must end with
+//!   that status. `/sys/class` shows software NICs, and `tests/fixtures/launcher` stands in for
+//!   batch systems.
 //! * `sh file NAME`: writes it to an executable file of the page's directory. `-D` becomes `-n`.
 //! * `sh nodes`: starts a server at the prompt `node1$` or `shell1$` and its clients at `node2$` or
-//!   `shell2$`. Two software NICs replace the nodes, a free port replaces the default port, and `-D`
-//!   becomes `-n`.
+//!   `shell2$`. Two software NICs replace the nodes, a free port replaces the default port, and
+//!   `-D` becomes `-n`.
 //! * `sh build`: builds the library of the software NIC and the command `cxi-softnic`.
 //! * `sh libfabric`: runs it as `sh` if libfabric has the provider `cxi`.
 //! * `sh hardware`, `text`, `json`, `yaml`: does nothing.

@@ -52,7 +52,7 @@ macro_rules! api {
             pub progress: Option<unsafe extern "C" fn(*mut cxil_dev)>,
         }
 
-        // Compiles only if the types above are those of the prototypes in cxi.h.
+        // Compiles only if the prototypes in cxi.h have the types above.
         const _: () = {
             $(let _: unsafe extern "C" fn($($type),*) $(-> $ret)? = $name;)*
             $(let _: unsafe extern "C" fn($($opt_type),*) $(-> $opt_ret)? = $opt_name;)*

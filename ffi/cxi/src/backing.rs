@@ -37,7 +37,7 @@ impl Backing {
         }
     }
 
-    /// The address to map. The CPU cannot dereference that of a GPU.
+    /// Returns the address to map. The CPU cannot dereference the address of GPU memory.
     pub(crate) fn address(&self) -> *mut c_void {
         match self {
             Self::Host(pages) => pages.as_ptr().cast(),
@@ -45,7 +45,7 @@ impl Backing {
         }
     }
 
-    /// The flags that its kind of memory adds to those of the mapping.
+    /// Returns the flags that this kind of memory adds to the flags of the mapping.
     pub(crate) fn map_flags(&self) -> u32 {
         match self {
             Self::Host(_) => 0,

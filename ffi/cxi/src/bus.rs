@@ -49,8 +49,8 @@ pub(crate) struct MappedQueue {
     ll_128_unaligned: NonNull<u64>,
 }
 
-// SAFETY: the pointers are those of mappings of the process, valid in all its threads; only the owner
-// of the value stores through them.
+// SAFETY: the pointers lead into mappings of the process, which are valid in all its threads; only
+// the owner of the value stores through them.
 unsafe impl Send for MappedQueue {}
 
 impl MappedQueue {

@@ -1,12 +1,12 @@
 //! Queues without a NIC, for measuring what issuing a command and polling an event cost by
 //! themselves.
 //!
-//! The queues are those of this package, on a libcxi whose objects are memory of the process: the
-//! code that runs is the code that runs on a NIC. The caller plays the NIC, outside the timed part:
+//! The queues of this package run on a libcxi whose objects are memory of the process: the code
+//! that runs is the code that runs on a NIC. The caller plays the NIC, outside the timed part:
 //! [`PrivateQueues::read_command`], [`PrivateQueues::write_event`].
 //!
-//! One thing differs from hardware: stores to the launch page go to ordinary memory, not through the
-//! write-combining buffer to the bus.
+//! One thing differs from hardware: stores to the launch page go to ordinary memory, not through
+//! the write-combining buffer to the bus.
 
 mod private_nic;
 
@@ -130,8 +130,8 @@ impl PrivateQueues {
     }
 
     fn store(&self, at: *mut u8, word: u64) {
-        // SAFETY: `at` is an aligned word of a queue that `self` keeps allocated; the CPU accesses it
-        // only through atomics.
+        // SAFETY: `at` is an aligned word of a queue that `self` keeps allocated; the CPU accesses
+        // it only through atomics.
         let to = unsafe { AtomicU64::from_ptr(at.cast()) };
         to.store(word.to_le(), Ordering::Release);
     }

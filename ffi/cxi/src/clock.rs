@@ -1,4 +1,4 @@
-//! The clocks of the measurements: that of the kernel, and the counter of the CPUs.
+//! The clocks of the measurements: the clock of the kernel, and the counter of the CPUs.
 
 /// Returns the nanoseconds of CLOCK_MONOTONIC_RAW, which time synchronisation neither steps nor
 /// slews.

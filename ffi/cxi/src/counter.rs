@@ -32,8 +32,8 @@ pub struct Counter {
     handle: Arc<CounterHandle>,
 }
 
-// SAFETY: the doorbell page belongs to the process; a store to it is one volatile access of the NIC,
-// which orders the stores of several threads.
+// SAFETY: the doorbell page belongs to the process; a store to it is one volatile access of the
+// NIC, which orders the stores of several threads.
 unsafe impl Send for Counter {}
 
 /// The counts of a counter at one moment.
@@ -65,7 +65,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// Those of `mmap`; see libcxi.md 8.4.
+    /// The errors of `mmap`; see libcxi.md 8.4.
     pub fn with_write_back(lni: &Lni) -> Result<Self, Error> {
         Self::allocate(lni, Some(Pages::anonymous(CtWriteback::SIZE)?))
     }

@@ -107,12 +107,12 @@ fn text(field: &[c_char]) -> String {
     }
 }
 
-/// Returns the NICs of this host in the order of the library, which omits those that it cannot open
-/// (libcxi.md 2.3).
+/// Returns the NICs of this host in the order of the library. The library omits NICs that it cannot
+/// open (libcxi.md 2.3).
 ///
 /// # Errors
 ///
-/// Those of `cxil_get_device_list`.
+/// The errors of `cxil_get_device_list`.
 pub fn devices(library: &Library) -> Result<Vec<DeviceInfo>, Error> {
     let mut list: *mut cxil_device_list = ptr::null_mut();
     // SAFETY: `list` is a valid out pointer.
@@ -202,8 +202,8 @@ pub(crate) struct DeviceHandle {
     library: Library,
 }
 
-// SAFETY: a device belongs to the process, not to a thread. `Library::serialize` lets one thread at a
-// time call the library, which has no locks (libcxi.md 1).
+// SAFETY: a device belongs to the process, not to a thread. `Library::serialize` lets one thread at
+// a time call the library, which has no locks (libcxi.md 1).
 unsafe impl Send for DeviceHandle {}
 // SAFETY: a shared handle gives access to the pointer only; calls are serialized.
 unsafe impl Sync for DeviceHandle {}

@@ -116,7 +116,7 @@ pub struct Target {
     pub auto_unlinked: bool,
     /// Match id of the initiator; in RENDEZVOUS, the address to get from.
     pub initiator: u32,
-    /// Match bits of the command; in RENDEZVOUS, those of the get.
+    /// Match bits of the command; in RENDEZVOUS, the match bits of the get.
     pub match_bits: u64,
     /// Header data of the command.
     pub header_data: u64,

@@ -37,7 +37,7 @@ impl EventQueue {
     ///
     /// # Errors
     ///
-    /// Those of `mmap`; see libcxi.md 7.4 and 8.1.
+    /// The errors of `mmap`; see libcxi.md 7.4 and 8.1.
     pub fn new(lni: &Lni, events: u32, flags: u64) -> Result<Self, Error> {
         const CALL: &str = "cxil_alloc_evtq";
         let lni = lni.handle();
@@ -307,8 +307,8 @@ struct MappedEvents {
     sw_state: NonNull<u64>,
 }
 
-// SAFETY: the pointers are those of a mapping of the process, valid in all its threads; the memory is
-// accessed through atomics, and the register through `&mut self`.
+// SAFETY: the pointers lead into a mapping of the process, which is valid in all its threads; the
+// memory is accessed through atomics, and the register through `&mut self`.
 unsafe impl Send for MappedEvents {}
 
 impl MappedEvents {

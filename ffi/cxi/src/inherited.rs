@@ -30,8 +30,8 @@ pub fn socket() -> Option<OwnedFd> {
     if result == -1 {
         return None;
     }
-    // SAFETY: the descriptor is open (`fcntl` above). The service manager opened it for this process
-    // (LISTEN_PID) before `main`, so nothing else in it owns the descriptor; `IS_TAKEN` lets one
-    // caller have it.
+    // SAFETY: the descriptor is open (`fcntl` above). The service manager opened it for this
+    // process (LISTEN_PID) before `main`, so nothing else in it owns the descriptor; `IS_TAKEN`
+    // lets one caller have it.
     Some(unsafe { OwnedFd::from_raw_fd(FIRST) })
 }

@@ -119,8 +119,8 @@ impl<B: Bus> Producer<B> {
     /// window if `low_latency` and the rules allow it. All earlier commands must have been handed
     /// over, and NOOPs must take half a slot. Without room nothing is written.
     ///
-    /// The effect is that of writing the command and handing it over in two steps, but the window
-    /// is filled from `command` and not from the ring.
+    /// The effect equals writing the command and handing it over in two steps, but the window is
+    /// filled from `command` and not from the ring.
     #[inline]
     pub(crate) fn issue<const WORDS: usize>(
         &mut self,

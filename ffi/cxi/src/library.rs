@@ -33,8 +33,8 @@ impl Library {
     }
 
     /// Returns the library that `api` stands for. The safety of this package depends on the
-    /// provider of the table: its functions must behave as libcxi.md 1 to 8 say, and several threads
-    /// may call `progress` at the same time.
+    /// provider of the table: its functions must behave as libcxi.md 1 to 8 say, and several
+    /// threads may call `progress` at the same time.
     pub fn from_api(api: Api) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -58,8 +58,8 @@ impl Library {
         }
     }
 
-    /// Waits until no other thread calls the library. The caller holds the guard during its call: an
-    /// object may be released in any thread, while another one allocates.
+    /// Waits until no other thread calls the library. The caller holds the guard during its call:
+    /// an object may be released in any thread, while another one allocates.
     pub(crate) fn serialize(&self) -> MutexGuard<'_, ()> {
         let calling = self.shared.calling.lock();
         calling.unwrap_or_else(PoisonError::into_inner)

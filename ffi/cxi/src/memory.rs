@@ -58,7 +58,7 @@ impl MemoryRegion {
     ///
     /// # Errors
     ///
-    /// Those of the GPU runtime; host memory cannot fail.
+    /// The errors of the GPU runtime; host memory cannot fail.
     pub fn fill(&self, byte: u8) -> Result<(), Error> {
         self.handle.memory().fill(byte)
     }
@@ -67,7 +67,7 @@ impl MemoryRegion {
     ///
     /// # Errors
     ///
-    /// Those of the GPU runtime; host memory cannot fail.
+    /// The errors of the GPU runtime; host memory cannot fail.
     ///
     /// # Panics
     ///
@@ -81,7 +81,7 @@ impl MemoryRegion {
     ///
     /// # Errors
     ///
-    /// Those of the GPU runtime; host memory cannot fail.
+    /// The errors of the GPU runtime; host memory cannot fail.
     ///
     /// # Panics
     ///

@@ -25,8 +25,8 @@ pub(crate) struct Owned<T> {
     library: Library,
 }
 
-// SAFETY: an object of libcxi belongs to the process, not to a thread. `Library::serialize` lets one
-// thread at a time call the library, which has no locks (libcxi.md 1).
+// SAFETY: an object of libcxi belongs to the process, not to a thread. `Library::serialize` lets
+// one thread at a time call the library, which has no locks (libcxi.md 1).
 unsafe impl<T> Send for Owned<T> {}
 // SAFETY: a shared `Owned` gives access to the pointer and to the public part of the object, which
 // the library does not write after the allocation; calls are serialized.

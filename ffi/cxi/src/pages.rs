@@ -31,7 +31,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// Those of `mmap`: EINVAL if `len` is 0, ENOMEM.
+    /// The errors of `mmap`: EINVAL if `len` is 0, ENOMEM.
     pub fn anonymous(len: usize) -> Result<Self, Error> {
         Self::of_size(len, page_size(), 0)
     }

@@ -17,7 +17,7 @@ const MAX_NODES: usize = 1024;
 ///
 /// # Errors
 ///
-/// Those of `sched_getaffinity`.
+/// The errors of `sched_getaffinity`.
 pub fn cpus() -> Result<Vec<u32>, Error> {
     let mask = affinity()?;
     let is_set = |cpu: &u32| mask[*cpu as usize / 64] >> (cpu % 64) & 1 == 1;
@@ -40,13 +40,13 @@ pub struct Confined {
 }
 
 impl Confined {
-    /// Confines the calling thread, and the threads that it starts, to those of `cpus` that it may
-    /// run on.
+    /// Confines the calling thread, and the threads that it starts, to `cpus`, without the CPUs
+    /// that the thread may not run on.
     ///
     /// # Errors
     ///
-    /// EINVAL if it may run on none of them: they do not exist, are offline, or are excluded by its
-    /// control group.
+    /// EINVAL if the thread may run on none of `cpus`: they do not exist, are offline, or are
+    /// excluded by its control group.
     pub fn to(cpus: &[u32]) -> Result<Self, Error> {
         let before = affinity()?;
         let mut mask: Mask = [0; MAX_CPUS / 64];
@@ -82,8 +82,8 @@ impl Preferred {
     ///
     /// # Errors
     ///
-    /// Those of `set_mempolicy`: EINVAL if the node does not exist or the control group excludes
-    /// it, EPERM if a container forbids the call, ENOSYS in a kernel without NUMA.
+    /// The errors of `set_mempolicy`: EINVAL if the node does not exist or the control group
+    /// excludes it, EPERM if a container forbids the call, ENOSYS in a kernel without NUMA.
     pub fn node(node: u32) -> Result<Self, Error> {
         let mut mask = [0_u64; MAX_NODES / 64];
         let word = mask.get_mut(node as usize / 64);

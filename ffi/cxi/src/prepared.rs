@@ -1,7 +1,7 @@
 //! Prepared commands: checked and encoded once, issued many times.
 //!
-//! A measuring loop issues the same command again and again. A prepared command leaves to each issue
-//! only what can differ: the room in the rings, and where in the ring the command goes.
+//! A measuring loop issues the same command again and again. A prepared command leaves to each
+//! issue only what can differ: the room in the rings, and where in the ring the command goes.
 
 use cxi_sys::records::{DmaAmoCmd, FullDmaCmd, IdcAmoCmd, IdcHdr, NomatchDmaCmd};
 
@@ -67,7 +67,8 @@ impl TransmitQueue {
     ///
     /// # Errors
     ///
-    /// Those of [`emit_nomatch_dma`](crate::TransmitBatch::emit_nomatch_dma), except missing room.
+    /// The errors of [`emit_nomatch_dma`](crate::TransmitBatch::emit_nomatch_dma), except missing
+    /// room.
     pub fn prepare_nomatch_dma(&self, command: &NomatchDmaCmd) -> Result<Prepared<4>, EmitError> {
         Ok(Prepared {
             words: *encode::nomatch_dma(command).words(),
@@ -80,7 +81,7 @@ impl TransmitQueue {
     ///
     /// # Errors
     ///
-    /// Those of [`emit_dma`](crate::TransmitBatch::emit_dma), except missing room.
+    /// The errors of [`emit_dma`](crate::TransmitBatch::emit_dma), except missing room.
     pub fn prepare_dma(&self, command: &FullDmaCmd) -> Result<Prepared<8>, EmitError> {
         Ok(Prepared {
             words: *encode::dma(command).words(),
@@ -93,7 +94,7 @@ impl TransmitQueue {
     ///
     /// # Errors
     ///
-    /// Those of [`emit_dma_amo`](crate::TransmitBatch::emit_dma_amo), except missing room.
+    /// The errors of [`emit_dma_amo`](crate::TransmitBatch::emit_dma_amo), except missing room.
     pub fn prepare_dma_amo(
         &self,
         command: &DmaAmoCmd,
@@ -114,7 +115,7 @@ impl TransmitQueue {
     ///
     /// # Errors
     ///
-    /// [`EmitError::OtherSize`] if it takes another number of words than `WORDS`, or those of
+    /// [`EmitError::OtherSize`] if the command does not take `WORDS` words; the errors of
     /// [`emit_idc_put`](crate::TransmitBatch::emit_idc_put), except missing room.
     pub fn prepare_idc_put<const WORDS: usize>(
         &self,
@@ -144,7 +145,7 @@ impl TransmitQueue {
     ///
     /// # Errors
     ///
-    /// [`EmitError::OtherSize`] if it takes another number of words than `WORDS`, or those of
+    /// [`EmitError::OtherSize`] if the command does not take `WORDS` words; the errors of
     /// [`emit_idc_amo`](crate::TransmitBatch::emit_idc_amo), except missing room.
     pub fn prepare_idc_amo<const WORDS: usize>(
         &self,
@@ -180,7 +181,7 @@ impl TransmitQueue {
     ///
     /// # Errors
     ///
-    /// Those of [`issue_low_latency`](Self::issue_low_latency).
+    /// The errors of [`issue_low_latency`](Self::issue_low_latency).
     #[inline]
     pub fn issue_doorbell<const WORDS: usize>(
         &mut self,

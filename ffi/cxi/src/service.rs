@@ -61,7 +61,7 @@ pub struct Service {
     pub traffic_classes: [bool; 5],
     /// Whether it is a system service, which the driver uses.
     pub system: bool,
-    /// Whether `limits` applies. Otherwise the limits are those of the NIC.
+    /// Whether `limits` applies. Otherwise the limits of the NIC apply.
     pub limited: bool,
     /// Limits in the order of [`RESOURCES`].
     pub limits: [Limit; 8],
@@ -83,7 +83,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Those of `cxil_get_svc_list`.
+    /// The errors of `cxil_get_svc_list`.
     pub fn services(&self) -> Result<Option<Vec<Service>>, Error> {
         Service::list(self.handle())
     }
@@ -174,7 +174,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Those of `cxil_svc_get_vni_range` when the service was read.
+    /// The errors that `cxil_svc_get_vni_range` returned when the service was read.
     pub fn vni_range(&self) -> Result<Option<RangeInclusive<u16>>, Error> {
         self.vni_range.clone()
     }

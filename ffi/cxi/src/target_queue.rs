@@ -50,7 +50,7 @@ impl TargetQueue {
     ///
     /// # Errors
     ///
-    /// Those of `cxil_destroy_cmdq`.
+    /// The errors of `cxil_destroy_cmdq`.
     pub fn close(mut self) -> Result<(), Error> {
         self.commands.release()
     }

@@ -191,7 +191,7 @@ impl TransmitQueue {
     ///
     /// # Errors
     ///
-    /// Those of `cxil_destroy_cmdq`.
+    /// The errors of `cxil_destroy_cmdq`.
     pub fn close(mut self) -> Result<(), Error> {
         self.commands.release()
     }
@@ -319,8 +319,8 @@ impl TransmitBatch<'_> {
         self.emit(4, events, command.bytes(), &[])
     }
 
-    /// Switches later commands of the queue, also those of later batches, to `profile` (nic.md
-    /// 3.11). The queue keeps the profile until it is destroyed.
+    /// Switches later commands of the queue, in this batch and in later batches, to `profile`
+    /// (nic.md 3.11). The queue keeps the profile until it is destroyed.
     ///
     /// # Errors
     ///
@@ -365,7 +365,7 @@ impl TransmitBatch<'_> {
 }
 
 impl<'queue> TransmitBatch<'queue> {
-    /// Makes the batch's C_STATE and events those of its queue.
+    /// Passes the batch's C_STATE and events to its queue.
     #[inline]
     fn publish(self) -> &'queue mut CommandQueue {
         let queue = self.queue;

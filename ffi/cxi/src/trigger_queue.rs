@@ -91,7 +91,7 @@ impl TriggerQueue {
     ///
     /// # Errors
     ///
-    /// Those of `cxil_destroy_cmdq`.
+    /// The errors of `cxil_destroy_cmdq`.
     pub fn close(mut self) -> Result<(), Error> {
         self.commands.release()
     }
@@ -173,8 +173,8 @@ impl TriggerBatch<'_> {
         self.emit(C_CMD_CT_TRIG_INC, 0, &command, &[])
     }
 
-    /// When the successes of `counter` reach `threshold`, executes `dma` under the profile of this
-    /// queue. Its event queue is that of this queue, or none.
+    /// Executes `dma` under the profile of this queue when the successes of `counter` reach
+    /// `threshold`. The event queue of `dma` is the event queue of this queue, or none.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use cxi_sys::C1_CNTR_SIZE;
 /// whose names end with 0, 1, ... in place of the asterisk. The last word is then their number.
 ///
 /// Counters from `C1_CNTR_SIZE` on have a file but no number on hardware. Of these, the table has
-/// those of health.md 1.5.
+/// the counters of health.md 1.5.
 const TABLE: &str = include_str!("counter_names.txt");
 
 /// The number of counters in the table.

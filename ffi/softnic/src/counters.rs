@@ -35,7 +35,7 @@ const WRITES: u32 = 1354;
 const WRITES_BLOCKED: u32 = 1356;
 const EVENTS: u32 = 800;
 const EVENTS_DROPPED: u32 = 812;
-/// Received requests: first packets, further ones, and those of restricted transport.
+/// Received requests: first packets, further packets, and packets of restricted transport.
 const REQUESTS: [u32; 3] = [1175, 1177, 1178];
 /// Packets with a mark of congestion, and the counters of those without one.
 const MARKED: [(u32, u32, u32); 3] = [(1216, 1220, 4), (1224, 1232, 8), (1240, 1248, 8)];
@@ -54,8 +54,8 @@ pub struct NicCounters {
 /// [`Snapshot`](crate::Snapshot).
 ///
 /// # Errors
-/// EINVAL for invalid environment variables, ENOENT without such a NIC or counter, errors of the file
-/// system.
+/// EINVAL for invalid environment variables, ENOENT without such a NIC or counter, errors of the
+/// file system.
 pub fn counter(number: u32, name: &str) -> io::Result<u64> {
     let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
     let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;

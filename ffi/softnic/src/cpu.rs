@@ -148,8 +148,8 @@ pub fn wake_on_time() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Sets the scheduling of the calling thread. What the kernel refuses remains unchanged, and affects
-/// only speed.
+/// Sets the scheduling of the calling thread. What the kernel refuses remains unchanged, and
+/// affects only speed.
 ///
 /// A preempting thread gets the lowest real-time priority, which root and users with a limit for it
 /// (`ulimit -r`) may have; otherwise a short time slice, with which it rarely waits for the end of

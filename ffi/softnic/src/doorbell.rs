@@ -43,9 +43,9 @@ impl Doorbell {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trapped {
     None,
-    /// Those of counters.
+    /// The doorbells of counters trap.
     Counters,
-    /// Those of counters and of command queues.
+    /// The doorbells of counters and of command queues trap.
     All,
 }
 

@@ -22,7 +22,7 @@ const MOST: u32 = 100;
 /// hardware of the machine.
 const LISTED: u32 = 4;
 
-/// Default address of the first NIC: that of the examples in the documents of the tools.
+/// Default address of the first NIC. The examples in the documents of the tools use it too.
 const FIRST_NID: u32 = 0x12;
 
 /// The NICs of this machine.
@@ -110,8 +110,8 @@ impl QosProfile {
         ("LL_BE_BD_ET1_ET2", Self::LlBeBdEt1Et2),
     ];
 
-    /// Returns the traffic classes by the names of their directories, with the share of the NIC that
-    /// each is assured and its limit, in percent (jobs.md 1.7).
+    /// Returns the traffic classes by the names of their directories, with the share of the NIC
+    /// that each is assured and its limit, in percent (jobs.md 1.7).
     pub fn shares(self) -> &'static [(&'static str, u32, u32)] {
         match self {
             Self::Hpc => &[

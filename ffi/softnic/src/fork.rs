@@ -59,7 +59,7 @@ extern "C" fn in_child() {
     for held in &HELD {
         let number = held.swap(NONE, Ordering::Relaxed);
         if number != NONE {
-            // SAFETY: the descriptor is that of a port of the parent, which the child never uses.
+            // SAFETY: the descriptor belongs to a port of the parent, which the child never uses.
             unsafe { libc::close(number) };
         }
     }

@@ -230,7 +230,8 @@ impl Nic {
         }
     }
 
-    /// Sleeps until a peer sends to the device, a received packet is nearly due, or the time is over.
+    /// Sleeps until a peer sends to the device, a received packet is nearly due, or the time is
+    /// over.
     fn sleep(&self, longest: Duration) {
         let parked = self.port.parked();
         parked.store(1, Ordering::Relaxed);

@@ -84,8 +84,8 @@ pub fn kernel_page_size(address: usize) -> Result<usize, Errno> {
     area.map(|area| area.page_size()).ok_or(Errno::FAULT)
 }
 
-/// Returns the page size of a range: that of huge pages if the range begins and ends in them, else
-/// that of ordinary pages.
+/// Returns the page size of a range: the size of huge pages if the range begins and ends in huge
+/// pages, else the size of ordinary pages.
 pub fn common_page_size(start: usize, end: usize) -> usize {
     let size = |address| kernel_page_size(address).unwrap_or(page_size());
     match size(start) {

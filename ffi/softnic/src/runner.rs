@@ -16,8 +16,8 @@
 //!
 //! Programs that do not call `progress` are served by this thread only. Nothing wakes it when they
 //! write doorbells that do not trap, so it polls after naps that grow with the time without
-//! commands ([`nap`]). The last idle CPU is for a thread that looks for commands; while it naps, the
-//! thread stays on the CPU of the peers that wake it ([`Cpus::follow`]).
+//! commands ([`nap`]). The last idle CPU is for a thread that looks for commands; while it naps,
+//! the thread stays on the CPU of the peers that wake it ([`Cpus::follow`]).
 
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -118,8 +118,8 @@ pub fn add(nic: Arc<Nic>) {
     registry.announce();
 }
 
-/// Calls `spawn` with all signals blocked except faults, so that a thread that it makes gets none of
-/// the program's: the thread may hold what their handlers need, and a program that waits for
+/// Calls `spawn` with all signals blocked except faults, so that a thread that it makes gets none
+/// of the program's: the thread may hold what their handlers need, and a program that waits for
 /// signals blocks them in its own threads only.
 fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();

@@ -1,4 +1,5 @@
-//! The files of a software NIC, written on request: `/sys/class`, and those of the retry handler.
+//! The files of a software NIC, written on request: `/sys/class`, and the files of the retry
+//! handler.
 
 use std::fs::{self, File};
 use std::io;

@@ -132,8 +132,8 @@ pub fn add(directory: &mut Entries, info: &cxil_devinfo, driver: Driver, health:
     }
 }
 
-/// Returns the traffic classes of a profile, with their assured share of the NIC and their limit, in
-/// percent.
+/// Returns the traffic classes of a profile, with their assured share of the NIC and their limit,
+/// in percent.
 fn class_files(qos: QosProfile) -> Vec<(String, String)> {
     let shares = qos.shares().iter().flat_map(|(class, assured, ceiling)| {
         let file = |name: &str, percent: &u32| {
@@ -247,9 +247,9 @@ fn pci_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, String)> {
     lines(files)
 }
 
-/// Returns the files of a network interface. Its MAC address is an algorithmic one, set by software:
-/// its low 20 bits are the NIC address (health.md 2.2). Without it, the interface has the address of
-/// the hardware, here one that RFC 7042 reserves for documents.
+/// Returns the files of a network interface. Its MAC address is an algorithmic one, set by
+/// software: its low 20 bits are the NIC address (health.md 2.2). Without it, the interface has the
+/// address of the hardware, here one that RFC 7042 reserves for documents.
 fn interface_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, String)> {
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };

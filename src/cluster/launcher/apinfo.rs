@@ -47,8 +47,8 @@ fn first_host_of(bytes: &[u8]) -> Option<String> {
     is_name.then(|| name.to_owned())
 }
 
-/// Returns record `index` of the table that the header describes at `group`: size of a record, offset
-/// of the first one, their number.
+/// Returns record `index` of the table that the header describes at `group`: size of a record,
+/// offset of the first one, their number.
 fn record(bytes: &[u8], group: usize, index: usize) -> Option<&[u8]> {
     let [size, offset] = [group, group + 8].map(|at| {
         let bytes = bytes.get(at..at + 8)?.try_into().ok()?;
@@ -73,8 +73,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a file with two nodes. The process with rank 0 is on the second one. Records are larger
-    /// than those of jobs.md 1.6.
+    /// Returns a file with two nodes. The process with rank 0 is on the second one. Records are
+    /// larger than in jobs.md 1.6.
     fn file() -> Vec<u8> {
         let mut bytes = vec![0; 160 + 2 * 16 + 2 * 72];
         let mut put = |at: usize, data: &[u8]| bytes[at..at + data.len()].copy_from_slice(data);

@@ -19,7 +19,7 @@ const INTERACTIVE_STEP: &str = "4294967290";
 
 /// One of the processes that a launcher has started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct LauncherTask {
     /// Name of the launcher: `Slurm`.
     pub launcher: &'static str,
     /// The variable that has the rank.
@@ -28,9 +28,9 @@ pub struct Task {
     pub rank: u32,
     /// Number of tasks.
     pub size: u32,
-    /// Number of the task among those of its node, if the launcher numbers them.
+    /// Number of the task among the tasks of its node, if the launcher numbers them.
     pub local_rank: Option<u32>,
-    /// Number of the node among those of the step, if the launcher numbers them.
+    /// Number of the node among the nodes of the step, if the launcher numbers them.
     pub node_index: Option<u32>,
     /// Name of the node, if the launcher has one.
     pub node: Option<String>,
@@ -42,7 +42,8 @@ pub struct Task {
     pub end_of_job: Option<u64>,
     /// The first host of the launcher's list.
     pub first_host: Option<String>,
-    /// The switches above the node, from the top of the tree down, if the launcher names them: `s0.s4`.
+    /// The switches above the node, from the top of the tree down, if the launcher names them:
+    /// `s0.s4`.
     pub topology: Option<String>,
 }
 
@@ -120,7 +121,7 @@ const OTHERS: [Launcher; 4] = [
 /// The number of a process of PMIx, which sets no number of processes (jobs.md 2.1).
 const PMIX_RANK: &str = "PMIX_RANK";
 
-impl Task {
+impl LauncherTask {
     /// Returns the task that the environment of this process describes; `None` if no launcher has
     /// started the process as one of several.
     ///
@@ -188,16 +189,17 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
                 return Ok(found);
             }
         };
-        // `mpirun` in a step of Slurm leaves the variables of the step, whose rank may be that of one
-        // of its own processes. Slurm sets variables of PMI and PALS for plugins, with its own ranks.
+        // `mpirun` in a step of Slurm leaves the variables of the step. The rank of the step may
+        // equal the rank of a process of `mpirun`. Slurm sets variables of PMI and PALS for
+        // plugins, with its own ranks.
         let rank = |launcher: &Launcher| self.first(launcher.rank).map(|(_, rank)| rank);
         let is_marked = other.mark.is_some_and(|mark| self.get(mark).is_some());
         let is_inner = is_marked || rank(other) != rank(slurm);
         Ok(Some(if is_inner { other } else { slurm }))
     }
 
-    /// Returns whether this process is a task of a step of Slurm, not a batch script or the shell of
-    /// an allocation.
+    /// Returns whether this process is a task of a step of Slurm, not a batch script or the shell
+    /// of an allocation.
     fn is_task_of_slurm(&self) -> bool {
         let step = self.get("SLURM_STEP_ID");
         step.is_some_and(|step| step != INTERACTIVE_STEP)
@@ -205,7 +207,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
             && self.get("SLURM_STEP_TASKS_PER_NODE").is_some()
     }
 
-    fn task(&self, launcher: &'static Launcher) -> Result<Task, String> {
+    fn task(&self, launcher: &'static Launcher) -> Result<LauncherTask, String> {
         let (variable, rank) = self.first(launcher.rank).unwrap_or_default();
         let Some((size_variable, size)) = self.first(launcher.size) else {
             return Err(format!(
@@ -225,7 +227,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
                 .map(|(name, text)| number(name, &text, 0..=MOST_TASKS))
                 .transpose()
         };
-        Ok(Task {
+        Ok(LauncherTask {
             launcher: launcher.name,
             variable,
             rank,
@@ -243,7 +245,8 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
         })
     }
 
-    /// Returns the switches above the node. Slurm writes the name of the node after them: `s0.s4.nid8`.
+    /// Returns the switches above the node. Slurm writes the name of the node after them:
+    /// `s0.s4.nid8`.
     fn topology(&self) -> Option<String> {
         let address = self.get("SLURM_TOPOLOGY_ADDR")?;
         let node = self.get("SLURMD_NODENAME")?;
@@ -251,8 +254,8 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
         Some(switches.to_owned())
     }
 
-    /// Returns the host of the task on the first node, or with rank 0, as far as lists of hosts show
-    /// it (jobs.md 2.1).
+    /// Returns the host of the task on the first node, or with rank 0, as far as lists of hosts
+    /// show it (jobs.md 2.1).
     fn first_host(&self, launcher: &Launcher) -> Option<String> {
         let first = |name: &str| host_list::expand(&self.get(name)?).ok()?.into_iter().next();
         if launcher.name == SLURM.name {

@@ -1,8 +1,8 @@
 use super::*;
 
 /// Returns what is found with these variables: `NAME=VALUE`, divided by blanks.
-fn find(variables: &str) -> Result<Option<Task>, String> {
-    Task::find(|name| {
+fn find(variables: &str) -> Result<Option<LauncherTask>, String> {
+    LauncherTask::find(|name| {
         let mut pairs = variables
             .split_whitespace()
             .filter_map(|v| v.split_once('='));
@@ -90,7 +90,7 @@ fn finds_innermost_launcher() {
             PALS.to_owned() + FLUX,
             "rank 2 of 4 from Flux (FLUX_TASK_RANK)",
         ),
-        // The rank of the step may be that of the task by chance.
+        // The rank of the step may equal the rank of the task by chance.
         (
             STEP.to_owned() + "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8",
             "rank 3 of 8 from Open MPI (OMPI_COMM_WORLD_RANK)",
@@ -151,7 +151,7 @@ fn refuses_incomplete_and_contradictory_variables() {
 fn reads_what_slurm_says_about_the_task() {
     let variables =
         STEP.to_owned() + "SLURM_JOB_END_TIME=1800000000 SLURM_TOPOLOGY_ADDR=s0.s4.nid2";
-    let expected = Task {
+    let expected = LauncherTask {
         launcher: "Slurm",
         variable: "SLURM_PROCID",
         rank: 3,

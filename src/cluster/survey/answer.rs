@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::ids::{NicId, Role, TestId};
+use super::untested::Untested;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
 
@@ -10,9 +12,59 @@ use facts::percentile::Percentile;
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Pair {
     /// The NIC that issues operations.
-    pub initiator: u32,
-    /// The NIC that they address; the same one in loopback.
-    pub target: u32,
+    pub initiator: NicId,
+    /// The NIC that the operations address; the initiator itself in loopback.
+    pub target: NicId,
+}
+
+impl Pair {
+    /// Returns the pair of a NIC with itself.
+    pub fn loopback(nic: NicId) -> Self {
+        Self {
+            initiator: nic,
+            target: nic,
+        }
+    }
+
+    /// Returns the pair in which `nic` has this role.
+    pub fn with_role(role: Role, nic: NicId, partner: NicId) -> Self {
+        let (initiator, target) = match role {
+            Role::Initiator => (nic, partner),
+            Role::Target => (partner, nic),
+        };
+        Self { initiator, target }
+    }
+
+    /// Returns the initiator and the target.
+    pub fn nics(self) -> [NicId; 2] {
+        [self.initiator, self.target]
+    }
+
+    /// Returns both NICs with their roles, the initiator first.
+    pub fn roles(self) -> [(Role, NicId); 2] {
+        [
+            (Role::Initiator, self.initiator),
+            (Role::Target, self.target),
+        ]
+    }
+
+    /// Returns the pair in the other direction.
+    pub fn reversed(self) -> Self {
+        Self {
+            initiator: self.target,
+            target: self.initiator,
+        }
+    }
+
+    /// Returns whether a NIC is in the pair.
+    pub fn has(self, nic: NicId) -> bool {
+        self.nics().contains(&nic)
+    }
+
+    /// Returns whether the pair is a NIC with itself.
+    pub fn is_loopback(self) -> bool {
+        self.initiator == self.target
+    }
 }
 
 /// The figures of a pair.
@@ -20,7 +72,7 @@ pub struct Pair {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Figures {
-    /// Of a latency tool, with its definition of a latency.
+    /// The figures of a latency tool, with its definition of a latency.
     Latency {
         /// Number of samples.
         count: u64,
@@ -33,7 +85,7 @@ pub enum Figures {
         /// Largest latency, in nanoseconds.
         max_ns: u64,
     },
-    /// Of a bandwidth tool, with its definition of a bandwidth.
+    /// The figures of a bandwidth tool, with its definition of a bandwidth.
     Bandwidth {
         /// Bytes per second.
         bytes_per_second: f64,
@@ -53,7 +105,8 @@ impl Figures {
         }
     }
 
-    /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on it.
+    /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on
+    /// it.
     pub fn have(metric: Metric) -> bool {
         match metric {
             Metric::Mean | Metric::Deviation => false,
@@ -93,7 +146,7 @@ impl Figures {
     }
 }
 
-/// What came of a pair.
+/// The answer of a pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -102,9 +155,8 @@ pub enum Answer {
     Measured(Figures),
     /// An operation failed, or was not answered: a result about this pair.
     Failed(String),
-    /// It was not measured, for a reason that says nothing about the pair: a process that was late or
-    /// has ended, the end of the time.
-    Untested(String),
+    /// It was not measured. The reason says nothing about the pair.
+    Untested(#[cfg_attr(feature = "testing", schemars(with = "String"))] Untested),
 }
 
 /// Why a pair was measured.
@@ -114,18 +166,18 @@ pub enum Answer {
 pub enum Stage {
     /// The pairs that the user has asked for.
     Sweep,
-    /// A suspect again; the number of the retest, from 1.
+    /// A retest of a suspect pair; the number of the retest, from 1.
     Retest(u8),
-    /// A member of a suspect pair with another partner, or the pair in the other direction.
+    /// A NIC of a suspect pair with another partner, or the suspect pair in the other direction.
     Swap,
 }
 
 /// A change of a counter of a NIC during a pair, which may explain its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct Witness {
+pub struct CounterEvidence {
     /// The NIC, as an index in the roster.
-    pub nic: u32,
+    pub nic: NicId,
     /// Name of the counter.
     pub counter: String,
     /// By how much it has changed.
@@ -140,7 +192,7 @@ pub const RETRIES: &str = "pct_retry_srb_requests";
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct PairResult {
     /// Index of the test: a tool with a size.
-    pub test: u16,
+    pub test: TestId,
     /// The NICs.
     pub pair: Pair,
     /// Why it was measured.
@@ -149,18 +201,19 @@ pub struct PairResult {
     pub round: u32,
     /// Pairs that were measured at the same time, this one included.
     pub active: u32,
-    /// What came of it.
+    /// The answer of the pair.
     pub answer: Answer,
-    /// Counters of the initiator that changed in a way that matters; of the sweep, only that of packets
-    /// sent again.
-    pub witnesses: Vec<Witness>,
+    /// Counters of the initiator whose changes may explain the answer. In the sweep, only the
+    /// counter of packets sent again.
+    #[serde(rename = "witnesses")]
+    pub counters: Vec<CounterEvidence>,
 }
 
 impl PairResult {
     /// Returns how many packets the initiator sent again.
     pub fn retries(&self) -> u64 {
-        let of_retries = |of: &&Witness| of.counter == RETRIES;
-        self.witnesses
+        let of_retries = |of: &&CounterEvidence| of.counter == RETRIES;
+        self.counters
             .iter()
             .find(of_retries)
             .map_or(0, |of| of.change)

@@ -1,85 +1,96 @@
 //! What the results of a survey say, at its end or at any moment before.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::answer::Stage;
-use super::blame::{Causes, causes};
-use super::conductor::Conductor;
-use super::culprit::{Facts, culprit};
-use super::gaps::{Gaps, Rest};
-use super::verdict::{Culprit, LimitSource, Unit, Untested, Verdict};
+use super::cause::{CauseFacts, cause};
+use super::coverage::Coverage;
+use super::explanation::explain;
+use super::findings::{Cause, Certainty, Findings, LimitSource, Unit, UntestedPart};
+use super::ids::NicId;
+use super::limits::Limits;
+use super::result_store::ResultStore;
+use super::roster::Roster;
 
-/// Most results outside the limits in a verdict.
+/// Most results outside the limits in a findings.
 const MOST_OUTSIDE: usize = 10_000;
 
-impl Conductor {
-    /// Returns what the results so far say.
-    pub fn verdict(&self) -> Verdict {
-        let so_far = self.evidence.limits(&self.roster);
-        let limits = self.limits.as_ref().unwrap_or(&so_far);
-        let Causes { causes, mixed } = causes(&self.evidence, limits, &self.roster);
-        let outside = self.evidence.outside(limits, &self.roster);
-        let mut populations = self.evidence.populations(limits, &outside);
-        let facts = Facts {
-            evidence: &self.evidence,
+/// The results of a survey that ends at this moment.
+#[derive(Debug)]
+pub struct Conclusion<'a> {
+    /// The nodes and NICs.
+    pub roster: &'a Roster,
+    /// The results.
+    pub results: &'a ResultStore,
+    /// The limits.
+    pub limits: &'a Limits,
+    /// How much was measured.
+    pub coverage: Coverage,
+    /// Whether to return the figures of all pairs.
+    pub keeps_figures: bool,
+    /// Whether the selections have each NIC in a pair.
+    pub is_of_all_nics: bool,
+}
+
+impl Conclusion<'_> {
+    /// Returns what the results say.
+    pub fn findings(&self) -> Findings {
+        let (results, limits, roster) = (self.results, self.limits, self.roster);
+        let explained = explain(results, limits, roster);
+        let outside = results.outside(limits, roster);
+        let mut populations = results.populations(limits, &outside);
+        let facts = CauseFacts {
+            results,
             limits,
             populations: &populations,
-            failures: self.evidence.failures(),
-            roster: &self.roster,
+            failures: results.failures(),
+            roster,
         };
-        let mut culprits: Vec<Culprit> =
-            causes.iter().map(|cause| culprit(cause, &facts)).collect();
-        culprits.sort_by_key(|culprit| {
-            let pairs: u32 = match culprit.unit {
-                Unit::Path(_) => 1,
-                _ => culprit.evidence.iter().map(|one| one.outside).sum(),
-            };
-            let failed = culprit
-                .evidence
-                .iter()
-                .any(|one| one.source == LimitSource::Failure);
-            std::cmp::Reverse((culprit.word, failed, pairs))
-        });
+        let explanations = explained.explanations.iter();
+        let mut causes: Vec<Cause> = explanations.map(|one| cause(one, &facts)).collect();
+        causes.sort_by_key(severity);
         for population in &mut populations {
-            population.limit = population
-                .limit
-                .filter(|_| !mixed.contains(&(population.test, population.class)));
+            if explained
+                .mixed
+                .contains(&(population.test, population.class))
+            {
+                population.limit = None;
+            }
         }
-        let (gaps, answered) = self.gaps_so_far();
-        let mut untested = gaps.untested(&self.roster);
+        let mut untested = self.coverage.untested_parts(roster);
         let unpaired = self.take_unmeasured(&mut untested);
-        Verdict {
-            culprits,
+        Findings {
+            causes,
             untested,
             unpaired,
             populations,
-            aggregates: self.evidence.aggregates(&outside, &self.roster),
-            outside: self.evidence.results(&outside, MOST_OUTSIDE),
+            aggregates: results.aggregates(&outside, roster),
+            outside: results.results(&outside, MOST_OUTSIDE),
             matrices: if self.keeps_figures {
-                self.evidence.matrices()
+                results.matrices()
             } else {
                 Vec::new()
             },
-            planned: self.planned,
-            answered,
+            planned: self.coverage.planned(),
+            answered: self.coverage.answered(),
         }
     }
 
     /// Adds the NICs without any answer to `untested`. Returns those that were not to be measured.
-    fn take_unmeasured(&self, untested: &mut Vec<Untested>) -> Vec<u32> {
+    fn take_unmeasured(&self, untested: &mut Vec<UntestedPart>) -> Vec<NicId> {
         let mut of_paths = BTreeSet::new();
         let mut named = BTreeSet::new();
         for part in &*untested {
             match part.unit {
-                Unit::Path(pair) => of_paths.extend([pair.initiator, pair.target]),
+                Unit::Path(pair) => of_paths.extend(pair.nics()),
                 Unit::Nic(nic) => drop(named.insert(nic)),
                 _ => {}
             }
         }
         let mut unpaired = Vec::new();
-        for (nic, of) in (0..).zip(&self.roster.nics) {
-            let is_absent = self.roster.nodes[of.node as usize].absent.is_some();
-            if self.evidence.answers(nic) > 0 || named.contains(&nic) || is_absent {
+        for nic in self.roster.nic_ids() {
+            let is_absent = self.roster.node_of(nic).absent.is_some();
+            if self.results.answers(nic) > 0 || named.contains(&nic) || is_absent {
                 continue;
             }
             let reason = if of_paths.contains(&nic) {
@@ -90,7 +101,7 @@ impl Conductor {
                 unpaired.push(nic);
                 continue;
             };
-            untested.push(Untested {
+            untested.push(UntestedPart {
                 unit: Unit::Nic(nic),
                 reason: reason.to_owned(),
                 pairs: 0,
@@ -98,38 +109,31 @@ impl Conductor {
         }
         unpaired
     }
+}
 
-    /// Returns the gaps and the number of answers if the survey ends at this moment.
-    fn gaps_so_far(&self) -> (Gaps, u64) {
-        let (mut gaps, mut answered) = (self.gaps.clone(), self.answered);
-        let mut rest = Rest::new(&self.roster, |nic| self.evidence.answers(nic) > 0);
-        self.sweep.clone().drain(|test, pair| {
-            if self.already[test as usize].contains(pair) {
-                answered += 1;
-            } else {
-                rest.add(pair);
-            }
-        });
-        let outstanding = self.outstanding.iter();
-        let of_sweep = outstanding.filter(|(_, stage)| **stage == Stage::Sweep);
-        of_sweep.for_each(|((_, pair), _)| rest.add(*pair));
-        self.queue.of_sweep().for_each(|pair| rest.add(pair));
-        gaps.leave_out_rest(rest, "the survey ended before");
-        (gaps, answered)
-    }
+/// Returns a key by which causes are sorted, the worst first.
+fn severity(cause: &Cause) -> Reverse<(Certainty, bool, u32)> {
+    let pairs = match cause.unit {
+        Unit::Path(_) => 1,
+        _ => cause.evidence.iter().map(|one| one.outside).sum(),
+    };
+    let mut evidence = cause.evidence.iter();
+    let has_failed = evidence.any(|one| one.source == LimitSource::Failure);
+    Reverse((cause.certainty, has_failed, pairs))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::answer::{Answer, Pair, PairResult};
-    use super::super::blame_tests::settings;
     use super::super::conductor::Conductor;
+    use super::super::explanation_tests::settings;
+    use super::super::findings::{Findings, Unit};
+    use super::super::ids::NicId;
     use super::super::testing::Cluster;
-    use super::super::verdict::{Unit, Verdict};
 
-    /// Returns the verdict of a survey of a group of two switches, the second of which has one NIC.
-    /// `answers` says whether a pair has an answer.
-    fn verdict(pairs: &str, answers: fn(Pair) -> bool) -> Verdict {
+    /// Returns the findings of a survey of a group of two switches, the second of which has one
+    /// NIC. `answers` says whether a pair has an answer.
+    fn findings(pairs: &str, answers: fn(Pair) -> bool) -> Findings {
         let mut cluster = Cluster::new([1, 2, 3, 1], &["write-lat"], 1);
         for nic in &mut cluster.roster.nics[3..5] {
             nic.location = None;
@@ -145,16 +149,16 @@ mod tests {
                     } else {
                         Answer::Untested("late".into())
                     };
-                    conductor.add(PairResult { answer, ..result });
+                    conductor.add(&PairResult { answer, ..result });
                 }
             }
         }
-        conductor.verdict()
+        conductor.findings()
     }
 
     /// Returns the NICs that were not measured, with the reasons.
-    fn untested(verdict: &Verdict) -> Vec<(u32, &str)> {
-        let parts = verdict.untested.iter();
+    fn untested(findings: &Findings) -> Vec<(NicId, &str)> {
+        let parts = findings.untested.iter();
         let of_nics = parts.filter_map(|part| match part.unit {
             Unit::Nic(nic) => Some((nic, part.reason.as_str())),
             _ => None,
@@ -163,25 +167,30 @@ mod tests {
     }
 
     #[test]
-    fn nic_in_no_pair_is_untested() {
-        let verdict = verdict("within-switch", |_| true);
-        assert_eq!(verdict.planned, 3);
-        let alone = [3, 4, 5].map(|nic| (nic, "it is in no pair"));
-        assert_eq!(untested(&verdict), alone);
-        assert!(verdict.unpaired.is_empty());
+    fn reports_nic_in_no_pair_as_untested() {
+        let findings = findings("within-switch", |_| true);
+        assert_eq!(findings.planned, 3);
+        let alone = [3, 4, 5].map(|nic| (NicId(nic), "it is in no pair"));
+        assert_eq!(untested(&findings), alone);
+        assert!(findings.unpaired.is_empty());
     }
 
     #[test]
-    fn nothing_is_said_about_other_nics_of_a_sample() {
-        let verdict = verdict("switches", |_| true);
-        assert_eq!(verdict.planned, 1);
-        assert_eq!(untested(&verdict), []);
-        assert_eq!(verdict.unpaired.len(), 4);
+    fn reports_other_nics_of_a_sample_as_unpaired() {
+        let findings = findings("switches", |_| true);
+        assert_eq!(findings.planned, 1);
+        assert_eq!(untested(&findings), []);
+        assert_eq!(findings.unpaired.len(), 4);
     }
 
     #[test]
-    fn nic_without_answer_in_any_pair_is_untested() {
-        let verdict = verdict("all", |pair| pair.initiator != 2 && pair.target != 2);
-        assert_eq!(untested(&verdict), [(2, "none of its pairs was measured")]);
+    fn reports_nic_without_any_answer_as_untested() {
+        let findings = findings("all", |pair| {
+            pair.initiator != NicId(2) && pair.target != NicId(2)
+        });
+        assert_eq!(
+            untested(&findings),
+            [(NicId(2), "none of its pairs was measured")]
+        );
     }
 }

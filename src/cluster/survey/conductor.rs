@@ -1,77 +1,42 @@
-//! The course of a survey: which rounds come next, and what the results so far say. It is driven by the
-//! coordinator of a survey, and by a model of a cluster.
+//! A survey in progress: which rounds come next, and what the results so far say. The coordinator
+//! of a survey drives it, and so does a model of a cluster.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-use fastrand::Rng;
-
-use super::answer::{Pair, Stage};
-use super::blame::{Causes, causes};
-use super::evidence::{Evidence, Key};
-use super::failures::FAILING_PARTNERS;
-use super::gaps::{Gaps, Rest, why_unusable};
+use super::answer::{Answer, PairResult, Stage};
+use super::conclusion::Conclusion;
+use super::coverage::Coverage;
+use super::findings::{Findings, Test};
+use super::ids::{NicId, NodeId};
 use super::limits::Limits;
-use super::outside::MOST_RETESTS;
-use super::pair_set::PairSet;
 use super::pairs::Selection;
+use super::parked::ParkedNics;
 use super::population::MOST_EXACT;
-use super::retest::{Queue, suspects, swaps};
+use super::result_store::ResultStore;
+use super::retest_plan::{RetestPlan, SweepResults};
 use super::roster::Roster;
-use super::rounds::{NicOrder, Sweep};
+use super::round_plan::RoundPlan;
+use super::rounds::Sweep;
 pub use super::settings::{Phase, Progress, Settings};
 use super::timetable::Round;
-use super::verdict::{Test, Unit};
+use super::unmeasured::why_unusable;
 
 /// Most NICs whose figures are kept for pictures without a request.
 const NICS_OF_MATRIX: usize = 1024;
 
-/// How often pairs without an answer are tried again.
-pub(super) const MOST_REPEATS: u8 = 5;
-
-/// How often suspects are chosen, and how often NICs get other partners.
-const MOST_WAVES: u8 = 8;
-const MOST_SWAPS: u8 = 3;
-
-/// Most pairs outside the limits that are all retested.
-const FEW_SUSPECTS: usize = 64;
-
 /// A survey in progress.
 #[derive(Debug)]
 pub struct Conductor {
-    pub(super) roster: Roster,
-    nics: NicOrder,
+    roster: Roster,
+    results: ResultStore,
+    /// The limits that follow from the sweep, after its end.
+    limits: Option<Limits>,
+    rounds: RoundPlan,
+    retests: RetestPlan,
+    coverage: Coverage,
+    parked: ParkedNics,
+    keeps_figures: bool,
+    /// Whether the selections have each NIC in a pair.
+    is_of_all_nics: bool,
     most_active: usize,
-    pub(super) keeps_figures: bool,
-    rng: Rng,
-    pub(super) sweep: Sweep,
-    pub(super) evidence: Evidence,
-    phase: Phase,
-    /// Rounds of the phases after the sweep.
-    pub(super) queue: Queue,
-    /// The limits, which the sweep decides.
-    pub(super) limits: Option<Limits>,
-    /// Suspects that are retested, and the number of the retest.
-    wave: Vec<Key>,
-    retest: u8,
-    waves: u8,
-    swaps: u8,
-    repeats: u8,
-    /// Largest number of pairs in the first retest of a wave.
-    widest: usize,
-    pub(super) planned: u64,
-    /// Each NIC is to be in a pair.
-    pub(super) is_of_all_nics: bool,
-    pub(super) answered: u64,
-    pub(super) retested: u64,
-    /// Pairs of rounds without an answer yet.
-    pub(super) outstanding: HashMap<Key, Stage>,
-    pub(super) gaps: Gaps,
-    /// Pairs of each test with an answer of an earlier survey, until the sweep comes to them.
-    pub(super) already: Vec<PairSet>,
-    /// With which partners the operations of a NIC failed.
-    pub(super) failing: BTreeMap<u32, BTreeSet<u32>>,
-    /// NICs that have left the sweep.
-    pub(super) parked: BTreeSet<u32>,
 }
 
 impl Conductor {
@@ -79,13 +44,13 @@ impl Conductor {
     ///
     /// # Errors
     ///
-    /// A selection that needs the locations of NICs without any, or a node in a file of pairs that the
-    /// roster lacks.
+    /// A selection that needs the locations of NICs without any, or a node in a file of pairs that
+    /// the roster lacks.
     pub fn new(roster: Roster, tests: Vec<Test>, settings: Settings) -> Result<Self, String> {
         let sweep = Sweep::new(
             &roster,
             &settings.selections,
-            tests.len() as u16,
+            tests.len(),
             settings.nics,
             settings.most_active,
             settings.seed,
@@ -95,34 +60,20 @@ impl Conductor {
             .keep_figures
             .unwrap_or(roster.nics.len() <= NICS_OF_MATRIX);
         let keeps_all = keeps_figures || planned <= MOST_EXACT as u64;
+        let most_active = settings
+            .most_active
+            .map_or(usize::MAX, |most| most as usize);
         Ok(Self {
-            already: vec![PairSet::default(); tests.len()],
-            evidence: Evidence::new(&roster, tests, settings.expectations, keeps_all),
+            coverage: Coverage::new(planned, tests.len()),
+            results: ResultStore::new(&roster, tests, settings.expectations, keeps_all),
             roster,
-            nics: settings.nics,
-            most_active: settings
-                .most_active
-                .map_or(usize::MAX, |most| most as usize),
-            keeps_figures,
-            rng: Rng::with_seed(settings.seed),
-            is_of_all_nics: settings.selections.iter().any(Selection::is_of_all_nics),
-            sweep,
-            phase: Phase::Sweep,
-            queue: Queue::default(),
             limits: None,
-            wave: Vec::new(),
-            retest: 0,
-            waves: 0,
-            swaps: 0,
-            repeats: 0,
-            widest: 0,
-            planned,
-            answered: 0,
-            retested: 0,
-            outstanding: HashMap::new(),
-            gaps: Gaps::default(),
-            failing: BTreeMap::new(),
-            parked: BTreeSet::new(),
+            rounds: RoundPlan::new(sweep, settings.nics),
+            retests: RetestPlan::new(settings.seed, most_active),
+            parked: ParkedNics::default(),
+            keeps_figures,
+            is_of_all_nics: settings.selections.iter().any(Selection::is_of_all_nics),
+            most_active,
         })
     }
 
@@ -133,34 +84,26 @@ impl Conductor {
 
     /// Returns the tests.
     pub fn tests(&self) -> &[Test] {
-        self.evidence.tests()
+        self.results.tests()
     }
 
-    /// Returns the next rounds, `most` of them or fewer. Without any, the survey is over, or it needs the
-    /// results of earlier rounds first: see [`Conductor::is_over`].
+    /// Returns the next rounds, `most` of them or fewer. Without any, the survey is over, or it
+    /// needs the results of earlier rounds first: see [`Conductor::is_over`].
     pub fn next_rounds(&mut self, most: usize) -> Vec<Round> {
         let mut rounds = Vec::new();
         while rounds.len() < most {
-            let next = if self.phase == Phase::Sweep {
-                self.next_of_sweep()
-            } else {
-                self.next_of_queue()
-            };
+            let next = self
+                .rounds
+                .next(&self.roster, &self.parked, &mut self.coverage);
             match next {
                 Some(round) => {
-                    let keys = round
-                        .pairs
-                        .iter()
-                        .map(|pair| ((round.test, *pair), round.stage));
-                    self.outstanding.extend(keys);
+                    self.retests.note(&round);
+                    self.coverage.begin(&round);
                     rounds.push(round);
                 }
                 // The next phase depends on the results of this one.
-                None if rounds.is_empty()
-                    && self.outstanding.is_empty()
-                    && self.phase != Phase::Over =>
-                {
-                    self.advance()
+                None if rounds.is_empty() && self.coverage.is_settled() && !self.is_over() => {
+                    self.begin_next_phase()
                 }
                 None => break,
             }
@@ -168,177 +111,170 @@ impl Conductor {
         rounds
     }
 
-    fn next_of_sweep(&mut self) -> Option<Round> {
-        let (roster, parked, gaps) = (&self.roster, &self.parked, &mut self.gaps);
-        let (already, answered) = (&mut self.already, &mut self.answered);
-        self.sweep.next(|test, pair| {
-            if already[test as usize].remove(pair) {
-                *answered += 1;
-                return false;
-            }
-            let reason = why_unusable(roster, pair).or_else(|| {
-                let nic = [pair.initiator, pair.target]
-                    .into_iter()
-                    .find(|nic| parked.contains(nic))?;
-                let reason = format!(
-                    "left out after operations with {FAILING_PARTNERS} partners had failed"
-                );
-                Some((Unit::Nic(nic), reason))
-            });
-            let is_wanted = reason.is_none();
-            if let Some((part, reason)) = reason {
-                gaps.leave_out(part, reason);
-            }
-            is_wanted
-        })
-    }
-
-    fn next_of_queue(&mut self) -> Option<Round> {
-        let is_usable = |pair| why_unusable(&self.roster, pair).is_none();
-        if self.phase == Phase::Repeat {
-            for key in self.queue.refuse(is_usable) {
-                self.gaps.add(key, "", &self.roster);
-            }
-        } else {
-            self.queue.refuse(is_usable);
-        }
-        let round = self.queue.next(&self.roster, self.nics)?;
-        if round.stage == Stage::Retest(1) {
-            self.widest = self.widest.max(round.pairs.len());
-        }
-        Some(round)
-    }
-
-    /// Chooses what comes after a phase without open pairs.
-    fn advance(&mut self) {
-        if matches!(self.phase, Phase::Sweep | Phase::Repeat) {
-            if self.repeats < MOST_REPEATS {
-                self.repeats += 1;
-                let pairs = self.gaps.take_unanswered();
-                if !pairs.is_empty() {
-                    self.enter(Phase::Repeat, pairs, Stage::Sweep, self.most_active);
-                    return;
-                }
-            }
-            self.limits = Some(self.evidence.limits(&self.roster));
-        }
-        let limits = self.limits.take().unwrap_or_default();
-        self.choose(&limits);
-        self.limits = Some(limits);
-    }
-
-    /// Chooses the next retest or swap.
-    fn choose(&mut self, limits: &Limits) {
-        if self.retest < MOST_RETESTS {
-            let undecided = |key: &Key| self.evidence.needs_retest(*key, limits, &self.roster);
-            let wave: Vec<Key> = self.wave.iter().copied().filter(undecided).collect();
-            if !wave.is_empty() {
-                self.retest += 1;
-                let most = if self.retest == 1 {
-                    self.most_active
-                } else {
-                    self.widest >> (self.retest - 1)
-                };
-                self.enter(Phase::Retest, wave, Stage::Retest(self.retest), most);
-                return;
-            }
-        }
-        let Causes { causes, .. } = causes(&self.evidence, limits, &self.roster);
-        if self.waves < MOST_WAVES {
-            let mut wave = self.few_suspects(limits);
-            if wave.is_empty() {
-                wave = suspects(&causes, &self.evidence, limits, &self.roster);
-            }
-            wave.retain(|(_, pair)| why_unusable(&self.roster, *pair).is_none());
-            // Pairs of NICs that failed are last: they may take long, and disturb others.
-            wave.sort_by_key(|(_, pair)| {
-                self.parked.contains(&pair.initiator) || self.parked.contains(&pair.target)
-            });
-            if !wave.is_empty() {
-                (self.waves, self.retest, self.widest) = (self.waves + 1, 0, 0);
-                self.wave = wave;
-                self.choose(limits);
-                return;
-            }
-        }
-        if self.swaps < MOST_SWAPS {
-            let is_usable = |nic| {
-                why_unusable(
-                    &self.roster,
-                    Pair {
-                        initiator: nic,
-                        target: nic,
-                    },
-                )
-                .is_none()
-            };
-            let pairs = swaps(
-                &causes,
-                &self.evidence,
-                &self.roster,
-                is_usable,
-                &mut self.rng,
-            );
+    /// Begins the phase after a phase without open pairs.
+    fn begin_next_phase(&mut self) {
+        if matches!(self.rounds.phase(), Phase::Sweep | Phase::Repeat) {
+            let pairs = self.coverage.repeat();
             if !pairs.is_empty() {
-                self.swaps += 1;
-                self.enter(Phase::Swap, pairs, Stage::Swap, self.most_active);
+                let queue = self.retests.queue(pairs, Stage::Sweep, self.most_active);
+                self.rounds.begin(Phase::Repeat, queue);
                 return;
             }
+            self.limits = Some(self.results.limits(&self.roster));
         }
-        self.phase = Phase::Over;
-    }
-
-    /// Returns all pairs outside the limits for the first retests, if there are few: noise is sorted out
-    /// before anything is blamed.
-    fn few_suspects(&self, limits: &Limits) -> Vec<Key> {
-        if self.waves > 0 {
-            return Vec::new();
-        }
-        let outside = self.evidence.outside(limits, &self.roster);
-        let keys = outside.iter().map(|one| (one.test, one.pair));
-        let open = |key: &Key| self.evidence.needs_retest(*key, limits, &self.roster);
-        let keys: Vec<Key> = keys.filter(open).collect();
-        if keys.len() <= FEW_SUSPECTS {
-            keys
-        } else {
-            Vec::new()
+        let next = self.retests.next(SweepResults {
+            roster: &self.roster,
+            results: &self.results,
+            limits: self.limits.get_or_insert_default(),
+            parked: &self.parked,
+        });
+        match next {
+            Some((phase, queue)) => self.rounds.begin(phase, queue),
+            None => self.rounds.finish(),
         }
     }
 
-    fn enter(&mut self, phase: Phase, pairs: Vec<Key>, stage: Stage, most: usize) {
-        self.phase = phase;
-        self.queue = Queue::new(pairs, stage, most.min(self.most_active));
+    /// Adds the result of a pair of a round. A second result of the same pair is ignored, with one
+    /// exception: if the target was too late, an operation that failed says nothing.
+    pub fn add(&mut self, result: &PairResult) {
+        let key = (result.test, result.pair);
+        if self.coverage.end(key, result.stage) {
+            self.settle(result);
+        } else if let Answer::Untested(reason) = &result.answer {
+            let is_explained = |failed: &PairResult| {
+                (failed.test, failed.pair) == key
+                    && (failed.stage, failed.round) == (result.stage, result.round)
+            };
+            self.withdraw_failures(is_explained, &reason.to_string());
+        }
+    }
+
+    /// Adds a result of an earlier survey of the same roster, before the first round. The pair is
+    /// not measured again, unless it was untested. It counts as answered if the sweep has it.
+    pub fn add_earlier(&mut self, result: &PairResult) {
+        let says_nothing = match result.answer {
+            Answer::Measured(_) => false,
+            Answer::Failed(_) => why_unusable(&self.roster, result.pair).is_some(),
+            Answer::Untested(_) => true,
+        };
+        if says_nothing {
+            return;
+        }
+        if result.stage != Stage::Sweep {
+            self.settle(result);
+        } else if self.coverage.add_earlier((result.test, result.pair)) {
+            self.store(result);
+        }
+    }
+
+    /// Takes the only result of a pair.
+    fn settle(&mut self, result: &PairResult) {
+        let is_lost = why_unusable(&self.roster, result.pair).is_some();
+        let missing = match &result.answer {
+            Answer::Untested(reason) => Some(reason.to_string()),
+            Answer::Failed(reason) if is_lost => Some(reason.clone()),
+            _ => None,
+        };
+        match missing {
+            Some(reason) => {
+                let key = (result.test, result.pair);
+                self.coverage.miss(key, result.stage, &reason, &self.roster);
+            }
+            None => {
+                self.coverage.count(result.stage);
+                self.store(result);
+            }
+        }
+    }
+
+    /// Stores a result that says something about its NICs.
+    fn store(&mut self, result: &PairResult) {
+        if let Answer::Failed(_) = result.answer {
+            self.parked.add_failure(result.pair);
+        }
+        self.results.add(result, &self.roster);
+    }
+
+    /// Removes failures that `reason` has explained: their pairs have no answer. A NIC that only
+    /// these failures have taken out of the sweep returns.
+    fn withdraw_failures(&mut self, is_explained: impl Fn(&PairResult) -> bool, reason: &str) {
+        let explained = self.results.remove_failures(&self.roster, is_explained);
+        if explained.is_empty() {
+            return;
+        }
+        self.parked = ParkedNics::new(self.results.failed_pairs());
+        for (key, stage) in explained {
+            self.coverage.withdraw(key, stage, reason, &self.roster);
+        }
+    }
+
+    /// Gives up waiting for the results of the rounds so far. `reason` says why they are missing.
+    pub fn give_up(&mut self, reason: &str) {
+        self.coverage.give_up(|_| true, reason, &self.roster);
+    }
+
+    /// Leaves a node out of all further rounds, and gives up waiting for its results. Failures of
+    /// operations with the node say nothing about its partners: their pairs are untested.
+    pub fn lose(&mut self, node: NodeId, reason: &str) {
+        self.roster.set_absent(node, reason);
+        let nodes: Vec<NodeId> = self.roster.nics.iter().map(|nic| nic.node).collect();
+        let is_lost = |nic: &NicId| nodes[nic.index()] == node;
+        self.coverage
+            .give_up(|pair| pair.nics().iter().any(is_lost), reason, &self.roster);
+        self.withdraw_failures(|result| result.pair.nics().iter().any(is_lost), reason);
+    }
+
+    /// Leaves a NIC out of all further rounds, for this reason. Operations with it that fail in the
+    /// rounds so far say nothing about its partners.
+    pub fn fail_nic(&mut self, nic: NicId, reason: &str) {
+        self.roster.set_failed(nic, reason);
     }
 
     /// Ends the sweep early, so that the time that is left is used for the suspects.
     pub fn end_sweep(&mut self) {
-        let (already, answered) = (&mut self.already, &mut self.answered);
-        let mut rest = Rest::new(&self.roster, |nic| self.evidence.answers(nic) > 0);
-        self.sweep.drain(|test, pair| {
-            if already[test as usize].remove(pair) {
-                *answered += 1;
-            } else {
-                rest.add(pair);
-            }
-        });
-        self.gaps.leave_out_rest(rest, "the time was up");
+        let results = &self.results;
+        self.coverage.end_sweep(
+            self.rounds.sweep_mut(),
+            "the time was up",
+            &self.roster,
+            |nic| results.answers(nic) > 0,
+        );
     }
 
     /// Returns whether the survey needs no further measurement.
     pub fn is_over(&self) -> bool {
-        self.phase == Phase::Over
+        self.rounds.phase() == Phase::Over
     }
 
     /// Returns how far the survey is.
     pub fn progress(&self) -> Progress {
         Progress {
-            phase: self.phase,
-            planned: self.planned,
-            answered: self.answered,
-            untested: self.gaps.pairs(),
-            suspects: self.evidence.suspects(),
-            retested: self.retested,
-            worst: self.evidence.worst().cloned(),
+            phase: self.rounds.phase(),
+            planned: self.coverage.planned(),
+            answered: self.coverage.answered(),
+            untested: self.coverage.untested(),
+            suspects: self.results.suspects(),
+            retested: self.coverage.retested(),
+            worst: self.results.worst().cloned(),
         }
+    }
+
+    /// Returns what the results so far say.
+    pub fn findings(&self) -> Findings {
+        let so_far = self.results.limits(&self.roster);
+        Conclusion {
+            roster: &self.roster,
+            results: &self.results,
+            limits: self.limits.as_ref().unwrap_or(&so_far),
+            coverage: self.coverage.if_it_ends(
+                self.rounds.sweep(),
+                self.rounds.queue().of_sweep(),
+                &self.roster,
+                |nic| self.results.answers(nic) > 0,
+            ),
+            keeps_figures: self.keeps_figures,
+            is_of_all_nics: self.is_of_all_nics,
+        }
+        .findings()
     }
 }

@@ -3,43 +3,45 @@
 use std::collections::BTreeSet;
 
 use super::answer::{Answer, Pair, PairResult, Stage};
-use super::blame_tests::{named, run, settings, survey};
-use super::conductor::{Conductor, MOST_REPEATS, Settings};
-use super::testing::{Cluster, Effect, Fault};
-use super::verdict::{Culprit, Direction, LimitSource, Unit, Untested, Verdict, Word};
+use super::conductor::{Conductor, Settings};
+use super::coverage::MOST_REPEATS;
+use super::explanation_tests::{named, run, settings, survey};
+use super::findings::{Cause, Certainty, Direction, Findings, LimitSource, Unit, UntestedPart};
+use super::ids::{NicId, NodeId, TestId};
+use super::testing::{Cluster, Effect, Fault, pair};
 
 fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
     Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()
 }
 
 /// Returns the number of pairs without an answer.
-fn untested(verdict: &Verdict) -> u64 {
-    verdict.untested.iter().map(|one| one.pairs).sum()
+fn untested(findings: &Findings) -> u64 {
+    findings.untested.iter().map(|one| one.pairs).sum()
 }
 
 #[test]
-fn names_path_between_two_nodes_beyond_expectation() {
+fn names_path_between_two_nodes_outside_expectation() {
     let mut cluster = Cluster::new([0, 0, 2, 1], &["write-lat"], 1);
     let mut settings = settings("random:4", 1);
     settings.expectations = vec![facts::expect::parse("p50<1.2us", false).unwrap()];
     let mut conductor = conductor(&cluster, settings);
     run(&mut cluster, &mut conductor);
-    let verdict = conductor.verdict();
-    let path = match verdict.culprits[..] {
+    let findings = conductor.findings();
+    let path = match findings.causes[..] {
         [
-            Culprit {
+            Cause {
                 unit: Unit::Path(pair),
-                word: Word::Bad,
+                certainty: Certainty::Bad,
                 direction: Direction::Both,
                 ..
             },
         ] => pair,
-        _ => panic!("{:?}", verdict.culprits),
+        _ => panic!("{:?}", findings.causes),
     };
-    assert_eq!(path.initiator + path.target, 1);
-    let evidence = &verdict.culprits[0].evidence[0];
+    assert_eq!(path.initiator.0 + path.target.0, 1);
+    let evidence = &findings.causes[0].evidence[0];
     // Both directions of the path, with the retests of each.
-    let all = verdict.outside.len() as u32;
+    let all = findings.outside.len() as u32;
     assert!(all > 4);
     assert_eq!([evidence.outside, evidence.measured], [all; 2]);
     assert_eq!(
@@ -48,8 +50,8 @@ fn names_path_between_two_nodes_beyond_expectation() {
     );
     assert_eq!(
         (
-            verdict.populations[0].limit,
-            verdict.populations[0].expected
+            findings.populations[0].limit,
+            findings.populations[0].expected
         ),
         (None, Some(1200.0))
     );
@@ -58,49 +60,46 @@ fn names_path_between_two_nodes_beyond_expectation() {
 #[test]
 fn names_nic_that_is_slow_alone() {
     let mut cluster = Cluster::new([0, 0, 12, 1], &["write-lat"], 1);
-    let pair = Pair {
-        initiator: 3,
-        target: 3,
-    };
+    let pair = pair(3, 3);
     cluster
         .faults
         .push(Fault::slow(Unit::Path(pair), Direction::Both, 2.0));
-    let verdict = survey(&mut cluster, "loopback,random:4", 1);
+    let findings = survey(&mut cluster, "loopback,random:4", 1);
     assert_eq!(
-        named(&verdict),
-        [(Unit::Nic(3), Word::Bad, Direction::Both)]
+        named(&findings),
+        [(Unit::Nic(NicId(3)), Certainty::Bad, Direction::Both)]
     );
 }
 
 #[test]
-fn reports_nic_that_fails_later_as_untested_and_blames_nobody() {
+fn reports_nic_that_fails_later_as_untested_without_cause() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     let mut conductor = conductor(&cluster, settings("all", 1));
     let round = conductor.next_rounds(1).remove(0);
     cluster.faults.push(Fault {
-        unit: Unit::Nic(2),
+        unit: Unit::Nic(NicId(2)),
         direction: Direction::Both,
         effect: Effect::Fails,
     });
-    conductor.fail_nic(2, "it does not answer");
+    conductor.fail_nic(NicId(2), "it does not answer");
     for result in cluster.measure(&round) {
-        conductor.add(result);
+        conductor.add(&result);
     }
     run(&mut cluster, &mut conductor);
-    let verdict = conductor.verdict();
-    assert_eq!(named(&verdict), []);
-    let [untested] = &verdict.untested[..] else {
-        panic!("{:?}", verdict.untested)
+    let findings = conductor.findings();
+    assert_eq!(named(&findings), []);
+    let [untested] = &findings.untested[..] else {
+        panic!("{:?}", findings.untested)
     };
     assert_eq!(
         (untested.unit, untested.reason.as_str()),
-        (Unit::Nic(2), "it does not answer")
+        (Unit::Nic(NicId(2)), "it does not answer")
     );
-    assert_eq!((untested.pairs, verdict.answered), (7, 21));
+    assert_eq!((untested.pairs, findings.answered), (7, 21));
 }
 
 #[test]
-fn reports_lost_node_as_untested_and_blames_nobody() {
+fn reports_lost_node_as_untested_without_cause() {
     for seed in 0..20 {
         let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], seed);
         let mut conductor = conductor(&cluster, settings("all", seed));
@@ -111,36 +110,38 @@ fn reports_lost_node_as_untested_and_blames_nobody() {
                 if measured == 3 {
                     // Its partner gets no answer, and then its connection is closed.
                     cluster.faults.push(Fault {
-                        unit: Unit::Node(2),
+                        unit: Unit::Node(NodeId(2)),
                         direction: Direction::Both,
                         effect: Effect::Fails,
                     });
                 }
                 let results = cluster.measure(&round);
-                results.into_iter().for_each(|result| conductor.add(result));
+                results
+                    .into_iter()
+                    .for_each(|result| conductor.add(&result));
                 if measured == 4 {
-                    conductor.lose(2, "closed its connection");
+                    conductor.lose(NodeId(2), "closed its connection");
                 }
             }
         }
-        let verdict = conductor.verdict();
-        assert_eq!(named(&verdict), [], "seed {seed}");
-        let [untested] = &verdict.untested[..] else {
-            panic!("{:?}", verdict.untested)
+        let findings = conductor.findings();
+        assert_eq!(named(&findings), [], "seed {seed}");
+        let [untested] = &findings.untested[..] else {
+            panic!("{:?}", findings.untested)
         };
         assert_eq!(
             (untested.unit, untested.reason.as_str()),
-            (Unit::Node(2), "closed its connection")
+            (Unit::Node(NodeId(2)), "closed its connection")
         );
-        assert_eq!((untested.pairs, verdict.answered), (5, 23), "seed {seed}");
+        assert_eq!((untested.pairs, findings.answered), (5, 23), "seed {seed}");
     }
 }
 
 #[test]
-fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
+fn counts_only_pairs_of_the_sweep_of_a_lost_node() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     cluster.faults.push(Fault {
-        unit: Unit::Node(2),
+        unit: Unit::Node(NodeId(2)),
         direction: Direction::Both,
         effect: Effect::Fails,
     });
@@ -150,14 +151,16 @@ fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
         for round in conductor.next_rounds(100) {
             swaps += usize::from(round.stage == Stage::Swap);
             let results = cluster.measure(&round);
-            results.into_iter().for_each(|result| conductor.add(result));
+            results
+                .into_iter()
+                .for_each(|result| conductor.add(&result));
         }
     }
-    conductor.lose(2, "closed its connection");
-    let verdict = conductor.verdict();
+    conductor.lose(NodeId(2), "closed its connection");
+    let findings = conductor.findings();
     assert!(swaps > 0);
     assert_eq!(
-        (verdict.planned - verdict.answered, untested(&verdict)),
+        (findings.planned - findings.answered, untested(&findings)),
         (4, 4)
     );
 }
@@ -166,7 +169,7 @@ fn node_lost_after_swaps_takes_only_its_pairs_of_the_sweep() {
 fn takes_failing_nic_out_of_the_sweep() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     cluster.faults.push(Fault {
-        unit: Unit::Nic(5),
+        unit: Unit::Nic(NicId(5)),
         direction: Direction::Both,
         effect: Effect::Fails,
     });
@@ -174,26 +177,28 @@ fn takes_failing_nic_out_of_the_sweep() {
     let mut failed = 0;
     while !conductor.is_over() {
         for round in conductor.next_rounds(1) {
-            let is_of_it = |pair: &Pair| pair.initiator == 5 || pair.target == 5;
+            let is_of_it = |pair: &Pair| pair.has(NicId(5));
             failed += usize::from(round.stage == Stage::Sweep && round.pairs.iter().any(is_of_it));
             let results = cluster.measure(&round);
-            results.into_iter().for_each(|result| conductor.add(result));
+            results
+                .into_iter()
+                .for_each(|result| conductor.add(&result));
         }
     }
-    let verdict = conductor.verdict();
+    let findings = conductor.findings();
     assert_eq!(failed, 2);
     assert_eq!(
-        named(&verdict),
-        [(Unit::Nic(5), Word::Bad, Direction::Both)]
+        named(&findings),
+        [(Unit::Nic(NicId(5)), Certainty::Bad, Direction::Both)]
     );
-    let [untested] = &verdict.untested[..] else {
-        panic!("{:?}", verdict.untested)
+    let [untested] = &findings.untested[..] else {
+        panic!("{:?}", findings.untested)
     };
-    assert_eq!((untested.unit, untested.pairs), (Unit::Nic(5), 13));
+    assert_eq!((untested.unit, untested.pairs), (Unit::Nic(NicId(5)), 13));
 }
 
 #[test]
-fn nic_returns_to_the_sweep_when_its_failing_partners_are_lost() {
+fn returns_nic_to_sweep_after_loss_of_failing_partners() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     let mut conductor = conductor(&cluster, settings("all", 1));
     let mut failed = BTreeSet::new();
@@ -201,31 +206,38 @@ fn nic_returns_to_the_sweep_when_its_failing_partners_are_lost() {
         for round in conductor.next_rounds(1) {
             for mut result in cluster.measure(&round) {
                 let Pair { initiator, target } = result.pair;
-                let partner = if initiator == 5 { target } else { initiator };
-                if (initiator == 5 || target == 5) && failed.len() < 2 {
+                let partner = if initiator == NicId(5) {
+                    target
+                } else {
+                    initiator
+                };
+                if (initiator == NicId(5) || target == NicId(5)) && failed.len() < 2 {
                     failed.insert(partner);
                     result.answer = Answer::Failed("no answer".into());
                 }
-                conductor.add(result);
+                conductor.add(&result);
             }
         }
         if failed.len() == 2 {
-            for node in &failed {
-                conductor.lose(*node, "closed its connection");
+            for nic in &failed {
+                conductor.lose(cluster.roster.nic(*nic).node, "closed its connection");
             }
         }
     }
-    let verdict = conductor.verdict();
-    let lost: Vec<Unit> = failed.into_iter().map(Unit::Node).collect();
-    let parts: Vec<Unit> = verdict.untested.iter().map(|one| one.unit).collect();
-    assert_eq!((named(&verdict), parts), (vec![], lost));
+    let findings = conductor.findings();
+    let lost: Vec<Unit> = failed
+        .into_iter()
+        .map(|nic| Unit::Node(cluster.roster.nic(nic).node))
+        .collect();
+    let parts: Vec<Unit> = findings.untested.iter().map(|one| one.unit).collect();
+    assert_eq!((named(&findings), parts), (vec![], lost));
 }
 
 #[test]
 fn tries_pairs_without_answer_again() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     let mut conductor = conductor(&cluster, settings("all", 1));
-    let late = |result: &PairResult| result.pair.target == 3;
+    let late = |result: &PairResult| result.pair.target == NicId(3);
     let mut answers = 0;
     while !conductor.is_over() {
         for mut result in conductor
@@ -246,22 +258,22 @@ fn tries_pairs_without_answer_again() {
                 } else {
                     [result, failed]
                 };
-                both.into_iter().for_each(|result| conductor.add(result));
+                both.into_iter().for_each(|result| conductor.add(&result));
             } else {
-                conductor.add(result);
+                conductor.add(&result);
             }
         }
     }
-    let verdict = conductor.verdict();
-    assert_eq!(named(&verdict), []);
-    let pairs = verdict.untested.len();
+    let findings = conductor.findings();
+    assert_eq!(named(&findings), []);
+    let pairs = findings.untested.len();
     let rounds = 1 + usize::from(MOST_REPEATS);
     assert_eq!(
         (answers, pairs as u64),
-        (rounds * pairs, 28 - verdict.answered)
+        (rounds * pairs, 28 - findings.answered)
     );
     assert!(
-        verdict
+        findings
             .untested
             .iter()
             .all(|one| one.reason == "the target was late")
@@ -273,7 +285,7 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
     let mut cluster = Cluster::new([2, 2, 4, 1], &["write-lat", "write-bw"], 1);
     cluster
         .faults
-        .push(Fault::slow(Unit::Nic(6), Direction::Both, 2.0));
+        .push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
     let mut first = conductor(&cluster, settings("all", 1));
     let mut results: Vec<PairResult> = Vec::new();
     for round in first.next_rounds(20) {
@@ -281,10 +293,10 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
     }
     let mut second = conductor(&cluster, settings("all", 1));
     for result in &results {
-        second.already(result.clone());
-        second.already(result.clone());
+        second.add_earlier(result);
+        second.add_earlier(result);
     }
-    assert_eq!(second.verdict().answered, results.len() as u64);
+    assert_eq!(second.findings().answered, results.len() as u64);
     let mut again = 0;
     while !second.is_over() {
         for result in second
@@ -294,19 +306,19 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
         {
             let is_known = |one: &PairResult| (one.test, one.pair) == (result.test, result.pair);
             again += usize::from(result.stage == Stage::Sweep && results.iter().any(is_known));
-            second.add(result);
+            second.add(&result);
         }
     }
-    let verdict = second.verdict();
-    assert_eq!((again, verdict.answered, verdict.planned), (0, 240, 240));
+    let findings = second.findings();
+    assert_eq!((again, findings.answered, findings.planned), (0, 240, 240));
     assert_eq!(
-        named(&verdict),
-        [(Unit::Nic(6), Word::Bad, Direction::Both)]
+        named(&findings),
+        [(Unit::Nic(NicId(6)), Certainty::Bad, Direction::Both)]
     );
 }
 
 #[test]
-fn earlier_pairs_that_the_sweep_lacks_are_no_answers() {
+fn does_not_count_earlier_pairs_outside_the_sweep() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     let mut first = conductor(&cluster, settings("random:4", 1));
     let results: Vec<PairResult> = first
@@ -317,83 +329,78 @@ fn earlier_pairs_that_the_sweep_lacks_are_no_answers() {
     let mut second = conductor(&cluster, settings("random:4", 2));
     results
         .into_iter()
-        .for_each(|result| second.already(result));
+        .for_each(|result| second.add_earlier(&result));
     while !second.is_over() {
         for result in second
             .next_rounds(100)
             .iter()
             .flat_map(|round| cluster.measure(round))
         {
-            second.add(result);
+            second.add(&result);
         }
         let progress = second.progress();
         assert!(progress.answered <= progress.planned);
     }
-    let verdict = second.verdict();
-    assert_eq!((verdict.answered, verdict.planned), (32, 32));
-    assert!(verdict.populations[0].count > 32);
+    let findings = second.findings();
+    assert_eq!((findings.answered, findings.planned), (32, 32));
+    assert!(findings.populations[0].count > 32);
 }
 
 #[test]
-fn partial_survey_calls_culprits_suspect() {
+fn calls_causes_of_partial_survey_suspect() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     cluster
         .faults
-        .push(Fault::slow(Unit::Nic(6), Direction::Both, 2.0));
+        .push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
     let mut conductor = conductor(&cluster, settings("all", 1));
     let rounds = conductor.next_rounds(100);
     assert!(conductor.next_rounds(100).is_empty() && !conductor.is_over());
     for result in rounds[..5].iter().flat_map(|round| cluster.measure(round)) {
-        conductor.add(result);
+        conductor.add(&result);
     }
     conductor.give_up("the time is over");
-    let verdict = conductor.verdict();
+    let findings = conductor.findings();
     assert_eq!(
-        named(&verdict),
-        [(Unit::Nic(6), Word::Suspect, Direction::Both)]
+        named(&findings),
+        [(Unit::Nic(NicId(6)), Certainty::Suspect, Direction::Both)]
     );
     assert_eq!(
-        (verdict.answered, verdict.planned, verdict.untested.len()),
+        (findings.answered, findings.planned, findings.untested.len()),
         (20, 28, 8)
     );
 }
 
 #[test]
-fn end_of_sweep_leaves_time_for_retests() {
+fn retests_suspects_after_early_end_of_sweep() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     cluster
         .faults
-        .push(Fault::slow(Unit::Nic(6), Direction::Both, 2.0));
+        .push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
     let mut conductor = conductor(&cluster, settings("all", 1));
     for result in conductor
         .next_rounds(4)
         .iter()
         .flat_map(|round| cluster.measure(round))
     {
-        conductor.add(result);
+        conductor.add(&result);
     }
     conductor.end_sweep();
     run(&mut cluster, &mut conductor);
-    let verdict = conductor.verdict();
+    let findings = conductor.findings();
     assert_eq!(
-        named(&verdict),
-        [(Unit::Nic(6), Word::Bad, Direction::Both)]
+        named(&findings),
+        [(Unit::Nic(NicId(6)), Certainty::Bad, Direction::Both)]
     );
-    assert_eq!((verdict.answered, verdict.planned), (32, 120));
-    assert_eq!(untested(&verdict), 88);
-    let is_late = |one: &Untested| one.reason == "the time was up";
-    assert!(verdict.untested.iter().all(is_late));
+    assert_eq!((findings.answered, findings.planned), (32, 120));
+    assert_eq!(untested(&findings), 88);
+    let is_late = |one: &UntestedPart| one.reason == "the time was up";
+    assert!(findings.untested.iter().all(is_late));
 }
 
 #[test]
 fn retests_half_as_many_pairs_each_time() {
     let mut cluster = Cluster::new([0, 0, 64, 1], &["write-lat"], 1);
-    let path = |pair: u32| {
-        Unit::Path(Pair {
-            initiator: 2 * pair,
-            target: 2 * pair + 1,
-        })
-    };
+    let path = |number: u32| Unit::Path(pair(2 * number, 2 * number + 1));
     cluster.faults = (0..2)
         .map(|pair| Fault::slow(path(pair), Direction::Both, 2.0))
         .collect();
@@ -405,34 +412,33 @@ fn retests_half_as_many_pairs_each_time() {
                 widths.push((number, round.pairs.len()));
             }
             let results = cluster.measure(&round);
-            results.into_iter().for_each(|result| conductor.add(result));
+            results
+                .into_iter()
+                .for_each(|result| conductor.add(&result));
         }
     }
     assert_eq!(widths, [(1, 2), (2, 1), (2, 1), (3, 1), (3, 1)]);
-    assert_eq!(conductor.verdict().culprits.len(), 2);
+    assert_eq!(conductor.findings().causes.len(), 2);
 }
 
 #[test]
-fn earlier_failure_with_absent_node_says_nothing() {
+fn ignores_earlier_failure_with_absent_node() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     cluster.roster.nodes[2].absent = Some("no process".into());
     let mut conductor = conductor(&cluster, settings("all", 1));
-    conductor.already(PairResult {
-        test: 0,
-        pair: Pair {
-            initiator: 2,
-            target: 3,
-        },
+    conductor.add_earlier(&PairResult {
+        test: TestId(0),
+        pair: pair(2, 3),
         stage: Stage::Sweep,
         round: 0,
         active: 1,
         answer: Answer::Failed("no answer".into()),
-        witnesses: Vec::new(),
+        counters: Vec::new(),
     });
-    let verdict = conductor.verdict();
-    assert_eq!((named(&verdict), verdict.answered), (vec![], 0));
-    let of_node = |one: &&Untested| one.unit == Unit::Node(2);
-    let untested = verdict.untested.iter().find(of_node).unwrap();
+    let findings = conductor.findings();
+    assert_eq!((named(&findings), findings.answered), (vec![], 0));
+    let of_node = |one: &&UntestedPart| one.unit == Unit::Node(NodeId(2));
+    let untested = findings.untested.iter().find(of_node).unwrap();
     assert_eq!(
         (untested.reason.as_str(), untested.pairs),
         ("no process", 7)
@@ -461,7 +467,7 @@ fn pairs_are_answered_or_untested_at_any_moment() {
             if rng.u8(..4) == 0 {
                 result.answer = Answer::Failed("no answer".into());
             }
-            conductor.already(result);
+            conductor.add_earlier(&result);
         }
         while !conductor.is_over() {
             for mut result in conductor
@@ -476,7 +482,7 @@ fn pairs_are_answered_or_untested_at_any_moment() {
                     2 => result.answer = Answer::Failed("no answer".into()),
                     3 => {
                         let failed = Answer::Failed("no answer".into());
-                        conductor.add(PairResult {
+                        conductor.add(&PairResult {
                             answer: failed,
                             ..result.clone()
                         });
@@ -484,17 +490,17 @@ fn pairs_are_answered_or_untested_at_any_moment() {
                     }
                     _ => {}
                 }
-                conductor.add(result);
+                conductor.add(&result);
             }
             match rng.u8(..40) {
-                0..2 => conductor.lose(rng.u32(..nodes), "closed its connection"),
+                0..2 => conductor.lose(NodeId(rng.u32(..nodes)), "closed its connection"),
                 2 => conductor.end_sweep(),
                 _ => {}
             }
-            let verdict = conductor.verdict();
+            let findings = conductor.findings();
             assert_eq!(
-                verdict.answered + untested(&verdict),
-                verdict.planned,
+                findings.answered + untested(&findings),
+                findings.planned,
                 "seed {seed}"
             );
             conductor.give_up("no report");

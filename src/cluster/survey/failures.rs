@@ -1,27 +1,28 @@
-//! Failures that are no noise: operations of a NIC that failed with several partners. Retests of a NIC
-//! that loses packets now and then pass more often than not, so that they clear nobody here.
+//! Failures that are not noise: the operations of a NIC failed with several partners. Most retests
+//! of a NIC that loses packets now and then pass, so passed retests do not clear such a NIC.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::outside::{Outside, Standing};
+use super::answer::Pair;
+use super::ids::NicId;
+use super::outside::{Outside, RetestOutcome};
 
-/// Partners with which the operations of a NIC fail if the partners are not to blame.
+/// Number of partners with which operations fail from which the NIC, not a partner, is the cause.
 pub const FAILING_PARTNERS: usize = 2;
 
-/// Returns the NICs whose operations failed with several partners, and with more than those of any such
-/// partner, and the indices of their failures. Among equals `answers` decides: that with fewest pairs is
-/// meant.
+/// Returns each NIC that failed with at least two partners and more than any of these partners did,
+/// with the indices of its failures. Ties: the NIC with the fewest `answers`.
 pub fn most_failing<'a>(
     open: impl Iterator<Item = (usize, &'a Outside)>,
-    answers: impl Fn(u32) -> u32,
-) -> BTreeMap<u32, Vec<usize>> {
-    let mut failures: BTreeMap<u32, (BTreeSet<u32>, Vec<usize>)> = BTreeMap::new();
+    answers: impl Fn(NicId) -> u32,
+) -> BTreeMap<NicId, Vec<usize>> {
+    let mut failures: BTreeMap<NicId, (BTreeSet<NicId>, Vec<usize>)> = BTreeMap::new();
     for (index, one) in open.filter(|(_, one)| one.value.is_none()) {
-        let (initiator, target) = (one.pair.initiator, one.pair.target);
-        if initiator == target {
+        if one.pair.is_loopback() {
             continue;
         }
+        let Pair { initiator, target } = one.pair;
         for (nic, partner) in [(initiator, target), (target, initiator)] {
             let (partners, indices) = failures.entry(nic).or_default();
             partners.insert(partner);
@@ -33,7 +34,7 @@ pub fn most_failing<'a>(
     ranked.sort_by_key(|(nic, (partners, _))| {
         (Reverse(partners.len()), answers(*nic), Reverse(*nic))
     });
-    let mut touched: BTreeSet<u32> = BTreeSet::new();
+    let mut touched: BTreeSet<NicId> = BTreeSet::new();
     let mut most = BTreeMap::new();
     for (nic, (partners, indices)) in ranked {
         if !touched.contains(&nic) {
@@ -44,9 +45,9 @@ pub fn most_failing<'a>(
     most
 }
 
-/// Keeps retests from clearing the failures of a NIC with several partners. They are confirmed if an
-/// operation of the NIC has failed in a retest or with another partner too.
-pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(u32) -> u32) {
+/// Keeps retests from clearing a NIC that failed with several partners. Its failures are confirmed
+/// if an operation of the NIC has failed in a retest or in a swap too.
+pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(NicId) -> u32) {
     let mut is_open = vec![true; outside.len()];
     loop {
         let open = outside
@@ -61,11 +62,11 @@ pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(u32) -> u32) {
             let fails_again = failures.iter().any(|index| outside[*index].fails_again);
             for index in failures {
                 is_open[index] = false;
-                let standing = &mut outside[index].standing;
+                let outcome = &mut outside[index].outcome;
                 if fails_again {
-                    *standing = Standing::Confirmed;
-                } else if *standing == Standing::Transient {
-                    *standing = Standing::Open;
+                    *outcome = RetestOutcome::Confirmed;
+                } else if *outcome == RetestOutcome::Transient {
+                    *outcome = RetestOutcome::Open;
                 }
             }
         }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::findings::LimitSource;
+use super::ids::PopulationKey;
 use super::population::{Centre, Noise, Sorted};
-use super::verdict::LimitSource;
-use crate::location::Class;
 
-/// Packets that the initiator of a pair may send again, whatever others do.
+/// Number of packets that the initiator of any pair may send again inside the limit.
 pub const FEW_RETRIES: u64 = 5;
 
 /// Ratio to the retries of a good pair above which retries are outside the limit.
@@ -22,7 +22,7 @@ pub struct Limit {
     pub centre: Centre,
     /// The largest cost inside the limit; infinite without a limit.
     pub cost: f64,
-    /// The difference of two costs that says nothing.
+    /// The largest difference of two costs that is noise.
     pub noise: f64,
     /// The largest number of retries inside the limit; infinite without a limit.
     pub retries: f64,
@@ -31,7 +31,7 @@ pub struct Limit {
 }
 
 /// The limits of the populations.
-pub type Limits = BTreeMap<(u16, Class), Limit>;
+pub type Limits = BTreeMap<PopulationKey, Limit>;
 
 impl Limit {
     /// Returns the limit of pairs with these costs and retries.
@@ -67,7 +67,8 @@ impl Limit {
         }
     }
 
-    /// Returns which limit a pair does not meet. Retries explain a cost outside the limit.
+    /// Returns which limit a pair does not meet. If both limits are broken, the retries explain the
+    /// cost.
     pub fn source(self, cost: f64, retries: u64) -> Option<LimitSource> {
         if retries as f64 > self.retries {
             Some(LimitSource::Retries)
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn few_retries_are_inside_the_limit() {
+    fn accepts_few_retries() {
         let of_clean = limit(&[0; 16]);
         assert_eq!(of_clean.source(1000.0, FEW_RETRIES), None);
         let one_more = of_clean.source(1000.0, FEW_RETRIES + 1);
@@ -99,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn retries_of_bad_nic_of_four_do_not_shift_the_limit() {
+    fn ignores_retries_of_bad_nic_of_four_in_the_limit() {
         let limit = limit(&[40, 0, 40, 0, 40, 0, 40, 0, 40, 0, 40, 0]);
         assert_eq!(limit.retries, FEW_RETRIES as f64);
     }
 
     #[test]
-    fn retries_of_all_pairs_are_no_fault_of_some() {
+    fn accepts_retries_that_all_pairs_have() {
         let limit = limit(&[20, 25, 30, 40, 60, 100, 150, 190]);
         assert_eq!(limit.source(1000.0, 190), None);
         assert_eq!(limit.source(2000.0, 190), Some(LimitSource::Population));
@@ -113,7 +114,7 @@ mod tests {
 
     /// Some software NICs sleep between operations, others poll.
     #[test]
-    fn noise_does_not_make_a_population_mixed() {
+    fn accepts_noise_of_software_nics_in_a_population() {
         let costs = Sorted::of([(2_000.0, 5), (19_000.0, 4), (30_000.0, 1)].into());
         let retries = Sorted::of([(0.0, 10)].into());
         let of = |noise| Limit::of(&costs, &retries, noise, false);

@@ -1,37 +1,47 @@
 //! The survey of a cluster without its input and output: which pairs of NICs are measured when, and
 //! what their results say about NICs, nodes, switches and paths.
 //!
-//! * `roster`: the nodes and NICs, and where they are. `units`: the parts that they belong to.
-//! * `answer`: the result of one pair.
-//! * `timetable`: who does what when, and what the processes of a survey tell each other.
-//! * `settings`: what a survey is to do, and how far it is.
-//! * `conductor`: the course of a survey from the first round to the verdict. `intake`: what it learns.
-//!   `conclusion`: what that says.
-//! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`: all of
-//!   them, each pair once. `pair_set`: a set of pairs.
-//! * `evidence`: the results so far. `population`: distributions of figures. `limits`: what follows from
-//!   them. `outside`: the pairs outside the limits. `gaps`: pairs that were not measured.
-//! * `retest`: suspects again, and with other partners.
-//! * `blame`: the causes of pairs outside the limits. `search`: the parts that explain them. `tally`:
-//!   counts of their pairs. `failures`: failures that are no noise.
-//! * `verdict`: what the survey has found, as data and as a document. `culprit`, `summary`: its parts.
+//! * `roster`: the nodes and NICs, and where they are. `ids`: the names of NICs, nodes, tests and
+//!   roles. `units`: the parts that they belong to.
+//! * `answer`: the result of one pair. `untested`: why a pair has none.
+//! * `timetable`: who does what when, and what the processes of a survey send each other.
+//! * `settings`: the settings of a survey, and its progress.
+//! * `conductor`: a survey from the first round to the findings. Its parts: `coverage`, which pairs
+//!   have an answer; `round_plan`, which round is next; `retest_plan`, what the survey measures
+//!   after the sweep; `parked`, the NICs that the sweep leaves out; `conclusion`, what the results
+//!   say.
+//! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`:
+//!   all of them, each pair once. `pair_set`: a set of pairs.
+//! * `result_store`: the results so far. `population`: distributions of figures. `limits`: what
+//!   follows from them. `outside`: the pairs outside the limits. `unmeasured`: pairs that were not
+//!   measured.
+//! * `retest`: suspect pairs again, and with other partners.
+//! * `explanation`: the parts that explain the pairs outside the limits. `search`: how they are
+//!   found. `tally`, `role_counts`: counts of their pairs. `failures`: failures that are not noise.
+//! * `findings`: what the survey has found, as data and as a document. `cause`, `summary`: its
+//!   parts.
 
 pub mod answer;
-mod blame;
+mod cause;
 mod conclusion;
 pub mod conductor;
-mod culprit;
-mod evidence;
+mod coverage;
+mod explanation;
 mod failures;
-mod gaps;
-mod intake;
+pub mod findings;
+pub mod ids;
 mod limits;
 mod outside;
 mod pair_set;
 pub mod pairs;
+mod parked;
 pub mod population;
+mod result_store;
 mod retest;
+mod retest_plan;
+mod role_counts;
 pub mod roster;
+mod round_plan;
 pub mod rounds;
 mod search;
 pub mod settings;
@@ -40,11 +50,12 @@ mod summary;
 mod tally;
 pub mod timetable;
 mod units;
-pub mod verdict;
+mod unmeasured;
+pub mod untested;
 
 #[cfg(test)]
-mod blame_tests;
-#[cfg(test)]
 mod conductor_tests;
+#[cfg(test)]
+mod explanation_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

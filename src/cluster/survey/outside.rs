@@ -1,40 +1,42 @@
 //! The pairs outside the limits, and what their retests say (jobs.md 3.3).
 
 use super::answer::{Answer, Pair, PairResult, Stage};
-use super::evidence::{Evidence, Gathered, Key};
+use super::findings::LimitSource;
+use super::ids::{NicId, PopulationKey, TestId};
 use super::limits::{Limit, Limits};
 use super::population::{LEAST_FIGURES, cost, without_worst_nics};
+use super::result_store::{PopulationData, ResultStore, TestPair};
 use super::roster::Roster;
-use super::verdict::LimitSource;
 use crate::location::Class;
 
 /// Most NICs for which one of them shifts the median of all pairs.
 const FEW_NICS: usize = 32;
 
-/// Retests that decide about a suspect: with two passes it is transient, with two failures and fewer
-/// passes it is confirmed.
+/// Number of equal retests that decide about a suspect pair. A pair with two passes is transient. A
+/// pair with two failures and fewer passes is confirmed.
 const DECISIVE: usize = 2;
 
-/// Retests of a suspect, at most (jobs.md 3.3).
+/// Most retests of a suspect pair (jobs.md 3.3).
 pub const MOST_RETESTS: u8 = 4;
 
-/// The median of a population is that of bad NICs if more than this part of its pairs are better,
+/// Bad NICs determine the median of a population if more than this part of its pairs are better
+/// than the median,
 const MOST_BETTER: f64 = 0.1;
-/// and if they are missing from this part of its NICs more than by chance.
+/// and if this part of its NICs, more than chance explains, have none of the better pairs.
 const MOST_WITHOUT: f64 = 0.1;
-/// Chance explains much with few NICs: there this part of the pairs decides alone.
+/// Chance explains much with few NICs: for few NICs, this part of better pairs alone decides.
 const MOST_BETTER_OF_FEW: f64 = 0.07;
-/// One good figure says nothing.
+/// Fewest better pairs that say anything: one good figure is chance.
 const LEAST_BETTER: u64 = 2;
 
 /// What the retests of a suspect say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// There are not enough of them.
+pub enum RetestOutcome {
+    /// There are not enough retests.
     Open,
-    /// It is outside the limits again.
+    /// The pair is outside the limits again.
     Confirmed,
-    /// It is inside the limits.
+    /// The pair is inside the limits.
     Transient,
 }
 
@@ -42,7 +44,7 @@ pub enum Standing {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outside {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// The pair.
     pub pair: Pair,
     /// Its class.
@@ -56,24 +58,24 @@ pub struct Outside {
     /// Why it was measured.
     pub stage: Stage,
     /// What its retests say.
-    pub standing: Standing,
-    /// Whether operations failed in a retest, or with another partner than those of the sweep.
+    pub outcome: RetestOutcome,
+    /// Whether operations failed in a retest or in a swap.
     pub fails_again: bool,
 }
 
-impl Evidence {
+impl ResultStore {
     /// Returns the limits of all populations.
     pub fn limits(&self, roster: &Roster) -> Limits {
         let few = self.keeps_all && self.nics < FEW_NICS;
-        let limit = |((test, class), gathered): (&(u16, Class), &Gathered)| {
+        let limit = |((test, class), data): (&PopulationKey, &PopulationData)| {
             let of_bandwidth = self.of_bandwidth(*test);
             let costs = if few {
                 without_worst_nics(&self.costs(*test, *class, roster), of_bandwidth)
             } else {
-                gathered.figures.sorted().costs(of_bandwidth)
+                data.figures.sorted().costs(of_bandwidth)
             };
-            let limit = Limit::of(&costs, &gathered.retries.sorted(), self.noise, of_bandwidth);
-            let has_limit = gathered.figures.count() >= LEAST_FIGURES as u64;
+            let limit = Limit::of(&costs, &data.retries.sorted(), self.noise, of_bandwidth);
+            let has_limit = data.figures.count() >= LEAST_FIGURES as u64;
             let limit = if has_limit {
                 limit
             } else {
@@ -85,15 +87,13 @@ impl Evidence {
     }
 
     /// Returns the costs of the pairs of a population.
-    fn costs(&self, test: u16, class: Class, roster: &Roster) -> Vec<(Pair, f64)> {
+    fn costs(&self, test: TestId, class: Class, roster: &Roster) -> Vec<(Pair, f64)> {
         let of_test = self
             .records
             .iter()
             .filter(|result| result.test == test && result.stage == Stage::Sweep);
         let cost = |result: &PairResult| match &result.answer {
-            Answer::Measured(figures)
-                if roster.class(result.pair.initiator, result.pair.target) == class =>
-            {
+            Answer::Measured(figures) if roster.class(result.pair) == class => {
                 Some((result.pair, cost(figures.value(), self.of_bandwidth(test))))
             }
             _ => None,
@@ -114,11 +114,12 @@ impl Evidence {
         limit.source(cost, result.retries())
     }
 
-    /// Returns whether the medians of these populations of a test are those of bad NICs: some pairs are as
-    /// much better than the median as the limit is worse. In one class of many NICs, many of these must
-    /// have none of the better pairs, more than by chance: without locations, the pairs whose NICs are near
-    /// each other are better too, but these are spread over all NICs.
-    pub fn has_better_nics(&self, keys: &[(u16, Class)], limits: &Limits) -> bool {
+    /// Returns whether bad NICs determine the medians of these populations of a test: some pairs
+    /// are as much better than the median as the limit is worse. If the populations are one class
+    /// of many NICs, many NICs must have none of the better pairs, more than chance explains.
+    /// Without locations, pairs of near NICs are better too, but such pairs are spread over all
+    /// NICs.
+    pub fn has_better_nics(&self, keys: &[PopulationKey], limits: &Limits) -> bool {
         let mirrored = |key| limits[key].mirrored();
         let (mut pairs, mut better) = (0, 0);
         for key in keys {
@@ -135,9 +136,9 @@ impl Evidence {
             return better > MOST_BETTER_OF_FEW;
         };
         let (mut nics, mut without, mut by_chance) = (0, 0.0, 0.0);
-        for nic in 0..self.nics as u32 {
+        for nic in NicId::first(self.nics) {
             let counts = self.counts(*test, nic);
-            let pairs: u32 = counts.iter().map(|of| of[*class as usize]).sum();
+            let pairs = counts.of_class(*class);
             if pairs > 0 {
                 nics += 1;
                 without += f64::from(u8::from(
@@ -156,7 +157,7 @@ impl Evidence {
     /// Returns the pairs outside the limits.
     pub fn outside(&self, limits: &Limits, roster: &Roster) -> Vec<Outside> {
         let outside = |result: &PairResult| {
-            let class = roster.class(result.pair.initiator, result.pair.target);
+            let class = roster.class(result.pair);
             Some(Outside {
                 test: result.test,
                 pair: result.pair,
@@ -168,7 +169,7 @@ impl Evidence {
                 },
                 retries: result.retries(),
                 stage: result.stage,
-                standing: self.standing((result.test, result.pair), class, limits),
+                outcome: self.outcome((result.test, result.pair), class, limits),
                 fails_again: self.fails_again(result),
             })
         };
@@ -185,27 +186,27 @@ impl Evidence {
     }
 
     /// Returns how many retests of a pair are outside the limits, and how many are inside them.
-    pub fn retested(&self, key: Key, class: Class, limits: &Limits) -> (usize, usize) {
+    pub fn retested(&self, key: TestPair, class: Class, limits: &Limits) -> (usize, usize) {
         let retests = self.retests.get(&key).map_or(&[][..], Vec::as_slice);
         let is_outside = |result: &&PairResult| self.source(result, class, limits).is_some();
         let outside = retests.iter().filter(is_outside).count();
         (outside, retests.len() - outside)
     }
 
-    fn standing(&self, key: Key, class: Class, limits: &Limits) -> Standing {
+    fn outcome(&self, key: TestPair, class: Class, limits: &Limits) -> RetestOutcome {
         let (failures, passes) = self.retested(key, class, limits);
         if passes >= DECISIVE {
-            Standing::Transient
+            RetestOutcome::Transient
         } else if failures >= DECISIVE {
-            Standing::Confirmed
+            RetestOutcome::Confirmed
         } else {
-            Standing::Open
+            RetestOutcome::Open
         }
     }
 
     /// Returns whether further retests of a suspect can change what they say.
-    pub fn needs_retest(&self, key: Key, limits: &Limits, roster: &Roster) -> bool {
-        let class = roster.class(key.1.initiator, key.1.target);
+    pub fn needs_retest(&self, key: TestPair, limits: &Limits, roster: &Roster) -> bool {
+        let class = roster.class(key.1);
         let (failures, passes) = self.retested(key, class, limits);
         passes < DECISIVE && failures + DECISIVE <= MOST_RETESTS as usize
     }

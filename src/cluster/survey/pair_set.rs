@@ -1,8 +1,10 @@
-//! A set of pairs of NICs: a bit for each target, so that all pairs of a large cluster fit into memory.
+//! A set of pairs of NICs: a bit for each target, so that all pairs of a large cluster fit into
+//! memory.
 
 use std::collections::HashMap;
 
 use super::answer::Pair;
+use super::ids::NicId;
 
 const BITS: u32 = u64::BITS;
 
@@ -10,7 +12,7 @@ const BITS: u32 = u64::BITS;
 #[derive(Clone, Debug, Default)]
 pub struct PairSet {
     /// The targets of each initiator.
-    targets: HashMap<u32, Vec<u64>>,
+    targets: HashMap<NicId, Vec<u64>>,
 }
 
 impl PairSet {
@@ -45,17 +47,17 @@ impl PairSet {
 }
 
 /// Returns the word of a target, and its bit there.
-fn place(target: u32) -> (usize, u64) {
-    ((target / BITS) as usize, 1 << (target % BITS))
+fn place(target: NicId) -> (usize, u64) {
+    ((target.0 / BITS) as usize, 1 << (target.0 % BITS))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::pair;
     use super::*;
 
     #[test]
     fn has_each_pair_once_in_its_direction() {
-        let pair = |initiator, target| Pair { initiator, target };
         let mut set = PairSet::default();
         assert!(set.insert(pair(1, 200)) && set.insert(pair(1, 3)));
         assert!(!set.insert(pair(1, 200)));

@@ -15,7 +15,7 @@ use facts::number::{decimal, within};
 pub enum Selection {
     /// Each NIC with itself.
     Loopback,
-    /// Each NIC with those whose position differs in one bit: 1, 2, 4, ... positions away.
+    /// Each NIC with the NICs whose position differs in one bit: 1, 2, 4, ... positions away.
     Neighbours,
     /// Each NIC of the first half of the positions with one of the second half.
     Halves,
@@ -51,8 +51,8 @@ pub struct Line {
     pub nodes: [String; 2],
 }
 
-/// How many random partners the default selection gives to each NIC: each NIC is the initiator for two
-/// of them and the target for two others, so that a fault of one direction shows twice.
+/// How many random partners the default selection gives to each NIC: each NIC is the initiator for
+/// two of them and the target for two others, so that a fault of one direction shows twice.
 pub const DEFAULT_PARTNERS: u32 = 4;
 
 /// Largest number of random partners.

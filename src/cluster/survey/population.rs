@@ -1,12 +1,14 @@
 //! The figures of many pairs, and the limits that follow from them (jobs.md 3.4).
 //!
-//! Scores are computed from *costs*, of which large values are bad: nanoseconds, or the time for a byte
-//! at the measured bandwidth. So a bandwidth of a third is as far from the median as a latency of three
-//! times the median. For figures near the median this equals the score of the bandwidth itself.
+//! Scores are computed from *costs*, of which large values are bad: nanoseconds, or the time for a
+//! byte at the measured bandwidth. So a bandwidth of a third is as far from the median as a latency
+//! of three times the median. For figures near the median this equals the score of the bandwidth
+//! itself.
 
 use std::collections::BTreeMap;
 
 use super::answer::Pair;
+use super::ids::NicId;
 
 /// Fewest figures of a population that has limits.
 pub const LEAST_FIGURES: usize = 8;
@@ -14,7 +16,7 @@ pub const LEAST_FIGURES: usize = 8;
 /// Fewest figures for the score with few false alarms.
 const MANY_FIGURES: u64 = 1000;
 
-/// Figures that are kept as they are; of more figures, the numbers in bins are kept.
+/// Most figures that a distribution keeps exactly. A larger distribution counts figures in bins.
 pub const MOST_EXACT: usize = 65_536;
 
 /// Ratio of the edges of a bin.
@@ -23,11 +25,12 @@ const BIN: f64 = 1.005;
 /// Bins of a histogram for people.
 const MOST_BARS: usize = 40;
 
-/// A robust standard deviation is a multiple of the median absolute deviation,
+/// The robust standard deviation, as a multiple of the median absolute deviation.
 const SIGMA_OF_MAD: f64 = 1.4826;
-/// or of the mean absolute deviation if more than half of the figures are equal,
+/// The robust standard deviation if more than half of the figures are equal, as a multiple of the
+/// mean absolute deviation.
 const SIGMA_OF_MEAN: f64 = 1.2533;
-/// and at least this part of the median.
+/// Smallest robust standard deviation, as a part of the median.
 const LEAST_SIGMA: f64 = 0.005;
 
 /// Returns the cost of a figure.
@@ -191,7 +194,8 @@ impl Sorted {
         )
     }
 
-    /// Returns the lower edges of bins of equal ratio, ascending, with the number of figures in each.
+    /// Returns the lower edges of bins of equal ratio, ascending, with the number of figures in
+    /// each.
     pub fn histogram(&self) -> Vec<(f64, u64)> {
         let (Some((min, _)), Some((max, _))) = (self.figures.first(), self.figures.last()) else {
             return Vec::new();
@@ -241,9 +245,9 @@ impl Centre {
         }
     }
 
-    /// Returns the cost above which a pair is outside the limits, both of the score and of the ratio to
-    /// the median. The deviation of few figures is known badly, so that their limit is wider: by a
-    /// quarter for 16 figures.
+    /// Returns the cost above which a pair is outside two limits: of the score, and of the ratio to
+    /// the median. Few figures have an uncertain deviation, so their limit is wider: by a quarter
+    /// for 16 figures.
     pub fn limit(self, of_bandwidth: bool) -> f64 {
         let score = if self.count >= MANY_FIGURES { 4.5 } else { 3.5 };
         let score = score * (1.0 + LEAST_FIGURES as f64 / 2.0 / self.count.max(1) as f64);
@@ -251,7 +255,7 @@ impl Centre {
     }
 }
 
-/// What a pair may differ from the others without a fault, in addition to the limits of its population.
+/// The difference between pairs that no fault causes, in addition to the limits of a population.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
     /// Ratio to the median.
@@ -267,8 +271,8 @@ impl Noise {
         latency_ns: 0.0,
     };
 
-    /// Software NICs: their threads share CPUs with other programs, and some wake up for each operation
-    /// where others poll.
+    /// Software NICs: their threads share CPUs with other programs, and some wake up for each
+    /// operation where others poll.
     pub const SOFTWARE: Self = Self {
         ratio: 2.0,
         latency_ns: 20_000.0,
@@ -286,7 +290,7 @@ impl Noise {
         (median * self.ratio).max(median + self.difference(of_bandwidth))
     }
 
-    /// Returns the difference of two costs that says nothing.
+    /// Returns the largest difference of two costs that is noise.
     pub fn difference(self, of_bandwidth: bool) -> f64 {
         if of_bandwidth { 0.0 } else { self.latency_ns }
     }
@@ -297,17 +301,17 @@ fn least_ratio(of_bandwidth: bool) -> f64 {
     if of_bandwidth { 1.0 / 0.93 } else { 1.3 }
 }
 
-/// Returns the costs of pairs of few NICs without those of the worst NICs: at most a third of the NICs,
-/// whose median cost is far from that of the others. One NIC of four takes part in half of the pairs, so
-/// that a bad one shifts their median.
+/// Returns the costs of pairs of few NICs, without the pairs of the worst NICs. The worst NICs are
+/// at most a third of all NICs, and their median costs are far from the median of all NICs. One NIC
+/// of four takes part in half of the pairs, so a bad NIC would shift the median.
 pub fn without_worst_nics(pairs: &[(Pair, f64)], of_bandwidth: bool) -> Sorted {
-    let mut of_nics: BTreeMap<u32, Vec<(f64, u64)>> = BTreeMap::new();
+    let mut of_nics: BTreeMap<NicId, Vec<(f64, u64)>> = BTreeMap::new();
     for (pair, cost) in pairs {
-        for nic in [pair.initiator, pair.target] {
+        for nic in pair.nics() {
             of_nics.entry(nic).or_default().push((*cost, 1));
         }
     }
-    let mut medians: Vec<(f64, u32)> = of_nics
+    let mut medians: Vec<(f64, NicId)> = of_nics
         .into_iter()
         .map(|(nic, costs)| (Sorted::of(costs).median(), nic))
         .collect();
@@ -316,7 +320,7 @@ pub fn without_worst_nics(pairs: &[(Pair, f64)], of_bandwidth: bool) -> Sorted {
         .get(medians.len().saturating_sub(1) / 2)
         .map_or(f64::NAN, |(median, _)| *median);
     let worst = medians.split_off(medians.len() - medians.len() / 3);
-    let is_far = |nic: u32| {
+    let is_far = |nic: NicId| {
         worst
             .iter()
             .any(|(median, one)| *one == nic && *median > middle * least_ratio(of_bandwidth))
@@ -329,6 +333,7 @@ pub fn without_worst_nics(pairs: &[(Pair, f64)], of_bandwidth: bool) -> Sorted {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::pair;
     use super::*;
 
     fn sorted(values: &[f64]) -> Sorted {
@@ -407,8 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_nic_of_four_does_not_shift_the_median() {
-        let pair = |initiator, target| Pair { initiator, target };
+    fn ignores_bad_nic_of_four_in_the_median() {
         let cost = |one: u32, other: u32| if one == 2 || other == 2 { 300.0 } else { 100.0 };
         let pairs: Vec<(Pair, f64)> = (0..4)
             .flat_map(|one| (0..4).map(move |other| (one, other)))

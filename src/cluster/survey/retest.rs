@@ -1,39 +1,41 @@
-//! What is measured after the sweep: suspects again, and their NICs with other partners (jobs.md 3.3).
+//! The pairs that a survey measures after the sweep: suspect pairs again, and their NICs with other
+//! partners (jobs.md 3.3).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
-use super::evidence::{Evidence, Key};
+use super::findings::{Certainty, Unit};
+use super::ids::{NicId, Role, TestId};
 use super::limits::Limits;
 use super::outside::Outside;
+use super::result_store::{ResultStore, TestPair};
 use super::roster::Roster;
 use super::rounds::NicOrder;
-use super::search::Cause;
+use super::search::Explanation;
 use super::timetable::Round;
 use super::units::members;
-use super::verdict::{Unit, Word};
 use crate::location::Class;
 
 /// Pairs of a NIC, of a larger part or of a path that are retested at a time.
 const PAIRS_OF_NIC: usize = 4;
 const PAIRS_OF_LARGER: usize = 8;
 
-/// Fewest partners of a suspected NIC in each role, if there are as many.
+/// Number of partners of a suspect NIC in each role, if the cluster has as many.
 const LEAST_PARTNERS: usize = 3;
 
 /// Pairs that are measured in disjoint rounds.
 #[derive(Debug, Default)]
 pub struct Queue {
-    pending: VecDeque<Key>,
+    pending: VecDeque<TestPair>,
     stage: Option<Stage>,
     most_active: usize,
 }
 
 impl Queue {
     /// Creates a queue whose rounds have at most `most_active` pairs.
-    pub fn new(pending: Vec<Key>, stage: Stage, most_active: usize) -> Self {
+    pub fn new(pending: Vec<TestPair>, stage: Stage, most_active: usize) -> Self {
         Self {
             pending: pending.into(),
             stage: Some(stage),
@@ -48,8 +50,8 @@ impl Queue {
         pending.map(|(_, pair)| *pair)
     }
 
-    /// Removes the pairs that `is_wanted` refuses, and returns them.
-    pub fn refuse(&mut self, is_wanted: impl Fn(Pair) -> bool) -> Vec<Key> {
+    /// Removes the pairs that `is_wanted` refuses. Returns the removed pairs.
+    pub fn refuse(&mut self, is_wanted: impl Fn(Pair) -> bool) -> Vec<TestPair> {
         let mut refused = Vec::new();
         self.pending.retain(|key| {
             let is_kept = is_wanted(key.1);
@@ -61,14 +63,15 @@ impl Queue {
         refused
     }
 
-    /// Returns the next round. In turn, each node occurs once in a round, otherwise each NIC does.
+    /// Returns the next round. No node occurs twice in it if the NICs of a node measure in turn;
+    /// otherwise no NIC does.
     pub fn next(&mut self, roster: &Roster, order: NicOrder) -> Option<Round> {
         let test = self.pending.front()?.0;
         let mut busy = HashSet::new();
         let mut pairs = Vec::new();
-        let part = |nic: u32| match order {
-            NicOrder::InTurn => roster.nics[nic as usize].node,
-            NicOrder::AtOnce => nic,
+        let part = |nic: NicId| match order {
+            NicOrder::InTurn => Unit::Node(roster.nic(nic).node),
+            NicOrder::AtOnce => Unit::Nic(nic),
         };
         self.pending.retain(|(of, pair)| {
             let (one, other) = (part(pair.initiator), part(pair.target));
@@ -90,34 +93,41 @@ impl Queue {
     }
 }
 
-/// Returns the suspects that decide about the causes which retests have not confirmed yet: some pairs of
-/// each, with different partners.
+/// Returns the suspect pairs whose retests decide about causes: some pairs of each cause that
+/// retests have not confirmed yet, with different partners.
 pub fn suspects(
-    causes: &[Cause],
-    evidence: &Evidence,
+    explanations: &[Explanation],
+    results: &ResultStore,
     limits: &Limits,
     roster: &Roster,
-) -> Vec<Key> {
+) -> Vec<TestPair> {
     let mut chosen = BTreeSet::new();
-    for cause in causes.iter().filter(|cause| cause.word() == Word::Suspect) {
-        let most = match cause.unit {
+    for explanation in explanations
+        .iter()
+        .filter(|explanation| explanation.certainty() == Certainty::Suspect)
+    {
+        let most = match explanation.unit {
             Unit::Nic(_) | Unit::Node(_) | Unit::Path(_) => PAIRS_OF_NIC,
             _ => PAIRS_OF_LARGER,
         };
-        let mut uses: BTreeMap<u32, usize> = BTreeMap::new();
-        let mut keys: Vec<Key> = cause.pairs.iter().map(|one| (one.test, one.pair)).collect();
-        keys.retain(|key| evidence.needs_retest(*key, limits, roster));
+        let mut uses: BTreeMap<NicId, usize> = BTreeMap::new();
+        let mut keys: Vec<TestPair> = explanation
+            .pairs
+            .iter()
+            .map(|one| (one.test, one.pair))
+            .collect();
+        keys.retain(|key| results.needs_retest(*key, limits, roster));
         for _ in 0..most.min(keys.len()) {
             // The pair whose NICs were chosen least is next.
-            let uses_of = |key: &Key| {
-                let of_nic = |nic: &u32| uses.get(nic).copied().unwrap_or(0);
+            let uses_of = |key: &TestPair| {
+                let of_nic = |nic: &NicId| uses.get(nic).copied().unwrap_or(0);
                 of_nic(&key.1.initiator) + of_nic(&key.1.target)
             };
             let Some(next) = (0..keys.len()).min_by_key(|index| uses_of(&keys[*index])) else {
                 break;
             };
             let key = keys.swap_remove(next);
-            for nic in [key.1.initiator, key.1.target] {
+            for nic in key.1.nics() {
                 *uses.entry(nic).or_default() += 1;
             }
             chosen.insert(key);
@@ -126,66 +136,65 @@ pub fn suspects(
     chosen.into_iter().collect()
 }
 
-/// Partners of a NIC among which the best is chosen, from a random one on.
+/// Number of partners of a NIC that are compared, from a random partner on.
 const MOST_PARTNERS: usize = 256;
 
 /// The choice of other partners for suspected NICs.
 struct Swaps<'a> {
     roster: &'a Roster,
-    evidence: &'a Evidence,
-    /// NICs of parts that are blamed.
-    blamed: HashSet<u32>,
+    results: &'a ResultStore,
+    /// NICs of parts that are causes.
+    of_causes: HashSet<NicId>,
     /// NICs of pairs outside the limits.
-    involved: HashSet<u32>,
-    measured: HashSet<Key>,
-    chosen: BTreeSet<Key>,
+    involved: HashSet<NicId>,
+    measured: HashSet<TestPair>,
+    chosen: BTreeSet<TestPair>,
     /// Number of partners that were chosen, by test, NIC and its role.
-    partners: HashMap<(u16, u32), [usize; 2]>,
+    partners: HashMap<(TestId, NicId, Role), usize>,
     /// How often a NIC was chosen.
-    uses: BTreeMap<u32, usize>,
+    uses: BTreeMap<NicId, usize>,
 }
 
-/// Returns pairs of the suspected NICs with other partners and in the other role, so that each has been
-/// measured with some partners in each role. Partners beyond suspicion come first, of the same class as
-/// the partner of the suspect pair, but not of its switch or group, so that these are cleared too.
+/// Returns pairs of the suspect NICs with other partners and in the other role, so that each
+/// suspect NIC has been measured with some partners in each role. A partner that is not suspect
+/// comes first. It has the same class as the partner of the suspect pair, but another switch or
+/// group, so that the results say something about switches and groups too.
 pub fn swaps(
-    causes: &[Cause],
-    evidence: &Evidence,
+    explanations: &[Explanation],
+    results: &ResultStore,
     roster: &Roster,
-    is_usable: impl Fn(u32) -> bool,
+    is_usable: impl Fn(NicId) -> bool,
     rng: &mut Rng,
-) -> Vec<Key> {
+) -> Vec<TestPair> {
     let lasting = || {
-        causes
+        explanations
             .iter()
-            .filter(|cause| cause.word() != Word::Transient)
+            .filter(|explanation| explanation.certainty() != Certainty::Transient)
     };
-    let pairs = || lasting().flat_map(|cause| &cause.pairs);
+    let pairs = || lasting().flat_map(|explanation| &explanation.pairs);
     let mut swaps = Swaps {
         roster,
-        evidence,
-        blamed: lasting()
-            .flat_map(|cause| members(cause.unit, roster))
+        results,
+        of_causes: lasting()
+            .flat_map(|explanation| members(explanation.unit, roster))
             .collect(),
-        involved: pairs()
-            .flat_map(|one| [one.pair.initiator, one.pair.target])
-            .collect(),
-        measured: evidence.keys().collect(),
+        involved: pairs().flat_map(|one| one.pair.nics()).collect(),
+        measured: results.keys().collect(),
         chosen: BTreeSet::new(),
         partners: HashMap::new(),
         uses: BTreeMap::new(),
     };
-    for cause in lasting() {
-        let suspected: Vec<(u32, &Outside)> = match cause.unit {
-            Unit::Nic(nic) => vec![(nic, &cause.pairs[0])],
+    for explanation in lasting() {
+        let suspected: Vec<(NicId, &Outside)> = match explanation.unit {
+            Unit::Nic(nic) => vec![(nic, &explanation.pairs[0])],
             Unit::Node(_) => continue,
             _ => {
-                let some = cause.pairs.iter().take(PAIRS_OF_NIC);
+                let some = explanation.pairs.iter().take(PAIRS_OF_NIC);
                 some.flat_map(|one| [(one.pair.initiator, one), (one.pair.target, one)])
                     .collect()
             }
         };
-        let tests: BTreeSet<u16> = cause.pairs.iter().map(|one| one.test).collect();
+        let tests: BTreeSet<TestId> = explanation.pairs.iter().map(|one| one.test).collect();
         for (nic, one) in suspected {
             for test in &tests {
                 swaps.choose(*test, nic, one, &is_usable, rng);
@@ -196,36 +205,24 @@ pub fn swaps(
 }
 
 impl Swaps<'_> {
-    /// Chooses the partners that a NIC lacks in each role.
+    /// Chooses the missing partners of a NIC in each role.
     fn choose(
         &mut self,
-        test: u16,
-        nic: u32,
+        test: TestId,
+        nic: NicId,
         suspect: &Outside,
-        is_usable: impl Fn(u32) -> bool,
+        is_usable: impl Fn(NicId) -> bool,
         rng: &mut Rng,
     ) {
         let nics = self.roster.nics.len() as u32;
-        for role in 0..2 {
-            let pair = |partner| match role {
-                0 => Pair {
-                    initiator: nic,
-                    target: partner,
-                },
-                _ => Pair {
-                    initiator: partner,
-                    target: nic,
-                },
-            };
-            let measured: u32 = self.evidence.counts(test, nic)[role].iter().sum();
-            let chosen = self
-                .partners
-                .get(&(test, nic))
-                .map_or(0, |count| count[role]);
+        for role in Role::BOTH {
+            let pair = |partner| Pair::with_role(role, nic, partner);
+            let measured = self.results.counts(test, nic).of_role(role);
+            let chosen = self.partners.get(&(test, nic, role)).copied().unwrap_or(0);
             for _ in measured as usize + chosen..LEAST_PARTNERS {
                 let start = rng.u32(..nics);
                 let possible = (0..nics)
-                    .map(|offset| (start + offset) % nics)
+                    .map(|offset| NicId((start + offset) % nics))
                     .filter(|partner| {
                         let key = (test, pair(*partner));
                         is_partner(self.roster, nic, *partner)
@@ -240,7 +237,7 @@ impl Swaps<'_> {
                     if best.is_none_or(|(_, least)| rank < least) {
                         best = Some((partner, rank));
                     }
-                    if rank == Rank::default() {
+                    if rank == Objections::default() {
                         break;
                     }
                 }
@@ -248,36 +245,43 @@ impl Swaps<'_> {
                     break;
                 };
                 self.chosen.insert((test, pair(partner)));
-                self.partners.entry((test, nic)).or_default()[role] += 1;
-                self.partners.entry((test, partner)).or_default()[1 - role] += 1;
+                *self.partners.entry((test, nic, role)).or_default() += 1;
+                let of_partner = (test, partner, role.other());
+                *self.partners.entry(of_partner).or_default() += 1;
                 *self.uses.entry(partner).or_default() += 1;
             }
         }
     }
 
-    /// Returns what speaks against a partner, the most important first.
-    fn rank(&self, nic: u32, partner: u32, suspect: &Outside) -> Rank {
+    /// Returns the objections to a partner.
+    fn rank(&self, nic: NicId, partner: NicId, suspect: &Outside) -> Objections {
         let Pair { initiator, target } = suspect.pair;
         let other = if initiator == nic { target } else { initiator };
-        let place = |nic: u32| self.roster.nics[nic as usize].location;
-        let is_near = match (suspect.class, place(partner), place(other)) {
+        let is_near = match (
+            suspect.class,
+            self.roster.location(partner),
+            self.roster.location(other),
+        ) {
             (Class::Group, Some(one), Some(other)) => one.switch == other.switch,
             (Class::Fabric, Some(one), Some(other)) => one.group == other.group,
             _ => false,
         };
-        Rank {
+        Objections {
             suspicion: u8::from(self.involved.contains(&partner))
-                + u8::from(self.blamed.contains(&partner)),
-            is_of_other_class: self.roster.class(nic, partner) != suspect.class,
+                + u8::from(self.of_causes.contains(&partner)),
+            is_of_other_class: self
+                .roster
+                .class(Pair::with_role(Role::Initiator, nic, partner))
+                != suspect.class,
             is_near,
             uses: self.uses.get(&partner).copied().unwrap_or(0),
         }
     }
 }
 
-/// What speaks against a partner.
+/// The objections to a partner, the most important first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
+struct Objections {
     suspicion: u8,
     is_of_other_class: bool,
     is_near: bool,
@@ -285,15 +289,14 @@ struct Rank {
 }
 
 /// Returns whether two NICs have the same number on different nodes.
-fn is_partner(roster: &Roster, one: u32, other: u32) -> bool {
-    let number = |nic: u32| {
-        let node = roster.nics[nic as usize].node;
-        roster.nics[..nic as usize]
+fn is_partner(roster: &Roster, one: NicId, other: NicId) -> bool {
+    let number = |nic: NicId| {
+        let node = roster.nic(nic).node;
+        roster.nics[..nic.index()]
             .iter()
             .rev()
             .take_while(|nic| nic.node == node)
             .count()
     };
-    roster.nics[one as usize].node != roster.nics[other as usize].node
-        && number(one) == number(other)
+    roster.nic(one).node != roster.nic(other).node && number(one) == number(other)
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::answer::Pair;
+use super::ids::{NicId, NodeId};
 use crate::location::{Class, Location};
 
 /// A node, and the process that measures on it.
@@ -22,7 +24,7 @@ pub struct Node {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Nic {
     /// Index of its node.
-    pub node: u32,
+    pub node: NodeId,
     /// Name of the device: `cxi0`.
     pub device: String,
     /// Address of the NIC on the fabric; null if it could not be opened.
@@ -44,16 +46,57 @@ pub struct Roster {
 }
 
 impl Roster {
+    /// Returns a NIC.
+    pub fn nic(&self, nic: NicId) -> &Nic {
+        &self.nics[nic.index()]
+    }
+
+    /// Returns a node.
+    pub fn node(&self, node: NodeId) -> &Node {
+        &self.nodes[node.index()]
+    }
+
+    /// Returns the node of a NIC.
+    pub fn node_of(&self, nic: NicId) -> &Node {
+        self.node(self.nic(nic).node)
+    }
+
+    /// Returns the location of a NIC, if it is known.
+    pub fn location(&self, nic: NicId) -> Option<Location> {
+        self.nic(nic).location
+    }
+
+    /// Notes that no pair of a node is measured any longer, unless a reason is known already.
+    pub fn set_absent(&mut self, node: NodeId, reason: &str) {
+        let absent = &mut self.nodes[node.index()].absent;
+        absent.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Notes that a NIC is not measured any longer, unless a reason is known already.
+    pub fn set_failed(&mut self, nic: NicId, reason: &str) {
+        let failure = &mut self.nics[nic.index()].failure;
+        failure.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Returns all NICs.
+    pub fn nic_ids(&self) -> impl Iterator<Item = NicId> + Clone + use<> {
+        NicId::first(self.nics.len())
+    }
+
+    /// Returns all nodes.
+    pub fn node_ids(&self) -> impl Iterator<Item = NodeId> + Clone + use<> {
+        NodeId::first(self.nodes.len())
+    }
+
     /// Returns the name of a NIC in texts: `nid000417 cxi1`.
-    pub fn name(&self, nic: u32) -> String {
-        let nic = &self.nics[nic as usize];
-        format!("{} {}", self.nodes[nic.node as usize].host, nic.device)
+    pub fn name(&self, nic: NicId) -> String {
+        format!("{} {}", self.node_of(nic).host, self.nic(nic).device)
     }
 
     /// Returns the class of a pair of NICs.
-    pub fn class(&self, one: u32, other: u32) -> Class {
-        let [first, second] = [one, other].map(|nic| &self.nics[nic as usize]);
-        if one == other {
+    pub fn class(&self, pair: Pair) -> Class {
+        let [first, second] = pair.nics().map(|nic| self.nic(nic));
+        if pair.is_loopback() {
             Class::Loopback
         } else if first.node == second.node {
             Class::Node

@@ -1,7 +1,8 @@
-//! Rounds of disjoint pairs (jobs.md 3.2). They are made when they are needed: all pairs of a large
-//! cluster do not fit into memory.
+//! Rounds of disjoint pairs (jobs.md 3.2). The sweep makes each round when it is needed, because
+//! all pairs of a large cluster do not fit into memory.
 
 use super::answer::{Pair, Stage};
+use super::ids::TestId;
 use super::pair_set::PairSet;
 use super::pairs::Selection;
 use super::roster::Roster;
@@ -18,11 +19,12 @@ pub enum NicOrder {
     AtOnce,
 }
 
-/// Pairs that are measured before those of the next step.
+/// A step of the sweep: a test with some shapes. The next step begins after the last pair of this
+/// step.
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    test: u16,
-    /// Index of the shapes whose rounds are measured together.
+struct SweepStep {
+    test: TestId,
+    /// Index of the shapes that are measured at the same time.
     shapes: usize,
     /// Index of the first shapes of its selection.
     first: usize,
@@ -34,30 +36,30 @@ struct Step {
 pub struct Sweep {
     /// For each selection and turn of NICs, the shapes that are measured at the same time.
     shapes: Vec<Vec<Shape>>,
-    steps: Vec<Step>,
+    steps: Vec<SweepStep>,
     step: usize,
     round: usize,
     most_active: usize,
-    /// What is left of a round that was divided.
+    /// The remaining pairs of a round that was divided.
     rest: Vec<Pair>,
-    /// The pairs of earlier selections, and the number of their shapes.
+    /// The pairs of earlier selections.
     covered: PairSet,
     covers: usize,
     planned: u64,
 }
 
 impl Sweep {
-    /// Creates the rounds of `selections` for `tests` tests: for each selection all tests, for each of
-    /// these the NICs of a node in their order.
+    /// Creates the rounds of `selections` for `tests` tests: for each selection all tests, for each
+    /// of these the NICs of a node in their order.
     ///
     /// # Errors
     ///
-    /// A selection that needs the locations of NICs without any, or a node in a file of pairs that the
-    /// roster lacks.
+    /// A selection that needs the locations of NICs without any, or a node in a file of pairs that
+    /// the roster lacks.
     pub fn new(
         roster: &Roster,
         selections: &[Selection],
-        tests: u16,
+        tests: usize,
         order: NicOrder,
         most_active: Option<u32>,
         seed: u64,
@@ -76,8 +78,8 @@ impl Sweep {
                 NicOrder::AtOnce => shapes.push(of_rails),
             }
             let of_selection = first..shapes.len();
-            steps.extend((0..tests).flat_map(|test| {
-                of_selection.clone().map(move |shapes| Step {
+            steps.extend(TestId::first(tests).flat_map(|test| {
+                of_selection.clone().map(move |shapes| SweepStep {
                     test,
                     shapes,
                     first,
@@ -86,7 +88,7 @@ impl Sweep {
         }
         let most_active = most_active.map_or(usize::MAX, |most| most.max(1) as usize);
         Ok(Self {
-            planned: u64::from(tests) * pairs(&shapes, selections.len() > 1),
+            planned: tests as u64 * pairs(&shapes, selections.len() > 1),
             covered: PairSet::default(),
             covers: 0,
             shapes,
@@ -104,9 +106,9 @@ impl Sweep {
     }
 
     /// Returns the next round with the pairs that `is_wanted` accepts; `None` after the last one.
-    pub fn next(&mut self, mut is_wanted: impl FnMut(u16, Pair) -> bool) -> Option<Round> {
+    pub fn next(&mut self, mut is_wanted: impl FnMut(TestId, Pair) -> bool) -> Option<Round> {
         loop {
-            let Step { test, first, .. } = *self.steps.get(self.step)?;
+            let SweepStep { test, first, .. } = *self.steps.get(self.step)?;
             if self.covers < first {
                 for shape in self.shapes[self.covers..first].iter().flatten() {
                     add_all(shape, |pair| {
@@ -145,7 +147,7 @@ impl Sweep {
     }
 
     /// Ends the sweep: calls `each` with the pairs that are left.
-    pub fn drain(&mut self, mut each: impl FnMut(u16, Pair)) {
+    pub fn drain(&mut self, mut each: impl FnMut(TestId, Pair)) {
         self.most_active = usize::MAX;
         while let Some(Round { test, pairs, .. }) = self.next(|_, _| true) {
             pairs.into_iter().for_each(|pair| each(test, pair));
@@ -220,7 +222,7 @@ mod tests {
         rounds
             .iter()
             .flat_map(|round| &round.pairs)
-            .map(|pair| (pair.initiator, pair.target))
+            .map(|pair| (pair.initiator.0, pair.target.0))
             .collect()
     }
 

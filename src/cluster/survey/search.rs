@@ -1,43 +1,50 @@
 //! The search for the parts that explain the pairs outside the limits (jobs.md 3.3).
 //!
-//! A part explains pairs in a role if more than half of its pairs in this role are outside. The part that
-//! explains most is a culprit. Its pairs are set aside, because they say nothing about its partners, and
-//! the search begins again. What no part explains is the path between two NICs.
+//! A part explains pairs in a role if more than half of its pairs in this role are outside. The
+//! part that explains most pairs is a cause. The search sets the pairs of this cause aside, because
+//! they say nothing about the partners of the part, and begins again. A pair that no part explains
+//! has the path between its two NICs as its cause.
 //!
-//! Each pass finds all parts that explain more than any other part that their pairs touch: the order
-//! among these does not matter. So the number of passes hardly grows with that of culprits.
+//! Each pass finds all parts that explain more pairs than any other part that their pairs touch:
+//! the order among these parts does not matter. So the number of passes hardly grows with the
+//! number of causes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::Pair;
-use super::evidence::{CLASSES, Cells, Evidence, Key};
 use super::failures::most_failing;
+use super::findings::{Certainty, Direction, Unit};
+use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::Limits;
-use super::outside::{Outside, Standing};
+use super::outside::{Outside, RetestOutcome};
+use super::result_store::{ResultStore, TestPair};
+use super::role_counts::RoleCounts;
 use super::roster::Roster;
 use super::tally::{LEAST_MEMBERS, Tally};
 use super::units::{group_pair, members, parts_of_nic};
-use super::verdict::{Direction, Unit, Word};
+use crate::location::Class;
 
-/// Share of pairs outside the limits above which a part explains them: at first,
+/// Share of its pairs outside the limits above which a part explains them, in the first search.
 const MOST: f64 = 0.5;
-/// and for what is left then, with more partners: a part that is bad now and then, or by little.
+
+/// The same share in the second search, which asks for more partners: it finds a part that is bad
+/// now and then, or a little.
 const MANY: f64 = 0.2;
 
 /// A part of the cluster with the pairs that it explains.
 #[derive(Clone, Debug)]
-pub struct Cause {
+pub struct Explanation {
     /// The part.
     pub unit: Unit,
-    /// In which role.
+    /// The role of the part in these pairs.
     pub direction: Direction,
-    /// The pairs that it explains.
+    /// The pairs that the part explains.
     pub pairs: Vec<Outside>,
 }
 
-impl Cause {
-    /// Adds what the same part explains besides.
+impl Explanation {
+    /// Adds the pairs of another explanation with the same part.
     fn extend(&mut self, other: Self) {
         if self.direction != other.direction {
             self.direction = Direction::Both;
@@ -46,70 +53,93 @@ impl Cause {
     }
 
     /// Returns how sure the survey is.
-    pub fn word(&self) -> Word {
-        let is_any = |standing| self.pairs.iter().any(|one| one.standing == standing);
-        if is_any(Standing::Confirmed) {
-            Word::Bad
-        } else if is_any(Standing::Open) {
-            Word::Suspect
+    pub fn certainty(&self) -> Certainty {
+        let has = |outcome| self.pairs.iter().any(|one| one.outcome == outcome);
+        if has(RetestOutcome::Confirmed) {
+            Certainty::Bad
+        } else if has(RetestOutcome::Open) {
+            Certainty::Suspect
         } else {
-            Word::Transient
+            Certainty::Transient
         }
     }
 }
 
-/// A part that may be to blame, with what it would explain.
+/// A part that may be a cause, with the pairs that it would explain.
 #[derive(Debug, Default)]
 struct Candidate {
+    /// Indices of pairs outside the limits.
     pairs: Vec<usize>,
-    in_role: [bool; 2],
+    roles: BTreeSet<Role>,
+    /// Number of pairs of the part inside the limits.
     good: u32,
+}
+
+/// A set of populations.
+struct PopulationSet(Vec<[bool; Class::ALL.len()]>);
+
+impl PopulationSet {
+    /// Creates a set with all classes of the tests that `has_test` accepts.
+    fn new(tests: usize, has_test: impl Fn(TestId) -> bool) -> Self {
+        let of_test = |test| [has_test(test); Class::ALL.len()];
+        Self(TestId::first(tests).map(of_test).collect())
+    }
+
+    fn insert(&mut self, (test, class): PopulationKey) {
+        self.0[test.index()][class as usize] = true;
+    }
+
+    fn has(&self, test: TestId, class: Class) -> bool {
+        self.0[test.index()][class as usize]
+    }
 }
 
 /// The search for causes among pairs outside the limits.
 struct Search<'a> {
     roster: &'a Roster,
-    evidence: &'a Evidence,
-    /// Whether slow pairs can be outside the limits, by test and class.
-    is_judged: Vec<[bool; CLASSES]>,
-    /// Whether pairs with many retries can be outside the limits.
-    judges_retries: Vec<[bool; CLASSES]>,
+    results: &'a ResultStore,
+    /// Populations in which a slow pair can be outside the limits.
+    with_figure_limit: PopulationSet,
+    /// Populations in which a pair with many retries can be outside the limits.
+    with_retry_limit: PopulationSet,
     outside: Vec<Outside>,
-    /// Whether no cause has been found for it yet.
+    /// Whether a pair has no cause yet.
     is_open: Vec<bool>,
-    /// Pairs that causes have explained, by test and NIC.
-    explained: HashMap<(u16, u32), Cells>,
-    causes: Vec<Cause>,
-    /// The places of parts in `causes`.
-    known: HashMap<Unit, usize>,
+    /// Number of pairs with a cause, by test and NIC.
+    explained: HashMap<(TestId, NicId), RoleCounts>,
+    explanations: Vec<Explanation>,
+    /// Index of each part in `explanations`.
+    positions: HashMap<Unit, usize>,
 }
 
 /// Returns the parts that explain pairs outside the limits.
 pub fn search(
-    evidence: &Evidence,
+    results: &ResultStore,
     limits: &Limits,
     roster: &Roster,
     outside: Vec<Outside>,
-) -> Vec<Cause> {
-    let tests = 0..evidence.tests().len() as u16;
-    let mut is_judged: Vec<[bool; CLASSES]> = tests
-        .map(|test| [evidence.expected(test).is_some(); CLASSES])
-        .collect();
-    let mut judges_retries = vec![[false; CLASSES]; is_judged.len()];
-    for ((test, class), limit) in limits {
-        judges_retries[*test as usize][*class as usize] = limit.retries.is_finite();
-        is_judged[*test as usize][*class as usize] |= limit.cost.is_finite();
+) -> Vec<Explanation> {
+    let tests = results.tests().len();
+    let mut with_figure_limit = PopulationSet::new(tests, |test| results.expected(test).is_some());
+    let mut with_retry_limit = PopulationSet::new(tests, |_| false);
+    for (population, limit) in limits {
+        if limit.retries.is_finite() {
+            with_retry_limit.insert(*population);
+        }
+        if limit.cost.is_finite() {
+            with_figure_limit.insert(*population);
+        }
     }
     let mut search = Search {
         roster,
-        evidence,
-        is_judged,
-        judges_retries,
+        results,
+        with_figure_limit,
+        with_retry_limit,
         is_open: vec![true; outside.len()],
         outside,
         explained: HashMap::new(),
-        causes: Vec::new(),
-        known: HashMap::new(),
+        explanations: Vec::new(),
+        positions: HashMap::new(),
     };
     for (share, partners) in [(MOST, 2), (MANY, LEAST_MEMBERS)] {
         loop {
@@ -118,50 +148,42 @@ pub fn search(
                 break;
             }
             for (unit, candidate) in best {
-                search.blame(unit, &candidate);
+                search.explain(unit, &candidate);
             }
         }
     }
-    search.blame_failing();
-    search.blame_paths();
-    search.causes
+    search.explain_failures();
+    search.explain_paths();
+    search.explanations
 }
 
 impl Search<'_> {
-    /// Returns the parts that explain more pairs than any other part that their pairs touch. Of several
-    /// with the same number, that with the fewest good pairs is first, and then the smallest.
+    /// Returns the parts that explain more pairs than any other part that their pairs touch. Ties:
+    /// the part with the fewest good pairs, and then the smallest part.
     fn best(&self, share: f64, partners: usize) -> Vec<(Unit, Candidate)> {
         let tallies = self.tallies(share);
         let mut candidates: BTreeMap<Unit, Candidate> = BTreeMap::new();
         for (index, one) in self.open() {
-            let class = one.class as usize;
-            let mut units: Vec<(Unit, usize)> = Vec::new();
-            for (role, nic) in [one.pair.initiator, one.pair.target]
-                .into_iter()
-                .enumerate()
-            {
+            for (role, nic) in one.pair.roles() {
                 for unit in parts_of_nic(self.roster, nic).into_iter().flatten() {
                     let tally = &tallies[&unit];
-                    if tally.may_be_blamed(unit, partners)
-                        && tally.explains(one.test, role, class, share)
+                    if tally.may_be_cause(unit, partners)
+                        && tally.explains(one.test, role, one.class, share)
                     {
-                        units.push((unit, role));
+                        let candidate = candidates.entry(unit).or_default();
+                        candidate.roles.insert(role);
+                        if candidate.pairs.last() != Some(&index) {
+                            candidate.pairs.push(index);
+                        }
                     }
-                }
-            }
-            for (unit, role) in units {
-                let candidate = candidates.entry(unit).or_default();
-                candidate.in_role[role] = true;
-                if candidate.pairs.last() != Some(&index) {
-                    candidate.pairs.push(index);
                 }
             }
         }
         for (unit, candidate) in &mut candidates {
             let tally = &tallies[unit];
-            let all = tally.measured.values().flatten().flatten().sum::<u32>();
-            let bad = tally.outside.values().flatten().flatten().sum::<u32>();
-            candidate.good = all.saturating_sub(bad);
+            let measured: u32 = tally.measured.values().map(RoleCounts::total).sum();
+            let outside: u32 = tally.outside.values().map(RoleCounts::total).sum();
+            candidate.good = measured.saturating_sub(outside);
         }
         candidates.extend(self.group_pairs(share));
         let mut best: Vec<(Unit, Candidate)> = candidates.into_iter().collect();
@@ -169,27 +191,25 @@ impl Search<'_> {
         let mut is_touched = vec![false; self.roster.nics.len()];
         best.retain(|(unit, candidate)| {
             let pairs = candidate.pairs.iter();
-            let nics: Vec<u32> = pairs
-                .flat_map(|index| {
-                    let Pair { initiator, target } = self.outside[*index].pair;
-                    [initiator, target]
-                })
+            let nics: Vec<NicId> = pairs
+                .flat_map(|index| self.outside[*index].pair.nics())
                 .collect();
-            let is_own = |nic: u32| {
+            let is_own = |nic: NicId| {
                 matches!(unit, Unit::GroupPair(..))
                     || parts_of_nic(self.roster, nic).contains(&Some(*unit))
             };
             let is_first = !nics
                 .iter()
-                .any(|nic| is_touched[*nic as usize] && is_own(*nic));
+                .any(|nic| is_touched[nic.index()] && is_own(*nic));
             for nic in nics {
-                is_touched[nic as usize] = true;
+                is_touched[nic.index()] = true;
             }
             is_first
         });
         best
     }
 
+    /// Returns the pairs without a cause, with their indices.
     fn open(&self) -> impl Iterator<Item = (usize, &Outside)> {
         self.outside
             .iter()
@@ -197,77 +217,38 @@ impl Search<'_> {
             .filter(|(index, _)| self.is_open[*index])
     }
 
-    /// Returns the tallies of all parts with pairs outside.
+    /// Returns the tallies of all parts with pairs outside the limits.
     fn tallies(&self, share: f64) -> HashMap<Unit, Tally> {
-        let mut of_nics: BTreeMap<u32, Tally> = BTreeMap::new();
+        let mut of_nics: BTreeMap<NicId, Tally> = BTreeMap::new();
         for (_, one) in self.open() {
-            let Pair { initiator, target } = one.pair;
-            for (role, nic, partner) in [(0, initiator, target), (1, target, initiator)] {
+            for (role, nic) in one.pair.roles() {
+                let [initiator, target] = one.pair.nics();
                 let tally = of_nics.entry(nic).or_default();
-                tally.outside.entry(one.test).or_default()[role][one.class as usize] += 1;
-                tally.partners.insert(partner);
+                tally.outside.entry(one.test).or_default()[(role, one.class)] += 1;
+                tally.partners.insert(match role {
+                    Role::Initiator => target,
+                    Role::Target => initiator,
+                });
             }
         }
-        let tests = self.evidence.tests().len() as u16;
         // All NICs of a part count as its members: the good ones too.
         let larger: BTreeSet<Unit> = of_nics
             .keys()
-            .flat_map(|nic| {
-                parts_of_nic(self.roster, *nic)
-                    .into_iter()
-                    .skip(1)
-                    .flatten()
-            })
+            .flat_map(|nic| larger_parts(self.roster, *nic))
             .collect();
         let mut tallies: HashMap<Unit, Tally> = HashMap::new();
-        for nic in 0..self.roster.nics.len() as u32 {
-            let units = parts_of_nic(self.roster, nic);
-            if !of_nics.contains_key(&nic)
-                && !units
-                    .iter()
-                    .skip(1)
-                    .flatten()
-                    .any(|unit| larger.contains(unit))
-            {
+        for nic in self.roster.nic_ids() {
+            let own_larger = || larger_parts(self.roster, nic).filter(|unit| larger.contains(unit));
+            if !of_nics.contains_key(&nic) && own_larger().next().is_none() {
                 continue;
             }
             let mut tally = of_nics.remove(&nic).unwrap_or_default();
-            for test in 0..tests {
-                let mut cells = *self.evidence.counts(test, nic);
-                if let Some(gone) = self.explained.get(&(test, nic)) {
-                    for (cell, gone) in cells.iter_mut().flatten().zip(gone.iter().flatten()) {
-                        *cell = cell.saturating_sub(*gone);
-                    }
-                }
-                let outside = tally.outside.get(&test).copied().unwrap_or_default();
-                for class in (0..CLASSES).filter(|class| !self.is_judged[test as usize][*class]) {
-                    for role in 0..2 {
-                        // Retries of few of many pairs blame no NIC.
-                        let has_retries =
-                            outside[role][class] > 0 && self.judges_retries[test as usize][class];
-                        if !has_retries {
-                            cells[role][class] = outside[role][class];
-                        }
-                    }
-                }
-                tally.measured.insert(test, cells);
-            }
-            if tally
-                .measured
-                .values()
-                .flatten()
-                .flatten()
-                .all(|count| *count == 0)
-            {
+            self.add_measured(nic, &mut tally);
+            if tally.measured.values().all(|counts| counts.total() == 0) {
                 continue;
             }
             let is_bad = tally.explains_any(share);
-            for unit in units
-                .into_iter()
-                .skip(1)
-                .flatten()
-                .filter(|unit| larger.contains(unit))
-            {
+            for unit in own_larger() {
                 let sum = tallies.entry(unit).or_default();
                 sum.add(&tally);
                 sum.bad_members += usize::from(is_bad);
@@ -277,7 +258,33 @@ impl Search<'_> {
         tallies
     }
 
-    /// Returns the pairs of groups most of whose pairs are outside, by several NICs of both.
+    /// Adds the numbers of measured pairs of a NIC that can be outside the limits, and have no
+    /// cause.
+    fn add_measured(&self, nic: NicId, tally: &mut Tally) {
+        for test in TestId::first(self.results.tests().len()) {
+            let mut counts = *self.results.counts(test, nic);
+            if let Some(explained) = self.explained.get(&(test, nic)) {
+                counts.subtract(explained);
+            }
+            let outside = tally.outside.get(&test).copied().unwrap_or_default();
+            for class in Class::ALL {
+                if self.with_figure_limit.has(test, class) {
+                    continue;
+                }
+                for role in Role::BOTH {
+                    // A NIC is no cause of the retries of few of its many pairs.
+                    let outside = outside[(role, class)];
+                    if outside == 0 || !self.with_retry_limit.has(test, class) {
+                        counts[(role, class)] = outside;
+                    }
+                }
+            }
+            tally.measured.insert(test, counts);
+        }
+    }
+
+    /// Returns the pairs of groups that have most of their pairs outside the limits, by several
+    /// NICs of both groups.
     fn group_pairs(&self, share: f64) -> BTreeMap<Unit, Candidate> {
         let mut crossings: BTreeMap<Unit, Vec<usize>> = BTreeMap::new();
         for (index, one) in self.open() {
@@ -285,130 +292,120 @@ impl Search<'_> {
                 crossings.entry(unit).or_default().push(index);
             }
         }
-        let candidate = |(unit, pairs): (Unit, Vec<usize>)| {
+        let mut candidates = BTreeMap::new();
+        for (unit, pairs) in crossings {
             let outside = || pairs.iter().map(|index| &self.outside[*index]);
-            let tests: BTreeSet<u16> = outside().map(|one| one.test).collect();
+            let tests: BTreeSet<TestId> = outside().map(|one| one.test).collect();
             let failed = outside().filter(|one| one.value.is_none()).count() as u64;
-            let with_figures = tests
-                .iter()
-                .map(|test| self.evidence.crossings(*test, unit));
+            let with_figures = tests.iter().map(|test| self.results.crossings(*test, unit));
             let measured = with_figures.sum::<u64>() + failed;
-            let initiators: BTreeSet<u32> = outside().map(|one| one.pair.initiator).collect();
-            let targets: BTreeSet<u32> = outside().map(|one| one.pair.target).collect();
-            let is_wide = initiators.len() >= 2 && targets.len() >= 2;
-            let is_cause =
-                pairs.len() >= LEAST_MEMBERS && pairs.len() as f64 > share * measured as f64;
-            let good = measured.saturating_sub(pairs.len() as u64) as u32;
-            (is_wide && is_cause).then_some((
-                unit,
-                Candidate {
+            let initiators: BTreeSet<NicId> = outside().map(|one| one.pair.initiator).collect();
+            let targets: BTreeSet<NicId> = outside().map(|one| one.pair.target).collect();
+            let has_several_nics = initiators.len() >= 2 && targets.len() >= 2;
+            if has_several_nics
+                && pairs.len() >= LEAST_MEMBERS
+                && pairs.len() as f64 > share * measured as f64
+            {
+                let candidate = Candidate {
+                    good: measured.saturating_sub(pairs.len() as u64) as u32,
                     pairs,
-                    in_role: [true; 2],
-                    good,
-                },
-            ))
-        };
-        crossings.into_iter().filter_map(candidate).collect()
+                    roles: Role::BOTH.into(),
+                };
+                candidates.insert(unit, candidate);
+            }
+        }
+        candidates
     }
 
     /// Makes a part the cause of the pairs that it explains.
-    fn blame(&mut self, unit: Unit, candidate: &Candidate) {
+    fn explain(&mut self, unit: Unit, candidate: &Candidate) {
         for index in &candidate.pairs {
             self.set_aside(*index);
         }
-        let direction = match candidate.in_role {
-            [true, false] if self.is_measured(unit, 1, candidate) => Direction::Initiator,
-            [false, true] if self.is_measured(unit, 0, candidate) => Direction::Target,
+        let roles: Vec<Role> = candidate.roles.iter().copied().collect();
+        let direction = match roles[..] {
+            [Role::Initiator] if self.is_measured(unit, Role::Target, candidate) => {
+                Direction::Initiator
+            }
+            [Role::Target] if self.is_measured(unit, Role::Initiator, candidate) => {
+                Direction::Target
+            }
             _ => Direction::Both,
         };
-        let pairs = candidate
-            .pairs
-            .iter()
-            .map(|index| self.outside[*index])
-            .collect();
-        let cause = Cause {
+        let pairs = candidate.pairs.iter().map(|index| self.outside[*index]);
+        let explanation = Explanation {
             unit,
             direction,
-            pairs,
+            pairs: pairs.collect(),
         };
-        match self.known.get(&unit) {
-            Some(place) => self.causes[*place].extend(cause),
+        match self.positions.get(&unit) {
+            Some(position) => self.explanations[*position].extend(explanation),
             None => {
-                self.known.insert(unit, self.causes.len());
-                self.causes.push(cause);
+                self.positions.insert(unit, self.explanations.len());
+                self.explanations.push(explanation);
             }
         }
     }
 
-    fn is_measured(&self, unit: Unit, role: usize, candidate: &Candidate) -> bool {
-        let tests: BTreeSet<u16> = candidate
-            .pairs
-            .iter()
-            .map(|index| self.outside[*index].test)
-            .collect();
+    /// Returns whether a NIC of the part has measured pairs in this role, in a test of the
+    /// candidate.
+    fn is_measured(&self, unit: Unit, role: Role, candidate: &Candidate) -> bool {
+        let pairs = candidate.pairs.iter();
+        let tests: BTreeSet<TestId> = pairs.map(|index| self.outside[*index].test).collect();
         members(unit, self.roster).iter().any(|nic| {
-            tests.iter().any(|test| {
-                self.evidence.counts(*test, *nic)[role]
-                    .iter()
-                    .any(|count| *count > 0)
-            })
+            let mut tests = tests.iter();
+            tests.any(|test| self.results.counts(*test, *nic).of_role(role) > 0)
         })
     }
 
+    /// Marks a pair as explained.
     fn set_aside(&mut self, index: usize) {
         self.is_open[index] = false;
         let one = self.outside[index];
-        for (role, nic) in [one.pair.initiator, one.pair.target]
-            .into_iter()
-            .enumerate()
-        {
-            self.explained.entry((one.test, nic)).or_default()[role][one.class as usize] += 1;
+        for (role, nic) in one.pair.roles() {
+            self.explained.entry((one.test, nic)).or_default()[(role, one.class)] += 1;
         }
     }
 
-    /// Blames NICs for failures with several partners, whatever their share is, and those that are blamed
-    /// for failures already for all others of theirs.
-    fn blame_failing(&mut self) {
+    /// Explains failures by NICs. A NIC that is the cause of a failure is the cause of all of its
+    /// failures. A NIC whose operations fail with several partners is a cause, whatever the share
+    /// of its failures is.
+    fn explain_failures(&mut self) {
         let failing = self
-            .causes
+            .explanations
             .iter()
-            .filter(|cause| cause.pairs.iter().any(|one| one.value.is_none()));
-        let nics: HashSet<u32> = failing
-            .filter_map(|cause| match cause.unit {
+            .filter(|one| one.pairs.iter().any(|pair| pair.value.is_none()));
+        let nics: HashSet<NicId> = failing
+            .filter_map(|one| match one.unit {
                 Unit::Nic(nic) => Some(nic),
                 _ => None,
             })
             .collect();
-        let mut failures: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        let mut failures: BTreeMap<NicId, Vec<usize>> = BTreeMap::new();
         for (index, one) in self.open().filter(|(_, one)| one.value.is_none()) {
-            let ends = [one.pair.initiator, one.pair.target];
-            if let Some(nic) = ends.into_iter().find(|nic| nics.contains(nic)) {
+            if let Some(nic) = one.pair.nics().into_iter().find(|nic| nics.contains(nic)) {
                 failures.entry(nic).or_default().push(index);
             }
         }
         loop {
             for (nic, pairs) in failures {
-                self.blame_nic(nic, pairs);
+                let candidate = Candidate {
+                    pairs,
+                    roles: Role::BOTH.into(),
+                    good: 0,
+                };
+                self.explain(Unit::Nic(nic), &candidate);
             }
-            failures = most_failing(self.open(), |nic| self.evidence.answers(nic));
+            failures = most_failing(self.open(), |nic| self.results.answers(nic));
             if failures.is_empty() {
                 return;
             }
         }
     }
 
-    fn blame_nic(&mut self, nic: u32, pairs: Vec<usize>) {
-        let candidate = Candidate {
-            pairs,
-            in_role: [true; 2],
-            good: 0,
-        };
-        self.blame(Unit::Nic(nic), &candidate);
-    }
-
-    /// Blames the paths of the pairs that are left; both directions of a pair are one path.
-    fn blame_paths(&mut self) {
-        let mut paths: BTreeMap<(u32, u32), Vec<Outside>> = BTreeMap::new();
+    /// Explains the remaining pairs by their paths. Both directions of a pair are one path.
+    fn explain_paths(&mut self) {
+        let mut paths: BTreeMap<(NicId, NicId), Vec<Outside>> = BTreeMap::new();
         for (_, one) in self.open() {
             let Pair { initiator, target } = one.pair;
             paths
@@ -416,31 +413,31 @@ impl Search<'_> {
                 .or_default()
                 .push(*one);
         }
-        let measured: HashSet<Key> = self.evidence.keys().collect();
+        let measured: HashSet<TestPair> = self.results.keys().collect();
         for pairs in paths.into_values() {
-            let pair = pairs[0].pair;
-            let is_reversed = pairs.iter().any(|one| one.pair != pair);
-            let reverse = Pair {
-                initiator: pair.target,
-                target: pair.initiator,
-            };
-            let is_loopback = pair == reverse;
-            let direction =
-                if !is_loopback && !is_reversed && measured.contains(&(pairs[0].test, reverse)) {
+            let Outside { test, pair, .. } = pairs[0];
+            let has_both_directions = pairs.iter().any(|one| one.pair != pair);
+            let reverse_is_good = !pair.is_loopback()
+                && !has_both_directions
+                && measured.contains(&(test, pair.reversed()));
+            self.explanations.push(Explanation {
+                unit: if pair.is_loopback() {
+                    Unit::Nic(pair.initiator)
+                } else {
+                    Unit::Path(pair)
+                },
+                direction: if reverse_is_good {
                     Direction::Initiator
                 } else {
                     Direction::Both
-                };
-            let unit = if is_loopback {
-                Unit::Nic(pair.initiator)
-            } else {
-                Unit::Path(pair)
-            };
-            self.causes.push(Cause {
-                unit,
-                direction,
+                },
                 pairs,
             });
         }
     }
+}
+
+/// Returns the parts that a NIC belongs to, without the NIC itself.
+fn larger_parts(roster: &Roster, nic: NicId) -> impl Iterator<Item = Unit> {
+    parts_of_nic(roster, nic).into_iter().skip(1).flatten()
 }

@@ -1,11 +1,11 @@
-//! What a survey is to do, and how far it is.
+//! The settings of a survey, and its progress.
 
 use super::answer::PairResult;
 use super::pairs::Selection;
 use super::rounds::NicOrder;
 use facts::expect::Expectation;
 
-/// What the user has asked for.
+/// The settings that the user has chosen.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The pairs, in the order in which they are measured.
@@ -18,8 +18,8 @@ pub struct Settings {
     pub seed: u64,
     /// The bounds of --expect for each test. A test without an entry has none.
     pub expectations: Vec<Vec<Expectation>>,
-    /// Whether to keep the figures of all pairs, about 100 bytes each; `None` to keep them for up to 1024
-    /// NICs.
+    /// Whether to keep the figures of all pairs, about 100 bytes each; `None` to keep them for up
+    /// to 1024 NICs.
     pub keep_figures: Option<bool>,
 }
 
@@ -28,9 +28,9 @@ pub struct Settings {
 pub enum Phase {
     /// It measures the pairs that the user has asked for.
     Sweep,
-    /// It measures pairs again that have no answer.
+    /// It measures pairs without an answer again.
     Repeat,
-    /// It measures suspects again.
+    /// It measures suspect pairs again.
     Retest,
     /// It measures the NICs of suspects with other partners.
     Swap,
@@ -38,18 +38,18 @@ pub enum Phase {
     Over,
 }
 
-/// How far the survey is.
+/// The progress of a survey.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     /// What it does.
     pub phase: Phase,
     /// Pairs that the user has asked for.
     pub planned: u64,
-    /// Pairs of them that were measured or failed.
+    /// Planned pairs that were measured or failed.
     pub answered: u64,
-    /// Pairs of them that will not be measured.
+    /// Planned pairs that will not be measured.
     pub untested: u64,
-    /// Pairs outside the limits of the figures before them.
+    /// Pairs outside the limits that followed from earlier results.
     pub suspects: u64,
     /// Results of retests and of other partners.
     pub retested: u64,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use fastrand::Rng;
 
 use super::answer::Pair;
+use super::ids::{NicId, NodeId};
 use super::pairs::{Line, Selection};
 use super::population::LEAST_FIGURES;
 use super::roster::Roster;
@@ -14,11 +15,11 @@ use crate::location::Location;
 const NICS_OF_GROUP: usize = 4;
 
 /// Returns the pairs of round `round` of the circle method among `players`, by position. Rounds
-/// `0..rounds_of_circle(players)` have each pair once; the same number of rounds after them have each
-/// pair in the other direction, and so on.
+/// `0..rounds_of_circle(players)` have each pair once; the same number of rounds after them have
+/// each pair in the other direction, and so on.
 ///
-/// Two successive rounds, the first one even, form a ring in which each player is initiator once and
-/// target once; with an odd number of players, the player who rests is missing from it.
+/// Two successive rounds, the first one even, form a ring in which each player is initiator once
+/// and target once; with an odd number of players, the player who rests is missing from it.
 fn circle(players: usize, round: usize) -> impl Iterator<Item = (usize, usize)> {
     let cycle = rounds_of_circle(players).max(1);
     let fixed = cycle;
@@ -51,17 +52,17 @@ fn rounds_of_circle(players: usize) -> usize {
 /// The pairs of one selection among NICs that may be measured at the same time, each pair once.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    Loopback(Vec<u32>),
+    Loopback(Vec<NicId>),
     /// The first rounds of the circle method, in each set by itself.
     Circles {
-        sets: Vec<Vec<u32>>,
+        sets: Vec<Vec<NicId>>,
         rounds: usize,
     },
-    Neighbours(Vec<u32>),
-    Halves(Vec<u32>),
+    Neighbours(Vec<NicId>),
+    Halves(Vec<NicId>),
     /// The circle method among the sets of each part, by some NICs of each set.
     Between {
-        parts: Vec<Vec<Vec<u32>>>,
+        parts: Vec<Vec<Vec<NicId>>>,
         most: usize,
     },
     Listed(Vec<Vec<Pair>>),
@@ -134,7 +135,7 @@ impl Shape {
                         let (one, other) = (&sets[one], &sets[other]);
                         let count = one.len().min(other.len()).min(*most);
                         // Each round takes other NICs of a set.
-                        let nic = |set: &[u32], k| set[(round * count + k) % set.len()];
+                        let nic = |set: &[NicId], k| set[(round * count + k) % set.len()];
                         pairs.extend((0..count).map(|k| {
                             let both = (nic(one, k), nic(other, k));
                             if k % 2 == 0 {
@@ -155,7 +156,7 @@ impl Shape {
     /// Returns the number of pairs of all rounds.
     pub fn pairs(&self) -> u64 {
         if let Self::Circles { sets, rounds } = self {
-            let of_set = |nics: &Vec<u32>| {
+            let of_set = |nics: &Vec<NicId>| {
                 let own = if sets.len() == 1 {
                     *rounds
                 } else {
@@ -175,8 +176,8 @@ impl Shape {
 
 /// Returns the NICs with the same number on their nodes, for each number, ordered by location and
 /// position in the roster.
-pub fn rails(roster: &Roster) -> Vec<Vec<u32>> {
-    let mut rails: Vec<Vec<u32>> = Vec::new();
+pub fn rails(roster: &Roster) -> Vec<Vec<NicId>> {
+    let mut rails: Vec<Vec<NicId>> = Vec::new();
     let mut number = 0;
     for (index, nic) in roster.nics.iter().enumerate() {
         let is_first = index == 0 || roster.nics[index - 1].node != nic.node;
@@ -184,10 +185,10 @@ pub fn rails(roster: &Roster) -> Vec<Vec<u32>> {
         if number == rails.len() {
             rails.push(Vec::new());
         }
-        rails[number].push(index as u32);
+        rails[number].push(NicId(index as u32));
     }
     for rail in &mut rails {
-        rail.sort_by_key(|nic| (roster.nics[*nic as usize].location, *nic));
+        rail.sort_by_key(|nic| (roster.location(*nic), *nic));
     }
     rails
 }
@@ -200,14 +201,14 @@ pub fn rails(roster: &Roster) -> Vec<Vec<u32>> {
 /// roster lacks.
 pub fn shape(
     selection: &Selection,
-    rail: &[u32],
+    rail: &[NicId],
     roster: &Roster,
     seed: u64,
 ) -> Result<Shape, String> {
     let nics = rail.to_vec();
     let located = || {
-        let at = |nic: u32| roster.nics[nic as usize].location;
-        let located: Vec<(Location, u32)> = rail
+        let at = |nic: NicId| roster.nic(nic).location;
+        let located: Vec<(Location, NicId)> = rail
             .iter()
             .filter_map(|nic| Some((at(*nic)?, *nic)))
             .collect();
@@ -237,7 +238,7 @@ pub fn shape(
             Shape::Circles { sets, rounds }
         }
         Selection::Switches => {
-            let mut groups: BTreeMap<u16, Vec<(Location, u32)>> = BTreeMap::new();
+            let mut groups: BTreeMap<u16, Vec<(Location, NicId)>> = BTreeMap::new();
             for (place, nic) in located()? {
                 groups.entry(place.group).or_default().push((place, nic));
             }
@@ -258,9 +259,9 @@ pub fn shape(
     })
 }
 
-/// Returns `partners` rounds of a random circle: more if few NICs would have too few pairs for limits that
-/// are known well, less if each pair has been measured in both directions.
-fn random(mut nics: Vec<u32>, partners: usize, seed: u64) -> Shape {
+/// Returns `partners` rounds of a random circle: more if few NICs would have too few pairs for
+/// limits that are known well, less if each pair has been measured in both directions.
+fn random(mut nics: Vec<NicId>, partners: usize, seed: u64) -> Shape {
     Rng::with_seed(seed).shuffle(&mut nics);
     let at_once = (nics.len() / 2).max(1);
     let rounds = partners
@@ -273,24 +274,25 @@ fn random(mut nics: Vec<u32>, partners: usize, seed: u64) -> Shape {
 }
 
 /// Returns the NICs with equal keys together.
-fn sets<K: Ord>(nics: Vec<(Location, u32)>, key: impl Fn(Location) -> K) -> Vec<Vec<u32>> {
-    let mut sets: BTreeMap<K, Vec<u32>> = BTreeMap::new();
+fn sets<K: Ord>(nics: Vec<(Location, NicId)>, key: impl Fn(Location) -> K) -> Vec<Vec<NicId>> {
+    let mut sets: BTreeMap<K, Vec<NicId>> = BTreeMap::new();
     for (place, nic) in nics {
         sets.entry(key(place)).or_default().push(nic);
     }
     sets.into_values().collect()
 }
 
-/// Returns the rounds of a file among the NICs of a rail. A pair of several rounds belongs to the first.
-fn listed(lines: &[Line], rail: &[u32], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
-    let of_node: HashMap<u32, u32> = rail
+/// Returns the rounds of a file among the NICs of a rail. A pair of several rounds belongs to the
+/// first.
+fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
+    let of_node: HashMap<NodeId, NicId> = rail
         .iter()
-        .map(|nic| (roster.nics[*nic as usize].node, *nic))
+        .map(|nic| (roster.nic(*nic).node, *nic))
         .collect();
-    let mut named: HashMap<String, u32> = HashMap::new();
-    for (index, node) in roster.nodes.iter().enumerate() {
-        named.entry(node.host.clone()).or_insert(index as u32);
-        named.insert(node.rank.to_string(), index as u32);
+    let mut named: HashMap<String, NodeId> = HashMap::new();
+    for (id, node) in roster.node_ids().zip(&roster.nodes) {
+        named.entry(node.host.clone()).or_insert(id);
+        named.insert(node.rank.to_string(), id);
     }
     let mut rounds = Vec::new();
     let mut known = HashSet::new();

@@ -1,23 +1,23 @@
-//! The results of a survey as its verdict shows them.
+//! The parts of the findings that summarise results.
 
 use std::collections::{HashMap, HashSet};
 
 use super::answer::{Answer, PairResult, Stage};
-use super::evidence::{Evidence, Gathered, Key};
+use super::findings::{Aggregate, Matrix, Population, Unit};
+use super::ids::{PopulationKey, TestId};
 use super::limits::Limits;
-use super::outside::{Outside, Standing};
+use super::outside::{Outside, RetestOutcome};
 use super::population::{Distribution, Sorted, cost};
+use super::result_store::{PopulationData, ResultStore, TestPair};
 use super::roster::Roster;
 use super::units::parts_of_pair;
-use super::verdict::{Aggregate, Matrix, Population, Unit};
-use crate::location::Class;
 use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;
 
-impl Evidence {
+impl ResultStore {
     /// Returns the results of `outside` and of their retests, at most `most`.
     pub fn results(&self, outside: &[Outside], most: usize) -> Vec<PairResult> {
-        let keys: HashSet<Key> = outside.iter().map(|one| (one.test, one.pair)).collect();
+        let keys: HashSet<TestPair> = outside.iter().map(|one| (one.test, one.pair)).collect();
         let first = self
             .records
             .iter()
@@ -34,7 +34,7 @@ impl Evidence {
     }
 
     /// Returns the messages of failed pairs.
-    pub fn failures(&self) -> HashMap<Key, &str> {
+    pub fn failures(&self) -> HashMap<TestPair, &str> {
         let mut failures = HashMap::new();
         for result in &self.records {
             if let Answer::Failed(message) = &result.answer {
@@ -45,9 +45,9 @@ impl Evidence {
     }
 
     /// Returns the bound of --expect on the figure that is compared.
-    pub fn expected(&self, test: u16) -> Option<f64> {
-        let size = self.tests[test as usize].size_bytes;
-        let expectations = self.expectations.get(test as usize)?.iter();
+    pub fn expected(&self, test: TestId) -> Option<f64> {
+        let size = self.tests[test.index()].size_bytes;
+        let expectations = self.expectations.get(test.index())?.iter();
         let compared = |one: &&Expectation| match one.metric {
             Metric::Percentile(percentile) => percentile == Percentile::MEDIAN,
             metric => metric == Metric::Bandwidth,
@@ -60,10 +60,10 @@ impl Evidence {
 
     /// Returns the populations with their limits.
     pub fn populations(&self, limits: &Limits, outside: &[Outside]) -> Vec<Population> {
-        let of = |(key, gathered): (&(u16, Class), &Gathered)| {
+        let of = |(key, data): (&PopulationKey, &PopulationData)| {
             let (test, class) = *key;
             let of_bandwidth = self.of_bandwidth(test);
-            let sorted: Sorted = gathered.figures.sorted();
+            let sorted: Sorted = data.figures.sorted();
             let interval = sorted.median_interval();
             let limit = limits
                 .get(key)
@@ -73,11 +73,11 @@ impl Evidence {
                 |one: &&Outside| (one.test, one.class) == *key && one.stage == Stage::Sweep;
             let in_sweep = || outside.iter().filter(of_sweep);
             let is_measured_outside =
-                |one: &&Outside| one.value.is_some() && one.standing != Standing::Transient;
+                |one: &&Outside| one.value.is_some() && one.outcome != RetestOutcome::Transient;
             Population {
                 test,
                 class,
-                count: gathered.figures.count(),
+                count: data.figures.count(),
                 outside: in_sweep().filter(is_measured_outside).count() as u64,
                 failed: in_sweep().filter(|one| one.value.is_none()).count() as u64,
                 min: sorted.quantile(0.0),
@@ -94,23 +94,23 @@ impl Evidence {
         };
         self.populations
             .iter()
-            .filter(|(_, gathered)| gathered.figures.count() > 0)
+            .filter(|(_, data)| data.figures.count() > 0)
             .map(of)
             .collect()
     }
 
     /// Returns the sums over switches, groups and pairs of groups.
     pub fn aggregates(&self, outside: &[Outside], roster: &Roster) -> Vec<Aggregate> {
-        let mut counts: HashMap<(u16, Unit), u64> = HashMap::new();
+        let mut counts: HashMap<(TestId, Unit), u64> = HashMap::new();
         for one in outside
             .iter()
-            .filter(|one| one.standing != Standing::Transient)
+            .filter(|one| one.outcome != RetestOutcome::Transient)
         {
             for unit in parts_of_pair(roster, one.pair).into_iter().flatten() {
                 *counts.entry((one.test, unit)).or_default() += 1;
             }
         }
-        let of = |(key, figures): (&(u16, Unit), &Distribution)| {
+        let of = |(key, figures): (&(TestId, Unit), &Distribution)| {
             let sorted = figures.sorted();
             Aggregate {
                 test: key.0,
@@ -125,18 +125,18 @@ impl Evidence {
     }
 
     /// Returns how many pairs between two groups have a figure.
-    pub fn crossings(&self, test: u16, pair: Unit) -> u64 {
+    pub fn crossings(&self, test: TestId, pair: Unit) -> u64 {
         self.aggregates
             .get(&(test, pair))
             .map_or(0, Distribution::count)
     }
 
-    /// Returns the figures of all pairs by test; without all results, nothing.
+    /// Returns the figures of all pairs by test; nothing if the store does not keep all results.
     pub fn matrices(&self) -> Vec<Matrix> {
         if !self.keeps_all {
             return Vec::new();
         }
-        let mut matrices: Vec<Matrix> = (0..self.tests.len() as u16)
+        let mut matrices: Vec<Matrix> = (TestId::first(self.tests.len()))
             .map(|test| Matrix {
                 test,
                 cells: Vec::new(),
@@ -148,7 +148,7 @@ impl Evidence {
                 _ => None,
             };
             let cell = (result.pair.initiator, result.pair.target, figure);
-            matrices[result.test as usize].cells.push(cell);
+            matrices[result.test.index()].cells.push(cell);
         }
         matrices
     }
@@ -163,10 +163,11 @@ pub fn value_at(of: f64, of_bandwidth: bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::answer::Stage;
-    use super::super::blame_tests::{run, settings, survey};
     use super::super::conductor::Conductor;
+    use super::super::explanation_tests::{run, settings, survey};
+    use super::super::findings::{Direction, Unit};
+    use super::super::ids::NicId;
     use super::super::testing::{Cluster, Effect, Fault};
-    use super::super::verdict::{Direction, Unit};
     use facts::expect;
 
     #[test]
@@ -177,9 +178,9 @@ mod tests {
         let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
         let mut conductor = Conductor::new(roster, tests, settings).unwrap();
         run(&mut cluster, &mut conductor);
-        let verdict = conductor.verdict();
-        let has_swaps = verdict.outside.iter().any(|of| of.stage == Stage::Swap);
-        let population = &verdict.populations[0];
+        let findings = conductor.findings();
+        let has_swaps = findings.outside.iter().any(|of| of.stage == Stage::Swap);
+        let population = &findings.populations[0];
         assert!(has_swaps);
         assert_eq!((population.count, population.outside), (3, 3));
     }
@@ -188,23 +189,23 @@ mod tests {
     fn counts_failed_pairs_by_themselves() {
         let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
         cluster.faults.push(Fault {
-            unit: Unit::Nic(1),
+            unit: Unit::Nic(NicId(1)),
             direction: Direction::Both,
             effect: Effect::Fails,
         });
-        let verdict = survey(&mut cluster, "all", 1);
-        let population = &verdict.populations[0];
+        let findings = survey(&mut cluster, "all", 1);
+        let population = &findings.populations[0];
         assert_eq!((population.failed, population.outside), (7, 0));
-        assert_eq!(population.count + population.failed, verdict.planned);
+        assert_eq!(population.count + population.failed, findings.planned);
     }
 
     #[test]
     fn evidence_has_the_median_of_its_class() {
         let mut cluster = Cluster::new([0, 0, 6, 1], &["write-lat"], 1);
-        let slow = Fault::slow(Unit::Nic(1), Direction::Both, 2.0);
+        let slow = Fault::slow(Unit::Nic(NicId(1)), Direction::Both, 2.0);
         cluster.faults.push(slow);
-        let verdict = survey(&mut cluster, "all", 1);
-        let median = verdict.culprits[0].evidence[0].median;
-        assert_eq!(median, Some(verdict.populations[0].median()));
+        let findings = survey(&mut cluster, "all", 1);
+        let median = findings.causes[0].evidence[0].median;
+        assert_eq!(median, Some(findings.populations[0].median()));
     }
 }

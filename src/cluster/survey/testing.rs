@@ -1,13 +1,23 @@
-//! A model of a cluster, for tests and for the benchmark of a survey: what its pairs would answer, with
-//! noise and with planted faults.
+//! A model of a cluster, for tests and for the benchmark of a survey: what its pairs would answer,
+//! with noise and with planted faults.
 
 use fastrand::Rng;
 
-use super::answer::{Answer, Figures, Pair, PairResult, RETRIES, Witness};
+use super::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, RETRIES};
+use super::findings::{Direction, Test, Unit};
+use super::ids::{NicId, NodeId, TestId};
 use super::roster::{Nic, Node, Roster};
 use super::timetable::Round;
-use super::verdict::{Direction, Test, Unit};
+use super::untested::Untested;
 use crate::location::{Class, Location};
+
+/// Returns the pair of the NICs with these indices.
+pub const fn pair(initiator: u32, target: u32) -> Pair {
+    Pair {
+        initiator: NicId(initiator),
+        target: NicId(target),
+    }
+}
 
 /// What a fault does to a pair.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +54,8 @@ impl Fault {
     }
 
     fn has(&self, roster: &Roster, pair: Pair) -> bool {
-        let of = |nic: u32| {
-            let own = &roster.nics[nic as usize];
+        let of = |nic: NicId| {
+            let own = &roster.nic(nic);
             match self.unit {
                 Unit::Nic(index) => index == nic,
                 Unit::Node(node) => own.node == node,
@@ -56,7 +66,7 @@ impl Fault {
                 Unit::GroupPair(..) | Unit::Path(_) => false,
             }
         };
-        let group = |nic: u32| roster.nics[nic as usize].location.map(|place| place.group);
+        let group = |nic: NicId| roster.nic(nic).location.map(|place| place.group);
         match (self.unit, self.direction) {
             (Unit::Path(path), Direction::Both) => {
                 pair == path || (pair.initiator, pair.target) == (path.target, path.initiator)
@@ -93,21 +103,21 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Creates a cluster of groups, switches in each, nodes at each switch and NICs in each node. Without
-    /// groups, locations are not known and `nodes` is the number of all nodes.
+    /// Creates a cluster of groups, switches in each, nodes at each switch and NICs in each node.
+    /// Without groups, locations are not known and `nodes` is the number of all nodes.
     pub fn new([groups, switches, nodes, nics]: [u16; 4], tests: &[&str], seed: u64) -> Self {
         let mut roster = Roster::default();
         for place in 0..groups.max(1) * switches.max(1) * nodes {
-            let node = roster.nodes.len() as u32;
+            let rank = roster.nodes.len() as u32;
             roster.nodes.push(Node {
-                host: format!("nid{node:06}"),
-                rank: node,
+                host: format!("nid{rank:06}"),
+                rank,
                 absent: None,
             });
             let switch = place / nodes;
             for nic in 0..nics {
                 roster.nics.push(Nic {
-                    node,
+                    node: NodeId(rank),
                     device: format!("cxi{nic}"),
                     nid: Some(roster.nics.len() as u32),
                     location: (groups > 0).then(|| Location {
@@ -137,7 +147,7 @@ impl Cluster {
     }
 
     /// Returns what a pair answers to a test.
-    pub fn answer(&mut self, test: u16, pair: Pair) -> Answer {
+    pub fn answer(&mut self, test: TestId, pair: Pair) -> Answer {
         let mut ratio = (self.noise * self.normal()).exp();
         if self.rng.f64() < self.spikes {
             ratio *= 3.0;
@@ -155,14 +165,14 @@ impl Cluster {
                 Effect::Loses(_) | Effect::Resends(_) => {}
             }
         }
-        Answer::Measured(if self.tests[test as usize].of_bandwidth {
+        Answer::Measured(if self.tests[test.index()].of_bandwidth {
             let bytes_per_second = 24e9 / ratio;
             Figures::Bandwidth {
                 bytes_per_second,
                 operations_per_second: bytes_per_second / 65_536.0,
             }
         } else {
-            let base = match self.roster.class(pair.initiator, pair.target) {
+            let base = match self.roster.class(pair) {
                 Class::Loopback => 1500.0,
                 Class::Fabric => 2600.0,
                 Class::Group => 2200.0,
@@ -193,19 +203,19 @@ impl Cluster {
             stage: round.stage,
             round: self.rounds - 1,
             active: round.pairs.len() as u32,
-            answer: Answer::Untested(String::new()),
-            witnesses: Vec::new(),
+            answer: Answer::Untested(Untested::NoReport),
+            counters: Vec::new(),
         });
         let mut results: Vec<PairResult> = pairs.collect();
         for result in &mut results {
             result.answer = self.answer(result.test, result.pair);
-            result.witnesses = self.witnesses(result.pair);
+            result.counters = self.counters(result.pair);
         }
         results
     }
 
     /// Returns the counters of the initiator of a pair.
-    fn witnesses(&mut self, pair: Pair) -> Vec<Witness> {
+    fn counters(&mut self, pair: Pair) -> Vec<CounterEvidence> {
         let faults = self.faults.iter();
         let resent = faults.filter_map(|fault| match fault.effect {
             Effect::Resends(packets) if fault.has(&self.roster, pair) => Some(packets),
@@ -216,7 +226,7 @@ impl Cluster {
             return Vec::new();
         }
         let change = (resent * (0.3 * self.normal()).exp()) as u64;
-        vec![Witness {
+        vec![CounterEvidence {
             nic: pair.initiator,
             counter: RETRIES.into(),
             change,

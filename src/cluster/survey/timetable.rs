@@ -1,18 +1,19 @@
-//! Who does what when: a block is a number of slots of equal length, and each NIC does one thing in a
-//! slot. All processes follow the same clock, so that no pair has to wait at a barrier.
+//! The timetable of a survey. A block consists of slots of equal length, and each NIC does one
+//! thing in a slot. All processes follow the same clock, so no pair has to wait at a barrier.
 
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Pair, PairResult, Stage};
+use super::ids::{NicId, TestId};
 use crate::location::Location;
-use crate::survey::verdict::Test;
+use crate::survey::findings::Test;
 use facts::device::FabricAddress;
 
 /// Disjoint pairs that are measured at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// Why they are measured.
     pub stage: Stage,
     /// The pairs. No NIC occurs twice.
@@ -36,7 +37,7 @@ pub struct Task {
     /// Number of the slot in the block, from 0.
     pub slot: u32,
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// Why the pair is measured.
     pub stage: Stage,
     /// Number of the round in the survey.
@@ -73,14 +74,14 @@ pub struct BlockReport {
     pub block: u32,
     /// Rank of the process.
     pub rank: u32,
-    /// Results of the pairs in which its NICs were initiators, and of those in which it was too late to
-    /// be a target.
+    /// Results of the pairs in which its NICs were initiators, and of the pairs in which it was too
+    /// late to be the target.
     pub results: Vec<PairResult>,
-    /// Addresses of its NICs, which change if a NIC had to be opened again. The error of a NIC that
-    /// cannot be measured with any longer is why.
+    /// Addresses of its NICs. An address changes if a NIC had to be opened again. An error is the
+    /// reason why a NIC cannot measure any longer.
     pub addresses: Vec<Result<FabricAddress, String>>,
-    /// Longest time that one of its NICs needed for a pair beyond the time in which pairs are measured,
-    /// in nanoseconds: for set-up and release.
+    /// Longest time that one of its NICs needed for the set-up and release of a pair, in
+    /// nanoseconds.
     pub beyond_ns: u64,
     /// How far the coordinator's clock may be off in the process, in nanoseconds: half of the round
     /// trips up to the coordinator, and the drift since then. None before it is sent.
@@ -131,5 +132,5 @@ pub struct Course {
     /// Time for measuring one pair, in nanoseconds.
     pub pair_ns: u64,
     /// Index in the roster of the first NIC of the process. Its others follow.
-    pub first_nic: u32,
+    pub first_nic: NicId,
 }

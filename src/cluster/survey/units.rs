@@ -1,14 +1,15 @@
 //! The parts of a cluster that NICs and pairs belong to.
 
 use super::answer::Pair;
+use super::findings::Unit;
+use super::ids::NicId;
 use super::roster::Roster;
-use super::verdict::Unit;
 use crate::location::Location;
 
 /// Returns the NICs of a part; none for paths and pairs of groups.
-pub fn members(unit: Unit, roster: &Roster) -> Vec<u32> {
-    let is_in = |nic: &u32| {
-        let own = &roster.nics[*nic as usize];
+pub fn members(unit: Unit, roster: &Roster) -> Vec<NicId> {
+    let is_in = |nic: &NicId| {
+        let own = roster.nic(*nic);
         match unit {
             Unit::Switch { group, switch } => own
                 .location
@@ -22,18 +23,16 @@ pub fn members(unit: Unit, roster: &Roster) -> Vec<u32> {
         Unit::Node(node) => {
             let first = roster.nics.partition_point(|nic| nic.node < node);
             let end = roster.nics.partition_point(|nic| nic.node <= node);
-            (first as u32..end as u32).collect()
+            (first as u32..end as u32).map(NicId).collect()
         }
         Unit::GroupPair(..) | Unit::Path(_) => Vec::new(),
-        Unit::Switch { .. } | Unit::Group(_) => {
-            (0..roster.nics.len() as u32).filter(is_in).collect()
-        }
+        Unit::Switch { .. } | Unit::Group(_) => roster.nic_ids().filter(is_in).collect(),
     }
 }
 
 /// Returns the parts that a NIC belongs to, the smallest first.
-pub fn parts_of_nic(roster: &Roster, nic: u32) -> [Option<Unit>; 4] {
-    let own = &roster.nics[nic as usize];
+pub fn parts_of_nic(roster: &Roster, nic: NicId) -> [Option<Unit>; 4] {
+    let own = roster.nic(nic);
     let place = own.location;
     [
         Some(Unit::Nic(nic)),
@@ -46,17 +45,17 @@ pub fn parts_of_nic(roster: &Roster, nic: u32) -> [Option<Unit>; 4] {
     ]
 }
 
-/// Returns the larger parts of the fabric that a pair belongs to: switches and groups of both NICs, each
-/// once, and the pair of groups.
+/// Returns the larger parts of the fabric that a pair belongs to: switches and groups of both NICs,
+/// each once, and the pair of groups.
 pub fn parts_of_pair(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
-    let [one, other] = [pair.initiator, pair.target].map(|nic| roster.nics[nic as usize].location);
+    let [one, other] = pair.nics().map(|nic| roster.location(nic));
     let switch = |place: Location| Unit::Switch {
         group: place.group,
         switch: place.switch,
     };
     let (of_one, of_other) = (one.map(switch), other.map(switch));
     let (group, other_group) = (one.map(|place| place.group), other.map(|place| place.group));
-    if pair.initiator == pair.target {
+    if pair.is_loopback() {
         return [None; 5];
     }
     [
@@ -72,7 +71,7 @@ pub fn parts_of_pair(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
 
 /// Returns the groups of a pair between two groups.
 pub fn group_pair(roster: &Roster, pair: Pair) -> Option<Unit> {
-    let group = |nic: u32| Some(roster.nics[nic as usize].location?.group);
+    let group = |nic: NicId| Some(roster.location(nic)?.group);
     let (one, other) = (group(pair.initiator)?, group(pair.target)?);
     (one != other).then(|| Unit::GroupPair(one.min(other), one.max(other)))
 }

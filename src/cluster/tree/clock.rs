@@ -1,10 +1,10 @@
 //! The clock of the coordinator in the other processes.
 //!
-//! A process exchanges messages with its parent: the parent's reading lies between sending and
-//! receiving, in the middle if both ways take the same time, and off by half of the round trip at
-//! most. The parent's clock is off in the same way, so the uncertainties add up down the tree. The
-//! choice among the last exchanges is that of NTP (RFC 5905, clock filter): the shortest round trip,
-//! with an allowance for the drift of the clocks since then.
+//! A process exchanges messages with its parent. The parent reads its clock between sending and
+//! receiving: in the middle if both ways take the same time, and at most half of the round trip
+//! away from it. The clock of the parent is uncertain in the same way, so the uncertainties add up
+//! down the tree. The best of the last exchanges is chosen as in NTP (RFC 5905, clock filter): the
+//! shortest round trip, with an allowance for the drift of the clocks since then.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// Returns the clock of the coordinator when that of this process is `here_ns`.
+    /// Returns the clock of the coordinator at the time `here_ns` of this process.
     pub fn coordinator_ns(self, here_ns: u64) -> u64 {
         here_ns.saturating_add_signed(self.offset_ns)
     }
@@ -59,8 +59,8 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// Adds an exchange: sent and received on the clock of this process, `parent_ns` the clock of the
-    /// coordinator by the parent, which may be off by `uncertainty_ns`.
+    /// Adds an exchange: sent and received on the clock of this process, `parent_ns` the clock of
+    /// the coordinator by the parent, which may be off by `uncertainty_ns`.
     pub fn add(&mut self, sent_ns: u64, received_ns: u64, parent_ns: u64, uncertainty_ns: u64) {
         let half_trip = received_ns.saturating_sub(sent_ns) / 2;
         let exchange = Offset {
@@ -98,8 +98,8 @@ impl SharedClock {
         *self.lock()
     }
 
-    /// Returns the instant at which the clock of the coordinator is `coordinator_ns`; the present one
-    /// if that is before the start of this host.
+    /// Returns the instant at which the clock of the coordinator is `coordinator_ns`; the present
+    /// one if that is before the start of this host.
     pub fn local(&self, coordinator_ns: u64) -> Instant {
         let (now, here_ns) = (Instant::now(), now_ns());
         let there_ns = self.offset().coordinator_ns(here_ns);
@@ -129,7 +129,8 @@ mod tests {
     fn takes_shortest_round_trip() {
         let mut exchanges = Exchanges::default();
         assert_eq!(exchanges.best(0), None);
-        // The parent is 1000 s ahead; its answer takes longer than the question in the first exchange.
+        // The parent is 1000 s ahead; its answer takes longer than the question in the first
+        // exchange.
         exchanges.add(SECOND, SECOND + 900, 1001 * SECOND + 100, 7);
         exchanges.add(SECOND + 1000, SECOND + 1200, 1001 * SECOND + 1100, 7);
         exchanges.add(SECOND + 2000, SECOND + 2300, 1001 * SECOND + 2050, 7);

@@ -170,12 +170,12 @@ impl Link {
     ///
     /// An address that cannot be reached from here, a process without file descriptors.
     pub fn connect(address: SocketAddr, set: &PollSet, key: u64) -> io::Result<Self> {
-        let family = match address {
+        let links = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        let socket = socket_with(links, SocketType::STREAM, flags, None)?;
         match connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => Self::of_tcp(socket, set, key),
             Err(error) => Err(error.into()),
@@ -313,8 +313,8 @@ impl Link {
         }
     }
 
-    /// Ends the connection for this reason: the socket becomes readable, and [`Self::receive`] returns
-    /// the reason.
+    /// Ends the connection for this reason: the socket becomes readable, and [`Self::receive`]
+    /// returns the reason.
     fn end(&mut self, loss: Loss) {
         self.outgoing.clear();
         self.lost.get_or_insert(loss);

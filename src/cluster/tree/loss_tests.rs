@@ -35,7 +35,7 @@ fn finds_other_parents_for_members_below_lost_one() {
 }
 
 #[test]
-fn goes_around_parent_that_is_stopped() {
+fn replaces_parent_that_is_stopped() {
     const SIZE: u32 = 33;
     let (mut root, meeting) = root(SIZE);
     let first = start_in_order(&mut root, 0..1, |rank| {
@@ -228,7 +228,7 @@ fn members_end_with_their_coordinator() {
 }
 
 #[test]
-fn member_that_sends_invalid_bytes_is_lost() {
+fn loses_member_that_sends_invalid_bytes() {
     let (mut root, meeting) = root(1);
     let mut member = Stoppable::start(&meeting, 0, 1);
     events(&mut root, 1, joined);

@@ -1,4 +1,4 @@
-//! A process of a survey that measures, as its measuring thread sees it.
+//! A process of a survey that measures: the interface of its measuring thread.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,14 +12,14 @@ use rustix::event::PollFlags;
 use super::Meeting;
 use super::clock::{SharedClock, now_ns};
 use super::message::{FromMember, MAX_MESSAGE, Message, Order, decode, encode, frame};
-use super::node::Node;
+use super::relay::Relay;
 use crate::survey::timetable::{BlockReport, Introduction};
 use facts::error::{Context, Failure};
 use facts::net::framing::Incoming;
 use facts::{interrupt, limit};
 
-/// How long a process looks for the coordinator at its start, unless its user wants otherwise: tasks of
-/// a launcher start seconds apart (jobs.md 3.6).
+/// How long a process looks for the coordinator at its start, unless its user wants otherwise:
+/// tasks of a launcher start seconds apart (jobs.md 3.6).
 pub const JOIN_LIMIT: Duration = Duration::from_secs(60);
 
 /// A process that takes part in a survey. A thread forwards messages for other processes; it sleeps
@@ -30,17 +30,18 @@ pub struct Member {
     line: UnixStream,
     clock: Arc<SharedClock>,
     thread: JoinHandle<()>,
-    /// The last order was a course, which the coordinator does not know to be prepared.
+    /// The last order was a course, and the coordinator does not know yet that the process is
+    /// prepared.
     prepares: Cell<bool>,
 }
 
 impl Member {
-    /// Finds the coordinator at one of the addresses of `meeting`, within `limit`, and a place in the
-    /// tree.
+    /// Finds the coordinator at one of the addresses of `meeting`, within `limit`, and a place in
+    /// the tree.
     ///
     /// # Errors
     ///
-    /// A coordinator that is not there or refuses this process, an interruption.
+    /// A coordinator that does not exist or refuses this process, and an interruption.
     pub fn join(
         meeting: &Meeting,
         introduction: Introduction,
@@ -56,7 +57,7 @@ impl Member {
         let clock = Arc::new(SharedClock::default());
         let (line, other_end) = UnixStream::pair().environment(WHAT)?;
         let limit = limit::in_effect(limit);
-        let node = Node::new(
+        let node = Relay::new(
             meeting.clone(),
             introduction,
             limit,
@@ -79,12 +80,12 @@ impl Member {
         }
     }
 
-    /// Waits for the next order. If the last one was a course, this call reports that the process is
-    /// prepared for it.
+    /// Waits for the next order. If the last one was a course, this call reports that the process
+    /// is prepared for it.
     ///
     /// # Errors
     ///
-    /// A coordinator that is lost or has given this process up, an interruption.
+    /// A coordinator that is lost or has given this process up, and an interruption.
     pub fn next(&self) -> Result<Order, Failure> {
         if self.prepares.take() {
             self.send(&FromMember::Begun)?;
@@ -118,7 +119,7 @@ impl Member {
         }))
     }
 
-    /// Ends the part of this process in the survey because it cannot go on.
+    /// Leaves the survey, because this process cannot go on.
     pub fn fail(self, reason: &str) {
         // The coordinator notices the end of a process without a reason as well.
         if self.send(&FromMember::Failed(reason.to_owned())).is_ok() {
@@ -126,8 +127,8 @@ impl Member {
         }
     }
 
-    /// Ends after [`Order::End`]: waits, for a few seconds at most, until the processes below this one
-    /// have ended.
+    /// Ends after [`Order::End`]: waits, for a few seconds at most, until the processes below this
+    /// one have ended.
     pub fn end(self) {
         drop(self.line);
         // A thread that panicked has ended as well.
@@ -168,7 +169,7 @@ impl Member {
     }
 }
 
-/// Returns the failure of a member that received this message in place of an order.
+/// Returns the failure of a member that received this message instead of an order.
 fn unexpected(message: Message) -> Failure {
     match message {
         Message::Refused(reason) => Failure::peer(reason),

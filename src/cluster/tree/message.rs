@@ -1,5 +1,5 @@
-//! What the processes of a survey send each other, and its bytes: a length of four bytes, and a message
-//! in the format of postcard.
+//! The messages between the processes of a survey, and their bytes: a length of four bytes, then a
+//! message in the format of postcard.
 
 use std::net::SocketAddr;
 
@@ -29,12 +29,12 @@ pub enum Message {
     Hello {
         /// Its version of cxidiag.
         version: String,
-        /// What the proof of the other process contains.
+        /// A random number, which the proof of the other process has to contain.
         nonce: Nonce,
     },
     /// The answer to a hello.
     Challenge {
-        /// What the proof of the process that connects contains.
+        /// A random number, which the proof of the process that connects has to contain.
         nonce: Nonce,
     },
     /// A process asks the coordinator for its parent.
@@ -42,7 +42,7 @@ pub enum Message {
         /// Its proof of the token.
         proof: String,
         /// The process.
-        seeker: Box<Seeker>,
+        request: Box<ParentRequest>,
     },
     /// A process connects to its parent.
     Attach {
@@ -56,10 +56,10 @@ pub enum Message {
         /// The proof of the process that answers.
         proof: String,
     },
-    /// The process that connects is not let in, or no longer: the reason.
+    /// The process is refused or expelled, with the reason.
     Refused(String),
-    /// The parent of a process that has asked for it; the coordinator if it is none.
-    Parent(Option<Place>),
+    /// The parent of a process that has asked for it; `None` for the coordinator.
+    Parent(Option<ParentAddress>),
     /// The child has the clock of its parent, and can receive orders.
     Ready,
     /// A reading of the clock of a child.
@@ -67,13 +67,13 @@ pub enum Message {
         /// When it was sent, on the clock of the child, in nanoseconds.
         sent_ns: u64,
     },
-    /// The answer to it.
+    /// The answer to a ping.
     Pong {
         /// When the ping was sent, on the clock of the child.
         sent_ns: u64,
         /// The clock of the coordinator, as the parent knows it.
         here_ns: u64,
-        /// How far that may be off.
+        /// The uncertainty of this clock, in nanoseconds.
         uncertainty_ns: u64,
     },
     /// The child has another parent.
@@ -89,7 +89,7 @@ pub enum Message {
     Down {
         /// Ranks of the members on the way, its own last.
         path: Vec<u32>,
-        /// Number of the order among those for this member, from 1.
+        /// Number of the order for this member, from 1.
         serial: u32,
         /// An [`Order`].
         body: Vec<u8>,
@@ -106,8 +106,8 @@ pub enum Message {
         /// When it ends, on the clock of the coordinator, in nanoseconds.
         until_ns: u64,
     },
-    /// For all members below one that has found another parent: what they have sent may be lost, so
-    /// send it again.
+    /// For all members below a member that has found another parent: their messages may be lost, so
+    /// send them again.
     Repeat,
     /// For all members: the survey is over.
     End,
@@ -119,7 +119,7 @@ pub enum Message {
 
 /// Where a process listens for its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ParentAddress {
     /// Its rank.
     pub rank: u32,
     /// Its address.
@@ -128,7 +128,7 @@ pub struct Place {
 
 /// A process that asks for its parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Seeker {
+pub struct ParentRequest {
     /// A random number of this process, which distinguishes it from others with its rank.
     pub id: u64,
     /// The port at which it listens for children.
@@ -141,7 +141,7 @@ pub struct Seeker {
     pub introduction: Introduction,
 }
 
-/// What a member sends to the coordinator.
+/// A message of a member to the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromMember {
     /// It is the parent of this member now.
@@ -165,7 +165,7 @@ pub enum FromMember {
     Ended(Traffic),
 }
 
-/// What the coordinator wants of a member.
+/// An order of the coordinator to a member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Order {
     /// To prepare for these tests.

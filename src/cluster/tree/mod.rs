@@ -2,11 +2,11 @@
 //!
 //! * `message`: what they send each other.
 //! * `link`: a connection of a poll loop.
-//! * `door`: where a process lets others in, which prove that they have the token.
+//! * `listener`: where a process lets others in, which prove that they have the token.
 //! * `uplink`: the way of a member to the coordinator.
-//! * `node`: the part of a member that passes messages on.
+//! * `relay`: the thread of a member that passes messages on.
 //! * `member`: a member as its measuring thread sees it.
-//! * `family`: which member is whose child.
+//! * `links`: which member is whose child.
 //! * `root`: the coordinator.
 //! * `clock`: the clock of the coordinator in the other processes.
 //! * `traffic`: how much they have sent.
@@ -20,16 +20,16 @@
 //! sent again: the coordinator keeps each block until its report has arrived, a member its last
 //! report.
 //!
-//! At the end, a member waits for those below it while it receives messages from them. A member that
-//! looks for a parent then becomes a child of the coordinator, because others may have ended.
+//! At the end, a member waits for those below it while it receives messages from them. A member
+//! that looks for a parent then becomes a child of the coordinator, because others may have ended.
 
 mod clock;
-mod door;
-mod family;
 mod link;
+mod links;
+mod listener;
 mod member;
 mod message;
-mod node;
+mod relay;
 mod root;
 mod traffic;
 mod uplink;
@@ -40,7 +40,7 @@ pub use clock::now_ns;
 pub use link::PollSet;
 pub use member::{JOIN_LIMIT, Member};
 pub use message::Order;
-pub use node::Node;
+pub use relay::Relay;
 pub use root::{Event, Root};
 pub use traffic::{LevelTraffic, Traffic};
 pub use uplink::DETOUR_LIMIT;

@@ -2,15 +2,15 @@
 //!
 //! * `arrivals`: the processes that ask for a parent.
 //! * `ending`: the end of all processes.
-//! * `known`: what the coordinator knows of a process.
+//! * `record`: what the coordinator knows of a process.
 //! * `orders`: what it sends.
-//! * `presence`: when the coordinator itself was stopped.
+//! * `stalls`: when the coordinator itself was stopped.
 
 mod arrivals;
 mod ending;
-mod known;
 mod orders;
-mod presence;
+mod record;
+mod stalls;
 #[cfg(test)]
 mod tests;
 
@@ -22,9 +22,9 @@ use rustix::event::PollFlags;
 
 use super::WIDTH;
 use super::clock::now_ns;
-use super::door::{Door, Rejected};
-use super::family::{Family, Parent};
 use super::link::{Link, PollSet};
+use super::links::{Parent, TreeLinks};
+use super::listener::{Rejection, SurveyListener};
 use super::message::{FromMember, Message, decode};
 use super::traffic::Traffic;
 use super::uplink::DETOUR_LIMIT;
@@ -34,11 +34,11 @@ use facts::error::{Context, Failure};
 use facts::net::listener::Listener;
 use facts::token::Token;
 use facts::{interrupt, limit};
-use known::Known;
-use presence::Presence;
+use record::MemberRecord;
+use stalls::StallWatch;
 
 /// Key of the listening socket in the poll set.
-const DOOR: u64 = 0;
+const LISTENER: u64 = 0;
 
 /// Interval at which the coordinator looks for members that have not come.
 const LOOK: Duration = Duration::from_secs(1);
@@ -85,21 +85,21 @@ impl Event {
 
 /// A child of the coordinator.
 #[derive(Debug)]
-struct Child {
+struct RootChild {
     link: Link,
     rank: u32,
 }
 
-/// The coordinator. Its thread calls [`Self::poll`] often: members in want of an answer for 30 seconds
-/// give up.
+/// The coordinator. Its thread calls [`Self::poll`] often: members in want of an answer for 30
+/// seconds give up.
 #[derive(Debug)]
 pub struct Root {
     set: PollSet,
     next_key: u64,
-    door: Door,
-    family: Family,
-    known: Vec<Known>,
-    children: HashMap<u64, Child>,
+    listener: SurveyListener,
+    links: TreeLinks,
+    members: Vec<MemberRecord>,
+    children: HashMap<u64, RootChild>,
     /// By key: the oldest first.
     waiting: BTreeMap<u64, Waiting>,
     events: Vec<Event>,
@@ -108,7 +108,7 @@ pub struct Root {
     quiet_until_ns: u64,
     is_ending: bool,
     looked: Instant,
-    presence: Presence,
+    stalls: StallWatch,
 }
 
 impl Root {
@@ -120,15 +120,15 @@ impl Root {
     pub fn listen(listener: Listener, token: Token, size: u32) -> Result<Self, Failure> {
         const WHAT: &str = "cannot coordinate a survey";
         let set = PollSet::new().environment(WHAT)?;
-        let door = Door::new(listener, token, &set, DOOR).environment(WHAT)?;
-        let mut known = Vec::new();
-        known.resize_with(size as usize, Known::default);
+        let listener = SurveyListener::new(listener, token, &set, LISTENER).environment(WHAT)?;
+        let mut members = Vec::new();
+        members.resize_with(size as usize, MemberRecord::default);
         Ok(Self {
             set,
-            next_key: DOOR,
-            door,
-            family: Family::new(size, WIDTH),
-            known,
+            next_key: LISTENER,
+            listener,
+            links: TreeLinks::new(size, WIDTH),
+            members,
             children: HashMap::new(),
             waiting: BTreeMap::new(),
             events: Vec::new(),
@@ -136,13 +136,13 @@ impl Root {
             quiet_until_ns: 0,
             is_ending: false,
             looked: Instant::now(),
-            presence: Presence::new(Instant::now()),
+            stalls: StallWatch::new(Instant::now()),
         })
     }
 
     /// Returns the port listened on.
     pub fn port(&self) -> u16 {
-        self.door.port()
+        self.listener.port()
     }
 
     /// Waits for events. Returns the first ones, or none at `until`.
@@ -152,10 +152,10 @@ impl Root {
     /// An interruption.
     pub fn poll(&mut self, until: Instant) -> Result<Vec<Event>, Failure> {
         while self.events.is_empty() {
-            let now = self.note_presence();
+            let now = self.note_stall();
             let wakes = until.min(self.due(now));
             let within = wakes.saturating_duration_since(now);
-            self.presence.sleep(wakes);
+            self.stalls.sleep(wakes);
             interrupt::wait(self.set.socket(), PollFlags::IN, Some(within))?;
             self.turn(Duration::ZERO);
             if Instant::now() >= until {
@@ -165,19 +165,19 @@ impl Root {
         Ok(std::mem::take(&mut self.events))
     }
 
-    /// Gives up the members among `silent` that do not answer because of themselves, and returns them.
-    /// The others are below silent ones, or look for a parent: they may answer within [`DETOUR_LIMIT`].
-    /// The same is true of all if this process itself was stopped. The next [`Self::poll`] returns what
-    /// has arrived in the meantime.
+    /// Gives up the members among `silent` that do not answer because of themselves, and returns
+    /// them. The others are below silent ones, or look for a parent: they may answer within
+    /// [`DETOUR_LIMIT`]. The same is true of all if this process itself was stopped. The next
+    /// [`Self::poll`] returns what has arrived in the meantime.
     pub fn give_up_silent(&mut self, silent: &BTreeSet<u32>, reason: &str) -> Vec<u32> {
         self.turn(Duration::ZERO);
         let (limit, now) = (limit::in_effect(DETOUR_LIMIT), Instant::now());
-        if self.presence.has_returned_within(limit, now) {
+        if self.stalls.has_returned_within(limit, now) {
             return Vec::new();
         }
         let answered: BTreeSet<u32> = self.events.iter().filter_map(Event::answerer).collect();
         let silent: BTreeSet<u32> = silent.difference(&answered).copied().collect();
-        let silent_itself = |&rank: &u32| !self.family.is_cut_off(rank, &silent, limit, now);
+        let silent_itself = |&rank: &u32| !self.links.is_cut_off(rank, &silent, limit, now);
         let given_up: Vec<u32> = silent.iter().copied().filter(silent_itself).collect();
         for &rank in &given_up {
             self.lose(rank, reason.to_owned());
@@ -186,20 +186,20 @@ impl Root {
     }
 
     fn due(&self, now: Instant) -> Instant {
-        let look = if self.family.is_waiting() {
+        let look = if self.links.is_waiting() {
             self.looked + LOOK
         } else {
             now + Duration::from_secs(3600)
         };
-        self.door.due().map_or(look, |due| due.min(look))
+        self.listener.due().map_or(look, |due| due.min(look))
     }
 
-    /// Notes that this process runs, and returns the time. Members that look for a parent get the time
-    /// in which it did not.
-    fn note_presence(&mut self) -> Instant {
+    /// Notes that this process runs, and returns the time. Members that look for a parent get the
+    /// time in which it did not.
+    fn note_stall(&mut self) -> Instant {
         let now = Instant::now();
-        if let Some(absence) = self.presence.note(now) {
-            self.family.postpone(absence);
+        if let Some(absence) = self.stalls.note(now) {
+            self.links.postpone(absence);
         }
         now
     }
@@ -208,24 +208,24 @@ impl Root {
     fn turn(&mut self, within: Duration) {
         let mut keys = Vec::new();
         self.set.ready(within, &mut keys);
-        self.note_presence();
+        self.note_stall();
         for key in keys {
-            if key == DOOR {
-                self.door.admit(&mut self.next_key);
+            if key == LISTENER {
+                self.listener.admit(&mut self.next_key);
             } else if self.children.contains_key(&key) {
-                self.hear_child(key);
+                self.receive_from_child(key);
             } else if self.waiting.contains_key(&key) {
-                self.hear_waiting(key);
+                self.receive_from_waiting(key);
             } else {
-                match self.door.advance(key) {
+                match self.listener.advance(key) {
                     None => {}
-                    Some(Ok(arrival)) => self.let_in(arrival),
+                    Some(Ok(arrival)) => self.accept(arrival),
                     Some(Err(rejected)) => self.turned_away(rejected),
                 }
             }
         }
-        let now = self.note_presence();
-        for rejected in self.door.tick(now) {
+        let now = self.note_stall();
+        for rejected in self.listener.tick(now) {
             self.turned_away(rejected);
         }
         if now.saturating_duration_since(self.looked) >= LOOK {
@@ -234,14 +234,14 @@ impl Root {
         }
     }
 
-    fn turned_away(&mut self, rejected: Rejected) {
-        let Rejected { peer, reason } = rejected;
+    fn turned_away(&mut self, rejected: Rejection) {
+        let Rejection { peer, reason } = rejected;
         self.events.push(Event::TurnedAway { peer, reason });
     }
 
     /// Gives up the members that have not come within their time.
     fn look(&mut self, now: Instant) {
-        for overdue in self.family.overdue(now) {
+        for overdue in self.links.overdue(now) {
             if overdue.is_known {
                 let reason = "it has lost its parent in the tree, and has not returned".to_owned();
                 self.lose(overdue.rank, reason);
@@ -255,12 +255,12 @@ impl Root {
     /// Forgets a process that has not joined: it may come again.
     fn forget(&mut self, rank: u32) {
         self.close_child(rank);
-        self.family.forget(rank);
-        self.known[rank as usize].forget();
+        self.links.forget(rank);
+        self.members[rank as usize].forget();
     }
 
     /// Handles the messages of a child.
-    fn hear_child(&mut self, key: u64) {
+    fn receive_from_child(&mut self, key: u64) {
         loop {
             let Some(child) = self.children.get_mut(&key) else {
                 return;
@@ -284,7 +284,7 @@ impl Root {
                     self.attached(rank, None);
                 }
                 Ok(Some(Message::Leave)) => self.gone(rank, None, None),
-                Ok(Some(Message::Up { rank, body })) => self.hear(rank, &body),
+                Ok(Some(Message::Up { rank, body })) => self.handle(rank, &body),
                 Ok(Some(_)) => {
                     let reason = "it sent a message out of turn".into();
                     self.gone(rank, None, Some(reason));
@@ -295,19 +295,19 @@ impl Root {
     }
 
     /// Handles a message of a member.
-    fn hear(&mut self, rank: u32, body: &[u8]) {
-        let size = self.known.len() as u32;
-        if rank >= size || self.family.is_lost(rank) {
+    fn handle(&mut self, rank: u32, body: &[u8]) {
+        let size = self.members.len() as u32;
+        if rank >= size || self.links.is_lost(rank) {
             return;
         }
         match decode(body) {
             Some(FromMember::Children(children)) => {
                 for &child in children.iter().filter(|&&child| child < size) {
-                    if !self.family.is_attached_to(child, Some(rank)) {
+                    if !self.links.is_attached_to(child, Some(rank)) {
                         self.attached(child, Some(rank));
                     }
                 }
-                for child in self.family.children(rank) {
+                for child in self.links.children(rank) {
                     if !children.contains(&child) {
                         let reason = "it closed its connection: it failed or was killed".into();
                         self.gone(child, Some(rank), Some(reason));
@@ -324,7 +324,7 @@ impl Root {
             Some(FromMember::Begun) => self.events.push(Event::Begun { rank }),
             Some(FromMember::Report(report)) if report.rank == rank => self.report(report),
             Some(FromMember::Failed(reason)) => self.lose(rank, reason),
-            Some(FromMember::Ended(traffic)) => self.known[rank as usize].ended = Some(traffic),
+            Some(FromMember::Ended(traffic)) => self.members[rank as usize].ended = Some(traffic),
             _ => self.lose(
                 rank,
                 "it sent bytes that are not a message of a survey".into(),
@@ -334,17 +334,17 @@ impl Root {
 
     /// A member is connected to this parent.
     fn attached(&mut self, rank: u32, parent: Parent) {
-        if self.family.attach(rank, parent) {
-            let joined = self.known[rank as usize].joined();
+        if self.links.attach(rank, parent) {
+            let joined = self.members[rank as usize].joined();
             self.events.extend(joined.map(Event::Joined));
-        } else if !self.family.is_attached_to(rank, parent) {
+        } else if !self.links.is_attached_to(rank, parent) {
             // It has come too late, or is lost. If it is neither, it asks for its parent again.
             self.release(rank, parent);
             return;
         }
         // What was on its way to members below may be lost as well.
-        for member in self.family.below(rank) {
-            for order in self.known[member as usize].orders() {
+        for member in self.links.below(rank) {
+            for order in self.members[member as usize].orders() {
                 self.send_order(member, &order);
             }
         }
@@ -357,13 +357,13 @@ impl Root {
             self.close_child(rank);
         }
         // It may have another parent by now.
-        if self.family.parent(rank) != Some(parent) {
+        if self.links.parent(rank) != Some(parent) {
             return;
         }
         match reason {
-            None => self.family.away(rank, Instant::now()),
+            None => self.links.away(rank, Instant::now()),
             Some(_) if self.is_ending => {
-                self.known[rank as usize].ended.get_or_insert_default();
+                self.members[rank as usize].ended.get_or_insert_default();
             }
             Some(reason) => self.lose(rank, reason),
         }
@@ -371,14 +371,14 @@ impl Root {
 
     /// Takes over the report of a block, unless it has come before.
     fn report(&mut self, report: BlockReport) {
-        if self.known[report.rank as usize].is_new(&report) {
+        if self.members[report.rank as usize].is_new(&report) {
             self.events.push(Event::Report(report));
         }
     }
 
     /// Removes a process from the survey.
     fn lose(&mut self, rank: u32, reason: String) {
-        if self.family.is_lost(rank) {
+        if self.links.is_lost(rank) {
             return;
         }
         let refused = Message::Refused(format!("the survey has given it up: {reason}"));
@@ -391,11 +391,11 @@ impl Root {
         if let Some(child) = self.children.values_mut().find(|child| child.rank == rank) {
             child.link.send(&refused);
         }
-        if let Some(parent) = self.family.parent(rank) {
+        if let Some(parent) = self.links.parent(rank) {
             self.release(rank, parent);
         }
-        self.family.lose(rank, Instant::now());
-        self.known[rank as usize].forget_orders();
+        self.links.lose(rank, Instant::now());
+        self.members[rank as usize].forget_orders();
         self.events.push(Event::Lost { rank, reason });
         self.place_waiting();
     }
@@ -405,7 +405,7 @@ impl Root {
         match parent {
             None => self.close_child(rank),
             Some(parent) => {
-                if let Some(path) = self.family.path(parent) {
+                if let Some(path) = self.links.path(parent) {
                     self.send_along(path, |path| Message::Release { path, child: rank });
                 }
             }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::clock::SharedClock;
 use super::message::{MAX_MESSAGE, Message, decode};
 use super::*;
+use crate::survey::ids::NicId;
 use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
 use facts::error::Failure;
 use facts::net::framing::Incoming;
@@ -71,7 +72,7 @@ pub fn course() -> Course {
         tests: Vec::new(),
         arguments: Vec::new(),
         pair_ns: 1,
-        first_nic: 0,
+        first_nic: NicId(0),
     }
 }
 
@@ -128,7 +129,8 @@ pub fn finish(members: Vec<JoinHandle<usize>>) {
     }
 }
 
-/// Returns the first `count` events for which `wanted` is something. The others stay for later calls.
+/// Returns the first `count` events for which `wanted` is something. The others stay for later
+/// calls.
 pub fn events<T>(
     root: &mut Observed,
     count: usize,
@@ -186,8 +188,8 @@ pub fn lost(event: Event) -> Option<(u32, String)> {
     }
 }
 
-/// Starts members one after another, so that the coordinator has the first [`WIDTH`] as children, and
-/// each of the next ones has another of these as its parent, in the order of ranks.
+/// Starts members one after another, so that the coordinator has the first [`WIDTH`] as children,
+/// and each of the next ones has another of these as its parent, in the order of ranks.
 pub fn start_in_order<T>(
     root: &mut Observed,
     ranks: std::ops::Range<u32>,
@@ -202,7 +204,7 @@ pub fn start_in_order<T>(
 }
 
 pub struct Stoppable {
-    node: JoinHandle<Node>,
+    node: JoinHandle<Relay>,
     stop: Arc<AtomicBool>,
     pub line: UnixStream,
 }
@@ -212,7 +214,7 @@ impl Stoppable {
         let (line, other_end) = UnixStream::pair().unwrap();
         let clock = Arc::new(SharedClock::default());
         let introduction = introduction(rank, size);
-        let node = Node::new(meeting.clone(), introduction, LIMIT, other_end, clock);
+        let node = Relay::new(meeting.clone(), introduction, LIMIT, other_end, clock);
         let mut node = node.unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -226,7 +228,7 @@ impl Stoppable {
         Self { node, stop, line }
     }
 
-    pub fn stop(self) -> (Node, UnixStream) {
+    pub fn stop(self) -> (Relay, UnixStream) {
         self.stop.store(true, Ordering::Relaxed);
         (self.node.join().unwrap(), self.line)
     }
@@ -234,7 +236,7 @@ impl Stoppable {
 
 /// A member that does something only when a test wants it. Its measuring part ends when it is to.
 pub struct Stepped {
-    pub node: Node,
+    pub node: Relay,
     line: Option<UnixStream>,
     incoming: Incoming,
 }
@@ -245,7 +247,7 @@ impl Stepped {
         line.set_nonblocking(true).unwrap();
         let clock = Arc::new(SharedClock::default());
         let introduction = introduction(rank, size);
-        let node = Node::new(meeting.clone(), introduction, LIMIT, other_end, clock);
+        let node = Relay::new(meeting.clone(), introduction, LIMIT, other_end, clock);
         Self {
             node: node.unwrap(),
             line: Some(line),

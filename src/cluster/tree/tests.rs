@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::message::{FromMember, Message, Seeker, frame};
+use super::message::{FromMember, Message, ParentRequest, frame};
 use super::testing::*;
 use super::*;
 use facts::error::Failure;
 use facts::net::framing;
 
 #[test]
-fn leads_members_through_course_and_blocks_to_end() {
+fn sends_course_blocks_and_end_to_members() {
     const SIZE: u32 = 3;
     let (mut root, meeting) = root(SIZE);
     let members: Vec<_> = (0..SIZE)
@@ -152,7 +152,7 @@ fn member_refuses_coordinator_without_token() {
 }
 
 #[test]
-fn unrelated_connections_disturb_nobody() {
+fn unrelated_connections_disturb_no_member() {
     let (mut root, meeting) = root(1);
     let silent = TcpStream::connect(meeting.addresses[0]).unwrap();
     let send = |bytes: &[u8]| {
@@ -230,17 +230,17 @@ fn offset_of_clock_is_within_its_uncertainty() {
 
 proptest! {
     #[test]
-    fn any_bytes_decode_or_are_an_error(bytes: Vec<u8>) {
+    fn refuses_bytes_that_do_not_decode(bytes: Vec<u8>) {
         let _ = message::decode::<Message>(&bytes);
         let _ = message::decode::<FromMember>(&bytes);
         let _ = message::decode::<Order>(&bytes);
     }
 
     #[test]
-    fn altered_messages_decode_or_are_an_error(place: usize, byte: u8, end: usize) {
+    fn refuses_altered_messages_that_do_not_decode(place: usize, byte: u8, end: usize) {
         let mut bytes = message::encode(&Message::Seek {
             proof: "0".repeat(96),
-            seeker: Box::new(Seeker {
+            request: Box::new(ParentRequest {
                 id: 1,
                 port: 2,
                 avoid: Some(3),

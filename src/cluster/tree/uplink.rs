@@ -1,5 +1,6 @@
-//! The way of a member to the coordinator: it asks the coordinator for its parent, connects to it,
-//! takes over its clock, and does so again if the parent is lost.
+//! The connection of a member towards the coordinator. The member asks the coordinator for its
+//! parent, connects to the parent, and takes over its clock. If the parent is lost, the member
+//! begins again.
 //!
 //! A parent that is stopped does not close its connections. While no block runs, each child sends a
 //! ping every [`BEAT`]; a parent that has not answered for [`PARENT_SILENCE`] is lost.
@@ -12,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::Meeting;
 use super::clock::{EXCHANGES, Exchanges, SharedClock, now_ns};
-use super::door::{ANSWERER, CALLER, VERSION, jittered, random, role};
 use super::link::{Link, Loss, PollSet};
-use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, Place, Seeker};
+use super::listener::{ANSWERER, CALLER, VERSION, jittered, random, role};
+use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, ParentAddress, ParentRequest};
 use super::traffic::Traffic;
 use facts::limit;
 use facts::limit::ANSWER_LIMIT;
@@ -22,15 +23,16 @@ use facts::limit::ANSWER_LIMIT;
 /// Interval of pings while no block runs.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// How long a parent may leave a ping unanswered. A change of the parent costs little, so unit tests
-/// make it early.
+/// How long a parent may leave a ping unanswered. A change of the parent costs little, so unit
+/// tests make it early.
 const PARENT_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
-/// How long after the end of a block a member below a silent one may take to report: until it notices
-/// the silence, and finds another parent.
+/// How long after the end of a block a member below a silent member may take to report. In this
+/// time it notices the silence, and finds another parent.
 pub const DETOUR_LIMIT: Duration = Duration::from_secs(PARENT_SILENCE.as_secs() + 3);
 
-/// The same as [`PARENT_SILENCE`] for the coordinator, which no other process can replace.
+/// How long the coordinator may leave a ping unanswered. No other process can replace the
+/// coordinator.
 const COORDINATOR_SILENCE: Duration = Duration::from_secs(30);
 
 /// How long a member that has lost its parent looks for the coordinator.
@@ -42,9 +44,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How far the member is.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum UplinkState {
     /// It waits for this moment to connect to the coordinator.
     Pausing(Instant),
     /// It has sent a hello.
@@ -59,9 +61,9 @@ enum Stage {
     Attached,
 }
 
-/// What happened.
+/// An event on the connection.
 #[derive(Debug)]
-pub enum News {
+pub enum UplinkEvent {
     /// The member has a parent.
     Attached,
     /// A message of the parent.
@@ -74,15 +76,15 @@ pub enum News {
 #[derive(Debug)]
 pub struct Uplink {
     meeting: Meeting,
-    /// This process as it asks for a parent.
-    pub seeker: Seeker,
+    /// The request of this process for a parent.
+    pub request: ParentRequest,
     set: PollSet,
     clock: Arc<SharedClock>,
     exchanges: Exchanges,
-    stage: Stage,
+    stage: UplinkState,
     link: Option<Link>,
-    /// The member that it is connected to; the coordinator if it is none.
-    target: Option<Place>,
+    /// The member at the other end; `None` for the coordinator.
+    target: Option<ParentAddress>,
     /// When the stage began.
     since: Instant,
     /// When the search for a parent ends.
@@ -94,10 +96,11 @@ pub struct Uplink {
     attempts: usize,
     /// Attempts in a row that were refused before a proof.
     refusals: usize,
-    /// Addresses of the coordinator at which nobody listens.
+    /// Addresses of the coordinator that refuse connections.
     refusing: BTreeSet<SocketAddr>,
     last_error: String,
-    /// Attempts to reach the coordinator that have failed since the end of the survey; none before it.
+    /// Attempts to reach the coordinator that have failed since the end of the survey; none before
+    /// it.
     failed_after_end: Option<usize>,
     /// Exchanges left of a burst.
     burst: usize,
@@ -112,7 +115,7 @@ impl Uplink {
     /// Begins the search for a parent, which ends after `limit`.
     pub fn new(
         meeting: Meeting,
-        seeker: Seeker,
+        request: ParentRequest,
         set: &PollSet,
         clock: &Arc<SharedClock>,
         limit: Duration,
@@ -120,11 +123,11 @@ impl Uplink {
         let now = Instant::now();
         Self {
             meeting,
-            seeker,
+            request,
             set: set.clone(),
             clock: clock.clone(),
             exchanges: Exchanges::default(),
-            stage: Stage::Pausing(now),
+            stage: UplinkState::Pausing(now),
             link: None,
             target: None,
             since: now,
@@ -147,10 +150,10 @@ impl Uplink {
 
     /// Returns whether the member has a parent.
     pub fn is_attached(&self) -> bool {
-        self.stage == Stage::Attached
+        self.stage == UplinkState::Attached
     }
 
-    /// Returns whether `key` is that of the connection.
+    /// Returns whether the connection has this key.
     pub fn has(&self, key: u64) -> bool {
         self.link.as_ref().is_some_and(|link| link.key() == key)
     }
@@ -191,7 +194,8 @@ impl Uplink {
         }
     }
 
-    /// Ends the search for a parent early from here on: a coordinator that cannot be reached has ended.
+    /// Ends the search for a parent early from here on: a coordinator that cannot be reached has
+    /// ended.
     pub fn end(&mut self) {
         self.failed_after_end.get_or_insert(0);
     }
@@ -201,7 +205,7 @@ impl Uplink {
     /// # Errors
     ///
     /// Why the member cannot take part any longer.
-    pub fn next(&mut self) -> Result<Option<News>, String> {
+    pub fn next(&mut self) -> Result<Option<UplinkEvent>, String> {
         let Some(link) = &mut self.link else {
             return Ok(None);
         };
@@ -210,32 +214,32 @@ impl Uplink {
             Ok(Some(message)) => self.take(message),
             Err(loss) => {
                 self.lose(&loss);
-                Ok(Some(News::Changed))
+                Ok(Some(UplinkEvent::Changed))
             }
         }
     }
 
     /// Handles a message.
-    fn take(&mut self, message: Message) -> Result<Option<News>, String> {
-        // Whatever the parent sends shows that it is not stopped.
+    fn take(&mut self, message: Message) -> Result<Option<UplinkEvent>, String> {
+        // Any message of the parent shows that the parent is not stopped.
         self.asked = self.asked.map(|_| Instant::now());
         match (self.stage, message) {
-            (Stage::Greeting, Message::Challenge { nonce }) => {
+            (UplinkState::Greeting, Message::Challenge { nonce }) => {
                 let proof = self.meeting.token.proof(&role(CALLER, &nonce));
                 let claim = match self.target {
                     None => Message::Seek {
                         proof,
-                        seeker: Box::new(self.seeker.clone()),
+                        request: Box::new(self.request.clone()),
                     },
                     Some(_) => Message::Attach {
                         proof,
-                        rank: self.seeker.introduction.rank,
+                        rank: self.request.introduction.rank,
                     },
                 };
                 self.send(&claim);
-                self.enter(Stage::Claiming);
+                self.enter(UplinkState::Claiming);
             }
-            (Stage::Claiming, Message::Welcome { proof }) => {
+            (UplinkState::Claiming, Message::Welcome { proof }) => {
                 let role = role(ANSWERER, &self.nonce);
                 if !self.meeting.token.confirms(&proof, &role) {
                     self.fail("its token is not that of this process".into());
@@ -243,17 +247,17 @@ impl Uplink {
                     self.synchronize();
                 } else {
                     self.refusals = 0;
-                    self.enter(Stage::Seeking);
+                    self.enter(UplinkState::Seeking);
                 }
             }
-            (Stage::Seeking, Message::Parent(None)) => self.synchronize(),
-            (Stage::Seeking, Message::Parent(Some(place))) => {
+            (UplinkState::Seeking, Message::Parent(None)) => self.synchronize(),
+            (UplinkState::Seeking, Message::Parent(Some(place))) => {
                 self.count();
                 self.link = None;
                 self.target = Some(place);
-                self.enter(Stage::Pausing(Instant::now()));
+                self.enter(UplinkState::Pausing(Instant::now()));
             }
-            (Stage::Seeking, Message::Refused(reason)) => {
+            (UplinkState::Seeking, Message::Refused(reason)) => {
                 return Err(format!(
                     "the coordinator has refused this process: {reason}"
                 ));
@@ -266,7 +270,7 @@ impl Uplink {
                 }
             }
             (
-                Stage::Syncing | Stage::Attached,
+                UplinkState::Syncing | UplinkState::Attached,
                 Message::Pong {
                     sent_ns,
                     here_ns,
@@ -274,16 +278,16 @@ impl Uplink {
                 },
             ) => return Ok(self.pong(sent_ns, here_ns, uncertainty_ns)),
             // What a parent sends to all of its children also comes while one takes over its clock.
-            (Stage::Syncing | Stage::Attached, message) => {
-                return Ok(Some(News::Message(message)));
+            (UplinkState::Syncing | UplinkState::Attached, message) => {
+                return Ok(Some(UplinkEvent::Message(message)));
             }
             _ => self.lose(&Loss::Malformed),
         }
-        Ok(Some(News::Changed))
+        Ok(Some(UplinkEvent::Changed))
     }
 
     /// Takes over a reading of the parent's clock.
-    fn pong(&mut self, sent_ns: u64, here_ns: u64, uncertainty_ns: u64) -> Option<News> {
+    fn pong(&mut self, sent_ns: u64, here_ns: u64, uncertainty_ns: u64) -> Option<UplinkEvent> {
         let received_ns = now_ns();
         self.exchanges
             .add(sent_ns, received_ns, here_ns, uncertainty_ns);
@@ -295,12 +299,12 @@ impl Uplink {
         self.burst = self.burst.saturating_sub(1);
         if self.burst > 0 {
             self.ping();
-        } else if self.stage == Stage::Syncing {
+        } else if self.stage == UplinkState::Syncing {
             self.send(&Message::Ready);
-            self.enter(Stage::Attached);
-            return Some(News::Attached);
+            self.enter(UplinkState::Attached);
+            return Some(UplinkEvent::Attached);
         }
-        Some(News::Changed)
+        Some(UplinkEvent::Changed)
     }
 
     fn ping(&mut self) {
@@ -316,11 +320,11 @@ impl Uplink {
         self.exchanges = Exchanges::default();
         self.burst = EXCHANGES;
         self.asked = None;
-        self.enter(Stage::Syncing);
+        self.enter(UplinkState::Syncing);
         self.ping();
     }
 
-    fn enter(&mut self, stage: Stage) {
+    fn enter(&mut self, stage: UplinkState) {
         self.stage = stage;
         self.since = Instant::now();
     }
@@ -328,10 +332,10 @@ impl Uplink {
     /// Returns when [`Self::tick`] has something to do.
     pub fn due(&self) -> Instant {
         match self.stage {
-            Stage::Pausing(until) => until,
-            Stage::Greeting | Stage::Claiming => self.since + ANSWER_LIMIT,
-            Stage::Seeking => self.ends,
-            Stage::Syncing | Stage::Attached => match (self.asked, self.quiet_until) {
+            UplinkState::Pausing(until) => until,
+            UplinkState::Greeting | UplinkState::Claiming => self.since + ANSWER_LIMIT,
+            UplinkState::Seeking => self.ends,
+            UplinkState::Syncing | UplinkState::Attached => match (self.asked, self.quiet_until) {
                 (Some(asked), _) => asked + self.silence(),
                 (None, Some(quiet)) => quiet,
                 (None, None) => self.next_ping,
@@ -347,7 +351,8 @@ impl Uplink {
         })
     }
 
-    /// Does what is due. New connections have the next keys.
+    /// Sends pings, connects, or gives up, if the time for it has come. New connections have the
+    /// next keys.
     ///
     /// # Errors
     ///
@@ -357,19 +362,19 @@ impl Uplink {
             return Ok(());
         }
         match self.stage {
-            Stage::Pausing(_) if now >= self.ends || self.has_ended() => {
+            UplinkState::Pausing(_) if now >= self.ends || self.has_ended() => {
                 return Err(self.failure());
             }
-            Stage::Pausing(_) => self.connect(next_key),
-            Stage::Greeting | Stage::Claiming => {
+            UplinkState::Pausing(_) => self.connect(next_key),
+            UplinkState::Greeting | UplinkState::Claiming => {
                 let limit = ANSWER_LIMIT.as_secs();
                 self.fail(format!("no answer within {limit} s"));
             }
-            Stage::Seeking => {
+            UplinkState::Seeking => {
                 self.last_error = "the coordinator named no parent for this process".into();
                 return Err(self.failure());
             }
-            Stage::Syncing | Stage::Attached => {
+            UplinkState::Syncing | UplinkState::Attached => {
                 if self.asked.is_some() {
                     let silence = self.silence().as_secs();
                     self.send(&Message::Leave);
@@ -388,7 +393,7 @@ impl Uplink {
     fn connect(&mut self, next_key: &mut u64) {
         *next_key += 1;
         self.nonce = random();
-        self.enter(Stage::Greeting);
+        self.enter(UplinkState::Greeting);
         match Link::connect(self.address(), &self.set, *next_key) {
             Ok(mut link) => {
                 link.allow(MAX_CLAIM);
@@ -425,7 +430,7 @@ impl Uplink {
     }
 
     fn lose_with(&mut self, reason: String) {
-        if self.stage == Stage::Attached {
+        if self.stage == UplinkState::Attached {
             self.limit = limit::in_effect(RETURN_LIMIT);
             self.ends = Instant::now() + self.limit;
             self.pause = PAUSE;
@@ -441,7 +446,7 @@ impl Uplink {
         self.count();
         self.link = None;
         match self.target.take() {
-            Some(place) => self.seeker.avoid = Some(place.rank),
+            Some(place) => self.request.avoid = Some(place.rank),
             None => {
                 self.attempts += 1;
                 self.failed_after_end = self.failed_after_end.map(|count| count + 1);
@@ -449,11 +454,11 @@ impl Uplink {
         }
         self.asked = None;
         self.quiet_until = None;
-        self.enter(Stage::Pausing(Instant::now() + jittered(self.pause)));
+        self.enter(UplinkState::Pausing(Instant::now() + jittered(self.pause)));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Returns whether the coordinator has ended: nobody listens at its addresses, or no attempt
+    /// Returns whether the coordinator has ended: its addresses refuse connections, or no attempt
     /// after the end of the survey has reached it at any of them. The first failure may be the loss
     /// of the connection to it.
     fn has_ended(&self) -> bool {

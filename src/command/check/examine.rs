@@ -6,7 +6,7 @@ use super::lock::Lock;
 use super::traffic::Runs;
 use super::uses::Uses;
 use super::{CheckRequest, traffic};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::Failure;
 use node::backend;
 use node::machine::Machine;
@@ -56,7 +56,7 @@ impl Examination {
             files,
         });
         let mut is_busy = None;
-        let mut is_software = device.kind == DeviceKind::Software;
+        let mut is_software = device.platform().is_simulated;
         let services = match &first {
             Err(_) => Finding::absent(&services::USABLE),
             Ok(first) => {

@@ -97,8 +97,8 @@ fn still_running(mut file: &File) -> Failure {
 }
 
 /// Opens the file of this user: for root in `/run`, else in the directory of the user's session,
-/// else in a directory below that of temporary files. Returns `None` if there is none that no other
-/// user can open.
+/// else below the directory of temporary files. Returns `None` if none of these places is safe from
+/// other users.
 fn open(machine: &Machine) -> Option<File> {
     let user = rustix::process::geteuid().as_raw();
     let of_system = machine.root().join("run").join(format!("{NAME}.lock"));

@@ -58,7 +58,7 @@ pub struct Client {
     stage: Stage,
     bytes: u64,
     asks_for_duration: bool,
-    /// The place that the client knows.
+    /// The place that the client was told last.
     place: Option<u32>,
     /// When the current stage began.
     since: Instant,
@@ -103,8 +103,8 @@ pub struct Ending {
 }
 
 impl Client {
-    /// Starts the process for `newcomer`, which measures with `device`, for `longest_run` at most;
-    /// `plan` is that of the server.
+    /// Starts the process for `newcomer`, which measures with `device`, for `longest_run` at most.
+    /// `plan` is the plan of the server.
     ///
     /// # Errors
     ///
@@ -322,7 +322,8 @@ impl Client {
         self.is_stopped = true;
     }
 
-    /// Returns the time limit of the current stage, for messages, unless the server ends the process.
+    /// Returns the time limit of the current stage, for messages, unless the server ends the
+    /// process.
     fn limit(&self) -> Option<String> {
         match self.stage {
             _ if self.is_stopped => None,

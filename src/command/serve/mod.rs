@@ -307,7 +307,7 @@ fn serve_at(
         let line = format!("clients cannot measure with {device} at present: {problem}");
         log.line(Priority::Warning, line);
     }
-    // Without a service manager, there is nobody to notify.
+    // Does nothing without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     let mut supervisor = Supervisor::new(plan, port, limits, log.clone(), totals);
     supervisor.run(&arrivals, &woken, &asked_for_state)?;

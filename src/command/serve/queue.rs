@@ -1,5 +1,5 @@
-//! Whose turn it is: one client measures on a NIC at a time, in order of arrival, and the buffers of
-//! all runs stay within a limit.
+//! Whose turn it is: one client measures on a NIC at a time, in order of arrival, and the buffers
+//! of all runs stay within a limit.
 
 use facts::device::DeviceName;
 
@@ -32,8 +32,8 @@ impl QueueEntry {
     }
 }
 
-/// Returns the indices of the waiting clients that may begin, of `entries` in order of arrival, while
-/// the buffers of all runs have `limit` bytes at most.
+/// Returns the indices of the waiting clients that may begin, of `entries` in order of arrival,
+/// while the buffers of all runs have `limit` bytes at most.
 pub fn turns(entries: &[QueueEntry], limit: u64) -> Vec<usize> {
     let running = entries.iter().filter(|entry| entry.stage == Stage::Running);
     let devices = running.clone().flat_map(|entry| &entry.devices);
@@ -42,7 +42,8 @@ pub fn turns(entries: &[QueueEntry], limit: u64) -> Vec<usize> {
     let mut turns = Vec::new();
     for (index, entry) in waiting(entries) {
         let waits = entry.uses_any(&busy);
-        // The next client of these NICs does not overtake one that waits for another NIC or for memory.
+        // The next client of these NICs does not overtake one that waits for another NIC or for
+        // memory.
         busy.extend(&entry.devices);
         if waits {
             continue;
@@ -55,8 +56,8 @@ pub fn turns(entries: &[QueueEntry], limit: u64) -> Vec<usize> {
     turns
 }
 
-/// Returns the indices of the waiting clients, and the place of each in the queue of its NICs: 1 for
-/// the next.
+/// Returns the indices of the waiting clients, and the place of each in the queue of its NICs: 1
+/// for the next.
 pub fn places(entries: &[QueueEntry]) -> Vec<(usize, u32)> {
     let of = |(index, entry): (usize, &QueueEntry)| {
         let before = waiting(&entries[..index]).filter(|(_, other)| other.uses_any(&entry.devices));

@@ -18,7 +18,7 @@ use super::queue::{Stage, places, turns};
 use diag::session::arrivals::{Arrival, Newcomer};
 use diag::session::control_line::Ready;
 use diag::session::{LineLimit, Totals, status};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Failure, cause};
 use facts::host::host_name;
 use facts::interrupt;
@@ -83,8 +83,8 @@ struct Counts {
 }
 
 impl<'a> Supervisor<'a> {
-    /// Creates the supervisor of a server that listens on `port`; another thread counts its refusals
-    /// in `totals`.
+    /// Creates the supervisor of a server that listens on `port`; another thread counts its
+    /// refusals in `totals`.
     pub fn new(plan: &'a Plan, port: u16, limits: Limits, log: Log, totals: Arc<Totals>) -> Self {
         Self {
             plan,
@@ -100,8 +100,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Serves the `arrivals`, for each of which `wake` has a byte, until there are no more. Logs the
-    /// state whenever there is something to read from `asked`.
+    /// Serves the `arrivals`, for each of which `wake` has a byte, until there are no more. Logs
+    /// the state whenever there is something to read from `asked`.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl<'a> Supervisor<'a> {
         ended
     }
 
-    /// Waits for an arrival, for a question, or for something of a process, and reads the latter.
+    /// Waits for an arrival, for a question, or for output of a process, and reads that output.
     /// Returns whether there is an arrival, and whether there is a question.
     fn wait(&mut self, wake: &UnixStream, asked: &UnixStream) -> Result<(bool, bool), Failure> {
         let due = self.clients.iter().filter_map(Client::due).min();
@@ -391,10 +391,10 @@ fn lacks(device: DeviceName, own: DeviceName) -> Option<String> {
             "this server has no {device}: it measures with NICs such as {own}"
         ));
     }
-    let names = match device.kind {
-        DeviceKind::Software => return None,
-        DeviceKind::Hardware => Machine::this().cxi_devices(),
-    };
+    if !device.platform().is_listed {
+        return None;
+    }
+    let names = Machine::this().cxi_devices();
     let exists = names.contains(&device.to_string());
     (!exists).then(|| {
         format!(

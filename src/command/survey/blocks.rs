@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use cluster::survey::answer::Pair;
+use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
 use cluster::survey::timetable::{Block, Part, Round, Task};
 use facts::device::FabricAddress;
@@ -20,8 +21,9 @@ pub struct Slots {
     pub slot_ns: u64,
 }
 
-/// Returns the block of each process that takes part in `rounds`, by its rank. `addresses` are those of
-/// all NICs; a pair with a NIC that has none is left out, and returned with its round.
+/// Returns the block of each process that takes part in `rounds`, by its rank. `addresses` has the
+/// address of each NIC. A pair with a NIC without address is in no block; it is returned with its
+/// slot.
 pub fn blocks(
     rounds: &[Round],
     slots: Slots,
@@ -30,9 +32,8 @@ pub fn blocks(
 ) -> (BTreeMap<u32, Block>, Vec<(u32, Pair)>) {
     let mut blocks: BTreeMap<u32, Block> = BTreeMap::new();
     let mut left_out = Vec::new();
-    let mut add = |nic: u32, task: Task| {
-        let node = roster.nics[nic as usize].node;
-        let block = blocks.entry(roster.nodes[node as usize].rank);
+    let mut add = |nic: NicId, task: Task| {
+        let block = blocks.entry(roster.node_of(nic).rank);
         let block = block.or_insert_with(|| Block {
             number: slots.block,
             begins_ns: slots.begins_ns,
@@ -44,8 +45,7 @@ pub fn blocks(
     };
     for (slot, round) in (0..).zip(rounds) {
         for pair in &round.pairs {
-            let [initiator, target] =
-                [pair.initiator, pair.target].map(|nic| addresses[nic as usize]);
+            let [initiator, target] = pair.nics().map(|nic| addresses[nic.index()]);
             let (Some(initiator), Some(target)) = (initiator, target) else {
                 left_out.push((slot, *pair));
                 continue;
@@ -60,7 +60,7 @@ pub fn blocks(
                 part,
                 peer,
             };
-            if pair.initiator == pair.target {
+            if pair.is_loopback() {
                 add(pair.initiator, task(Part::Alone, initiator));
             } else {
                 add(pair.initiator, task(Part::Initiator, target));
@@ -75,9 +75,10 @@ pub fn blocks(
 mod tests {
     use super::*;
     use cluster::survey::answer::Stage;
+    use cluster::survey::ids::{NodeId, TestId};
     use cluster::survey::roster::{Nic, Node};
 
-    /// Three nodes with a NIC each, the ranks of which are not their indices.
+    /// Returns three nodes with a NIC each. The ranks of the nodes differ from their indices.
     fn roster() -> Roster {
         let node = |rank| Node {
             host: format!("n{rank}"),
@@ -85,7 +86,7 @@ mod tests {
             absent: None,
         };
         let nic = |node| Nic {
-            node,
+            node: NodeId(node),
             device: "cxi0".into(),
             nid: Some(node),
             location: None,
@@ -98,18 +99,18 @@ mod tests {
     }
 
     #[test]
-    fn both_processes_of_a_pair_get_a_task() {
+    fn gives_a_task_to_both_processes_of_a_pair() {
         let address = |nic| Some(FabricAddress { nic, pid: 3 });
         let pair = Pair {
-            initiator: 0,
-            target: 2,
+            initiator: NicId(0),
+            target: NicId(2),
         };
         let alone = Pair {
-            initiator: 1,
-            target: 1,
+            initiator: NicId(1),
+            target: NicId(1),
         };
         let round = |pairs: &[Pair]| Round {
-            test: 4,
+            test: TestId(4),
             stage: Stage::Sweep,
             pairs: pairs.into(),
         };
@@ -150,11 +151,11 @@ mod tests {
     #[test]
     fn leaves_out_pairs_of_nics_without_address() {
         let pair = Pair {
-            initiator: 0,
-            target: 2,
+            initiator: NicId(0),
+            target: NicId(2),
         };
         let round = Round {
-            test: 0,
+            test: TestId(0),
             stage: Stage::Sweep,
             pairs: vec![pair],
         };

@@ -1,27 +1,27 @@
-//! Whether busy CPUs disturb a survey: its user learns early why it takes long.
+//! Whether busy CPUs disturb a survey: a note tells its user early why it takes long.
 
-use cluster::survey::answer::{Answer, PairResult};
-use diag::run::survey::is_of_busy_cpus;
+use super::results::BlockResults;
+use cluster::survey::untested::Untested;
 
-/// Fewest disturbed pairs, and their least part of all pairs, that are noted.
+/// Fewest disturbed pairs for a note.
 const FEWEST: usize = 5;
+
+/// The note appears if at least one of this many pairs was disturbed.
 const LEAST_PART: usize = 5;
 
-/// Pairs that were disturbed by busy CPUs.
+/// The number of pairs that busy CPUs disturbed.
 #[derive(Debug, Default)]
-pub struct Busy {
+pub struct BusyCpus {
     disturbed: usize,
     pairs: usize,
     is_noted: bool,
 }
 
-impl Busy {
-    /// Adds the results of a block. Returns a note if many pairs were disturbed, once.
-    pub fn add(&mut self, results: &[PairResult]) -> Option<String> {
-        let is_disturbed =
-            |of: &&PairResult| matches!(&of.answer, Answer::Untested(why) if is_of_busy_cpus(why));
-        self.disturbed += results.iter().filter(is_disturbed).count();
-        self.pairs += results.len();
+impl BusyCpus {
+    /// Counts the pairs of a block. Returns a note if many pairs so far were disturbed, once.
+    pub fn add(&mut self, block: &BlockResults) -> Option<String> {
+        self.disturbed += block.untested(Untested::is_from_busy_cpus);
+        self.pairs += block.pairs.len();
         let Self {
             disturbed, pairs, ..
         } = *self;
@@ -39,39 +39,45 @@ impl Busy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::survey::answer::{Pair, Stage};
-    use diag::run::survey::LATE;
+    use cluster::survey::answer::{Answer, Pair, PairResult, Stage};
+    use cluster::survey::ids::{NicId, TestId};
 
-    fn results(reasons: &[&str]) -> Vec<PairResult> {
-        let result = |reason: &&str| PairResult {
-            test: 0,
+    /// Returns the results of a block whose pairs were not measured, all for this reason.
+    fn block(reason: Untested, pairs: usize) -> BlockResults {
+        let result = PairResult {
+            test: TestId(0),
             pair: Pair {
-                initiator: 0,
-                target: 1,
+                initiator: NicId(0),
+                target: NicId(1),
             },
             stage: Stage::Sweep,
             round: 0,
             active: 1,
-            answer: Answer::Untested((*reason).into()),
-            witnesses: Vec::new(),
+            answer: Answer::Untested(reason),
+            counters: Vec::new(),
         };
-        reasons.iter().map(result).collect()
+        BlockResults {
+            test: TestId(0),
+            pairs: vec![result; pairs],
+            beyond: None,
+            clock_uncertainty_ns: None,
+        }
     }
 
     #[test]
-    fn many_disturbed_pairs_are_noted_once() {
-        let mut busy = Busy::default();
-        assert_eq!(busy.add(&results(&["there is no report"; 16])), None);
-        assert_eq!(busy.add(&results(&[LATE; 4])), None);
-        let note = busy.add(&results(&[LATE])).unwrap();
+    fn notes_many_disturbed_pairs_once() {
+        let mut busy = BusyCpus::default();
+        assert_eq!(busy.add(&block(Untested::NoReport, 16)), None);
+        assert_eq!(busy.add(&block(Untested::Late, 4)), None);
+        let note = busy.add(&block(Untested::NoCpu, 1)).unwrap();
         assert!(note.contains("5 of 21 pairs"), "{note}");
-        assert_eq!(busy.add(&results(&[LATE; 20])), None);
+        assert_eq!(busy.add(&block(Untested::Paused, 20)), None);
     }
 
     #[test]
-    fn few_disturbed_pairs_are_not_noted() {
-        let mut busy = Busy::default();
-        assert_eq!(busy.add(&results(&["there is no report"; 26])), None);
-        assert_eq!(busy.add(&results(&[LATE; 6])), None);
+    fn notes_no_small_part_of_disturbed_pairs() {
+        let mut busy = BusyCpus::default();
+        assert_eq!(busy.add(&block(Untested::NoReport, 26)), None);
+        assert_eq!(busy.add(&block(Untested::Late, 6)), None);
     }
 }

@@ -1,28 +1,27 @@
-//! The coordinator: lets the members join, gives them blocks of slots, takes their results, and ends the
-//! survey. It measures nothing itself.
+//! The coordinator loop: waits for the members, sends them blocks of slots, receives their results,
+//! and ends the survey. The coordinator measures nothing itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::asked::Asked;
 use super::blocks::{Slots, blocks};
-use super::busy::Busy;
-use super::lead::Lead;
+use super::busy::BusyCpus;
+use super::launch::Launch;
 use super::locations::Locations;
 use super::members::Members;
 use super::pace::Pace;
-use super::results;
+use super::request::SurveyRequest;
+use super::results::BlockResults;
 use super::written::Outputs;
-use cluster::survey::answer::{Answer, PairResult};
 use cluster::survey::conductor::{Conductor, Phase, Settings};
+use cluster::survey::findings::Test;
+use cluster::survey::ids::NodeId;
 use cluster::survey::pairs::{self, Selection};
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::timetable::{BlockReport, Course, Round};
-use cluster::survey::verdict::Test;
 use cluster::tree::{DETOUR_LIMIT, Event, Root, now_ns};
-use diag::run::survey::LATE;
 use facts::error::{Failure, cause, invalid};
 use facts::job::Job;
 use facts::number::time_text;
@@ -30,20 +29,23 @@ use facts::{interrupt, limit};
 use report::survey::lines::Earlier;
 use report::survey::{Setup, Survey, SurveyJob, progress};
 
-/// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each thousand.
+/// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each
+/// thousand.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
 const JOIN_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 
-/// How long it waits until the members are prepared for the course. A NIC may take 20 seconds to open
-/// its targets.
+/// How long the coordinator waits until the members are prepared for the course. A NIC may take 20
+/// seconds to open its targets.
 const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
 
-/// How long it waits for reports beyond the end of a block, and longer for each thousand members. A NIC
-/// may take two seconds to release the resources of its last pair.
+/// How long the coordinator waits for reports after the end of a block, and longer for each
+/// thousand members. A
+/// NIC may take two seconds to release the resources of its last pair.
 const REPORT_LIMIT: Duration = Duration::from_secs(3);
 const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 
-/// Time in which a block reaches the members before it begins, and longer for each thousand of them.
+/// Time in which a block reaches the members before it begins, and longer for each thousand of
+/// them.
 const NOTICE: Duration = Duration::from_millis(20);
 const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
 
@@ -56,79 +58,79 @@ const LONGEST_LEFT: f64 = 1e4;
 /// How long before the end of the job the survey ends.
 const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
 
-/// How long the members may take to end: those below one that is stopped find another way to the
+/// How long the members may take to end. Members below a stopped member find another way to the
 /// coordinator within [`DETOUR_LIMIT`].
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// Runs a survey from its first process to its last line.
+/// Runs a survey from the start of its processes to its last output.
 ///
 /// # Errors
 ///
 /// Files that cannot be read or written, processes that cannot be started, and a verdict other than
 /// good.
-pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
+pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let selections = selections(asked)?;
-    let mut locations = Locations::read(asked.locations.as_deref())?;
-    let earlier = asked.resume.as_deref().map(Earlier::open).transpose()?;
-    let mut outputs = Outputs::open(&asked.places, asked.is_quiet)?;
-    if let Some(note) = &asked.without_effect {
+    let selections = selections(request)?;
+    let mut locations = Locations::read(request.locations.as_deref())?;
+    let earlier = request.resume.as_deref().map(Earlier::open).transpose()?;
+    let mut outputs = Outputs::open(&request.places, request.is_quiet)?;
+    if let Some(note) = &request.without_effect {
         outputs.note(note);
     }
-    let setup = setup(asked, &lead);
-    let ends = ends(asked, &lead);
-    let (mut root, mut gathered) = lead.start(asked)?;
-    let limit = join_limit(lead.size);
-    let joined = gathered.join(&mut root, lead.size, limit, &mut outputs);
+    let setup = setup(request, &launch);
+    let ends = ends(request, &launch);
+    let (mut root, mut gathered) = launch.start(request)?;
+    let limit = join_limit(launch.size);
+    let joined = gathered.join(&mut root, launch.size, limit, &mut outputs);
     locations.add_topology(&gathered.joined);
     let members = Members::new(
-        lead.size,
+        launch.size,
         &gathered.joined,
-        &lead.hosts,
+        &launch.hosts,
         |rank| gathered.absent(rank),
         |host, address| locations.of(host, address),
     );
     let settings = Settings {
         selections,
-        nics: if asked.at_once {
+        nics: if request.at_once {
             NicOrder::AtOnce
         } else {
             NicOrder::InTurn
         },
-        most_active: lead.most_active(asked),
-        seed: asked.seed,
-        expectations: asked
+        most_active: launch.most_active(request),
+        seed: request.seed,
+        expectations: request
             .tests
             .iter()
             .map(|test| test.expectations.clone())
             .collect(),
-        keep_figures: asked.keeps_matrix.then_some(true),
+        keep_figures: request.keeps_matrix.then_some(true),
     };
     let conductor = Conductor::new(members.roster.clone(), setup.tests.clone(), settings)
-        .map_err(|why| Failure::usage(invalid("pairs", &asked.pairs, why)))?;
-    let mut survey = Leading {
-        asked,
+        .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))?;
+    let mut survey = CoordinatorLoop {
+        request,
         root,
         members,
         conductor,
         outputs,
         ends,
-        pace: Pace::new(asked.pair_time),
-        busy: Busy::default(),
+        pace: Pace::new(request.pair_time),
+        busy: BusyCpus::default(),
         measuring: Instant::now(),
         block: 0,
         round: 0,
         uncertainty_ns: None,
     };
-    let ended = joined.and_then(|()| survey.lead(started, &setup, earlier));
-    let Leading {
+    let ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
+    let CoordinatorLoop {
         mut root,
         conductor,
         outputs,
         uncertainty_ns,
         ..
     } = survey;
-    let verdict = conductor.verdict();
+    let verdict = conductor.findings();
     let mut document = Survey::new(
         setup,
         started,
@@ -138,61 +140,61 @@ pub fn run(asked: &Asked, lead: Lead) -> Result<(), Failure> {
         ended.as_ref().copied(),
     );
     document.clock_uncertainty_ns = uncertainty_ns;
-    // Before the members end: one that hangs must not hold up the results.
+    // The results come first: a member that hangs must not delay them.
     let found = outputs.end(&document);
     for (rank, reason) in root.end(END_LIMIT) {
-        let host = &document.roster.nodes[rank as usize].host;
+        let host = &document.roster.node(NodeId(rank)).host;
         let _ = writeln!(io::stderr(), "cxidiag survey: warning: {host}: {reason}");
     }
-    // Members that have not ended find no coordinator any longer, and end.
+    // Members that have not ended yet find no coordinator, and end.
     drop(root);
     gathered.finish();
     found
 }
 
 /// Returns the selected pairs.
-fn selections(asked: &Asked) -> Result<Vec<Selection>, Failure> {
+fn selections(request: &SurveyRequest) -> Result<Vec<Selection>, Failure> {
     let read = |path: &str| {
         fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {}", cause(&error)))
     };
-    pairs::parse(&asked.pairs, read)
-        .map_err(|why| Failure::usage(invalid("pairs", &asked.pairs, why)))
+    pairs::parse(&request.pairs, read)
+        .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))
 }
 
-/// Returns what the document says about the beginning.
-fn setup(asked: &Asked, lead: &Lead) -> Setup {
-    let expectations = asked.tests.iter().flat_map(|test| &test.expectations);
+/// Returns the facts about the survey that are known before it measures.
+fn setup(request: &SurveyRequest, launch: &Launch) -> Setup {
+    let expectations = request.tests.iter().flat_map(|test| &test.expectations);
     let mut expectations: Vec<String> = expectations.map(|of| of.text.clone()).collect();
     expectations.dedup();
     Setup {
-        arguments: lead.typed(),
-        tests: asked.tests.iter().map(|test| test.test.clone()).collect(),
-        pairs: asked.pairs.clone(),
-        seed: asked.seed,
-        nics_at_once: asked.at_once,
-        max_active: lead.most_active(asked),
-        pair_s: asked.pair_time.as_secs_f64(),
-        time_limit_s: asked.time_limit.map(|limit| limit.as_secs_f64()),
+        arguments: launch.typed(),
+        tests: request.tests.iter().map(|test| test.test.clone()).collect(),
+        pairs: request.pairs.clone(),
+        seed: request.seed,
+        nics_at_once: request.at_once,
+        max_active: launch.most_active(request),
+        pair_s: request.pair_time.as_secs_f64(),
+        time_limit_s: request.time_limit.map(|limit| limit.as_secs_f64()),
         expectations,
-        launcher: lead.launcher.clone(),
+        launcher: launch.launcher.clone(),
         job: Job::of_environment().map(|job| SurveyJob {
             manager: job.manager.into(),
             id: job.id,
-            step: lead.step(),
+            step: launch.step(),
         }),
-        processes: lead.size,
+        processes: launch.size,
     }
 }
 
 /// Returns when the survey ends at the latest, if ever.
-fn ends(asked: &Asked, lead: &Lead) -> Option<Instant> {
+fn ends(request: &SurveyRequest, launch: &Launch) -> Option<Instant> {
     let now = Instant::now();
-    let of_job = lead.end_of_job().and_then(|end| {
+    let of_job = launch.end_of_job().and_then(|end| {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         let left = Duration::from_secs(end).saturating_sub(since_epoch);
         Some(left.saturating_sub(BEFORE_END_OF_JOB))
     });
-    let limits = [asked.time_limit, of_job];
+    let limits = [request.time_limit, of_job];
     limits.into_iter().flatten().min().map(|left| now + left)
 }
 
@@ -206,15 +208,15 @@ fn join_limit(size: u32) -> Duration {
 }
 
 /// A survey in progress.
-struct Leading<'a> {
-    asked: &'a Asked,
+struct CoordinatorLoop<'a> {
+    request: &'a SurveyRequest,
     root: Root,
     members: Members,
     conductor: Conductor,
     outputs: Outputs,
     ends: Option<Instant>,
     pace: Pace,
-    busy: Busy,
+    busy: BusyCpus,
     /// When the first block began.
     measuring: Instant,
     /// Number of the next block, and of the next round.
@@ -224,9 +226,9 @@ struct Leading<'a> {
     uncertainty_ns: Option<u64>,
 }
 
-impl Leading<'_> {
+impl CoordinatorLoop<'_> {
     /// Measures until the survey is over.
-    fn lead(
+    fn measure_rounds(
         &mut self,
         started: SystemTime,
         setup: &Setup,
@@ -238,19 +240,19 @@ impl Leading<'_> {
             let mut results = Vec::new();
             let taken = earlier.results(&roster, &tests, |result| results.push(result))?;
             for result in results {
-                self.conductor.already(result);
+                self.conductor.add_earlier(&result);
             }
             self.outputs.note(&taken.to_string());
         }
         let course = |first_nic| Course {
             tests: tests.clone(),
             arguments: self
-                .asked
+                .request
                 .tests
                 .iter()
                 .map(|test| test.arguments.clone())
                 .collect(),
-            pair_ns: self.asked.pair_time.as_nanos() as u64,
+            pair_ns: self.request.pair_time.as_nanos() as u64,
             first_nic,
         };
         let firsts = self.members.first_nics.iter();
@@ -261,7 +263,7 @@ impl Leading<'_> {
         let mut rounds = Vec::new();
         loop {
             interrupt::check()?;
-            // What is left is for the suspects.
+            // The time that is left is for the suspects.
             let left = self.left();
             if left.is_some_and(|left| left < self.retest_time()) {
                 self.conductor.end_sweep();
@@ -355,33 +357,22 @@ impl Leading<'_> {
             }
             _ => None,
         })?;
-        let uncertainties = reports.iter().map(|report| report.clock_uncertainty_ns);
-        self.uncertainty_ns = uncertainties.max().flatten().max(self.uncertainty_ns);
-        let beyond = reports.iter().map(|report| report.beyond_ns).max();
         for report in &reports {
             let failed = self.members.set_addresses(report.rank, &report.addresses);
             for (nic, reason) in failed {
                 self.conductor.fail_nic(nic, &reason);
             }
         }
-        let results = results::of_block(
-            rounds,
-            slots,
-            reports,
-            &left_out,
-            &lost,
-            &self.members.roster,
-        );
-        if let Some(beyond) = beyond.map(Duration::from_nanos) {
-            let is_late = |of: &&PairResult| of.answer == Answer::Untested(LATE.into());
-            let late = results.iter().filter(is_late).count();
-            self.pace.note(rounds[0].test, beyond, late, results.len());
-        }
-        if let Some(note) = self.busy.add(&results) {
+        let roster = &self.members.roster;
+        let block = BlockResults::new(rounds, slots, reports, &left_out, &lost, roster);
+        self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
+        self.pace.add(&block);
+        if let Some(note) = self.busy.add(&block) {
             self.outputs.note(&note);
         }
-        self.outputs.add(&results, self.conductor.roster(), tests)?;
-        for result in results {
+        let roster = self.conductor.roster();
+        self.outputs.add(&block.pairs, roster, tests)?;
+        for result in &block.pairs {
             self.conductor.add(result);
         }
         self.lose(lost);
@@ -390,9 +381,10 @@ impl Leading<'_> {
         Ok(())
     }
 
-    /// Waits until all members of `waiting` have answered; `answer` returns whose answer an event is.
-    /// Members that are silent at `until` are given up for this `reason`, but those below them in the
-    /// tree get the time to find another parent. Returns the members that were lost, and why.
+    /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member
+    /// that an event answers for. A member that is silent at `until` is given up, for this
+    /// `reason`; the members below it in the tree get the time to find another parent. Returns the
+    /// lost members, with the reasons.
     fn wait_for(
         &mut self,
         mut waiting: BTreeSet<u32>,

@@ -1,4 +1,4 @@
-//! Where hosts are, as the user's file or their launcher names it.
+//! The locations of hosts, from the user's file or from their launcher.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -12,9 +12,9 @@ use facts::error::{Failure, cause, invalid};
 /// The locations of hosts.
 #[derive(Debug, Default)]
 pub struct Locations {
-    /// By the user's file.
+    /// The locations in the user's file.
     named: HashMap<String, Location>,
-    /// By the topology that the launcher knows.
+    /// The locations from the topology that the launcher knows.
     topology: HashMap<String, Location>,
 }
 
@@ -36,7 +36,7 @@ impl Locations {
         })
     }
 
-    /// Adds what the launcher of these processes knows, if it knows all of them.
+    /// Adds the topology from the launcher of these processes, if it knows all of them.
     pub fn add_topology(&mut self, joined: &BTreeMap<u32, Introduction>) {
         let topology = |of: &Introduction| Some((of.host.clone(), of.topology.clone()?));
         let known: Option<Vec<(String, String)>> = joined.values().map(topology).collect();
@@ -47,8 +47,8 @@ impl Locations {
         self.topology = of_topology(known);
     }
 
-    /// Returns the location of a NIC of `host`: that of the file, or else that in its `address`, or else
-    /// that of the topology.
+    /// Returns the location of a NIC of `host`, from the first source that has it: the file, the
+    /// `address` of the NIC, the topology.
     pub fn of(&self, host: &str, address: Option<Location>) -> Option<Location> {
         let named = self.named.get(host).copied();
         named
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn file_precedes_address_and_address_precedes_topology() {
+    fn prefers_file_to_address_and_address_to_topology() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("places");
         fs::write(&path, "n1 7 3\n").unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn topology_of_some_hosts_is_no_topology() {
+    fn ignores_topology_of_some_hosts() {
         let mut locations = Locations::read(None).unwrap();
         let joined = [introduction("n1", Some("s0.s1")), introduction("n2", None)];
         locations.add_topology(&(0..).zip(joined).collect());

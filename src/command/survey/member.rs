@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::asked::{self, Asked, Processes};
-use cluster::launcher::Task;
+use super::request::{self, ProcessSource, SurveyRequest};
+use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
 use cluster::survey::timetable::{Course, Introduction};
 use cluster::tree::{JOIN_LIMIT, Meeting, Member, Order};
 use diag::run::survey::{NicPlan, Nics, TestPlan};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
 use facts::interrupt;
@@ -23,18 +23,19 @@ const ATTEMPT: Duration = Duration::from_secs(15);
 /// Pause before the next attempt: a coordinator notes each process that it refuses.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The place of a process in the survey.
+/// The identity of a process in the survey.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ProcessIdentity {
     rank: u32,
     size: u32,
     host: String,
     topology: Option<String>,
 }
 
-impl Place {
-    /// Returns the place of the process of `rank` among `size`, which `task` describes further.
-    pub fn new(rank: u32, size: u32, task: Option<&Task>) -> Self {
+impl ProcessIdentity {
+    /// Returns the identity of the process with this `rank` among `size`. `task` adds its node and
+    /// topology.
+    pub fn new(rank: u32, size: u32, task: Option<&LauncherTask>) -> Self {
         Self {
             rank,
             size,
@@ -46,24 +47,24 @@ impl Place {
     }
 }
 
-/// Opens NICs by their plans, joins the survey, and measures until its end. `coordinator` finds the coordinator,
-/// until this instant.
+/// Opens NICs by their plans, joins the survey, and measures until its end. `coordinator` finds the
+/// coordinator; it stops searching at the given instant.
 ///
 /// # Errors
 ///
 /// A coordinator that is not found, refuses this process or ends, and an interruption.
 pub fn run(
     plans: Vec<NicPlan>,
-    place: Place,
+    identity: ProcessIdentity,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<(), Failure> {
     let mut nics = Nics::open(plans)?;
-    let rank = place.rank;
+    let rank = identity.rank;
     let introduction = Introduction {
         rank,
-        size: place.size,
-        host: place.host,
-        topology: place.topology,
+        size: identity.size,
+        host: identity.host,
+        topology: identity.topology,
         nics: nics.facts(),
     };
     let end = Instant::now() + JOIN_LIMIT;
@@ -89,8 +90,8 @@ pub fn run(
     Ok(())
 }
 
-/// Joins the survey. A coordinator that was killed may have left its meeting point, so the coordinator
-/// is looked for again.
+/// Joins the survey. Looks for the coordinator again after a failure, because a killed coordinator
+/// may have left its meeting point.
 fn join(
     introduction: &Introduction,
     end: Instant,
@@ -111,24 +112,25 @@ fn join(
     }
 }
 
-/// Returns how the NICs of a process of this `place` are opened.
+/// Returns the plans of the NICs of a process with this `identity`.
 ///
 /// # Errors
 ///
 /// Invalid options.
-pub fn own_plans(asked: &Asked, place: &Place) -> Result<Vec<NicPlan>, Failure> {
-    let devices = match asked.processes {
-        Processes::Loopback(_) => vec![DeviceName {
-            kind: DeviceKind::Software,
-            index: place.rank,
-        }],
-        _ => asked.devices.clone(),
+pub fn own_plans(
+    request: &SurveyRequest,
+    identity: &ProcessIdentity,
+) -> Result<Vec<NicPlan>, Failure> {
+    let devices = match request.processes {
+        ProcessSource::Loopback(_) => vec![DeviceName::software(identity.rank)],
+        _ => request.devices.clone(),
     };
-    let first = &asked.tests[0];
+    let first = &request.tests[0];
     plans(devices, first.plan.tool, &first.arguments)
 }
 
-/// Returns how these NICs are opened, or all hardware without any, with arguments of `tool`.
+/// Returns the plans of these NICs, with arguments of `tool`. Without `devices`, returns the plans
+/// of all hardware NICs.
 ///
 /// # Errors
 ///
@@ -138,7 +140,7 @@ pub fn plans(
     tool: &'static Tool,
     arguments: &[String],
 ) -> Result<Vec<NicPlan>, Failure> {
-    let plan = asked::plan(tool, arguments)?;
+    let plan = request::plan(tool, arguments)?;
     if devices.is_empty() {
         devices = hardware();
     }
@@ -147,7 +149,7 @@ pub fn plans(
         NicPlan {
             device,
             service: plan.service_options,
-            libcxi: libcxi.filter(|_| device.kind == DeviceKind::Hardware),
+            libcxi: libcxi.filter(|_| device.platform().loads_library),
             cpus: plan.cpus.clone(),
         }
     };
@@ -158,9 +160,7 @@ pub fn plans(
 fn hardware() -> Vec<DeviceName> {
     let (found, _) = backend::devices(&[], None, &Machine::this());
     let names = found.iter().map(|found| found.name);
-    names
-        .filter(|name| name.kind == DeviceKind::Hardware)
-        .collect()
+    names.filter(|name| name.platform().is_listed).collect()
 }
 
 /// Returns the tests of a course.
@@ -171,7 +171,7 @@ fn tests(course: &Course) -> Result<Vec<TestPlan>, Failure> {
         let tool = tool.ok_or_else(|| {
             Failure::environment(format!("this version has no tool {}", test.tool))
         })?;
-        asked::test_plan(tool, arguments)
+        request::test_plan(tool, arguments)
     });
     of_test.collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::location::Location;
+use cluster::survey::ids::{NicId, NodeId};
 use cluster::survey::roster::{Nic, Node, Roster};
 use cluster::survey::timetable::Introduction;
 use facts::device::FabricAddress;
@@ -13,16 +14,16 @@ pub struct Members {
     /// The nodes and NICs.
     pub roster: Roster,
     /// Index of the first NIC of each process that has joined, by its rank.
-    pub first_nics: BTreeMap<u32, u32>,
-    /// Addresses of the NICs; none of those that cannot be measured with.
+    pub first_nics: BTreeMap<u32, NicId>,
+    /// Addresses of the NICs; `None` for a NIC that cannot measure.
     pub addresses: Vec<Option<FabricAddress>>,
 }
 
 impl Members {
-    /// Returns the members of a survey of `size` processes, of which these have `joined`. `hosts` are
-    /// the names of all hosts by rank, if they are known; `absent` is why a process is missing.
-    /// `location` returns the location of a NIC of a host with this location in its address, if it is
-    /// known.
+    /// Returns the members of a survey of `size` processes. `joined` are the introductions of the
+    /// processes that have joined. `hosts` are the names of all hosts by rank; empty if unknown.
+    /// `absent` returns the reason why a process is missing. `location` returns the location of a
+    /// NIC, if it is known, from its host and the location in its address.
     pub fn new(
         size: u32,
         joined: &BTreeMap<u32, Introduction>,
@@ -33,7 +34,7 @@ impl Members {
         let mut members = Self::default();
         let mut known = BTreeSet::new();
         let vni = most_frequent(joined.values().flat_map(|of| &of.nics).map(|nic| nic.vni));
-        for (node, rank) in (0..).zip(0..size) {
+        for (node, rank) in NodeId::first(size as usize).zip(0..size) {
             let Some(introduction) = joined.get(&rank) else {
                 let named = hosts.get(rank as usize).cloned();
                 members.roster.nodes.push(Node {
@@ -49,7 +50,7 @@ impl Members {
                 rank,
                 absent: introduction.nics.is_empty().then(|| "it has no NIC".into()),
             });
-            let first = members.roster.nics.len() as u32;
+            let first = NicId(members.roster.nics.len() as u32);
             members.first_nics.insert(rank, first);
             for nic in &introduction.nics {
                 let other_vni = vni.filter(|most| nic.address.is_some() && nic.vni != *most);
@@ -76,14 +77,14 @@ impl Members {
     }
 
     /// Returns the index of the node of a process.
-    pub fn node(&self, rank: u32) -> Option<u32> {
+    pub fn node(&self, rank: u32) -> Option<NodeId> {
         let position = self.roster.nodes.iter().position(|node| node.rank == rank);
-        position.map(|node| node as u32)
+        position.map(|node| NodeId(node as u32))
     }
 
-    /// Leaves out the NICs of a process that is lost: later blocks have no pair with them. Returns the
-    /// index of its node.
-    pub fn lose(&mut self, rank: u32, reason: &str) -> Option<u32> {
+    /// Leaves out the NICs of a process that is lost: later blocks have no pair with them. Returns
+    /// the index of its node.
+    pub fn lose(&mut self, rank: u32, reason: &str) -> Option<NodeId> {
         let node = self.node(rank)?;
         for (nic, address) in self.roster.nics.iter_mut().zip(&mut self.addresses) {
             if nic.node == node {
@@ -94,21 +95,22 @@ impl Members {
         Some(node)
     }
 
-    /// Takes new addresses of the NICs of a process, which it had to open again. Returns the NICs that
-    /// cannot be measured with any longer, and why.
+    /// Stores new addresses of the NICs of a process that had to open NICs again. Returns the NICs
+    /// that cannot measure any longer, with the reasons.
     pub fn set_addresses(
         &mut self,
         rank: u32,
         addresses: &[Result<FabricAddress, String>],
-    ) -> Vec<(u32, String)> {
+    ) -> Vec<(NicId, String)> {
         let mut failed = Vec::new();
         let Some(first) = self.first_nics.get(&rank) else {
             return failed;
         };
-        let nics = &mut self.roster.nics[*first as usize..];
-        let own = &mut self.addresses[*first as usize..];
-        for (index, ((nic, own), address)) in
-            (*first..).zip(nics.iter_mut().zip(own).zip(addresses))
+        let nics = &mut self.roster.nics[first.index()..];
+        let own = &mut self.addresses[first.index()..];
+        for (index, ((nic, own), address)) in (first.0..)
+            .map(NicId)
+            .zip(nics.iter_mut().zip(own).zip(addresses))
         {
             if nic.failure.is_none() {
                 *own = address.as_ref().ok().copied();
@@ -120,7 +122,7 @@ impl Members {
     }
 }
 
-/// Returns the most frequent VNI but 0, which a NIC has that could not be opened.
+/// Returns the most frequent VNI other than 0. A NIC that could not be opened has VNI 0.
 fn most_frequent(vnis: impl Iterator<Item = u32>) -> Option<u32> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     for vni in vnis.filter(|vni| *vni != 0) {
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_processes_are_nodes_with_a_reason() {
+    fn lists_absent_process_as_node_with_reason() {
         let members = members();
         let nodes: Vec<_> = members
             .roster
@@ -182,12 +184,15 @@ mod tests {
                 ("n3", None)
             ]
         );
-        assert_eq!(members.first_nics, [(0, 0), (1, 2), (3, 3)].into());
-        assert_eq!(members.roster.nics[3].node, 3);
+        assert_eq!(
+            members.first_nics,
+            [(0, NicId(0)), (1, NicId(2)), (3, NicId(3))].into()
+        );
+        assert_eq!(members.roster.nics[3].node, NodeId(3));
     }
 
     #[test]
-    fn nics_that_cannot_be_measured_with_have_no_address() {
+    fn gives_no_address_to_nic_that_cannot_measure() {
         let members = members();
         let failures: Vec<_> = members
             .roster
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn second_process_of_a_nic_is_not_measured_with() {
+    fn leaves_out_second_process_of_a_nic() {
         let twice = |rank| Introduction {
             host: "n0".into(),
             ..introduction(rank, &[10])
@@ -228,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_addresses_of_reopened_nics() {
+    fn stores_addresses_of_reopened_nics() {
         let mut members = members();
         let address = FabricAddress { nic: 30, pid: 7 };
         assert_eq!(members.set_addresses(3, &[Ok(address)]), []);
@@ -239,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn nics_of_a_lost_process_are_left_out() {
+    fn leaves_out_nics_of_lost_process() {
         let mut members = members();
         let address = FabricAddress { nic: 30, pid: 7 };
-        assert_eq!(members.lose(3, "it ended"), Some(3));
+        assert_eq!(members.lose(3, "it ended"), Some(NodeId(3)));
         assert_eq!(members.addresses[3], None);
         // Its last report may come afterwards.
         assert_eq!(members.set_addresses(3, &[Ok(address)]), []);
@@ -252,11 +257,11 @@ mod tests {
     }
 
     #[test]
-    fn nic_that_fails_later_has_a_reason() {
+    fn gives_reason_of_nic_that_fails_later() {
         let mut members = members();
         let why = "cxi0 did not release its resources in time".to_owned();
         let failed = members.set_addresses(3, &[Err(why.clone())]);
-        assert_eq!(failed, [(3, why.clone())]);
+        assert_eq!(failed, [(NicId(3), why.clone())]);
         assert_eq!(members.addresses[3], None);
         assert_eq!(members.roster.nics[3].failure, Some(why.clone()));
         assert_eq!(members.set_addresses(3, &[Err(why)]), []);

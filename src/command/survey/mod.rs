@@ -1,29 +1,29 @@
-//! `survey`: measures all NICs of a cluster with each other, and names what is slow (docs/survey.md).
+//! `survey`: measures all NICs of a cluster with each other, and names what is slow
+//! (docs/survey.md).
 //!
-//! * `usage`: what the command takes, and how its arguments are read. `asked`: what they ask for, and
-//!   the tests of the tools. `tool_options`: what the options of the tools do in a survey.
-//! * `coordinator`: leads the survey; it measures nothing itself. `lead`: whom it leads, and how they
-//!   come.
+//! * `usage`: what the command takes, and how its arguments are read. `request`: what they ask for,
+//!   and the tests of the tools. `tool_options`: what the options of the tools do in a survey.
+//! * `coordinator`: runs the survey; it measures nothing itself. `launch`: how its members start.
 //! * `member`: a process that measures with the NICs of its node.
 //! * `processes`: members that the coordinator starts on its own machine; `served`: members that
 //!   `cxidiag serve` starts on others.
 //! * `members`: what the members have introduced -> the roster. `locations`: where their hosts are.
 //! * `pace`: how long slots are, and how many of them a block has.
 //! * `busy`: whether busy CPUs disturb it.
-//! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a result
-//!   for each pair.
+//! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a
+//!   result for each pair.
 //! * `written`: the files and the text that come of it.
 
-mod asked;
 mod blocks;
 mod busy;
 mod coordinator;
-mod lead;
+mod launch;
 mod locations;
 mod member;
 mod members;
 mod pace;
 mod processes;
+mod request;
 mod results;
 mod served;
 mod tool_options;
@@ -35,15 +35,15 @@ use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use asked::{Asked, Processes};
-use lead::Lead;
+use launch::Launch;
 use processes::Started;
+use request::{ProcessSource, SurveyRequest};
 pub use usage::usage;
 
-use cluster::launcher::Task;
+use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{Coordinator, DEFAULT_LIMIT, MeetingPoint};
 use diag::run::served::is_started_for_client;
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::token::Token;
@@ -56,34 +56,31 @@ use node::backend;
 /// Invalid arguments, files that cannot be read or written, processes that do not find each other,
 /// and a survey that has found something.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(asked) = usage::parse(&arguments)? else {
+    let Some(request) = usage::parse(&arguments)? else {
         return Ok(());
     };
-    for device in &asked.devices {
+    for device in &request.devices {
         backend::check(*device)?;
     }
     interrupt::watch()?;
     if is_started_for_client() {
-        return served::run(asked);
+        return served::run(request);
     }
     if let Some(started) = Started::of_environment() {
-        return of_coordinator(&asked, started);
+        return of_coordinator(&request, started);
     }
-    match &asked.processes {
-        Processes::Launcher => of_launcher(&asked, &arguments),
-        Processes::Loopback(count) => {
-            backend::check(DeviceName {
-                kind: DeviceKind::Software,
-                index: 0,
-            })?;
-            coordinator::run(&asked, Lead::loopback(*count, &arguments))
+    match &request.processes {
+        ProcessSource::Launcher => of_launcher(&request, &arguments),
+        ProcessSource::Loopback(count) => {
+            backend::check(DeviceName::software(0))?;
+            coordinator::run(&request, Launch::loopback(*count, &arguments))
         }
-        Processes::Hosts(hosts) => coordinator::run(&asked, Lead::hosts(hosts, &arguments)),
+        ProcessSource::Hosts(hosts) => coordinator::run(&request, Launch::hosts(hosts, &arguments)),
     }
 }
 
 /// Runs a member that a coordinator on this machine has started.
-fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
+fn of_coordinator(request: &SurveyRequest, started: Started) -> Result<(), Failure> {
     started.end_with_parent()?;
     let token = Token::of_environment();
     let token = token.ok_or_else(|| Failure::environment("the coordinator has sent no token"))?;
@@ -92,9 +89,10 @@ fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
         addresses: vec![(Ipv4Addr::LOCALHOST, started.port).into()],
         token,
     };
-    let task = Task::of_environment()?.filter(|_| asked.processes == Processes::Launcher);
-    let place = member::Place::new(started.rank, started.size, task.as_ref());
-    let plans = member::own_plans(asked, &place)?;
+    let task =
+        LauncherTask::of_environment()?.filter(|_| request.processes == ProcessSource::Launcher);
+    let place = member::ProcessIdentity::new(started.rank, started.size, task.as_ref());
+    let plans = member::own_plans(request, &place)?;
     match member::run(plans, place, |_| Ok(coordinator.clone())) {
         // The coordinator ends its processes by a signal, and prints why.
         Err(failure) if failure.kind == Kind::Interrupted => Ok(()),
@@ -103,23 +101,24 @@ fn of_coordinator(asked: &Asked, started: Started) -> Result<(), Failure> {
 }
 
 /// Runs a task of a launcher: the coordinator, or a member.
-fn of_launcher(asked: &Asked, arguments: &[OsString]) -> Result<(), Failure> {
-    let Some(task) = Task::of_environment()? else {
+fn of_launcher(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), Failure> {
+    let Some(task) = LauncherTask::of_environment()? else {
         return Err(Failure::usage(
             "no launcher has started this process: start one on each node with srun, mpiexec, flux run \
              or mpirun, or use --hosts or --loopback",
         ));
     };
     let token = Token::of_environment();
-    let meeting_point = MeetingPoint::of(&task, asked.meeting_point.as_deref(), token.as_ref())?;
+    let meeting_point = MeetingPoint::of(&task, request.meeting_point.as_deref(), token.as_ref())?;
     if meeting_point.is_coordinator(&task) {
-        return coordinator::run(asked, Lead::task(task, meeting_point, arguments));
+        return coordinator::run(request, Launch::task(task, meeting_point, arguments));
     }
-    let place = member::Place::new(task.rank, task.size, Some(&task));
+    let place = member::ProcessIdentity::new(task.rank, task.size, Some(&task));
     let end = Instant::now() + DEFAULT_LIMIT;
-    let plans = member::own_plans(asked, &place)?;
+    let plans = member::own_plans(request, &place)?;
     match member::run(plans, place, |_| meeting_point.find(&task, end)) {
-        // Hydra and Open MPI end all tasks if one fails. The status is that of the coordinator.
+        // Hydra and Open MPI end all tasks if one fails. The coordinator determines the exit
+        // status.
         Err(failure) if failure.kind != Kind::Interrupted => {
             let _ = writeln!(io::stderr(), "cxidiag survey: {failure}");
             Ok(())

@@ -1,23 +1,26 @@
-//! How long slots are, and which rounds make up a block. Slots of the sweep follow from what the
-//! processes have needed in earlier blocks. Other pairs have more time: some were late or failed before.
+//! The length of slots, and the rounds of a block. The time that processes needed in earlier blocks
+//! determines the slots of the sweep. Other pairs have longer slots, because some of them were late
+//! or failed before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::results::BlockResults;
+use cluster::survey::ids::TestId;
 use cluster::survey::timetable::Round;
 use diag::run::survey::{longest, most_beyond, sufficient};
 
 /// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
 const SHORTEST_SLOT: Duration = Duration::from_millis(50);
 
-/// Most slots of a block, and its longest time: what is lost if the survey ends within it.
+/// Most slots of a block, and its longest time. A survey that ends within a block loses the block.
 const MOST_SLOTS: usize = 100;
 const LONGEST_BLOCK: Duration = Duration::from_secs(2);
 
 /// If more than this part of the pairs of a block have a late process, slots get the longest time.
 const LATE_PART: usize = 10;
 
-/// Slots of the first block of a test, which shows what the processes need.
+/// Number of slots of the first block of a test, which shows how much time the processes need.
 const FIRST_SLOTS: usize = 2;
 
 /// The lengths of slots.
@@ -25,10 +28,10 @@ const FIRST_SLOTS: usize = 2;
 pub struct Pace {
     /// Time for measuring one pair.
     pair: Duration,
-    /// What the processes need for a pair of a test beyond that.
-    beyond: BTreeMap<u16, Duration>,
+    /// Time that the processes need for a pair of each test, without the measurement.
+    beyond: BTreeMap<TestId, Duration>,
     /// The test that was measured last.
-    last: Option<u16>,
+    last: Option<TestId>,
 }
 
 impl Pace {
@@ -41,10 +44,17 @@ impl Pace {
         }
     }
 
-    /// Notes what a block of a test has shown: the longest time that a process needed for a pair beyond
-    /// the time for measuring it, and how many of its `pairs` had a `late` process. What an earlier
-    /// block has shown is forgotten slowly: not each block has all NICs.
-    pub fn note(&mut self, test: u16, beyond: Duration, late: usize, pairs: usize) {
+    /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
+    /// weight slowly, because not every block has all NICs.
+    pub fn add(&mut self, block: &BlockResults) {
+        if let Some(beyond) = block.beyond {
+            self.note(block.test, beyond, block.late(), block.pairs.len());
+        }
+    }
+
+    /// Notes that the processes needed the time `beyond` for a pair, without the time in which it
+    /// is measured, and that `late` of `pairs` pairs had a late process.
+    fn note(&mut self, test: TestId, beyond: Duration, late: usize, pairs: usize) {
         let most = most_beyond(self.pair);
         let needed = if late * LATE_PART > pairs {
             most
@@ -55,8 +65,8 @@ impl Pace {
         *known = needed.max(*known * 3 / 4);
     }
 
-    /// Returns the number of slots of a block of the test that was measured last, if `left` is left of
-    /// the time.
+    /// Returns the number of slots of a block of the test that was measured last, if `left` is left
+    /// of the time.
     pub fn most(&self, left: Option<Duration>) -> usize {
         self.last.map_or(FIRST_SLOTS, |test| {
             self.most_of(test, self.slot(test), left)
@@ -64,7 +74,7 @@ impl Pace {
     }
 
     /// Returns the length of a slot of the sweep.
-    fn slot(&self, test: u16) -> Duration {
+    fn slot(&self, test: TestId) -> Duration {
         let known = self.beyond.get(&test);
         let slot = known.map_or_else(
             || longest(self.pair),
@@ -74,7 +84,7 @@ impl Pace {
     }
 
     /// Returns the largest number of slots of this length.
-    fn most_of(&self, test: u16, slot: Duration, left: Option<Duration>) -> usize {
+    fn most_of(&self, test: TestId, slot: Duration, left: Option<Duration>) -> usize {
         if self.beyond.contains_key(&test) {
             slots(slot, left)
         } else {
@@ -116,7 +126,7 @@ mod tests {
 
     fn rounds(tests: &[u16]) -> Vec<Round> {
         let round = |test: &u16| Round {
-            test: *test,
+            test: TestId(*test),
             stage: Stage::Sweep,
             pairs: Vec::new(),
         };
@@ -133,10 +143,10 @@ mod tests {
         assert_eq!(pace.most(None), 2);
         let of_one = rounds(&[0; 20]);
         assert_eq!(pace.block(&of_one, true, None), (2, milliseconds(400)));
-        pace.note(0, milliseconds(15), 0, 2);
+        pace.note(TestId(0), milliseconds(15), 0, 2);
         assert_eq!(pace.block(&of_one, true, None), (16, milliseconds(120)));
         assert_eq!(pace.most(None), 16);
-        pace.note(0, milliseconds(60), 1, 16);
+        pace.note(TestId(0), milliseconds(60), 1, 16);
         assert_eq!(pace.block(&of_one, true, None), (8, milliseconds(240)));
         // The rounds that are taken from the sweep are one block.
         assert_eq!(pace.most(None), 8);
@@ -151,22 +161,22 @@ mod tests {
     #[test]
     fn slots_get_longer_at_once_and_shorter_slowly() {
         let mut pace = Pace::new(milliseconds(60));
-        pace.note(0, milliseconds(0), 2, 20);
-        assert_eq!(pace.slot(0), milliseconds(120));
-        pace.note(0, milliseconds(0), 3, 20);
-        assert_eq!(pace.slot(0), milliseconds(400));
-        pace.note(0, milliseconds(0), 0, 20);
-        assert_eq!(pace.slot(0), milliseconds(360));
+        pace.note(TestId(0), milliseconds(0), 2, 20);
+        assert_eq!(pace.slot(TestId(0)), milliseconds(120));
+        pace.note(TestId(0), milliseconds(0), 3, 20);
+        assert_eq!(pace.slot(TestId(0)), milliseconds(400));
+        pace.note(TestId(0), milliseconds(0), 0, 20);
+        assert_eq!(pace.slot(TestId(0)), milliseconds(360));
         for _ in 0..10 {
-            pace.note(0, milliseconds(0), 0, 20);
+            pace.note(TestId(0), milliseconds(0), 0, 20);
         }
-        assert_eq!(pace.slot(0), milliseconds(120));
+        assert_eq!(pace.slot(TestId(0)), milliseconds(120));
     }
 
     #[test]
     fn pairs_after_sweep_have_longest_slots() {
         let mut pace = Pace::new(milliseconds(60));
-        pace.note(0, Duration::ZERO, 0, 2);
+        pace.note(TestId(0), Duration::ZERO, 0, 2);
         assert_eq!(
             pace.block(&rounds(&[0; 20]), false, None),
             (5, milliseconds(400))
@@ -174,9 +184,9 @@ mod tests {
     }
 
     #[test]
-    fn block_ends_with_time() {
+    fn ends_block_with_the_time_limit() {
         let mut pace = Pace::new(milliseconds(1));
-        pace.note(0, Duration::ZERO, 0, 2);
+        pace.note(TestId(0), Duration::ZERO, 0, 2);
         let many = rounds(&[0; 200]);
         for (left, slots) in [(None, 40), (Some(500), 10), (Some(10), 1)] {
             let left = left.map(milliseconds);

@@ -23,10 +23,10 @@ const MARK: &str = "CXIDIAG_SURVEY_MEMBER";
 /// How long a process may take to release its NICs after the end of the survey.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long after SIGKILL its end is waited for.
+/// How long the coordinator waits for the end of a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_millis(500);
 
-/// Interval at which their end is looked up.
+/// Interval at which the coordinator checks whether processes have ended.
 const REAP_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The place of a process that the coordinator has started.
@@ -80,11 +80,11 @@ impl Started {
 
 /// Processes that end when this value is dropped.
 #[derive(Default)]
-pub struct Processes(Vec<Child>);
+pub struct LocalProcesses(Vec<Child>);
 
-impl Processes {
-    /// Starts the process of a rank, `place` with the number of all, with the arguments of this one. It
-    /// connects to `port` with `token`.
+impl LocalProcesses {
+    /// Starts a process with the arguments of this one. `place` is its rank and the number of
+    /// processes. It connects to `port` with `token`.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl Processes {
     }
 }
 
-impl Drop for Processes {
+impl Drop for LocalProcesses {
     fn drop(&mut self) {
         for child in &self.0 {
             // This call fails only if the process has ended.
@@ -146,7 +146,7 @@ impl Drop for Processes {
         for child in &mut self.0 {
             let _ = child.kill();
         }
-        // One that hangs in the driver does not even end then.
+        // A process that hangs in the driver does not end even then.
         self.end_within(KILL_LIMIT);
     }
 }

@@ -1,19 +1,71 @@
-//! The reports of a block -> one result for each of its pairs.
+//! The reports of a block -> one record with a result for each of its pairs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::blocks::Slots;
 use cluster::survey::answer::{Answer, Pair, PairResult};
+use cluster::survey::ids::TestId;
 use cluster::survey::roster::Roster;
 use cluster::survey::timetable::{BlockReport, Round};
+use cluster::survey::untested::Untested;
 
-/// Returns the result of each pair of `rounds`. `left_out` are the pairs that were in no block, and
-/// `lost` the ranks that were lost in it, with the reasons.
+/// The results of a block: one record that each part of the coordinator reads.
+#[derive(Debug)]
+pub struct BlockResults {
+    /// The test of the block.
+    pub test: TestId,
+    /// The result of each pair.
+    pub pairs: Vec<PairResult>,
+    /// Longest time that a process needed for a pair, without the time in which pairs are measured;
+    /// `None` without a report.
+    pub beyond: Option<Duration>,
+    /// Largest difference between the clocks of the processes, in nanoseconds; `None` if unknown.
+    pub clock_uncertainty_ns: Option<u64>,
+}
+
+impl BlockResults {
+    /// Returns the results of `rounds`, which have the same test. `left_out` are the pairs that
+    /// were in no block. `lost` are the ranks that were lost in the block, with the reasons.
+    pub fn new(
+        rounds: &[Round],
+        slots: Slots,
+        reports: Vec<BlockReport>,
+        left_out: &[(u32, Pair)],
+        lost: &BTreeMap<u32, String>,
+        roster: &Roster,
+    ) -> Self {
+        let uncertainties = reports.iter().map(|report| report.clock_uncertainty_ns);
+        let beyond = reports.iter().map(|report| report.beyond_ns).max();
+        Self {
+            test: rounds[0].test,
+            clock_uncertainty_ns: uncertainties.max().flatten(),
+            beyond: beyond.map(Duration::from_nanos),
+            pairs: of_pairs(rounds, slots, reports, left_out, lost, roster),
+        }
+    }
+
+    /// Returns how many pairs were not measured because a process was late.
+    pub fn late(&self) -> usize {
+        self.untested(|reason| *reason == Untested::Late)
+    }
+
+    /// Returns how many pairs were not measured, for a reason that `is_counted` accepts.
+    pub fn untested(&self, is_counted: impl Fn(&Untested) -> bool) -> usize {
+        let reasons = self.pairs.iter().filter_map(|pair| match &pair.answer {
+            Answer::Untested(reason) => Some(reason),
+            _ => None,
+        });
+        reasons.filter(|reason| is_counted(reason)).count()
+    }
+}
+
+/// Returns the result of each pair of `rounds`.
 ///
-/// A pair may have two reports: a target reports only what makes the figures of its initiator
-/// worthless, such as a process that was late. A pair that failed because its partner was lost says
-/// nothing about its NICs.
-pub fn of_block(
+/// A pair may have two reports: the target reports only reasons that make the figures of the
+/// initiator worthless, such as a process that was late. A pair that failed because its partner was
+/// lost says nothing about its NICs.
+fn of_pairs(
     rounds: &[Round],
     slots: Slots,
     reports: Vec<BlockReport>,
@@ -32,12 +84,11 @@ pub fn of_block(
             }
         }
     }
-    let node = |nic: u32| &roster.nodes[roster.nics[nic as usize].node as usize];
     let loss = |pair: Pair| {
-        let nodes = [pair.initiator, pair.target].map(node);
+        let nodes = pair.nics().map(|nic| roster.node_of(nic));
         nodes.into_iter().find_map(|node| {
             let reason = lost.get(&node.rank)?;
-            Some(format!("{}: {reason}", node.host))
+            Some(Untested::Other(format!("{}: {reason}", node.host)))
         })
     };
     let mut results = Vec::new();
@@ -52,11 +103,11 @@ pub fn of_block(
                 round: number,
                 active: round.pairs.len() as u32,
                 answer: Answer::Untested(if left_out.contains(&(slot, *pair)) {
-                    "one of the NICs has no address".into()
+                    Untested::NoAddress
                 } else {
-                    "there is no report".into()
+                    Untested::NoReport
                 }),
-                witnesses: Vec::new(),
+                counters: Vec::new(),
             });
             if !matches!(result.answer, Answer::Measured(_))
                 && let Some(reason) = loss(*pair)
@@ -69,7 +120,8 @@ pub fn of_block(
     results
 }
 
-/// Returns which of two answers about a pair counts: the larger one.
+/// Returns the precedence of an answer. Of two answers about a pair, the answer with the larger
+/// precedence counts.
 fn precedence(answer: &Answer) -> u8 {
     match answer {
         Answer::Measured(_) => 0,
@@ -82,11 +134,12 @@ fn precedence(answer: &Answer) -> u8 {
 mod tests {
     use super::*;
     use cluster::survey::answer::{Figures, Stage};
+    use cluster::survey::ids::{NicId, NodeId};
     use cluster::survey::roster::{Nic, Node};
 
     const PAIR: Pair = Pair {
-        initiator: 0,
-        target: 1,
+        initiator: NicId(0),
+        target: NicId(1),
     };
 
     fn roster() -> Roster {
@@ -96,7 +149,7 @@ mod tests {
             absent: None,
         };
         let nic = |node| Nic {
-            node,
+            node: NodeId(node),
             device: "cxi0".into(),
             nid: Some(node),
             location: None,
@@ -108,10 +161,10 @@ mod tests {
         }
     }
 
-    /// Returns the result of a pair of which its NICs report these answers.
+    /// Returns the result of a pair whose NICs report these answers.
     fn result(answers: &[Answer], left_out: bool, lost: &[u32]) -> Answer {
         let rounds = [Round {
-            test: 0,
+            test: TestId(0),
             stage: Stage::Sweep,
             pairs: vec![PAIR],
         }];
@@ -125,13 +178,13 @@ mod tests {
             block: 0,
             rank,
             results: vec![PairResult {
-                test: 0,
+                test: TestId(0),
                 pair: PAIR,
                 stage: Stage::Sweep,
                 round: 7,
                 active: 1,
                 answer: answer.clone(),
-                witnesses: Vec::new(),
+                counters: Vec::new(),
             }],
             addresses: Vec::new(),
             beyond_ns: 0,
@@ -140,7 +193,7 @@ mod tests {
         let reports = (0..).zip(answers).map(report).collect();
         let left_out = left_out.then_some((0, PAIR));
         let lost = lost.iter().map(|rank| (*rank, "it ended".to_owned()));
-        let results = of_block(
+        let results = of_pairs(
             &rounds,
             slots,
             reports,
@@ -154,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn report_of_target_precedes_that_of_initiator() {
+    fn prefers_report_of_target() {
         let measured = Answer::Measured(Figures::Bandwidth {
             bytes_per_second: 1.0,
             operations_per_second: 1.0,
@@ -173,15 +226,15 @@ mod tests {
     }
 
     #[test]
-    fn pair_without_report_is_untested() {
-        let untested = |why: &str| Answer::Untested(why.to_owned());
+    fn reports_pair_without_report_as_untested() {
+        let untested = |why: &str| Answer::Untested(why.into());
         assert_eq!(result(&[], false, &[]), untested("there is no report"));
         let why = "one of the NICs has no address";
         assert_eq!(result(&[], true, &[]), untested(why));
     }
 
     #[test]
-    fn failure_towards_lost_partner_is_none() {
+    fn discards_failure_with_lost_partner() {
         let failed = Answer::Failed("no answer".into());
         let lost = Answer::Untested("n1: it ended".into());
         assert_eq!(result(&[failed], false, &[1]), lost);

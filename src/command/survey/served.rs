@@ -1,33 +1,33 @@
-//! A member on a host without a launcher: a process of `cxidiag serve`, which a coordinator on another
-//! host has summoned.
+//! A member on a host without a launcher: a process of `cxidiag serve`, which a coordinator on
+//! another host has invited.
 
-use super::asked::{self, Asked};
-use super::member::{self, Place};
+use super::member::{self, ProcessIdentity};
+use super::request::{self, SurveyRequest};
 use cluster::meeting_point::Coordinator;
 use diag::run::served::{LOST, Taken, next, take_client};
 use diag::run::survey::NicPlan;
 use diag::session::Caller;
 use diag::session::control_line::{ControlLine, Order, Ready};
 use diag::session::summons::Summons;
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Context, Failure};
 use facts::token::Token;
 use plan::tools::TOOLS;
 
-/// Joins the survey of the client of this process, when it is the client's turn. `own` has the NIC of
-/// the server, with which the process measures if the coordinator names none and the NIC is a software
-/// NIC.
+/// Joins the survey of the client of this process, when it is the client's turn. `own` has the NIC
+/// of the server, with which the process measures if the coordinator names none and the NIC is a
+/// software NIC.
 ///
 /// # Errors
 ///
 /// A coordinator that ends or refuses this process, and an interruption.
-pub fn run(own: Asked) -> Result<(), Failure> {
+pub fn run(own: SurveyRequest) -> Result<(), Failure> {
     let Taken {
         mut line,
         peer,
         caller,
     } = take_client()?;
-    let mut plan = asked::plan(&TOOLS[0], &[])?;
+    let mut plan = request::plan(&TOOLS[0], &[])?;
     plan.admission.token = Token::of_environment();
     let Summons {
         rank,
@@ -53,14 +53,19 @@ pub fn run(own: Asked) -> Result<(), Failure> {
         addresses: vec![(peer.ip(), port).into()],
         token,
     };
-    member::run(plans, Place::new(rank, size, None), |_| {
+    member::run(plans, ProcessIdentity::new(rank, size, None), |_| {
         Ok(coordinator.clone())
     })
 }
 
-/// Returns how the NICs are opened: those that the coordinator names, or that of the server if it is a
-/// software NIC, or all hardware. Libraries and files are those of the server, not of the coordinator.
-fn plans(devices: &[String], service: &[String], own: Asked) -> Result<Vec<NicPlan>, Failure> {
+/// Returns how the NICs are opened: the NICs that the coordinator names, or the NIC of the server
+/// if it is a software NIC, or all hardware NICs. The server, not the coordinator, chooses
+/// libraries and files.
+fn plans(
+    devices: &[String],
+    service: &[String],
+    own: SurveyRequest,
+) -> Result<Vec<NicPlan>, Failure> {
     let allowed = ["--svc-id=", "--vni=", "--traffic-class="];
     let is_allowed = |option: &String| allowed.iter().any(|start| option.starts_with(start));
     if let Some(option) = service.iter().find(|option| !is_allowed(option)) {
@@ -78,7 +83,7 @@ fn plans(devices: &[String], service: &[String], own: Asked) -> Result<Vec<NicPl
 }
 
 fn is_software(device: &DeviceName) -> bool {
-    device.kind == DeviceKind::Software
+    device.platform().is_simulated
 }
 
 /// Waits until other clients of the NICs have measured, or the coordinator ends.

@@ -1,4 +1,4 @@
-//! What the options of the tools, which follow after `--`, do in a survey.
+//! The effects of tool options, which follow after `--`, in a survey.
 
 use std::ffi::OsString;
 
@@ -7,16 +7,16 @@ use plan::cli::{self, Request};
 use plan::ineffective::{self, Ineffective};
 use plan::tool::{Opt, Tool};
 
-/// What an option of a tool does in a survey.
+/// The effect of a tool option in a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     /// The tool measures with it, or `TestPlan::new` refuses it.
     Measured,
-    /// None, for this reason.
+    /// The option has no effect, for this reason.
     Nothing(&'static str),
-    /// It contradicts the survey, for this reason.
+    /// The option contradicts the survey, for this reason.
     Refused(&'static str),
-    /// The survey has an option of this name.
+    /// The survey has an option with this name.
     OfSurvey,
 }
 
@@ -28,7 +28,7 @@ const SECRET: &str = "its processes admit each other by the secret in CXIDIAG_TO
 const HOST_MEMORY: &str = "all buffers are in host memory";
 const OWN_TEXT: &str = "the text of a survey does not depend on it";
 
-/// Returns what an option does in a survey.
+/// Returns the effect of an option in a survey.
 fn effect(option: Opt) -> Effect {
     match option {
         Opt::Warmup

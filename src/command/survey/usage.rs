@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::asked::{Asked, Bound, Processes, tests, tools};
+use super::request::{Bound, ProcessSource, SurveyRequest, tests, tools};
 use super::tool_options;
 use crate::command;
 use crate::command::output::{self, MetricsRequest};
@@ -306,7 +306,7 @@ fn outputs() -> Vec<Def> {
 /// # Errors
 ///
 /// Invalid arguments.
-pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
+pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     let mut wishes = Wishes {
         pairs: (PAIRS.to_owned(), Vec::new()),
         pair_time: PAIR_TIME,
@@ -323,12 +323,12 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
         (Some(_), Some(_)) => {
             return Err(Failure::usage("--loopback and --hosts exclude each other"));
         }
-        (Some(count), None) => Processes::Loopback(count),
-        (None, Some(hosts)) => Processes::Hosts(hosts),
-        (None, None) => Processes::Launcher,
+        (Some(count), None) => ProcessSource::Loopback(count),
+        (None, Some(hosts)) => ProcessSource::Hosts(hosts),
+        (None, None) => ProcessSource::Launcher,
     };
-    let is_loopback = matches!(processes, Processes::Loopback(_));
-    let by_servers = matches!(processes, Processes::Hosts(_));
+    let is_loopback = matches!(processes, ProcessSource::Loopback(_));
+    let by_servers = matches!(processes, ProcessSource::Hosts(_));
     if is_loopback && !wishes.devices.is_empty() {
         let message = "--loopback uses soft0 and the following NICs: leave out --device";
         return Err(Failure::usage(message));
@@ -361,7 +361,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<Asked>, Failure> {
             .iter()
             .try_for_each(|test| test.plan.check_loopback())?;
     }
-    Ok(Some(Asked {
+    Ok(Some(SurveyRequest {
         processes,
         devices: wishes.devices,
         at_once: wishes.at_once,

@@ -1,11 +1,11 @@
-//! What a survey writes: its documents, notes, a line of progress, and the text at its end.
+//! The outputs of a survey: its documents, notes, a line of progress, and the text at its end.
 
 use std::io::{self, Write};
 use std::time::SystemTime;
 
 use cluster::survey::answer::PairResult;
+use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::Test;
 use facts::error::Failure;
 use facts::interrupt;
 use report::documents::Places;
@@ -13,10 +13,10 @@ use report::survey::documents::SurveyDocuments;
 use report::survey::progress::ProgressLine;
 use report::survey::{Setup, Survey, text};
 
-/// The outputs of a survey, which can all be written.
+/// The outputs of a survey, all of them open.
 pub struct Outputs {
     documents: SurveyDocuments,
-    /// No document has standard output.
+    /// Whether the text goes to standard output: no document goes there.
     has_text: bool,
     is_quiet: bool,
     /// The line of progress.

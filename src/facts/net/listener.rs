@@ -30,7 +30,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on `port` (0: any free port) at the address `at`, or without it at those of `reach`.
+    /// Listens on `port` (0: any free port) at the address `at`, or without it at all addresses of
+    /// `reach`.
     ///
     /// # Errors
     ///
@@ -100,7 +101,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// Those of `accept(2)`.
+    /// The errors of `accept(2)`.
     pub fn accept(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
         match self.socket.accept() {
             Ok((stream, peer)) => {
@@ -115,7 +116,8 @@ impl Listener {
     }
 }
 
-/// Returns the error of `accept(2)` if this process or the system has no resources for a connection.
+/// Returns the error of `accept(2)` if this process or the system has no resources for a
+/// connection.
 pub fn out_of(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error).filter(|errno| {
         matches!(

@@ -10,7 +10,7 @@ use crate::interrupt;
 ///
 /// # Errors
 ///
-/// An interruption. The inner error is that of the resolver.
+/// An interruption. The inner error comes from the resolver.
 pub fn addresses(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Failure> {
     let bare = host
         .strip_prefix('[')

@@ -55,7 +55,7 @@ impl std::fmt::Display for Cpus {
 pub struct Placement {
     /// The CPUs, in order; empty for any CPU.
     pub cpus: Vec<u32>,
-    /// Their NUMA node, for the memory, if all CPUs have the same one and it has memory.
+    /// The NUMA node that all CPUs share, for the memory, if there is one and it has memory.
     pub node: Option<u32>,
     /// The CPUs that several threads share out among themselves, the best first: the listed ones,
     /// or those near the NIC.

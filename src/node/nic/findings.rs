@@ -111,7 +111,7 @@ fn packets_resent(of: &Evidence) -> Option<Found> {
         return None;
     }
     let (timeouts, resent) = (were(timeouts, "packet"), were(resent, "packet"));
-    // The timer of hardware (libcxi.md 12.3); that of a software NIC is a setting.
+    // The timer of hardware (libcxi.md 12.3). The timer of a software NIC is a setting.
     let cost = if of.changes.nic.is_software {
         ""
     } else {

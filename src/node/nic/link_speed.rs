@@ -32,16 +32,16 @@ struct Mode {
     gigabits_per_s: f64,
     bits_per_s: f64,
     code_words_per_s: Option<f64>,
-    /// Limits of Cassini 1: uncorrected and corrected code words per second, and by how many lanes
-    /// the driver divides the latter.
+    /// Limits of Cassini 1: uncorrected code words per second, corrected code words per second, and
+    /// the number of lanes by which the driver divides the limit of corrected ones.
     cassini_1: Option<(f64, f64, f64)>,
 }
 
 /// Bit rate that cxi_stat assumes for a mode that it does not know, in bits per second.
 pub const ASSUMED_BIT_RATE: f64 = 212.5e9;
 
-/// Bit error rate of uncorrected code words above which the driver of Cassini 2 takes a link for
-/// failed. The limits of Cassini 1 are the same, rounded.
+/// Bit error rate of uncorrected code words above which the driver of Cassini 2 declares a link
+/// failed. Cassini 1 has this limit too, rounded.
 const MAX_UNCORRECTED: f64 = 1e-10;
 
 const MODES: [Mode; 7] = [

@@ -21,7 +21,7 @@ use crate::explain::Explain;
 use crate::slingshot::{self, Launcher};
 use crate::traffic_class::{self, TrafficClass};
 use facts::advice::{self, Situation};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::Failure;
 
 pub use access::{Access, Chosen, Source};
@@ -105,8 +105,9 @@ impl ServiceRequest {
         };
         let nic = grant.on(&device.to_string());
         let Some((nic, svc_id)) = nic.and_then(|nic| Some((nic, nic.svc_id?))) else {
-            // Launchers list hardware only, so that a software NIC is listed by the user or not at all.
-            if nic.is_some() || device.kind == DeviceKind::Hardware {
+            // Launchers list hardware only, so that a software NIC is listed by the user or not at
+            // all.
+            if nic.is_some() || device.platform().is_listed {
                 self.unused = Some(format!("no service on {device} in this job (SLINGSHOT_*)"));
             }
             return;
@@ -124,9 +125,9 @@ impl ServiceRequest {
         self.svc_id.map_or(DEFAULT_SVC_ID, |chosen| chosen.value)
     }
 
-    /// Returns the service to use on `device`: the chosen one; else the default service, and if that
-    /// is disabled, not for this user, or without the VNI or class of the options, the best one of
-    /// the list.
+    /// Returns the service to use on `device`: the chosen one; else the default service, and if
+    /// that is disabled, not for this user, or without the VNI or class of the options, the best
+    /// one of the list.
     ///
     /// # Errors
     ///

@@ -29,8 +29,8 @@ impl Rights {
         self.rank(service).is_some()
     }
 
-    /// Returns how closely a service is meant for this process: 3 for its network namespace, 2 for
-    /// its user, 1 for its group, 0 for anyone; `None` if it is for others.
+    /// Returns how closely a service belongs to this process: 3 for its network namespace, 2 for
+    /// its user, 1 for its group, 0 for anyone; `None` if the service is for others.
     pub fn rank(&self, service: &Service) -> Option<u8> {
         if !service.restricted_members {
             return Some(0);

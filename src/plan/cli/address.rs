@@ -1,7 +1,7 @@
 //! The address of the server among the arguments of a tool.
 //!
-//! `--json out.json`, with a blank instead of `=`, would make the file the address: a client would try
-//! to connect to it, and a server would become a client. A word is therefore refused if it is
+//! `--json out.json`, with a blank instead of `=`, would make the file the address: a client would
+//! try to connect to it, and a server would become a client. A word is therefore refused if it is
 //! clearly a file: it contains a slash, ends in the suffix of an output, or follows an option whose
 //! value was omitted and names an existing file. Elsewhere a file may have the name of a host.
 

@@ -1,4 +1,5 @@
-//! The definition of one option: help, manual, completion, declaration and reading are made from it.
+//! The definition of one option: help, manual, completion, declaration and reading are made from
+//! it.
 //!
 //! The tools have their definitions in `cli::options`, a command has them in its own file.
 

@@ -1,10 +1,10 @@
 //! The command line: arguments of one tool -> what was typed, and what each tool takes.
 //!
-//! The syntax is that of the legacy tools (tools.md 2.1): options and address in any order; `--`
-//! ends the options; the last of several equal options counts; `--help` and `--version` act when
-//! they are reached. A long option may be abbreviated if it is unambiguous among the options of the
-//! legacy tool, or else among all. Numbers are strict (defect T24). An error is one line, perhaps
-//! with a hint.
+//! The command line follows the syntax of the legacy tools (tools.md 2.1): options and address in
+//! any order; `--` ends the options; the last of several equal options counts; `--help` and
+//! `--version` act when they are reached. A long option may be abbreviated if it is unambiguous
+//! among the options of the legacy tool, or else among all. Numbers are strict (defect T24). An
+//! error is one line, perhaps with a hint.
 
 mod address;
 pub mod definition;

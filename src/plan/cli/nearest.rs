@@ -6,8 +6,8 @@ const MAX_SUGGESTIONS: usize = 4;
 /// Letters of a word for each letter that may be wrong, missing, surplus or swapped.
 const LETTERS_PER_ERROR: usize = 3;
 
-/// Returns those of `names` that `word` may stand for, the nearest first: they contain `word`, or
-/// differ from it in few letters.
+/// Returns the `names` that `word` may stand for, the nearest first: they contain `word`, or differ
+/// from it in few letters.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let is_part = |name: &str| word.len() > 1 && name.contains(word);
     let mut near: Vec<(usize, &str)> = names

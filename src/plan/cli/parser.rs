@@ -135,7 +135,7 @@ fn unknown(option: &str, command: &Command) -> String {
     unknown_option(option, own)
 }
 
-/// Returns the hint that `word` is meant as the value of the option directly before it; `optional`
+/// Returns the hint that `word` is probably the value of the option directly before it. `optional`
 /// are the long forms of options whose value may be omitted.
 pub fn hint_before<'a>(
     word: &OsStr,
@@ -148,7 +148,7 @@ pub fn hint_before<'a>(
     Some(meant(long, word))
 }
 
-/// Returns the hint that `word` is meant as the value of the option `long`.
+/// Returns the hint that `word` is probably the value of the option `long`.
 pub fn meant(long: &str, word: &OsStr) -> String {
     question(&[format!("--{long}={}", word.display())])
 }

@@ -8,8 +8,10 @@ use serde::Serialize;
 
 use crate::survey::{Survey, words};
 use cluster::location::Class;
+use cluster::survey::answer::Pair;
+use cluster::survey::findings::{Matrix, Population};
+use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::{Matrix, Population};
 
 /// Most NICs of a map: more make a page that browsers open too slowly.
 pub const MOST_NICS: usize = 4096;
@@ -66,10 +68,11 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
     let roster = &survey.roster;
     let mut place: Vec<Option<u32>> = vec![None; roster.nics.len()];
     for (initiator, target, _) in &matrix.cells {
-        place[*initiator as usize] = Some(0);
-        place[*target as usize] = Some(0);
+        place[initiator.index()] = Some(0);
+        place[target.index()] = Some(0);
     }
-    let nics: Vec<u32> = (0..)
+    let nics: Vec<NicId> = roster
+        .nic_ids()
         .zip(&place)
         .filter_map(|(nic, of)| of.map(|_| nic))
         .collect();
@@ -77,7 +80,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
         return None;
     }
     for (at, nic) in (0..).zip(&nics) {
-        place[*nic as usize] = Some(at);
+        place[nic.index()] = Some(at);
     }
     let figures = || matrix.cells.iter().filter_map(|(_, _, figure)| *figure);
     let positive = || figures().filter(|figure| figure.is_finite() && *figure > 0.0);
@@ -86,12 +89,12 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
     let range = if high > 0.0 { (low, high) } else { (1.0, 1.0) };
     let mut cells = vec![UNTESTED; nics.len() * nics.len()];
     for (initiator, target, figure) in &matrix.cells {
-        let row = place[*initiator as usize]? as usize;
-        let column = place[*target as usize]? as usize;
+        let row = place[initiator.index()]? as usize;
+        let column = place[target.index()]? as usize;
         cells[row * nics.len() + column] = figure.map_or(FAILED, |figure| cell(figure, range));
     }
     let bytes: Vec<u8> = cells.iter().flat_map(|cell| cell.to_le_bytes()).collect();
-    let of_bandwidth = survey.setup.tests[matrix.test as usize].of_bandwidth;
+    let of_bandwidth = survey.setup.tests[matrix.test.index()].of_bandwidth;
     let populations: Vec<&Population> = survey
         .verdict
         .populations
@@ -99,8 +102,8 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
         .filter(|of| of.test == matrix.test)
         .collect();
     let badness = badness(roster, matrix, &populations, of_bandwidth);
-    let location = |nic: u32| {
-        let location = roster.nics[nic as usize].location;
+    let location = |nic: NicId| {
+        let location = roster.location(nic);
         location.map_or((u16::MAX, u16::MAX, None), |of| {
             (of.group, of.switch, of.port)
         })
@@ -109,18 +112,17 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
     by_location.sort_by_key(|at| location(nics[*at as usize]));
     let mut by_badness = by_location.clone();
     by_badness.sort_by(|one, other| {
-        let of = |at: &u32| badness[nics[*at as usize] as usize];
+        let of = |at: &u32| badness[nics[*at as usize].index()];
         of(other).partial_cmp(&of(one)).unwrap_or(Ordering::Equal)
     });
-    let nic = |nic: &u32| &roster.nics[*nic as usize];
     Some(Map {
         of_bandwidth,
         is_complete: survey.verdict.answered >= survey.verdict.planned,
         names: nics.iter().map(|nic| roster.name(*nic)).collect(),
-        nodes: nics.iter().map(|of| nic(of).node).collect(),
+        nodes: nics.iter().map(|nic| roster.nic(*nic).node.0).collect(),
         locations: nics
             .iter()
-            .map(|of| nic(of).location.map(|at| (at.group, at.switch)))
+            .map(|nic| roster.location(*nic).map(|at| (at.group, at.switch)))
             .collect(),
         by_location,
         by_badness,
@@ -187,14 +189,15 @@ fn badness(
     };
     let mut sums = vec![(0.0, 0u32); roster.nics.len()];
     for &(initiator, target, figure) in &matrix.cells {
-        let factor = match (figure, median(roster.class(initiator, target))) {
+        let pair = Pair { initiator, target };
+        let factor = match (figure, median(roster.class(pair))) {
             (None, _) => 10.0,
             (Some(_), None) => 1.0,
             (Some(figure), Some(median)) if of_bandwidth => median / figure.max(median / 10.0),
             (Some(figure), Some(median)) => (figure / median).min(10.0),
         };
-        for nic in [initiator, target] {
-            let (sum, count) = &mut sums[nic as usize];
+        for nic in pair.nics() {
+            let (sum, count) = &mut sums[nic.index()];
             *sum += factor;
             *count += 1;
         }
@@ -206,13 +209,14 @@ fn badness(
 
 /// Returns the title of the map of a test.
 pub fn title(survey: &Survey, matrix: &Matrix) -> String {
-    words::test(&survey.setup.tests[matrix.test as usize])
+    words::test(&survey.setup.tests[matrix.test.index()])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::survey::testing;
+    use cluster::survey::ids::TestId;
 
     /// The slow NIC, and the one without pairs.
     const SLOW: u32 = 5;
@@ -231,9 +235,12 @@ mod tests {
         let pairs = present().flat_map(|one| present().map(move |other| (one, other)));
         let cells = pairs
             .filter(|(one, other)| one != other)
-            .map(|(one, other)| (one, other, figure(one, other)))
+            .map(|(one, other)| (NicId(one), NicId(other), figure(one, other)))
             .collect();
-        survey.verdict.matrices = vec![Matrix { test: 0, cells }];
+        survey.verdict.matrices = vec![Matrix {
+            test: TestId(0),
+            cells,
+        }];
         survey
     }
 
@@ -283,19 +290,19 @@ mod tests {
             by_location[..3].contains(&"nid000416 cxi0"),
             "{by_location:?}"
         );
-        let slow = survey.roster.name(SLOW);
+        let slow = survey.roster.name(NicId(SLOW));
         assert_eq!(names(&map.by_badness)[0], slow);
     }
 
     #[test]
     fn colors_reach_beyond_the_limit_but_not_to_single_outliers() {
-        let population = testing::population(0, Class::Switch);
+        let population = testing::population(TestId(0), Class::Switch);
         // Figures from 1.8 us, 99 % below 2.01 us, a limit of 2.47 us.
         assert_eq!(
             colors(&[&population], (1_800.0, 1e9), false),
             (1_810.0, 2_470.0 * 1.5)
         );
-        let bandwidth = testing::population(1, Class::Switch);
+        let bandwidth = testing::population(TestId(1), Class::Switch);
         let (low, high) = colors(&[&bandwidth], (1.0, 21e9), true);
         assert_eq!((low, high), (17.67e9 / 1.5, 20.1e9));
         // Without populations, all figures.

@@ -1,4 +1,4 @@
-//! A survey on the page: culprits with their evidence, distributions, the map of all pairs.
+//! A survey on the page: causes with their evidence, distributions, the map of all pairs.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -7,9 +7,12 @@ use super::matrix;
 use super::parts::{Badge, Grade, PageColumn, badge, cell, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
 use crate::survey::{Conclusion, Survey, evidence, words};
-use cluster::survey::verdict::{Aggregate, Culprit, Direction, Population, Unit, Untested, Word};
+use cluster::survey::findings::{
+    Aggregate, Cause, Certainty, Direction, Population, Unit, UntestedPart,
+};
+use cluster::survey::ids::TestId;
 
-/// Rows of a table of culprits, of parts that were not measured, of sums.
+/// Rows of a table of causes, of parts that were not measured, of sums.
 const MOST_ROWS: usize = 500;
 
 /// Groups of a table of groups by groups.
@@ -49,7 +52,7 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
     let verdict = &survey.verdict;
     html! {
         p { (badge(status(survey))) " " (finding(survey)) }
-        @if !verdict.culprits.is_empty() { (culprits(survey)) }
+        @if !verdict.causes.is_empty() { (causes(survey)) }
         @if !verdict.untested.is_empty() { (untested(survey)) }
         @for population in &verdict.populations {
             @if let Some(picture) = distribution(survey, population) { (picture) }
@@ -103,37 +106,37 @@ pub fn circumstances(file: &str, survey: &Survey) -> Markup {
 }
 
 /// Returns the quantity of a test.
-fn quantity(survey: &Survey, test: u16) -> Quantity {
-    if survey.setup.tests[test as usize].of_bandwidth {
+fn quantity(survey: &Survey, test: TestId) -> Quantity {
+    if survey.setup.tests[test.index()].of_bandwidth {
         Quantity::Bandwidth
     } else {
         Quantity::Latency
     }
 }
 
-/// Returns the table of culprits.
-fn culprits(survey: &Survey) -> Markup {
-    let row = |culprit: &Culprit| {
-        let (grade, word) = match culprit.word {
-            Word::Bad => (Grade::Bad, "bad"),
-            Word::Suspect => (Grade::Unsure, "suspect"),
-            Word::Transient => (Grade::Unsure, "transient"),
+/// Returns the table of causes.
+fn causes(survey: &Survey) -> Markup {
+    let row = |cause: &Cause| {
+        let (grade, word) = match cause.certainty {
+            Certainty::Bad => (Grade::Bad, "bad"),
+            Certainty::Suspect => (Grade::Unsure, "suspect"),
+            Certainty::Transient => (Grade::Unsure, "transient"),
         };
-        let role = match culprit.direction {
+        let role = match cause.direction {
             Direction::Initiator => "as initiator",
             Direction::Target => "as target",
             Direction::Both => "in both roles",
         };
         vec![
-            cell(words::unit(&survey.roster, &culprit.unit)),
+            cell(words::unit(&survey.roster, &cause.unit)),
             badge((grade, word)),
             cell(role),
             html! {
-                @for sentence in evidence::sentences(survey, culprit) { p { (sentence) } }
+                @for sentence in evidence::sentences(survey, cause) { p { (sentence) } }
             },
         ]
     };
-    let all = &survey.verdict.culprits;
+    let all = &survey.verdict.causes;
     let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
     let columns = [
         PageColumn::Words("Part"),
@@ -149,7 +152,7 @@ fn culprits(survey: &Survey) -> Markup {
 
 /// Returns the table of what was not measured.
 fn untested(survey: &Survey) -> Markup {
-    let row = |untested: &Untested| {
+    let row = |untested: &UntestedPart| {
         vec![
             cell(words::unit(&survey.roster, &untested.unit)),
             cell(&untested.reason),
@@ -180,7 +183,7 @@ fn more(all: usize) -> Markup {
 
 /// Returns the name of a population: `write-lat 8, same switch`.
 fn name(survey: &Survey, population: &Population) -> String {
-    let test = words::test(&survey.setup.tests[population.test as usize]);
+    let test = words::test(&survey.setup.tests[population.test.index()]);
     format!("{test}, {}", population.class.name())
 }
 
@@ -267,7 +270,7 @@ fn populations(survey: &Survey) -> Markup {
 }
 
 /// Returns the map of all pairs of a test, which a script draws.
-fn map(survey: &Survey, matrix: &cluster::survey::verdict::Matrix, id: &str) -> Markup {
+fn map(survey: &Survey, matrix: &cluster::survey::findings::Matrix, id: &str) -> Markup {
     let title = matrix::title(survey, matrix);
     let Some(map) = matrix::map(survey, matrix) else {
         return html! {
@@ -296,7 +299,7 @@ fn map(survey: &Survey, matrix: &cluster::survey::verdict::Matrix, id: &str) -> 
 /// Returns the sums of a test over switches and groups: a table of groups by groups, and the others
 /// by rows.
 fn sums(survey: &Survey, test: usize) -> Markup {
-    let of_test = |of: &&Aggregate| usize::from(of.test) == test;
+    let of_test = |of: &&Aggregate| of.test.index() == test;
     let all: Vec<&Aggregate> = survey.verdict.aggregates.iter().filter(of_test).collect();
     let title = survey
         .setup

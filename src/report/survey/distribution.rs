@@ -1,16 +1,18 @@
-//! The figures of all pairs, by test and class, and the switches and groups that stand out, as tables.
+//! The figures of all pairs, by test and class, and the switches and groups that stand out, as
+//! tables.
 
 use super::Survey;
 use super::words;
 use crate::table::{self, Align};
+use cluster::survey::findings::{Aggregate, Population, Test};
+use cluster::survey::ids::TestId;
 use cluster::survey::population::LEAST_FIGURES;
-use cluster::survey::verdict::{Aggregate, Population, Test};
 
 /// Switches and groups that the text shows.
 const SHOWN_AGGREGATES: usize = 5;
 
-/// Returns the tables of figures by test and class, one for latencies and one for bandwidths. Lines of
-/// different tables are separated by an empty one.
+/// Returns the tables of figures by test and class, one for latencies and one for bandwidths. Lines
+/// of different tables are separated by an empty one.
 pub fn lines(survey: &Survey) -> Vec<String> {
     let mut lines = Vec::new();
     for of_bandwidth in [false, true] {
@@ -111,8 +113,8 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
     table::lines(&titles, populations.iter().map(row).collect(), &align)
 }
 
-/// Returns the table of the switches and groups with the largest shares of pairs outside the limits;
-/// nothing if there are none.
+/// Returns the table of the switches and groups with the largest shares of pairs outside the
+/// limits; nothing if there are none.
 pub fn worst_places(survey: &Survey) -> Vec<String> {
     let mut worst: Vec<&Aggregate> = survey
         .verdict
@@ -156,6 +158,6 @@ pub fn worst_places(survey: &Survey) -> Vec<String> {
     lines
 }
 
-fn tested(survey: &Survey, test: u16) -> &Test {
-    &survey.setup.tests[usize::from(test)]
+fn tested(survey: &Survey, test: TestId) -> &Test {
+    &survey.setup.tests[test.index()]
 }

@@ -1,5 +1,5 @@
-//! A survey as data and as JSON. The doc comments of the types are the descriptions in their schema,
-//! docs/survey.schema.json.
+//! A survey as data and as JSON. The doc comments of the types are the descriptions in their
+//! schema, docs/survey.schema.json.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::summary::summary;
 use crate::outcome::Problem;
+use cluster::survey::findings::{Certainty, Findings, Population, Test};
 use cluster::survey::population::LEAST_FIGURES;
 use cluster::survey::roster::{Nic, Roster};
-use cluster::survey::verdict::{Population, Test, Verdict, Word};
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::error::{Failure, INTERRUPTED, Kind};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
@@ -63,7 +63,7 @@ pub struct SurveyJob {
     pub step: Option<String>,
 }
 
-/// What a survey has come to.
+/// The conclusion of a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -81,7 +81,8 @@ pub enum Conclusion {
 }
 
 /// A survey, as `cxidiag survey --json` writes it. Field names contain the units. A value that is
-/// unknown, or does not apply, is null. NICs, nodes and tests are named by their index in their list.
+/// unknown, or does not apply, is null. NICs, nodes and tests are named by their index in their
+/// list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Survey {
@@ -91,7 +92,7 @@ pub struct Survey {
     pub command: String,
     /// Version of cxidiag.
     pub cxidiag_version: String,
-    /// What the survey has come to.
+    /// The conclusion of the survey.
     pub conclusion: Conclusion,
     /// Exit status of the program: 0 good, 3 bad, 1 undecided or failed, 130 interrupted.
     pub exit_status: u8,
@@ -112,7 +113,7 @@ pub struct Survey {
     /// The nodes and NICs.
     pub roster: Roster,
     /// What the survey has found.
-    pub verdict: Verdict,
+    pub verdict: Findings,
 }
 
 impl Survey {
@@ -122,14 +123,12 @@ impl Survey {
         started: SystemTime,
         elapsed: Duration,
         roster: Roster,
-        verdict: Verdict,
+        verdict: Findings,
         end: Result<(), &Failure>,
     ) -> Self {
         let conclusion = conclusion(&verdict, end);
-        let is_software = |nic: &Nic| {
-            let name = nic.device.parse::<DeviceName>();
-            name.is_ok_and(|name| name.kind == DeviceKind::Software)
-        };
+        let is_software =
+            |nic: &Nic| DeviceName::names(&nic.device, |platform| platform.is_simulated);
         let mut survey = Self {
             schema_version: SCHEMA_VERSION,
             command: COMMAND.into(),
@@ -182,23 +181,26 @@ impl Conclusion {
     }
 }
 
-/// Returns whether pairs of a class differ too much for a limit, so that nothing says what is good.
-pub fn is_mixed(verdict: &Verdict) -> bool {
+/// Returns whether pairs of a class differ too much for a limit. The survey cannot say then which
+/// of them are good.
+pub fn is_mixed(verdict: &Findings) -> bool {
     let has_no_limit = |of: &Population| of.limit.is_none() && of.expected.is_none();
     let mut populations = verdict.populations.iter();
     populations.any(|of| of.count >= LEAST_FIGURES as u64 && has_no_limit(of))
 }
 
-/// Returns what a survey with this verdict and this end has come to.
-fn conclusion(verdict: &Verdict, end: Result<(), &Failure>) -> Conclusion {
-    let has = |word| verdict.culprits.iter().any(|of| of.word == word);
+/// Returns the conclusion of a survey with this verdict and this end.
+fn conclusion(verdict: &Findings, end: Result<(), &Failure>) -> Conclusion {
+    let has = |word| verdict.causes.iter().any(|of| of.certainty == word);
     let is_complete =
         verdict.untested.is_empty() && verdict.planned > 0 && verdict.answered >= verdict.planned;
     match end {
         Err(failure) if failure.kind == Kind::Interrupted => Conclusion::Interrupted,
         Err(_) => Conclusion::Failed,
-        Ok(()) if has(Word::Bad) => Conclusion::Bad,
-        Ok(()) if has(Word::Suspect) || !is_complete || is_mixed(verdict) => Conclusion::Undecided,
+        Ok(()) if has(Certainty::Bad) => Conclusion::Bad,
+        Ok(()) if has(Certainty::Suspect) || !is_complete || is_mixed(verdict) => {
+            Conclusion::Undecided
+        }
         Ok(()) => Conclusion::Good,
     }
 }
@@ -212,10 +214,11 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 mod tests {
     use boon::{Compiler, Schemas};
 
-    use super::super::testing::{culprit, good, mixed, result, roster, survey};
+    use super::super::testing::{cause, good, mixed, result, roster, survey};
     use super::*;
     use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
-    use cluster::survey::verdict::{Matrix, Unit};
+    use cluster::survey::findings::{Matrix, Unit};
+    use cluster::survey::ids::{NicId, TestId};
 
     /// Returns a survey with every kind of value.
     fn full() -> Survey {
@@ -236,12 +239,15 @@ mod tests {
             });
         }
         for unit in [Unit::Group(1), Unit::GroupPair(1, 2)] {
-            verdict.culprits.push(culprit(unit, Word::Bad));
+            verdict.causes.push(cause(unit, Certainty::Bad));
         }
         verdict.populations[0].histogram = vec![(1800.0, 4), (1900.5, 20)];
         verdict.matrices = vec![Matrix {
-            test: 0,
-            cells: vec![(0, 1, Some(1900.0)), (1, 0, None)],
+            test: TestId(0),
+            cells: vec![
+                (NicId(0), NicId(1), Some(1900.0)),
+                (NicId(1), NicId(0), None),
+            ],
         }];
         let failure = Failure::environment("no space left").with_hint("free space");
         survey(verdict, Err(&failure))
@@ -277,7 +283,7 @@ mod tests {
     fn names_software_nics() {
         let mut roster = roster();
         let is_software = |roster: &Roster| {
-            let (setup, verdict) = (Setup::default(), Verdict::default());
+            let (setup, verdict) = (Setup::default(), Findings::default());
             let started = SystemTime::UNIX_EPOCH;
             let ended = Ok(());
             Survey::new(

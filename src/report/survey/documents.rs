@@ -9,8 +9,8 @@ use super::pair_table::PairTable;
 use super::{Setup, Survey};
 use crate::documents::{Documents, Places};
 use cluster::survey::answer::PairResult;
+use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::Test;
 use facts::error::Failure;
 
 /// The documents of a survey. The table of measurements grows during the survey.
@@ -60,7 +60,7 @@ impl SurveyDocuments {
         }
     }
 
-    /// Writes measurements, in as few steps as possible: give many at once.
+    /// Writes measurements. Many measurements in one call need fewer writes.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl SurveyDocuments {
         }
     }
 
-    /// Writes the documents of a survey that has ended, and returns what has failed.
+    /// Writes the documents of a survey that has ended. Returns the failures.
     pub fn end(self, survey: &Survey) -> Vec<Failure> {
         let Self { documents, csv, .. } = self;
         let written = [

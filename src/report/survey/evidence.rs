@@ -3,7 +3,7 @@
 use super::Survey;
 use super::words::{counted, figure, figure_unit, grouped};
 use cluster::location::Class;
-use cluster::survey::verdict::{Culprit, Direction, Evidence, LimitSource, Population, Test, Unit};
+use cluster::survey::findings::{Cause, Direction, Evidence, LimitSource, Population, Test, Unit};
 use node::nic::counter_table::{Preset, Row};
 
 /// Counters that a sentence names.
@@ -16,15 +16,15 @@ const SHORT: [(&str, &str); 3] = [
     ("hni_pcs_uncorrected_cw", "uncorrected code words"),
 ];
 
-/// Returns the sentences of the evidence against a culprit, one for each test and class, the strongest
-/// first. The first one names the counters as well.
-pub fn sentences(survey: &Survey, culprit: &Culprit) -> Vec<String> {
-    let mut sentences: Vec<String> = culprit
+/// Returns the sentences of the evidence against a cause, one for each test and class, the
+/// strongest first. The first one names the counters as well.
+pub fn sentences(survey: &Survey, cause: &Cause) -> Vec<String> {
+    let mut sentences: Vec<String> = cause
         .evidence
         .iter()
-        .map(|evidence| sentence(survey, culprit, evidence))
+        .map(|evidence| sentence(survey, cause, evidence))
         .collect();
-    let counters = counters(culprit);
+    let counters = counters(cause);
     match sentences.first_mut() {
         Some(first) if !counters.is_empty() => {
             first.push_str("; ");
@@ -37,9 +37,9 @@ pub fn sentences(survey: &Survey, culprit: &Culprit) -> Vec<String> {
 }
 
 /// Returns what a test says: `writes 3.90 us to 31 of 31 partners, median of its class 1.90`.
-fn sentence(survey: &Survey, culprit: &Culprit, evidence: &Evidence) -> String {
-    let test = &survey.setup.tests[usize::from(evidence.test)];
-    let pairs = pairs(survey, culprit, evidence);
+fn sentence(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
+    let test = &survey.setup.tests[evidence.test.index()];
+    let pairs = pairs(survey, cause, evidence);
     let operations = operations(survey, test);
     let failure = evidence.failure.as_deref();
     let Some(value) = evidence.value else {
@@ -92,19 +92,19 @@ fn operations(survey: &Survey, test: &Test) -> String {
     }
 }
 
-/// Returns which pairs of a culprit are outside the limit, with a space before.
-fn pairs(survey: &Survey, culprit: &Culprit, evidence: &Evidence) -> String {
+/// Returns which pairs of a cause are outside the limit, with a space before.
+fn pairs(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
     let [outside, measured] = [evidence.outside, evidence.measured].map(|of| grouped(of.into()));
     let share = format!("{outside} of {measured}");
-    let test = &survey.setup.tests[usize::from(evidence.test)];
+    let test = &survey.setup.tests[evidence.test.index()];
     let is_read = test.tool.starts_with("read");
-    match (&culprit.unit, evidence.class) {
+    match (&cause.unit, evidence.class) {
         (Unit::Path(_), _) if evidence.measured < 2 => String::new(),
         (Unit::Path(_), _) => format!(" in {share} measurements"),
         (Unit::Nic(_), Class::Loopback) => " in loopback".into(),
         (Unit::Nic(_), class) => {
             // In one role a NIC has a pair with each partner, in both roles it can have two.
-            let (with, others) = match (culprit.direction, is_read) {
+            let (with, others) = match (cause.direction, is_read) {
                 (Direction::Initiator, false) => ("to", "partners"),
                 (Direction::Target, false) => ("from", "partners"),
                 (Direction::Initiator, true) => ("from", "partners"),
@@ -117,7 +117,7 @@ fn pairs(survey: &Survey, culprit: &Culprit, evidence: &Evidence) -> String {
             format!(" {with} {share} {others}{place}")
         }
         _ => {
-            let role = match culprit.direction {
+            let role = match cause.direction {
                 Direction::Initiator => " as initiator",
                 Direction::Target => " as target",
                 Direction::Both => "",
@@ -138,14 +138,14 @@ fn place(class: Class) -> &'static str {
     }
 }
 
-/// Returns the counters that support a culprit: `1,204 retries, 3 timeouts`.
-fn counters(culprit: &Culprit) -> String {
+/// Returns the counters that support a cause: `1,204 retries, 3 timeouts`.
+fn counters(cause: &Cause) -> String {
     let mut sums: Vec<(String, u64)> = Vec::new();
-    for witness in &culprit.witnesses {
-        let meaning = meaning(&witness.counter);
+    for counter_evidence in &cause.counters {
+        let meaning = meaning(&counter_evidence.counter);
         match sums.iter_mut().find(|(known, _)| *known == meaning) {
-            Some((_, sum)) => *sum += witness.change,
-            None => sums.push((meaning, witness.change)),
+            Some((_, sum)) => *sum += counter_evidence.change,
+            None => sums.push((meaning, counter_evidence.change)),
         }
     }
     let named: Vec<String> = sums
@@ -173,22 +173,23 @@ fn meaning(counter: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{culprit, evidence, good, survey};
+    use super::super::testing::{cause, evidence, good, survey};
     use super::*;
-    use cluster::survey::answer::{Pair, Witness};
-    use cluster::survey::verdict::Word;
+    use cluster::survey::answer::{CounterEvidence, Pair};
+    use cluster::survey::findings::Certainty;
+    use cluster::survey::ids::{NicId, TestId};
 
     /// Returns the sentence about a part, with this evidence in the first test of `tool`.
     fn said(tool: &str, unit: Unit, direction: Direction, evidence: Evidence) -> String {
         let mut survey = survey(good(), Ok(()));
         survey.setup.tests[0].tool = tool.into();
         survey.verdict.populations.remove(1);
-        let culprit = Culprit {
+        let cause = Cause {
             direction,
             evidence: vec![evidence],
-            ..culprit(unit, Word::Bad)
+            ..cause(unit, Certainty::Bad)
         };
-        sentences(&survey, &culprit).concat()
+        sentences(&survey, &cause).concat()
     }
 
     #[test]
@@ -206,7 +207,7 @@ mod tests {
                 "atomics 3.90 us to 6 of 6 partners",
             ),
         ] {
-            let said = said(tool, Unit::Nic(0), direction, evidence(0));
+            let said = said(tool, Unit::Nic(NicId(0)), direction, evidence(TestId(0)));
             assert_eq!(said, format!("{text}, median of its class 1.90"));
         }
     }
@@ -214,8 +215,8 @@ mod tests {
     #[test]
     fn names_the_pairs_of_a_part() {
         let path = Unit::Path(Pair {
-            initiator: 0,
-            target: 4,
+            initiator: NicId(0),
+            target: NicId(4),
         });
         let switch = Unit::Switch {
             group: 3,
@@ -224,7 +225,7 @@ mod tests {
         let once = Evidence {
             outside: 1,
             measured: 1,
-            ..evidence(0)
+            ..evidence(TestId(0))
         };
         let alone = Evidence {
             class: Class::Loopback,
@@ -232,11 +233,15 @@ mod tests {
         };
         for (unit, evidence, text) in [
             (path, once, "writes 3.90 us"),
-            (path, evidence(0), "writes 3.90 us in 6 of 6 measurements"),
-            (Unit::Nic(0), alone, "writes 3.90 us in loopback"),
+            (
+                path,
+                evidence(TestId(0)),
+                "writes 3.90 us in 6 of 6 measurements",
+            ),
+            (Unit::Nic(NicId(0)), alone, "writes 3.90 us in loopback"),
             (
                 switch,
-                evidence(0),
+                evidence(TestId(0)),
                 "writes 3.90 us in 6 of 6 pairs as target",
             ),
         ] {
@@ -251,7 +256,7 @@ mod tests {
             value: None,
             failure: Some("no answer within 2 s".into()),
             source: LimitSource::Failure,
-            ..evidence(0)
+            ..evidence(TestId(0))
         };
         let partly = Evidence {
             value: Some(3900.0),
@@ -261,7 +266,7 @@ mod tests {
             limit: Some(2500.0),
             median: None,
             source: LimitSource::Expect,
-            ..evidence(0)
+            ..evidence(TestId(0))
         };
         for (evidence, text) in [
             (
@@ -278,7 +283,12 @@ mod tests {
                 "writes 3.90 us to 6 of 6 partners, expected at most 2.50",
             ),
         ] {
-            let said = said("write-lat", Unit::Nic(0), Direction::Initiator, evidence);
+            let said = said(
+                "write-lat",
+                Unit::Nic(NicId(0)),
+                Direction::Initiator,
+                evidence,
+            );
             assert_eq!(said, text);
         }
     }
@@ -289,9 +299,14 @@ mod tests {
             source: LimitSource::Retries,
             retries: Some(31.5),
             usual_retries: Some(0.0),
-            ..evidence(0)
+            ..evidence(TestId(0))
         };
-        let said = said("write-lat", Unit::Nic(0), Direction::Initiator, resending);
+        let said = said(
+            "write-lat",
+            Unit::Nic(NicId(0)),
+            Direction::Initiator,
+            resending,
+        );
         let expected = "writes to 6 of 6 partners need 32 retries each, median of its class 0";
         assert_eq!(said, expected);
     }
@@ -305,7 +320,7 @@ mod tests {
             ..survey.setup.tests[0].clone()
         };
         survey.setup.tests.push(large);
-        let said = sentences(&survey, &culprit(Unit::Nic(0), Word::Bad)).concat();
+        let said = sentences(&survey, &cause(Unit::Nic(NicId(0)), Certainty::Bad)).concat();
         assert!(
             said.starts_with("writes of 8 bytes 3.90 us to 6 of 6"),
             "{said}"
@@ -314,22 +329,22 @@ mod tests {
 
     #[test]
     fn names_counters_by_their_meaning() {
-        let witness = |counter: &str, change| Witness {
-            nic: 0,
+        let counter_evidence = |counter: &str, change| CounterEvidence {
+            nic: NicId(0),
             counter: counter.into(),
             change,
         };
-        let culprit = Culprit {
-            witnesses: vec![
-                witness("pct_spt_timeouts", 3),
-                witness("hni_llr_tx_replay_event", 1_000_000),
-                witness("pct_spt_timeouts", 2),
-                witness("no_such_counter", 7),
-                witness("pct_retry_srb_requests", 1),
+        let cause = Cause {
+            counters: vec![
+                counter_evidence("pct_spt_timeouts", 3),
+                counter_evidence("hni_llr_tx_replay_event", 1_000_000),
+                counter_evidence("pct_spt_timeouts", 2),
+                counter_evidence("no_such_counter", 7),
+                counter_evidence("pct_retry_srb_requests", 1),
             ],
-            ..culprit(Unit::Nic(0), Word::Bad)
+            ..cause(Unit::Nic(NicId(0)), Certainty::Bad)
         };
         let expected = "5 timeouts, 1,000,000 replays sent again over the link, 7 no_such_counter";
-        assert_eq!(counters(&culprit), expected);
+        assert_eq!(counters(&cause), expected);
     }
 }

@@ -14,15 +14,16 @@ use serde::{Deserialize, Serialize};
 use super::Setup;
 use super::document::{COMMAND, SCHEMA_VERSION, milliseconds};
 use cluster::location::Class;
-use cluster::survey::answer::{Answer, Pair, PairResult, Stage, Witness};
+use cluster::survey::answer::{Answer, CounterEvidence, Pair, PairResult, Stage};
+use cluster::survey::findings::Test;
+use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::Test;
 use facts::error::{Failure, cause, invalid};
 
 /// The first line of a survey.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Header {
-    /// Version of the layout, which is that of the document.
+    /// Version of the layout: the version of the document.
     pub schema_version: u32,
     /// Name of the command: survey.
     pub command: String,
@@ -63,7 +64,7 @@ pub struct Name {
 
 /// A counter of a NIC in a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Counter {
+pub struct CounterLine {
     /// The NIC.
     pub nic: Name,
     /// Name of the counter.
@@ -91,19 +92,20 @@ pub struct Line {
     pub round: u32,
     /// Pairs that were measured at the same time, this one included.
     pub active: u32,
-    /// What came of it.
+    /// The answer of the pair.
     pub answer: Answer,
-    /// Counters of the initiator that changed in a way that matters; of the sweep, only that of packets
-    /// sent again.
-    pub witnesses: Vec<Counter>,
+    /// Counters of the initiator whose changes may explain the answer. In the sweep, only the
+    /// counter of packets sent again.
+    #[serde(rename = "witnesses")]
+    pub counters: Vec<CounterLine>,
 }
 
 impl Line {
     /// Returns the line of a result.
     pub fn new(result: &PairResult, roster: &Roster, tests: &[Test]) -> Self {
-        let test = &tests[usize::from(result.test)];
+        let test = &tests[result.test.index()];
         let Pair { initiator, target } = result.pair;
-        let counter = |of: &Witness| Counter {
+        let counter = |of: &CounterEvidence| CounterLine {
             nic: name(roster, of.nic),
             counter: of.counter.clone(),
             change: of.change,
@@ -113,20 +115,20 @@ impl Line {
             size_bytes: test.size_bytes,
             initiator: name(roster, initiator),
             target: name(roster, target),
-            class: roster.class(initiator, target),
+            class: roster.class(result.pair),
             stage: result.stage,
             round: result.round,
             active: result.active,
             answer: result.answer.clone(),
-            witnesses: result.witnesses.iter().map(counter).collect(),
+            counters: result.counters.iter().map(counter).collect(),
         }
     }
 }
 
-fn name(roster: &Roster, nic: u32) -> Name {
-    let nic = &roster.nics[nic as usize];
+fn name(roster: &Roster, nic: NicId) -> Name {
+    let nic = &roster.nic(nic);
     Name {
-        host: roster.nodes[nic.node as usize].host.clone(),
+        host: roster.node(nic.node).host.clone(),
         device: nic.device.clone(),
     }
 }
@@ -140,14 +142,14 @@ pub struct Earlier<R> {
     pub header: Header,
 }
 
-/// What was read of the file of an earlier survey.
+/// The numbers of lines that were read from the file of an earlier survey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Results that were taken over.
     pub results: u64,
     /// Results of NICs and tests that this survey does not have.
     pub foreign: u64,
-    /// Lines that are not complete, as a program that was killed while it wrote leaves them.
+    /// Incomplete lines, which a program leaves that was killed while it wrote.
     pub damaged: u64,
 }
 
@@ -204,8 +206,8 @@ impl<R: BufRead> Earlier<R> {
         })
     }
 
-    /// Reads the results. `take` receives those of NICs and tests of this survey, with their indices
-    /// in `roster` and `tests`.
+    /// Reads the results. `take` receives the results of NICs and tests of this survey, with their
+    /// indices in `roster` and `tests`.
     ///
     /// # Errors
     ///
@@ -216,7 +218,8 @@ impl<R: BufRead> Earlier<R> {
         tests: &[Test],
         mut take: impl FnMut(PairResult),
     ) -> Result<Taken, Failure> {
-        let known: HashMap<Name, u32> = (0..roster.nics.len() as u32)
+        let known: HashMap<Name, NicId> = roster
+            .nic_ids()
             .map(|nic| (name(roster, nic), nic))
             .collect();
         let mut taken = Taken::default();
@@ -252,17 +255,17 @@ impl<R: BufRead> Earlier<R> {
 }
 
 /// Returns the result in a line; `None` if this survey does not have a NIC or the test.
-fn result(line: Line, known: &HashMap<Name, u32>, tests: &[Test]) -> Option<PairResult> {
+fn result(line: Line, known: &HashMap<Name, NicId>, tests: &[Test]) -> Option<PairResult> {
     let is_of = |test: &Test| test.tool == line.tool && test.size_bytes == line.size_bytes;
-    let witness = |of: Counter| {
-        Some(Witness {
+    let counter_evidence = |of: CounterLine| {
+        Some(CounterEvidence {
             nic: *known.get(&of.nic)?,
             counter: of.counter,
             change: of.change,
         })
     };
     Some(PairResult {
-        test: u16::try_from(tests.iter().position(is_of)?).ok()?,
+        test: TestId(u16::try_from(tests.iter().position(is_of)?).ok()?),
         pair: Pair {
             initiator: *known.get(&line.initiator)?,
             target: *known.get(&line.target)?,
@@ -271,7 +274,11 @@ fn result(line: Line, known: &HashMap<Name, u32>, tests: &[Test]) -> Option<Pair
         round: line.round,
         active: line.active,
         answer: line.answer,
-        witnesses: line.witnesses.into_iter().filter_map(witness).collect(),
+        counters: line
+            .counters
+            .into_iter()
+            .filter_map(counter_evidence)
+            .collect(),
     })
 }
 
@@ -320,7 +327,7 @@ mod tests {
     #[test]
     fn finds_results_of_nics_that_are_numbered_differently() {
         let bandwidth = PairResult {
-            test: 1,
+            test: TestId(1),
             stage: Stage::Retest(2),
             answer: Answer::Measured(Figures::Bandwidth {
                 bytes_per_second: 1e9 / 3.0,
@@ -345,14 +352,14 @@ mod tests {
         let swapped: Vec<Test> = tests().into_iter().rev().collect();
         let (found, _) = read(&text, &other, &swapped);
         let first = PairResult {
-            test: 1,
+            test: TestId(1),
             pair: Pair {
-                initiator: 5,
-                target: 2,
+                initiator: NicId(5),
+                target: NicId(2),
             },
-            witnesses: vec![Witness {
-                nic: 5,
-                ..result().witnesses[0].clone()
+            counters: vec![CounterEvidence {
+                nic: NicId(5),
+                ..result().counters[0].clone()
             }],
             ..result()
         };

@@ -4,10 +4,10 @@ use super::Survey;
 use super::nics::{State, states};
 use super::words;
 use crate::openmetrics::{Family, Kind, Sample};
-use cluster::survey::verdict::{Population, Test, Unit, Word};
+use cluster::survey::findings::{Certainty, Population, Test, Unit};
 
-/// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds. The
-/// label `quantile` belongs to summaries.
+/// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds.
+/// The label `quantile` belongs to summaries.
 const PERCENTILES: [&str; 9] = ["0", "1", "5", "25", "50", "75", "95", "99", "100"];
 
 /// Returns the metrics of a survey.
@@ -55,7 +55,7 @@ pub fn families(survey: &Survey) -> Vec<Family> {
         ),
     ];
     families.extend(of_nics(survey));
-    families.push(culprits(survey));
+    families.push(causes(survey));
     families.extend(of_populations(survey));
     families
 }
@@ -71,7 +71,7 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
     let each = |value: fn(State) -> Option<bool>| {
         let with_value = roster.nics.iter().zip(&states).filter_map(|(nic, state)| {
             let labels = [
-                ("host", roster.nodes[nic.node as usize].host.clone()),
+                ("host", roster.node(nic.node).host.clone()),
                 ("device", nic.device.clone()),
             ];
             Some(sample(labels, f64::from(u8::from(value(*state)?))))
@@ -114,13 +114,13 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
 }
 
 /// Returns the parts that are bad or suspect, other than NICs.
-fn culprits(survey: &Survey) -> Family {
-    let culprits = survey.verdict.culprits.iter();
-    let parts = culprits.filter_map(|of| {
-        let verdict = match of.word {
-            Word::Bad => "bad",
-            Word::Suspect => "suspect",
-            Word::Transient => return None,
+fn causes(survey: &Survey) -> Family {
+    let causes = survey.verdict.causes.iter();
+    let parts = causes.filter_map(|of| {
+        let verdict = match of.certainty {
+            Certainty::Bad => "bad",
+            Certainty::Suspect => "suspect",
+            Certainty::Transient => return None,
         };
         let kind = match of.unit {
             Unit::Nic(_) => return None,
@@ -146,7 +146,7 @@ fn culprits(survey: &Survey) -> Family {
 fn of_populations(survey: &Survey) -> [Family; 5] {
     let populations = || {
         let all = survey.verdict.populations.iter();
-        all.map(|of| (of, &survey.setup.tests[usize::from(of.test)]))
+        all.map(|of| (of, &survey.setup.tests[of.test.index()]))
     };
     let counts = |count: fn(&Population) -> u64| {
         populations().map(move |(of, test)| sample(labels(of, test), count(of) as f64))
@@ -156,7 +156,8 @@ fn of_populations(survey: &Survey) -> [Family; 5] {
             let has_figures = of.count > 0;
             has_figures && test.of_bandwidth == of_bandwidth
         });
-        // Latencies are in nanoseconds. A whole number of picoseconds has no digits of rounding errors.
+        // Latencies are in nanoseconds. A whole number of picoseconds has no digits of rounding
+        // errors.
         let value = move |value: f64| {
             if of_bandwidth {
                 value
@@ -253,7 +254,7 @@ fn family(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{culprit, mixed, survey};
+    use super::super::testing::{cause, mixed, survey};
     use super::*;
     use crate::openmetrics::{Dialect, text};
 
@@ -273,7 +274,7 @@ mod tests {
             group: 3,
             switch: 12,
         };
-        verdict.culprits.push(culprit(switch, Word::Suspect));
+        verdict.causes.push(cause(switch, Certainty::Suspect));
         let text = text(&families(&survey(verdict, Ok(()))), Dialect::NodeExporter);
         for line in [
             "cxidiag_survey_exit_status 3",

@@ -1,13 +1,15 @@
 //! A survey, for people and for programs.
 //!
-//! * `document`: the survey as plain data, and what it has come to.
+//! * `document`: the survey as plain data, and its conclusion.
 //! * `nics`: what the verdict means for each NIC; the list of bad nodes.
-//! * `words`: parts of the cluster, tests and figures in words; `evidence`: the evidence in sentences.
+//! * `words`: parts of the cluster, tests and figures in words; `evidence`: the evidence in
+//!   sentences.
 //! * `summary`: the first line; `text`: the text at the end; `distribution`: its tables.
 //! * `progress`: the line on a terminal.
 //! * `lines`: a line of JSON for each measurement, written and read back.
 //! * `pair_table`: a row of CSV for each measurement; `metrics`: metrics of a fleet.
-//! * `documents`: all of these files, opened before the survey and written during it and at its end.
+//! * `documents`: all of these files, opened before the survey and written during it and at its
+//!   end.
 
 mod distribution;
 mod document;

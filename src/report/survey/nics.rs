@@ -1,24 +1,25 @@
-//! What the verdict means for each NIC and for its node.
+//! The state of each NIC, and the list of bad nodes, from the findings.
 
 use std::collections::BTreeSet;
 
 use super::Survey;
 use cluster::host_list::compress;
+use cluster::survey::findings::{Certainty, Findings, Unit};
+use cluster::survey::ids::NicId;
 use cluster::survey::roster::{Nic, Roster};
-use cluster::survey::verdict::{Unit, Verdict, Word};
 
-/// How a NIC is, the worst last.
+/// The state of a NIC, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// Nothing is wrong with it, nor with the parts that it belongs to.
+    /// The NIC and the parts that it belongs to are good.
     Good,
-    /// It is in no pair: nothing is known about it.
+    /// The NIC is in no pair: nothing is known about it.
     Unpaired,
-    /// It, or its node, was left out at least once.
+    /// The NIC or its node was left out at least once.
     Untested,
-    /// It belongs to a suspect part, or it is an end of a path that is suspect or bad.
+    /// The NIC belongs to a suspect part, or it is an end of a path that is suspect or bad.
     Suspect,
-    /// It belongs to a bad part.
+    /// The NIC belongs to a bad part.
     Bad,
 }
 
@@ -34,9 +35,9 @@ impl State {
 }
 
 /// Returns the state of each NIC of the roster.
-pub fn states(roster: &Roster, verdict: &Verdict) -> Vec<State> {
+pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     let of_nic = |nic: &Nic| {
-        let is_absent = roster.nodes[nic.node as usize].absent.is_some();
+        let is_absent = roster.node(nic.node).absent.is_some();
         if is_absent || nic.failure.is_some() || verdict.answered == 0 {
             State::Untested
         } else {
@@ -45,18 +46,18 @@ pub fn states(roster: &Roster, verdict: &Verdict) -> Vec<State> {
     };
     let mut states: Vec<State> = roster.nics.iter().map(of_nic).collect();
     for nic in &verdict.unpaired {
-        states[*nic as usize] = State::Unpaired;
+        states[nic.index()] = State::Unpaired;
     }
     let untested = verdict
         .untested
         .iter()
         .map(|of| (&of.unit, State::Untested));
-    let culprits = verdict.culprits.iter().filter_map(|of| match of.word {
-        Word::Bad => Some((&of.unit, State::Bad)),
-        Word::Suspect => Some((&of.unit, State::Suspect)),
-        Word::Transient => None,
+    let causes = verdict.causes.iter().filter_map(|of| match of.certainty {
+        Certainty::Bad => Some((&of.unit, State::Bad)),
+        Certainty::Suspect => Some((&of.unit, State::Suspect)),
+        Certainty::Transient => None,
     });
-    for (unit, state) in untested.chain(culprits) {
+    for (unit, state) in untested.chain(causes) {
         let state = match (unit, state) {
             // Its ends are tested with other partners.
             (Unit::Path(_), State::Untested) => State::Good,
@@ -64,18 +65,18 @@ pub fn states(roster: &Roster, verdict: &Verdict) -> Vec<State> {
             _ => state,
         };
         for nic in members(roster, unit) {
-            let known = &mut states[nic as usize];
+            let known = &mut states[nic.index()];
             *known = state.max(*known);
         }
     }
     states
 }
 
-/// Returns the NICs of a part; both ends of a path, and none of a pair of groups, whose links belong
-/// to no NIC.
-pub fn members(roster: &Roster, unit: &Unit) -> Vec<u32> {
+/// Returns the NICs of a part. A path has both of its ends. A pair of groups has none, because its
+/// links belong to no NIC.
+pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     let with = |holds: &dyn Fn(&Nic) -> bool| {
-        let numbered = (0..).zip(&roster.nics);
+        let numbered = roster.nic_ids().zip(&roster.nics);
         numbered
             .filter(|(_, nic)| holds(nic))
             .map(|(index, _)| index)
@@ -94,26 +95,28 @@ pub fn members(roster: &Roster, unit: &Unit) -> Vec<u32> {
     }
 }
 
-/// Returns the hosts that are bad themselves, or that have a bad NIC, in order. A bad switch or group
-/// is not the fault of its hosts.
+/// Returns the hosts that are bad themselves, or that have a bad NIC, in order. A bad switch or
+/// group is not the fault of its hosts.
 pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
     let Survey {
         roster, verdict, ..
     } = survey;
-    let bad = verdict.culprits.iter().filter(|of| of.word == Word::Bad);
+    let bad = verdict
+        .causes
+        .iter()
+        .filter(|of| of.certainty == Certainty::Bad);
     let nodes = bad.filter_map(|of| match of.unit {
-        Unit::Nic(nic) => Some(roster.nics[nic as usize].node),
+        Unit::Nic(nic) => Some(roster.nic(nic).node),
         Unit::Node(node) => Some(node),
         _ => None,
     });
-    let hosts: BTreeSet<&str> = nodes
-        .map(|node| roster.nodes[node as usize].host.as_str())
-        .collect();
+    let hosts: BTreeSet<&str> = nodes.map(|node| roster.node(node).host.as_str()).collect();
     hosts.into_iter().collect()
 }
 
-/// Returns the text of `--bad-nodes`: a line with the bad hosts, as scontrol reads it. It is empty if no
-/// host is bad. The nodes of `--loopback` have invented names, which a node of the cluster may have.
+/// Returns the text of `--bad-nodes`: a line with the bad hosts, as scontrol reads it. It is empty
+/// if no host is bad. The nodes of `--loopback` have invented names, which a node of the cluster
+/// may have.
 pub fn bad_nodes(survey: &Survey) -> String {
     match bad_hosts(survey).as_slice() {
         _ if survey.setup.launcher == "loopback" => String::new(),
@@ -124,22 +127,28 @@ pub fn bad_nodes(survey: &Survey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{culprit, good, mixed, roster, survey};
+    use super::super::testing::{cause, good, mixed, roster, survey};
     use super::*;
     use cluster::survey::answer::Pair;
-    use cluster::survey::verdict;
+    use cluster::survey::findings;
+    use cluster::survey::ids::NodeId;
 
     #[test]
     fn lists_nodes_that_are_bad_themselves() {
         let with = |units: Vec<Unit>| {
-            let culprits = units.into_iter().map(|unit| culprit(unit, Word::Bad));
-            let verdict = Verdict {
-                culprits: culprits.collect(),
+            let causes = units.into_iter().map(|unit| cause(unit, Certainty::Bad));
+            let verdict = Findings {
+                causes: causes.collect(),
                 ..good()
             };
             bad_nodes(&survey(verdict, Ok(())))
         };
-        let units = vec![Unit::Nic(5), Unit::Node(0), Unit::Nic(2), Unit::Nic(4)];
+        let units = vec![
+            Unit::Nic(NicId(5)),
+            Unit::Node(NodeId(0)),
+            Unit::Nic(NicId(2)),
+            Unit::Nic(NicId(4)),
+        ];
         assert_eq!(with(units), "nid[000416-000418]\n");
         assert_eq!(with(vec![Unit::Group(3), Unit::GroupPair(3, 4)]), "");
         let mut of_loopback = survey(mixed(), Ok(()));
@@ -152,14 +161,14 @@ mod tests {
     #[test]
     fn gives_nics_the_state_of_their_worst_part() {
         use State::{Bad, Good, Suspect, Untested};
-        let states = |verdict: &Verdict| states(&roster(), verdict);
+        let states = |verdict: &Findings| states(&roster(), verdict);
         assert_eq!(states(&good()), [Good; 8]);
         let mut verdict = mixed();
         let expected = [Good, Good, Good, Bad, Suspect, Untested, Suspect, Untested];
         assert_eq!(states(&verdict), expected);
         verdict
-            .culprits
-            .push(culprit(Unit::Group(3), Word::Suspect));
+            .causes
+            .push(cause(Unit::Group(3), Certainty::Suspect));
         let expected = [
             Suspect, Suspect, Suspect, Bad, Suspect, Suspect, Suspect, Suspect,
         ];
@@ -167,19 +176,19 @@ mod tests {
         // The ends of a path that was left out are tested with other partners.
         let mut left_out = good();
         let pair = Pair {
-            initiator: 0,
-            target: 2,
+            initiator: NicId(0),
+            target: NicId(2),
         };
-        left_out.untested = vec![verdict::Untested {
+        left_out.untested = vec![findings::UntestedPart {
             unit: Unit::Path(pair),
             reason: "late".into(),
             pairs: 1,
         }];
         assert_eq!(states(&left_out), [Good; 8]);
-        left_out.unpaired = vec![6];
+        left_out.unpaired = vec![NicId(6)];
         assert_eq!(states(&left_out)[5..], [Good, State::Unpaired, Good]);
         verdict.answered = 0;
-        verdict.culprits.clear();
+        verdict.causes.clear();
         assert_eq!(states(&verdict), [Untested; 8]);
     }
 }

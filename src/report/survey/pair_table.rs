@@ -2,11 +2,11 @@
 
 use crate::destination::{Destination, Growing};
 use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
+use cluster::survey::findings::Test;
 use cluster::survey::roster::{Nic, Roster};
-use cluster::survey::verdict::Test;
 use facts::error::{Context, Failure};
 
-/// What a row is about.
+/// The subject of a row.
 struct Row<'a> {
     result: &'a PairResult,
     roster: &'a Roster,
@@ -15,15 +15,15 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     fn initiator(&self) -> &'a Nic {
-        &self.roster.nics[self.result.pair.initiator as usize]
+        &self.roster.nic(self.result.pair.initiator)
     }
 
     fn target(&self) -> &'a Nic {
-        &self.roster.nics[self.result.pair.target as usize]
+        &self.roster.nic(self.result.pair.target)
     }
 
     fn host(&self, nic: &Nic) -> String {
-        self.roster.nodes[nic.node as usize].host.clone()
+        self.roster.node(nic.node).host.clone()
     }
 
     /// Returns a figure of a latency tool; empty for other rows.
@@ -71,7 +71,7 @@ const COLUMNS: [(&str, Field); 21] = [
     ("target_nid", |row| or_empty(row.target().nid)),
     ("class", |row| {
         let pair = row.result.pair;
-        row.roster.class(pair.initiator, pair.target).name().into()
+        row.roster.class(pair).name().into()
     }),
     ("stage", |row| match row.result.stage {
         Stage::Sweep => "sweep".into(),
@@ -100,11 +100,12 @@ const COLUMNS: [(&str, Field); 21] = [
     }),
     ("message", |row| match &row.result.answer {
         Answer::Measured(_) => String::new(),
-        Answer::Failed(why) | Answer::Untested(why) => why.clone(),
+        Answer::Failed(why) => why.clone(),
+        Answer::Untested(reason) => reason.to_string(),
     }),
 ];
 
-/// What has failed, in messages.
+/// The start of messages about failures.
 const WHAT: &str = "cannot write CSV";
 
 /// A table of measurements, which grows during the survey.
@@ -139,7 +140,7 @@ impl PairTable {
         let row = Row {
             result,
             roster,
-            test: &tests[usize::from(result.test)],
+            test: &tests[result.test.index()],
         };
         let fields = COLUMNS.map(|(_, field)| field(&row));
         self.rows.write_record(fields).environment(WHAT)
@@ -162,6 +163,7 @@ impl PairTable {
 mod tests {
     use super::super::testing::{result, roster, tests};
     use super::*;
+    use cluster::survey::ids::TestId;
 
     #[test]
     fn writes_a_row_for_each_measurement() {
@@ -169,7 +171,7 @@ mod tests {
         let path = directory.path().join("pairs.csv");
         let mut table = PairTable::begin(Destination::file(&path).unwrap()).unwrap();
         let bandwidth = PairResult {
-            test: 1,
+            test: TestId(1),
             stage: Stage::Retest(2),
             answer: Answer::Measured(Figures::Bandwidth {
                 bytes_per_second: 9.5e9,

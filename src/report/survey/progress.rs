@@ -9,8 +9,8 @@ use rustix::termios::tcgetwinsize;
 
 use super::words;
 use cluster::survey::conductor::{Phase, Progress};
+use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::Test;
 
 /// Time between two drawings.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ pub fn measuring(
         }
     };
     let worst = progress.worst.as_ref().map(|result| {
-        let pair = words::path(roster, result.pair.initiator, result.pair.target);
+        let pair = words::path(roster, result.pair);
         format!(", worst {pair}: {}", words::answer(tests, result))
     });
     let left = left.map(|left| format!(", {} left", time(left)));
@@ -107,8 +107,8 @@ impl<W: Write + AsFd> ProgressLine<W> {
         }
     }
 
-    /// Draws what `line` returns for the width of the terminal, if a second has passed since the last
-    /// time.
+    /// Draws what `line` returns for the width of the terminal, if a second has passed since the
+    /// last time.
     pub fn show(&mut self, line: impl FnOnce(usize) -> String) {
         let is_early = |drawn: Instant| drawn.elapsed() < INTERVAL;
         if self.is_enabled && !self.drawn.is_some_and(is_early) && takes_text(&self.out) {
@@ -144,8 +144,8 @@ fn columns(out: &impl AsFd) -> usize {
     }
 }
 
-/// Returns whether a terminal takes text at once. One that was stopped with Ctrl-S does not, and must
-/// not stop the survey.
+/// Returns whether a terminal takes text at once. One that was stopped with Ctrl-S does not, and
+/// must not stop the survey.
 fn takes_text(out: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(out, PollFlags::OUT)];
     let ready = poll(&mut polled, Some(&Timespec::default()));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_what_is_done_and_what_is_worst() {
+    fn shows_progress_and_worst_pair() {
         let none = progress(Phase::Sweep, 0, None);
         let unknown = measuring(&none, None, &roster(), &tests(), 79);
         assert_eq!(unknown, "1,340 of 2,016 pairs (66 %)");

@@ -1,18 +1,19 @@
-//! The first line of the text: what a survey has come to.
+//! The first line of the text: the conclusion of a survey.
 
 use std::collections::HashSet;
 
 use super::document::is_mixed;
 use super::nics::{State, states};
 use super::{Conclusion, Survey, words};
-use cluster::survey::verdict::{Verdict, Word};
+use cluster::survey::findings::{Certainty, Findings};
+use cluster::survey::ids::NodeId;
 
 /// Returns the first line, which fits into 80 columns except for a failure.
 pub fn summary(survey: &Survey) -> String {
     let verdict = &survey.verdict;
     let pairs = pairs(verdict);
-    let bad = counts(verdict, Word::Bad);
-    let suspect = counts(verdict, Word::Suspect);
+    let bad = counts(verdict, Certainty::Bad);
+    let suspect = counts(verdict, Certainty::Suspect);
     match survey.conclusion {
         Conclusion::Good => {
             let all = words::counted(survey.roster.nics.len() as u64, "NIC");
@@ -50,8 +51,8 @@ fn so_far(bad: &str) -> String {
 }
 
 /// Returns the number of measured pairs.
-pub fn pairs(verdict: &Verdict) -> String {
-    let Verdict {
+pub fn pairs(verdict: &Findings) -> String {
+    let Findings {
         answered, planned, ..
     } = *verdict;
     if answered == planned {
@@ -62,11 +63,11 @@ pub fn pairs(verdict: &Verdict) -> String {
     }
 }
 
-/// Returns the number of parts of each kind with this word: `1 NIC, 2 switches`.
-fn counts(verdict: &Verdict, word: Word) -> String {
+/// Returns the number of parts of each kind with this certainty: `1 NIC, 2 switches`.
+fn counts(verdict: &Findings, certainty: Certainty) -> String {
     let mut kinds: Vec<(&str, u64)> = Vec::new();
-    for culprit in verdict.culprits.iter().filter(|of| of.word == word) {
-        let kind = words::kind(&culprit.unit);
+    for cause in verdict.causes.iter().filter(|of| of.certainty == certainty) {
+        let kind = words::kind(&cause.unit);
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, count)) => *count += 1,
             None => kinds.push((kind, 1)),
@@ -78,8 +79,8 @@ fn counts(verdict: &Verdict, word: Word) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns how many NICs are good, suspect and untested, and how many nodes have no NIC because they are
-/// absent.
+/// Returns how many NICs are good, suspect and untested, and how many nodes have no NIC because
+/// they are absent.
 fn nics(survey: &Survey) -> String {
     let states = states(&survey.roster, &survey.verdict);
     let count = |state| states.iter().filter(|of| **of == state).count() as u64;
@@ -98,8 +99,8 @@ fn nics(survey: &Survey) -> String {
         }
     }
     let roster = &survey.roster;
-    let with_nics: HashSet<u32> = roster.nics.iter().map(|nic| nic.node).collect();
-    let nodes = (0..).zip(&roster.nodes);
+    let with_nics: HashSet<NodeId> = roster.nics.iter().map(|nic| nic.node).collect();
+    let nodes = roster.node_ids().zip(&roster.nodes);
     let absent = nodes.filter(|(at, node)| node.absent.is_some() && !with_nics.contains(at));
     match absent.count() as u64 {
         0 => {}
@@ -110,24 +111,25 @@ fn nics(survey: &Survey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{culprit, good, mixed, survey};
+    use super::super::testing::{cause, good, mixed, survey};
     use super::*;
-    use cluster::survey::verdict::Unit;
+    use cluster::survey::findings::Unit;
+    use cluster::survey::ids::NicId;
     use facts::error::{Failure, Kind};
 
     #[test]
     fn concludes_in_one_line() {
         let interrupted = Failure::new(Kind::Interrupted, anyhow::Error::msg("interrupted"));
         let failed = Failure::environment("the coordinator has lost all processes");
-        let suspect = Verdict {
-            culprits: vec![culprit(Unit::GroupPair(1, 2), Word::Suspect)],
+        let suspect = Findings {
+            causes: vec![cause(Unit::GroupPair(1, 2), Certainty::Suspect)],
             ..good()
         };
-        let transient = Verdict {
-            culprits: vec![culprit(Unit::Nic(2), Word::Transient)],
+        let transient = Findings {
+            causes: vec![cause(Unit::Nic(NicId(2)), Certainty::Transient)],
             ..good()
         };
-        let partial = Verdict {
+        let partial = Findings {
             answered: 80,
             ..good()
         };
@@ -135,16 +137,19 @@ mod tests {
             group: 3,
             switch: 12,
         };
-        let switches = Verdict {
-            culprits: vec![culprit(switch, Word::Bad), culprit(Unit::Nic(7), Word::Bad)],
+        let switches = Findings {
+            causes: vec![
+                cause(switch, Certainty::Bad),
+                cause(Unit::Nic(NicId(7)), Certainty::Bad),
+            ],
             ..good()
         };
-        let sample = Verdict {
-            unpaired: vec![1, 2, 5],
+        let sample = Findings {
+            unpaired: [1, 2, 5].map(NicId).into(),
             ..good()
         };
-        let suspect_of_sample = Verdict {
-            unpaired: vec![1, 2, 5],
+        let suspect_of_sample = Findings {
+            unpaired: [1, 2, 5].map(NicId).into(),
             ..suspect.clone()
         };
         for (verdict, end, status, line) in [
@@ -176,7 +181,7 @@ mod tests {
                 "undecided: 80 of 84 pairs measured; 8 of 8 NICs are good",
             ),
             (
-                Verdict::default(),
+                Findings::default(),
                 Ok(()),
                 1,
                 "undecided: 0 pairs measured; 0 of 8 NICs are good, 8 untested",
@@ -232,7 +237,7 @@ mod tests {
 
     #[test]
     fn one_nic_is_singular() {
-        let mut survey = survey(Verdict::default(), Ok(()));
+        let mut survey = survey(Findings::default(), Ok(()));
         survey.roster.nics.truncate(1);
         assert_eq!(nics(&survey), "0 of 1 NIC is good, 1 untested");
     }

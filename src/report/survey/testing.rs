@@ -4,12 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use super::{Setup, Survey, SurveyJob};
 use cluster::location::{Class, Location};
-use cluster::survey::answer::{Answer, Figures, Pair, PairResult, Stage, Witness};
-use cluster::survey::roster::{Nic, Node, Roster};
-use cluster::survey::verdict::{
-    Aggregate, Culprit, Direction, Evidence, LimitSource, Population, Test, Unit, Untested,
-    Verdict, Word,
+use cluster::survey::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, Stage};
+use cluster::survey::findings::{
+    Aggregate, Cause, Certainty, Direction, Evidence, Findings, LimitSource, Population, Test,
+    Unit, UntestedPart,
 };
+use cluster::survey::ids::{NicId, NodeId, TestId};
+use cluster::survey::roster::{Nic, Node, Roster};
 use facts::error::Failure;
 
 /// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
@@ -20,7 +21,7 @@ pub fn roster() -> Roster {
         absent: None,
     };
     let nic = |index: u32| Nic {
-        node: index / 2,
+        node: NodeId(index / 2),
         device: format!("cxi{}", index % 2),
         nid: Some(0x700 + index),
         location: Some(Location {
@@ -67,8 +68,8 @@ pub fn setup() -> Setup {
 }
 
 /// Returns the figures of a class in which all is good.
-pub fn population(test: u16, class: Class) -> Population {
-    let of_bandwidth = test == 1;
+pub fn population(test: TestId, class: Class) -> Population {
+    let of_bandwidth = test == TestId(1);
     let scale = if of_bandwidth { 1e7 } else { 1.0 };
     Population {
         test,
@@ -89,29 +90,29 @@ pub fn population(test: u16, class: Class) -> Population {
 }
 
 /// Returns the verdict of a survey in which all is good.
-pub fn good() -> Verdict {
-    Verdict {
+pub fn good() -> Findings {
+    Findings {
         populations: vec![
-            population(0, Class::Switch),
-            population(0, Class::Group),
-            population(1, Class::Switch),
+            population(TestId(0), Class::Switch),
+            population(TestId(0), Class::Group),
+            population(TestId(1), Class::Switch),
         ],
         planned: 84,
         answered: 84,
-        ..Verdict::default()
+        ..Findings::default()
     }
 }
 
 /// Returns the evidence of a slow NIC: 6 of 6 pairs.
-pub fn evidence(test: u16) -> Evidence {
+pub fn evidence(test: TestId) -> Evidence {
     Evidence {
         test,
         class: Class::Switch,
         outside: 6,
         measured: 6,
-        value: Some(if test == 1 { 9.5e9 } else { 3900.0 }),
-        median: Some(if test == 1 { 19e9 } else { 1900.0 }),
-        limit: Some(if test == 1 { 17.67e9 } else { 2470.0 }),
+        value: Some(if test == TestId(1) { 9.5e9 } else { 3900.0 }),
+        median: Some(if test == TestId(1) { 19e9 } else { 1900.0 }),
+        limit: Some(if test == TestId(1) { 17.67e9 } else { 2470.0 }),
         source: LimitSource::Population,
         retries: None,
         usual_retries: None,
@@ -119,72 +120,76 @@ pub fn evidence(test: u16) -> Evidence {
     }
 }
 
-/// Returns a culprit with the evidence of a slow NIC.
-pub fn culprit(unit: Unit, word: Word) -> Culprit {
-    Culprit {
+/// Returns a cause with the evidence of a slow NIC.
+pub fn cause(unit: Unit, certainty: Certainty) -> Cause {
+    Cause {
         unit,
-        word,
+        certainty,
         direction: Direction::Initiator,
-        evidence: vec![evidence(0)],
-        witnesses: Vec::new(),
+        evidence: vec![evidence(TestId(0))],
+        counters: Vec::new(),
     }
 }
 
 /// Returns the verdict of a survey with something of each kind.
-pub fn mixed() -> Verdict {
+pub fn mixed() -> Findings {
     let path = Pair {
-        initiator: 4,
-        target: 6,
+        initiator: NicId(4),
+        target: NicId(6),
     };
-    let bad = Culprit {
-        evidence: vec![evidence(0), evidence(1)],
-        witnesses: vec![
-            Witness {
-                nic: 3,
+    let bad = Cause {
+        evidence: vec![evidence(TestId(0)), evidence(TestId(1))],
+        counters: vec![
+            CounterEvidence {
+                nic: NicId(3),
                 counter: "pct_retry_srb_requests".into(),
                 change: 1204,
             },
-            Witness {
-                nic: 3,
+            CounterEvidence {
+                nic: NicId(3),
                 counter: "hni_tx_paused_0".into(),
                 change: 40,
             },
-            Witness {
-                nic: 3,
+            CounterEvidence {
+                nic: NicId(3),
                 counter: "hni_tx_paused_1".into(),
                 change: 2,
             },
         ],
-        ..culprit(Unit::Nic(3), Word::Bad)
+        ..cause(Unit::Nic(NicId(3)), Certainty::Bad)
     };
-    let failing = Culprit {
+    let failing = Cause {
         direction: Direction::Both,
         evidence: vec![Evidence {
             value: None,
             limit: None,
             source: LimitSource::Failure,
             failure: Some("the NIC reported PT_DISABLED".into()),
-            ..evidence(0)
+            ..evidence(TestId(0))
         }],
-        ..culprit(Unit::Path(path), Word::Suspect)
+        ..cause(Unit::Path(path), Certainty::Suspect)
     };
-    let mut verdict = Verdict {
-        culprits: vec![bad, failing, culprit(Unit::Nic(0), Word::Transient)],
+    let mut verdict = Findings {
+        causes: vec![
+            bad,
+            failing,
+            cause(Unit::Nic(NicId(0)), Certainty::Transient),
+        ],
         untested: vec![
-            Untested {
-                unit: Unit::Node(3),
+            UntestedPart {
+                unit: Unit::Node(NodeId(3)),
                 reason: "no answer within 30 s".into(),
                 pairs: 12,
             },
-            Untested {
-                unit: Unit::Nic(5),
+            UntestedPart {
+                unit: Unit::Nic(NicId(5)),
                 reason: "cannot open cxi1: no such device".into(),
                 pairs: 6,
             },
         ],
         aggregates: vec![
             Aggregate {
-                test: 0,
+                test: TestId(0),
                 unit: Unit::Switch {
                     group: 3,
                     switch: 12,
@@ -195,7 +200,7 @@ pub fn mixed() -> Verdict {
                 outside: 6,
             },
             Aggregate {
-                test: 0,
+                test: TestId(0),
                 unit: Unit::Switch {
                     group: 3,
                     switch: 13,
@@ -219,10 +224,10 @@ pub fn mixed() -> Verdict {
 /// Returns the result of one slow pair.
 pub fn result() -> PairResult {
     PairResult {
-        test: 0,
+        test: TestId(0),
         pair: Pair {
-            initiator: 3,
-            target: 0,
+            initiator: NicId(3),
+            target: NicId(0),
         },
         stage: Stage::Sweep,
         round: 2,
@@ -234,8 +239,8 @@ pub fn result() -> PairResult {
             p99_ns: Some(5100),
             max_ns: 9000,
         }),
-        witnesses: vec![Witness {
-            nic: 3,
+        counters: vec![CounterEvidence {
+            nic: NicId(3),
             counter: "pct_retry_srb_requests".into(),
             change: 17,
         }],
@@ -243,7 +248,7 @@ pub fn result() -> PairResult {
 }
 
 /// Returns the survey with this verdict and this end.
-pub fn survey(verdict: Verdict, end: Result<(), &Failure>) -> Survey {
+pub fn survey(verdict: Findings, end: Result<(), &Failure>) -> Survey {
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let took = Duration::from_millis(12_345);
     Survey::new(setup(), started, took, roster(), verdict, end)

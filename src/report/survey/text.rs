@@ -1,5 +1,5 @@
-//! The text at the end of a survey: the verdict in one line, what is to blame for what, what was not
-//! measured, the figures of all pairs.
+//! The text at the end of a survey: the verdict in one line, the causes with their evidence, the
+//! parts that were not measured, the figures of all pairs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,7 +11,8 @@ use super::summary::pairs;
 use super::{Survey, distribution, evidence, words};
 use crate::wrap::wrapped;
 use cluster::host_list::compress;
-use cluster::survey::verdict::{Culprit, Unit, Untested, Word};
+use cluster::survey::findings::{Cause, Certainty, Unit, UntestedPart};
+use cluster::survey::ids::NodeId;
 use facts::job;
 
 /// Width of lines of words.
@@ -44,22 +45,22 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         writeln!(out, "software NICs: no Cassini hardware involved")?;
     }
     let sections = [
-        ("Bad", Word::Bad, MOST_BAD, MOST_SENTENCES),
+        ("Bad", Certainty::Bad, MOST_BAD, MOST_SENTENCES),
         (
             "Suspect: outside the limits, not confirmed by retests",
-            Word::Suspect,
+            Certainty::Suspect,
             MOST_OTHERS,
             1,
         ),
         (
             "Transient: outside the limits once, inside them in retests",
-            Word::Transient,
+            Certainty::Transient,
             MOST_OTHERS,
             1,
         ),
     ];
-    for (title, word, most, sentences) in sections {
-        section(out, survey, title, word, most, sentences)?;
+    for (title, certainty, most, sentences) in sections {
+        section(out, survey, title, certainty, most, sentences)?;
     }
     let hosts = bad_hosts(survey);
     if !hosts.is_empty() && !survey.is_software {
@@ -122,24 +123,28 @@ fn measured(survey: &Survey) -> String {
     format!("{}; pairs {pairs}{seed}", tests.join(", "))
 }
 
-/// Writes the culprits with this word.
+/// Writes the causes with this certainty.
 fn section(
     out: &mut impl Write,
     survey: &Survey,
     title: &str,
-    word: Word,
+    certainty: Certainty,
     most: usize,
     sentences: usize,
 ) -> io::Result<()> {
-    let of_word = survey.verdict.culprits.iter().filter(|of| of.word == word);
-    let of_word: Vec<&Culprit> = of_word.collect();
+    let of_word = survey
+        .verdict
+        .causes
+        .iter()
+        .filter(|of| of.certainty == certainty);
+    let of_word: Vec<&Cause> = of_word.collect();
     if of_word.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{title}")?;
-    for culprit in of_word.iter().take(most) {
-        let name = words::unit(&survey.roster, &culprit.unit);
-        let all = evidence::sentences(survey, culprit);
+    for cause in of_word.iter().take(most) {
+        let name = words::unit(&survey.roster, &cause.unit);
+        let all = evidence::sentences(survey, cause);
         let mut shown = all.iter().take(sentences);
         let first = shown.next().map_or(String::new(), |of| format!(": {of}"));
         paragraph(out, &format!("{name}{first}"), "    ")?;
@@ -162,10 +167,10 @@ fn and_more(out: &mut impl Write, more: usize) -> io::Result<()> {
 /// Writes what was not measured: parts of one kind with one reason share a line.
 fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     let mut positions = BTreeMap::new();
-    let mut lines: Vec<Vec<&Untested>> = Vec::new();
+    let mut lines: Vec<Vec<&UntestedPart>> = Vec::new();
     for of in &survey.verdict.untested {
         let kind = match of.unit {
-            Unit::Nic(nic) => &survey.roster.nics[nic as usize].device,
+            Unit::Nic(nic) => &survey.roster.nic(nic).device,
             ref unit => words::kind(unit),
         };
         let position = *positions.entry((kind, &of.reason)).or_insert(lines.len());
@@ -190,21 +195,21 @@ fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
 }
 
 /// Returns the names of parts of one kind, and of NICs with one device name.
-fn names(survey: &Survey, parts: &[&Untested]) -> String {
+fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
     let roster = &survey.roster;
-    let host = |node: u32| roster.nodes[node as usize].host.as_str();
+    let host = |node: NodeId| roster.node(node).host.as_str();
     let hosts: Vec<&str> = parts
         .iter()
         .filter_map(|of| match of.unit {
             Unit::Node(node) => Some(host(node)),
-            Unit::Nic(nic) => Some(host(roster.nics[nic as usize].node)),
+            Unit::Nic(nic) => Some(host(roster.nic(nic).node)),
             _ => None,
         })
         .collect();
     match (&parts[0].unit, parts) {
         (Unit::Node(_), _) => compress(hosts),
         (Unit::Nic(nic), _) => {
-            let device = &roster.nics[*nic as usize].device;
+            let device = &roster.nic(*nic).device;
             format!("{} {device}", compress(hosts))
         }
         (unit, [_]) => words::unit(roster, unit),
@@ -214,13 +219,14 @@ fn names(survey: &Survey, parts: &[&Untested]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{culprit, good, mixed, survey};
+    use super::super::testing::{cause, good, mixed, survey};
     use super::*;
     use cluster::survey::answer::Pair;
-    use cluster::survey::verdict::{Aggregate, Verdict};
+    use cluster::survey::findings::{Aggregate, Findings};
+    use cluster::survey::ids::{NicId, TestId};
     use facts::error::Failure;
 
-    fn text(verdict: Verdict) -> String {
+    fn text(verdict: Findings) -> String {
         let mut out = Vec::new();
         write(&mut out, &survey(verdict, Ok(()))).unwrap();
         String::from_utf8(out).unwrap()
@@ -244,7 +250,7 @@ write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
     }
 
     #[test]
-    fn shows_what_is_to_blame_first() {
+    fn shows_causes_first() {
         let expected = "\
 bad: 1 NIC; 3 of 8 NICs are good, 2 suspect, 2 untested
 4 nodes, 8 NICs (Slurm job 1234 step 0): 66 of 84 pairs in 12.3 s
@@ -322,20 +328,25 @@ write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0       
 
     #[test]
     fn combines_parts_with_one_reason() {
-        let path = |initiator, target| Unit::Path(Pair { initiator, target });
-        let untested = |unit, reason: &str| Untested {
+        let path = |initiator, target| {
+            Unit::Path(Pair {
+                initiator: NicId(initiator),
+                target: NicId(target),
+            })
+        };
+        let untested = |unit, reason: &str| UntestedPart {
             unit,
             reason: reason.into(),
             pairs: 2,
         };
-        let verdict = Verdict {
+        let verdict = Findings {
             untested: vec![
-                untested(Unit::Node(2), "absent"),
+                untested(Unit::Node(NodeId(2)), "absent"),
                 untested(path(0, 2), "late"),
-                untested(Unit::Nic(1), "closed"),
-                untested(Unit::Node(3), "absent"),
-                untested(Unit::Nic(3), "closed"),
-                untested(Unit::Nic(4), "closed"),
+                untested(Unit::Nic(NicId(1)), "closed"),
+                untested(Unit::Node(NodeId(3)), "absent"),
+                untested(Unit::Nic(NicId(3)), "closed"),
+                untested(Unit::Nic(NicId(4)), "closed"),
                 untested(path(0, 4), "late"),
                 untested(path(0, 6), "lost"),
             ],
@@ -357,7 +368,7 @@ Test";
     #[test]
     fn shows_the_places_with_the_largest_shares_outside() {
         let place = |group, count, outside| Aggregate {
-            test: 0,
+            test: TestId(0),
             unit: Unit::Group(group),
             count,
             median: 1900.0,
@@ -395,9 +406,9 @@ Test";
     #[test]
     fn limits_the_number_of_lines() {
         let suspects = (0..8).cycle().take(23);
-        let verdict = Verdict {
-            culprits: suspects
-                .map(|nic| culprit(Unit::Nic(nic), Word::Suspect))
+        let verdict = Findings {
+            causes: suspects
+                .map(|nic| cause(Unit::Nic(NicId(nic)), Certainty::Suspect))
                 .collect(),
             ..good()
         };

@@ -1,9 +1,9 @@
 //! The parts of a cluster, tests and figures, in words.
 
 use super::nics::members;
-use cluster::survey::answer::{Answer, PairResult};
+use cluster::survey::answer::{Answer, Pair, PairResult};
+use cluster::survey::findings::{Test, Unit};
 use cluster::survey::roster::Roster;
-use cluster::survey::verdict::{Test, Unit};
 
 /// Returns the name of a part, with the number of its NICs: `switch 003.12 (16 NICs)`.
 pub fn unit(roster: &Roster, unit: &Unit) -> String {
@@ -18,24 +18,25 @@ pub fn unit(roster: &Roster, unit: &Unit) -> String {
 pub fn name(roster: &Roster, unit: &Unit) -> String {
     match *unit {
         Unit::Nic(nic) => roster.name(nic),
-        Unit::Node(node) => roster.nodes[node as usize].host.clone(),
+        Unit::Node(node) => roster.node(node).host.clone(),
         Unit::Switch { group, switch } => format!("switch {group:03}.{switch:02}"),
         Unit::Group(group) => format!("group {group:03}"),
         Unit::GroupPair(one, other) => format!("links between groups {one:03} and {other:03}"),
-        Unit::Path(pair) => path(roster, pair.initiator, pair.target),
+        Unit::Path(pair) => path(roster, pair),
     }
 }
 
 /// Returns the name of a pair of NICs, in its direction.
-pub fn path(roster: &Roster, initiator: u32, target: u32) -> String {
-    if initiator == target {
-        format!("{} with itself", roster.name(initiator))
+pub fn path(roster: &Roster, pair: Pair) -> String {
+    let [initiator, target] = pair.nics().map(|nic| roster.name(nic));
+    if pair.is_loopback() {
+        format!("{initiator} with itself")
     } else {
-        format!("{} to {}", roster.name(initiator), roster.name(target))
+        format!("{initiator} to {target}")
     }
 }
 
-/// Returns what a kind of part is called.
+/// Returns the noun for a kind of part.
 pub fn kind(unit: &Unit) -> &'static str {
     match unit {
         Unit::Nic(_) => "NIC",
@@ -107,7 +108,7 @@ pub fn figure(test: &Test, value: f64) -> String {
 
 /// Returns the answer of a pair: `3.90 us`, `failed`.
 pub fn answer(tests: &[Test], result: &PairResult) -> String {
-    let test = &tests[usize::from(result.test)];
+    let test = &tests[result.test.index()];
     match &result.answer {
         Answer::Measured(of) => format!("{} {}", figure(test, of.value()), figure_unit(test)),
         Answer::Failed(_) => "failed".into(),
@@ -120,17 +121,23 @@ mod tests {
     use super::super::testing::{good, roster, survey};
     use super::*;
     use cluster::survey::answer::Pair;
+    use cluster::survey::ids::{NicId, NodeId};
 
     #[test]
     fn names_parts() {
-        let pair = |initiator, target| Unit::Path(Pair { initiator, target });
+        let pair = |initiator, target| {
+            Unit::Path(Pair {
+                initiator: NicId(initiator),
+                target: NicId(target),
+            })
+        };
         let switch = Unit::Switch {
             group: 3,
             switch: 13,
         };
         for (part, text) in [
-            (Unit::Nic(3), "nid000417 cxi1"),
-            (Unit::Node(1), "nid000417 (2 NICs)"),
+            (Unit::Nic(NicId(3)), "nid000417 cxi1"),
+            (Unit::Node(NodeId(1)), "nid000417 (2 NICs)"),
             (switch, "switch 003.13 (4 NICs)"),
             (Unit::Group(3), "group 003 (8 NICs)"),
             (Unit::GroupPair(3, 12), "links between groups 003 and 012"),

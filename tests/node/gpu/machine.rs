@@ -1,4 +1,5 @@
-//! Machines on which GPU runtimes are installed: stand-ins, compiled from the C files beside this one.
+//! Machines on which GPU runtimes are installed: stand-ins, compiled from the C files beside this
+//! one.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -69,7 +70,7 @@ static BUILT: LazyLock<TempDir> = LazyLock::new(|| {
     library("libcuda.so.1", &["cuda.c", "device.c"], &[]);
     library("libze_loader.so.1", &["level_zero.c", "device.c"], &[]);
     library(HIP, &["hip.c", "device.c"], &[]);
-    // The same memory as that of HIP.
+    // HSA shares the memory of HIP.
     let linked = [format!("-L{}", at.display()), format!("-l:{HIP}")];
     library("libhsa-runtime64.so.1", &["hsa.c"], &linked);
     directory
@@ -82,8 +83,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Makes empty files of the other runtimes, which the dynamic linker refuses: those of this machine
-    /// are not found.
+    /// Makes empty files of the other runtimes, which the dynamic linker refuses. So the tests do
+    /// not find the runtimes of this machine.
     pub fn with(runtimes: &[Runtime]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         for runtime in ALL {
@@ -149,8 +150,8 @@ impl Machine {
         done
     }
 
-    /// Fails unless each GPU held this number of buffers, each of which was exported as a dma-buf, and
-    /// all memory was freed.
+    /// Fails unless each GPU held this number of buffers, each of which was exported as a dma-buf,
+    /// and all memory was freed.
     #[track_caller]
     pub fn assert_buffers(&self, buffers: &[(usize, usize)]) {
         let done = self.done();

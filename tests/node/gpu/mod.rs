@@ -28,7 +28,7 @@ fn assert_moves_data(runtime: Runtime, tool: &str, options: &str, buffers: [(usi
     assert!(text.contains("\nFound 2 GPU(s)\n"), "{text}");
     machine.assert_buffers(&buffers);
     if runtime == Intel {
-        // Each buffer has a context; those of the NIC exist until their process ends.
+        // Each buffer has a context. The contexts of the NIC exist until their process ends.
         let held: usize = buffers.iter().map(|(_, count)| count).sum();
         assert_eq!(machine.done().get("no context"), Some(&held));
     }

@@ -1,5 +1,5 @@
-//! Where a run takes place: the CPU of the measuring thread and the node of its memory (`--cpu`), the
-//! service of the NIC.
+//! Where a run takes place: the CPU of the measuring thread and the node of its memory (`--cpu`),
+//! the service of the NIC.
 
 mod service;
 
@@ -25,8 +25,8 @@ fn allowed_to_measure(process: u32) -> String {
     allowed(process, &process.to_string()).expect("a process")
 }
 
-/// How many threads of a process may use only `cpu`. The thread that turns clients away during a run
-/// is left out: the kernel shows it for a moment after it was joined.
+/// How many threads of a process may use only `cpu`. The thread that turns clients away during a
+/// run is left out: the kernel shows it for a moment after it was joined.
 fn confined(process: u32, cpu: u32) -> usize {
     let threads = fs::read_dir(format!("/proc/{process}/task")).expect("a process");
     threads

@@ -1,5 +1,5 @@
-//! The service, VNI and traffic class of a run (jobs.md 1.3): those of the job, of the options, of the
-//! service that can be used.
+//! The service, VNI and traffic class of a run (jobs.md 1.3). They come from the job, from the
+//! options, or from the service that can be used.
 
 use serde_json::{Value, json};
 

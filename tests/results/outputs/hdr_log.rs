@@ -96,7 +96,8 @@ fn zigzag<'a>(payload: &mut impl Iterator<Item = &'a u8>) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Returns the largest value of a bucket: `linear` buckets of width 1, then half as many of each doubled width.
+/// Returns the largest value of a bucket: `linear` buckets of width 1, then half as many of each
+/// doubled width.
 fn largest(index: u64, linear: u64) -> u64 {
     if index < linear {
         return index;

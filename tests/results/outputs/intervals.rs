@@ -226,7 +226,7 @@ fn csv_has_a_row_for_each_interval() {
             assert_eq!(&row[at("max_ns")], "");
         }
         assert_eq!(result[at("count")], count.to_string());
-        // A table without intervals has the same columns, without those of intervals.
+        // A table without intervals has the same columns except the columns of intervals.
         let plain = stdout(&short(tool, &["--csv", "--quiet"]));
         let header = plain.lines().next().unwrap();
         let more = header.replace(",hint,", ",hint,interval_start_s,interval_end_s,");

@@ -234,7 +234,7 @@ fn writes_each_sample() {
         error.contains("warning: JSON has no more than 1000000 samples of a size: "),
         "{error}"
     );
-    // Only the table; the text is that of a run without it.
+    // Only the table has the samples; the text equals the text of a run without the table.
     let output = short("send-lat", &[&samples, "--json"]);
     let run = document(&output);
     assert!(run["results"][0]["latency"]["samples_ns"].is_null());

@@ -1,4 +1,4 @@
-//! Where documents go: files, standard output, devices, and what cannot be written.
+//! Where documents go: files, standard output and devices; and places that cannot be written.
 
 use crate::harness::{self, Command, Fabric, stderr, stdout};
 

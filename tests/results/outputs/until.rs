@@ -5,8 +5,8 @@ use std::process::Output;
 use super::{document, short};
 use crate::harness::{Fabric, assert_status, assert_success, finish, stdout};
 
-/// A run until the median is known to `limit`, at most 1 s, on a link whose jitter is far larger than
-/// a nanosecond.
+/// A run until the median is known to `limit`, at most 1 s, on a link whose jitter is far larger
+/// than a nanosecond.
 fn run(tool: &str, limit: &str, more: &str) -> Output {
     let args =
         format!("{tool} --loopback -d soft0 --latency-gap=0 --until={limit} -D 1 --quiet {more}");

@@ -1,9 +1,9 @@
 //! `cargo bench -p cxi`: what issuing a command and taking an event costs the CPU, compared with
 //! plain C (`plain.c`) and with the bare loads and stores.
 //!
-//! Both sides work on ordinary memory in place of a NIC, so the figures show the cost of the code,
-//! not that of the bus. They alternate in blocks, and the fastest block of each counts: machines
-//! are shared and noisy, so compare the ratios of one run.
+//! Both sides work on ordinary memory in place of a NIC, so the figures show the cost of the code
+//! without the cost of the bus. Both sides alternate in blocks, and the fastest block of each
+//! counts: machines are shared and noisy, so compare the ratios of one run.
 
 #[path = "../../tests/mock/api/mod.rs"]
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]

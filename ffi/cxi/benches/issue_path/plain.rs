@@ -186,7 +186,8 @@ impl Plain {
     pub fn idc_put(&mut self, header: &Bytes, payload: &[u8], count: u32, low_latency: bool) {
         let issue = self.functions.plain_idc_put;
         let (start, length) = (payload.as_ptr(), payload.len() as u32);
-        // SAFETY: the queue and the header are as plain.c declares them; the payload has its length.
+        // SAFETY: the queue and the header are as plain.c declares them; the payload has its
+        // length.
         let issued = unsafe {
             issue(
                 &raw mut self.queue,

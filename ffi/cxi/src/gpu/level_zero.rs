@@ -118,8 +118,8 @@ pub(super) struct Memory {
     base: *mut c_void,
 }
 
-// SAFETY: the runtime lets any thread use context and memory; `using_commands` keeps two threads from
-// using the command list at the same time.
+// SAFETY: the runtime lets any thread use context and memory; `using_commands` keeps two threads
+// from using the command list at the same time.
 unsafe impl Send for Memory {}
 // SAFETY: a shared reference uses the command list under `using_commands` only.
 unsafe impl Sync for Memory {}

@@ -166,7 +166,7 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// Those of the runtime.
+    /// The errors of the runtime.
     ///
     /// # Panics
     ///
@@ -180,7 +180,7 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// Those of the runtime.
+    /// The errors of the runtime.
     ///
     /// # Panics
     ///
@@ -194,7 +194,7 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// Those of the runtime.
+    /// The errors of the runtime.
     pub fn fill(&self, byte: u8) -> Result<(), Error> {
         self.memory.fill(byte, self.len)
     }
@@ -203,7 +203,7 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// Those of the runtime.
+    /// The errors of the runtime.
     pub fn free(mut self) -> Result<(), Error> {
         self.dma_buf = None;
         self.memory.free()

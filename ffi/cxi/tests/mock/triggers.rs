@@ -271,7 +271,7 @@ fn reserves_room_for_trigger_events_but_not_for_counted_operations() {
 }
 
 /// The failure of an operation without success event has no reserved room, so it must not release
-/// that of a pending trigger event. A cancelled trigger event releases its room.
+/// the room of a pending trigger event. A cancelled trigger event releases its room.
 #[test]
 fn releases_no_room_for_failures_of_counted_operations() {
     let mut bench = bench();

@@ -1,4 +1,4 @@
-//! Received atomic operations. One engine executes those of its portals one after another.
+//! Received atomic operations. One engine executes the operations on its portals one after another.
 //! [`update`](super::bytes::update) makes them atomic against engines of other open devices that
 //! use the same memory.
 

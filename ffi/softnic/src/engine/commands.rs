@@ -141,7 +141,7 @@ impl Operation {
         }
     }
 
-    /// Sets all fields to those of an operation without payload that the C_STATE describes.
+    /// Sets all fields for an operation without payload that the C_STATE describes.
     #[inline]
     fn immediate(&mut self, kind: Kind, dfa: u32, c_state: &CStateCmd, replies: bool) {
         self.kind = kind;

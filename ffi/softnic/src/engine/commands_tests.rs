@@ -9,8 +9,8 @@ fn command() -> impl Strategy<Value = Command> {
     prop::array::uniform32(any::<u64>()).prop_map(Command::from_words)
 }
 
-/// A command that is often accepted: its type, size and opcode fit, and its length is that of an
-/// immediate put or atomic operation.
+/// A command that is often accepted: its type, size and opcode fit, and its length is the length of
+/// an immediate put or atomic operation.
 fn plausible() -> impl Strategy<Value = Command> {
     let opcodes = [
         C_CMD_PUT,

@@ -106,8 +106,8 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Counts an operation at its target if the entry counts operations (nic.md 9.2), and delivers
-    /// its event unless the entry disables it (nic.md 6.5). Disabled success events do not include
-    /// those of rendezvous puts, because programs with such entries wait for them.
+    /// its event unless the entry disables it (nic.md 6.5). An entry that disables success events
+    /// still gets them for rendezvous puts, because programs with such entries wait for them.
     #[inline]
     pub fn report(&mut self, packet: &Packet, landing: &Landing, code: ReturnCode) {
         let entry = &landing.entry;

@@ -107,8 +107,8 @@ pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> Change {
     Change::Add { success, failure }
 }
 
-/// Returns the change by a store of `value` at byte `offset` of the doorbells; `None` if there is no
-/// doorbell.
+/// Returns the change by a store of `value` at byte `offset` of the doorbells; `None` if there is
+/// no doorbell.
 #[inline]
 pub fn change(offset: usize, value: u64) -> Option<Change> {
     let set = |success, failure| Change::Set { success, failure };
@@ -150,7 +150,7 @@ impl Counter {
     /// Sets the address of the write-back word; `None` for no write-back.
     ///
     /// # Safety
-    /// The address is that of 8 aligned bytes that stay mapped and writable until the address is
+    /// The address leads to 8 aligned bytes that stay mapped and writable until the address is
     /// replaced or the counter is dropped.
     pub unsafe fn set_write_back(&mut self, address: Option<usize>) {
         self.write_back = address;

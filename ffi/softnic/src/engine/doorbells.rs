@@ -10,8 +10,8 @@ use super::wire::Wire;
 const POLLS: usize = 1024;
 
 impl<W: Wire> Engine<W> {
-    /// Handles a store of `value` at byte `offset` of the doorbells of a counter, after the commands
-    /// that were rung before it. False if the stored value is needed and not known.
+    /// Handles a store of `value` at byte `offset` of the doorbells of a counter, after the
+    /// commands that were rung before it. False if the stored value is needed and not known.
     pub fn store_to_counter(&mut self, number: usize, offset: usize, value: Option<u64>) -> bool {
         let Some(value) = value else {
             return false;
@@ -52,8 +52,8 @@ impl<W: Wire> Engine<W> {
         queue.is_none_or(|queue| queue.ring.store(offset, value))
     }
 
-    /// Handles a store to the launch page of a target queue. False if the stored value is needed and
-    /// not known.
+    /// Handles a store to the launch page of a target queue. False if the stored value is needed
+    /// and not known.
     pub fn store_to_target_queue(
         &mut self,
         number: usize,

@@ -359,7 +359,7 @@ impl EventQueue {
     /// slot 1 (nic.md 15, question 26). A slot that does not exist is ignored.
     fn refresh(&mut self) {
         let state = self.software_state();
-        // The read pointer is that of the previous buffer.
+        // The read pointer belongs to the previous buffer.
         if state.reading_buffer_b() != self.buffer_b {
             return;
         }

@@ -20,7 +20,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Makes an unused entry. Those of the REQUEST list are always managed locally.
+    /// Makes an unused entry. Entries of the REQUEST list are always managed locally.
     pub fn new(mut command: TargetCmd) -> Self {
         if u32::from(command.ptl_list()) == C_PTL_LIST_REQUEST {
             command.set_manage_local(true);

@@ -18,7 +18,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Returns the traffic class of packets, 0 to 3: that of BEST_EFFORT is 0 (health.md 1.5).
+    /// Returns the traffic class of packets, 0 to 3: BEST_EFFORT is 0 (health.md 1.5).
     #[inline]
     pub fn class(&self) -> u8 {
         CXI_TC_BEST_EFFORT.saturating_sub(self.tc) as u8

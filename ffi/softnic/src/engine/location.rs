@@ -10,8 +10,8 @@ use super::return_codes::ReturnCode;
 use crate::gpu::Gpu;
 use crate::on_demand;
 
-/// The return code for device memory that cannot be accessed: that of an unsuccessful PCIe
-/// completion (nic.md 7).
+/// The return code for device memory that cannot be accessed: an unsuccessful PCIe completion
+/// (nic.md 7).
 const ACCESS_FAILED: ReturnCode = C_RC_PCIE_UNSUCCESS_CMPL;
 
 /// What kind of memory is at an address.
@@ -52,8 +52,7 @@ impl Location {
     /// Copies `len` bytes to this location.
     ///
     /// # Errors
-    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if that of a GPU cannot be
-    /// accessed.
+    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if GPU memory cannot be accessed.
     ///
     /// # Safety
     /// `from` is readable for `len` bytes. `len` bytes were translated at this location, and
@@ -101,8 +100,7 @@ impl Location {
     /// Copies `len` bytes from this location.
     ///
     /// # Errors
-    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if that of a GPU cannot be
-    /// accessed.
+    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if GPU memory cannot be accessed.
     ///
     /// # Safety
     /// `to` is writable for `len` bytes. `len` bytes were translated at this location, and software
@@ -136,12 +134,11 @@ impl Location {
         done.then_some(()).ok_or(C_RC_NO_TRANSLATION)
     }
 
-    /// Returns an address at which the CPU can read `len` bytes, at most one packet's: the location
-    /// itself, or the staging buffer until its next use.
+    /// Returns an address at which the CPU can read `len` bytes, at most the bytes of one packet:
+    /// the location itself, or the staging buffer until its next use.
     ///
     /// # Errors
-    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if that of a GPU cannot be
-    /// accessed.
+    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if GPU memory cannot be accessed.
     #[inline]
     pub fn payload(self, len: u16, staging: &mut Staging) -> Result<*const u8, ReturnCode> {
         if let Memory::Pinned = self.memory {
@@ -157,8 +154,7 @@ impl Location {
     /// updates by this process, not for accesses by the GPU.
     ///
     /// # Errors
-    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if that of a GPU cannot be
-    /// accessed.
+    /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if GPU memory cannot be accessed.
     ///
     /// # Safety
     /// `len` aligned bytes, at most 16, were translated at this location, and software keeps pinned

@@ -269,8 +269,8 @@ impl<W: Wire> Engine<W> {
         self.write_held_events();
     }
 
-    /// Writes the events that queues have held since the last call. To be called when the engine has
-    /// done its work for now.
+    /// Writes the events that queues have held since the last call. To be called when the engine
+    /// has done its work for now.
     #[inline]
     pub fn write_held_events(&mut self) {
         if self.combining > 0 {

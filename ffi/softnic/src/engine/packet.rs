@@ -142,8 +142,8 @@ impl Packet {
     }
 
     /// Sets all fields to those that eight words encode; false if no NIC of this version can have
-    /// written the words. `word` reads those after the first, once each. In place, field by field: a
-    /// processor waits when it copies a record whose fields it has just stored one by one.
+    /// written the words. `word` reads those after the first, once each. In place, field by field:
+    /// a processor waits when it copies a record whose fields it has just stored one by one.
     #[inline(always)]
     pub fn decode(&mut self, first: u64, word: impl Fn(usize) -> u64) -> bool {
         self.kind = match (first >> 32) as u8 {

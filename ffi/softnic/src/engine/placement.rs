@@ -46,7 +46,8 @@ impl Landing {
         }
     }
 
-    /// Returns the IOVA of the first byte written: on the REQUEST list, that of the header.
+    /// Returns the IOVA of the first byte written. On the REQUEST list this byte belongs to the
+    /// header.
     #[inline]
     pub fn start(&self) -> u64 {
         if request_list::has(&self.entry) {

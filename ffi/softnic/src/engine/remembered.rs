@@ -1,8 +1,8 @@
 //! The landing of the last put, for puts like it.
 //!
-//! Programs send many puts in a row to one list entry. A put to an entry that no put changes, and
-//! that delivers no event for it, lands where the last one did: it is compared with that one instead
-//! of being resolved, matched and checked again. The effect is that of the general way through
+//! Programs send many puts in a row to one list entry. If no put changes the entry and the entry
+//! delivers no event, a put lands where the last put did: the NIC compares it with the last put
+//! instead of resolving, matching and checking it again. The effect equals the general way through
 //! `put`, which is the model in the tests.
 //!
 //! The landing is forgotten when anything that it depends on may change: with any other operation,

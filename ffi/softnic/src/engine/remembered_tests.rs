@@ -1,4 +1,5 @@
-//! Puts that land like the last one, compared with puts that are resolved, matched and checked each.
+//! Puts that land like the last one, compared with puts that are resolved, matched and checked
+//! each.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,5 @@
-//! The REQUEST list, which takes the messages of a portals table entry that software manages (nic.md
-//! 8.2, 8.3). Each message there follows a header of this project.
+//! The REQUEST list, which takes the messages of a portals table entry that software manages
+//! (nic.md 8.2, 8.3). Each message there follows a header of this project.
 
 use cxi_sys::records::TargetCmd;
 use cxi_sys::{C_CMD_PUT, C_CMD_RENDEZVOUS_PUT, C_PTL_LIST_REQUEST};

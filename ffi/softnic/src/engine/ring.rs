@@ -26,7 +26,7 @@ const LL64: usize = 1024;
 const LL128A: usize = 2048;
 const LL128U: usize = 3072;
 
-/// A command read from the ring. Words behind its size are those of an earlier command.
+/// A command read from the ring. Words behind its size come from an earlier command.
 #[derive(Clone)]
 #[cfg_attr(test, derive(Debug))]
 pub struct Command {

@@ -58,8 +58,8 @@ pub struct Engine<W> {
 }
 
 impl<W: Wire> Engine<W> {
-    /// Makes a NIC without objects. The limits are those of libcxi.md 11; the numbers belong to
-    /// this open device, where hardware has one pool for all its users.
+    /// Makes a NIC without objects, with the limits of libcxi.md 11. The numbers belong to this
+    /// open device, where hardware has one pool for all its users.
     pub fn new(wire: W) -> Self {
         Self {
             wire,
@@ -100,7 +100,7 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Returns the sums of all counts since the device was opened, without those of the wire.
+    /// Returns the sums of all counts since the device was opened, without the counts of the wire.
     pub fn telemetry(&mut self) -> Telemetry {
         // Which counts its puts.
         self.forget_landing();

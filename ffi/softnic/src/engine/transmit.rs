@@ -380,8 +380,8 @@ fn fits_high_rate(operation: &Operation) -> bool {
 }
 
 impl Transfer {
-    /// Sends packets with the payload of `command` at `source` while there is room. Returns true when
-    /// all are sent, or the operation was aborted.
+    /// Sends packets with the payload of `command` at `source` while there is room. Returns true
+    /// when all are sent, or the operation was aborted.
     #[inline]
     fn advance<W: Wire>(
         &mut self,

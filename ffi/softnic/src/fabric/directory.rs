@@ -116,7 +116,7 @@ impl Directory {
         let stat = rustix::fs::fstat(&lock)?;
         let sharing = Sharing::of(&stat, place.user)?;
         retry_interrupted(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))?;
-        // The name must still be that of the locked directory.
+        // The name must still lead to the locked directory.
         let named = rustix::fs::lstat(path)?;
         if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
             return Err(Errno::NOENT);
@@ -129,9 +129,8 @@ impl Directory {
         })
     }
 
-    /// Removes ports and snapshots whose owners are gone, and incomplete files of services. Other
-    /// files stay, whatever their names, as do those of other users in a directory that protects
-    /// them (sticky).
+    /// Removes ports and snapshots whose owners are gone, and incomplete files of services. Files
+    /// with other names stay. Files of other users stay in a directory that protects them (sticky).
     pub fn sweep(&self) -> Result<(), Errno> {
         let remove = |name: &Path| match remove(&self.path.join(name)) {
             Ok(()) => Ok(true),
@@ -159,7 +158,7 @@ impl Directory {
                 && let Ok(snapshot) = open_directory(&self.path.join(&name))
                 && !is_owned(&snapshot)
             {
-                // Those of other users remain for them.
+                // A snapshot of another user remains until a process of that user removes it.
                 let _ = fs::remove_dir_all(self.path.join(&name));
             }
         }
@@ -213,7 +212,7 @@ impl Directory {
         Ok(ports)
     }
 
-    /// Returns a port, if its owner is alive and still the same.
+    /// Returns a port, if its owner is alive and has not been replaced.
     pub fn port(&self, nid: u32, slot: u32, instance: u64) -> Option<(File, Header)> {
         let file = open(&self.port_path(nid, slot)).ok()?;
         let header = port::read_header(&file)?;
@@ -278,7 +277,7 @@ impl Directory {
         Ok(totals)
     }
 
-    /// Adds the counts of a device that is closed to those of its NIC. If their file cannot be
+    /// Adds the counts of a device that is closed to the counts of its NIC. If their file cannot be
     /// written, the counts are lost, and the device is closed all the same.
     pub fn count_closed(&self, nid: u32, counts: Option<Vec<u64>>) {
         let added = || {

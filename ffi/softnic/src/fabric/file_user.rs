@@ -1,8 +1,8 @@
 //! File access as the user who opened a device.
 //!
-//! An open device stays usable when its program changes its effective user (libcxi.md 1). The kernel
-//! checks accesses to files by the file system user of the thread, which seteuid(2) changes as well,
-//! and which a thread may set back to its real, effective or saved user.
+//! An open device stays usable when its program changes its effective user (libcxi.md 1). The
+//! kernel checks accesses to files by the file system user of the thread, which seteuid(2) changes
+//! as well, and which a thread may set back to its real, effective or saved user.
 
 use std::marker::PhantomData;
 

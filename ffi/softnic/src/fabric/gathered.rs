@@ -3,7 +3,8 @@
 //! The target of small puts answers each with a response, of which only a tag and a length differ.
 //! Up to six responses to one NIC share a cell, so that both NICs move one cache line for them
 //! instead of six. They are sent when the cell is full, before any other packet to that NIC, and at
-//! the next [`flush`](crate::engine::wire::Wire::flush), which ends the poll that received the puts.
+//! the next [`flush`](crate::engine::wire::Wire::flush), which ends the poll that received the
+//! puts.
 
 use std::sync::atomic::Ordering;
 
@@ -16,7 +17,7 @@ use crate::engine::packet::{Kind, Packet};
 const KIND: u64 = 8 << 32;
 const KIND_MASK: u64 = 0xff << 32;
 
-/// Responses in one cell: words after those of the kind and the sender.
+/// Responses in one cell, after the words for the kind and the sender.
 const MOST: usize = 6;
 const FIRST: usize = 2;
 

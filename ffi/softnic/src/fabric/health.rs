@@ -5,7 +5,8 @@
 /// Numbers from `0` to this are accepted as rates, per second.
 pub const MOST_PER_SECOND: f64 = 1e9;
 
-/// The widths and the speeds in GT/s of a PCIe link that is slower than the NIC permits, or as fast.
+/// The widths and the speeds in GT/s of a PCIe link that is slower than the NIC permits, or as
+/// fast.
 pub const PCIE_WIDTHS: [u64; 5] = [1, 2, 4, 8, 16];
 pub const PCIE_SPEEDS: [f64; 4] = [2.5, 5.0, 8.0, 16.0];
 

@@ -175,7 +175,8 @@ impl LinkModel {
         self.send_at(packet, now())
     }
 
-    /// Returns the place of the byte that changes in the data of a packet that is sent, if one does.
+    /// Returns the place of the byte that changes in the data of a packet that is sent, if one
+    /// does.
     pub fn changed_byte(&mut self, packet: &Packet) -> Option<usize> {
         let last = packet.length.checked_sub(1)?;
         let changes = self.changes.happens(self.settings.faults.corrupt);
@@ -213,8 +214,8 @@ impl LinkModel {
     }
 
     /// Draws the return code that this packet gives its operation, or OK, and its delay beyond the
-    /// latency in nanoseconds. Draws and counts the same while the link is down, so that the time does
-    /// not change the outcome for later packets.
+    /// latency in nanoseconds. It also draws and counts while the link is down, so that the time
+    /// does not change the outcome for later packets.
     fn draw(&mut self, packet: &Packet, now: u64) -> (ReturnCode, u64) {
         let is_up = self.is_up_at(now);
         let faults = &self.settings.faults;

@@ -159,7 +159,7 @@ impl Fabric {
         link.is_none_or(|link| link.is_up())
     }
 
-    /// Publishes the counts of this device, without those of the wire in `telemetry`.
+    /// Publishes the counts of this device. The counts of the wire in `telemetry` are replaced.
     pub fn publish_counts(&self, mut telemetry: Telemetry) {
         telemetry.sent = self.sent.clone();
         telemetry.received = self.received.clone();
@@ -201,8 +201,8 @@ impl Fabric {
     /// ones, and returns the first. With `pid`, they must be below the wildcard.
     ///
     /// # Errors
-    /// EEXIST if a port of this NIC has one of them on one of these VNIs; ENOSPC if there are too few
-    /// below 510 (libcxi.md 6), or if the NIC has domains on too many VNIs.
+    /// EEXIST if a port of this NIC has one of them on one of these VNIs; ENOSPC if there are too
+    /// few below 510 (libcxi.md 6), or if the NIC has domains on too many VNIs.
     pub fn claim(&mut self, vnis: VniRange, pid: Option<u16>, count: u16) -> Result<u16, Errno> {
         let directory = self.directory()?;
         let ports = directory.ports(self.nid)?;
@@ -490,8 +490,8 @@ impl Wire for Fabric {
         }
         if !packet.inline && packet.length > 0 {
             let cell = remote.port.cell_payload(remote.lane, remote.head);
-            // SAFETY: the caller guarantees the payload; a cell has room for that of any packet,
-            // and belongs to this NIC until it is published.
+            // SAFETY: the caller guarantees the payload; a cell has room for the payload of any
+            // packet, and belongs to this NIC until it is published.
             unsafe { copy(payload, cell, usize::from(packet.length)) };
         }
         let mut words = match &mut self.link {
@@ -638,10 +638,12 @@ impl Wire for Fabric {
     }
 }
 
-/// Inverts the byte at `place` of the payload, which is in `packet` if it is inline, or else in `cell`.
+/// Inverts the byte at `place` of the payload, which is in `packet` if it is inline, or else in
+/// `cell`.
 ///
 /// # Safety
-/// Unless the payload is inline, the byte at `place` of `cell` is valid, and nothing else accesses it.
+/// Unless the payload is inline, the byte at `place` of `cell` is valid, and nothing else accesses
+/// it.
 #[cold]
 unsafe fn change_byte(packet: &mut Packet, cell: *mut u8, place: usize) {
     if packet.inline {

@@ -1,7 +1,7 @@
 //! What a NIC counted in devices that are closed, and when it started.
 //!
 //! The counters of a NIC begin with the first device that is opened, or the first snapshot of its
-//! files, and end when no device is open and no snapshot exists. So they restart as those of
+//! files, and end when no device is open and no snapshot exists. So they restart as the counters of
 //! hardware do when the driver is loaded (health.md 1.3).
 
 use std::fs::File;

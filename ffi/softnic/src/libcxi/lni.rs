@@ -134,8 +134,8 @@ fn in_use(engine: &Engine<Fabric>, lni: usize) -> bool {
         || engine.counters.count_of(lni) > 0
 }
 
-/// Checks that a QoS profile has a traffic class for users (libcxi.md 5, jobs.md 1.7). EPERM for the
-/// Ethernet class unless the caller is root; otherwise EINVAL.
+/// Checks that a QoS profile has a traffic class for users (libcxi.md 5, jobs.md 1.7). EPERM for
+/// the Ethernet class unless the caller is root; otherwise EINVAL.
 fn check_class(
     qos: QosProfile,
     tc: cxi_traffic_class,
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn cxil_alloc_cp(
     tc_type: cxi_traffic_class_type,
     cp: *mut *mut cxi_cp,
 ) -> c_int {
-    // SAFETY: both functions ask the same of their caller, for the same pointers.
+    // SAFETY: both functions have one contract, and this call passes its pointers on.
     unsafe { cxil_alloc_trig_cp(lni, vni, tc, tc_type, ANY_LCID, cp) }
 }
 
@@ -352,8 +352,8 @@ pub unsafe extern "C" fn cxil_destroy_domain(domain: *mut cxil_domain) -> c_int 
     })
 }
 
-/// Changes the VNI of a profile for all queues that use it. EINVAL, also for root, unless the profile
-/// belongs to the LNI and is exclusive, and the VNIs are of one range.
+/// Changes the VNI of a profile for all queues that use it. EINVAL, also for root, unless the
+/// profile belongs to the LNI and is exclusive, and the VNIs are of one range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni: c_uint) -> c_int {
     answer(|| {
@@ -383,8 +383,8 @@ pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni
 
 /// Reserves `count` consecutive PIDs for an LNI, from `pid` on or, for `C_PID_ANY`, the lowest free
 /// ones, and returns the first. Until the LNI is destroyed it can make one domain on each; others
-/// get EEXIST, and `C_PID_ANY` never selects them. EINVAL for a count of 0 or beyond the PIDs; other
-/// errors as for [`cxil_alloc_domain`].
+/// get EEXIST, and `C_PID_ANY` never selects them. EINVAL for a count of 0 or beyond the PIDs;
+/// other errors as for [`cxil_alloc_domain`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_reserve_domain(
     lni: *mut cxil_lni,

@@ -38,7 +38,7 @@ unsafe impl Handle for cxi_md {
 /// With `CXI_MAP_PIN` the memory stays mapped while the NIC uses it; otherwise it is looked up in
 /// each access, and need not exist. With `CXI_MAP_ALLOC_MD` addresses are reserved for memory that
 /// [`cxil_update_md`] adds. EOPNOTSUPP for address translation services, as from a driver without
-/// them. The errors of memory of the CPU are those of [`host_memory`].
+/// them. For memory of the CPU, [`host_memory`] lists the errors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_map(
     lni: *mut cxil_lni,
@@ -213,7 +213,7 @@ fn host_memory(start: usize, end: usize, flags: u32) -> Result<Location, Errno> 
     if flags & CXI_MAP_FAULT != 0 {
         fault_in().map_err(|_| Errno::INVAL)?;
     } else if flags & CXI_MAP_PREFETCH != 0 {
-        // What cannot be had fails when it is accessed.
+        // Pages that cannot be allocated here fail when they are accessed.
         let _ = populate(start, end - start, flags);
     }
     Ok(Location {

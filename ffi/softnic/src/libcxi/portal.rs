@@ -42,8 +42,8 @@ unsafe impl Handle for cxil_pte_map {
 /// The options `is_matching`, `use_logical`, `en_flowctrl`, `use_long_event`, `en_event_match`,
 /// `en_sw_hw_st_chng`, `en_restricted_unicast_lm` and `signal_*` are implemented (an underflow,
 /// which no sum has, is never signaled). Space is always checked. `en_align_lm` and
-/// `clr_remote_offset` have no effect (nic.md 15, question 12). EOPNOTSUPP for Ethernet, matching on
-/// VNIs, and `lossless`.
+/// `clr_remote_offset` have no effect (nic.md 15, question 12). EOPNOTSUPP for Ethernet, matching
+/// on VNIs, and `lossless`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_pte(
     lni: *mut cxil_lni,
@@ -202,8 +202,9 @@ pub unsafe extern "C" fn cxil_invalidate_pte_le(
 
 /// Returns state, drop count and list entries of a portals table entry. `ule_count` is the number
 /// of headers of the UNEXPECTED list that `ule_offsets` has room for, and after the call the number
-/// of headers. The offset of a rendezvous message is its raw remote offset, that of others the
-/// address of its data (nic.md 8.7). No entries are reserved: all portals share one pool.
+/// of headers. The offset of a rendezvous message is its raw remote offset; the offset of another
+/// message is the address of its data (nic.md 8.7). No entries are reserved: all portals share one
+/// pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pte_status) -> c_int {
     answer(|| {

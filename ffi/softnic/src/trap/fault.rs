@@ -91,8 +91,8 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     unsafe { *errno = before };
 }
 
-/// Emulates a store to a doorbell, or opens its page so that the store succeeds when it is repeated.
-/// False if the fault has another cause.
+/// Emulates a store to a doorbell, or opens its page so that the store succeeds when it is
+/// repeated. False if the fault has another cause.
 fn emulate(address: usize, context: &mut libc::ucontext_t) -> bool {
     let Some(place) = place_of(address) else {
         return false;
@@ -151,7 +151,7 @@ fn value(store: &Store, address: usize, context: &libc::ucontext_t) -> Option<u6
 /// Calls `work` on the stack of the interrupted code, if the handler runs on the alternate stack:
 /// that is often too small for the engine.
 ///
-/// The kernel believes the alternate stack to be free meanwhile. All signals that could use it are
+/// The kernel treats the alternate stack as free meanwhile. All signals that could use it are
 /// blocked.
 fn on_stack_of_thread(context: &libc::ucontext_t, mut work: &mut dyn FnMut() -> bool) -> bool {
     let here = stack_pointer();
@@ -185,8 +185,8 @@ fn on_stack_of_thread(context: &libc::ucontext_t, mut work: &mut dyn FnMut() -> 
     call.result
 }
 
-/// Returns the stack pointer. The address of a variable would not do: AddressSanitizer keeps variables
-/// elsewhere.
+/// Returns the stack pointer. The address of a variable would not do: AddressSanitizer keeps
+/// variables elsewhere.
 fn stack_pointer() -> usize {
     let pointer;
     // SAFETY: the instruction copies a register.
@@ -240,7 +240,7 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: &mut libc::uconte
     for number in 1..=libc::SIGRTMAX() {
         // SAFETY: the set is initialized, and other numbers are refused.
         if unsafe { libc::sigismember(&previous.sa_mask, number) } == 1 {
-            // SAFETY: the set is initialized, and the number is that of a signal.
+            // SAFETY: the set is initialized, and the number is a signal of the mask.
             unsafe { libc::sigaddset(&mut mask, number) };
         }
     }

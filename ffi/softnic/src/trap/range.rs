@@ -155,8 +155,8 @@ pub fn state(place: usize) -> State {
     }
 }
 
-/// Has the NIC handle a store to a page that traps; false if it cannot. `value` is the word that was
-/// stored, if it is known.
+/// Has the NIC handle a store to a page that traps; false if it cannot. `value` is the word that
+/// was stored, if it is known.
 pub fn ring(place: usize, offset: usize, value: Option<u64>) -> bool {
     let entry = &ENTRIES[place];
     let nic = entry.nic.load(Ordering::Acquire);

@@ -8,7 +8,7 @@
 pub enum Value {
     /// A general register, by its number in instructions.
     Register(u8),
-    /// A general register, which gets the former value of the memory.
+    /// A general register, which gets the previous value of the memory.
     Exchange(u8),
     Immediate(u64),
     /// The low half of a vector register, XMM0 to XMM15.
@@ -263,36 +263,39 @@ mod tests {
                 "48 c7 87 80 00 00 00 ff ff ff ff",
                 Some((8, Immediate(u64::MAX))),
             ), // movq $-1, 0x80(%rdi)
-            ("48 c7 05 45 23 01 00 0a 00 00 00", Some((8, Immediate(10)))), // movq $10, 0x12345(%rip)
-            ("4c 87 17", Some((8, Exchange(10)))),                          // xchgq %r10, (%rdi)
-            ("49 0f c3 00", Some((8, Register(0)))),                        // movnti %rax, (%r8)
-            ("44 0f c3 07", Some((4, Register(8)))),                        // movnti %r8d, (%rdi)
-            ("48 0f 38 f9 0f", Some((8, Register(1)))),                     // movdiri %rcx, (%rdi)
+            // movq $10, 0x12345(%rip)
+            ("48 c7 05 45 23 01 00 0a 00 00 00", Some((8, Immediate(10)))),
+            ("4c 87 17", Some((8, Exchange(10)))), // xchgq %r10, (%rdi)
+            ("49 0f c3 00", Some((8, Register(0)))), // movnti %rax, (%r8)
+            ("44 0f c3 07", Some((4, Register(8)))), // movnti %r8d, (%rdi)
+            ("48 0f 38 f9 0f", Some((8, Register(1)))), // movdiri %rcx, (%rdi)
             ("66 0f 38 f8 3e", Some((64, Elsewhere))), // movdir64b (%rsi), %rdi
-            ("0f 11 0f", Some((16, Vector(1)))),       // movups %xmm1, (%rdi)
+            ("0f 11 0f", Some((16, Vector(1)))),   // movups %xmm1, (%rdi)
             ("44 0f 29 a7 00 04 00 00", Some((16, Vector(12)))), // movaps %xmm12, 0x400(%rdi)
             ("66 41 0f 11 09", Some((16, Vector(1)))), // movupd %xmm1, (%r9)
-            ("66 0f 7f 1f", Some((16, Vector(3)))),    // movdqa %xmm3, (%rdi)
+            ("66 0f 7f 1f", Some((16, Vector(3)))), // movdqa %xmm3, (%rdi)
             ("f3 44 0f 7f 3f", Some((16, Vector(15)))), // movdqu %xmm15, (%rdi)
-            ("66 0f e7 07", Some((16, Vector(0)))),    // movntdq %xmm0, (%rdi)
-            ("0f 2b 07", Some((16, Vector(0)))),       // movntps %xmm0, (%rdi)
-            ("66 0f d6 17", Some((8, Vector(2)))),     // movq %xmm2, (%rdi)
-            ("66 48 0f 7e 17", Some((8, Vector(2)))),  // movq %xmm2,(%rdi)
-            ("66 0f 7e 17", Some((4, Vector(2)))),     // movd %xmm2, (%rdi)
-            ("0f 13 17", Some((8, Vector(2)))),        // movlps %xmm2, (%rdi)
-            ("0f 17 17", Some((8, Elsewhere))),        // movhps %xmm2, (%rdi)
-            ("f2 0f 11 17", Some((8, Vector(2)))),     // movsd %xmm2, (%rdi)
-            ("f3 0f 11 17", Some((4, Vector(2)))),     // movss %xmm2, (%rdi)
-            ("c5 7a 7f 0f", Some((16, Vector(9)))),    // vmovdqu %xmm9, (%rdi)
+            ("66 0f e7 07", Some((16, Vector(0)))), // movntdq %xmm0, (%rdi)
+            ("0f 2b 07", Some((16, Vector(0)))),   // movntps %xmm0, (%rdi)
+            ("66 0f d6 17", Some((8, Vector(2)))), // movq %xmm2, (%rdi)
+            ("66 48 0f 7e 17", Some((8, Vector(2)))), // movq %xmm2,(%rdi)
+            ("66 0f 7e 17", Some((4, Vector(2)))), // movd %xmm2, (%rdi)
+            ("0f 13 17", Some((8, Vector(2)))),    // movlps %xmm2, (%rdi)
+            ("0f 17 17", Some((8, Elsewhere))),    // movhps %xmm2, (%rdi)
+            ("f2 0f 11 17", Some((8, Vector(2)))), // movsd %xmm2, (%rdi)
+            ("f3 0f 11 17", Some((4, Vector(2)))), // movss %xmm2, (%rdi)
+            ("c5 7a 7f 0f", Some((16, Vector(9)))), // vmovdqu %xmm9, (%rdi)
             ("c4 c1 7e 7f 4e 20", Some((32, Vector(1)))), // vmovdqu %ymm1, 0x20(%r14)
-            ("c4 21 7c 11 ac 0f 00 10 00 00", Some((32, Vector(13)))), // vmovups %ymm13, 0x1000(%rdi,%r9)
-            ("c5 fd e7 0f", Some((32, Vector(1)))),                    // vmovntdq %ymm1, (%rdi)
-            ("c4 c1 79 d6 19", Some((8, Vector(3)))),                  // vmovq %xmm3, (%r9)
-            ("62 f1 fe 48 7f 2f", Some((64, Vector(5)))),              // vmovdqu64 %zmm5, (%rdi)
+            // vmovups %ymm13, 0x1000(%rdi,%r9)
+            ("c4 21 7c 11 ac 0f 00 10 00 00", Some((32, Vector(13)))),
+            ("c5 fd e7 0f", Some((32, Vector(1)))), // vmovntdq %ymm1, (%rdi)
+            ("c4 c1 79 d6 19", Some((8, Vector(3)))), // vmovq %xmm3, (%r9)
+            ("62 f1 fe 48 7f 2f", Some((64, Vector(5)))), // vmovdqu64 %zmm5, (%rdi)
             ("62 51 fe 48 7f 67 01", Some((64, Vector(12)))), // vmovdqu64 %zmm12, 0x40(%r15)
-            ("62 e1 7c 48 11 0f", Some((64, Elsewhere))),     // vmovups %zmm17, (%rdi)
-            ("62 61 7d 48 e7 37", Some((64, Elsewhere))),     // vmovntdq %zmm30, (%rdi)
-            ("62 61 7e 28 7f 87 34 12 00 00", Some((32, Elsewhere))), // vmovdqu32 %ymm24, 0x1234(%rdi)
+            ("62 e1 7c 48 11 0f", Some((64, Elsewhere))), // vmovups %zmm17, (%rdi)
+            ("62 61 7d 48 e7 37", Some((64, Elsewhere))), // vmovntdq %zmm30, (%rdi)
+            // vmovdqu32 %ymm24, 0x1234(%rdi)
+            ("62 61 7e 28 7f 87 34 12 00 00", Some((32, Elsewhere))),
             ("62 f1 fe 49 7f 2f", None), // vmovdqu64 %zmm5, (%rdi){%k1}
             ("f0 48 01 07", None),       // lock addq %rax, (%rdi)
             ("48 83 07 01", None),       // addq $1, (%rdi)

@@ -1,4 +1,5 @@
-//! Command queues in the caller's memory, and their operations under way (libcxi.md 8.2, nic.md 9.3).
+//! Command queues in the caller's memory, and their operations under way (libcxi.md 8.2, nic.md
+//! 9.3).
 
 use crate::driver::prelude::*;
 

@@ -1,4 +1,5 @@
-//! Mappings of GPU memory at any place of an allocation, with stand-ins for the runtimes (libcxi.md 7).
+//! Mappings of GPU memory at any place of an allocation, with stand-ins for the runtimes (libcxi.md
+//! 7).
 
 use crate::driver::prelude::*;
 use crate::memory::round_trip;
@@ -79,8 +80,8 @@ fn refused(rig: &Rig, va: usize, len: usize, flags: u32, hints: Option<cxi_md_hi
     map(rig, va, len, flags, hints, &mut null_mut())
 }
 
-/// Maps `len` bytes of device memory, and lets the NIC write them and read them back. `read` reads them by the
-/// runtime.
+/// Maps `len` bytes of device memory, and lets the NIC write them and read them back. `read` reads
+/// them by the runtime.
 fn goes_through(
     rig: &mut Rig,
     index: u32,
@@ -163,7 +164,8 @@ fn maps_cuda_memory() {
     }
     what_is_refused(&rig, base as usize);
     rejects_range_beyond(&rig, base as usize + LEN);
-    // Programs poll event queues, so they cannot lie in device memory; device memory cannot be replaced.
+    // Programs poll event queues, so they cannot lie in device memory; device memory cannot be
+    // replaced.
     let page = (base as usize).next_multiple_of(PAGE);
     let mut md = null_mut();
     assert_eq!(map(&rig, page, PAGE, DEVICE, None, &mut md), 0);

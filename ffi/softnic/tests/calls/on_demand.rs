@@ -85,7 +85,7 @@ fn fails_operations_without_memory() {
             let put = rig.dma_put(&source, 0, len, |_| {});
             codes.push(rig.code(&put));
             codes.push(get(&mut rig, 0, &source, len));
-            // The same memory at the side of the initiator.
+            // The initiator now reads and writes this memory as well.
             let put = rig.dma_put(&mapped, 0, len, |_| {});
             codes.push(rig.code(&put));
             codes.push(get(&mut rig, 0, &mapped, len));

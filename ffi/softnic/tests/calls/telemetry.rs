@@ -173,7 +173,7 @@ pub fn counter(dev: *mut cxil_dev, number: u32) -> u64 {
     value
 }
 
-/// All counters but that of code words, which rises with time.
+/// All counters except the counter of code words, which rises with time.
 fn all(dev: *mut cxil_dev) -> Vec<u64> {
     let mut values = vec![u64::MAX; C1_CNTR_SIZE as usize + 1];
     let to = values.as_mut_ptr();

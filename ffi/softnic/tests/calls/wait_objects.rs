@@ -48,7 +48,8 @@ fn is_ready(wait: *mut cxil_wait_obj) -> bool {
     poll(wait, 0) != 0
 }
 
-/// A rig whose initiator's queue signals the first wait object for events, the second for its status.
+/// A rig whose initiator's queue signals the first wait object for events, the second for its
+/// status.
 fn rig(waits: impl FnOnce(*mut cxil_lni) -> [*mut cxil_wait_obj; 2]) -> (Rig, Vec<u8>) {
     let mut rig = Rig::new();
     let waits = waits(rig.lni);
@@ -199,7 +200,7 @@ fn wait_object_serves_several_queues() {
     assert_eq!(call!(cxil_destroy_evtq(queues[1].handle)), 0);
     let number = descriptor(wait);
     assert_eq!(call!(cxil_destroy_wait_obj(wait)), 0);
-    // SAFETY: asks about a number, nothing more.
+    // SAFETY: the call only reads the flags of a descriptor number.
     assert_eq!(unsafe { libc::fcntl(number, libc::F_GETFD) }, -1);
 }
 
@@ -215,7 +216,7 @@ fn rejects_invalid_wait_object_arguments() {
     clear(null_mut());
     let lni = alloc_lni(rig.dev);
     let wait = alloc(lni);
-    // SAFETY: asks about a descriptor, nothing more.
+    // SAFETY: the call only reads the flags of a descriptor.
     let flags = unsafe { libc::fcntl(descriptor(wait), libc::F_GETFD) };
     assert_eq!(flags, libc::FD_CLOEXEC);
     // The wait object belongs to another LNI than the queue.

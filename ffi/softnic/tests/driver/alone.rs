@@ -91,8 +91,8 @@ pub fn fabric() -> PathBuf {
         .into()
 }
 
-/// The sorted names of the files in the fabric's directory, without those of counters; empty if there
-/// is no directory.
+/// The sorted names of the files in the fabric's directory, without the files of counters; empty if
+/// there is no directory.
 pub fn ports() -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(fabric()) else {
         return Vec::new();

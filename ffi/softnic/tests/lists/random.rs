@@ -1,5 +1,5 @@
-//! Compares random sequences of appends, operations, unlinks and searches with a plain model: events
-//! with all fields in order, return codes and bytes.
+//! Compares random sequences of appends, operations, unlinks and searches with a plain model:
+//! events with all fields in order, return codes and bytes.
 
 use crate::driver::prelude::*;
 use std::cell::RefCell;
@@ -72,7 +72,8 @@ fn append_step(pid: u32) -> impl Strategy<Value = Append> {
     )
 }
 
-/// Operations of two nodes; the PID is that of this process, where rendezvous gets go.
+/// Operations of two initiator nodes. The PID of the initiators is this process, so rendezvous gets
+/// go to it.
 fn send_step(pid: u32, longest: usize) -> impl Strategy<Value = Send> {
     let kind = prop_oneof![
         3 => Just(Kind::Put),

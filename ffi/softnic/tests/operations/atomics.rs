@@ -39,7 +39,7 @@ impl Bench {
         })
     }
 
-    /// The large immediate form of the same, adding 5.
+    /// A SUM of one UINT64 as a large immediate command, adding 5.
     fn large(&self, fetching: bool, choose: impl FnOnce(&mut IdcAmoCmd)) -> Vec<u8> {
         let mut amo = IdcAmoCmd::new();
         amo.set_cmd_type(C_CMD_TYPE_IDC as u8)
@@ -55,7 +55,7 @@ impl Bench {
         amo.bytes().to_vec()
     }
 
-    /// The small immediate form of the same.
+    /// A SUM of one UINT64 as a small immediate command.
     fn small(&self, choose: impl FnOnce(&mut IdcHdr, &mut SmallAmoPayload)) -> Vec<u8> {
         let mut header = IdcHdr::new();
         header
@@ -127,7 +127,7 @@ fn rejects_malformed_commands() {
         bench.small(|_, payload| _ = payload.set_amo_op(C_AMO_OP_CSWAP as u8)),
         bench.small(|_, payload| _ = payload.set_amo_op(C_AMO_OP_AXOR as u8)),
         bench.small(|_, payload| _ = payload.set_amo_type(C_AMO_TYPE_DOUBLE_COMPLEX_T as u8)),
-        // Lengths that are not that of the command.
+        // The length does not fit the command.
         bench.small(|header, _| _ = header.set_length(64)),
         bench.small(|header, _| _ = header.set_length(24)),
         bench.large(false, |amo| _ = amo.set_length(32)),

@@ -414,7 +414,7 @@ fn gates_events_at_initiator() {
     alone!();
     let mut bench = Bench::new();
     for kind in [Put, Get] {
-        // Without success events, the next event is that of the second operation.
+        // Without success events, the next event belongs to the second operation.
         let silent = bench.command(kind, 8, |command| {
             _ = command.set_event_success_disable(true).set_user_ptr(1)
         });

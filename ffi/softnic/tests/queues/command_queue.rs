@@ -1,4 +1,5 @@
-//! The ring of a command queue: order, wrap, padding, status, and commands that are none (nic.md 2, 3).
+//! The ring of a command queue: order, wrap, padding, status, and commands that are none (nic.md 2,
+//! 3).
 
 use crate::driver::prelude::*;
 

@@ -194,7 +194,8 @@ fn survives_any_counter_commands() {
             // SAFETY: the handle was not destroyed yet.
             let page = unsafe { (*counters[counter]).doorbell };
             let word = page.wrapping_byte_add(64 * doorbell);
-            // SAFETY: the word lies in the doorbell page, is aligned and lives as long as the counter.
+            // SAFETY: the word lies in the doorbell page, is aligned and lives as long as the
+            // counter.
             let word = unsafe { AtomicU64::from_ptr(word) };
             word.store(value, Ordering::Release);
             progress(rig.dev);

@@ -61,7 +61,7 @@ impl User {
         made(code, cq, cxil_destroy_cmdq)
     }
 
-    /// Allocates a resource. Contexts are those of three kinds of mappings, 0 to 2.
+    /// Allocates a resource. For contexts, `nth` selects one of three kinds of mappings, 0 to 2.
     fn make(&self, kind: cxi_rsrc_type, nth: u32) -> Made {
         let (lni, place, none) = (self.lni, self.buffer.pages.base.cast(), null_mut());
         match kind {
@@ -287,7 +287,8 @@ fn limits_services_with_reserved_entries_to_pools() {
     close(dev);
 }
 
-/// Limits list entries and triggered operations of the default service to `most`; returns its description before.
+/// Limits list entries and triggered operations of the default service to `most`; returns its
+/// description before.
 fn narrow_default(dev: Dev, most: u16) -> cxi_svc_desc {
     let before = get(dev, 1).unwrap();
     let mut desc = before;

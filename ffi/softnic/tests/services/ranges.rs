@@ -46,7 +46,8 @@ fn pid_is_used_once_on_overlapping_ranges() {
     let mut default = before;
     default.vnis[1] = 20;
     assert_eq!(update(dev, &default), Ok(0));
-    // VNI 20 belongs to service 1, which has the lower number, the others to the range of service 2.
+    // VNI 20 belongs to service 1, which has the lower number, the others to the range of service
+    // 2.
     let user = lni(dev, 1).unwrap();
     assert_eq!(domain(user, 20, 3), Ok(3));
     assert_eq!(domain(user, 21, 3), Err(EEXIST));

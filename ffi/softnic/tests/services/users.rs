@@ -29,7 +29,7 @@ fn set_effective_user(user: u32) {
 
 /// Becomes a user for good, with these groups besides one of its own.
 fn become_user(user: u32, groups: &[u32]) {
-    // SAFETY: the pointer is that of `groups`, which has this length.
+    // SAFETY: the pointer leads to `groups`, which has this length.
     assert_eq!(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) }, 0);
     // SAFETY: the system call has no requirements.
     assert_eq!(unsafe { libc::setresgid(user, user, user) }, 0);

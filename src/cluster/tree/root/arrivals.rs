@@ -1,13 +1,13 @@
-//! The processes that ask the coordinator for a parent, at their start or after the loss of another
-//! one.
+//! The processes that ask the coordinator for a parent, at their start or after the loss of a
+//! parent.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use super::{Child, Root};
-use crate::tree::door::{Arrival, Claim, Rejected};
+use super::{Root, RootChild};
 use crate::tree::link::Link;
-use crate::tree::message::{Message, Place, Seeker};
+use crate::tree::listener::{Arrival, Claim, Rejection};
+use crate::tree::message::{Message, ParentAddress, ParentRequest};
 
 /// A process that waits for a parent.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Sends why it gets none.
+    /// Sends the refusal of the process.
     pub fn refuse(&mut self, refused: &Message) {
         self.link.send(refused);
     }
@@ -27,49 +27,53 @@ impl Waiting {
 
 impl Root {
     /// Registers a process that looks for a parent.
-    pub(super) fn let_in(&mut self, arrival: Arrival) {
+    pub(super) fn accept(&mut self, arrival: Arrival) {
         let Arrival {
             mut link,
             peer,
             claim,
         } = arrival;
-        let Claim::Seek(seeker) = claim else {
+        let Claim::Seek(request) = claim else {
             return;
         };
-        if let Err(reason) = self.register(&seeker, peer) {
+        if let Err(reason) = self.register(&request, peer) {
             link.send(&Message::Refused(reason.clone()));
-            self.turned_away(Rejected { peer, reason });
+            self.turned_away(Rejection { peer, reason });
             return;
         }
-        let rank = seeker.introduction.rank;
+        let rank = request.introduction.rank;
         self.waiting.retain(|_, waiting| waiting.rank != rank);
-        // The process returns by a new connection: the old one has no meaning any longer.
+        // The process returns with a new connection. The old connection has no meaning any longer.
         self.close_child(rank);
-        if self.family.parent(rank).is_some() {
-            self.family.away(rank, Instant::now());
+        if self.links.parent(rank).is_some() {
+            self.links.away(rank, Instant::now());
         }
         let waiting = Waiting {
             rank,
-            avoid: seeker.avoid,
+            avoid: request.avoid,
             link,
         };
         self.waiting.insert(waiting.link.key(), waiting);
         self.place_waiting();
     }
 
-    /// Checks and notes what a process says about itself.
-    pub(super) fn register(&mut self, seeker: &Seeker, peer: SocketAddr) -> Result<(), String> {
-        let rank = seeker.introduction.rank;
-        let size = self.known.len();
-        let Some(known) = self.known.get_mut(rank as usize) else {
+    /// Checks and stores the introduction of a process.
+    pub(super) fn register(
+        &mut self,
+        request: &ParentRequest,
+        peer: SocketAddr,
+    ) -> Result<(), String> {
+        let rank = request.introduction.rank;
+        let size = self.members.len();
+        let Some(member) = self.members.get_mut(rank as usize) else {
             return Err(format!(
                 "its rank is {rank}, and the survey has {size} processes"
             ));
         };
-        if self.family.is_lost(rank) {
+        if self.links.is_lost(rank) {
             return Err(format!("the survey has given up rank {rank}"));
         }
-        known.register(seeker, peer)
+        member.register(request, peer)
     }
 
     /// Gives parents to the processes that wait for one.
@@ -79,10 +83,10 @@ impl Root {
             let now = Instant::now();
             let parent = if self.is_ending {
                 // Other members may have ended already.
-                self.family.place_at_root(rank, now);
+                self.links.place_at_root(rank, now);
                 None
             } else {
-                match self.family.place(rank, avoid, now) {
+                match self.links.place(rank, avoid, now) {
                     Some(parent) => parent,
                     None => return,
                 }
@@ -95,27 +99,29 @@ impl Root {
             self.traffic += waiting.link.take_traffic();
             if parent.is_none() {
                 let link = waiting.link;
-                self.children.insert(key, Child { link, rank });
+                self.children.insert(key, RootChild { link, rank });
             }
         }
     }
 
-    /// Returns where a process finds `parent`. A member on the coordinator's host may have connected by
-    /// loopback; others reach it at the address at which they have reached the coordinator.
-    fn place_of(&self, parent: u32, seeker: &Link) -> Option<Place> {
-        let known = &self.known[parent as usize];
-        let mut address = known.address?;
+    /// Returns the address at which a process finds `parent`. A member on the host of the
+    /// coordinator may have connected by loopback. Processes on other hosts reach this member at
+    /// the address at which they have reached the coordinator.
+    fn place_of(&self, parent: u32, request: &Link) -> Option<ParentAddress> {
+        let member = &self.members[parent as usize];
+        let mut address = member.address?;
         if is_loopback(address.ip())
-            && let Some(here) = seeker.local()
+            && let Some(here) = request.local()
         {
             address.set_ip(here.ip().to_canonical());
         }
         let rank = parent;
-        Some(Place { rank, address })
+        Some(ParentAddress { rank, address })
     }
 
-    /// Handles a process that waits for its parent: it can only end. If it is a member, it may return.
-    pub(super) fn hear_waiting(&mut self, key: u64) {
+    /// Handles the connection of a process that waits for its parent. Such a process sends nothing,
+    /// so its connection has ended. A member may return.
+    pub(super) fn receive_from_waiting(&mut self, key: u64) {
         let Some(waiting) = self.waiting.get_mut(&key) else {
             return;
         };
@@ -125,8 +131,8 @@ impl Root {
             return;
         }
         self.waiting.remove(&key);
-        if self.family.is_known(rank) {
-            self.family.away(rank, Instant::now());
+        if self.links.is_known(rank) {
+            self.links.away(rank, Instant::now());
         } else {
             self.forget(rank);
         }

@@ -7,24 +7,24 @@ use crate::tree::message::Message;
 use crate::tree::traffic::LevelTraffic;
 
 impl Root {
-    /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not ended,
-    /// and why. Signals do not end this wait.
+    /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not
+    /// ended, and why. Signals do not end this wait.
     pub fn end(&mut self, limit: Duration) -> Vec<(u32, String)> {
         self.is_ending = true;
         self.send_to_all(&Message::End);
         self.place_waiting();
         let ends = Instant::now() + limit;
-        let mut missing: Vec<u32> = (0..self.known.len() as u32).collect();
+        let mut missing: Vec<u32> = (0..self.members.len() as u32).collect();
         loop {
             missing.retain(|&rank| {
-                self.known[rank as usize].is_missing() && !self.family.is_lost(rank)
+                self.members[rank as usize].is_missing() && !self.links.is_lost(rank)
             });
-            let now = self.note_presence();
+            let now = self.note_stall();
             if missing.is_empty() || now >= ends {
                 break;
             }
             let wakes = ends.min(self.due(now));
-            self.presence.sleep(wakes);
+            self.stalls.sleep(wakes);
             self.turn(wakes.saturating_duration_since(now));
         }
         let limit = facts::number::time_text(limit);
@@ -33,17 +33,17 @@ impl Root {
         missing.collect()
     }
 
-    /// Returns how much the processes at each level of the tree have sent and received, by what they
-    /// have sent at their end.
+    /// Returns how much the processes at each level of the tree have sent and received, by what
+    /// they have sent at their end.
     pub fn traffic(&mut self) -> Vec<LevelTraffic> {
         for child in self.children.values_mut() {
             self.traffic += child.link.take_traffic();
         }
         let mut levels = vec![LevelTraffic::default()];
         levels[0].add(self.traffic);
-        for known in &self.known {
-            let level = known.level as usize;
-            if let Some(traffic) = known.ended {
+        for member in &self.members {
+            let level = member.level as usize;
+            if let Some(traffic) = member.ended {
                 while levels.len() <= level {
                     let level = levels.len() as u32;
                     levels.push(LevelTraffic {

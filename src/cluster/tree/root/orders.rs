@@ -1,9 +1,9 @@
-//! What the coordinator sends to the members.
+//! The orders of the coordinator to the members.
 
 use std::sync::Arc;
 
 use super::Root;
-use super::known::Kept;
+use super::record::PendingOrder;
 use crate::survey::timetable::{Block, Course};
 use crate::tree::message::{Message, Order};
 
@@ -33,15 +33,15 @@ impl Root {
 
     /// Sends an order, and keeps it until it is known to have arrived.
     fn order(&mut self, rank: u32, order: &Order) {
-        if (rank as usize) < self.known.len() && !self.family.is_lost(rank) {
-            let kept = self.known[rank as usize].keep(order);
+        if (rank as usize) < self.members.len() && !self.links.is_lost(rank) {
+            let kept = self.members[rank as usize].keep(order);
             self.send_order(rank, &kept);
         }
     }
 
-    pub(super) fn send_order(&mut self, rank: u32, order: &Arc<Kept>) {
-        if let Some(path) = self.family.path(rank) {
-            self.known[rank as usize].level = path.len() as u32;
+    pub(super) fn send_order(&mut self, rank: u32, order: &Arc<PendingOrder>) {
+        if let Some(path) = self.links.path(rank) {
+            self.members[rank as usize].level = path.len() as u32;
             let (serial, body) = (order.serial, order.body.clone());
             self.send_along(path, |path| Message::Down { path, serial, body });
         }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::survey::timetable::Block;
 use crate::tree::Meeting;
-use crate::tree::family::AWAY_LIMIT;
-use crate::tree::message::Seeker;
+use crate::tree::links::AWAY_LIMIT;
+use crate::tree::message::ParentRequest;
 use crate::tree::testing::*;
 
 const SIZE: u32 = 2 + WIDTH as u32;
@@ -50,7 +50,7 @@ impl Scene {
     fn fill(&mut self) {
         for rank in 2..=WIDTH as u32 {
             assert_eq!(
-                self.root.family.place(rank, None, Instant::now()),
+                self.root.links.place(rank, None, Instant::now()),
                 Some(None)
             );
         }
@@ -125,24 +125,24 @@ fn member_ends_at_any_moment_of_joining() {
 }
 
 #[test]
-fn member_that_comes_too_late_asks_again() {
+fn lets_late_member_ask_again() {
     let mut scene = Scene::at_level(1);
     scene.wait_until(|scene, _| !scene.root.children.is_empty());
-    scene.root.family.forget(0);
+    scene.root.links.forget(0);
     scene.wait_for(joined);
 
     // The same below a member.
     let mut scene = Scene::at_level(2);
-    scene.wait_until(|scene, _| scene.root.family.parent(1) == Some(Some(0)));
-    scene.root.family.forget(1);
+    scene.wait_until(|scene, _| scene.root.links.parent(1) == Some(Some(0)));
+    scene.root.links.forget(1);
     scene.wait_for(joined);
 }
 
 #[test]
-fn process_that_finds_no_place_may_begin_again() {
+fn lets_process_without_parent_begin_again() {
     let mut scene = Scene::at_level(0);
     for rank in 0..WIDTH as u32 {
-        scene.root.family.place(rank, None, Instant::now());
+        scene.root.links.place(rank, None, Instant::now());
     }
     for _ in 0..2 {
         let member = Stepped::new(&scene.meeting, WIDTH as u32, SIZE);
@@ -157,14 +157,14 @@ fn process_that_finds_no_place_may_begin_again() {
     // It was sent to a parent, and did not come.
     let peer = scene.meeting.addresses[0];
     for id in 0..2 {
-        let seeker = Seeker {
+        let request = ParentRequest {
             id,
             port: 1,
             avoid: None,
             received: 0,
             introduction: introduction(1, SIZE),
         };
-        assert_eq!(scene.root.register(&seeker, peer), Ok(()));
+        assert_eq!(scene.root.register(&request, peer), Ok(()));
     }
 }
 
@@ -172,7 +172,7 @@ fn process_that_finds_no_place_may_begin_again() {
 fn refuses_waiting_process_that_is_lost() {
     let mut scene = Scene::at_level(0);
     for rank in 1..=WIDTH as u32 {
-        scene.root.family.place(rank, None, Instant::now());
+        scene.root.links.place(rank, None, Instant::now());
     }
     scene.members.push(Stepped::new(&scene.meeting, 0, SIZE));
     scene.wait_until(|scene, _| !scene.root.waiting.is_empty());
@@ -184,7 +184,7 @@ fn refuses_waiting_process_that_is_lost() {
 }
 
 #[test]
-fn takes_reports_that_have_arrived_before_it_gives_up() {
+fn accepts_arrived_reports_before_giving_up() {
     let (mut root, meeting) = root(1);
     let member = obedient(&meeting, 0, 1);
     events(&mut root, 1, joined);
@@ -197,16 +197,16 @@ fn takes_reports_that_have_arrived_before_it_gives_up() {
 }
 
 #[test]
-fn gives_nobody_up_after_it_was_stopped() {
+fn gives_up_no_member_after_it_was_stopped() {
     let (mut root, meeting) = root(1);
     let member = Stoppable::start(&meeting, 0, 1);
     events(&mut root, 1, joined);
     let stopped = Duration::from_secs(10);
-    root.presence.sleep(Instant::now() - stopped);
-    root.family.away(0, Instant::now() - AWAY_LIMIT);
+    root.stalls.sleep(Instant::now() - stopped);
+    root.links.away(0, Instant::now() - AWAY_LIMIT);
     assert_eq!(root.give_up_silent(&[0].into(), "no report"), [0u32; 0]);
-    assert_eq!(root.family.overdue(Instant::now()), []);
-    root.presence = Presence::new(Instant::now());
+    assert_eq!(root.links.overdue(Instant::now()), []);
+    root.stalls = StallWatch::new(Instant::now());
     let given_up = root.give_up_silent(&[0].into(), "no report");
     assert_eq!(given_up, [0]);
     member.stop();

@@ -13,7 +13,7 @@ fn gives_up_coordinator_whose_host_refuses_connections() {
         token: token("secret"),
     };
     drop(listener);
-    let seeker = Seeker {
+    let request = ParentRequest {
         id: 0,
         port: 1,
         avoid: None,
@@ -21,7 +21,7 @@ fn gives_up_coordinator_whose_host_refuses_connections() {
         introduction: introduction(0, 1),
     };
     let set = PollSet::new().unwrap();
-    let mut uplink = Uplink::new(meeting, seeker, &set, &Arc::default(), LIMIT);
+    let mut uplink = Uplink::new(meeting, request, &set, &Arc::default(), LIMIT);
     let (mut keys, mut next_key) = (Vec::new(), 0);
     let reason = loop {
         let within = uplink.due().saturating_duration_since(Instant::now());

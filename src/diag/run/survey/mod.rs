@@ -7,10 +7,11 @@
 //! * `instruments`: figures of a pair, with the definitions of the tools.
 //! * `halves`: the CPUs of the sides of a pair of software NICs.
 //! * `slot`: the instants of a slot, in place of the control connection.
-//! * `witnesses`: the counters of a NIC that may explain an answer.
+//! * `counter_watch`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
 mod by_tool;
+mod counter_watch;
 mod halves;
 mod instruments;
 mod nic;
@@ -21,7 +22,6 @@ mod slot;
 mod test;
 #[cfg(test)]
 mod tests;
-mod witnesses;
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -32,10 +32,12 @@ pub use nic::NicPlan;
 use nic::{Nic, Order, Report};
 pub use rules::{TestPlan, is_two_sided};
 use slot::Times;
-pub use slot::{LATE, is_of_busy_cpus, longest, most_beyond, sufficient};
+pub use slot::{longest, most_beyond, sufficient};
 
 use cluster::survey::answer::{Answer, PairResult};
+use cluster::survey::ids::NicId;
 use cluster::survey::timetable::{Block, BlockReport, Course, NicFacts, Part, Task};
+use cluster::survey::untested::Untested;
 use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
 use facts::interrupt;
@@ -54,7 +56,7 @@ const SLICE: Duration = Duration::from_millis(50);
 pub struct Nics {
     members: Vec<Member>,
     rank: u32,
-    first_nic: u32,
+    first_nic: NicId,
 }
 
 /// A NIC, seen from outside of its thread.
@@ -84,7 +86,7 @@ impl Nics {
         Ok(Self {
             members: members.collect(),
             rank: 0,
-            first_nic: 0,
+            first_nic: NicId(0),
         })
     }
 
@@ -151,14 +153,14 @@ impl Nics {
                 }
             }
             let of_task = |answer| PairResult {
-                witnesses: report.witnesses,
+                counters: report.counters,
                 ..result(&report.task, answer)
             };
             results.extend(report.answer.map(of_task));
         }
         for task in left {
             let why = self.give_up(&task);
-            results.push(result(&task, Answer::Untested(why)));
+            results.push(result(&task, Answer::Untested(Untested::Other(why))));
         }
         BlockReport {
             block: block.number,
@@ -176,7 +178,7 @@ impl Nics {
             Part::Initiator | Part::Alone => task.pair.initiator,
             Part::Target => task.pair.target,
         };
-        let index = nic.checked_sub(self.first_nic)? as usize;
+        let index = nic.0.checked_sub(self.first_nic.0)? as usize;
         (index < self.members.len()).then_some(index)
     }
 
@@ -321,6 +323,6 @@ fn result(task: &Task, answer: Answer) -> PairResult {
         round: task.round,
         active: task.active,
         answer,
-        witnesses: Vec::new(),
+        counters: Vec::new(),
     }
 }

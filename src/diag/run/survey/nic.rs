@@ -8,17 +8,18 @@ use cxi::placement::Confined;
 use cxi::sys::C_PID_ANY;
 
 use super::by_tool::test;
+use super::counter_watch::Watch;
 use super::halves::Halves;
 use super::instruments::Instruments;
 use super::rules::TestPlan;
-use super::slot::{NO_ANSWER, PAUSED, Slot, Times, most_beyond};
+use super::slot::{Slot, Times, most_beyond};
 use super::test::Test;
-use super::witnesses::Watch;
 use crate::endpoint::Endpoint;
 use cluster::location::Location;
-use cluster::survey::answer::{Answer, Witness};
+use cluster::survey::answer::{Answer, CounterEvidence};
 use cluster::survey::timetable::{NicFacts, Part, Task};
-use facts::device::{DeviceKind, DeviceName, FabricAddress, LibraryFile};
+use cluster::survey::untested::Untested;
+use facts::device::{DeviceName, FabricAddress, LibraryFile};
 use facts::error::{Failure, Kind};
 use node::backend;
 use node::gpu::OnGpus;
@@ -74,7 +75,7 @@ pub struct Report {
     /// and the most if the slot was too short.
     pub beyond: Duration,
     /// Changes of the counters of an initiator; in the sweep, only of packets sent again.
-    pub witnesses: Vec<Witness>,
+    pub counters: Vec<CounterEvidence>,
     /// Address of the NIC after the task, or why it cannot be opened again.
     pub address: Result<FabricAddress, String>,
 }
@@ -115,7 +116,7 @@ impl Nic {
         if plan.cpus == Cpus::Auto {
             placement.cpus = placement.of_threads(place + 1, false).split_off(place);
         }
-        let has_choice = plan.device.kind == DeviceKind::Software && plan.cpus == Cpus::Any;
+        let has_choice = plan.device.platform().runs_on_cpus && plan.cpus == Cpus::Any;
         let halves = has_choice.then(Halves::of_this_process).flatten();
         // The thread of a software NIC starts with it.
         let confined = confine(halves.as_ref(), Side::Server);
@@ -252,13 +253,13 @@ impl Nic {
             .flatten();
         let (answer, is_released) = match slot.check() {
             Ok(()) => self.perform(&task, &slot),
-            Err(failure) => (Some(Answer::Untested(failure.message())), true),
+            Err(failure) => (Some(Answer::Untested((&failure).into())), true),
         };
         drop(confined);
         let changes = watch.map_or(Vec::new(), |watch| {
             slot.beyond(Duration::ZERO, || watch.end())
         });
-        let witness = |(counter, change): (&str, u64)| Witness {
+        let counter_evidence = |(counter, change): (&str, u64)| CounterEvidence {
             nic: task.pair.initiator,
             counter: counter.to_owned(),
             change,
@@ -277,7 +278,7 @@ impl Nic {
             },
             task,
             answer,
-            witnesses: changes.into_iter().map(witness).collect(),
+            counters: changes.into_iter().map(counter_evidence).collect(),
             address: match &self.endpoint {
                 Ok(endpoint) => Ok(endpoint.address().address),
                 Err(why) => Err(unopened(self.plan.device, why)),
@@ -291,10 +292,10 @@ impl Nic {
             Ok(endpoint) => endpoint,
             Err(why) => {
                 let why = unopened(self.plan.device, why);
-                return (Some(Answer::Untested(why)), true);
+                return (Some(Answer::Untested(Untested::Other(why))), true);
             }
         };
-        let OpenTest { test, failure } = &self.tests[usize::from(task.test)];
+        let OpenTest { test, failure } = &self.tests[task.test.index()];
         if let (Part::Target | Part::Alone, Some(failure)) = (task.part, failure) {
             return (Some(Answer::Failed(failure.clone())), true);
         }
@@ -305,7 +306,7 @@ impl Nic {
         if task.part == Part::Target {
             if self.has_moved {
                 let why = format!("the address of {} has changed", self.plan.device);
-                return (Some(Answer::Untested(why)), true);
+                return (Some(Answer::Untested(Untested::Other(why))), true);
             }
             let done = test.serve(endpoint, peer, slot);
             return (
@@ -328,9 +329,9 @@ impl Nic {
 /// did not run, says nothing, and a slot that is too short does not decide: the pair is measured again.
 fn answer_of(failure: &Failure, slot: &Slot, pair: Duration) -> Answer {
     match slot.stalled() {
-        _ if failure.kind != Kind::Nic => Answer::Untested(failure.message()),
-        Some(_) => Answer::Untested(PAUSED.into()),
-        None if slot.is_too_short(pair) => Answer::Untested(NO_ANSWER.into()),
+        _ if failure.kind != Kind::Nic => Answer::Untested(failure.into()),
+        Some(_) => Answer::Untested(Untested::Paused),
+        None if slot.is_too_short(pair) => Answer::Untested(Untested::ShortSlot),
         None => Answer::Failed(failure.message()),
     }
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 
-use super::slot::NO_ANSWER;
 use super::tests::{PAIR, begin, nic_plan};
 use super::*;
 use cluster::survey::answer::{Figures, Pair, Stage};
+use cluster::survey::ids::{NicId, TestId};
 use facts::device::FabricAddress;
 use node::service::VniOption;
 
@@ -159,15 +159,15 @@ impl Group {
         ] {
             let task = Task {
                 slot: 0,
-                test: 0,
+                test: TestId(0),
                 stage: self.stage,
                 round: 0,
                 active: 1,
                 pair,
                 part,
-                peer: self.members[peer as usize].address,
+                peer: self.members[peer.index()].address,
             };
-            self.members[own as usize].send(&Block {
+            self.members[own.index()].send(&Block {
                 number: 5,
                 begins_ns,
                 slot_ns: self.slot.as_nanos() as u64,
@@ -191,7 +191,7 @@ impl Group {
         assert!(!has_failed || report.beyond_ns == 0);
         let is_open = result
             .as_ref()
-            .is_some_and(|result| result.answer == Answer::Untested(NO_ANSWER.into()));
+            .is_some_and(|result| result.answer == Answer::Untested(Untested::ShortSlot));
         let most = most_beyond(PAIR).as_nanos() as u64;
         assert!(!is_open || report.beyond_ns == most);
         result
@@ -207,7 +207,10 @@ impl Group {
     fn result(&mut self, initiator: u32, target: u32) -> PairResult {
         let mut reasons = Vec::new();
         for _ in 0..ATTEMPTS {
-            self.send(Pair { initiator, target });
+            self.send(Pair {
+                initiator: NicId(initiator),
+                target: NicId(target),
+            });
             let result = self.receive(initiator);
             let result = self.receive(target).or(result).expect("a result");
             match result.answer {
@@ -251,18 +254,18 @@ fn slow_nic_is_slow_in_both_roles() {
 
 /// The NIC loses packets, and sends them again. A pair without losses is possible.
 #[test]
-fn counters_of_initiator_are_witnesses() {
+fn reports_counters_of_initiator() {
     let lossy = ("CXIDIAG_FAULTS", "loss=0.1,retry=1ms");
     let mut group = Group::new(58, "write-lat", &[GOOD, lossy]);
     group.stage = Stage::Sweep;
     let result = group.result(1, 0);
-    assert!(result.retries() > 0 && result.witnesses.len() == 1);
+    assert!(result.retries() > 0 && result.counters.len() == 1);
     group.stage = Stage::Retest(1);
-    let witnesses = group.result(1, 0).witnesses;
-    let timeouts = witnesses.iter().find(|of| of.counter == "pct_spt_timeouts");
-    let timeouts = timeouts.unwrap_or_else(|| panic!("{witnesses:?}"));
-    assert!(timeouts.nic == 1 && timeouts.change > 0);
-    assert_eq!(group.result(0, 1).witnesses, []);
+    let counters = group.result(1, 0).counters;
+    let timeouts = counters.iter().find(|of| of.counter == "pct_spt_timeouts");
+    let timeouts = timeouts.unwrap_or_else(|| panic!("{counters:?}"));
+    assert!(timeouts.nic == NicId(1) && timeouts.change > 0);
+    assert_eq!(group.result(0, 1).counters, []);
 }
 
 #[test]
@@ -292,11 +295,11 @@ fn longest_slot_decides_about_missing_answer() {
     let mut group = Group::new(72, "write-lat", &[GOOD, SILENT]);
     group.slot = sufficient(PAIR, PAIR / 2);
     let mut reasons = Vec::new();
-    while !reasons.contains(&NO_ANSWER.to_owned()) {
+    while !reasons.contains(&Untested::ShortSlot) {
         assert!(reasons.len() < ATTEMPTS as usize, "{reasons:?}");
         group.send(Pair {
-            initiator: 1,
-            target: 0,
+            initiator: NicId(1),
+            target: NicId(0),
         });
         let own = group.receive(1).expect("a result").answer;
         group.receive(0);
@@ -326,8 +329,8 @@ fn stopped_process_is_late_and_measures_again() {
         let mut group = Group::new(67, "write-lat", &[GOOD, GOOD]);
         group.members[stopped].signal(Signal::STOP);
         let end = group.send(Pair {
-            initiator: 0,
-            target: 1,
+            initiator: NicId(0),
+            target: NicId(1),
         });
         let other = 1 - stopped as u32;
         let answer = group.receive(other);
@@ -339,7 +342,7 @@ fn stopped_process_is_late_and_measures_again() {
         let Answer::Untested(why) = late.answer else {
             panic!("{late:?}")
         };
-        assert_eq!(why, "the process was late for its slot");
+        assert_eq!(why, Untested::Late);
         // The target of a software NIC stops with its process.
         if stopped == 1 {
             let answer = answer.expect("a result").answer;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::super::barriers::Barriers;
 use crate::session::Look;
-use facts::error::Failure;
+use cluster::survey::untested::Untested;
+use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::number::time_text;
 use measure::{SideResult, SideView, Supervisor};
@@ -194,26 +195,13 @@ impl Slot {
         if Instant::now() + needed <= self.times.ends {
             return Ok(());
         }
-        Err(Failure::environment(LATE))
+        Err(untested(Untested::Late))
     }
 }
 
-/// Why a pair was not measured: its process began too late. Reasons have no number: verdicts count
-/// equal ones.
-pub const LATE: &str = "the process was late for its slot";
-
-/// Why a pair was not measured: other threads used the CPU.
-pub const WAITED: &str = "the process waited for its CPU";
-
-/// Why a pair was not measured: the process was stopped for a part of the slot.
-pub const PAUSED: &str = "the process did not run for a time";
-
-/// Why a pair was not measured: the longest slot decides whether it fails.
-pub const NO_ANSWER: &str = "no answer in a short slot";
-
-/// Returns whether busy CPUs are the reason why a pair was not measured.
-pub fn is_of_busy_cpus(reason: &str) -> bool {
-    [LATE, WAITED, PAUSED].contains(&reason)
+/// Returns the failure of a process that cannot measure a pair, for this reason.
+pub fn untested(reason: Untested) -> Failure {
+    Failure::new(Kind::Environment, reason)
 }
 
 /// Returns a time in whole milliseconds, as text.
@@ -343,8 +331,8 @@ mod tests {
         let pair = Duration::from_secs(1);
         assert!(slot(60_000).begin(pair).is_ok());
         let failure = slot(69_500).begin(pair).unwrap_err();
-        assert_eq!(failure.kind, facts::error::Kind::Environment);
-        assert_eq!(failure.message(), LATE);
+        assert_eq!(failure.kind, Kind::Environment);
+        assert_eq!(Untested::from(&failure), Untested::Late);
         assert!(slot(40_000).check().is_ok());
         assert!(slot(70_001).check().is_err());
     }

@@ -6,10 +6,11 @@ use super::super::driver::Context;
 use super::super::verify::Unwatched;
 use super::super::watchdog::Notices;
 use super::instruments::Instruments;
-use super::slot::{LATE, Slot, WAITED};
+use super::slot::{Slot, untested};
 use crate::bench::api::{Benchmark, Issued, Peer};
 use crate::endpoint::Endpoint;
 use cluster::survey::answer::Figures;
+use cluster::survey::untested::Untested;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use measure::{CpuShare, Supervisor};
@@ -204,7 +205,7 @@ impl<B: Benchmark> TestOf<B> {
         if waited_percent <= self.max_waited_percent {
             return Ok(());
         }
-        Err(Failure::environment(WAITED))
+        Err(untested(Untested::NoCpu))
     }
 }
 
@@ -245,7 +246,7 @@ impl<B: Benchmark> Test for TestOf<B> {
     fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, slot: &Slot) -> Done<()> {
         // The operations may have failed before this target could answer them.
         if slot.is_late() {
-            return Done::nothing(Failure::environment(LATE));
+            return Done::nothing(untested(Untested::Late));
         }
         let Some(serve) = self.serve else {
             let result = if endpoint.address().simulated {
@@ -266,7 +267,7 @@ impl<B: Benchmark> Test for TestOf<B> {
         };
         if slot.is_late() {
             return Done {
-                result: Err(Failure::environment(LATE)),
+                result: Err(untested(Untested::Late)),
                 is_released: close::<B>(resources, slot),
             };
         }
@@ -366,7 +367,7 @@ mod tests {
             writes.serve(&endpoint, own, &slot).result
         };
         let failure = serve(Duration::ZERO).unwrap_err();
-        assert_eq!(failure.message(), LATE);
+        assert_eq!(Untested::from(&failure), Untested::Late);
         assert_eq!(failure.kind, Kind::Environment);
         assert!(serve(Duration::from_secs(1)).is_ok());
         endpoint.close().unwrap();

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use cluster::survey::answer::{Figures, Pair, Stage};
+use cluster::survey::ids::{NicId, TestId};
 use node::machine::placement::Cpus;
 use node::service::ServiceOptions;
 use plan::testing::plan;
@@ -53,7 +54,7 @@ pub fn begin(nics: &mut Nics, number: u32, tools: &[&str]) {
         tests: Vec::new(),
         arguments: Vec::new(),
         pair_ns: PAIR.as_nanos() as u64,
-        first_nic: number,
+        first_nic: NicId(number),
     };
     nics.begin(3, &course, &plans);
 }
@@ -79,13 +80,13 @@ impl Rig {
     fn pair(&self, slot: u32, test: u16, initiator: u32, target: u32) -> Vec<Task> {
         let task = |part, peer| Task {
             slot,
-            test,
+            test: TestId(test),
             stage: Stage::Sweep,
             round: 7,
             active: 1,
             pair: Pair {
-                initiator: 10 + initiator,
-                target: 10 + target,
+                initiator: NicId(10 + initiator),
+                target: NicId(10 + target),
             },
             part,
             peer: self.address(peer),
@@ -134,7 +135,10 @@ impl Rig {
 
 /// Returns the result of a pair: that of its target, if there is one.
 fn merged(report: &BlockReport, initiator: u32, target: u32) -> PairResult {
-    let pair = Pair { initiator, target };
+    let pair = Pair {
+        initiator: NicId(initiator),
+        target: NicId(target),
+    };
     let mut of_pair = report.results.iter().filter(|result| result.pair == pair);
     let one = of_pair.next().expect("a result");
     let other = of_pair.next().filter(|_| !is_untested(one));
@@ -162,7 +166,10 @@ fn measures_pair_with_each_tool() {
     let mut rig = Rig::new(&["soft80", "soft81"], &tools);
     for (test, tool) in (0..).zip(TOOLS) {
         let result = rig.measure(test, 0, 1);
-        assert_eq!((result.test, result.round, result.active), (test, 7, 1));
+        assert_eq!(
+            (result.test, result.round, result.active),
+            (TestId(test), 7, 1)
+        );
         match figures(&result) {
             Figures::Latency {
                 count,
@@ -229,7 +236,7 @@ fn late_block_is_untested() {
         let Answer::Untested(why) = &result.answer else {
             panic!("{result:?}")
         };
-        assert_eq!(why, "the process was late for its slot");
+        assert_eq!(why, &Untested::Late);
     }
     assert_eq!(report.results.len(), 2);
     rig.nics.close();

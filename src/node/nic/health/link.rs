@@ -122,7 +122,7 @@ pub fn state(files: &Files) -> Finding {
     )
 }
 
-/// The speed of the link against `expected` or that of the hardware, in Gb/s.
+/// Compares the speed of the link with `expected`, or else with the speed of the hardware, in Gb/s.
 pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64>) -> Finding {
     let of_modes = speed_text(files).map(|text| match LinkSpeed::of(&text) {
         Some(LinkSpeed { gigabits_per_s, .. }) => {

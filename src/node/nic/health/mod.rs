@@ -36,7 +36,7 @@ pub struct Item {
     pub remedy: &'static str,
 }
 
-/// All items, in the order of the report, which is that of importance.
+/// All items, in the order of the report: the most important first.
 pub static ITEMS: [&Item; 41] = [
     &link::STATE,
     &link::SPEED,

@@ -79,8 +79,8 @@ pub fn width(files: &Files) -> Finding {
     Finding::compared(&WIDTH, format!("x{current}"), limit, verdict).with_number(current as f64)
 }
 
-/// The speed: the largest of the card, and that of its generation. An extended speed is configured,
-/// and need not be that of the generation.
+/// Compares the speed with the largest speed of the card and with the speed of its generation. An
+/// extended speed is configured, and need not be the speed of the generation.
 pub fn speed(files: &Files, generation: Option<Generation>) -> Finding {
     let Some(current) = PcieSpeed::read(files) else {
         return Finding::absent(&SPEED);

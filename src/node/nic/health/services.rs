@@ -11,8 +11,8 @@ pub static USABLE: Item = Item {
              'cxidiag devices --verbose' lists them",
 };
 
-/// Returns the finding for a device that cannot be opened. The NIC may be healthy, so it is suspect,
-/// not bad.
+/// Returns the finding for a device that cannot be opened. The NIC may be healthy, so it is
+/// suspect, not bad.
 pub fn unknown(why: impl Into<String>) -> Finding {
     Finding {
         verdict: Verdict::Suspect,

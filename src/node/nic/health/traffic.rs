@@ -35,8 +35,8 @@ pub static READ_BANDWIDTH: Item = Item {
     remedy: "run 'cxidiag read-bw --loopback' on this NIC, and see docs/slow.md",
 };
 
-/// Latency in seconds from which on a NIC is suspect: that of a read across groups (health.md 2.6),
-/// while these never leave the NIC's own switch.
+/// Latency in seconds from which on a NIC is suspect. It is the latency of a read across groups
+/// (health.md 2.6), while the operations of this check never leave the NIC's own switch.
 const SLOW: f64 = 7e-6;
 
 /// Latency in seconds from which on a NIC is bad.
@@ -47,7 +47,7 @@ const TOO_SLOW: f64 = 70e-6;
 /// or half of their speed, give about 14 GB/s.
 const WRITE_PARTS: (f64, f64) = (0.9, 0.6);
 
-/// The same of reads.
+/// Parts of the speed of the link below which a bandwidth of reads is suspect and bad.
 const READ_PARTS: (f64, f64) = (0.75, 0.5);
 
 /// Evaluates the median of a latency in seconds. A software NIC has no limit: any latency is good.

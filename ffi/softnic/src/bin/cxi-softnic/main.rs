@@ -190,8 +190,8 @@ fn run(program: &OsStr, arguments: &[OsString], with_sys: bool) -> Result<(), (u
     Err((status, format!("{}: {error}", program.display())))
 }
 
-/// Returns the directory of the library: the one that the environment names, that of this
-/// executable, or that of the packages.
+/// Returns the directory of the library. The directory that the environment names comes first, then
+/// the directory of this executable, then the directory of the packages.
 fn library_directory() -> Result<PathBuf, String> {
     let named = env::var_os("CXI_SOFTNIC_LIBRARY_DIR").filter(|named| !named.is_empty());
     let directory = named.map(PathBuf::from).unwrap_or_else(|| {

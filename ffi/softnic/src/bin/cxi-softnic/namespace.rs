@@ -45,8 +45,8 @@ fn move_into(entries: &Entries) -> io::Result<()> {
 }
 
 /// Makes a mount namespace in a user namespace, in which a user without privileges may mount. The
-/// process keeps its user and its group; files of other users appear as those of `nobody`. So a
-/// fabric of another user, such as one that a group shares, could not be used there.
+/// process keeps its user and its group; files of other users appear to belong to `nobody`. So the
+/// process cannot use a fabric of another user, such as one that a group shares.
 fn unshare_as_user() -> io::Result<()> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     if softnic::fabric_owner().is_some_and(|owner| owner != user) {

@@ -43,10 +43,10 @@ pub unsafe extern "C" fn cxil_free_svc_rsrc_list(rsrc_list: *mut cxil_svc_rsrc_l
 }
 
 /// Makes a service and returns its number. With `restricted_vnis` 0 the service has no VNIs and is
-/// disabled; it can be enabled after its range is set. Otherwise it is enabled, whatever `enable` of
-/// the description says (libcxi.md 3.3). ENOSPC if it reserves more resources than are left, or list
-/// entries or triggered operations while no pool is left: `fail_info`, which may be null, then has
-/// what is left.
+/// disabled; it can be enabled after its range is set. Otherwise it is enabled, whatever `enable`
+/// of the description says (libcxi.md 3.3). ENOSPC if it reserves more resources than are left, or
+/// list entries or triggered operations while no pool is left: `fail_info`, which may be null, then
+/// has what is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_svc(
     dev: *mut cxil_dev,
@@ -289,7 +289,8 @@ fn replace(registry: &mut ServiceRegistry, service: Service) -> Result<(), Errno
     registry.set_services(services)
 }
 
-/// Checks that the resources reserved for a service, and pools for them, are left: ENOSPC otherwise.
+/// Checks that the resources reserved for a service, and pools for them, are left: ENOSPC
+/// otherwise.
 fn check_reserved(
     registry: &ServiceRegistry,
     service: &Service,

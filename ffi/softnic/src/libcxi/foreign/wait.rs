@@ -62,8 +62,8 @@ pub unsafe extern "C" fn cxil_get_wait_obj_fd(wait: *mut cxil_wait_obj) -> c_int
     })
 }
 
-/// Clears a wait object. Does nothing for null, and in a child process, whose socket is that of its
-/// parent.
+/// Clears a wait object. Does nothing for null, and in a child process, because the socket belongs
+/// to the parent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_clear_wait_obj(wait: *mut cxil_wait_obj) {
     answer(|| {

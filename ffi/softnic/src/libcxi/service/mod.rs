@@ -75,8 +75,8 @@ pub unsafe extern "C" fn cxil_get_svc_rsrc_use(
     })
 }
 
-/// Returns the resources in use by a service. The pools of this NIC have no numbers: `tle_pool_id` is
-/// always 0.
+/// Returns the resources in use by a service. The pools of this NIC have no numbers: `tle_pool_id`
+/// is always 0.
 pub fn use_of(registry: &ServiceRegistry, svc_id: u32) -> cxi_rsrc_use {
     cxi_rsrc_use {
         svc_id,

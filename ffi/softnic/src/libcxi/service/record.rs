@@ -24,8 +24,8 @@ pub const TOTALS: [u16; KINDS] = [
     C_NUM_ACS as u16 - 2,
 ];
 
-/// Pools of list entries and of trigger list entries (libcxi.md 11). A service that reserves some has
-/// a pool.
+/// Pools of list entries and of trigger list entries (libcxi.md 11). A service that reserves some
+/// has a pool.
 pub const LE_POOLS: usize = 16;
 pub const TLE_POOLS: usize = 4;
 
@@ -61,7 +61,7 @@ pub struct Service {
     /// Only the traffic classes `tcs` are allowed.
     pub restricted_tcs: bool,
     pub tcs: [bool; CXI_TC_MAX as usize],
-    /// `limits` apply, not those of the NIC.
+    /// Whether `limits` apply. Otherwise the limits of the NIC apply.
     pub resource_limits: bool,
     /// Limit and reserved number for each kind of resource.
     pub limits: [(u16, u16); KINDS],
@@ -161,8 +161,8 @@ impl Service {
         }
     }
 
-    /// Makes a service from a description by a program; EINVAL if that is inconsistent. It is enabled
-    /// unless it needs a range first, whatever the description says (libcxi.md 3.3).
+    /// Makes a service from a description by a program; EINVAL if that is inconsistent. It is
+    /// enabled unless it needs a range first, whatever the description says (libcxi.md 3.3).
     pub fn described(id: u32, desc: &cxi_svc_desc) -> Result<Self, Errno> {
         let restricted_vnis = desc.restricted_vnis() != 0;
         // Without that flag the list is ignored.

@@ -156,8 +156,8 @@ impl ServiceRegistry {
         }
     }
 
-    /// Returns the VNIs that share PIDs with a VNI: those of the first enabled service that has it, or
-    /// the VNI alone.
+    /// Returns the VNIs that share PIDs with a VNI: the VNIs of the first enabled service that has
+    /// it, or the VNI alone.
     pub fn vnis_with(&self, vni: u16) -> VniRange {
         let mut services = self.services.iter().filter(|service| service.enabled);
         let vnis = services.find_map(|service| service.vnis_with(vni));

@@ -1,36 +1,37 @@
-//! The causes of pairs outside the limits as the verdict has them.
+//! The causes in the findings of a survey, made from explanations.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::answer::Witness;
-use super::evidence::{Evidence, Key};
+use super::answer::CounterEvidence;
+use super::findings::{self, Cause, Direction, LimitSource, Population, Unit};
+use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::Limits;
 use super::outside::Outside;
 use super::population::Sorted;
+use super::result_store::{ResultStore, TestPair};
 use super::roster::Roster;
-use super::search::Cause;
+use super::search::Explanation;
 use super::summary::value_at;
 use super::units::members;
-use super::verdict::{self, Culprit, Direction, LimitSource, Population, Unit};
 use crate::location::Class;
 
-/// What is known about causes.
+/// The facts from which causes are made.
 #[derive(Debug)]
-pub struct Facts<'a> {
+pub struct CauseFacts<'a> {
     /// The results.
-    pub evidence: &'a Evidence,
+    pub results: &'a ResultStore,
     /// The limits.
     pub limits: &'a Limits,
     /// The figures by test and class.
     pub populations: &'a [Population],
     /// The messages of failed pairs.
-    pub failures: HashMap<Key, &'a str>,
+    pub failures: HashMap<TestPair, &'a str>,
     /// The nodes and NICs.
     pub roster: &'a Roster,
 }
 
-impl Facts<'_> {
+impl CauseFacts<'_> {
     /// Returns the most frequent message of the failed pairs among `pairs`.
     fn failure(&self, pairs: &[&Outside]) -> Option<String> {
         let mut messages: BTreeMap<&str, usize> = BTreeMap::new();
@@ -44,32 +45,32 @@ impl Facts<'_> {
     }
 }
 
-/// Returns a cause as the verdict has it.
-pub fn culprit(cause: &Cause, facts: &Facts<'_>) -> Culprit {
-    let mut cells: BTreeMap<(u16, Class), Vec<&Outside>> = BTreeMap::new();
-    for one in &cause.pairs {
+/// Returns the cause that an explanation stands for.
+pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
+    let mut cells: BTreeMap<PopulationKey, Vec<&Outside>> = BTreeMap::new();
+    for one in &explanation.pairs {
         cells.entry((one.test, one.class)).or_default().push(one);
     }
-    let nics: BTreeSet<u32> = match cause.unit {
-        Unit::Path(pair) => [pair.initiator, pair.target].into(),
+    let nics: BTreeSet<NicId> = match explanation.unit {
+        Unit::Path(pair) => pair.nics().into(),
         unit => members(unit, facts.roster).into_iter().collect(),
     };
     let mut of_cells: Vec<_> = cells
         .into_iter()
-        .map(|((test, class), pairs)| evidence_of(cause, test, class, &pairs, facts, &nics))
+        .map(|((test, class), pairs)| evidence_of(explanation, test, class, &pairs, facts, &nics))
         .collect();
     of_cells.sort_by_key(|one| Reverse(one.outside));
-    let witnesses = nics.iter().flat_map(|nic| {
-        let of_nic = (*nic, String::new())..(*nic + 1, String::new());
-        facts.evidence.witnesses().range(of_nic)
+    let counters = nics.iter().flat_map(|nic| {
+        let of_nic = (*nic, String::new())..(NicId(nic.0 + 1), String::new());
+        facts.results.counters().range(of_nic)
     });
-    Culprit {
-        unit: cause.unit,
-        word: cause.word(),
-        direction: cause.direction,
+    Cause {
+        unit: explanation.unit,
+        certainty: explanation.certainty(),
+        direction: explanation.direction,
         evidence: of_cells,
-        witnesses: witnesses
-            .map(|((nic, counter), change)| Witness {
+        counters: counters
+            .map(|((nic, counter), change)| CounterEvidence {
                 nic: *nic,
                 counter: counter.clone(),
                 change: *change,
@@ -79,15 +80,15 @@ pub fn culprit(cause: &Cause, facts: &Facts<'_>) -> Culprit {
 }
 
 fn evidence_of(
-    cause: &Cause,
-    test: u16,
+    explanation: &Explanation,
+    test: TestId,
     class: Class,
     pairs: &[&Outside],
-    facts: &Facts<'_>,
-    nics: &BTreeSet<u32>,
-) -> verdict::Evidence {
-    let evidence = facts.evidence;
-    let of_bandwidth = evidence.tests()[test as usize].of_bandwidth;
+    facts: &CauseFacts<'_>,
+    nics: &BTreeSet<NicId>,
+) -> findings::Evidence {
+    let results = facts.results;
+    let of_bandwidth = results.tests()[test.index()].of_bandwidth;
     let limit = facts.limits.get(&(test, class));
     let of_class = |of: &&Population| (of.test, of.class) == (test, class);
     let population = facts.populations.iter().find(of_class);
@@ -112,34 +113,32 @@ fn evidence_of(
     let of_retries = |number| (source == LimitSource::Retries).then_some(number);
     let failed = pairs.iter().filter(|one| one.value.is_none()).count();
     let mut outside = pairs.len();
-    let measured: u32 = match cause.unit {
+    let measured: u32 = match explanation.unit {
         Unit::Path(_) => {
             let mut measured = pairs.len();
             for one in pairs {
-                let (failures, passes) = evidence.retested((test, one.pair), class, facts.limits);
+                let (failures, passes) = results.retested((test, one.pair), class, facts.limits);
                 outside += failures;
                 measured += failures + passes;
             }
             measured as u32
         }
         unit @ Unit::GroupPair(..) => {
-            (evidence.crossings(test, unit) as u32).saturating_add(failed as u32)
+            (results.crossings(test, unit) as u32).saturating_add(failed as u32)
         }
         _ => nics
             .iter()
             .map(|nic| {
-                let roles = match cause.direction {
-                    Direction::Initiator => 0..1,
-                    Direction::Target => 1..2,
-                    Direction::Both => 0..2,
-                };
-                roles
-                    .map(|role| evidence.counts(test, *nic)[role][class as usize])
-                    .sum::<u32>()
+                let counts = results.counts(test, *nic);
+                match explanation.direction {
+                    Direction::Initiator => counts[(Role::Initiator, class)],
+                    Direction::Target => counts[(Role::Target, class)],
+                    Direction::Both => counts.of_class(class),
+                }
             })
             .sum(),
     };
-    verdict::Evidence {
+    findings::Evidence {
         test,
         class,
         outside: outside as u32,
@@ -148,7 +147,7 @@ fn evidence_of(
         median: population.map(Population::median),
         limit: match source {
             LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
-            LimitSource::Expect => evidence.expected(test),
+            LimitSource::Expect => results.expected(test),
             LimitSource::Retries | LimitSource::Failure => None,
         },
         source,

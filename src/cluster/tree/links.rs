@@ -12,34 +12,34 @@ pub const AWAY_LIMIT: Duration = Duration::from_secs(20);
 /// The parent of a member: another member, or the coordinator if it is none.
 pub type Parent = Option<u32>;
 
-/// Where a member is.
+/// The state of a member in the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    /// It has not come yet.
+enum LinkState {
+    /// The member has not joined yet.
     #[default]
     Absent,
-    /// It was sent to a parent, at this moment.
+    /// The coordinator sent the member to a parent, at this moment.
     Placed(Parent, Instant),
-    /// It has a parent.
+    /// The member has a parent.
     Attached(Parent),
-    /// It has lost its parent, at this moment.
+    /// The member has lost its parent, at this moment.
     Away(Instant),
-    /// It is lost, and may not return.
+    /// The member is lost, and may not return.
     Lost,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Relative {
-    state: State,
-    /// Members that are attached to it or placed there.
+struct MemberLinks {
+    state: LinkState,
+    /// Members that are attached to this member, or on their way to it.
     children: Vec<u32>,
     /// It has been attached before.
     is_known: bool,
-    /// Its entry among those that take children.
+    /// The entry of this member in [`TreeLinks::open`].
     open: Option<(u32, usize, u32)>,
 }
 
-/// A member that has not come within its time.
+/// A member that has not reached its parent within its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overdue {
     /// Its rank.
@@ -50,10 +50,11 @@ pub struct Overdue {
 
 /// The tree.
 #[derive(Debug)]
-pub struct Family {
-    /// Maximum number of children of a member, and of the coordinator where another parent is found.
+pub struct TreeLinks {
+    /// Maximum number of children of a member, and of the coordinator where another parent is
+    /// found.
     width: usize,
-    members: Vec<Relative>,
+    members: Vec<MemberLinks>,
     /// Number of children of the coordinator.
     at_root: usize,
     /// Members that take children: level, number of children, rank.
@@ -62,33 +63,33 @@ pub struct Family {
     pending: BTreeSet<u32>,
 }
 
-impl Family {
-    /// Creates the tree of this width with `size` members, none of which has come.
+impl TreeLinks {
+    /// Creates the tree of this width with `size` members. No member has joined yet.
     pub fn new(size: u32, width: usize) -> Self {
         Self {
             width,
-            members: vec![Relative::default(); size as usize],
+            members: vec![MemberLinks::default(); size as usize],
             at_root: 0,
             open: BTreeSet::new(),
             pending: BTreeSet::new(),
         }
     }
 
-    fn member(&mut self, rank: u32) -> &mut Relative {
+    fn member(&mut self, rank: u32) -> &mut MemberLinks {
         &mut self.members[rank as usize]
     }
 
     /// Returns the parent of a member that is attached or placed.
     pub fn parent(&self, rank: u32) -> Option<Parent> {
         match self.members[rank as usize].state {
-            State::Placed(parent, _) | State::Attached(parent) => Some(parent),
+            LinkState::Placed(parent, _) | LinkState::Attached(parent) => Some(parent),
             _ => None,
         }
     }
 
     /// Returns whether a member is lost.
     pub fn is_lost(&self, rank: u32) -> bool {
-        self.members[rank as usize].state == State::Lost
+        self.members[rank as usize].state == LinkState::Lost
     }
 
     /// Returns whether a member has been attached before.
@@ -96,14 +97,15 @@ impl Family {
         self.members[rank as usize].is_known
     }
 
-    /// Returns the members on the way to an attached member, itself last; `None` if there is no way.
+    /// Returns the members on the way to an attached member, itself last; `None` if there is no
+    /// way.
     pub fn path(&self, rank: u32) -> Option<Vec<u32>> {
         let mut path = vec![rank];
         let mut last = rank;
         loop {
             match self.members[last as usize].state {
-                State::Attached(None) => break,
-                State::Attached(Some(parent)) if path.len() <= self.members.len() => {
+                LinkState::Attached(None) => break,
+                LinkState::Attached(Some(parent)) if path.len() <= self.members.len() => {
                     path.push(parent);
                     last = parent;
                 }
@@ -128,7 +130,7 @@ impl Family {
 
     /// Returns whether `rank` is attached to `parent`.
     pub fn is_attached_to(&self, rank: u32, parent: Parent) -> bool {
-        self.members[rank as usize].state == State::Attached(parent)
+        self.members[rank as usize].state == LinkState::Attached(parent)
     }
 
     /// Returns the attached children of a member.
@@ -142,7 +144,7 @@ impl Family {
     /// Chooses a parent for a member, other than `avoid`: the coordinator while it has room, then a
     /// member with few others above and below it. Returns `None` if no member takes children yet.
     pub fn place(&mut self, rank: u32, avoid: Option<u32>, now: Instant) -> Option<Parent> {
-        self.separate(rank, State::Away(now));
+        self.separate(rank, LinkState::Away(now));
         let parent = if self.at_root < self.width {
             None
         } else {
@@ -160,7 +162,7 @@ impl Family {
 
     /// Sends a member to the coordinator, whether that has room or not.
     pub fn place_at_root(&mut self, rank: u32, now: Instant) {
-        self.separate(rank, State::Away(now));
+        self.separate(rank, LinkState::Away(now));
         self.place_at(rank, None, now);
     }
 
@@ -172,18 +174,18 @@ impl Family {
                 self.update(parent);
             }
         }
-        self.member(rank).state = State::Placed(parent, now);
+        self.member(rank).state = LinkState::Placed(parent, now);
         self.pending.insert(rank);
     }
 
     /// Notes that a member has reached this parent. Returns whether it was sent there.
     pub fn attach(&mut self, rank: u32, parent: Parent) -> bool {
-        let relative = self.member(rank);
-        if !matches!(relative.state, State::Placed(place, _) if place == parent) {
+        let member = self.member(rank);
+        if !matches!(member.state, LinkState::Placed(place, _) if place == parent) {
             return false;
         }
-        relative.state = State::Attached(parent);
-        relative.is_known = true;
+        member.state = LinkState::Attached(parent);
+        member.is_known = true;
         self.pending.remove(&rank);
         self.update_below(rank);
         true
@@ -191,13 +193,13 @@ impl Family {
 
     /// Notes that a member has lost its parent.
     pub fn away(&mut self, rank: u32, now: Instant) {
-        self.separate(rank, State::Away(now));
+        self.separate(rank, LinkState::Away(now));
         self.pending.insert(rank);
     }
 
-    /// Removes a member. Those below it have to find other parents.
+    /// Removes a member. The members below it have to find other parents.
     pub fn lose(&mut self, rank: u32, now: Instant) {
-        self.separate(rank, State::Lost);
+        self.separate(rank, LinkState::Lost);
         for child in std::mem::take(&mut self.member(rank).children) {
             self.away(child, now);
         }
@@ -208,8 +210,8 @@ impl Family {
         let is_over = |since: Instant, limit| now.saturating_duration_since(since) >= limit;
         let pending = self.pending.iter().copied();
         let overdue = pending.filter(|&rank| match self.members[rank as usize].state {
-            State::Placed(_, since) => is_over(since, PLACE_LIMIT),
-            State::Away(since) => is_over(since, AWAY_LIMIT),
+            LinkState::Placed(_, since) => is_over(since, PLACE_LIMIT),
+            LinkState::Away(since) => is_over(since, AWAY_LIMIT),
             _ => false,
         });
         let overdue = overdue.map(|rank| Overdue {
@@ -220,8 +222,8 @@ impl Family {
     }
 
     /// Returns whether the silence of a member has a cause above it: a member on its way to the
-    /// coordinator is `silent` as well, or has been looking for a parent for less than `limit`. The same
-    /// is true while it looks for a parent itself.
+    /// coordinator is `silent` as well, or has been looking for a parent for less than `limit`. The
+    /// same is true while it looks for a parent itself.
     pub fn is_cut_off(
         &self,
         rank: u32,
@@ -232,26 +234,26 @@ impl Family {
         let mut member = rank;
         loop {
             match self.members[member as usize].state {
-                State::Placed(_, since) | State::Away(since) => {
+                LinkState::Placed(_, since) | LinkState::Away(since) => {
                     return now.saturating_duration_since(since) < limit;
                 }
-                State::Attached(Some(parent)) if silent.contains(&parent) => return true,
-                State::Attached(Some(parent)) => member = parent,
-                State::Attached(None) | State::Absent | State::Lost => return false,
+                LinkState::Attached(Some(parent)) if silent.contains(&parent) => return true,
+                LinkState::Attached(Some(parent)) => member = parent,
+                LinkState::Attached(None) | LinkState::Absent | LinkState::Lost => return false,
             }
         }
     }
 
-    /// Forgets the place of a member that has never come.
+    /// Forgets the parent of a member that has never joined.
     pub fn forget(&mut self, rank: u32) {
-        self.separate(rank, State::Absent);
+        self.separate(rank, LinkState::Absent);
     }
 
-    /// Gives the members that are placed or away this much more time: the coordinator could not hear
-    /// them.
+    /// Gives the members that are placed or away this much more time, because the coordinator did
+    /// not run.
     pub fn postpone(&mut self, time: Duration) {
         for &rank in &self.pending {
-            if let State::Placed(_, since) | State::Away(since) =
+            if let LinkState::Placed(_, since) | LinkState::Away(since) =
                 &mut self.members[rank as usize].state
             {
                 *since += time;
@@ -264,8 +266,8 @@ impl Family {
         !self.pending.is_empty()
     }
 
-    /// Takes a member from its parent: there is no path to those below it.
-    fn separate(&mut self, rank: u32, state: State) {
+    /// Removes a member from its parent. There is no path to the members below it then.
+    fn separate(&mut self, rank: u32, state: LinkState) {
         let parent = self.parent(rank);
         self.member(rank).state = state;
         self.pending.remove(&rank);
@@ -280,23 +282,23 @@ impl Family {
         self.update_below(rank);
     }
 
-    /// Notes anew whether a member takes children.
+    /// Updates whether a member takes children.
     fn update(&mut self, rank: u32) {
         let level = self.path(rank).map(|path| path.len() as u32);
         let width = self.width;
-        let relative = self.member(rank);
-        let children = relative.children.len();
+        let member = self.member(rank);
+        let children = member.children.len();
         let open = level
             .filter(|_| children < width)
             .map(|level| (level, children, rank));
-        let before = std::mem::replace(&mut relative.open, open);
+        let before = std::mem::replace(&mut member.open, open);
         if let Some(before) = before {
             self.open.remove(&before);
         }
         self.open.extend(open);
     }
 
-    /// The same for a member and all members below it.
+    /// Updates whether a member and all members below it take children.
     fn update_below(&mut self, rank: u32) {
         for member in self.below(rank) {
             self.update(member);

@@ -1,11 +1,11 @@
-//! What a survey is asked for: its processes, and its tests.
+//! The request of a survey: its processes, its tests and its other options.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cluster::survey::verdict::Test;
+use cluster::survey::findings::Test;
 use diag::run::survey::TestPlan;
 use facts::device::{DeviceName, LIBCXI_VARIABLE};
 use facts::error::{Failure, invalid};
@@ -22,7 +22,7 @@ const MOST_TESTS: usize = 256;
 
 /// The processes of a survey.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Processes {
+pub enum ProcessSource {
     /// The tasks of a launcher.
     Launcher,
     /// This number of processes on this machine.
@@ -33,7 +33,7 @@ pub enum Processes {
 
 /// A test, and how its tool is run.
 #[derive(Clone, Debug)]
-pub struct AskedTest {
+pub struct RequestedTest {
     /// The test.
     pub test: Test,
     /// How it is measured.
@@ -53,17 +53,17 @@ pub struct Bound {
     pub of_bandwidth: bool,
 }
 
-/// What the arguments ask for.
+/// The survey that the arguments ask for.
 #[derive(Debug)]
-pub struct Asked {
-    pub processes: Processes,
+pub struct SurveyRequest {
+    pub processes: ProcessSource,
     /// The NICs of each process; empty for all hardware.
     pub devices: Vec<DeviceName>,
     /// All NICs of a node measure at the same time.
     pub at_once: bool,
     /// Options of the tools about service, VNI and traffic class, as typed.
     pub service: Vec<String>,
-    pub tests: Vec<AskedTest>,
+    pub tests: Vec<RequestedTest>,
     /// As typed.
     pub pairs: String,
     pub pair_time: Duration,
@@ -87,7 +87,7 @@ pub struct Asked {
 ///
 /// # Errors
 ///
-/// A name of no tool.
+/// A name that no tool has.
 pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
     let mut tools = Vec::new();
     for name in names {
@@ -107,13 +107,13 @@ pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
 ///
 /// # Errors
 ///
-/// Arguments that a tool refuses, bounds of no tool, and too many tests.
+/// Arguments that a tool refuses, bounds that no tool measures, and too many tests.
 pub fn tests(
     tools: &[&'static Tool],
     sizes: &[String],
     further: &[String],
     bounds: &[Bound],
-) -> Result<Vec<AskedTest>, Failure> {
+) -> Result<Vec<RequestedTest>, Failure> {
     let mut tests = Vec::new();
     for tool in tools {
         let further: Vec<String> = own_defaults(tool).chain(further.iter().cloned()).collect();
@@ -145,8 +145,8 @@ pub fn tests(
     Ok(tests)
 }
 
-/// Returns the defaults of a survey where they are not those of the tool, for the short time of a pair:
-/// pauses would leave few samples, and large buffers take long to set up.
+/// Returns the defaults of a survey that differ from the defaults of the tool, for the short time
+/// of a pair: pauses would leave few samples, and large buffers take long to set up.
 fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
     let gap = tool.takes(Opt::LatencyGap).then_some("--latency-gap=0");
     let has_buffers = tool.takes(Opt::ListSize) && tool.takes(Opt::Size);
@@ -171,7 +171,7 @@ fn of_range(
     range: Option<&str>,
     further: &[String],
     bounds: &[&str],
-) -> Result<Vec<AskedTest>, Failure> {
+) -> Result<Vec<RequestedTest>, Failure> {
     let mut arguments = further.to_vec();
     arguments.extend(range.map(|range| format!("--size={range}")));
     if !bounds.is_empty() {
@@ -184,7 +184,7 @@ fn of_range(
         let of_test = test_plan(tool, &arguments)?;
         let expectations = plan.outputs.expectations.iter();
         let expectations = expectations.filter(|own| own.applies_to(size));
-        Ok(AskedTest {
+        Ok(RequestedTest {
             test: Test {
                 tool: tool.name.into(),
                 size_bytes: size,

@@ -1,15 +1,15 @@
-//! What the coordinator knows of a process.
+//! The record of a process in the coordinator.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::survey::timetable::{BlockReport, Introduction};
-use crate::tree::message::{Order, Seeker, encode};
+use crate::tree::message::{Order, ParentRequest, encode};
 use crate::tree::traffic::Traffic;
 
 /// An order that is not known to have arrived.
 #[derive(Debug)]
-pub struct Kept {
+pub struct PendingOrder {
     /// Its number among the orders for this process, from 1.
     pub serial: u32,
     /// Its bytes.
@@ -18,7 +18,7 @@ pub struct Kept {
 
 /// What the coordinator knows of a process.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct MemberRecord {
     id: Option<u64>,
     introduction: Option<Introduction>,
     /// Where it listens for children.
@@ -26,7 +26,7 @@ pub struct Known {
     has_joined: bool,
     /// Number of its last order.
     serial: u32,
-    orders: Vec<Arc<Kept>>,
+    orders: Vec<Arc<PendingOrder>>,
     /// The last block that it has reported.
     reported: Option<u32>,
     /// What it has sent and received up to its end; none while it has not ended.
@@ -35,25 +35,25 @@ pub struct Known {
     pub level: u32,
 }
 
-impl Known {
-    /// Notes what a process says about itself. It replaces another one with its rank that has not
-    /// joined: a process that finds no place in time begins again.
+impl MemberRecord {
+    /// Stores the introduction of a process. It replaces another process with the same rank that
+    /// has not joined: a process that finds no parent in time begins again.
     ///
     /// # Errors
     ///
-    /// Another process with this rank, as a sentence about this one.
-    pub fn register(&mut self, seeker: &Seeker, peer: SocketAddr) -> Result<(), String> {
-        if self.id != Some(seeker.id) {
+    /// Another process with this rank has joined; a sentence about the refused process.
+    pub fn register(&mut self, request: &ParentRequest, peer: SocketAddr) -> Result<(), String> {
+        if self.id != Some(request.id) {
             if let Some(Introduction { rank, host, .. }) = &self.introduction
                 && self.has_joined
             {
                 return Err(format!("rank {rank} has joined already, from {host}"));
             }
-            self.id = Some(seeker.id);
-            self.introduction = Some(seeker.introduction.clone());
+            self.id = Some(request.id);
+            self.introduction = Some(request.introduction.clone());
         }
-        self.address = Some(SocketAddr::new(peer.ip(), seeker.port));
-        self.orders.retain(|kept| kept.serial > seeker.received);
+        self.address = Some(SocketAddr::new(peer.ip(), request.port));
+        self.orders.retain(|kept| kept.serial > request.received);
         Ok(())
     }
 
@@ -74,9 +74,9 @@ impl Known {
     }
 
     /// Keeps an order until it is known to have arrived.
-    pub fn keep(&mut self, order: &Order) -> Arc<Kept> {
+    pub fn keep(&mut self, order: &Order) -> Arc<PendingOrder> {
         self.serial += 1;
-        let kept = Arc::new(Kept {
+        let kept = Arc::new(PendingOrder {
             serial: self.serial,
             body: encode(order),
         });
@@ -85,16 +85,17 @@ impl Known {
     }
 
     /// Returns the orders that are not known to have arrived.
-    pub fn orders(&self) -> Vec<Arc<Kept>> {
+    pub fn orders(&self) -> Vec<Arc<PendingOrder>> {
         self.orders.clone()
     }
 
-    /// Forgets them.
+    /// Forgets the orders that are not known to have arrived.
     pub fn forget_orders(&mut self) {
         self.orders.clear();
     }
 
-    /// Returns whether a report has not come before. It shows that the orders up to now have arrived.
+    /// Returns whether a report has not come before. It shows that the orders up to now have
+    /// arrived.
     pub fn is_new(&mut self, report: &BlockReport) -> bool {
         let is_new = self.reported.is_none_or(|last| report.block > last);
         if is_new {

@@ -1,21 +1,21 @@
-//! When the coordinator itself was stopped: the members may have answered meanwhile, or have waited for
-//! its answer.
+//! The times in which the coordinator itself was stopped. Members may have answered in such a time,
+//! or have waited for an answer.
 
 use std::time::{Duration, Instant};
 
-/// Longest time between two turns of the coordinator in which it is not regarded as stopped.
+/// A longer gap between two turns of the coordinator means that the coordinator was stopped.
 const ABSENCE: Duration = Duration::from_secs(2);
 
-/// Whether the process of the coordinator has run.
+/// Detects whether the process of the coordinator was stopped.
 #[derive(Debug)]
-pub struct Presence {
+pub struct StallWatch {
     /// When it runs next at the latest, unless it is stopped or busy.
     expected: Instant,
     /// When it has continued after an absence.
     returned: Option<Instant>,
 }
 
-impl Presence {
+impl StallWatch {
     /// Begins at `now`.
     pub fn new(now: Instant) -> Self {
         Self {
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn notes_absence_beyond_expected_sleep() {
         let begin = Instant::now();
-        let mut presence = Presence::new(begin);
+        let mut presence = StallWatch::new(begin);
         presence.sleep(begin + 10 * ABSENCE);
         assert_eq!(presence.note(begin + 10 * ABSENCE), None);
         let back = begin + 11 * ABSENCE;

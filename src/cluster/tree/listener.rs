@@ -1,9 +1,10 @@
-//! Where a process of a survey lets others in: both prove that they have the token.
+//! Accepts connections between the processes of a survey. Both processes prove that they have the
+//! token.
 //!
 //! The process that connects sends a hello, receives a challenge, answers with its proof and its
 //! claim, and receives the proof of this process. Each proof contains a random number of the other
-//! process, so that a proof that was overheard is of no use. No connection gets a byte before it has
-//! sent a hello, and none delays another.
+//! process, so that a proof that was overheard is of no use. No connection gets a byte before it
+//! has sent a hello, and none delays another.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::link::{Link, PollSet};
-use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, Seeker};
+use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, ParentRequest};
 use facts::limit::ANSWER_LIMIT;
 use facts::net::listener::{Listener, out_of};
 use facts::token::Token;
@@ -32,7 +33,8 @@ pub const CALLER: &str = "survey caller";
 /// The role in the proof of the process that answers.
 pub const ANSWERER: &str = "survey answerer";
 
-/// The version that all processes of a survey have in common: messages have no versions of their own.
+/// The version that all processes of a survey have in common: messages have no versions of their
+/// own.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the role in a proof that answers a challenge.
@@ -52,12 +54,12 @@ pub fn random<const LENGTH: usize>() -> [u8; LENGTH] {
     bytes
 }
 
-/// What a process with the token asks for.
+/// The claim of a process with the token.
 #[derive(Debug)]
 pub enum Claim {
-    /// Its parent.
-    Seek(Box<Seeker>),
-    /// To be a child, by this rank.
+    /// It asks the coordinator for its parent.
+    Seek(Box<ParentRequest>),
+    /// It wants to be a child, with this rank.
     Attach(u32),
 }
 
@@ -68,13 +70,13 @@ pub struct Arrival {
     pub link: Link,
     /// The address of the process.
     pub peer: SocketAddr,
-    /// What it asks for.
+    /// The claim of the process.
     pub claim: Claim,
 }
 
 /// A connection that was turned away.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
+pub struct Rejection {
     /// Its address.
     pub peer: SocketAddr,
     /// Why.
@@ -83,7 +85,7 @@ pub struct Rejected {
 
 /// A connection without a proof.
 #[derive(Debug)]
-struct Guest {
+struct PendingConnection {
     link: Link,
     peer: SocketAddr,
     since: Instant,
@@ -93,17 +95,17 @@ struct Guest {
 
 /// The listening socket of a process, and the connections without a proof.
 #[derive(Debug)]
-pub struct Door {
+pub struct SurveyListener {
     listener: Listener,
     token: Token,
     set: PollSet,
     key: u64,
-    guests: HashMap<u64, Guest>,
-    /// Until when no connection is accepted, where there is no room for one.
+    pending: HashMap<u64, PendingConnection>,
+    /// Accepts no connection before this moment: there was no room for one.
     closed: Option<Instant>,
 }
 
-impl Door {
+impl SurveyListener {
     /// Listens with `listener`, whose key in `set` is `key`.
     ///
     /// # Errors
@@ -116,7 +118,7 @@ impl Door {
             token,
             set: set.clone(),
             key,
-            guests: HashMap::new(),
+            pending: HashMap::new(),
             closed: None,
         })
     }
@@ -129,7 +131,7 @@ impl Door {
     /// Accepts the new connections, whose keys are the next ones, while there is room.
     pub fn admit(&mut self, next_key: &mut u64) {
         for _ in 0..MOST {
-            if self.guests.len() >= MOST && !self.drop_oldest() {
+            if self.pending.len() >= MOST && !self.drop_oldest() {
                 return self.close();
             }
             match self.listener.accept() {
@@ -137,19 +139,19 @@ impl Door {
                     *next_key += 1;
                     // An error means that the connection has ended.
                     if let Ok(link) = Link::of_stream(stream, &self.set, *next_key) {
-                        let guest = Guest {
+                        let connection = PendingConnection {
                             link,
                             peer,
                             since: Instant::now(),
                             ours: random(),
                             theirs: None,
                         };
-                        self.guests.insert(*next_key, guest);
+                        self.pending.insert(*next_key, connection);
                     }
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    // Others are errors of the new connection.
+                    // Other errors are errors of the new connection.
                     if out_of(&error).is_some() && !self.drop_oldest() {
                         return self.close();
                     }
@@ -160,10 +162,13 @@ impl Door {
 
     /// Drops the oldest connection without a proof if it has had its turn.
     fn drop_oldest(&mut self) -> bool {
-        let oldest = self.guests.iter().min_by_key(|(_, guest)| guest.since);
-        let oldest = oldest.filter(|(_, guest)| guest.since.elapsed() >= TURN);
+        let oldest = self
+            .pending
+            .iter()
+            .min_by_key(|(_, connection)| connection.since);
+        let oldest = oldest.filter(|(_, connection)| connection.since.elapsed() >= TURN);
         let key = oldest.map(|(&key, _)| key);
-        key.and_then(|key| self.guests.remove(&key)).is_some()
+        key.and_then(|key| self.pending.remove(&key)).is_some()
     }
 
     /// Accepts no connections for a while.
@@ -175,33 +180,33 @@ impl Door {
 
     /// Continues with the connection with this key. Returns it when it has proved that it has the
     /// token, or why it was turned away.
-    pub fn advance(&mut self, key: u64) -> Option<Result<Arrival, Rejected>> {
-        let guest = self.guests.get_mut(&key)?;
-        guest.link.flush();
+    pub fn advance(&mut self, key: u64) -> Option<Result<Arrival, Rejection>> {
+        let connection = self.pending.get_mut(&key)?;
+        connection.link.flush();
         loop {
-            let answered = match guest.link.receive() {
+            let answered = match connection.link.receive() {
                 Ok(None) => return None,
-                Ok(Some(message)) => guest.answer(message, &self.token),
+                Ok(Some(message)) => connection.answer(message, &self.token),
                 Err(loss) => Err(loss.to_string()),
             };
             if let Ok(None) = answered {
                 continue;
             }
-            let guest = self.guests.remove(&key)?;
-            let Guest { mut link, peer, .. } = guest;
+            let connection = self.pending.remove(&key)?;
+            let PendingConnection { mut link, peer, .. } = connection;
             return Some(match answered {
                 Ok(Some(claim)) => Ok(Arrival { link, peer, claim }),
                 Ok(None) => return None,
                 Err(reason) => {
                     link.flush();
-                    Err(Rejected { peer, reason })
+                    Err(Rejection { peer, reason })
                 }
             });
         }
     }
 
     /// Closes the connections that have sent no proof within [`ANSWER_LIMIT`], and returns them.
-    pub fn tick(&mut self, now: Instant) -> Vec<Rejected> {
+    pub fn tick(&mut self, now: Instant) -> Vec<Rejection> {
         if self.closed.is_some_and(|until| now >= until)
             && self
                 .set
@@ -210,11 +215,13 @@ impl Door {
         {
             self.closed = None;
         }
-        let late = |guest: &Guest| now.saturating_duration_since(guest.since) >= ANSWER_LIMIT;
-        let expired = self.guests.extract_if(|_, guest| late(guest));
+        let late = |connection: &PendingConnection| {
+            now.saturating_duration_since(connection.since) >= ANSWER_LIMIT
+        };
+        let expired = self.pending.extract_if(|_, connection| late(connection));
         let reason = || format!("it sent no proof within {} s", ANSWER_LIMIT.as_secs());
-        let rejected = expired.map(|(_, guest)| Rejected {
-            peer: guest.peer,
+        let rejected = expired.map(|(_, connection)| Rejection {
+            peer: connection.peer,
             reason: reason(),
         });
         rejected.collect()
@@ -222,13 +229,17 @@ impl Door {
 
     /// Returns when [`Self::tick`] has something to do, if ever.
     pub fn due(&self) -> Option<Instant> {
-        let ends = self.guests.values().map(|guest| guest.since + ANSWER_LIMIT);
+        let ends = self
+            .pending
+            .values()
+            .map(|connection| connection.since + ANSWER_LIMIT);
         ends.chain(self.closed).min()
     }
 }
 
-impl Guest {
-    /// Answers a message. Returns the claim once there is a proof, or why there cannot be one.
+impl PendingConnection {
+    /// Answers a message. Returns the claim after a valid proof. The error says
+    /// why the connection is refused.
     fn answer(&mut self, message: Message, token: &Token) -> Result<Option<Claim>, String> {
         let (proof, claim) = match (message, self.theirs) {
             (Message::Hello { version, nonce }, None) => {
@@ -242,7 +253,7 @@ impl Guest {
                 self.link.send(&Message::Challenge { nonce: self.ours });
                 return Ok(None);
             }
-            (Message::Seek { proof, seeker }, Some(_)) => (proof, Claim::Seek(seeker)),
+            (Message::Seek { proof, request }, Some(_)) => (proof, Claim::Seek(request)),
             (Message::Attach { proof, rank }, Some(_)) => (proof, Claim::Attach(rank)),
             _ => return Err("it sent a message out of turn".into()),
         };

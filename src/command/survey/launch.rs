@@ -1,4 +1,5 @@
-//! Whom the coordinator leads: how many members there are, who starts them, and how they find it.
+//! How the members of a survey start: how many there are, who starts them, and how they find the
+//! coordinator.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::asked::{self, Asked};
-use super::processes::Processes;
+use super::processes::LocalProcesses;
+use super::request::{self, SurveyRequest};
 use super::written::Outputs;
-use cluster::launcher::Task;
+use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{MeetingPoint, Published};
 use cluster::survey::timetable::Introduction;
 use cluster::tree::{Event, Root};
@@ -25,41 +26,41 @@ use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
 use report::survey::progress;
 
-/// Servers that are asked for a process at the same time.
+/// Number of servers that are invited at the same time.
 const MOST_AT_ONCE: usize = 64;
 
 type ByRank<T> = BTreeMap<u32, T>;
 
-/// Whom the coordinator leads.
-pub struct Lead<'a> {
+/// How the members of a survey start.
+pub struct Launch<'a> {
     /// Number of members.
     pub size: u32,
-    /// Names of the hosts by rank, if they are known.
+    /// Names of the hosts by rank; empty if unknown.
     pub hosts: Vec<String>,
     /// What starts the members, in the document.
     pub launcher: String,
     /// Ranks of the members that the coordinator starts on its own machine.
     here: Vec<u32>,
     arguments: &'a [OsString],
-    /// The task that this process is, and where the others find it.
-    task: Option<(Task, MeetingPoint)>,
+    /// The task of this process, and the meeting point where the other tasks find it.
+    task: Option<(LauncherTask, MeetingPoint)>,
 }
 
-/// The members that have come, and what ends with the survey.
-pub struct Gathered {
+/// The members that have joined, and what ends with the survey.
+pub struct JoinedMembers {
     /// What they have introduced, by rank.
     pub joined: BTreeMap<u32, Introduction>,
     lost: BTreeMap<u32, String>,
-    /// How long it waited for those that are missing; none if the survey ended before.
+    /// How long the survey waited for missing members; none if the survey ended before.
     waited: Option<Duration>,
-    processes: Option<Processes>,
+    processes: Option<LocalProcesses>,
     /// Processes on other hosts by rank, which end with it.
     summoned: BTreeMap<u32, Summoned>,
-    /// Its file is removed at the end.
+    /// The published meeting point. Its file is removed at the end.
     _published: Option<Published>,
 }
 
-impl Gathered {
+impl JoinedMembers {
     /// Returns why a process is missing.
     pub fn absent(&self, rank: u32) -> String {
         if let Some(reason) = self.lost.get(&rank) {
@@ -75,7 +76,7 @@ impl Gathered {
         format!("it did not join within {}{queue}", time_text(waited))
     }
 
-    /// Lets all of `size` members join, for `limit` at most.
+    /// Waits until all `size` members have joined, for `limit` at most.
     ///
     /// # Errors
     ///
@@ -124,8 +125,9 @@ impl Gathered {
     }
 }
 
-impl<'a> Lead<'a> {
-    /// Returns the lead of this number of members on this machine, with the arguments of this process.
+impl<'a> Launch<'a> {
+    /// Returns the launch of this number of members on this machine, with the arguments of this
+    /// process.
     pub fn loopback(count: u32, arguments: &'a [OsString]) -> Self {
         Self {
             size: count,
@@ -138,7 +140,7 @@ impl<'a> Lead<'a> {
         }
     }
 
-    /// Returns the lead of a member on each of these hosts, with the arguments of this process.
+    /// Returns the launch of a member on each of these hosts, with the arguments of this process.
     pub fn hosts(hosts: &[String], arguments: &'a [OsString]) -> Self {
         Self {
             size: hosts.len() as u32,
@@ -150,9 +152,14 @@ impl<'a> Lead<'a> {
         }
     }
 
-    /// Returns the lead of the tasks of a launcher, of which this process is `task`. The member of its
-    /// rank is a process of its own, so that leading and measuring do not disturb each other.
-    pub fn task(task: Task, meeting_point: MeetingPoint, arguments: &'a [OsString]) -> Self {
+    /// Returns the launch of the tasks of a launcher, when this process is `task`. The member with
+    /// its rank is a process of its own, so that coordinating and measuring do not disturb each
+    /// other.
+    pub fn task(
+        task: LauncherTask,
+        meeting_point: MeetingPoint,
+        arguments: &'a [OsString],
+    ) -> Self {
         Self {
             size: task.size,
             hosts: Vec::new(),
@@ -173,16 +180,17 @@ impl<'a> Lead<'a> {
         self.task.is_none() && self.here.is_empty()
     }
 
-    /// Gets a process on each host. Returns those, and why there is none on the other hosts.
+    /// Invites a process on each host. Returns the invited processes, and the reasons why other
+    /// hosts have none.
     fn summon(
         &self,
-        asked: &Asked,
+        request: &SurveyRequest,
         port: u16,
         token: &Token,
     ) -> Result<(ByRank<Summoned>, ByRank<String>), Failure> {
         let own = Token::of_environment();
-        let servers = asked.port.unwrap_or(DEFAULT_PORT);
-        let mut plan = asked::plan(&TOOLS[0], &[format!("--port={servers}")])?;
+        let servers = request.port.unwrap_or(DEFAULT_PORT);
+        let mut plan = request::plan(&TOOLS[0], &[format!("--port={servers}")])?;
         plan.admission.token = own.clone();
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
         let summons = |rank| Summons {
@@ -190,8 +198,8 @@ impl<'a> Lead<'a> {
             size: self.size,
             port,
             token: own.is_none().then(|| text(token)),
-            devices: asked.devices.iter().map(DeviceName::to_string).collect(),
-            service: asked.service.clone(),
+            devices: request.devices.iter().map(DeviceName::to_string).collect(),
+            service: request.service.clone(),
         };
         let next = AtomicU32::new(0);
         let found = Mutex::new((BTreeMap::new(), BTreeMap::new()));
@@ -237,28 +245,28 @@ impl<'a> Lead<'a> {
         self.task.as_ref()?.0.end_of_job
     }
 
-    /// Returns the largest number of pairs at the same time. On this machine, each of them needs two
+    /// Returns the largest number of pairs at the same time. On one machine, each pair needs two
     /// CPUs.
-    pub fn most_active(&self, asked: &Asked) -> Option<u32> {
+    pub fn most_active(&self, request: &SurveyRequest) -> Option<u32> {
         let by_cpus = || {
             let cpus = thread::available_parallelism().map_or(1, usize::from);
             (cpus as u32 / 2).max(1)
         };
-        asked
+        request
             .max_active
             .or_else(|| self.is_here_only().then(by_cpus))
     }
 
-    /// Lets members come, and starts those of this machine and those at servers.
+    /// Listens for members, starts the members on this machine, and invites the members at servers.
     ///
     /// # Errors
     ///
     /// A port that cannot be used, a meeting point that cannot be written, processes that cannot be
     /// started, and an interruption.
-    pub fn start(&self, asked: &Asked) -> Result<(Root, Gathered), Failure> {
+    pub fn start(&self, request: &SurveyRequest) -> Result<(Root, JoinedMembers), Failure> {
         let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
-        // The port of --hosts is that of the servers.
-        let own = asked.port.filter(|_| !self.summons_members());
+        // With --hosts, --port names the port of the servers.
+        let own = request.port.filter(|_| !self.summons_members());
         let port = own.or(agreed).unwrap_or(0);
         let reach = if self.is_here_only() {
             Reach::ThisMachine
@@ -275,11 +283,11 @@ impl<'a> Lead<'a> {
             .as_ref()
             .map_or_else(own, |published| published.token.clone());
         let root = Root::listen(listener, token.clone(), self.size)?;
-        let mut processes = Processes::default();
+        let mut processes = LocalProcesses::default();
         for rank in &self.here {
             processes.start(self.arguments, (*rank, self.size), root.port(), &token)?;
         }
-        let mut gathered = Gathered {
+        let mut members = JoinedMembers {
             joined: BTreeMap::new(),
             lost: BTreeMap::new(),
             waited: None,
@@ -288,9 +296,9 @@ impl<'a> Lead<'a> {
             _published: published,
         };
         if self.summons_members() {
-            (gathered.summoned, gathered.lost) = self.summon(asked, root.port(), &token)?;
+            (members.summoned, members.lost) = self.summon(request, root.port(), &token)?;
         }
-        Ok((root, gathered))
+        Ok((root, members))
     }
 }
 
@@ -309,8 +317,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn process_is_absent_for_the_time_that_it_had_to_join() {
-        let mut gathered = Gathered {
+    fn names_the_time_in_which_a_process_did_not_join() {
+        let mut members = JoinedMembers {
             joined: BTreeMap::new(),
             lost: [(1, "it closed its connection".into())].into(),
             waited: None,
@@ -318,9 +326,9 @@ mod tests {
             summoned: BTreeMap::new(),
             _published: None,
         };
-        assert_eq!(gathered.absent(0), "the survey ended before it joined");
-        gathered.waited = Some(Duration::from_secs(30));
-        assert_eq!(gathered.absent(0), "it did not join within 30s");
-        assert_eq!(gathered.absent(1), "it closed its connection");
+        assert_eq!(members.absent(0), "the survey ended before it joined");
+        members.waited = Some(Duration::from_secs(30));
+        assert_eq!(members.absent(0), "it did not join within 30s");
+        assert_eq!(members.absent(1), "it closed its connection");
     }
 }

@@ -1,32 +1,33 @@
-//! Pairs that were not measured, and why.
+//! The pairs that were not measured, with the reasons.
 
 use std::collections::BTreeMap;
 
 use super::answer::Pair;
-use super::evidence::Key;
+use super::findings::{Unit, UntestedPart};
+use super::ids::NicId;
+use super::result_store::TestPair;
 use super::roster::Roster;
-use super::verdict::{Unit, Untested};
 
-/// Most pairs without an answer that are tried again, or named one by one.
+/// Most pairs without an answer that the survey measures again, or names one by one.
 const MOST_UNANSWERED: usize = 4096;
 
 /// Pairs of the sweep that were not measured.
 #[derive(Clone, Debug, Default)]
-pub struct Gaps {
-    /// Pairs without an answer, which may be tried again.
-    unanswered: BTreeMap<Key, String>,
+pub struct Unmeasured {
+    /// Pairs without an answer, which the survey may measure again.
+    unanswered: BTreeMap<TestPair, String>,
     /// Numbers of pairs that will not be measured.
     left_out: BTreeMap<(Unit, String), u64>,
 }
 
-impl Gaps {
+impl Unmeasured {
     /// Notes that a pair is not measured because of a part.
     pub fn leave_out(&mut self, part: Unit, reason: String) {
         *self.left_out.entry((part, reason)).or_default() += 1;
     }
 
     /// Notes that a pair has no answer.
-    pub fn add(&mut self, key: Key, reason: &str, roster: &Roster) {
+    pub fn add(&mut self, key: TestPair, reason: &str, roster: &Roster) {
         if let Some((part, reason)) = why_unusable(roster, key.1) {
             self.leave_out(part, reason);
         } else if self.unanswered.len() < MOST_UNANSWERED {
@@ -37,7 +38,7 @@ impl Gaps {
     }
 
     /// Removes the pairs that may be tried again.
-    pub fn take_unanswered(&mut self) -> Vec<Key> {
+    pub fn take_unanswered(&mut self) -> Vec<TestPair> {
         std::mem::take(&mut self.unanswered).into_keys().collect()
     }
 
@@ -46,7 +47,8 @@ impl Gaps {
         for (nic, count) in rest.of_nics.into_iter().enumerate() {
             if count > 0 {
                 let part = rest.unusable[nic].clone();
-                let part = part.unwrap_or_else(|| (Unit::Nic(nic as u32), reason.to_owned()));
+                let part =
+                    part.unwrap_or_else(|| (Unit::Nic(NicId(nic as u32)), reason.to_owned()));
                 *self.left_out.entry(part).or_default() += count;
             }
         }
@@ -62,28 +64,24 @@ impl Gaps {
     }
 
     /// Returns the parts that were not measured, with nodes and NICs that are absent in any case.
-    pub fn untested(&self, roster: &Roster) -> Vec<Untested> {
+    pub fn untested(&self, roster: &Roster) -> Vec<UntestedPart> {
         let mut pairs = self.left_out.clone();
         for ((_, pair), reason) in &self.unanswered {
             *pairs
                 .entry((Unit::Path(*pair), reason.clone()))
                 .or_default() += 1;
         }
-        for (index, node) in roster.nodes.iter().enumerate() {
+        for (id, node) in roster.node_ids().zip(&roster.nodes) {
             if let Some(reason) = &node.absent {
-                pairs
-                    .entry((Unit::Node(index as u32), reason.clone()))
-                    .or_default();
+                pairs.entry((Unit::Node(id), reason.clone())).or_default();
             }
         }
-        for (index, nic) in roster.nics.iter().enumerate() {
+        for (id, nic) in roster.nic_ids().zip(&roster.nics) {
             if let Some(reason) = &nic.failure {
-                pairs
-                    .entry((Unit::Nic(index as u32), reason.clone()))
-                    .or_default();
+                pairs.entry((Unit::Nic(id), reason.clone())).or_default();
             }
         }
-        let untested = |((unit, reason), pairs)| Untested {
+        let untested = |((unit, reason), pairs)| UntestedPart {
             unit,
             reason,
             pairs,
@@ -92,11 +90,11 @@ impl Gaps {
     }
 }
 
-/// Numbers of pairs that the end of a survey leaves out. There may be many millions of them, so they
-/// are counted by NIC, unless both NICs were measured with others and the pairs are few.
+/// Numbers of pairs that the end of a survey leaves out. There may be many millions, so the pairs
+/// are counted by NIC, unless both NICs were measured with other partners and such pairs are few.
 #[derive(Debug)]
 pub struct Rest {
-    /// Why a NIC cannot be measured.
+    /// The reason why each NIC cannot be measured, if there is one.
     unusable: Vec<Option<(Unit, String)>>,
     is_measured: Vec<bool>,
     of_nics: Vec<u64>,
@@ -105,26 +103,20 @@ pub struct Rest {
 
 impl Rest {
     /// Creates an empty count; `is_measured` says whether a NIC has been measured in any pair.
-    pub fn new(roster: &Roster, is_measured: impl Fn(u32) -> bool) -> Self {
-        let nics = 0..roster.nics.len() as u32;
-        let alone = |nic| Pair {
-            initiator: nic,
-            target: nic,
-        };
+    pub fn new(roster: &Roster, is_measured: impl Fn(NicId) -> bool) -> Self {
+        let nics = roster.nic_ids();
+        let unusable = |nic| why_unusable(roster, Pair::loopback(nic));
         Self {
-            unusable: nics
-                .clone()
-                .map(|nic| why_unusable(roster, alone(nic)))
-                .collect(),
-            of_nics: vec![0; nics.len()],
+            unusable: nics.clone().map(unusable).collect(),
             is_measured: nics.map(is_measured).collect(),
+            of_nics: vec![0; roster.nics.len()],
             paths: BTreeMap::new(),
         }
     }
 
     /// Counts a pair.
     pub fn add(&mut self, pair: Pair) {
-        let nics = [pair.initiator, pair.target].map(|nic| nic as usize);
+        let nics = pair.nics().map(|nic| nic.index());
         let unusable = nics.into_iter().find(|nic| self.unusable[*nic].is_some());
         let unmeasured = || nics.into_iter().find(|nic| !self.is_measured[*nic]);
         match unusable.or_else(unmeasured) {
@@ -139,14 +131,15 @@ impl Rest {
 
 /// Returns the part that prevents the measurement of a pair, and why.
 pub fn why_unusable(roster: &Roster, pair: Pair) -> Option<(Unit, String)> {
-    [pair.initiator, pair.target].into_iter().find_map(|index| {
-        let nic = &roster.nics[index as usize];
-        let of_node = roster.nodes[nic.node as usize].absent.clone();
-        let of_nic = || match &nic.failure {
-            None if nic.nid.is_none() => Some("it has no address".to_owned()),
-            failure => failure.clone(),
+    pair.nics().into_iter().find_map(|id| {
+        let nic = roster.nic(id);
+        if let Some(reason) = &roster.node(nic.node).absent {
+            return Some((Unit::Node(nic.node), reason.clone()));
+        }
+        let reason = match &nic.failure {
+            None if nic.nid.is_none() => "it has no address".to_owned(),
+            failure => failure.clone()?,
         };
-        let of_node = of_node.map(|reason| (Unit::Node(nic.node), reason));
-        of_node.or_else(|| of_nic().map(|reason| (Unit::Nic(index), reason)))
+        Some((Unit::Nic(id), reason))
     })
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Pair, PairResult, Witness};
+use super::answer::{CounterEvidence, Pair, PairResult};
+use super::ids::{NicId, NodeId, TestId};
 use crate::location::Class;
 
 /// A test: what is measured between two NICs.
@@ -13,8 +14,8 @@ pub struct Test {
     pub tool: String,
     /// Size of the operations, in bytes.
     pub size_bytes: u64,
-    /// Whether the figure is a bandwidth in bytes per second, so that small values are bad. Otherwise it
-    /// is a latency in nanoseconds, and large values are bad.
+    /// Whether the figure is a bandwidth in bytes per second, so that small values are bad.
+    /// Otherwise it is a latency in nanoseconds, and large values are bad.
     pub of_bandwidth: bool,
 }
 
@@ -22,24 +23,24 @@ pub struct Test {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Word {
-    /// It was outside the limits once, and inside them twice in retests.
+pub enum Certainty {
+    /// The part was outside the limits once, and inside the limits twice in retests.
     Transient,
-    /// It was outside the limits, and no retest has confirmed it.
+    /// The part was outside the limits, and no retest has confirmed it.
     Suspect,
-    /// Retests have confirmed it.
+    /// Retests have confirmed that the part is outside the limits.
     Bad,
 }
 
-/// A part of the cluster that can be to blame.
+/// A part of the cluster that can be a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// A NIC, its cable, or its port of the switch; an index in the roster.
-    Nic(u32),
+    Nic(NicId),
     /// A node: all of its NICs; an index in the roster.
-    Node(u32),
+    Node(NodeId),
     /// A switch.
     Switch {
         /// Its group.
@@ -83,17 +84,18 @@ pub enum LimitSource {
     Failure,
 }
 
-/// What one test says about a culprit.
+/// What one test says about a cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// Class of the pairs.
     pub class: Class,
-    /// Pairs of the culprit outside the limit; of a path, measurements, with those of retests.
+    /// Pairs of the cause outside the limit; for a path, measurements outside the limit, with
+    /// retests.
     pub outside: u32,
-    /// Pairs of the culprit that were measured; of a path, measurements.
+    /// Pairs of the cause that were measured; for a path, measurements.
     pub measured: u32,
     /// Median figure of the pairs outside the limit; null if all of them failed.
     pub value: Option<f64>,
@@ -103,8 +105,8 @@ pub struct Evidence {
     pub limit: Option<f64>,
     /// Which limit it is.
     pub source: LimitSource,
-    /// Median number of packets that the initiator of a pair outside the limit sent again; null unless
-    /// this number is the limit.
+    /// Median number of packets that the initiator of a pair outside the limit sent again; null
+    /// unless this number is the limit.
     pub retries: Option<f64>,
     /// Median of this number in the class.
     pub usual_retries: Option<f64>,
@@ -115,17 +117,19 @@ pub struct Evidence {
 /// A part of the cluster that explains results outside the limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct Culprit {
-    /// What it is.
+pub struct Cause {
+    /// The part.
     pub unit: Unit,
-    /// How sure that is.
-    pub word: Word,
-    /// In which role.
+    /// How sure the survey is.
+    #[serde(rename = "word")]
+    pub certainty: Certainty,
+    /// The role of the part in pairs outside the limits.
     pub direction: Direction,
     /// What the tests say, the strongest first.
     pub evidence: Vec<Evidence>,
-    /// Counters of its NICs that changed in a way that matters, summed up over its pairs.
-    pub witnesses: Vec<Witness>,
+    /// Counters of its NICs whose changes may explain the results, summed up over its pairs.
+    #[serde(rename = "witnesses")]
+    pub counters: Vec<CounterEvidence>,
 }
 
 /// The figures of the pairs of one test and class.
@@ -133,15 +137,15 @@ pub struct Culprit {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Population {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// The class.
     pub class: Class,
     /// Number of measured pairs.
     pub count: u64,
     /// Number of measured pairs outside the limits that retests have not found inside them.
     pub outside: u64,
-    /// Number of pairs that failed, which have no figure. Those of a class without any measured pair are
-    /// not here, only in the evidence.
+    /// Number of pairs that failed, which have no figure. A class without any measured pair is not
+    /// listed here: its failures are only in the evidence.
     pub failed: u64,
     /// Smallest figure.
     pub min: f64,
@@ -151,12 +155,12 @@ pub struct Population {
     pub max: f64,
     /// Lower end of the 95 % interval of the median; null with fewer than 8 pairs.
     pub median_low: Option<f64>,
-    /// Upper end of it.
+    /// Upper end of this interval.
     pub median_high: Option<f64>,
     /// Robust standard deviation.
     pub sigma: f64,
-    /// Limit from the population; null with fewer than 8 pairs, or if the population is mixed: its pairs
-    /// differ too much to say which of them are good.
+    /// Limit from the population; null with fewer than 8 pairs, or if the population is mixed: its
+    /// pairs differ too much to say which of them are good.
     pub limit: Option<f64>,
     /// Limit of --expect; null without.
     pub expected: Option<f64>,
@@ -176,7 +180,7 @@ impl Population {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Aggregate {
     /// Index of the test.
-    pub test: u16,
+    pub test: TestId,
     /// The switch, group or pair of groups.
     pub unit: Unit,
     /// Number of measured pairs.
@@ -189,20 +193,22 @@ pub struct Aggregate {
     pub outside: u64,
 }
 
-/// The figures of each pair of NICs, for pictures: one for each test, on request and for small surveys.
+/// The figures of each pair of NICs, for pictures: one for each test, on request and for small
+/// surveys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Matrix {
     /// Index of the test.
-    pub test: u16,
-    /// Initiator, target, figure; null if the pair failed. Pairs that were not measured are missing.
-    pub cells: Vec<(u32, u32, Option<f64>)>,
+    pub test: TestId,
+    /// Initiator, target, figure; null if the pair failed. Pairs that were not measured are
+    /// missing.
+    pub cells: Vec<(NicId, NicId, Option<f64>)>,
 }
 
 /// Pairs or NICs that were not measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct Untested {
+pub struct UntestedPart {
     /// The part that was not measured: a node, a NIC or a path.
     pub unit: Unit,
     /// Why.
@@ -214,14 +220,15 @@ pub struct Untested {
 /// What the survey has found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct Verdict {
+pub struct Findings {
     /// Parts that are bad, suspect or transient, the worst first.
-    pub culprits: Vec<Culprit>,
+    #[serde(rename = "culprits")]
+    pub causes: Vec<Cause>,
     /// Parts that were not measured.
-    pub untested: Vec<Untested>,
-    /// NICs in no pair of a selection that takes some NICs of each switch or group, or of a file: the
-    /// survey says nothing about them.
-    pub unpaired: Vec<u32>,
+    pub untested: Vec<UntestedPart>,
+    /// NICs in no pair of a selection that takes some NICs of each switch or group, or of a file:
+    /// the survey says nothing about them.
+    pub unpaired: Vec<NicId>,
     /// The figures by test and class.
     pub populations: Vec<Population>,
     /// Sums over switches, groups and pairs of groups, where locations are known.

@@ -1,5 +1,5 @@
-//! The part of a member that connects it: a loop in a thread of its own, which sleeps while nothing
-//! arrives. It passes messages on between its parent, its children and the measuring thread.
+//! The thread of a member that forwards messages between its parent, its children and the measuring
+//! thread. It sleeps while nothing arrives.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 
 use super::Meeting;
 use super::clock::{SharedClock, now_ns};
-use super::door::{Arrival, Claim, Door, random};
 use super::link::{Link, PollSet};
-use super::message::{FromMember, Message, Seeker, encode};
+use super::listener::{Arrival, Claim, SurveyListener, random};
+use super::message::{FromMember, Message, ParentRequest, encode};
 use super::traffic::Traffic;
-use super::uplink::{News, Uplink};
+use super::uplink::{Uplink, UplinkEvent};
 use crate::survey::timetable::Introduction;
 use facts::limit;
 use facts::net::listener::{Listener, Reach};
 
 /// Key of the listening socket in the poll set.
-const DOOR: u64 = 0;
+const LISTENER: u64 = 0;
 
 /// Key of the line to the measuring thread.
 const LINE: u64 = 1;
 
-/// How long a member that has ended waits for a message of the members below it. Those that remain find
-/// the coordinator, which unit tests make happen early.
+/// How long a member that has ended waits for a message of the members below it. Those that remain
+/// find the coordinator, which unit tests make happen early.
 const END_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 /// Longest wait of the loop.
@@ -33,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 
 /// A member below this one.
 #[derive(Debug)]
-struct Child {
+struct RelayChild {
     link: Link,
     rank: u32,
     /// The coordinator may send it orders.
@@ -42,34 +42,34 @@ struct Child {
 
 /// The connections of a member.
 #[derive(Debug)]
-pub struct Node {
+pub struct Relay {
     rank: u32,
     set: PollSet,
     next_key: u64,
-    door: Door,
+    listener: SurveyListener,
     /// The measuring thread; none after its end.
     line: Option<Link>,
     uplink: Uplink,
-    children: HashMap<u64, Child>,
+    children: HashMap<u64, RelayChild>,
     /// Messages for the coordinator while there is no parent.
     held: Vec<Message>,
-    /// The last message of the measuring thread, which a new parent gets again: it may have been lost
-    /// with the old one.
+    /// The last message of the measuring thread, which a new parent gets again: it may have been
+    /// lost with the old one.
     last_report: Option<Message>,
     /// It has had a parent.
     was_attached: bool,
     clock: Arc<SharedClock>,
     traffic: Traffic,
-    /// When the last block ends, on the clock of the coordinator and on that of this process.
+    /// When the last block ends, on the clock of the coordinator and on the clock of this process.
     quiet_until: Option<(u64, Instant)>,
     /// When the wait for the members below ends, after the end of the survey.
     ending: Option<Instant>,
     is_over: bool,
 }
 
-impl Node {
-    /// Listens for children, and begins the search for a parent, which ends after `limit`. `line` is
-    /// the other end of the measuring thread's.
+impl Relay {
+    /// Listens for children, and begins the search for a parent, which ends after `limit`. `line`
+    /// is the other end of the measuring thread's.
     ///
     /// # Errors
     ///
@@ -84,11 +84,11 @@ impl Node {
         let set = PollSet::new()?;
         let listener = Listener::bind(None, 0, Reach::Everywhere)
             .map_err(|failure| io::Error::other(failure.message()))?;
-        let door = Door::new(listener, meeting.token.clone(), &set, DOOR)?;
+        let listener = SurveyListener::new(listener, meeting.token.clone(), &set, LISTENER)?;
         let rank = introduction.rank;
-        let seeker = Seeker {
+        let request = ParentRequest {
             id: u64::from_le_bytes(random()),
-            port: door.port(),
+            port: listener.port(),
             avoid: None,
             received: 0,
             introduction,
@@ -96,9 +96,9 @@ impl Node {
         Ok(Self {
             rank,
             next_key: LINE,
-            door,
+            listener,
             line: Some(Link::of_pair(line, &set, LINE)?),
-            uplink: Uplink::new(meeting, seeker, &set, &clock, limit),
+            uplink: Uplink::new(meeting, request, &set, &clock, limit),
             set,
             children: HashMap::new(),
             held: Vec::new(),
@@ -135,31 +135,32 @@ impl Node {
     pub fn due(&self) -> Instant {
         let uplink = self.uplink.due();
         let ending = self.ending.filter(|_| self.line.is_none());
-        let others = self.door.due().into_iter().chain(ending);
+        let others = self.listener.due().into_iter().chain(ending);
         others
             .fold(uplink, Instant::min)
             .min(Instant::now() + LONGEST)
     }
 
-    /// Waits until something arrives, for `within` at most, and handles it. `keys` is room for keys.
+    /// Waits until something arrives, for `within` at most, and handles it. `keys` is room for
+    /// keys.
     pub fn turn(&mut self, within: Duration, keys: &mut Vec<u64>) {
         keys.clear();
         self.set.ready(within, keys);
         for &key in &*keys {
-            if key == DOOR {
-                self.door.admit(&mut self.next_key);
+            if key == LISTENER {
+                self.listener.admit(&mut self.next_key);
             } else if key == LINE {
-                self.hear_line();
+                self.receive_from_line();
             } else if self.uplink.has(key) {
-                self.hear_parent();
+                self.receive_from_parent();
             } else if self.children.contains_key(&key) {
-                self.hear_child(key);
-            } else if let Some(Ok(arrival)) = self.door.advance(key) {
-                self.let_in(arrival);
+                self.receive_from_child(key);
+            } else if let Some(Ok(arrival)) = self.listener.advance(key) {
+                self.accept(arrival);
             }
         }
         let now = Instant::now();
-        self.door.tick(now);
+        self.listener.tick(now);
         if let Err(reason) = self.uplink.tick(now, &mut self.next_key) {
             self.fail(&reason);
         }
@@ -167,24 +168,24 @@ impl Node {
     }
 
     /// Accepts a child. The coordinator has sent it here.
-    fn let_in(&mut self, arrival: Arrival) {
+    fn accept(&mut self, arrival: Arrival) {
         let Claim::Attach(rank) = arrival.claim else {
             return;
         };
         // A child that has lost this process and returns replaces its old connection.
         self.children.retain(|_, child| child.rank != rank);
-        let child = Child {
+        let child = RelayChild {
             link: arrival.link,
             rank,
             is_ready: false,
         };
         let key = child.link.key();
         self.children.insert(key, child);
-        self.hear_child(key);
+        self.receive_from_child(key);
     }
 
     /// Handles the messages of a child.
-    fn hear_child(&mut self, key: u64) {
+    fn receive_from_child(&mut self, key: u64) {
         loop {
             let Some(child) = self.children.get_mut(&key) else {
                 return;
@@ -210,7 +211,7 @@ impl Node {
                     {
                         child.link.send(&Message::Quiet { until_ns });
                     }
-                    self.say(&FromMember::Attached(rank));
+                    self.send_own(&FromMember::Attached(rank));
                 }
                 Ok(Some(Message::Leave)) => self.lose_child(key, None),
                 Ok(Some(message @ Message::Up { .. })) => {
@@ -233,19 +234,19 @@ impl Node {
         if let Some(mut child) = self.children.remove(&key) {
             self.traffic += child.link.take_traffic();
             let rank = child.rank;
-            self.say(&FromMember::Gone { rank, reason });
+            self.send_own(&FromMember::Gone { rank, reason });
         }
     }
 
     /// Handles what happened on the way to the coordinator.
-    fn hear_parent(&mut self) {
+    fn receive_from_parent(&mut self) {
         self.uplink.flush();
         loop {
             match self.uplink.next() {
                 Ok(None) => return,
-                Ok(Some(News::Changed)) => {}
-                Ok(Some(News::Attached)) => {
-                    self.tell_line(&Message::Joined);
+                Ok(Some(UplinkEvent::Changed)) => {}
+                Ok(Some(UplinkEvent::Attached)) => {
+                    self.send_to_line(&Message::Joined);
                     for message in std::mem::take(&mut self.held) {
                         self.uplink.send(&message);
                     }
@@ -253,7 +254,7 @@ impl Node {
                         self.repeat();
                     }
                 }
-                Ok(Some(News::Message(message))) => self.obey(message),
+                Ok(Some(UplinkEvent::Message(message))) => self.handle_order(message),
                 Err(reason) => {
                     self.fail(&reason);
                     return;
@@ -263,7 +264,7 @@ impl Node {
     }
 
     /// Handles a message of the parent.
-    fn obey(&mut self, message: Message) {
+    fn handle_order(&mut self, message: Message) {
         match message {
             Message::Down {
                 mut path,
@@ -272,9 +273,9 @@ impl Node {
             } => match next_on(&mut path) {
                 Some(child) => self.send_to(child, &Message::Down { path, serial, body }),
                 // An order may come twice, from the old parent and by the new one.
-                None if serial > self.uplink.seeker.received => {
-                    self.uplink.seeker.received = serial;
-                    self.tell_line(&Message::Down { path, serial, body });
+                None if serial > self.uplink.request.received => {
+                    self.uplink.request.received = serial;
+                    self.send_to_line(&Message::Down { path, serial, body });
                 }
                 None => {}
             },
@@ -295,7 +296,7 @@ impl Node {
                 self.wait_for_others();
                 self.uplink.end();
                 self.send_to_all(&Message::End);
-                self.tell_line(&Message::End);
+                self.send_to_line(&Message::End);
             }
             Message::Abort(ref reason) => {
                 self.send_to_all(&message);
@@ -309,7 +310,7 @@ impl Node {
     fn repeat(&mut self) {
         let ready = self.children.values().filter(|child| child.is_ready);
         let children: Vec<u32> = ready.map(|child| child.rank).collect();
-        self.say(&FromMember::Children(children));
+        self.send_own(&FromMember::Children(children));
         if let Some(report) = self.last_report.clone() {
             self.send_up(report);
         }
@@ -330,14 +331,14 @@ impl Node {
         }
     }
 
-    fn tell_line(&mut self, message: &Message) {
+    fn send_to_line(&mut self, message: &Message) {
         if let Some(line) = &mut self.line {
             line.send(message);
         }
     }
 
     /// Sends a message of this process to the coordinator.
-    fn say(&mut self, body: &FromMember) {
+    fn send_own(&mut self, body: &FromMember) {
         let (rank, body) = (self.rank, encode(body));
         self.send_up(Message::Up { rank, body });
     }
@@ -352,7 +353,7 @@ impl Node {
     }
 
     /// Handles the messages of the measuring thread, and its end.
-    fn hear_line(&mut self) {
+    fn receive_from_line(&mut self) {
         while let Some(line) = &mut self.line {
             line.flush();
             match line.receive() {
@@ -368,7 +369,7 @@ impl Node {
                             self.traffic += child.link.take_traffic();
                         }
                         self.traffic += self.uplink.traffic();
-                        self.say(&FromMember::Ended(self.traffic));
+                        self.send_own(&FromMember::Ended(self.traffic));
                         self.wait_for_others();
                     } else {
                         // Its last message, for instance why it failed.
@@ -385,8 +386,8 @@ impl Node {
         self.ending = Some(Instant::now() + limit::in_effect(END_LIMIT));
     }
 
-    /// Ends after the survey when the measuring thread and all members below have ended. A measuring
-    /// thread that hangs does not end: the coordinator reports this process then.
+    /// Ends after the survey when the measuring thread and all members below have ended. A
+    /// measuring thread that hangs does not end: the coordinator reports this process then.
     fn end_if_complete(&mut self, now: Instant) {
         let Some(limit) = self.ending.filter(|_| self.line.is_none()) else {
             return;
@@ -399,7 +400,7 @@ impl Node {
 
     /// Ends this process for this reason. Those below it find other parents.
     fn fail(&mut self, reason: &str) {
-        self.tell_line(&Message::Refused(reason.to_owned()));
+        self.send_to_line(&Message::Refused(reason.to_owned()));
         self.is_over = true;
     }
 }

@@ -1,71 +1,67 @@
-//! The results of a survey: counts, distributions, and the results of pairs that may be outside the
-//! limits. Of a small survey all results are kept, of a large one only the latter, so that memory grows
-//! with the number of NICs and not with that of pairs.
+//! The results of a survey: counts, distributions, and results of pairs. A small survey keeps the
+//! results of all pairs. A large survey keeps only results that may be outside the limits, so its
+//! memory grows with the number of NICs and not with the number of pairs.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
+use super::findings::{Test, Unit};
+use super::ids::{NicId, PopulationKey, TestId};
 use super::limits::{FEW_RETRIES, Limit};
 use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, Noise, cost};
+use super::role_counts::RoleCounts;
 use super::roster::Roster;
 use super::units::parts_of_pair;
-use super::verdict::{Test, Unit};
 use crate::location::Class;
-use facts::device::{DeviceKind, DeviceName};
+use facts::device::DeviceName;
 use facts::expect::Expectation;
 
-/// Figures of a switch, a group or a pair of groups that are kept exactly.
+/// Most figures of a switch, a group or a pair of groups that are kept exactly.
 const EXACT_OF_AGGREGATE: usize = 256;
 
-/// Most results outside the limits of which a large survey keeps more than the number.
+/// Most results that a large survey keeps. It only counts further results outside the limits.
 const MOST_RECORDS: usize = 1 << 20;
 
 /// A test and a pair.
-pub type Key = (u16, Pair);
-
-/// Numbers of pairs by role (initiator, target) and class.
-pub type Cells = [[u32; CLASSES]; 2];
-
-/// Number of classes.
-pub const CLASSES: usize = 6;
+pub type TestPair = (TestId, Pair);
 
 /// The figures of a population.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct PopulationData {
     pub(super) figures: Distribution,
     /// Packets that the initiators sent again.
     pub(super) retries: Distribution,
-    /// The limit of the figures so far,
+    /// The limit that follows from the figures so far.
     limit: Option<Limit>,
-    /// which is computed again at this number of figures.
+    /// Number of figures at which the limit is computed again.
     next: u64,
 }
 
 /// The results of a survey.
 #[derive(Debug)]
-pub struct Evidence {
+pub struct ResultStore {
     pub(super) tests: Vec<Test>,
     pub(super) expectations: Vec<Vec<Expectation>>,
     pub(super) keeps_all: bool,
     pub(super) noise: Noise,
-    pub(super) populations: BTreeMap<(u16, Class), Gathered>,
+    pub(super) populations: BTreeMap<PopulationKey, PopulationData>,
     /// Pairs with an answer, by test and NIC.
-    counts: Vec<Cells>,
-    /// The least costs of the pairs of the user, by test and NIC, then by class.
-    least_costs: Vec<[f64; CLASSES]>,
+    counts: Vec<RoleCounts>,
+    /// The least costs of the pairs of the sweep, by test and NIC, then by class.
+    least_costs: Vec<[f64; Class::ALL.len()]>,
     pub(super) nics: usize,
-    pub(super) aggregates: BTreeMap<(u16, Unit), Distribution>,
+    pub(super) aggregates: BTreeMap<(TestId, Unit), Distribution>,
     /// First results of pairs.
     pub(super) records: Vec<PairResult>,
-    pub(super) retests: HashMap<Key, Vec<PairResult>>,
-    witnesses: BTreeMap<(u32, String), u64>,
+    pub(super) retests: HashMap<TestPair, Vec<PairResult>>,
+    counters: BTreeMap<(NicId, String), u64>,
     worst: Option<(f64, PairResult)>,
     suspects: u64,
 }
 
-impl Evidence {
-    /// Creates an empty collection. Without `keeps_all` only results that may be outside the limits are
-    /// kept.
+impl ResultStore {
+    /// Creates an empty collection. Without `keeps_all` only results that may be outside the limits
+    /// are kept.
     pub fn new(
         roster: &Roster,
         tests: Vec<Test>,
@@ -73,8 +69,8 @@ impl Evidence {
         keeps_all: bool,
     ) -> Self {
         Self {
-            counts: vec![Cells::default(); tests.len() * roster.nics.len()],
-            least_costs: vec![[f64::INFINITY; CLASSES]; tests.len() * roster.nics.len()],
+            counts: vec![RoleCounts::default(); tests.len() * roster.nics.len()],
+            least_costs: vec![[f64::INFINITY; Class::ALL.len()]; tests.len() * roster.nics.len()],
             nics: roster.nics.len(),
             tests,
             expectations,
@@ -84,7 +80,7 @@ impl Evidence {
             aggregates: BTreeMap::new(),
             records: Vec::new(),
             retests: HashMap::new(),
-            witnesses: BTreeMap::new(),
+            counters: BTreeMap::new(),
             worst: None,
             suspects: 0,
         }
@@ -100,58 +96,61 @@ impl Evidence {
         self.worst.as_ref().map(|(_, result)| result)
     }
 
-    /// Returns the number of pairs that were outside the limits of the figures before them.
+    /// Returns the number of pairs outside the limits that followed from earlier results.
     pub fn suspects(&self) -> u64 {
         self.suspects
     }
 
     /// Returns how many pairs of a NIC have an answer.
-    pub fn counts(&self, test: u16, nic: u32) -> &Cells {
-        &self.counts[test as usize * self.nics + nic as usize]
+    pub fn counts(&self, test: TestId, nic: NicId) -> &RoleCounts {
+        &self.counts[self.cell(test, nic)]
     }
 
     /// Returns the least cost of the pairs of a NIC in a class; infinite without a figure.
-    pub(super) fn least_cost(&self, test: u16, nic: u32, class: Class) -> f64 {
-        self.least_costs[test as usize * self.nics + nic as usize][class as usize]
+    pub(super) fn least_cost(&self, test: TestId, nic: NicId, class: Class) -> f64 {
+        self.least_costs[self.cell(test, nic)][class as usize]
+    }
+
+    /// Returns the index of a NIC and a test in `counts` and `least_costs`.
+    fn cell(&self, test: TestId, nic: NicId) -> usize {
+        test.index() * self.nics + nic.index()
     }
 
     /// Returns how many pairs of a NIC have an answer in all tests.
-    pub fn answers(&self, nic: u32) -> u32 {
-        let tests = 0..self.tests.len() as u16;
-        tests
-            .flat_map(|test| self.counts(test, nic).iter().flatten())
-            .sum()
+    pub fn answers(&self, nic: NicId) -> u32 {
+        let tests = TestId::first(self.tests.len());
+        tests.map(|test| self.counts(test, nic).total()).sum()
     }
 
     /// Returns the counters that changed, by NIC.
-    pub fn witnesses(&self) -> &BTreeMap<(u32, String), u64> {
-        &self.witnesses
+    pub fn counters(&self) -> &BTreeMap<(NicId, String), u64> {
+        &self.counters
     }
 
     /// Returns the kept pairs.
-    pub fn keys(&self) -> impl Iterator<Item = Key> {
+    pub fn keys(&self) -> impl Iterator<Item = TestPair> {
         self.records.iter().map(|result| (result.test, result.pair))
     }
 
     /// Adds the result of a pair that was measured or failed.
-    pub fn add(&mut self, result: PairResult, roster: &Roster) {
-        for witness in &result.witnesses {
+    pub fn add(&mut self, result: &PairResult, roster: &Roster) {
+        for counter_evidence in &result.counters {
             let sum = self
-                .witnesses
-                .entry((witness.nic, witness.counter.clone()))
+                .counters
+                .entry((counter_evidence.nic, counter_evidence.counter.clone()))
                 .or_default();
-            *sum = sum.saturating_add(witness.change);
+            *sum = sum.saturating_add(counter_evidence.change);
         }
         if let Stage::Retest(_) = result.stage {
             self.retests
                 .entry((result.test, result.pair))
                 .or_default()
-                .push(result);
+                .push(result.clone());
             return;
         }
-        let class = roster.class(result.pair.initiator, result.pair.target);
-        self.count(&result, class, 1);
-        let limit = self.gather(&result, class, roster);
+        let class = roster.class(result.pair);
+        self.count(result, class, 1);
+        let limit = self.gather(result, class, roster);
         let excess = match (&result.answer, limit) {
             (Answer::Measured(figures), Some(limit)) => {
                 let cost = cost(figures.value(), self.of_bandwidth(result.test));
@@ -170,9 +169,9 @@ impl Evidence {
         let is_kept = self.keeps_all
             || limit.is_none_or(|limit| excess * limit.centre.median > nearly(limit))
             || result.retries() > FEW_RETRIES
-            || self.breaks_expectation(&result).is_some();
+            || self.breaks_expectation(result).is_some();
         if is_kept && (self.keeps_all || self.records.len() < MOST_RECORDS) {
-            self.records.push(result);
+            self.records.push(result.clone());
         }
     }
 
@@ -190,33 +189,33 @@ impl Evidence {
                 .add(value);
         }
         let of_bandwidth = self.of_bandwidth(result.test);
-        let gathered = self
+        let data = self
             .populations
             .entry((result.test, class))
-            .or_insert_with(|| Gathered {
+            .or_insert_with(|| PopulationData {
                 figures: Distribution::new(MOST_EXACT),
                 retries: Distribution::new(MOST_EXACT),
                 limit: None,
                 next: LEAST_FIGURES as u64,
             });
-        // Suspects do not choose their partners at random: only the pairs of the user are a population.
+        // The partners of suspects are not random, so only pairs of the sweep form a population.
         if result.stage == Stage::Sweep {
-            gathered.figures.add(value);
-            gathered.retries.add(result.retries() as f64);
+            data.figures.add(value);
+            data.retries.add(result.retries() as f64);
             let cost = cost(value, of_bandwidth);
-            for nic in [result.pair.initiator, result.pair.target] {
-                let of_nic = &mut self.least_costs[result.test as usize * self.nics + nic as usize];
-                let least = &mut of_nic[class as usize];
+            for nic in result.pair.nics() {
+                let cell = result.test.index() * self.nics + nic.index();
+                let least = &mut self.least_costs[cell][class as usize];
                 *least = least.min(cost);
             }
         }
-        let count = gathered.figures.count();
-        if count >= gathered.next {
-            gathered.next = count + count / 2;
-            let costs = gathered.figures.sorted().costs(of_bandwidth);
-            let retries = gathered.retries.sorted();
-            gathered.limit = Some(Limit::of(&costs, &retries, self.noise, of_bandwidth));
-            if let (Some(limit), false) = (gathered.limit, self.keeps_all) {
+        let count = data.figures.count();
+        if count >= data.next {
+            data.next = count + count / 2;
+            let costs = data.figures.sorted().costs(of_bandwidth);
+            let retries = data.retries.sorted();
+            data.limit = Some(Limit::of(&costs, &retries, self.noise, of_bandwidth));
+            if let (Some(limit), false) = (data.limit, self.keeps_all) {
                 self.drop_good(result.test, class, limit, roster);
             }
         }
@@ -224,16 +223,15 @@ impl Evidence {
     }
 
     /// Drops results that are far inside the limits.
-    fn drop_good(&mut self, test: u16, class: Class, limit: Limit, roster: &Roster) {
+    fn drop_good(&mut self, test: TestId, class: Class, limit: Limit, roster: &Roster) {
         let of_bandwidth = self.of_bandwidth(test);
         let expectations = self
             .expectations
-            .get(test as usize)
+            .get(test.index())
             .map_or(&[][..], Vec::as_slice);
-        let size = self.tests[test as usize].size_bytes;
+        let size = self.tests[test.index()].size_bytes;
         self.records.retain(|result| {
-            let is_other = result.test != test
-                || roster.class(result.pair.initiator, result.pair.target) != class;
+            let is_other = result.test != test || roster.class(result.pair) != class;
             is_other
                 || match &result.answer {
                     Answer::Measured(figures) => {
@@ -247,23 +245,20 @@ impl Evidence {
     }
 
     fn count(&mut self, result: &PairResult, class: Class, by: i32) {
-        for (role, nic) in [result.pair.initiator, result.pair.target]
-            .into_iter()
-            .enumerate()
-        {
-            let cells = &mut self.counts[result.test as usize * self.nics + nic as usize];
-            let cell = &mut cells[role][class as usize];
-            *cell = cell.saturating_add_signed(by);
+        for (role, nic) in result.pair.roles() {
+            let cell = self.cell(result.test, nic);
+            let count = &mut self.counts[cell][(role, class)];
+            *count = count.saturating_add_signed(by);
         }
     }
 
-    /// Removes failures, which later facts have explained, and returns those that were first results of
-    /// pairs, with the stage.
+    /// Removes failures that later facts have explained. Returns the pairs whose first results were
+    /// removed, with the stages.
     pub fn remove_failures(
         &mut self,
         roster: &Roster,
         is_explained: impl Fn(&PairResult) -> bool,
-    ) -> Vec<(Key, Stage)> {
+    ) -> Vec<(TestPair, Stage)> {
         let is_gone = |result: &PairResult| {
             matches!(result.answer, Answer::Failed(_)) && is_explained(result)
         };
@@ -272,11 +267,7 @@ impl Evidence {
             .extract_if(.., |result| is_gone(result))
             .collect();
         for result in &gone {
-            self.count(
-                result,
-                roster.class(result.pair.initiator, result.pair.target),
-                -1,
-            );
+            self.count(result, roster.class(result.pair), -1);
         }
         for results in self.retests.values_mut() {
             results.retain(|result| !is_gone(result));
@@ -298,30 +289,27 @@ impl Evidence {
             .map(|result| result.pair)
     }
 
-    pub(super) fn of_bandwidth(&self, test: u16) -> bool {
-        self.tests[test as usize].of_bandwidth
+    pub(super) fn of_bandwidth(&self, test: TestId) -> bool {
+        self.tests[test.index()].of_bandwidth
     }
 
     pub(super) fn breaks_expectation(&self, result: &PairResult) -> Option<f64> {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
-        let expectations = self.expectations.get(result.test as usize)?;
+        let expectations = self.expectations.get(result.test.index())?;
         broken(
             expectations,
-            self.tests[result.test as usize].size_bytes,
+            self.tests[result.test.index()].size_bytes,
             figures,
         )
     }
 }
 
-/// Returns what the NICs of a survey may differ: those of software, if there is one among them.
+/// Returns the noise of a survey: the noise of software NICs if it has any.
 fn noise(roster: &Roster) -> Noise {
-    let is_software = |name: &str| {
-        let name = name.parse::<DeviceName>();
-        name.is_ok_and(|name| name.kind == DeviceKind::Software)
-    };
-    if roster.nics.iter().any(|nic| is_software(&nic.device)) {
+    let is_noisy = |device: &str| DeviceName::names(device, |platform| platform.runs_on_cpus);
+    if roster.nics.iter().any(|nic| is_noisy(&nic.device)) {
         Noise::SOFTWARE
     } else {
         Noise::HARDWARE

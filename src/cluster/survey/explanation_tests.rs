@@ -1,13 +1,13 @@
-//! Tests of blame on the model of a cluster: the planted fault is named, and nothing else.
+//! Tests of causes on the model of a cluster: the survey names the planted fault, and nothing else.
 
 use std::collections::BTreeSet;
 
-use super::answer::Pair;
 use super::conductor::{Conductor, Settings};
+use super::findings::{Certainty, Direction, Findings, LimitSource, Unit};
+use super::ids::{NicId, NodeId};
 use super::pairs::parse;
 use super::rounds::NicOrder;
-use super::testing::{Cluster, Effect, Fault};
-use super::verdict::{Direction, LimitSource, Unit, Verdict, Word};
+use super::testing::{Cluster, Effect, Fault, pair};
 
 /// Returns the settings of a survey of these pairs.
 pub fn settings(pairs: &str, seed: u64) -> Settings {
@@ -29,35 +29,35 @@ pub fn run(cluster: &mut Cluster, conductor: &mut Conductor) {
             .iter()
             .flat_map(|round| cluster.measure(round))
         {
-            conductor.add(result);
+            conductor.add(&result);
         }
     }
 }
 
-/// Returns the verdict of a survey.
-pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Verdict {
-    let verdict = survey_of_some(cluster, pairs, seed);
-    assert_eq!(verdict.answered, verdict.planned);
-    verdict
+/// Returns the findings of a survey.
+pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
+    let findings = survey_of_some(cluster, pairs, seed);
+    assert_eq!(findings.answered, findings.planned);
+    findings
 }
 
-/// Returns the verdict of a survey that NICs may leave.
-fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Verdict {
+/// Returns the findings of a survey that NICs may leave.
+fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
     let settings = settings(pairs, seed);
     let mut conductor =
         Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap();
     run(cluster, &mut conductor);
-    conductor.verdict()
+    conductor.findings()
 }
 
 /// Returns the parts that are bad or suspect.
-pub fn named(verdict: &Verdict) -> Vec<(Unit, Word, Direction)> {
-    let lasting = verdict
-        .culprits
+pub fn named(findings: &Findings) -> Vec<(Unit, Certainty, Direction)> {
+    let lasting = findings
+        .causes
         .iter()
-        .filter(|culprit| culprit.word != Word::Transient);
+        .filter(|cause| cause.certainty != Certainty::Transient);
     lasting
-        .map(|culprit| (culprit.unit, culprit.word, culprit.direction))
+        .map(|cause| (cause.unit, cause.certainty, cause.direction))
         .collect()
 }
 
@@ -68,8 +68,8 @@ struct Plan {
     fault: Fault,
 }
 
-/// Checks that exactly the planted part is named for each plan and seed, except that nothing is named in
-/// `most_missed` surveys.
+/// Checks that exactly the planted part is named for each plan and seed, except that nothing is
+/// named in `most_missed` surveys.
 fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_missed: usize) {
     let (mut wrong, mut missed) = (Vec::new(), 0);
     for plan in plans {
@@ -84,7 +84,7 @@ fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_
             let found = named(&survey(&mut cluster, plan.pairs, seed));
             if found.is_empty() && missed < most_missed {
                 missed += 1;
-            } else if found != [(fault.unit, Word::Bad, fault.direction)] {
+            } else if found != [(fault.unit, Certainty::Bad, fault.direction)] {
                 wrong.push(format!(
                     "{} {:?} {} seed {seed}: {found:?}",
                     plan.name, plan.shape, plan.pairs
@@ -103,7 +103,7 @@ fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_
 fn plans() -> Vec<Plan> {
     use Direction::{Both, Initiator, Target};
     let slow = |unit, direction| Fault::slow(unit, direction, 2.0);
-    let nic = Unit::Nic(1);
+    let nic = Unit::Nic(NicId(1));
     let fails = Fault {
         unit: nic,
         direction: Both,
@@ -118,10 +118,7 @@ fn plans() -> Vec<Plan> {
     let small = [0, 0, 4, 1];
     let racks = [4, 4, 8, 1];
     let (from, to) = (3, 5);
-    let path = Unit::Path(Pair {
-        initiator: from,
-        target: to,
-    });
+    let path = Unit::Path(pair(from, to));
     vec![
         plan("nic", small, "random:3", slow(nic, Both)),
         plan("nic", [0, 0, 5, 1], "random:3", slow(nic, Both)),
@@ -149,8 +146,18 @@ fn plans() -> Vec<Plan> {
         plan("failing nic", [0, 0, 8, 1], "random:4", fails),
         plan("failing nic", racks, "random:4", fails),
         plan("one nic of four", [0, 0, 8, 4], "random:4", slow(nic, Both)),
-        plan("node", [0, 0, 8, 2], "random:4", slow(Unit::Node(2), Both)),
-        plan("node", [2, 2, 4, 4], "random:4", slow(Unit::Node(2), Both)),
+        plan(
+            "node",
+            [0, 0, 8, 2],
+            "random:4",
+            slow(Unit::Node(NodeId(2)), Both),
+        ),
+        plan(
+            "node",
+            [2, 2, 4, 4],
+            "random:4",
+            slow(Unit::Node(NodeId(2)), Both),
+        ),
         plan(
             "switch",
             racks,
@@ -204,7 +211,8 @@ fn names_planted_fault_on_quiet_cluster() {
 
 #[test]
 fn names_planted_fault_on_noisy_cluster() {
-    // A node of two NICs has so many pairs of eight nodes that they may look like a mixed population.
+    // A node of two NICs has so many pairs of eight nodes that they may look like a mixed
+    // population.
     check(&plans(), 0.2, 0.01, 6.0, 20, 1);
 }
 
@@ -213,12 +221,12 @@ fn names_nic_that_fails_now_and_then() {
     for seed in 0..20 {
         let mut cluster = Cluster::new([0, 0, 32, 1], &["write-lat"], seed);
         cluster.faults.push(Fault {
-            unit: Unit::Nic(5),
+            unit: Unit::Nic(NicId(5)),
             direction: Direction::Both,
             effect: Effect::Loses(0.3),
         });
         let found = named(&survey_of_some(&mut cluster, "all", seed));
-        let is_it = |one: &(Unit, Word, Direction)| one.0 == Unit::Nic(5);
+        let is_it = |one: &(Unit, Certainty, Direction)| one.0 == Unit::Nic(NicId(5));
         assert!(
             found.len() == 1 && found.iter().all(is_it),
             "seed {seed}: {found:?}"
@@ -238,14 +246,14 @@ fn names_nic_that_sends_packets_again() {
             let mut cluster = Cluster::new([0, 0, nics, 1], &["write-lat"], seed);
             cluster.resent = resent;
             cluster.faults.push(Fault {
-                unit: Unit::Nic(2),
+                unit: Unit::Nic(NicId(2)),
                 direction,
                 effect: Effect::Resends(20.0 * (resent + 1.0)),
             });
-            let verdict = survey(&mut cluster, pairs, seed);
-            let expected = [(Unit::Nic(2), Word::Bad, direction)];
-            assert_eq!(named(&verdict), expected, "{nics} {pairs} seed {seed}");
-            let evidence = &verdict.culprits[0].evidence[0];
+            let findings = survey(&mut cluster, pairs, seed);
+            let expected = [(Unit::Nic(NicId(2)), Certainty::Bad, direction)];
+            assert_eq!(named(&findings), expected, "{nics} {pairs} seed {seed}");
+            let evidence = &findings.causes[0].evidence[0];
             assert_eq!(evidence.source, LimitSource::Retries);
             assert!(evidence.retries > evidence.usual_retries);
         }
@@ -302,7 +310,7 @@ fn gives_no_limits_to_mixed_population() {
             for seed in 0..5 {
                 let mut cluster = Cluster::new(shape, &[tool], seed);
                 let nics = cluster.roster.nics.len() as u32;
-                let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, factor);
+                let slow = |nic| Fault::slow(Unit::Nic(NicId(2 * nic)), Direction::Both, factor);
                 cluster.faults = (0..nics / 2).map(slow).collect();
                 let found = named(&survey(&mut cluster, pairs, seed));
                 if !found.is_empty() {
@@ -324,7 +332,7 @@ fn gives_no_limits_to_mixed_population() {
 #[test]
 fn names_many_slow_nics() {
     let mut cluster = Cluster::new([0, 0, 2000, 1], &["write-lat"], 1);
-    let slow = |nic: u32| Fault::slow(Unit::Nic(10 * nic), Direction::Both, 2.0);
+    let slow = |nic: u32| Fault::slow(Unit::Nic(NicId(10 * nic)), Direction::Both, 2.0);
     cluster.faults = (0..200).map(slow).collect();
     let found = named(&survey(&mut cluster, "random:6", 1));
     let expected: BTreeSet<Unit> = cluster.faults.iter().map(|fault| fault.unit).collect();
@@ -343,11 +351,11 @@ fn names_no_part_if_half_of_few_nics_are_slow() {
         {
             for seed in 0..20 {
                 let mut cluster = Cluster::new([0, 0, nics, 1], &[tool], seed);
-                let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, factor);
+                let slow = |nic| Fault::slow(Unit::Nic(NicId(2 * nic)), Direction::Both, factor);
                 cluster.faults = (0..u32::from(nics) / 2).map(slow).collect();
-                let verdict = survey(&mut cluster, pairs, seed);
+                let findings = survey(&mut cluster, pairs, seed);
                 surveys += 1;
-                let found = named(&verdict);
+                let found = named(&findings);
                 if !found.is_empty() {
                     wrong.push(format!(
                         "{tool} {factor} {nics} {pairs} seed {seed}: {found:?}"
@@ -376,7 +384,7 @@ fn seldom_names_a_part_if_half_of_the_nics_of_classes_with_few_pairs_are_slow() 
             for seed in 0..10 {
                 let mut cluster = Cluster::new(shape, &[tool], seed);
                 let nics = cluster.roster.nics.len() as u32;
-                let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, factor);
+                let slow = |nic| Fault::slow(Unit::Nic(NicId(2 * nic)), Direction::Both, factor);
                 cluster.faults = (0..nics / 2).map(slow).collect();
                 surveys += 1;
                 let found = named(&survey(&mut cluster, pairs, seed));
@@ -405,10 +413,10 @@ fn names_slow_nic_beside_bimodal_class() {
         cluster.faults = groups
             .into_iter()
             .map(|(one, other)| slow(Unit::GroupPair(one, other)))
-            .chain([slow(Unit::Nic(5))])
+            .chain([slow(Unit::Nic(NicId(5)))])
             .collect();
         let found = named(&survey(&mut cluster, "random:4,within-switch", seed));
-        let expected = [(Unit::Nic(5), Word::Bad, Direction::Both)];
+        let expected = [(Unit::Nic(NicId(5)), Certainty::Bad, Direction::Both)];
         assert_eq!(found, expected, "seed {seed}");
     }
 }
@@ -419,7 +427,7 @@ fn near_pairs_without_locations_do_not_hide_slow_nic() {
         let mut cluster = Cluster::new([8, 1, 16, 1], &["write-lat"], seed);
         cluster
             .faults
-            .push(Fault::slow(Unit::Nic(5), Direction::Both, 2.0));
+            .push(Fault::slow(Unit::Nic(NicId(5)), Direction::Both, 2.0));
         let mut roster = cluster.roster.clone();
         for nic in &mut roster.nics {
             nic.location = None;
@@ -427,8 +435,8 @@ fn near_pairs_without_locations_do_not_hide_slow_nic() {
         let tests = cluster.tests.clone();
         let mut conductor = Conductor::new(roster, tests, settings(pairs, seed)).unwrap();
         run(&mut cluster, &mut conductor);
-        let found = named(&conductor.verdict());
-        let expected = [(Unit::Nic(5), Word::Bad, Direction::Both)];
+        let found = named(&conductor.findings());
+        let expected = [(Unit::Nic(NicId(5)), Certainty::Bad, Direction::Both)];
         assert_eq!(found, expected, "{pairs} seed {seed}");
     }
 }
@@ -440,7 +448,7 @@ fn names_no_part_if_half_of_software_nics_are_slow() {
         for (number, nic) in cluster.roster.nics.iter_mut().enumerate() {
             nic.device = format!("soft{number}");
         }
-        let slow = |nic| Fault::slow(Unit::Nic(2 * nic), Direction::Both, 3.0);
+        let slow = |nic| Fault::slow(Unit::Nic(NicId(2 * nic)), Direction::Both, 3.0);
         cluster.faults = (0..u32::from(nics) / 2).map(slow).collect();
         let found = named(&survey(&mut cluster, "all", seed));
         assert_eq!(found, [], "{nics} NICs, seed {seed}");
@@ -455,9 +463,13 @@ fn names_slow_software_nic_among_noisy_ones() {
         for (number, nic) in cluster.roster.nics.iter_mut().enumerate() {
             nic.device = format!("soft{number}");
         }
-        let unit = Unit::Nic(2);
+        let unit = Unit::Nic(NicId(2));
         cluster.faults = vec![Fault::slow(unit, Direction::Both, 100.0)];
         let found = named(&survey(&mut cluster, "random:4", seed));
-        assert_eq!(found, [(unit, Word::Bad, Direction::Both)], "seed {seed}");
+        assert_eq!(
+            found,
+            [(unit, Certainty::Bad, Direction::Both)],
+            "seed {seed}"
+        );
     }
 }

@@ -1,0 +1,205 @@
+//! How much of a survey is done: the pairs with an answer, the pairs that a round measures now, and
+//! the pairs that were not measured.
+
+use std::collections::HashMap;
+
+use super::answer::{Pair, Stage};
+use super::findings::{Unit, UntestedPart};
+use super::ids::{NicId, TestId};
+use super::pair_set::PairSet;
+use super::result_store::TestPair;
+use super::roster::Roster;
+use super::rounds::Sweep;
+use super::timetable::Round;
+use super::unmeasured::{Rest, Unmeasured};
+
+/// How often the survey measures pairs without an answer again.
+pub const MOST_REPEATS: u8 = 5;
+
+/// How much of a survey is done.
+#[derive(Clone, Debug)]
+pub struct Coverage {
+    /// Pairs that the user has asked for.
+    planned: u64,
+    /// Pairs of the sweep that were measured or failed.
+    answered: u64,
+    /// Results of retests and swaps.
+    retested: u64,
+    /// How often the survey has measured pairs without an answer again.
+    repeats: u8,
+    /// Pairs of rounds without an answer yet.
+    outstanding: HashMap<TestPair, Stage>,
+    unmeasured: Unmeasured,
+    /// The pairs of each test with an answer of an earlier survey, which the sweep has not reached
+    /// yet.
+    earlier: Vec<PairSet>,
+}
+
+impl Coverage {
+    /// Creates the coverage of a survey with `planned` pairs and `tests` tests, before the first
+    /// round.
+    pub fn new(planned: u64, tests: usize) -> Self {
+        Self {
+            planned,
+            answered: 0,
+            retested: 0,
+            repeats: 0,
+            outstanding: HashMap::new(),
+            unmeasured: Unmeasured::default(),
+            earlier: vec![PairSet::default(); tests],
+        }
+    }
+
+    /// Returns the number of pairs that the user has asked for.
+    pub fn planned(&self) -> u64 {
+        self.planned
+    }
+
+    /// Returns the number of pairs of the sweep that were measured or failed.
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// Returns the number of results of retests and swaps.
+    pub fn retested(&self) -> u64 {
+        self.retested
+    }
+
+    /// Returns the number of pairs that will not be measured.
+    pub fn untested(&self) -> u64 {
+        self.unmeasured.pairs()
+    }
+
+    /// Returns whether all rounds so far have their answers.
+    pub fn is_settled(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    /// Notes that the pairs of a round are being measured.
+    pub fn begin(&mut self, round: &Round) {
+        let keys = round.pairs.iter().map(|pair| (round.test, *pair));
+        self.outstanding.extend(keys.map(|key| (key, round.stage)));
+    }
+
+    /// Notes that a pair has a result. Returns whether the survey expects one at this stage.
+    pub fn end(&mut self, key: TestPair, stage: Stage) -> bool {
+        let is_expected = self.outstanding.get(&key) == Some(&stage);
+        if is_expected {
+            self.outstanding.remove(&key);
+        }
+        is_expected
+    }
+
+    /// Counts a pair that was measured or failed.
+    pub fn count(&mut self, stage: Stage) {
+        if stage == Stage::Sweep {
+            self.answered += 1;
+        } else {
+            self.retested += 1;
+        }
+    }
+
+    /// Notes that a pair has no answer.
+    pub fn miss(&mut self, key: TestPair, stage: Stage, reason: &str, roster: &Roster) {
+        if stage == Stage::Sweep {
+            self.unmeasured.add(key, reason, roster);
+        }
+    }
+
+    /// Notes that a part prevents the measurement of a pair.
+    pub fn leave_out(&mut self, part: Unit, reason: String) {
+        self.unmeasured.leave_out(part, reason);
+    }
+
+    /// Notes that a pair has an answer of an earlier survey. Returns whether this is the first one.
+    pub fn add_earlier(&mut self, (test, pair): TestPair) -> bool {
+        self.earlier[test.index()].insert(pair)
+    }
+
+    /// Counts a pair of the sweep if it has an answer of an earlier survey. Returns whether it has
+    /// one.
+    pub fn take_earlier(&mut self, test: TestId, pair: Pair) -> bool {
+        let had = self.earlier[test.index()].remove(pair);
+        self.answered += u64::from(had);
+        had
+    }
+
+    /// Takes back the answer of a pair, for this reason.
+    pub fn withdraw(&mut self, key: TestPair, stage: Stage, reason: &str, roster: &Roster) {
+        // The answer of an earlier survey was not counted, if the sweep has not reached the pair.
+        let is_pending = stage == Stage::Sweep && self.earlier[key.0.index()].remove(key.1);
+        if !is_pending {
+            self.answered -= u64::from(stage == Stage::Sweep);
+            self.miss(key, stage, reason, roster);
+        }
+    }
+
+    /// Gives up waiting for the results of the pairs that `is_lost` accepts, for this reason.
+    pub fn give_up(&mut self, is_lost: impl Fn(Pair) -> bool, reason: &str, roster: &Roster) {
+        let outstanding = &mut self.outstanding;
+        let lost: Vec<(TestPair, Stage)> = outstanding
+            .extract_if(|(_, pair), _| is_lost(*pair))
+            .collect();
+        for (key, stage) in lost {
+            self.miss(key, stage, reason, roster);
+        }
+    }
+
+    /// Takes the pairs without an answer, to measure them again. Returns none after the last
+    /// repeat.
+    pub fn repeat(&mut self) -> Vec<TestPair> {
+        if self.repeats == MOST_REPEATS {
+            return Vec::new();
+        }
+        self.repeats += 1;
+        self.unmeasured.take_unanswered()
+    }
+
+    /// Ends the sweep: its remaining pairs are not measured, for this reason. `is_measured` says
+    /// whether a NIC has been measured in any pair.
+    pub fn end_sweep(
+        &mut self,
+        sweep: &mut Sweep,
+        reason: &str,
+        roster: &Roster,
+        is_measured: impl Fn(NicId) -> bool,
+    ) {
+        let mut rest = Rest::new(roster, is_measured);
+        sweep.drain(|test, pair| {
+            if !self.take_earlier(test, pair) {
+                rest.add(pair);
+            }
+        });
+        self.unmeasured.leave_out_rest(rest, reason);
+    }
+
+    /// Returns the coverage if the survey ends at this moment. `queued` are the pairs of the sweep
+    /// in the queue.
+    pub fn if_it_ends(
+        &self,
+        sweep: &Sweep,
+        queued: impl Iterator<Item = Pair>,
+        roster: &Roster,
+        is_measured: impl Fn(NicId) -> bool,
+    ) -> Self {
+        const REASON: &str = "the survey ended before";
+        let mut ended = self.clone();
+        let mut rest = Rest::new(roster, &is_measured);
+        let outstanding = self.outstanding.iter();
+        let of_sweep = outstanding.filter(|(_, stage)| **stage == Stage::Sweep);
+        let open = of_sweep.map(|((_, pair), _)| *pair).chain(queued);
+        sweep.clone().drain(|test, pair| {
+            if !ended.take_earlier(test, pair) {
+                rest.add(pair);
+            }
+        });
+        open.for_each(|pair| rest.add(pair));
+        ended.unmeasured.leave_out_rest(rest, REASON);
+        ended
+    }
+
+    /// Returns the parts that were not measured.
+    pub fn untested_parts(&self, roster: &Roster) -> Vec<UntestedPart> {
+        self.unmeasured.untested(roster)
+    }
+}

@@ -1,0 +1,188 @@
+//! What a survey measures after the sweep: first retests of suspect pairs, then their NICs with
+//! other partners.
+
+use fastrand::Rng;
+
+use super::answer::{Pair, Stage};
+use super::explanation::explain;
+use super::ids::NicId;
+use super::limits::Limits;
+use super::outside::MOST_RETESTS;
+use super::parked::ParkedNics;
+use super::result_store::{ResultStore, TestPair};
+use super::retest::{Queue, suspects, swaps};
+use super::roster::Roster;
+use super::search::Explanation;
+use super::settings::Phase;
+use super::timetable::Round;
+use super::unmeasured::why_unusable;
+
+/// How often the survey chooses suspects.
+const MOST_WAVES: u8 = 8;
+
+/// How often NICs get other partners.
+const MOST_SWAPS: u8 = 3;
+
+/// Most pairs outside the limits that are all retested.
+const FEW_SUSPECTS: usize = 64;
+
+/// The results of the sweep, which decide about retests.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepResults<'a> {
+    /// The nodes and NICs.
+    pub roster: &'a Roster,
+    /// The results so far.
+    pub results: &'a ResultStore,
+    /// The limits of the sweep.
+    pub limits: &'a Limits,
+    /// NICs that the sweep left out.
+    pub parked: &'a ParkedNics,
+}
+
+/// The retests and swaps of a survey.
+#[derive(Debug)]
+pub struct RetestPlan {
+    rng: Rng,
+    most_active: usize,
+    /// Suspect pairs that are retested.
+    wave: Vec<TestPair>,
+    /// Number of the retest of the wave, from 1.
+    retest: u8,
+    /// Largest number of pairs in a round of the first retest of the wave.
+    widest: usize,
+    waves: u8,
+    swaps: u8,
+}
+
+impl RetestPlan {
+    /// Creates the plan of a survey that measures at most `most_active` pairs at the same time.
+    pub fn new(seed: u64, most_active: usize) -> Self {
+        Self {
+            rng: Rng::with_seed(seed),
+            most_active,
+            wave: Vec::new(),
+            retest: 0,
+            widest: 0,
+            waves: 0,
+            swaps: 0,
+        }
+    }
+
+    /// Notes how many pairs a round has.
+    pub fn note(&mut self, round: &Round) {
+        if round.stage == Stage::Retest(1) {
+            self.widest = self.widest.max(round.pairs.len());
+        }
+    }
+
+    /// Returns pairs that a phase measures, at most `most` at the same time.
+    pub fn queue(&self, pairs: Vec<TestPair>, stage: Stage, most: usize) -> Queue {
+        Queue::new(pairs, stage, most.min(self.most_active))
+    }
+
+    /// Returns the next phase and its pairs; `None` if nothing is left to measure.
+    pub fn next(&mut self, sweep: SweepResults<'_>) -> Option<(Phase, Queue)> {
+        loop {
+            if let Some(queue) = self.next_retest(sweep) {
+                return Some((Phase::Retest, queue));
+            }
+            let explained = explain(sweep.results, sweep.limits, sweep.roster);
+            let wave = self.next_wave(&explained.explanations, sweep);
+            if wave.is_empty() {
+                return self.next_swap(&explained.explanations, sweep);
+            }
+            (self.waves, self.retest, self.widest) = (self.waves + 1, 0, 0);
+            self.wave = wave;
+        }
+    }
+
+    /// Returns the next retest of the wave. Later retests have fewer pairs at the same time.
+    fn next_retest(&mut self, sweep: SweepResults<'_>) -> Option<Queue> {
+        if self.retest >= MOST_RETESTS {
+            return None;
+        }
+        let wave = self.wave.iter().copied();
+        let is_undecided = |key: &TestPair| {
+            let results = sweep.results;
+            results.needs_retest(*key, sweep.limits, sweep.roster)
+        };
+        let undecided: Vec<TestPair> = wave.filter(is_undecided).collect();
+        if undecided.is_empty() {
+            return None;
+        }
+        self.retest += 1;
+        let most = if self.retest == 1 {
+            self.most_active
+        } else {
+            self.widest >> (self.retest - 1)
+        };
+        Some(self.queue(undecided, Stage::Retest(self.retest), most))
+    }
+
+    /// Returns the suspects that are retested next.
+    fn next_wave(&self, explanations: &[Explanation], sweep: SweepResults<'_>) -> Vec<TestPair> {
+        let SweepResults {
+            roster,
+            results,
+            limits,
+            parked,
+        } = sweep;
+        if self.waves >= MOST_WAVES {
+            return Vec::new();
+        }
+        let mut wave = if self.waves == 0 {
+            few_suspects(sweep)
+        } else {
+            Vec::new()
+        };
+        if wave.is_empty() {
+            wave = suspects(explanations, results, limits, roster);
+        }
+        wave.retain(|(_, pair)| why_unusable(roster, *pair).is_none());
+        // Pairs of NICs that failed are last: they may take long, and disturb others.
+        wave.sort_by_key(|(_, pair)| parked.find(*pair).is_some());
+        wave
+    }
+
+    /// Returns pairs of suspect NICs with other partners.
+    fn next_swap(
+        &mut self,
+        explanations: &[Explanation],
+        sweep: SweepResults<'_>,
+    ) -> Option<(Phase, Queue)> {
+        if self.swaps >= MOST_SWAPS {
+            return None;
+        }
+        let SweepResults {
+            roster, results, ..
+        } = sweep;
+        let is_usable = |nic: NicId| why_unusable(roster, Pair::loopback(nic)).is_none();
+        let pairs = swaps(explanations, results, roster, is_usable, &mut self.rng);
+        if pairs.is_empty() {
+            return None;
+        }
+        self.swaps += 1;
+        let queue = self.queue(pairs, Stage::Swap, self.most_active);
+        Some((Phase::Swap, queue))
+    }
+}
+
+/// Returns all pairs outside the limits, if there are few: their retests find the noise among them
+/// before the survey looks for causes.
+fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
+    let SweepResults {
+        roster,
+        results,
+        limits,
+        ..
+    } = sweep;
+    let outside = results.outside(limits, roster);
+    let keys = outside.iter().map(|one| (one.test, one.pair));
+    let open = keys.filter(|key| results.needs_retest(*key, limits, roster));
+    let open: Vec<TestPair> = open.collect();
+    if open.len() <= FEW_SUSPECTS {
+        open
+    } else {
+        Vec::new()
+    }
+}
