@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use self::examine::Examination;
 use self::traffic::Runs;
-use super::output::{self, Destinations, MetricsRequest};
+use super::output::{self, MetricsRequest};
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
 use facts::interrupt;
@@ -26,8 +26,8 @@ use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage};
 use plan::outputs::Place;
 use report::check::{Check, Examined};
-use report::openmetrics;
-use report::{Destination, check_metrics, check_text};
+use report::documents::{Documents, Places};
+use report::{check_metrics, check_text};
 
 /// Default of `--window`.
 const WINDOW: Duration = Duration::from_secs(2);
@@ -68,10 +68,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     for device in &request.devices {
         backend::check(*device)?;
     }
-    let destinations = Destinations::open(request.json.as_ref())?;
-    let metrics = metrics
-        .map(|(place, dialect)| Ok::<_, Failure>((Destination::open(&place)?, dialect)))
-        .transpose()?;
+    let documents = Documents::open(&Places {
+        json: request.json.clone(),
+        metrics,
+        ..Places::default()
+    })?;
     interrupt::watch()?;
     let machine = Machine::this();
     let launcher = Launcher::find(|name| env::var(name).ok()).map_err(Failure::usage)?;
@@ -84,21 +85,25 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let examined = examine(&devices, &request, grant, &machine)?;
     let host = host::findings(&machine, machine::loaded_library());
     let check = Check::new(started, clock.elapsed(), host, examined);
-    if let Some((destination, dialect)) = metrics {
-        let text = openmetrics::text(&check_metrics::families(&check), dialect);
-        openmetrics::write(&destination, &text)?;
-    }
-    let has_text = request.json != Some(Place::Stdout);
-    destinations.write(&check, |text: &mut Vec<u8>, check| -> io::Result<()> {
-        if request.is_quiet {
-            check_text::first_line(text, check)
+    documents.write_metrics(|| check_metrics::families(&check))?;
+    output::write(
+        &documents,
+        &check,
+        |text: &mut Vec<u8>, check| -> io::Result<()> {
+            if request.is_quiet {
+                check_text::first_line(text, check)
+            } else {
+                check_text::write(text, check)
+            }
+        },
+    )?;
+    check.result().map_err(|failure| {
+        if documents.has_stdout() {
+            failure
         } else {
-            check_text::write(text, check)
+            failure.printed()
         }
-    })?;
-    check
-        .result()
-        .map_err(|failure| if has_text { failure.printed() } else { failure })
+    })
 }
 
 /// Examines the devices: their files, then traffic on one NIC after the other, then the files again

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::output::{self, Destinations};
+use super::output;
 use facts::error::{Failure, invalid};
 use facts::expect::Metric;
 use facts::number::percent;
@@ -20,6 +20,7 @@ use plan::tools::TOOLS;
 use report::columns::{COLUMNS, Column};
 use report::comparison::Comparison;
 use report::comparison_text;
+use report::documents::Documents;
 use report::runs::{self, ReadRun, Source};
 
 /// Name of the command, for warnings.
@@ -78,13 +79,13 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Ok(());
     };
     check_output(&request)?;
-    let destinations = Destinations::open(request.json.as_ref())?;
+    let documents = Documents::open_json(request.json.as_ref())?;
     let base = read(&request.base, &request.arguments)?;
     let new = read(&request.new, &request.arguments)?;
     let tool = common_tool(base.iter().chain(&new))?;
     let metric = deciding(request.figure, tool, base.iter().chain(&new))?;
     let comparison = Comparison::new(tool, &base, &new, metric, request.max_regress);
-    destinations.write(&comparison, comparison_text::write)?;
+    output::write(&documents, &comparison, comparison_text::write)?;
     comparison.result()
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::output::{self, Destinations};
+use super::output;
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
 use node::backend;
@@ -11,6 +11,7 @@ use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage};
 use plan::outputs::Place;
 use report::devices::{self, Inventory};
+use report::documents::Documents;
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -36,11 +37,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(request) = parse(&arguments)? else {
         return Ok(());
     };
-    let destinations = Destinations::open(request.json.as_ref())?;
+    let documents = Documents::open_json(request.json.as_ref())?;
     let machine = Machine::this();
     let (found, failure) = backend::devices(&request.devices, request.libcxi.as_ref(), &machine);
     let inventory = Inventory::of(found, failure, &machine);
-    destinations.write(&inventory, |text, inventory| {
+    output::write(&documents, &inventory, |text, inventory| {
         if request.devices.is_empty() && inventory.has_software_alone() {
             text.extend(b"No Cassini hardware on this machine; software NICs:\n\n");
         }

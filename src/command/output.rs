@@ -1,18 +1,16 @@
 //! What a command prints and writes: its text, the document of `--json`, the metrics of
 //! `--openmetrics`.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use facts::error::Failure;
-use facts::interrupt;
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::Completion;
 use plan::outputs::Place;
-use report;
-use report::Destination;
+use report::documents::Documents;
 use report::openmetrics::Dialect;
 
 /// Returns `--json`.
@@ -24,46 +22,18 @@ pub fn json() -> OptionDef<Option<Place>> {
     )
 }
 
-/// Where text and document of a command go.
-pub struct Destinations {
-    has_text: bool,
-    document: Option<Destination>,
-}
-
-impl Destinations {
-    /// Checks that the document can be written to `json`, if there is to be one.
-    ///
-    /// # Errors
-    ///
-    /// The file or its directory cannot be written.
-    pub fn open(json: Option<&Place>) -> Result<Self, Failure> {
-        Ok(Self {
-            has_text: json != Some(&Place::Stdout),
-            document: json.map(Destination::open).transpose()?,
-        })
-    }
-
-    /// Prints what `text` writes, unless the document has standard output, and writes the document.
-    ///
-    /// # Errors
-    ///
-    /// Standard output or the file cannot be written.
-    pub fn write<T: Serialize>(
-        self,
-        document: &T,
-        text: impl FnOnce(&mut Vec<u8>, &T) -> io::Result<()>,
-    ) -> Result<(), Failure> {
-        if self.has_text {
-            let mut bytes = Vec::new();
-            text(&mut bytes, document)
-                .and_then(|()| io::stdout().write_all(&bytes))
-                .map_err(interrupt::output_failed)?;
-        }
-        match self.document {
-            Some(destination) => destination.write(&report::json::document(document)?),
-            None => Ok(()),
-        }
-    }
+/// Prints what `text` writes, unless the document has standard output, and writes the document.
+///
+/// # Errors
+///
+/// Standard output or the file cannot be written.
+pub fn write<T: Serialize>(
+    documents: &Documents,
+    document: &T,
+    text: impl FnOnce(&mut Vec<u8>, &T) -> io::Result<()>,
+) -> Result<(), Failure> {
+    documents.print(|bytes| text(bytes, document))?;
+    documents.write_json(document)
 }
 
 /// The metrics that the arguments ask for.

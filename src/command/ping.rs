@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use super::output::{self, Destinations};
+use super::output;
 use super::probe::Probe;
 use facts::advice::{Situation, remedy};
 use facts::device::{DEFAULT_DEVICE, DeviceName};
@@ -21,6 +21,7 @@ use plan::outputs::Place;
 use plan::tool::PROGRAM;
 use plan::tools::TOOLS;
 use plan::{DEFAULT_PORT, Plan};
+use report::documents::Documents;
 use report::outcome::Problem;
 use report::ping::{Answer, OPERATIONS, Operation, Pair, Ping};
 use report::ping_text;
@@ -71,7 +72,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(request) = parse(&arguments)? else {
         return Ok(());
     };
-    let destinations = Destinations::open(request.json.as_ref())?;
+    let documents = Documents::open_json(request.json.as_ref())?;
     let devices = request.devices()?;
     interrupt::watch()?;
     let mut report = Ping::new(request.pairs(&devices));
@@ -83,7 +84,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Err(failure);
     }
     report.end();
-    destinations.write(&report, ping_text::summary)?;
+    output::write(&documents, &report, ping_text::summary)?;
     report.result()
 }
 

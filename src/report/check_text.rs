@@ -54,9 +54,8 @@ fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
         .partition(|item| item.verdict_kind != Verdict::NotAvailable);
     if !with_value.is_empty() {
         let titles = ["Item", "Value", "Limit", "Source", "Verdict"];
-        let rows = with_value.into_iter().map(row);
-        let rows = std::iter::once(titles.map(String::from).to_vec()).chain(rows);
-        for line in table::lines(rows, &[Align::Left; 5]) {
+        let rows = with_value.into_iter().map(row).collect();
+        for line in table::lines(&titles, rows, &[Align::Left; 5]) {
             writeln!(out, "{line}")?;
         }
     }

@@ -3,7 +3,7 @@
 //! A further column is one row of [`COLUMNS`]. JSON has its fields in [`super::outcome`].
 
 use super::intervals::{Figures, Interval};
-use super::outcome::{Outcome, SizeResult, Verdict};
+use super::outcome::{ExpectationResult, Outcome, SizeResult};
 use facts::bandwidth_unit::BandwidthUnit;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
@@ -342,8 +342,9 @@ fn name(value: impl serde::Serialize) -> String {
 
 /// Returns whether the size meets all expectations; nothing if there are none, and for an interval.
 fn expectations_met(run: &Outcome, row: &CsvRow) -> String {
-    let of_row =
-        |verdict: &&Verdict| row.interval.is_none() && verdict.size_bytes == row.result.size_bytes;
+    let of_row = |verdict: &&ExpectationResult| {
+        row.interval.is_none() && verdict.size_bytes == row.result.size_bytes
+    };
     let mut of_size = run.expectations.iter().filter(of_row).peekable();
     match of_size.peek() {
         None => String::new(),

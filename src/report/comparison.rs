@@ -20,8 +20,8 @@ pub(super) const SCHEMA_VERSION: u32 = 1;
 /// Level of the test of several runs.
 pub const LEVEL: f64 = 0.01;
 
-/// Factor of a change that other programs on the machine do not cause: threads that share a CPU move
-/// the median by a factor of 6.
+/// Factor of a change that other programs on the machine do not cause: threads that share a CPU
+/// move the median by a factor of 6.
 const BEYOND_DISTURBANCE: f64 = 10.0;
 
 /// A comparison of runs, as `cxidiag compare --json` writes it. A value that does not apply is
@@ -249,7 +249,7 @@ fn median(sorted: &[f64]) -> f64 {
 }
 
 impl Comparison {
-    /// Compares the runs of `new` with those of `base`, at least one each, with their files.
+    /// Compares runs of `new` with runs of `base`, at least one each, with their files.
     pub fn new(
         tool: &Tool,
         base: &[ReadRun],

@@ -103,8 +103,7 @@ fn rows(comparison: &Comparison) -> Vec<String> {
             .iter()
             .map(|metric| row(comparison, size, metric))
     });
-    let titles = titles.map(String::from).to_vec();
-    table::lines(std::iter::once(titles).chain(rows), &align)
+    table::lines(&titles, rows.collect(), &align)
 }
 
 /// Returns the row of one metric of one size.

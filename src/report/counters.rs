@@ -121,7 +121,7 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Returns what a line is about: counters of a software NIC are not those of hardware.
+    /// Returns what a line is about: it says so if the NIC is a software NIC.
     fn subject(&self) -> String {
         let kind = if self.nic.is_software {
             "software NIC "
@@ -210,14 +210,14 @@ fn write_table(out: &mut impl Write, set: &str, nics: &[Shown]) -> io::Result<()
     if rows.is_empty() {
         return Ok(());
     }
-    let titles = nics.iter().map(|of| of.title.clone());
-    let titles = [vec!["Counter".into()], titles.collect()].concat();
-    rows.insert(0, [titles, vec!["Unit".into(), "Meaning".into()]].concat());
+    let mut titles = vec!["Counter"];
+    titles.extend(nics.iter().map(|of| of.title.as_str()));
+    titles.extend(["Unit", "Meaning"]);
     let mut align = vec![Align::Right; nics.len() + 3];
     for words in [0, nics.len() + 1, nics.len() + 2] {
         align[words] = Align::Left;
     }
-    let lines = table::lines(rows, &align);
+    let lines = table::lines(&titles, rows, &align);
     for line in &lines {
         writeln!(out, "{line}")?;
     }
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// The counters of a NIC that has only those of the list.
+    /// The counters of a NIC that has only the counters of the list.
     fn changes(device: &str, counters: &[(&str, Change)]) -> Changes {
         let nic = NicFacts {
             device: device.into(),

@@ -1,5 +1,5 @@
 //! Outcome -> comma-separated values (RFC 4180): a header, and a row for each size of the run. With
-//! `--interval`, a row for each interval follows that of its size.
+//! `--interval`, the row of a size is followed by a row for each of its intervals.
 //!
 //! Every row repeats the facts about the run. A run that failed before its sizes were known has one
 //! row without metrics.

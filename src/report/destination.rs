@@ -1,7 +1,7 @@
 //! Where a document goes. A file is replaced at the end, by the complete document.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -87,20 +87,28 @@ impl Destination {
     ///
     /// The document cannot be written.
     pub fn write(&self, mut document: &[u8]) -> Result<(), Failure> {
-        self.copy(&mut document)
+        self.replace(&mut document).map(drop)
     }
 
-    /// Creates a file without a name for a document that is too large for memory.
+    /// Writes the complete document for programs of other users: all may read the file, whatever
+    /// the umask. Until it is complete, its name does not end in `.prom`.
     ///
     /// # Errors
     ///
-    /// The file cannot be created.
-    pub fn scratch(&self) -> Result<File, Failure> {
-        let file = match self {
-            Self::File(path, _) => tempfile::tempfile_in(directory(path)),
-            Self::Stdout | Self::Device(..) => tempfile::tempfile(),
+    /// The document cannot be written.
+    pub fn write_for_all(&self, document: &[u8]) -> Result<(), Failure> {
+        let Self::File(path, permissions) = self else {
+            return self.write(document);
         };
-        file.map_err(|error| self.failure(&bare(&error)))
+        temporary(path, permissions)
+            .and_then(|mut file| {
+                file.write_all(document)?;
+                let for_all = Permissions::from_mode(0o644);
+                file.as_file().set_permissions(for_all)?;
+                file.persist(path)?;
+                Ok(())
+            })
+            .map_err(|error| cannot_write(path, &error))
     }
 
     /// Returns the failure of a document that cannot be written here.
@@ -111,22 +119,13 @@ impl Destination {
         }
     }
 
-    /// Writes the complete document that `from` contains.
-    ///
-    /// # Errors
-    ///
-    /// The document cannot be written.
-    pub fn copy(&self, from: &mut impl Read) -> Result<(), Failure> {
-        self.replace(from).map(drop)
-    }
-
     /// Writes the complete document that `from` contains. Returns the new file; `None` for a device
     /// or a pipe.
     ///
     /// # Errors
     ///
     /// The document cannot be written.
-    pub fn replace(&self, from: &mut impl Read) -> Result<Option<File>, Failure> {
+    pub fn replace(&self, from: &mut dyn Read) -> Result<Option<File>, Failure> {
         match self {
             Self::Stdout => {
                 let mut out = Stream::to(io::stdout());
@@ -149,6 +148,57 @@ impl Destination {
                 })
                 .map_err(|error| cannot_write(path, &error)),
         }
+    }
+}
+
+/// A document that grows in a temporary file without a name, so that a program that is killed
+/// leaves nothing. It replaces its file at the end.
+pub struct Growing {
+    destination: Destination,
+    file: File,
+}
+
+impl Growing {
+    /// Begins the document that will be written to `destination`.
+    ///
+    /// # Errors
+    ///
+    /// The temporary file cannot be created.
+    pub fn begin(destination: Destination) -> Result<Self, Failure> {
+        let file = match &destination {
+            Destination::File(path, _) => tempfile::tempfile_in(directory(path)),
+            Destination::Stdout | Destination::Device(..) => tempfile::tempfile(),
+        };
+        match file {
+            Ok(file) => Ok(Self { destination, file }),
+            Err(error) => Err(destination.failure(&bare(&error))),
+        }
+    }
+
+    /// Returns the failure of a document that cannot be written.
+    pub fn failure(&self, error: &io::Error) -> Failure {
+        self.destination.failure(error)
+    }
+
+    /// Writes the complete document.
+    ///
+    /// # Errors
+    ///
+    /// The document cannot be written.
+    pub fn end(&self) -> Result<(), Failure> {
+        let mut file = &self.file;
+        file.rewind().map_err(|error| self.failure(&error))?;
+        self.destination.replace(&mut file).map(drop)
+    }
+}
+
+impl Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -258,6 +308,22 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         drop(Destination::file(&directory.path().join("x")).unwrap());
         assert!(names(directory.path()).is_empty());
+    }
+
+    #[test]
+    fn replaces_file_by_one_that_all_may_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.prom");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        Destination::file(&path)
+            .unwrap()
+            .write_for_all(b"new\n")
+            .unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]

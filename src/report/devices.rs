@@ -285,8 +285,7 @@ pub fn overview(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
     let titles = [
         "Device", "Address", "Link", "Speed", "NUMA", "Services", "Notes",
     ];
-    let rows = inventory.devices.iter().map(row);
-    let rows = std::iter::once(titles.map(String::from).to_vec()).chain(rows);
+    let rows = inventory.devices.iter().map(row).collect();
     let align = [
         Align::Left,
         Align::Right,
@@ -296,7 +295,7 @@ pub fn overview(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
         Align::Left,
         Align::Left,
     ];
-    for line in table::lines(rows, &align) {
+    for line in table::lines(&titles, rows, &align) {
         writeln!(out, "{line}")?;
     }
     Ok(())

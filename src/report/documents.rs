@@ -1,159 +1,246 @@
-//! The documents of a run: opened before it begins, written at its end.
+//! The documents of a run, a survey or a command: opened before the work begins, so that a place
+//! that cannot be written is an error at once, and each written whole or not at all.
 
-use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
 
 use super::destination::Destination;
-use super::hdr_log::HdrLog;
+use super::json;
 use super::json_lines::JsonLines;
-use super::outcome::{Extent, Outcome, SizeResult};
-use super::samples::SampleTable;
-use super::{csv, json};
+use super::openmetrics::{self, Dialect, Family};
 use facts::error::Failure;
-use measure::Recorder;
-use plan::outputs::{Outputs, Place};
-use plan::tool::Tool;
+use facts::interrupt;
+use plan::outputs::Place;
 
-/// Where the documents go. Histogram log and table of samples grow during the run.
+/// Where documents go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// `--json`: the results at the end.
+    pub json: Option<Place>,
+    /// `--jsonl`: a line for each run, or for each measurement of a survey.
+    pub jsonl: Option<PathBuf>,
+    /// `--csv`: a row for each size, or for each measurement of a survey.
+    pub csv: Option<Place>,
+    /// `--openmetrics`: metrics at the end, in this form.
+    pub metrics: Option<(Place, Dialect)>,
+    /// `--hdr-log`: a log of histograms.
+    pub hdr_log: Option<PathBuf>,
+    /// `--samples`: a row for each sample.
+    pub samples: Option<PathBuf>,
+    /// `--bad-nodes`: a list of hosts.
+    pub bad_nodes: Option<Place>,
+}
+
+/// Documents that can be written.
 #[derive(Default)]
 pub struct Documents {
-    json: Option<Destination>,
-    jsonl: Option<JsonLines>,
-    csv: Option<Destination>,
-    /// CSV has gone to a stream or a device, where further rows need no header.
-    has_header: bool,
-    hdr_log: Option<(Destination, HdrLog)>,
-    samples: Option<SampleTable>,
+    /// The results at the end.
+    pub json: Option<Destination>,
+    /// A line for each run, or for each measurement of a survey.
+    pub jsonl: Option<JsonLines>,
+    /// A row for each size, or for each measurement of a survey.
+    pub csv: Option<Destination>,
+    /// Metrics at the end, in this form.
+    pub metrics: Option<(Destination, Dialect)>,
+    /// A log of histograms.
+    pub hdr_log: Option<Destination>,
+    /// A row for each sample.
+    pub samples: Option<Destination>,
+    /// A list of hosts.
+    pub bad_nodes: Option<Destination>,
 }
 
 impl Documents {
-    /// Checks that all documents of `outputs` can be written. `comment` describes the run in the
-    /// histogram log.
+    /// Checks that all documents can be written.
     ///
     /// # Errors
     ///
-    /// A file cannot be written, or two documents have the same file. The documents that were
-    /// opened before can be written.
-    pub fn open(&mut self, outputs: &Outputs, comment: &str) -> Result<(), Failure> {
+    /// A file cannot be written, two documents have the same file, or two have standard output.
+    pub fn open(places: &Places) -> Result<Self, Failure> {
+        let mut documents = Self::default();
+        documents.open_all(places)?;
+        Ok(documents)
+    }
+
+    /// Checks that the document of a command can be written to `json`, if there is to be one.
+    ///
+    /// # Errors
+    ///
+    /// The file or its directory cannot be written.
+    pub fn open_json(json: Option<&Place>) -> Result<Self, Failure> {
+        Self::open(&Places {
+            json: json.cloned(),
+            ..Places::default()
+        })
+    }
+
+    /// Checks that all documents of `places` can be written. After an error, the documents that
+    /// were opened before can be written.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written, two documents have the same file, or two have standard output.
+    pub fn open_all(&mut self, places: &Places) -> Result<(), Failure> {
+        let metrics = places.metrics.as_ref().map(|(place, _)| place);
+        let all = [&places.json, &places.csv, &places.bad_nodes];
+        let all = all.map(Option::as_ref).into_iter().chain([metrics]);
+        if all
+            .flatten()
+            .filter(|place| **place == Place::Stdout)
+            .count()
+            > 1
+        {
+            return Err(Failure::usage(
+                "only one document can go to standard output: name a file for the others, --json=FILE",
+            ));
+        }
         // Standard output first: it gets its document even if the others fail.
-        let stdout = |place: &&Place| place.file().is_none();
-        for only_stdout in [true, false] {
-            let open = |place: &Option<_>, destination: &mut Option<Destination>| {
-                if let Some(place) = place.as_ref().filter(|place| stdout(place) == only_stdout) {
+        for is_stdout in [true, false] {
+            let open = |place: &Option<Place>, destination: &mut Option<Destination>| {
+                let place = place.as_ref();
+                if let Some(place) = place.filter(|of| (**of == Place::Stdout) == is_stdout) {
                     *destination = Some(Destination::open(place)?);
                 }
                 Ok::<(), Failure>(())
             };
-            open(&outputs.json, &mut self.json)?;
-            open(&outputs.csv, &mut self.csv)?;
+            open(&places.json, &mut self.json)?;
+            open(&places.csv, &mut self.csv)?;
+            open(&places.bad_nodes, &mut self.bad_nodes)?;
         }
-        if let Some(path) = &outputs.jsonl {
+        if let Some(path) = &places.jsonl {
             self.jsonl = Some(JsonLines::open(path)?);
         }
-        if let Some(path) = &outputs.hdr_log {
-            let log = HdrLog::begin(SystemTime::now(), comment)?;
-            self.hdr_log = Some((Destination::file(path)?, log));
+        if let Some((place, dialect)) = &places.metrics {
+            self.metrics = Some((Destination::open(place)?, *dialect));
         }
-        if let Some(path) = &outputs.samples {
-            self.samples = Some(SampleTable::begin(Destination::file(path)?)?);
+        if let Some(path) = &places.hdr_log {
+            self.hdr_log = Some(Destination::file(path)?);
         }
-        let hdr_log = self.hdr_log.as_ref().map(|(destination, _)| destination);
-        let samples = self.samples.as_ref().map(SampleTable::destination);
-        let all = [self.json.as_ref(), self.csv.as_ref(), hdr_log, samples];
-        let files = all
-            .into_iter()
-            .flatten()
-            .filter_map(Destination::target)
-            .chain(self.jsonl.as_ref().map(JsonLines::target));
-        check_distinct(files.collect())
+        if let Some(path) = &places.samples {
+            self.samples = Some(Destination::file(path)?);
+        }
+        self.check_distinct()
     }
 
-    /// Returns whether the run is written as JSON.
-    pub fn has_json(&self) -> bool {
-        self.json.is_some() || self.jsonl.is_some()
+    fn destinations(&self) -> impl Iterator<Item = &Destination> {
+        let metrics = self.metrics.as_ref().map(|(destination, _)| destination);
+        let others = [
+            &self.json,
+            &self.csv,
+            &self.hdr_log,
+            &self.samples,
+            &self.bad_nodes,
+        ];
+        let others = others.map(Option::as_ref);
+        others.into_iter().chain([metrics]).flatten()
     }
 
-    /// Adds the latencies of a size to the documents that grow. The size was measured from `start`
-    /// to
-    /// `start + took` in the run.
+    /// Checks that no file is written by two documents.
+    fn check_distinct(&self) -> Result<(), Failure> {
+        let files = self.destinations().filter_map(Destination::target);
+        let lines = self.jsonl.as_ref().map(JsonLines::target);
+        let mut files: Vec<&Path> = files.chain(lines).collect();
+        files.sort_unstable();
+        match files.windows(2).find(|two| two[0] == two[1]) {
+            Some(two) => Err(Failure::usage(format!(
+                "two documents cannot be written to the same file, {}",
+                two[0].display()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether a document has standard output, in place of the text.
+    pub fn has_stdout(&self) -> bool {
+        self.destinations()
+            .any(|destination| matches!(destination, Destination::Stdout))
+    }
+
+    /// Prints what `text` writes, unless a document has standard output.
     ///
     /// # Errors
     ///
-    /// A histogram that cannot be encoded, and a temporary file that cannot be written.
-    pub fn add_latencies(
-        &mut self,
-        result: &SizeResult,
-        recorder: &Recorder,
-        start: Duration,
-        took: Duration,
-    ) -> Result<(), Failure> {
-        let size = result.size_bytes;
-        if let Some((_, log)) = &mut self.hdr_log
-            && result.count > 0
-        {
-            if result.extent != Extent::Complete {
-                log.remark(&format!("Size {size} was measured only in part"));
+    /// Standard output cannot be written.
+    pub fn print(&self, text: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), Failure> {
+        if self.has_stdout() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        text(&mut bytes)
+            .and_then(|()| io::stdout().write_all(&bytes))
+            .map_err(interrupt::output_failed)
+    }
+
+    /// Writes the results as JSON, if they are asked for.
+    ///
+    /// # Errors
+    ///
+    /// The document cannot be written.
+    pub fn write_json(&self, results: &impl Serialize) -> Result<(), Failure> {
+        match &self.json {
+            Some(to) => to.write(&json::document(results)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the metrics that `families` returns, if they are asked for.
+    ///
+    /// # Errors
+    ///
+    /// The document cannot be written.
+    pub fn write_metrics(&self, families: impl FnOnce() -> Vec<Family>) -> Result<(), Failure> {
+        match &self.metrics {
+            Some((to, dialect)) => {
+                to.write_for_all(openmetrics::text(&families(), *dialect).as_bytes())
             }
-            log.add(size, start, took, recorder.histogram())?;
+            None => Ok(()),
         }
-        match (&mut self.samples, recorder.samples()) {
-            (Some(table), Some(samples)) => table.add(size, samples),
-            _ => Ok(()),
-        }
-    }
-
-    /// Writes the documents of a run that has ended, and returns what has failed. JSON, JSON lines
-    /// and CSV can be written again for another run.
-    pub fn write(&mut self, outcome: &Outcome) -> Vec<Failure> {
-        let json = self.json.as_ref();
-        let csv = self.csv.as_ref();
-        let written = [
-            json.map(|to| to.write(&json::document(outcome)?)),
-            self.jsonl.as_ref().map(|to| to.append(outcome)),
-            csv.map(|to| {
-                let is_replaced = to.target().is_some();
-                let with_header = is_replaced || !self.has_header;
-                self.has_header = true;
-                to.write(&csv::document(outcome, with_header)?)
-            }),
-            self.hdr_log
-                .take()
-                .map(|(to, log)| to.write(&log.into_bytes())),
-            self.samples.take().map(SampleTable::end),
-        ];
-        let written = written.into_iter().flatten();
-        written.filter_map(Result::err).collect()
     }
 }
 
-/// Checks that no file is written by two documents.
-///
-/// # Errors
-///
-/// The first of the files that are.
-pub fn check_distinct(mut files: Vec<&Path>) -> Result<(), Failure> {
-    files.sort_unstable();
-    match files.windows(2).find(|two| two[0] == two[1]) {
-        Some(two) => Err(Failure::usage(format!(
-            "two documents cannot be written to the same file, {}",
-            two[0].display()
-        ))),
-        None => Ok(()),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Prints the document that `outputs` asks for on standard output, if any, for a run that `failure`
-/// refused because of its arguments.
-pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
-    let mut outcome = Outcome::bare(tool);
-    outcome.close(Err(failure), Duration::ZERO);
-    let document = if outputs.json == Some(Place::Stdout) {
-        json::document(&outcome)
-    } else if outputs.csv == Some(Place::Stdout) {
-        csv::document(&outcome, true)
-    } else {
-        return;
-    };
-    // The failure itself goes to standard error in any case.
-    let _ = document.and_then(|document| Destination::Stdout.write(&document));
+    fn refused(places: &Places) -> String {
+        Documents::open(places).err().unwrap().message()
+    }
+
+    #[test]
+    fn refuses_one_place_for_two_documents() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let mut places = Places {
+            json: Some(Place::File(path("a.json"))),
+            jsonl: Some(path("a.jsonl")),
+            csv: Some(Place::File(path("a.csv"))),
+            metrics: Some((Place::File(path("a.prom")), Dialect::NodeExporter)),
+            bad_nodes: Some(Place::File(path("a.jsonl"))),
+            ..Places::default()
+        };
+        assert!(refused(&places).starts_with("two documents cannot be written to the same file"));
+        places.bad_nodes = None;
+        assert!(!Documents::open(&places).unwrap().has_stdout());
+        places.hdr_log = Some(path("a.prom"));
+        assert!(refused(&places).starts_with("two documents cannot be written to the same file"));
+        places.hdr_log = None;
+        places.bad_nodes = Some(Place::Stdout);
+        assert!(Documents::open(&places).unwrap().has_stdout());
+        places.csv = Some(Place::Stdout);
+        assert!(refused(&places).starts_with("only one document can go to standard output"));
+    }
+
+    #[test]
+    fn keeps_documents_that_were_opened_before_an_error() {
+        let mut documents = Documents::default();
+        let opened = documents.open_all(&Places {
+            json: Some(Place::File("/no/such/file".into())),
+            csv: Some(Place::Stdout),
+            ..Places::default()
+        });
+        assert!(opened.is_err() && documents.json.is_none());
+        assert!(documents.csv.is_some());
+    }
 }

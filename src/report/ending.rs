@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::outcome::{Outcome, Problem, SizeResult, Status, Verdict};
+use super::outcome::{ExpectationResult, Outcome, Problem, SizeResult, Status};
 use facts::error::{Failure, Kind};
 
 impl Outcome {
@@ -38,8 +38,8 @@ impl Outcome {
 }
 
 /// Returns whether all expectations are met.
-fn all_met(verdicts: &[Verdict]) -> Result<(), Failure> {
-    let unmet: Vec<&Verdict> = verdicts.iter().filter(|verdict| !verdict.met).collect();
+fn all_met(verdicts: &[ExpectationResult]) -> Result<(), Failure> {
+    let unmet: Vec<&ExpectationResult> = verdicts.iter().filter(|verdict| !verdict.met).collect();
     let Some(first) = unmet.first() else {
         return Ok(());
     };

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use super::columns::Layout;
-use super::outcome::{Clock, Distribution, MeasurementError, PairResult, SizeResult, Verdict};
+use super::outcome::{
+    Clock, Distribution, ExpectationResult, MeasurementError, PairResult, SizeResult,
+};
 use super::table::{self, Align};
 use facts::expect::Expectation;
 use plan::run_options::Side;
@@ -71,7 +73,7 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
         let latency = result.latency.as_ref()?;
         let median = latency.percentiles.first()?;
         let interval = latency.median_low_ns.zip(latency.median_high_ns);
-        Some([
+        Some(vec![
             result.size_bytes.to_string(),
             match latency.median_is_stable {
                 Some(true) => us(median.value_ns),
@@ -84,9 +86,8 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
             result.count.to_string(),
         ])
     };
-    let rows = results.iter().filter_map(row);
-    let rows = std::iter::once(titles.map(String::from)).chain(rows);
-    let lines = table::lines(rows.map(Vec::from), &[Align::Right; 4]);
+    let rows = results.iter().filter_map(row).collect();
+    let lines = table::lines(&titles, rows, &[Align::Right; 4]);
     for line in &lines {
         writeln!(out, "{line}")?;
     }
@@ -104,11 +105,11 @@ pub fn slowest_pairs(
     results: &[SizeResult],
 ) -> io::Result<()> {
     let titles = [
-        layout.tool.size_column.to_owned(),
-        "Pairs".into(),
-        "Slowest pair".into(),
-        format!("BW[{}]", layout.unit),
-        format!("Mean of pairs[{}]", layout.unit),
+        layout.tool.size_column,
+        "Pairs",
+        "Slowest pair",
+        &format!("BW[{}]", layout.unit),
+        &format!("Mean of pairs[{}]", layout.unit),
     ];
     let rows: Vec<_> = results
         .iter()
@@ -129,8 +130,7 @@ pub fn slowest_pairs(
     if rows.is_empty() {
         return Ok(());
     }
-    let rows = std::iter::once(titles.into()).chain(rows);
-    let lines = table::lines(rows, &[Align::Right; 5]);
+    let lines = table::lines(&titles, rows, &[Align::Right; 5]);
     for line in &lines {
         writeln!(out, "{line}")?;
     }
@@ -149,14 +149,14 @@ pub fn both_ends(
     results: &[SizeResult],
 ) -> io::Result<()> {
     let titles = [
-        layout.tool.size_column.to_owned(),
-        "Side".into(),
-        "Issued".into(),
-        "Arrived".into(),
-        "Time[s]".into(),
-        format!("Issued[{}]", layout.unit),
-        format!("Arrived[{}]", layout.unit),
-        "CPU[%]".into(),
+        layout.tool.size_column,
+        "Side",
+        "Issued",
+        "Arrived",
+        "Time[s]",
+        &format!("Issued[{}]", layout.unit),
+        &format!("Arrived[{}]", layout.unit),
+        "CPU[%]",
     ];
     let names = match side {
         Side::Client => ["client", "server"],
@@ -188,8 +188,7 @@ pub fn both_ends(
     if rows.is_empty() {
         return Ok(());
     }
-    let rows = std::iter::once(titles.into()).chain(rows);
-    let lines = table::lines(rows, &[Align::Right; 8]);
+    let lines = table::lines(&titles, rows, &[Align::Right; 8]);
     for line in &lines {
         writeln!(out, "{line}")?;
     }
@@ -228,9 +227,9 @@ pub fn verdicts(
     out: &mut impl Write,
     tool: &Tool,
     expectations: &[Expectation],
-    verdicts: &[Verdict],
+    verdicts: &[ExpectationResult],
 ) -> io::Result<()> {
-    let titles = [tool.size_column, "Expected", "Measured", "Verdict"].map(String::from);
+    let titles = [tool.size_column, "Expected", "Measured", "Verdict"];
     let rows = verdicts.iter().map(|verdict| {
         let of = |expectation: &&Expectation| expectation.text == verdict.expectation;
         let metric = expectations.iter().find(of).map(|found| found.metric);
@@ -241,9 +240,8 @@ pub fn verdicts(
             if verdict.met { "met" } else { "not met" }.into(),
         ]
     });
-    let rows = std::iter::once(titles.to_vec()).chain(rows);
     let align = [Align::Right, Align::Left, Align::Right, Align::Left];
-    let lines = table::lines(rows, &align);
+    let lines = table::lines(&titles, rows.collect(), &align);
     for line in &lines {
         writeln!(out, "{line}")?;
     }
@@ -393,7 +391,9 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
     #[test]
     fn prints_verdicts() {
         let list = expect::parse("p99<4us,mean<=1.5us", false).unwrap();
-        let of = |size, at: usize, figure| Verdict::new(size, &list[at], Extent::Complete, figure);
+        let of = |size, at: usize, figure| {
+            ExpectationResult::new(size, &list[at], Extent::Complete, figure)
+        };
         let all = [
             of(8, 0, Some(3999.0)),
             of(8, 1, Some(1600.5)),

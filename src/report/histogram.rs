@@ -1,18 +1,14 @@
-//! Latencies as a histogram: bins of equal ratio, and their picture in a terminal (`--histogram`).
+//! The picture of a histogram in a terminal (`--histogram`).
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::{env, iter};
 
-use hdrhistogram::Histogram;
 use rustix::termios::tcgetwinsize;
 
+use super::bins::{Joined, joined};
 use super::outcome::{LatencyResult, SizeResult};
 use super::table::{self, Align};
-
-/// Bins of the documents from one power of two to the next: each is 1.1 % wide.
-const BINS_OF_OCTAVE: f64 = 64.0;
 
 /// Most lines of a picture that are bins, so that a picture fits a screen.
 const MOST_LINES: usize = 24;
@@ -25,81 +21,6 @@ const LEAST_BAR: usize = 10;
 
 /// Parts of a character that bars are drawn with: one eighth to eight eighths.
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
-
-/// Returns the number of the bin of a latency in nanoseconds.
-fn bin(ns: u64) -> u32 {
-    ((ns.max(1) as f64).log2() * BINS_OF_OCTAVE) as u32
-}
-
-/// Returns the smallest whole number of nanoseconds in a bin, if it has any.
-fn lowest(bin: u32) -> u64 {
-    (f64::from(bin) / BINS_OF_OCTAVE).exp2().ceil() as u64
-}
-
-/// Returns the bins that have samples, in ascending order: the smallest whole number of nanoseconds
-/// in the bin, and the number of samples. `latencies` has latencies and their numbers of samples.
-pub fn bins(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
-    let mut bins: BTreeMap<u32, u64> = BTreeMap::new();
-    for (ns, count) in latencies {
-        let sum = bins.entry(bin(ns)).or_default();
-        *sum = sum.saturating_add(count);
-    }
-    let lowest = |(number, count)| (lowest(number), count);
-    bins.into_iter().map(lowest).collect()
-}
-
-/// Returns the bins of a recorded histogram.
-pub fn bins_of(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
-    let places = histogram.iter_recorded();
-    bins(places.map(|place| {
-        (
-            place.value_iterated_to(),
-            place.count_since_last_iteration(),
-        )
-    }))
-}
-
-/// A bin of a picture, which joins a power of two of the bins of the documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Joined {
-    /// Lower edge, in nanoseconds.
-    pub from_ns: u64,
-    /// Upper edge, which does not belong to the bin.
-    pub to_ns: u64,
-    /// Number of samples.
-    pub count: u64,
-}
-
-/// Returns the bins from the first to the last with samples, joined so that at most `most` of them
-/// have samples, and all are of equal ratio. None between them is left out.
-pub fn joined(bins: &[(u64, u64)], most: usize) -> Vec<Joined> {
-    let numbers: Vec<(u32, u64)> = bins.iter().map(|&(ns, count)| (bin(ns), count)).collect();
-    let (Some(&(first, _)), Some(&(last, _))) = (numbers.first(), numbers.last()) else {
-        return Vec::new();
-    };
-    let used = |factor: u32| {
-        let mut places: Vec<u32> = numbers.iter().map(|(number, _)| number / factor).collect();
-        places.dedup();
-        places.len()
-    };
-    let factors = iter::successors(Some(1), |factor: &u32| factor.checked_mul(2));
-    let factor = factors
-        .take_while(|factor| factor / 2 <= last)
-        .find(|factor| used(*factor) <= most)
-        .unwrap_or(1);
-    let mut joined: Vec<Joined> = (first / factor..=last / factor)
-        .map(|place| Joined {
-            from_ns: lowest(place * factor),
-            to_ns: lowest((place + 1) * factor),
-            count: 0,
-        })
-        .collect();
-    for (number, count) in numbers {
-        let bin = &mut joined[(number / factor - first / factor) as usize];
-        bin.count = bin.count.saturating_add(count);
-    }
-    joined
-}
 
 /// How a picture is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,8 +98,9 @@ pub fn write(out: &mut impl Write, results: &[SizeResult], style: Style) -> io::
 fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String> {
     let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
     let row = |bin: &Joined| [us(bin.from_ns), bin.count.to_string(), marks(latency, bin)];
-    let mut rows = vec![["From[us]", "Samples", ""].map(String::from)];
-    let mut counts = vec![0];
+    let titles = ["From[us]", "Samples", "", ""];
+    let mut rows = Vec::new();
+    let mut counts = Vec::new();
     for (at, bin) in bins.iter().enumerate() {
         if bin.count > 0 {
             rows.push(row(bin));
@@ -188,7 +110,10 @@ fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String
             counts.push(0);
         }
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let width = |column: usize| {
+        let widths = rows.iter().map(|row| row[column].len());
+        widths.fold(titles[column].len(), usize::max)
+    };
     let taken: usize = (0..3).map(width).sum::<usize>() + 3 * 2;
     let bar_width = style.width.saturating_sub(taken).max(LEAST_BAR);
     let most = counts.iter().copied().max().unwrap_or(0);
@@ -198,7 +123,7 @@ fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String
         vec![from, count_text, bar, marks]
     });
     let align = [Align::Right, Align::Right, Align::Left, Align::Left];
-    table::lines(cells, &align)
+    table::lines(&titles, cells.collect(), &align)
 }
 
 /// Returns the names of the percentiles in a bin.
@@ -326,17 +251,6 @@ From[us]  Samples
         );
         assert!(joined[0].from_ns <= latency.min_ns);
         assert!(joined.last().unwrap().to_ns > latency.max_ns);
-    }
-
-    #[test]
-    fn edges_belong_to_their_bins() {
-        for ns in (1..10_000).chain([1 << 40, (1 << 41) - 1]) {
-            let number = bin(ns);
-            assert!(lowest(number) <= ns && ns < lowest(number + 1), "{ns}");
-        }
-        for number in (0..2_000).filter(|number| lowest(*number) < lowest(*number + 1)) {
-            assert_eq!(bin(lowest(number)), number);
-        }
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub struct Reading {
     pub count: u64,
     /// Sum of their latencies in nanoseconds, in a latency tool.
     pub sum: u64,
-    /// The latencies, also those of former sizes; `None` in a bandwidth tool.
+    /// The latencies, also of former sizes; `None` in a bandwidth tool.
     pub latencies: Option<LatencyCounts>,
 }
 
@@ -121,8 +121,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// Creates the intervals of a size: they end at multiples of `length` after `first`, the begin of
-    /// the measured part.
+    /// Creates the intervals of a size: they end at multiples of `length` after `first`, the begin
+    /// of the measured part.
     pub fn new(size: u64, length: Duration, first: Reading) -> Self {
         Self {
             size,

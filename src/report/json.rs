@@ -1,16 +1,81 @@
-//! Data -> one JSON document (docs/output-formats.md, docs/*.schema.json).
+//! Data -> JSON (docs/output-formats.md, docs/*.schema.json).
+
+use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use facts::error::{Context, Failure};
 
-/// Returns the document of a run or of a list of NICs.
+/// How values are laid out. With one type for both ways, each document is compiled once.
+enum JsonLayout {
+    /// With a line for each field and each entry.
+    Lines(PrettyFormatter<'static>),
+    /// In one line.
+    Line(CompactFormatter),
+}
+
+/// Passes each call to the formatter of the layout.
+macro_rules! passed_on {
+    ($($name:ident($($argument:ident: $ty:ty)?)),*) => {
+        $(fn $name<W: ?Sized + Write>(&mut self, to: &mut W $(, $argument: $ty)?) -> io::Result<()> {
+            match self {
+                Self::Lines(formatter) => formatter.$name(to $(, $argument)?),
+                Self::Line(formatter) => formatter.$name(to $(, $argument)?),
+            }
+        })*
+    };
+}
+
+impl Formatter for JsonLayout {
+    passed_on! {
+        begin_array(), begin_array_value(is_first: bool), end_array_value(), end_array(),
+        begin_object(), begin_object_key(is_first: bool), begin_object_value(),
+        end_object_value(), end_object()
+    }
+}
+
+/// Returns a value as a document of many lines.
 ///
 /// # Errors
 ///
 /// None in practice: the document is made in memory.
 pub fn document(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    let mut bytes = serde_json::to_vec_pretty(value).environment("cannot write JSON")?;
-    bytes.push(b'\n');
+    let mut bytes = Vec::new();
+    add(&mut bytes, value, JsonLayout::Lines(PrettyFormatter::new()))?;
     Ok(bytes)
+}
+
+/// Adds a value as one line.
+///
+/// # Errors
+///
+/// None in practice: the line is made in memory.
+pub fn add_line(lines: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Failure> {
+    add(lines, value, JsonLayout::Line(CompactFormatter))
+}
+
+fn add(bytes: &mut Vec<u8>, value: &impl Serialize, layout: JsonLayout) -> Result<(), Failure> {
+    let mut serializer = Serializer::with_formatter(&mut *bytes, layout);
+    value
+        .serialize(&mut serializer)
+        .environment("cannot write JSON")?;
+    bytes.push(b'\n');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lays_values_out_as_serde_json_does() {
+        let value = serde_json::json!({"a": [1, {}, []], "b": {"c": null, "d": [[0.5], "x"]}});
+        let expected = serde_json::to_string_pretty(&value).unwrap() + "\n";
+        assert_eq!(document(&value).unwrap(), expected.as_bytes());
+        let mut lines = b"1\n".to_vec();
+        add_line(&mut lines, &value).unwrap();
+        assert_eq!(lines, format!("1\n{value}\n").as_bytes());
+    }
 }

@@ -15,8 +15,9 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use super::destination::cannot_write;
+use super::json;
 use super::stream::Stream;
-use facts::error::{Context, Failure};
+use facts::error::Failure;
 use facts::interrupt;
 
 /// Longest wait for other writers, each of which takes milliseconds.
@@ -84,8 +85,7 @@ impl JsonLines {
     ) -> Result<(), Failure> {
         let mut lines = Vec::new();
         for document in documents {
-            serde_json::to_writer(&mut lines, &document).environment("cannot write JSON")?;
-            lines.push(b'\n');
+            json::add_line(&mut lines, &document)?;
         }
         let written = match &self.device {
             Some(device) => Stream::to(device).write_all(&lines),

@@ -17,7 +17,7 @@
 //!    | survey               a survey, as text and as documents                                   |
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | comparison           runs of two sides compared                                           |
-//!    | documents            the documents of a run                                               |
+//!    | run_documents        the documents of a run                                               |
 //!    | sampler              the thread that prints intervals                                     |
 //!    | summary              the summary block before the results                                 |
 //!    +-------------------------------------------------------------------------------------------+
@@ -32,7 +32,9 @@
 //!  3 | check                the health of NICs as JSON                                           |
 //!    | columns              the columns of all tables of results                                 |
 //!    | counters             what the counters of the NICs did                                    |
+//!    | documents            documents: opened, written whole                                     |
 //!    | ending               how a run has ended                                                  |
+//!    | histogram            the picture of a histogram in a terminal                             |
 //!    | measured_bandwidth   what a bandwidth tool reports of a size                              |
 //!    | noise                how far a metric of one run can be trusted                           |
 //!    | percentiles          the block of percentiles after the table                             |
@@ -46,9 +48,9 @@
 //!    | samples              the samples of a run as comma-separated values                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | destination          where documents go                                                   |
-//!    | histogram            latencies in bins, and their picture in a terminal                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | hdr_log              latencies as an HdrHistogram log                                     |
+//!  0 | bins                 latencies in bins of equal ratio                                     |
+//!    | hdr_log              latencies as an HdrHistogram log                                     |
 //!    | intervals            the figures of intervals of a size                                   |
 //!    | json                 data -> one JSON document                                            |
 //!    | progress             the progress of a size, on a terminal                                |
@@ -62,6 +64,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bins;
 pub mod check;
 pub mod check_metrics;
 pub mod check_text;
@@ -73,7 +76,7 @@ mod csv;
 pub mod destination;
 pub mod devices;
 mod differences;
-mod documents;
+pub mod documents;
 mod ending;
 mod extra;
 mod hdr_log;
@@ -93,6 +96,7 @@ mod progress;
 mod reporter;
 pub mod results;
 mod run_columns;
+mod run_documents;
 mod run_facts;
 pub mod runs;
 mod sampler;
@@ -108,10 +112,10 @@ mod wrap;
 
 pub use counters::{PeerCounters, RunCounters};
 pub use destination::Destination;
-pub use documents::refused;
 pub use measured_bandwidth::MeasuredBandwidth;
 pub use outcome::{Extent, Outcome};
 pub use reporter::{Reporter, text_output};
+pub use run_documents::refused;
 pub use run_facts::Connected;
 
 use std::io::{self, Write};

@@ -99,8 +99,9 @@ fn of_percentile(latency: &LatencyResult, percentile: Percentile) -> Option<Nois
     ))
 }
 
-/// Returns the range of a rate from the intervals of at least half their length, relative to their
-/// mean: the intervals are those of one side. `None` with too few of them.
+/// Returns the range of a rate. Intervals count if they have at least half of the full length.
+/// They have the rate of one side, so the range is `value` times least and greatest rate, each
+/// divided by the mean rate. `None` with too few intervals.
 fn of_intervals(intervals: &Intervals, metric: Metric, value: f64) -> Option<Noise> {
     let half = intervals.interval_s / 2.0;
     let is_long = |row: &&Interval| row.end_s - row.start_s >= half;
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn bandwidth_lies_between_its_intervals() {
-        // The intervals have the bandwidth of one side, half of that of the size.
+        // The intervals have the bandwidth of one side: half the bandwidth of the size.
         let result = with_intervals(&[90e6, 100e6, 100e6, 100e6, 110e6, 1e6]);
         assert_eq!(ends(&result, "bw"), Some((180e6, 220e6)));
         assert_eq!(

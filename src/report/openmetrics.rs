@@ -2,15 +2,7 @@
 //! that the textfile collector of Prometheus' node exporter reads (jobs.md 2.5).
 
 use std::fmt::Write as _;
-use std::fs::Permissions;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-
-use tempfile::NamedTempFile;
-
-use super::destination::{Destination, cannot_write};
-use facts::error::Failure;
 
 /// The dialect of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,32 +117,8 @@ fn labels(sample: &Sample) -> String {
     }
 }
 
-/// Writes `text` for programs of other users: a file is replaced by one that all may read, whatever
-/// the umask. The name of the new file does not end in `.prom` before.
-///
-/// # Errors
-///
-/// The text cannot be written.
-pub fn write(destination: &Destination, text: &str) -> Result<(), Failure> {
-    let Some(path) = destination.target() else {
-        return destination.write(text.as_bytes());
-    };
-    let replace = || {
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        let mut file = NamedTempFile::with_prefix_in(".cxidiag-", directory)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file()
-            .set_permissions(Permissions::from_mode(0o644))?;
-        file.persist(path).map_err(std::io::Error::from)
-    };
-    replace().map_err(|error| cannot_write(path, &error))?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn families() -> [Family; 4] {
@@ -239,18 +207,5 @@ x_build_info{v=\"1\"} 1
         for name in ["b.txt", "prom", "b.prom.tmp"] {
             assert_eq!(Dialect::of(Path::new(name)), Dialect::OpenMetrics, "{name}");
         }
-    }
-
-    #[test]
-    fn replaces_file_by_one_that_all_may_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("x.prom");
-        fs::write(&path, "old").unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        write(&Destination::file(&path).unwrap(), "new\n").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
-        let mode = fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o644);
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

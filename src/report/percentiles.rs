@@ -17,7 +17,7 @@ const OWN_SPREAD: char = '~';
 const WIDTH: usize = 80;
 
 /// One percentile: its title, and its cell for each size, with the mark if any cell has one.
-struct Column {
+struct PercentileColumn {
     width: usize,
     title: String,
     cells: Vec<String>,
@@ -37,7 +37,7 @@ pub fn write(
     own_spread: bool,
 ) -> io::Result<()> {
     let measured: Vec<_> = results.iter().filter(|of| of.latency.is_some()).collect();
-    let columns: Vec<Column> = percentiles
+    let columns: Vec<PercentileColumn> = percentiles
         .iter()
         .map(|percentile| column(*percentile, &measured, own_spread))
         .collect();
@@ -45,14 +45,14 @@ pub fn write(
         .iter()
         .map(|of| of.size_bytes.to_string())
         .collect();
-    let sizes = Column {
+    let sizes = PercentileColumn {
         width: tool.size_column.len(),
         title: tool.size_column.to_owned(),
         cells: sizes,
     };
     let mut widest = 0;
     for columns in tables(&columns, sizes.width) {
-        let line = |text: &dyn Fn(&Column) -> String| {
+        let line = |text: &dyn Fn(&PercentileColumn) -> String| {
             let cell = |column| format!("{:>width$}", text(column), width = column.width);
             let cells = iter::once(&sizes).chain(columns).map(cell);
             cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
@@ -83,7 +83,7 @@ pub fn write(
 }
 
 /// Returns the column of a percentile.
-fn column(percentile: Percentile, measured: &[&SizeResult], own_spread: bool) -> Column {
+fn column(percentile: Percentile, measured: &[&SizeResult], own_spread: bool) -> PercentileColumn {
     let name = if percentile == Percentile::MAX {
         "Max".to_owned()
     } else {
@@ -109,7 +109,7 @@ fn column(percentile: Percentile, measured: &[&SizeResult], own_spread: bool) ->
     let title = with_mark((format!("{name}[us]"), ' '));
     let cells: Vec<String> = values.into_iter().map(with_mark).collect();
     let widths = cells.iter().chain([&title]).map(String::len);
-    Column {
+    PercentileColumn {
         width: widths.max().unwrap_or_default(),
         title,
         cells,
@@ -127,7 +127,7 @@ fn mark(value: &PercentileValue, own_spread: bool) -> char {
 }
 
 /// Divides the columns into tables that fit a terminal, each with the column of sizes before it.
-fn tables(columns: &[Column], size_width: usize) -> Vec<&[Column]> {
+fn tables(columns: &[PercentileColumn], size_width: usize) -> Vec<&[PercentileColumn]> {
     let mut tables = Vec::new();
     let mut rest = columns;
     while !rest.is_empty() {

@@ -87,7 +87,7 @@ pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
     let titles = [
         "Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max",
     ];
-    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    let mut rows = Vec::new();
     for pair in &report.pairs {
         for of in pair.operations.iter().filter(|of| of.sent > 0) {
             let time = |ns: Option<u64>| ns.map_or("-".into(), us);
@@ -107,7 +107,7 @@ pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
     }
     let align = [[Align::Left; 4].as_slice(), &[Align::Right; 6]].concat();
     writeln!(out)?;
-    for line in table::lines(rows, &align) {
+    for line in table::lines(&titles, rows, &align) {
         writeln!(out, "{line}")?;
     }
     for pair in &report.pairs {

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use super::columns::Layout;
 use super::counters::{self, RunCounters};
-use super::documents::Documents;
 use super::histogram::{self, Style};
 use super::intervals::Intervals;
 use super::measured_bandwidth::MeasuredBandwidth;
-use super::outcome::{Detail, Extent, Outcome, SizeResult, Verdict};
+use super::outcome::{Detail, ExpectationResult, Extent, Outcome, SizeResult};
 use super::progress::{Current, Progress};
+use super::run_documents::RunDocuments;
 use super::run_facts::Connected;
 use super::sampler::{Sampled, Sampler};
 use super::stream::{BestEffort, SharedOutput, Stream};
@@ -51,7 +51,7 @@ pub struct Reporter {
     /// Prints the intervals of each size, with [`Outputs::interval`].
     sampler: Option<Sampler>,
     progress: Option<Progress>,
-    documents: Documents,
+    documents: RunDocuments,
     /// The outcome of a run that has not begun.
     not_begun: Outcome,
     outcome: Outcome,
@@ -103,7 +103,7 @@ impl Reporter {
                 (Role::Server, _) | (_, true) => None,
                 _ => Progress::start(plan.run),
             },
-            documents: Documents::default(),
+            documents: RunDocuments::default(),
             outcome: not_begun.clone(),
             not_begun,
             started: Instant::now(),
@@ -620,8 +620,8 @@ fn verdicts(
     size: u64,
     extent: Extent,
     figure: impl Fn(Metric) -> Option<f64>,
-) -> Vec<Verdict> {
-    let verdict = |of| Verdict::new(size, of, extent, figure(of.metric));
+) -> Vec<ExpectationResult> {
+    let verdict = |of| ExpectationResult::new(size, of, extent, figure(of.metric));
     let applying = outputs.expectations.iter().filter(|of| of.applies_to(size));
     applying.map(verdict).collect()
 }

@@ -8,7 +8,7 @@ use super::Outcome;
 /// Title of the column, and the JSON pointer to its field.
 type RunColumn = (&'static str, &'static str);
 
-/// All columns, in the order of CSV. They follow those of the results.
+/// All columns, in the order of CSV. They follow the columns of the results.
 pub static RUN_COLUMNS: &[RunColumn] = &[
     ("side", "/side"),
     ("peer_host", "/peer/host_name"),

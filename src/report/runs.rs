@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 
 use super::outcome::{Outcome, SCHEMA_VERSION, Side};
 use facts::error::{Failure, cause};
@@ -108,8 +108,7 @@ pub fn leave_out_servers(runs: &mut Vec<ReadRun>) -> usize {
     before - runs.len()
 }
 
-/// Returns the documents in a text, one or one on each line, and a warning for each line that is not
-/// one.
+/// Returns the documents in a text, one or one on each line, and a warning for each other line.
 ///
 /// # Errors
 ///
@@ -155,25 +154,42 @@ fn not_a_run(shown: &str, why: &str) -> Failure {
     refused(shown, why).with_hint("expected what a tool wrote with --json or --jsonl")
 }
 
+/// The field by which versions of documents differ.
+#[derive(Deserialize)]
+struct VersionMark {
+    schema_version: u64,
+}
+
 /// Returns the run in a document.
 ///
 /// # Errors
 ///
 /// The document is not a run, or one of another version.
-pub(super) fn outcome(document: &[u8], shown: &str) -> Result<Outcome, Failure> {
-    let invalid = |error| not_a_run(shown, &format!("not a result of cxidiag: {error}"));
-    let value: Value = serde_json::from_slice(document).map_err(invalid)?;
-    match value.get("schema_version").and_then(Value::as_u64) {
-        Some(version) if version == u64::from(SCHEMA_VERSION) => {}
-        Some(version) => {
-            let why =
-                format!("schema version {version} is not supported (expected {SCHEMA_VERSION})");
-            let hint = "measure again, or use the cxidiag that wrote it";
-            return Err(refused(shown, &why).with_hint(hint));
-        }
-        None => return Err(not_a_run(shown, "not a result of cxidiag")),
+fn outcome(document: &[u8], shown: &str) -> Result<Outcome, Failure> {
+    let mark: VersionMark = serde_json::from_slice(document)
+        .map_err(|_| not_a_run(shown, "not a result of cxidiag"))?;
+    check_version(shown, mark.schema_version, SCHEMA_VERSION)?;
+    serde_json::from_slice(document).map_err(|error| {
+        // Without the place in the document, whose lines people do not read.
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let why = error.to_string();
+        let why = why.strip_suffix(&place).unwrap_or(&why);
+        not_a_run(shown, &format!("not a result of cxidiag: {why}"))
+    })
+}
+
+/// Checks the version of a document.
+///
+/// # Errors
+///
+/// The document has another version than `supported`.
+pub(super) fn check_version(shown: &str, version: u64, supported: u32) -> Result<(), Failure> {
+    if version == u64::from(supported) {
+        return Ok(());
     }
-    serde_json::from_value(value).map_err(invalid)
+    let why = format!("schema version {version} is not supported (expected {supported})");
+    let hint = "measure again, or use the cxidiag that wrote it";
+    Err(refused(shown, &why).with_hint(hint))
 }
 
 #[cfg(test)]
@@ -185,7 +201,7 @@ mod tests {
     fn reads_documents_of_earlier_builds() {
         let file = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/tests/fixtures/older-result.json"
+            "/../../tests/fixtures/older-result.json"
         );
         let (runs, warnings) = Source::of(file.as_ref()).read().unwrap();
         assert_eq!((runs.len(), warnings), (1, Vec::new()));

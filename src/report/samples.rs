@@ -1,16 +1,13 @@
 //! The samples of a run -> comma-separated values, one row each.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, Write};
 
-use super::destination::Destination;
+use super::destination::{Destination, Growing};
 use facts::error::Failure;
 
-/// A table of samples. It grows in a temporary file without a name, so that a run that is killed
-/// leaves nothing, and replaces the file at the end.
+/// A table of samples, which grows during the run.
 pub struct SampleTable {
-    destination: Destination,
-    rows: BufWriter<File>,
+    rows: BufWriter<Growing>,
 }
 
 impl SampleTable {
@@ -21,17 +18,11 @@ impl SampleTable {
     /// A temporary file cannot be written.
     pub fn begin(destination: Destination) -> Result<Self, Failure> {
         let mut table = Self {
-            rows: BufWriter::new(destination.scratch()?),
-            destination,
+            rows: BufWriter::new(Growing::begin(destination)?),
         };
         let begun = writeln!(table.rows, "size_bytes,iteration,latency_ns");
         table.checked(begun)?;
         Ok(table)
-    }
-
-    /// Returns where the table will be written.
-    pub fn destination(&self) -> &Destination {
-        &self.destination
     }
 
     /// Adds the samples (ns) of a size.
@@ -51,15 +42,13 @@ impl SampleTable {
     /// # Errors
     ///
     /// The table cannot be written.
-    pub fn end(self) -> Result<(), Failure> {
-        let Self { destination, rows } = self;
-        let rows = rows.into_inner().map_err(io::IntoInnerError::into_error);
-        let rows = rows.and_then(|mut rows| rows.rewind().map(|()| rows));
-        let mut rows = rows.map_err(|error| destination.failure(&error))?;
-        destination.copy(&mut rows)
+    pub fn end(mut self) -> Result<(), Failure> {
+        let flushed = self.rows.flush();
+        self.checked(flushed)?;
+        self.rows.get_ref().end()
     }
 
     fn checked(&self, written: io::Result<()>) -> Result<(), Failure> {
-        written.map_err(|error| self.destination.failure(&error))
+        written.map_err(|error| self.rows.get_ref().failure(&error))
     }
 }

@@ -13,10 +13,11 @@ pub enum Align {
     Right,
 }
 
-/// Returns the rows as lines, without spaces at their ends. Each column has its entry in `align`; a
-/// cell may have several lines.
-pub fn lines(rows: impl IntoIterator<Item = Vec<String>>, align: &[Align]) -> Vec<String> {
+/// Returns the titles and the rows as lines, without spaces at their ends. `align` has an entry for
+/// each column; a cell may have several lines.
+pub fn lines(titles: &[&str], rows: Vec<Vec<String>>, align: &[Align]) -> Vec<String> {
     let mut builder = Builder::default();
+    builder.push_record(titles.iter().copied());
     for row in rows {
         builder.push_record(row);
     }
@@ -39,13 +40,14 @@ mod tests {
 
     #[test]
     fn aligns_words_left_and_numbers_right() {
-        let rows = [
-            ["Name", "Count", "Note"],
-            ["a", "5", "x\ny"],
-            ["bcdef", "12345678", ""],
-        ];
+        let titles = ["Name", "Count", "Note"];
+        let rows = [["a", "5", "x\ny"], ["bcdef", "12345678", ""]];
         let rows = rows.map(|row| row.map(String::from).to_vec());
-        let lines = lines(rows, &[Align::Left, Align::Right, Align::Left]);
+        let lines = lines(
+            &titles,
+            rows.to_vec(),
+            &[Align::Left, Align::Right, Align::Left],
+        );
         let expected = [
             "Name      Count  Note",
             "a             5  x",

@@ -557,6 +557,7 @@ const REPORT: Package = Package {
         shown_in: &["docs/architecture.md", "src/report/lib.rs"],
         floors: &[
             &[
+                ("bins", "latencies in bins of equal ratio"),
                 ("hdr_log", "latencies as an HdrHistogram log"),
                 ("intervals", "the figures of intervals of a size"),
                 ("json", "data -> one JSON document"),
@@ -565,13 +566,7 @@ const REPORT: Package = Package {
                 ("table", "tables without a documented form"),
                 ("wrap", "text in lines of a limited width"),
             ],
-            &[
-                ("destination", "where documents go"),
-                (
-                    "histogram",
-                    "latencies in bins, and their picture in a terminal",
-                ),
-            ],
+            &[("destination", "where documents go")],
             &[
                 ("json_lines", "one line for each run, appended to a file"),
                 ("openmetrics", "metrics as text"),
@@ -582,7 +577,9 @@ const REPORT: Package = Package {
                 ("check", "the health of NICs as JSON"),
                 ("columns", "the columns of all tables of results"),
                 ("counters", "what the counters of the NICs did"),
+                ("documents", "documents: opened, written whole"),
                 ("ending", "how a run has ended"),
+                ("histogram", "the picture of a histogram in a terminal"),
                 (
                     "measured_bandwidth",
                     "what a bandwidth tool reports of a size",
@@ -604,7 +601,7 @@ const REPORT: Package = Package {
             ],
             &[
                 ("comparison", "runs of two sides compared"),
-                ("documents", "the documents of a run"),
+                ("run_documents", "the documents of a run"),
                 ("sampler", "the thread that prints intervals"),
                 ("summary", "the summary block before the results"),
             ],
@@ -624,17 +621,10 @@ const REPORT: Package = Package {
             &[("html", "the page of `report`")],
             &[("lib", "the list of modules")],
         ],
-        circles: &[
-            ("histogram.rs", "outcome/latency.rs"),
-            ("histogram.rs", "outcome/size_result.rs"),
-            ("outcome/bandwidth.rs", "outcome/size_result.rs"),
-            ("outcome/latency.rs", "outcome/size_result.rs"),
-            ("outcome/counters.rs", "outcome/mod.rs"),
-            ("survey/document.rs", "survey/summary.rs"),
-        ],
+        circles: &[("survey/document.rs", "survey/summary.rs")],
     },
     parts: &[],
-    repeated_types: &["Column", "Status", "Verdict"],
+    repeated_types: &[],
 };
 
 const DIAG: Package = Package {

@@ -15,7 +15,7 @@ use plan::cli::nearest::{nearest, question};
 use plan::cli::{self, Request};
 use plan::tool::{Opt, PROGRAM, Tool};
 use plan::tools::TOOLS;
-use report::survey::documents::Places;
+use report::documents::Places;
 
 /// Largest number of tests of a survey.
 const MOST_TESTS: usize = 256;

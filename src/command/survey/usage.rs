@@ -20,7 +20,7 @@ use plan::cli::usage::{Completion, Usage};
 use plan::ineffective::{self, Ineffective};
 use plan::outputs::Place;
 use plan::tools::TOOLS;
-use report::survey::documents::Places;
+use report::documents::Places;
 
 /// Default of `--pair-time`. The thread of a software NIC takes up to 20 ms before it polls without
 /// sleeping.

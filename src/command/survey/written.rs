@@ -8,7 +8,8 @@ use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
 use facts::error::Failure;
 use facts::interrupt;
-use report::survey::documents::{Places, SurveyDocuments};
+use report::documents::Places;
+use report::survey::documents::SurveyDocuments;
 use report::survey::progress::ProgressLine;
 use report::survey::{Setup, Survey, text};
 
@@ -29,9 +30,10 @@ impl Outputs {
     ///
     /// A file that cannot be written, and two documents for one place.
     pub fn open(places: &Places, is_quiet: bool) -> Result<Self, Failure> {
+        let documents = SurveyDocuments::open(places)?;
         Ok(Self {
-            documents: SurveyDocuments::open(places)?,
-            has_text: !places.has_stdout(),
+            has_text: !documents.has_stdout(),
+            documents,
             is_quiet,
             progress: ProgressLine::new(io::stderr(), !is_quiet),
         })

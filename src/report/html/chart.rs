@@ -33,11 +33,11 @@ pub struct Axis {
 impl Axis {
     /// Returns a logarithmic axis that contains all `values` above 0. `None` without any.
     pub fn log(
-        title: impl Into<String>,
+        title: &str,
         quantity: Quantity,
-        values: impl IntoIterator<Item = f64>,
+        values: &mut dyn Iterator<Item = f64>,
     ) -> Option<Self> {
-        let (low, high) = range(values.into_iter().filter(|value| *value > 0.0))?;
+        let (low, high) = range(&mut values.filter(|value| *value > 0.0))?;
         let margin = if quantity == Quantity::Size {
             1.0
         } else {
@@ -54,9 +54,9 @@ impl Axis {
 
     /// Returns a linear axis from 0 that contains all `values`. `None` without any.
     pub fn from_zero(
-        title: impl Into<String>,
+        title: &str,
         quantity: Quantity,
-        values: impl IntoIterator<Item = f64>,
+        values: &mut dyn Iterator<Item = f64>,
     ) -> Option<Self> {
         let (_, high) = range(values)?;
         Some(Self {
@@ -96,8 +96,8 @@ impl Axis {
 }
 
 /// Returns the smallest and the largest value, which differ. `None` without values.
-fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
-    let range = values.into_iter().filter(|value| value.is_finite()).fold(
+fn range(values: &mut dyn Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let range = values.filter(|value| value.is_finite()).fold(
         None,
         |range: Option<(f64, f64)>, value| {
             let (low, high) = range.unwrap_or((value, value));
@@ -279,8 +279,8 @@ mod tests {
     use super::*;
 
     fn axes() -> (Axis, Axis) {
-        let x = Axis::log("Size", Quantity::Size, [1.0, 1024.0]).unwrap();
-        let y = Axis::log("Latency", Quantity::Latency, [1e3, 1e5]).unwrap();
+        let x = Axis::log("Size", Quantity::Size, &mut [1.0, 1024.0].into_iter()).unwrap();
+        let y = Axis::log("Latency", Quantity::Latency, &mut [1e3, 1e5].into_iter()).unwrap();
         (x, y)
     }
 
@@ -321,10 +321,11 @@ mod tests {
 
     #[test]
     fn one_value_makes_an_axis() {
-        let axis = Axis::log("Latency", Quantity::Latency, [2e3]).unwrap();
+        let axis = Axis::log("Latency", Quantity::Latency, &mut [2e3].into_iter()).unwrap();
         assert!(axis.low < 2e3 && axis.high > 2e3);
-        assert!(Axis::log("Latency", Quantity::Latency, [0.0]).is_none());
-        let zero = Axis::from_zero("Bandwidth", Quantity::Bandwidth, [0.0]).unwrap();
+        assert!(Axis::log("Latency", Quantity::Latency, &mut [0.0].into_iter()).is_none());
+        let zero =
+            Axis::from_zero("Bandwidth", Quantity::Bandwidth, &mut [0.0].into_iter()).unwrap();
         assert_eq!(zero.share(0.0), 0.0);
     }
 }

@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{Column, Grade, Status, badge, cell, facts, figure, table, time};
+use super::parts::{Badge, Grade, PageColumn, badge, cell, facts, figure, table, time};
 use super::quantity::Quantity;
 use crate::comparison::{Comparison, Figure, MetricComparison, Run, Verdict};
 use facts::expect::Metric;
 
 /// Returns the verdict on all sizes: the worst of them.
-pub fn status(comparison: &Comparison) -> Status {
+pub fn status(comparison: &Comparison) -> Badge {
     let has = |verdict| comparison.sizes.iter().any(|size| size.verdict == verdict);
     let worst = [
         Verdict::Regressed,
@@ -40,7 +40,7 @@ pub fn finding(comparison: &Comparison) -> String {
     }
 }
 
-fn status_of(verdict: Verdict) -> Status {
+fn status_of(verdict: Verdict) -> Badge {
     let grade = match verdict {
         Verdict::Ok | Verdict::Improved => Grade::Good,
         Verdict::WithinNoise | Verdict::Unclear | Verdict::NoBase => Grade::Unsure,
@@ -138,14 +138,14 @@ fn metrics(comparison: &Comparison, title: &str, is_shown: impl Fn(Metric) -> bo
         })
         .collect();
     let columns = [
-        Column::Numbers("Size"),
-        Column::Words("Metric"),
-        Column::Numbers("Base"),
-        Column::Numbers("Noise"),
-        Column::Numbers("New"),
-        Column::Numbers("Noise"),
-        Column::Numbers("Change"),
-        Column::Words("Verdict"),
+        PageColumn::Numbers("Size"),
+        PageColumn::Words("Metric"),
+        PageColumn::Numbers("Base"),
+        PageColumn::Numbers("Noise"),
+        PageColumn::Numbers("New"),
+        PageColumn::Numbers("Noise"),
+        PageColumn::Numbers("Change"),
+        PageColumn::Words("Verdict"),
     ];
     table(title, &columns, &rows)
 }
@@ -186,13 +186,13 @@ fn both_sides(comparison: &Comparison) -> Option<Markup> {
         return None;
     }
     let quantity = Quantity::of_unit(&metrics[0].1.unit);
-    let sizes = metrics.iter().map(|(size, _)| *size);
-    let values = curves.iter().flat_map(|curve| {
+    let mut sizes = metrics.iter().map(|(size, _)| *size);
+    let mut values = curves.iter().flat_map(|curve| {
         let noise = curve.band.iter().flat_map(|(_, low, high)| [*low, *high]);
         curve.points.iter().map(|(_, value)| *value).chain(noise)
     });
-    let x = Axis::log("Size", Quantity::Size, sizes)?;
-    let y = Axis::log(comparison.metric.to_string(), quantity, values)?;
+    let x = Axis::log("Size", Quantity::Size, &mut sizes)?;
+    let y = Axis::log(&comparison.metric.to_string(), quantity, &mut values)?;
     let what = format!(
         "{} of each size, base and new, with the noise of each",
         comparison.metric

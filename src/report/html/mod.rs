@@ -21,7 +21,7 @@ use std::time::SystemTime;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::parts::{Column, Status, badge, cell, table, time};
+use self::parts::{Badge, PageColumn, badge, cell, table, time};
 use super::outcome::Outcome;
 use super::results::{Content, ReadResult};
 use super::survey::Survey;
@@ -88,14 +88,14 @@ fn is_software(result: &ReadResult) -> bool {
 
 /// Returns a line for each result, the worst first: its verdict and its most important metrics.
 fn summary(results: &[ReadResult]) -> Markup {
-    let mut lines: Vec<(Status, Vec<Markup>)> = (1..)
+    let mut lines: Vec<(Badge, Vec<Markup>)> = (1..)
         .zip(results)
         .map(|(number, result)| line(number, result))
         .collect();
     lines.sort_by_key(|((grade, _), _)| *grade);
     let rows: Vec<Vec<Markup>> = lines.into_iter().map(|(_, row)| row).collect();
     let (first, others) = rows.split_at(rows.len().min(MOST_LINES));
-    let columns = ["Result", "Verdict", "Finding", "Where", "Started"].map(Column::Words);
+    let columns = ["Result", "Verdict", "Finding", "Where", "Started"].map(PageColumn::Words);
     html! {
         (table("Summary", &columns, first))
         @if !others.is_empty() {
@@ -108,7 +108,7 @@ fn summary(results: &[ReadResult]) -> Markup {
 }
 
 /// Returns the verdict on a result, and its row in the summary.
-fn line(number: usize, result: &ReadResult) -> (Status, Vec<Markup>) {
+fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
     let (title, status, finding, place, started) = match &result.content {
         Content::Run(run) => (
             run.tool.clone(),

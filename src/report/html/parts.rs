@@ -16,10 +16,10 @@ pub enum Grade {
 }
 
 /// A verdict: how good it is, and its words.
-pub type Status = (Grade, &'static str);
+pub type Badge = (Grade, &'static str);
 
 /// Returns a verdict with the sign of its grade, so that it does not depend on its colour.
-pub fn badge((grade, text): Status) -> Markup {
+pub fn badge((grade, text): Badge) -> Markup {
     let (class, sign) = match grade {
         Grade::Good => ("badge good", "✓"),
         Grade::Unsure => ("badge unsure", "?"),
@@ -30,7 +30,7 @@ pub fn badge((grade, text): Status) -> Markup {
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
-pub enum Column {
+pub enum PageColumn {
     /// Words, from the left.
     Words(&'static str),
     /// Numbers, to the right.
@@ -38,10 +38,10 @@ pub enum Column {
 }
 
 /// Returns a table. The first cell of each row is its title.
-pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
-    let class = |column: &Column| match column {
-        Column::Words(_) => "words",
-        Column::Numbers(_) => "number",
+pub fn table(caption: &str, columns: &[PageColumn], rows: &[Vec<Markup>]) -> Markup {
+    let class = |column: &PageColumn| match column {
+        PageColumn::Words(_) => "words",
+        PageColumn::Numbers(_) => "number",
     };
     html! {
         div.wide tabindex="0" role="region" aria-label=(caption) {
@@ -50,7 +50,7 @@ pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup 
                 thead {
                     tr {
                         @for column in columns {
-                            @let (Column::Words(title) | Column::Numbers(title)) = column;
+                            @let (PageColumn::Words(title) | PageColumn::Numbers(title)) = column;
                             th scope="col" class=(class(column)) { (title) }
                         }
                     }

@@ -3,16 +3,16 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{self, Column, Grade, badge, cell, facts, figure, seconds, table, time};
+use super::parts::{Badge, Grade, PageColumn, badge, cell, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
 use super::sizes;
-use crate::outcome::{Outcome, SizeResult, Status, Verdict};
+use crate::outcome::{ExpectationResult, Outcome, SizeResult, Status};
 
 /// Histograms and intervals of a run that are shown at once. Others unfold.
 const MOST_OPEN: usize = 2;
 
 /// Returns how a run ended.
-pub fn status(run: &Outcome) -> parts::Status {
+pub fn status(run: &Outcome) -> Badge {
     match run.status {
         Status::Complete => (Grade::Good, "complete"),
         Status::Unmet => (Grade::Bad, "expectation not met"),
@@ -111,12 +111,12 @@ pub fn together(runs: &[&Outcome]) -> Option<Markup> {
     let x = Axis::log(
         "Size",
         Quantity::Size,
-        sizes.iter().map(|size| *size as f64),
+        &mut sizes.iter().map(|size| *size as f64),
     )?;
     let y = Axis::log(
         sizes::axis_title(quantity),
         quantity,
-        all.iter().map(|(_, value)| *value),
+        &mut all.iter().map(|(_, value)| *value),
     )?;
     let what = format!(
         "{} of each size: median and range of the runs",
@@ -208,8 +208,8 @@ fn main_quantity(run: &Outcome) -> Quantity {
 }
 
 /// Returns the table of expectations.
-fn expectations(verdicts: &[Verdict]) -> Markup {
-    let row = |verdict: &Verdict| {
+fn expectations(verdicts: &[ExpectationResult]) -> Markup {
+    let row = |verdict: &ExpectationResult| {
         let (grade, text) = if verdict.met {
             (Grade::Good, "met")
         } else {
@@ -228,10 +228,10 @@ fn expectations(verdicts: &[Verdict]) -> Markup {
     };
     let rows: Vec<Vec<Markup>> = verdicts.iter().map(row).collect();
     let columns = [
-        Column::Numbers("Size"),
-        Column::Words("Expected"),
-        Column::Numbers("Measured"),
-        Column::Words("Verdict"),
+        PageColumn::Numbers("Size"),
+        PageColumn::Words("Expected"),
+        PageColumn::Numbers("Measured"),
+        PageColumn::Words("Verdict"),
     ];
     table("Expectations", &columns, &rows)
 }

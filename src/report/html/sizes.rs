@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve, Mark};
-use super::parts::{Column, cell, figure, table};
+use super::parts::{PageColumn, cell, figure, table};
 use super::quantity::Quantity;
-use crate::histogram::{self, joined};
+use crate::bins::{bins, joined};
 use crate::intervals::Interval;
 use crate::outcome::{Extent, LatencyResult, PercentileValue, SizeResult};
 use crate::survey::words::grouped;
@@ -86,11 +86,11 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
         (vec![curve], Quantity::Bandwidth, "Bandwidth of each size")
     };
     let points = || curves.iter().flat_map(|curve| &curve.points);
-    let x = Axis::log("Size", Quantity::Size, points().map(|(size, _)| *size))?;
+    let x = Axis::log("Size", Quantity::Size, &mut points().map(|(size, _)| *size))?;
     let y = Axis::log(
         axis_title(quantity),
         quantity,
-        points().map(|(_, value)| *value),
+        &mut points().map(|(_, value)| *value),
     )?;
     Some(figure(what, &chart::curves(what, &x, &y, &curves)))
 }
@@ -100,14 +100,14 @@ pub fn histogram(result: &SizeResult) -> Option<Markup> {
     let latency = result.latency.as_ref()?;
     let of_samples = || {
         let samples = latency.samples_ns.as_ref()?;
-        Some(histogram::bins(samples.iter().map(|ns| (*ns, 1))))
+        Some(bins(samples.iter().map(|ns| (*ns, 1))))
     };
     let bins = latency.histogram.clone().or_else(of_samples)?;
     let bars: Vec<(f64, f64, u64)> = joined(&bins, MOST_BARS)
         .iter()
         .map(|bin| (bin.from_ns as f64, bin.to_ns as f64, bin.count))
         .collect();
-    let edges = bars.iter().flat_map(|(from, to, _)| [*from, *to]);
+    let mut edges = bars.iter().flat_map(|(from, to, _)| [*from, *to]);
     let marks: Vec<Mark> = [50.0, 99.0, 99.9, 100.0]
         .into_iter()
         .filter_map(|percent| percentile(latency, percent))
@@ -117,9 +117,9 @@ pub fn histogram(result: &SizeResult) -> Option<Markup> {
             is_limit: false,
         })
         .collect();
-    let x = Axis::log("Latency", Quantity::Latency, edges)?;
+    let x = Axis::log("Latency", Quantity::Latency, &mut edges)?;
     let counts = bars.iter().map(|(_, _, count)| *count as f64);
-    let y = Axis::log("Samples", Quantity::Count, counts.chain([0.6]))?;
+    let y = Axis::log("Samples", Quantity::Count, &mut counts.chain([0.6]))?;
     let size = Quantity::Size.text(result.size_bytes as f64);
     let what = format!("How often each latency occurs, {size}, both axes logarithmic");
     Some(figure(&what, &chart::bars(&what, &x, &y, &bars, &marks)))
@@ -160,16 +160,16 @@ pub fn intervals(result: &SizeResult) -> Option<Markup> {
             .flat_map(|of| &of.points)
             .map(|(_, value)| *value)
     };
-    let ends = rows.iter().map(|row| row.end_s);
-    let x = Axis::from_zero("Time", Quantity::Seconds, ends)?;
+    let mut ends = rows.iter().map(|row| row.end_s);
+    let x = Axis::from_zero("Time", Quantity::Seconds, &mut ends)?;
     let (y, title) = if result.bandwidth.is_some() {
         (
-            Axis::from_zero("Bandwidth", Quantity::Bandwidth, values())?,
+            Axis::from_zero("Bandwidth", Quantity::Bandwidth, &mut values())?,
             "Bandwidth",
         )
     } else {
         (
-            Axis::log("Latency", Quantity::Latency, values())?,
+            Axis::log("Latency", Quantity::Latency, &mut values())?,
             "Latency",
         )
     };
@@ -215,7 +215,7 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
         };
         let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();
         html! {
-            (table("Latencies", &columns.map(Column::Numbers), &rows))
+            (table("Latencies", &columns.map(PageColumn::Numbers), &rows))
             p.note { "* fewer than 10 samples above this percentile: unreliable" }
         }
     } else {
@@ -232,6 +232,6 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
             ])
         };
         let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();
-        table("Bandwidths", &columns.map(Column::Numbers), &rows)
+        table("Bandwidths", &columns.map(PageColumn::Numbers), &rows)
     }
 }

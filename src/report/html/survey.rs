@@ -4,7 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::chart::{self, Axis, Mark};
 use super::matrix;
-use super::parts::{Column, Grade, Status, badge, cell, facts, figure, seconds, table, time};
+use super::parts::{Badge, Grade, PageColumn, badge, cell, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
 use crate::survey::{Conclusion, Survey, evidence, words};
 use cluster::survey::findings::{
@@ -19,7 +19,7 @@ const MOST_ROWS: usize = 500;
 const MOST_GROUPS: usize = 40;
 
 /// Returns what a survey has come to.
-pub fn status(survey: &Survey) -> Status {
+pub fn status(survey: &Survey) -> Badge {
     match survey.conclusion {
         Conclusion::Good => (Grade::Good, "good"),
         Conclusion::Bad => (Grade::Bad, "bad"),
@@ -139,10 +139,10 @@ fn causes(survey: &Survey) -> Markup {
     let all = &survey.verdict.causes;
     let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
     let columns = [
-        Column::Words("Part"),
-        Column::Words("Verdict"),
-        Column::Words("Where it shows"),
-        Column::Words("Evidence"),
+        PageColumn::Words("Part"),
+        PageColumn::Words("Verdict"),
+        PageColumn::Words("Where it shows"),
+        PageColumn::Words("Evidence"),
     ];
     html! {
         (table("What is to blame, the worst first", &columns, &rows))
@@ -162,9 +162,9 @@ fn untested(survey: &Survey) -> Markup {
     let all = &survey.verdict.untested;
     let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
     let columns = [
-        Column::Words("Part"),
-        Column::Words("Reason"),
-        Column::Numbers("Pairs"),
+        PageColumn::Words("Part"),
+        PageColumn::Words("Reason"),
+        PageColumn::Numbers("Pairs"),
     ];
     html! {
         (table("Not measured", &columns, &rows))
@@ -226,10 +226,10 @@ fn distribution(survey: &Survey, population: &Population) -> Option<Markup> {
     let x = Axis::log(
         title,
         quantity,
-        edges.chain(marks.iter().map(|mark| mark.at)),
+        &mut edges.chain(marks.iter().map(|mark| mark.at)),
     )?;
     let counts = bars.iter().map(|(_, _, count)| *count as f64);
-    let y = Axis::log("Pairs", Quantity::Count, counts.chain([0.6]))?;
+    let y = Axis::log("Pairs", Quantity::Count, &mut counts.chain([0.6]))?;
     let what = format!(
         "{}: how many pairs have which figure, both axes logarithmic",
         name(survey, population)
@@ -258,9 +258,9 @@ fn populations(survey: &Survey) -> Markup {
     let numbers = [
         "Pairs", "Outside", "Failed", "Min", "p5", "Median", "p95", "Max", "Limit", "Expected",
     ];
-    let columns: Vec<Column> = [Column::Words("Test and class")]
+    let columns: Vec<PageColumn> = [PageColumn::Words("Test and class")]
         .into_iter()
-        .chain(numbers.map(Column::Numbers))
+        .chain(numbers.map(PageColumn::Numbers))
         .collect();
     html! {
         @if !rows.is_empty() {
@@ -323,11 +323,11 @@ fn sums(survey: &Survey, test: usize) -> Markup {
     };
     let rows: Vec<Vec<Markup>> = shown.take(MOST_ROWS).map(row).collect();
     let columns = [
-        Column::Words("Part"),
-        Column::Numbers("Pairs"),
-        Column::Numbers("Median"),
-        Column::Numbers("Worst"),
-        Column::Numbers("Outside"),
+        PageColumn::Words("Part"),
+        PageColumn::Numbers("Pairs"),
+        PageColumn::Numbers("Median"),
+        PageColumn::Numbers("Worst"),
+        PageColumn::Numbers("Outside"),
     ];
     html! {
         @if has_table { (group_table(survey, &all, &groups, &title)) }

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Extent, SizeResult};
 use measure::{Rates, SideResult, SideView};
 
 /// Bandwidth of one size.
@@ -91,24 +90,18 @@ impl PairResult {
     }
 }
 
-impl SizeResult {
-    /// Returns the result of a size from the counts of both sides of a bandwidth tool, this side
-    /// first.
-    pub fn of_lists(size: u64, [own, peer]: [SideResult; 2], rates: Rates, extent: Extent) -> Self {
+impl BandwidthResult {
+    /// Returns the bandwidth of a size from the counts of both sides, this side first.
+    pub fn of([own, peer]: [SideResult; 2], rates: Rates) -> Self {
         Self {
-            extent,
-            count: own.count,
-            bandwidth: Some(BandwidthResult {
-                bandwidth_bytes_per_s: rates.megabytes * 1e6,
-                packet_rate_packets_per_s: rates.megapackets * 1e6,
-                elapsed_us: own.elapsed_us,
-                peer_count: peer.count,
-                peer_elapsed_us: peer.elapsed_us,
-                pairs: None,
-                own_view: None,
-                peer_view: None,
-            }),
-            ..Self::none(size)
+            bandwidth_bytes_per_s: rates.megabytes * 1e6,
+            packet_rate_packets_per_s: rates.megapackets * 1e6,
+            elapsed_us: own.elapsed_us,
+            peer_count: peer.count,
+            peer_elapsed_us: peer.elapsed_us,
+            pairs: None,
+            own_view: None,
+            peer_view: None,
         }
     }
 }
@@ -116,6 +109,7 @@ impl SizeResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::{Extent, SizeResult};
     use facts::expect::Metric;
 
     #[test]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Extent, SizeResult};
-use crate::histogram;
+use super::extent::Extent;
+use crate::bins::bins_of;
 use facts::percentile::Percentile;
 use measure::{Recorder, Until};
 
@@ -73,9 +73,9 @@ pub struct Detail<'a> {
     pub histogram: bool,
 }
 
-impl SizeResult {
-    /// Returns the result of a size from the samples of a latency tool.
-    pub fn of_latencies(size: u64, recorder: &Recorder, extent: Extent, detail: Detail) -> Self {
+impl LatencyResult {
+    /// Returns the latencies of a size from its samples, of which there is at least one.
+    pub fn of(recorder: &Recorder, extent: Extent, detail: Detail) -> Self {
         let mut percentiles = [&Percentile::STANDARD, detail.further].concat();
         percentiles.sort_unstable();
         percentiles.dedup();
@@ -97,27 +97,20 @@ impl SizeResult {
             })
         };
         Self {
-            extent: if count == 0 { Extent::None } else { extent },
-            count,
-            latency: (count > 0).then(|| LatencyResult {
-                min_ns: statistics.min(),
-                max_ns: statistics.max(),
-                mean_ns: statistics.mean(),
-                latency_from: None,
-                standard_deviation_ns: statistics.standard_deviation(),
-                percentiles: percentiles.into_iter().filter_map(value).collect(),
-                median_low_ns: interval.map(|(low, _)| low),
-                median_high_ns: interval.map(|(_, high)| high),
-                median_is_stable: detail
-                    .until
-                    .filter(|_| extent == Extent::Complete)
-                    .map(|until| until.is_met_by(recorder)),
-                histogram: detail
-                    .histogram
-                    .then(|| histogram::bins_of(recorder.histogram())),
-                samples_ns: None,
-            }),
-            ..Self::none(size)
+            min_ns: statistics.min(),
+            max_ns: statistics.max(),
+            mean_ns: statistics.mean(),
+            latency_from: None,
+            standard_deviation_ns: statistics.standard_deviation(),
+            percentiles: percentiles.into_iter().filter_map(value).collect(),
+            median_low_ns: interval.map(|(low, _)| low),
+            median_high_ns: interval.map(|(_, high)| high),
+            median_is_stable: detail
+                .until
+                .filter(|_| extent == Extent::Complete)
+                .map(|until| until.is_met_by(recorder)),
+            histogram: detail.histogram.then(|| bins_of(recorder.histogram())),
+            samples_ns: None,
         }
     }
 }
@@ -125,6 +118,7 @@ impl SizeResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::SizeResult;
 
     fn recorded(samples: impl IntoIterator<Item = u64>) -> Recorder {
         let mut recorder = Recorder::new(None).unwrap();

@@ -1,12 +1,14 @@
 //! The outcome of a run as plain data, from which each format of the results is made.
 //!
 //! * This file: the run as a whole, and how it ended.
+//! * `side`: the side of a process in a run.
 //! * `site`: the host, its NIC, and the addresses of both sides.
 //! * `options`: the options in effect.
 //! * `clock`: the clock, and what the tool itself adds to a latency.
+//! * `extent`: how much of a size was measured.
 //! * `size_result`: the result of a size; `latency` and `bandwidth`: its figures.
 //! * `counters`: what the counters of the NICs did.
-//! * `verdict`: whether a size meets an expectation.
+//! * `expectation`: whether a size meets an expectation.
 //!
 //! These types are the JSON document, field for field (docs/output-formats.md). The doc comments
 //! are the descriptions in its schema, docs/cxidiag.schema.json.
@@ -14,11 +16,13 @@
 mod bandwidth;
 mod clock;
 mod counters;
+mod expectation;
+mod extent;
 mod latency;
 mod options;
+mod side;
 mod site;
 mod size_result;
-mod verdict;
 
 use std::collections::BTreeMap;
 
@@ -27,12 +31,14 @@ use serde::{Deserialize, Serialize};
 pub use bandwidth::{BandwidthResult, PairResult, ViewResult};
 pub use clock::{Clock, Distribution, MeasurementError};
 pub use counters::{Counter, CounterFinding, Counters, NicCounters};
+pub use expectation::ExpectationResult;
+pub use extent::Extent;
 use facts::error::Failure;
 pub use latency::{Detail, LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
+pub use side::Side;
 pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
-pub use size_result::{Extent, RateResult, SizeResult};
-pub use verdict::Verdict;
+pub use size_result::{RateResult, SizeResult};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
@@ -91,19 +97,7 @@ pub struct Outcome {
     #[serde(default)]
     pub counters: Option<Counters>,
     /// One entry for each size and each bound of --expect.
-    pub expectations: Vec<Verdict>,
-}
-
-/// The side of a process in a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// The client, also of a loopback run.
-    #[default]
-    Client,
-    /// The server.
-    Server,
+    pub expectations: Vec<ExpectationResult>,
 }
 
 /// How a run ended.

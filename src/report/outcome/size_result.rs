@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BandwidthResult, LatencyResult};
+use super::bandwidth::BandwidthResult;
+use super::extent::Extent;
+use super::latency::{Detail, LatencyResult};
 use crate::intervals::Intervals;
 use facts::expect::Metric;
 use facts::rate::{Kept, Rate};
+use measure::{Rates, Recorder, SideResult};
 
 /// The part of a requested rate that counts as reached: a late last start alone is no failure.
 const REACHED: f64 = 0.99;
@@ -55,19 +58,6 @@ pub struct RateResult {
     pub late_starts: u64,
 }
 
-/// How much of a size was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Extent {
-    /// All iterations, or the full duration.
-    Complete,
-    /// A part: the run ended early.
-    Partial,
-    /// Nothing: the run ended before this size.
-    None,
-}
-
 impl SizeResult {
     /// Returns the result of a size that was not measured.
     pub fn none(size: u64) -> Self {
@@ -81,6 +71,28 @@ impl SizeResult {
             rate: None,
             cpu_wait_percent: None,
             intervals: None,
+        }
+    }
+
+    /// Returns the result of a size from the samples of a latency tool.
+    pub fn of_latencies(size: u64, recorder: &Recorder, extent: Extent, detail: Detail) -> Self {
+        let count = recorder.statistics().count();
+        Self {
+            extent: if count == 0 { Extent::None } else { extent },
+            count,
+            latency: (count > 0).then(|| LatencyResult::of(recorder, extent, detail)),
+            ..Self::none(size)
+        }
+    }
+
+    /// Returns the result of a size from the counts of both sides of a bandwidth tool, this side
+    /// first.
+    pub fn of_lists(size: u64, sides: [SideResult; 2], rates: Rates, extent: Extent) -> Self {
+        Self {
+            extent,
+            count: sides[0].count,
+            bandwidth: Some(BandwidthResult::of(sides, rates)),
+            ..Self::none(size)
         }
     }
 

@@ -110,9 +110,7 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
     };
     let mut align = vec![Align::Right; titles.len()];
     align[..2].fill(Align::Left);
-    let titles = titles.into_iter().map(String::from).collect();
-    let rows = std::iter::once(titles).chain(populations.iter().map(row));
-    table::lines(rows, &align)
+    table::lines(&titles, populations.iter().map(row).collect(), &align)
 }
 
 /// Returns the table of the switches and groups with the largest shares of pairs outside the
@@ -150,11 +148,10 @@ pub fn worst_places(survey: &Survey) -> Vec<String> {
             of.outside.to_string(),
         ]
     };
-    let rows = std::iter::once(titles.map(String::from).to_vec());
-    let rows = rows.chain(worst.into_iter().map(row));
+    let rows = worst.into_iter().map(row).collect();
     let mut align = [Align::Right; 6];
     align[..2].fill(Align::Left);
-    let mut lines = table::lines(rows, &align);
+    let mut lines = table::lines(&titles, rows, &align);
     if more > 0 {
         lines.push(format!("and {more} more"));
     }

@@ -1,9 +1,6 @@
 //! `--csv`: a row for each measurement of a pair, in the order in which they were made.
 
-use std::fs::File;
-use std::io::Seek;
-
-use crate::destination::Destination;
+use crate::destination::{Destination, Growing};
 use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
 use cluster::survey::findings::Test;
 use cluster::survey::roster::{Nic, Roster};
@@ -111,11 +108,9 @@ const COLUMNS: [(&str, Field); 21] = [
 /// The start of messages about failures.
 const WHAT: &str = "cannot write CSV";
 
-/// A table of measurements. It grows in a temporary file without a name, so that a survey that is
-/// killed leaves nothing, and replaces the file at the end.
+/// A table of measurements, which grows during the survey.
 pub struct PairTable {
-    destination: Destination,
-    rows: csv::Writer<File>,
+    rows: csv::Writer<Growing>,
 }
 
 impl PairTable {
@@ -125,15 +120,10 @@ impl PairTable {
     ///
     /// A temporary file cannot be written.
     pub fn begin(destination: Destination) -> Result<Self, Failure> {
-        let mut rows = csv::Writer::from_writer(destination.scratch()?);
+        let mut rows = csv::Writer::from_writer(Growing::begin(destination)?);
         let titles = COLUMNS.map(|(title, _)| title);
         rows.write_record(titles).environment(WHAT)?;
-        Ok(Self { destination, rows })
-    }
-
-    /// Returns where the table will be written.
-    pub fn destination(&self) -> &Destination {
-        &self.destination
+        Ok(Self { rows })
     }
 
     /// Adds a measurement of a test.
@@ -161,12 +151,11 @@ impl PairTable {
     /// # Errors
     ///
     /// The table cannot be written.
-    pub fn end(self) -> Result<(), Failure> {
-        let Self { destination, rows } = self;
-        let rows = rows.into_inner().map_err(csv::IntoInnerError::into_error);
-        let rewound = rows.and_then(|mut rows| rows.rewind().map(|()| rows));
-        let mut rows = rewound.map_err(|error| destination.failure(&error))?;
-        destination.copy(&mut rows)
+    pub fn end(mut self) -> Result<(), Failure> {
+        let flushed = self.rows.flush();
+        let document = self.rows.get_ref();
+        flushed.map_err(|error| document.failure(&error))?;
+        document.end()
     }
 }
 

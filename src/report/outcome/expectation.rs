@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Extent;
+use super::extent::Extent;
 use facts::expect::{Expectation, Metric};
 
 /// Whether a size meets an expectation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Verdict {
+#[cfg_attr(test, schemars(rename = "Verdict"))]
+pub struct ExpectationResult {
     /// Size of an operation, in bytes.
     pub size_bytes: u64,
     /// The expectation, as given.
@@ -23,7 +24,7 @@ pub struct Verdict {
     pub unit: String,
 }
 
-impl Verdict {
+impl ExpectationResult {
     /// Returns whether a size meets `expectation`, whose metric was measured as `figure`.
     pub fn new(size: u64, expectation: &Expectation, extent: Extent, figure: Option<f64>) -> Self {
         Self {
@@ -63,7 +64,7 @@ mod tests {
             (Extent::None, None, false),
         ] {
             assert_eq!(
-                Verdict::new(8, expectation, extent, figure).met,
+                ExpectationResult::new(8, expectation, extent, figure).met,
                 met,
                 "{extent:?}"
             );

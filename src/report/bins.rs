@@ -1,0 +1,100 @@
+//! Latencies in bins of equal ratio.
+
+use std::collections::BTreeMap;
+use std::iter;
+
+use hdrhistogram::Histogram;
+
+/// Bins of the documents from one power of two to the next: each is 1.1 % wide.
+const BINS_OF_OCTAVE: f64 = 64.0;
+
+/// Returns the number of the bin of a latency in nanoseconds.
+fn bin(ns: u64) -> u32 {
+    ((ns.max(1) as f64).log2() * BINS_OF_OCTAVE) as u32
+}
+
+/// Returns the smallest whole number of nanoseconds in a bin, if it has any.
+fn lowest(bin: u32) -> u64 {
+    (f64::from(bin) / BINS_OF_OCTAVE).exp2().ceil() as u64
+}
+
+/// Returns the bins that have samples, in ascending order: the smallest whole number of nanoseconds
+/// in the bin, and the number of samples. `latencies` has latencies and their numbers of samples.
+pub fn bins(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut bins: BTreeMap<u32, u64> = BTreeMap::new();
+    for (ns, count) in latencies {
+        let sum = bins.entry(bin(ns)).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    let lowest = |(number, count)| (lowest(number), count);
+    bins.into_iter().map(lowest).collect()
+}
+
+/// Returns the bins of a recorded histogram.
+pub fn bins_of(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let places = histogram.iter_recorded();
+    bins(places.map(|place| {
+        (
+            place.value_iterated_to(),
+            place.count_since_last_iteration(),
+        )
+    }))
+}
+
+/// A bin of a picture, which joins a power of two of the bins of the documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// Lower edge, in nanoseconds.
+    pub from_ns: u64,
+    /// Upper edge, which does not belong to the bin.
+    pub to_ns: u64,
+    /// Number of samples.
+    pub count: u64,
+}
+
+/// Returns the bins from the first to the last with samples, joined so that at most `most` of them
+/// have samples, and all are of equal ratio. None between them is left out.
+pub fn joined(bins: &[(u64, u64)], most: usize) -> Vec<Joined> {
+    let numbers: Vec<(u32, u64)> = bins.iter().map(|&(ns, count)| (bin(ns), count)).collect();
+    let (Some(&(first, _)), Some(&(last, _))) = (numbers.first(), numbers.last()) else {
+        return Vec::new();
+    };
+    let used = |factor: u32| {
+        let mut places: Vec<u32> = numbers.iter().map(|(number, _)| number / factor).collect();
+        places.dedup();
+        places.len()
+    };
+    let factors = iter::successors(Some(1), |factor: &u32| factor.checked_mul(2));
+    let factor = factors
+        .take_while(|factor| factor / 2 <= last)
+        .find(|factor| used(*factor) <= most)
+        .unwrap_or(1);
+    let mut joined: Vec<Joined> = (first / factor..=last / factor)
+        .map(|place| Joined {
+            from_ns: lowest(place * factor),
+            to_ns: lowest((place + 1) * factor),
+            count: 0,
+        })
+        .collect();
+    for (number, count) in numbers {
+        let bin = &mut joined[(number / factor - first / factor) as usize];
+        bin.count = bin.count.saturating_add(count);
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_belong_to_their_bins() {
+        for ns in (1..10_000).chain([1 << 40, (1 << 41) - 1]) {
+            let number = bin(ns);
+            assert!(lowest(number) <= ns && ns < lowest(number + 1), "{ns}");
+        }
+        for number in (0..2_000).filter(|number| lowest(*number) < lowest(*number + 1)) {
+            assert_eq!(bin(lowest(number)), number);
+        }
+    }
+}
