@@ -171,8 +171,8 @@ pub struct Figure {
     pub value: f64,
     /// Number of runs that measured the size completely.
     pub runs: usize,
-    /// Lower end of the noise: the lowest run if the runs are ranked, else that of the range of the
-    /// samples; null if unknown.
+    /// Lower end of the noise: the lowest run if the runs are ranked, else the lower end of the
+    /// range of the samples; null if unknown.
     pub noise_low: Option<f64>,
     /// Upper end of the noise.
     pub noise_high: Option<f64>,

@@ -53,8 +53,8 @@ struct Entry {
     numa_node: Option<u32>,
     /// CPUs of that node.
     numa_cpus: Vec<u32>,
-    /// Number of the service that tools use without --svc-id: that of the job, else 1, else the best
-    /// one for the user; null if there is none.
+    /// Number of the service that tools use without --svc-id: the service of the job, else 1, else
+    /// the best service for the user; null if there is none.
     default_svc_id: Option<u32>,
     /// Services of the NIC.
     services: Vec<ServiceEntry>,

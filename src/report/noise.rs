@@ -83,8 +83,8 @@ pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
     }
 }
 
-/// Returns the range between the neighbours of a percentile among those that each document has:
-/// others may be nearer.
+/// Returns the range between the neighbours of a percentile among the standard percentiles. Each
+/// document has the standard percentiles; a document with `--percentiles` may have nearer ones.
 fn of_percentile(latency: &LatencyResult, percentile: Percentile) -> Option<Noise> {
     let percent = percentile.percent();
     let standard = Percentile::STANDARD.map(Percentile::percent);
@@ -124,7 +124,7 @@ fn of_intervals(intervals: &Intervals, metric: Metric, value: f64) -> Option<Noi
 }
 
 /// Returns whether other programs have disturbed a size so much that its samples are not comparable
-/// with those of another run: its thread waited for a CPU.
+/// with the samples of another run: its thread waited for a CPU.
 pub fn is_disturbed(result: &SizeResult) -> bool {
     let waited = result.cpu_wait_percent;
     waited.is_some_and(|percent| percent > DISTURBED_PERCENT)

@@ -168,9 +168,9 @@ pub(super) struct PairFailure {
     /// The kind of operation.
     pub(super) operation: &'static str,
     /// The step that failed: device, link, service, vni, name, tcp, address, turn (the NIC of the
-    /// server measures with another client), answer, operation (a NIC reports an error), or direction
-    /// (operations of this NIC are answered, those of the peer's NIC do not arrive here); null if it
-    /// is none of these.
+    /// server measures with another client), answer, operation (a NIC reports an error), or
+    /// direction (operations of this NIC are answered, operations of the peer's NIC do not arrive
+    /// here); null if it is none of these.
     pub(super) step: Option<String>,
     /// What failed and why, in one line.
     pub(super) message: String,

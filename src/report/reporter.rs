@@ -557,7 +557,7 @@ impl Reporter {
     }
 
     /// Writes the documents after the run has ended with `result`, and returns the result of the
-    /// program. Those of a server with one client after another show its last run.
+    /// program. The documents of a server with one client after another show its last run.
     ///
     /// # Errors
     ///

@@ -248,8 +248,9 @@ fn check_lead(peer: SideResult, completed: u64, list_size: u64) -> Result<(), Fa
     refuse_above(peer, completed.saturating_add(2).saturating_mul(list_size))
 }
 
-/// Checks the number of operations that the peer has reported where software does not answer: those
-/// of its iterations, or at most one in a nanosecond.
+/// Checks the number of operations that the peer has reported where software does not answer. A
+/// peer that issues no operations must report none. A run by iterations allows the operations of
+/// all iterations; a run by duration allows about one operation per nanosecond.
 fn check_count(peer: SideResult, peer_issues: bool, run: &RunOptions) -> Result<(), Failure> {
     let list_size = run.lists()?.list_size.into();
     let most = match run.duration_s {

@@ -175,8 +175,8 @@ fn colors(populations: &[&Population], range: (f64, f64), of_bandwidth: bool) ->
     }
 }
 
-/// Returns how bad each NIC of the roster is: the mean, over its pairs, of the factor between figure
-/// and median of the class. Failed pairs count as ten times the median.
+/// Returns how bad each NIC of the roster is: the mean, over its pairs, of the factor between the
+/// figure and the median of the class. Failed pairs count as ten times the median.
 fn badness(
     roster: &Roster,
     matrix: &Matrix,
@@ -222,8 +222,8 @@ mod tests {
     const SLOW: u32 = 5;
     const ABSENT: u32 = 2;
 
-    /// Returns a survey of 8 NICs at two switches whose pairs take 2 us, 6 us with [`SLOW`]. One pair
-    /// of NIC 7 failed.
+    /// Returns a survey of 8 NICs at two switches whose pairs take 2 us, 6 us with [`SLOW`]. One
+    /// pair of NIC 7 failed.
     fn survey() -> Survey {
         let mut survey = testing::survey(testing::good(), Ok(()));
         let figure = |initiator, target| match (initiator, target) {

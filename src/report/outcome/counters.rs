@@ -28,7 +28,7 @@ pub struct Counters {
 pub struct NicCounters {
     /// Name of the device.
     pub device: String,
-    /// Whether it is a software NIC, so that the counters are not those of hardware.
+    /// Whether it is a software NIC, so that software keeps the counters.
     pub is_software: bool,
     /// Mode of the link, as the driver shows it; null if the driver does not.
     pub link_speed: Option<String>,

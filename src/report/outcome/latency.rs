@@ -22,8 +22,8 @@ pub struct LatencyResult {
     pub latency_from: Option<String>,
     /// Standard deviation of the samples (of the population), in nanoseconds.
     pub standard_deviation_ns: f64,
-    /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum, and those of
-    /// --percentiles, in ascending order.
+    /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum, and the percentiles that
+    /// --percentiles adds, in ascending order.
     pub percentiles: Vec<PercentileValue>,
     /// Lower end of the 95 % confidence interval of the median, in nanoseconds; null with fewer
     /// than 8 samples.
