@@ -46,7 +46,8 @@ impl Style {
     }
 }
 
-/// Returns the columns of a terminal. `None` if it is none, or has no size.
+/// Returns the columns of a terminal. `None` if the stream is not a terminal, or the terminal has
+/// no size.
 fn width_of(stream: impl AsFd + IsTerminal) -> Option<usize> {
     let size = stream.is_terminal().then(|| tcgetwinsize(stream).ok())??;
     (size.ws_col > 0).then_some(size.ws_col.into())

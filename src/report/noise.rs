@@ -7,7 +7,7 @@ use super::outcome::{LatencyResult, SizeResult};
 use facts::expect::Metric;
 use facts::percentile::Percentile;
 
-/// Intervals of a run from which its range follows.
+/// Number of intervals from which the range of a run is computed.
 const ENOUGH_INTERVALS: usize = 5;
 
 /// Noise of a bandwidth without intervals, as a part of it.

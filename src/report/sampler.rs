@@ -17,7 +17,7 @@ use super::text;
 use facts::error::{Context, Failure};
 use measure::{Clock, Gauge, LatencyCounts, MonotonicRaw};
 
-/// Longest time between two looks at a size that has not begun.
+/// Longest time between two checks whether a size has begun.
 const POLL: Duration = Duration::from_millis(5);
 
 /// Most attempts to read counters between two operations.

@@ -265,8 +265,8 @@ pub trait Bandwidth: Benchmark {
     }
 
     /// Returns the number of operations that have arrived at this side since its set-up, as its NIC
-    /// or its software counts them; none on a side that is no target. Called after each size, with
-    /// `--both-ends` only.
+    /// or its software counts them; `None` on a side that is not a target. Called after each size,
+    /// with `--both-ends` only.
     ///
     /// # Errors
     ///

@@ -119,7 +119,7 @@ impl LoopbackServer {
         let Ok(status) = self.child.wait() else {
             return failure;
         };
-        // The failure of a server that was killed or has lost its client says nothing new.
+        // A server that was killed or has lost its client adds nothing to the client's failure.
         if status.success() || is_killed && status.signal().is_some() {
             return failure;
         }

@@ -345,8 +345,7 @@ mod tests {
         assert_eq!((starts.len(), samples.len()), (23, 20));
         let (warmup, measured) = starts.split_at(3);
         assert!(warmup.windows(2).all(|pair| pair[1] - pair[0] < 2_100));
-        // The first reading of the clock in the transaction follows the one that begins the
-        // schedule.
+        // The transaction first reads the clock after the reading that begins the schedule.
         let first = measured[0] - 10;
         for (number, start) in (0..).zip(measured) {
             let delay = start - first - number * 10_000;

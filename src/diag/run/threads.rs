@@ -312,7 +312,7 @@ impl Supervisor for Gate<'_> {
     }
 }
 
-/// Ends all threads if the one that holds it panics.
+/// Ends all threads if the thread that holds this value panics.
 struct StopOnPanic<'a>(&'a Gate<'a>);
 
 impl Drop for StopOnPanic<'_> {

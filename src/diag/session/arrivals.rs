@@ -103,7 +103,7 @@ impl Newcomer {
     /// Refuses the client. A cxidiag receives the reason, a legacy client sees a closed connection.
     pub fn refuse(mut self, reason: &str) {
         if self.is_cxidiag {
-            // A client that has ended does not need it.
+            // A client that has ended does not need the reply.
             let _ = self.stream.write_all(&wire::refusal(reason));
         }
     }
@@ -190,8 +190,8 @@ fn accept(
     }
 }
 
-/// Closes the oldest connection that has not sent the name of a tool, or else the oldest, for this
-/// reason.
+/// Closes the oldest connection that has not sent the name of a tool, or else the oldest
+/// connection, for this reason.
 fn replace_oldest(callers: &mut Vec<Pending>, refusals: &mut RefusalLog, reason: &str) {
     let nameless = callers.iter().position(|caller| caller.tool.is_none());
     let gone = callers.remove(nameless.unwrap_or(0));
@@ -331,7 +331,7 @@ impl Pending {
         let checked = handshake::check_version(tool, version, self.peer)
             .and_then(|()| rules.credentials.admit(&facts.announced, self.peer));
         if let Err(failure) = checked {
-            // A client that has ended does not need it.
+            // A client that has ended does not need the reply.
             let _ = self.answer(&greeting(tool, &rules.credentials));
             return Err(failure.into());
         }
@@ -346,11 +346,11 @@ impl Pending {
         })))
     }
 
-    /// Refuses a connection from an address that is none of the clients'. It does not need to have
-    /// sent anything: a client of cxidiag reads the reason in place of the server's name.
+    /// Refuses a connection from an address that `--allow` does not list. The connection need not
+    /// have sent anything: a client of cxidiag reads the reason in place of the server's name.
     fn exclude(&mut self) -> Refusal {
         let reason = format!("--allow of the server does not list {}", self.peer.ip());
-        // A client that has ended does not need it.
+        // A client that has ended does not need the reply.
         let _ = self.stream.write_all(&wire::refusal(&reason));
         Refusal::Unrelated("--allow does not list its address".into())
     }

@@ -194,7 +194,7 @@ fn not_itself(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Returns the addresses of a host; `meant` is the hint if it has none.
+/// Returns the addresses of a host; `meant` is the hint if the host has no addresses.
 fn resolve(host: &str, port: u16, meant: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
     addresses(host, port)?.map_err(|error| {
         let reason = resolution(&error);

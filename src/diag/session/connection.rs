@@ -310,7 +310,7 @@ impl Connection {
 
     /// Sends an interrupt notice, which only a cxidiag peer understands.
     pub fn send_interrupt_notice(&self) {
-        // A peer that has ended does not need it.
+        // A peer that has ended does not need the notice.
         let _ = (&self.stream).write_all(&INTERRUPT_NOTICE.to_le_bytes());
     }
 

@@ -129,7 +129,7 @@ impl Received {
         }
     }
 
-    /// Adds the items of a message; unknown ones and those with invalid values are skipped. Returns
+    /// Adds the items of a message. Skips unknown items and items with invalid values. Returns
     /// `None` for a message that is no string.
     pub fn add(&mut self, payload: &[u8]) -> Option<()> {
         for item in wire::parse_string(payload)?.split(',') {

@@ -30,7 +30,7 @@ pub struct Introduction {
     pub credentials: Credentials,
     /// In a busy server, the client that others have to wait for.
     pub serving: Option<Serving>,
-    /// The NIC of the server: in a server its own, in a client the one that it asks for.
+    /// The NIC of the server: a server's own NIC, or the NIC that a client asks for.
     pub device: Option<DeviceName>,
     /// Whether this side tells clients when it is their turn (`turn`).
     pub gives_turns: bool,
@@ -91,7 +91,7 @@ impl Introduction {
 }
 
 /// Returns an identifier of this machine and its current boot, the same in all containers; empty if
-/// the system has none.
+/// the system has no such identifier.
 pub fn machine() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()

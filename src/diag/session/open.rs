@@ -19,7 +19,8 @@ use measure::{SideResult, SideView};
 /// Time limit for the set-up of a side, which may clear and pin hundreds of gigabytes.
 const READY_LIMIT: Duration = Duration::from_secs(600);
 
-/// How long after an error of the NIC the end of the peer may be noticed that has caused it.
+/// Wait after an error of the NIC, because the end of the peer may be its cause and the connection
+/// shows the end a moment later.
 const NEWS: Duration = Duration::from_millis(200);
 
 /// The connection to a peer that has the same tool and the same options.

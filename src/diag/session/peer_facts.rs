@@ -67,7 +67,7 @@ fn options(name: &str, extensions: &Extensions) -> String {
     }
 }
 
-/// Returns the word with the name of a host; nothing for a name that is no single word.
+/// Returns the word with the name of a host; an empty text for a name that is not a single word.
 pub fn name_word(host_name: &str) -> String {
     if is_host_name(host_name) {
         format!(" name={host_name}")
@@ -106,7 +106,7 @@ pub struct PeerFacts {
     pub extensions: Result<Extensions, String>,
     /// Its job and token, and the client of a busy server.
     pub announced: Announced,
-    /// The NIC of the server: the server's own, or the one that a client asks for.
+    /// The NIC of the server: the server's own NIC, or the NIC that a client asks for.
     pub device: Option<DeviceName>,
     /// It is a client that waits for its turn if the server gives turns.
     pub queues: bool,

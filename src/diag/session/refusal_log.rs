@@ -92,7 +92,7 @@ impl<'a> RefusalLog<'a> {
     }
 
     /// Logs the refusal of `peer`. Unrelated connections and clients are counted separately, so
-    /// that a flood of the former does not hide the latter.
+    /// that a flood of unrelated connections does not hide a refused client.
     pub fn refused(&mut self, peer: SocketAddr, refusal: &Refusal) {
         let runs = self.totals.runs.load(Ordering::Relaxed);
         if runs != self.runs {

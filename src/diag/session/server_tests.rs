@@ -184,7 +184,7 @@ fn limits_each_wait_for_a_client() {
     let plan = plan(&["--port=0", "--timeout=10ms"]);
     let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
     let port = server.port();
-    // It is no client, and does not extend the time.
+    // A silent connection is not a client, and does not extend the time.
     let _silent = TcpStream::connect((HOST, port)).unwrap();
     for _ in 0..2 {
         let met = server.find_client(&plan, SERVER, &mut Vec::new());

@@ -65,6 +65,7 @@ fn printable(byte: u8) -> char {
 
 /// Answers the question with `text`.
 pub fn answer(mut stream: TcpStream, text: &str) {
-    // A process that has ended does not need it. The socket's buffer has room for all lines.
+    // A process that has ended does not need the status. The socket's buffer has room for all
+    // lines.
     let _ = stream.write_all(text.as_bytes());
 }

@@ -15,8 +15,8 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// Returns the halves of the CPUs of this process. `None` if there is only one, or if the
-    /// kernel does not tell.
+    /// Returns the halves of the CPUs of this process. `None` for a single CPU, or if the
+    /// kernel does not list the CPUs.
     pub fn of_this_process() -> Option<Self> {
         Self::of(placement::cpus().ok()?)
     }
@@ -30,8 +30,9 @@ impl Halves {
         (!halves.initiators.is_empty()).then_some(halves)
     }
 
-    /// Confines the calling thread, and those that it starts, to the half of a side. It runs
-    /// anywhere if the kernel refuses: the pair may then be untested, but its figures are right.
+    /// Confines the calling thread, and the threads that it starts, to the half of a side. The
+    /// thread runs anywhere if the kernel refuses: the pair may then be untested, but its figures
+    /// are right.
     pub fn confine(&self, side: Side) -> Option<Confined> {
         let cpus = match side {
             Side::Client => &self.initiators,

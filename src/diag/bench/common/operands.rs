@@ -55,7 +55,7 @@ impl Operands {
             AtomicOp::Axor => self.second = alternate(ty, self.second),
             AtomicOp::Cswap => {
                 self.first = alternate(ty, self.first);
-                // The value of the target: the one that the previous operation has swapped in.
+                // The value of the target: the previous operation has swapped it in.
                 if matches!(self.atomic.cswap, CswapOp::Eq | CswapOp::Le | CswapOp::Ge) {
                     self.second = alternate(ty, self.second);
                 }

@@ -42,8 +42,8 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 /// Interval at which the process checks for an interruption while its NICs work.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The NICs of a process. Each has a thread, so that one that does not answer a call of the library
-/// does not hold up the others.
+/// The NICs of a process. Each NIC has a thread, so that a call of the library that does not return
+/// delays one NIC only.
 pub struct Nics {
     members: Vec<Member>,
     rank: u32,

@@ -205,9 +205,9 @@ impl Nic {
     }
 }
 
-/// Returns what a failure says about a pair. A failure of this process, or during a time in which
-/// it did not run, says nothing, and a slot that is too short does not decide: the pair is measured
-/// again.
+/// Returns what a failure says about a pair. The pair is measured again after a failure of
+/// this process, a failure while this process did not run, and a failure in a slot that is too
+/// short.
 fn answer_of(failure: &Failure, attempt: &Attempt, pair: Duration) -> Answer {
     match attempt.stalled() {
         _ if failure.kind != Kind::Nic => Answer::Untested(reason(failure)),

@@ -1,5 +1,5 @@
-//! Pairs of two processes, one of which has a fault. Each is this executable, in its test
-//! [`member`].
+//! Pairs of two processes; one of the processes has a fault. Each process is this executable, in
+//! its test [`member`].
 
 use std::env;
 use std::io::{BufRead, BufReader, Write};
@@ -137,7 +137,7 @@ struct Group {
 }
 
 impl Group {
-    /// Starts a process for each variable, which it gets.
+    /// Starts a process for each variable, and sets the variable in its environment.
     fn new(first_device: u32, tool: &str, variables: &[(&str, &str)]) -> Self {
         let start = |(number, variable)| {
             let device = format!("soft{}", first_device + number);

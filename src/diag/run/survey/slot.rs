@@ -29,7 +29,8 @@ fn longest_window(pair: Duration) -> Duration {
     pair + 2 * most_beyond(pair)
 }
 
-/// Returns the time beyond the measurement of a pair from which slots are the longest.
+/// Returns the time beyond the measurement of a pair from which on [`sufficient`] returns the
+/// length of the [`longest`] slot.
 pub fn most_beyond(pair: Duration) -> Duration {
     2 * pair
 }
