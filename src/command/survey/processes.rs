@@ -20,8 +20,8 @@ const KILL_LIMIT: Duration = Duration::from_millis(500);
 /// Interval at which the coordinator checks whether processes have ended.
 const REAP_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The place of a process that the coordinator has started. Its text: process id of the coordinator,
-/// rank, number of processes, TCP port of the coordinator.
+/// The place of a process that the coordinator has started. Its text: process id of the
+/// coordinator, rank, number of processes, TCP port of the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
     parent: i32,
