@@ -10,7 +10,7 @@
 //! * `counters`: the counters of a server's NIC as messages.
 //! * `connection`: a connection, the exchange of one message in each direction, detection of a lost
 //!   peer.
-//! * `listener`, `reception`, `refusal_log`: how a server finds its client among unrelated
+//! * `reception`, `refusal_log`: how a server finds its client among unrelated
 //!   connections.
 //! * `server`: a server's socket, from client to client.
 //! * `busy`: how a server answers clients while it measures with another one.
