@@ -2,6 +2,7 @@
 
 mod examine;
 mod lock;
+mod request;
 mod traffic;
 mod uses;
 
@@ -12,9 +13,10 @@ use std::mem;
 use std::time::{Duration, Instant, SystemTime};
 
 use self::examine::Examination;
+use self::request::CheckRequest;
 use self::traffic::Runs;
-use super::output::{self, MetricsRequest};
-use facts::device::{DeviceName, LibraryFile};
+use super::{arguments, output};
+use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::number::{time, time_text};
@@ -24,7 +26,6 @@ use node::nic::health::host;
 use node::slingshot::{Grant, Launcher};
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage};
-use plan::outputs::Place;
 use report::check::{Check, Examined};
 use report::documents::{Documents, Places};
 use report::{check_metrics, check_text};
@@ -45,7 +46,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
                           NICs of the job (SLINGSHOT_DEVICES) are checked, else all of this machine.",
-        options: super::entries(options()),
+        options: arguments::entries(options()),
         remarks: vec![
             "The first line is 'OK DEVICE...' or 'FAIL CODE DEVICE: what'. Exit status:\n\
              0 passed, 3 an item is bad, 1 a NIC could not be tested, 2 invalid arguments,\n\
@@ -145,60 +146,6 @@ fn examine(
         .collect())
 }
 
-/// What the arguments ask for.
-#[derive(Debug, Default)]
-struct CheckRequest {
-    devices: Vec<DeviceName>,
-    is_quick: bool,
-    no_traffic: bool,
-    busy_ok: bool,
-    is_quiet: bool,
-    window: Option<Duration>,
-    link_gigabits: Option<f64>,
-    json: Option<Place>,
-    metrics: MetricsRequest,
-    libcxi: Option<LibraryFile>,
-}
-
-impl CheckRequest {
-    fn has_traffic(&self) -> bool {
-        !self.is_quick && !self.no_traffic
-    }
-
-    fn has_window(&self) -> bool {
-        !self.is_quick
-    }
-
-    /// Returns the devices to check: the devices of the arguments, else of the job, else all
-    /// hardware.
-    ///
-    /// # Errors
-    ///
-    /// A NIC of the job whose name is not the name of a device.
-    fn devices(
-        &self,
-        grant: Option<&Grant>,
-        machine: &Machine,
-    ) -> Result<Vec<DeviceName>, Failure> {
-        if !self.devices.is_empty() {
-            return Ok(self.devices.clone());
-        }
-        if let Some(grant) = grant {
-            let devices = grant.devices().map(|name| {
-                name.parse().map_err(|why: &str| {
-                    Failure::usage(format!("SLINGSHOT_DEVICES: '{name}': {why}"))
-                })
-            });
-            return devices.collect();
-        }
-        let names = machine.cxi_devices();
-        let mut devices: Vec<DeviceName> =
-            names.iter().filter_map(|name| name.parse().ok()).collect();
-        devices.sort_by_key(|device| device.index);
-        Ok(devices)
-    }
-}
-
 fn options() -> Vec<OptionDef<CheckRequest>> {
     type Def = OptionDef<CheckRequest>;
     let mut options = vec![
@@ -247,18 +194,18 @@ fn options() -> Vec<OptionDef<CheckRequest>> {
     options.extend(
         metrics.map(|option| option.within(|request: &mut CheckRequest| &mut request.metrics)),
     );
-    options.push(super::libcxi().within(|request| &mut request.libcxi));
+    options.push(arguments::libcxi().within(|request| &mut request.libcxi));
     options
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
     let mut request = CheckRequest::default();
-    let Some(words) = super::read(&usage(), &options(), arguments, &mut request)? else {
+    let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);
     };
-    request.devices = once_each(super::devices_named(words, arguments)?);
-    request.libcxi = request.libcxi.or_else(super::library_of_environment);
+    request.devices = once_each(arguments::devices_named(words, arguments)?);
+    request.libcxi = request.libcxi.or_else(arguments::library_of_environment);
     if request.is_quick && request.window.is_some() {
         return Err(Failure::usage(
             "--window has no effect with --quick, which counts no errors",

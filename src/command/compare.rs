@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::arguments;
 use super::output;
 use facts::error::{Failure, invalid};
 use facts::expect::Metric;
@@ -48,7 +49,7 @@ pub fn usage() -> Usage {
                           each size, such as 5 and 5, 4 and 6, 3 and 8, or 1 and 99. With fewer runs,\n\
                           only large changes count. One run a side without --interval finds only drops\n\
                           of a bandwidth by more than a third.",
-        options: super::entries(options()),
+        options: arguments::entries(options()),
         remarks: vec![
             "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
              PERCENT and by more than the noise, or NEW did not measure it completely.",
@@ -258,7 +259,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
         json: None,
     };
     let all = request.arguments.clone();
-    let (before, after) = super::parts(&all);
+    let (before, after) = arguments::parts(&all);
     let Some(base) = read_side(before, &mut request)? else {
         return Ok(None);
     };
@@ -298,7 +299,7 @@ fn read_side(
     arguments: &[OsString],
     request: &mut ComparisonRequest,
 ) -> Result<Option<Vec<Source>>, Failure> {
-    let files = super::read(&usage(), &options(), arguments, request)?;
+    let files = arguments::read(&usage(), &options(), arguments, request)?;
     Ok(files.map(|files| {
         files
             .iter()

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use super::arguments;
 use super::output;
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
@@ -22,7 +23,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without \
                           DEVICE, all\nNICs are listed, one to a line.",
-        options: super::entries(options()),
+        options: arguments::entries(options()),
         remarks: vec!["Exit status 1 if a NIC cannot be opened."],
         ..Usage::default()
     }
@@ -73,17 +74,17 @@ fn options() -> Vec<OptionDef<DevicesRequest>> {
             "Print all that is known of each NIC, also without *DEVICE*.",
         ),
         output::json().within(|request| &mut request.json),
-        super::libcxi().within(|request| &mut request.libcxi),
+        arguments::libcxi().within(|request| &mut request.libcxi),
     ]
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(arguments: &[OsString]) -> Result<Option<DevicesRequest>, Failure> {
     let mut request = DevicesRequest::default();
-    let Some(words) = super::read(&usage(), &options(), arguments, &mut request)? else {
+    let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);
     };
-    request.devices = super::devices_named(words, arguments)?;
-    request.libcxi = request.libcxi.or_else(super::library_of_environment);
+    request.devices = arguments::devices_named(words, arguments)?;
+    request.libcxi = request.libcxi.or_else(arguments::library_of_environment);
     Ok(Some(request))
 }

@@ -1,6 +1,7 @@
 //! Commands, the subcommands that measure no transaction: one `mod` line and one entry for each.
 //! `output` and `probe` are what they share.
 
+mod arguments;
 mod check;
 mod compare;
 mod devices;
@@ -11,16 +12,10 @@ mod report;
 mod serve;
 mod survey;
 
-use std::env;
 use std::ffi::OsString;
 
-use ::report::print;
-use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::Failure;
-use plan::cli::definition::{self, OptionDef};
-use plan::cli::help::subcommand_version;
-use plan::cli::parser::{self, Parsed, hint_before};
-use plan::cli::usage::{Completion, Entry, Usage, Value};
+use plan::cli::usage::Usage;
 
 /// A subcommand that is not a tool. It has no peer.
 #[derive(Debug)]
@@ -38,119 +33,6 @@ pub struct Command {
 /// Returns the name of each command and what it does, in one line.
 pub fn summaries() -> impl Iterator<Item = (&'static str, &'static str)> {
     COMMANDS.iter().map(|command| (command.name, command.about))
-}
-
-/// Returns what help and manual of a command show: its options, `--help` and `--version`.
-fn entries<T>(options: Vec<OptionDef<T>>) -> Vec<Entry> {
-    let own = options.into_iter().map(|option| option.entry);
-    own.chain([Entry::help(), Entry::version()]).collect()
-}
-
-/// Sets in `request` what the arguments of a command say. Returns the arguments that are no
-/// options, or `None` if the arguments ask for help or the version, which are then printed.
-///
-/// # Errors
-///
-/// An unknown option, an invalid value, or an argument of a command that takes none.
-fn read<T>(
-    usage: &Usage,
-    options: &[OptionDef<T>],
-    arguments: &[OsString],
-    request: &mut T,
-) -> Result<Option<Vec<OsString>>, Failure> {
-    let takes_words = !matches!(usage.arguments, Completion::Nothing);
-    let declared = options.iter().map(OptionDef::declared);
-    let declared = declared.chain([parser::help(), parser::version()]);
-    let declared = declared.chain(takes_words.then(parser::words));
-    let matches = match parser::read(declared, arguments, |_| None)? {
-        Parsed::Matches(matches) => matches,
-        Parsed::Help { is_long } => return print(&usage.text(is_long)).map(|()| None),
-        Parsed::Version => return print(&subcommand_version(&usage.program)).map(|()| None),
-    };
-    definition::read(options, &matches, request)?;
-    Ok(Some(match matches.try_get_many(parser::WORDS) {
-        Ok(Some(words)) => words.cloned().collect(),
-        _ => Vec::new(),
-    }))
-}
-
-/// Returns words as text.
-fn texts(words: Vec<OsString>) -> Result<Vec<String>, Failure> {
-    let words = words.into_iter().map(OsString::into_string);
-    words
-        .collect::<Result<_, _>>()
-        .map_err(|_| Failure::usage("invalid UTF-8 was detected in one or more arguments"))
-}
-
-/// Returns the arguments before `--`, and those after it if it is among them.
-fn parts(arguments: &[OsString]) -> (&[OsString], Option<&[OsString]>) {
-    match arguments.iter().position(|word| word == "--") {
-        Some(at) => (&arguments[..at], Some(&arguments[at + 1..])),
-        None => (arguments, None),
-    }
-}
-
-/// Returns an option that is passed on to the tools, which check its value.
-fn passed_on(long: &'static str, name: &'static str) -> OptionDef<Vec<String>> {
-    OptionDef::text(long, name, move |arguments: &mut Vec<String>, typed| {
-        arguments.push(format!("--{long}={typed}"));
-        Ok(())
-    })
-}
-
-/// Returns the options of service, VNI and traffic class, which are passed on to the tools;
-/// `manuals` explain each.
-fn service(manuals: [&'static str; 3]) -> [OptionDef<Vec<String>>; 3] {
-    [
-        passed_on("svc-id", "SVC_ID")
-            .letter('v')
-            .explained("CXI service (default: as for the tools)", manuals[0]),
-        passed_on("vni", "VNI|job")
-            .explained("VNI of the service (default: as for the tools)", manuals[1]),
-        passed_on("traffic-class", "CLASS")
-            .explained("Traffic class (default: as for the tools)", manuals[2]),
-    ]
-}
-
-/// Returns `--libcxi`.
-fn libcxi() -> OptionDef<Option<LibraryFile>> {
-    let value = Value::new("PATH", Completion::Files);
-    OptionDef::new(
-        "libcxi",
-        Some(value),
-        |library: &mut Option<LibraryFile>, path| {
-            if path.is_empty() {
-                return Err("expected a file".into());
-            }
-            *library = Some(LibraryFile::new(path.into(), "--libcxi"));
-            Ok(())
-        },
-    )
-    .explained(
-        format!("Library to load for hardware (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"),
-        "The library to load for cxiN devices.",
-    )
-}
-
-/// Returns the library that the environment names.
-fn library_of_environment() -> Option<LibraryFile> {
-    let path = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty())?;
-    Some(LibraryFile::new(path.into(), LIBCXI_VARIABLE))
-}
-
-/// Reads the names of NICs among the arguments.
-///
-/// # Errors
-///
-/// A name of no NIC.
-fn devices_named(words: Vec<OsString>, arguments: &[OsString]) -> Result<Vec<DeviceName>, Failure> {
-    let devices = texts(words)?.into_iter().map(|name| {
-        name.parse().map_err(|why: &str| {
-            let hint = hint_before(name.as_ref(), arguments, ["json"].into_iter());
-            Failure::usage(format!("invalid device '{name}': {why}")).with_hint_if(hint)
-        })
-    });
-    devices.collect()
 }
 
 /// All commands, in the order of listings.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use super::arguments;
 use super::output;
 use super::probe::Probe;
 use facts::advice::{Situation, remedy};
@@ -54,7 +55,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Hosts,
         about_arguments: "HOST runs 'cxidiag serve'. Each pair of NICs gets a few writes, reads, \
                           atomics\nand sends of 8 bytes.",
-        options: super::entries(options()),
+        options: arguments::entries(options()),
         remarks: vec![
             "Exit status 1 if anything was not answered.",
             "A token is taken from CXIDIAG_TOKEN.",
@@ -251,8 +252,9 @@ fn options() -> Vec<OptionDef<PingRequest>> {
     type Def = OptionDef<PingRequest>;
     let passed_on =
         |option: OptionDef<Vec<String>>| -> Def { option.within(|request| &mut request.passed_on) };
-    let peer_device = super::passed_on("peer-device", "DEV|auto").completed_by(Completion::Devices);
-    let service = super::service([
+    let peer_device =
+        arguments::passed_on("peer-device", "DEV|auto").completed_by(Completion::Devices);
+    let service = arguments::service([
         "The CXI service of this side, as for the tools.",
         "The VNI of this side, as for the tools.",
         "The traffic class of this side, as for the tools.",
@@ -305,7 +307,7 @@ fn options() -> Vec<OptionDef<PingRequest>> {
             "Let each NIC answer itself; no HOST",
             "Let each NIC answer itself, without a peer.",
         ),
-        passed_on(super::passed_on("port", "PORT").letter('p').explained(
+        passed_on(arguments::passed_on("port", "PORT").letter('p').explained(
             format!("TCP port of the servers (default: {DEFAULT_PORT})"),
             "The TCP port of the servers.",
         )),
@@ -336,10 +338,10 @@ fn parse(arguments: &[OsString]) -> Result<Option<PingRequest>, Failure> {
         timeout: TIMEOUT,
         ..PingRequest::default()
     };
-    let Some(words) = super::read(&usage(), &options(), arguments, &mut request)? else {
+    let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);
     };
-    request.hosts = super::texts(words)?;
+    request.hosts = arguments::texts(words)?;
     match (request.hosts.as_slice(), request.is_loopback) {
         ([], false) => return Err(Failure::usage("expected a HOST, or --loopback")),
         ([host, ..], true) => {

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
+use super::arguments;
 use facts::error::{Failure, invalid};
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage, Value};
@@ -28,7 +29,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Files,
         about_arguments: "FILE is what a tool wrote with --json=FILE or --jsonl=FILE, or compare or\n\
                           survey with --json=FILE; - is standard input.",
-        options: super::entries(options()),
+        options: arguments::entries(options()),
         remarks: vec![
             "The page loads nothing else: it can be mailed, and opened without a network.",
         ],
@@ -72,7 +73,7 @@ fn options() -> Vec<OptionDef<Option<Place>>> {
 /// version.
 fn parse(arguments: &[OsString]) -> Result<Option<(Vec<Source>, Place)>, Failure> {
     let mut output = None;
-    let Some(files) = super::read(&usage(), &options(), arguments, &mut output)? else {
+    let Some(files) = arguments::read(&usage(), &options(), arguments, &mut output)? else {
         return Ok(None);
     };
     let sources: Vec<Source> = files

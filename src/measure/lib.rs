@@ -21,6 +21,7 @@
 //!  0 | clock            the clocks that the measuring loops read                                 |
 //!    | cpu_share        whether threads had their CPUs to themselves                             |
 //!    | live_histogram   a histogram that another thread reads                                    |
+//!    | median_ranks     the confidence interval of a median                                      |
 //!    | rank_test        the Mann-Whitney U test                                                  |
 //!    | rates            bandwidth and packet rate of one size                                    |
 //!    | stats            exact statistics of latencies                                            |
@@ -36,6 +37,7 @@ mod cpu_share;
 mod crowding;
 mod gauge;
 mod live_histogram;
+mod median_ranks;
 mod own_error;
 pub mod rank_test;
 mod rates;

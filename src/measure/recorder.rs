@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 
-use super::stability::median_ranks;
+use super::median_ranks::median_ranks;
 use super::{Gauge, Statistics};
 use facts::error::{Context, Failure};
 use facts::percentile::Percentile;

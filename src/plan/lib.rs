@@ -7,13 +7,15 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | cli           arguments -> options; help from the same definitions                        |
+//!  8 | cli           arguments -> options; help from the same definitions                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | lib           options and defaults -> one valid, immutable `Plan`                         |
+//!  7 | lib           options and defaults -> one valid, immutable `Plan`                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | ineffective   typed options without effect                                                |
+//!  6 | ineffective   typed options without effect                                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | typed         the parsed command line                                                     |
+//!  5 | typed         the parsed command line                                                     |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | role          the role of a process, and how it meets its peer                            |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | buffers       the data buffers of a run: number, lengths, pages                           |
 //!    | outputs       the outputs beside the text: formats, files                                 |
@@ -36,6 +38,7 @@ pub mod cli;
 pub mod extensions;
 pub mod ineffective;
 pub mod outputs;
+mod role;
 pub mod run_options;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -51,13 +54,13 @@ use crate::run_options::RunOptions;
 use crate::tool::Tool;
 use facts::device::{DEFAULT_DEVICE, DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::{Failure, invalid};
-use facts::token::Token;
 use ineffective::Ineffective;
 use measure::{ClockChoice, Until};
 use node::gpu::OnGpus;
 use node::machine::placement::{Cpus, Placement};
 use node::service::{ServiceOptions, ServiceRequest};
 use outputs::Outputs;
+pub use role::{Admission, DEFAULT_UNTIL_DURATION, Listening, Reaching, Role};
 use typed::{PeerDevice, Typed};
 
 /// TCP port of the control connection (wire.md 1).
@@ -66,58 +69,8 @@ pub const DEFAULT_PORT: u16 = 49194;
 /// Time limit for a connection to one address. TCP alone would try for two minutes.
 pub const DEFAULT_CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Time for each size of a run with `--until` and without `--duration`.
-pub const DEFAULT_UNTIL_DURATION: Duration = Duration::from_secs(10);
-
 /// How long a server in a batch job waits for a client by default: it holds the nodes of the job.
 pub const LIMIT_IN_A_JOB: Duration = Duration::from_secs(300);
-
-/// The role of this process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Waits for a client and serves it.
-    Server,
-    /// Connects to the server at this address and measures.
-    Client {
-        /// Host name or IP address, as typed.
-        address: String,
-    },
-    /// Starts a server as a second process, and measures against it.
-    Loopback,
-}
-
-/// How a server listens.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listening {
-    /// Address or name of this machine to listen on; `None` for all addresses.
-    pub bind: Option<String>,
-    /// Serves one client after another.
-    pub persist: bool,
-    /// Time limit for each wait for a client; zero for no limit, `None` for the default.
-    pub timeout: Option<Duration>,
-    /// File for the number of the port.
-    pub port_file: Option<PathBuf>,
-}
-
-/// Which peers this process measures with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Admission {
-    /// Also those in other batch jobs.
-    pub any_job: bool,
-    /// Only those that have this token.
-    pub token: Option<Token>,
-}
-
-/// How a client reaches its server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reaching {
-    /// Time limit for a connection to each address of the server.
-    pub limit: Duration,
-    /// How long the client keeps trying.
-    pub wait: Duration,
-    /// How long it waits for its turn at a NIC of `cxidiag serve`; `None` for no limit.
-    pub turn: Option<Duration>,
-}
 
 /// The place of an endpoint: device, service, CPUs, GPUs.
 #[derive(Clone, Copy, Debug)]

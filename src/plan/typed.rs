@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::outputs::Outputs;
+use crate::role::{DEFAULT_UNTIL_DURATION, Role};
 use crate::run_options::RunOptions;
-use crate::{DEFAULT_UNTIL_DURATION, Role};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::token::Token;

@@ -111,7 +111,7 @@ fn t13_reports_a_failed_allocation_on_both_sides() {
             let fabric = Fabric::new();
             let command = |side: &str, arguments: &str| {
                 let limit = if side == limited {
-                    "ulimit -v 300000;"
+                    "ulimit -v 400000;"
                 } else {
                     ""
                 };

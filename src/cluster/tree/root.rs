@@ -13,6 +13,7 @@ mod record;
 mod stalls;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -29,13 +30,13 @@ use super::message::{FromMember, Message, decode};
 use super::traffic::Traffic;
 use super::uplink::DETOUR_LIMIT;
 use crate::survey::timetable::{BlockReport, Introduction};
-use arrivals::Waiting;
 use facts::error::{Context, Failure};
 use facts::net::listener::Listener;
 use facts::token::Token;
 use facts::{interrupt, limit};
 use record::MemberRecord;
 use stalls::StallWatch;
+use waiting::Waiting;
 
 /// Key of the listening socket in the poll set.
 const LISTENER: u64 = 0;

@@ -3,9 +3,10 @@
 use std::time::SystemTime;
 
 use super::lock::Lock;
+use super::request::CheckRequest;
+use super::traffic;
 use super::traffic::Runs;
 use super::uses::Uses;
-use super::{CheckRequest, traffic};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use node::backend;

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::arguments;
 use crossbeam_channel::{Sender, unbounded};
 use cxi::inherited;
 use cxi::placement::Confined;
@@ -88,7 +89,7 @@ pub fn usage() -> Usage {
         about: "Serve the clients of all tools on all NICs",
         synopsis: vec![("cxidiag serve [OPTIONS]".into(), "")],
         arguments: Completion::Nothing,
-        options: super::entries(options()),
+        options: arguments::entries(options()),
         remarks: vec![
             "Each client names its tool, and with --peer-device a NIC. Other clients measure\n\
              with the NIC of --device. The clients of a NIC wait for each other.",
@@ -206,7 +207,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<ServeRequest>, Failure> {
         },
         status: false,
     };
-    let read = super::read(&usage(), &options(), arguments, &mut request)?;
+    let read = arguments::read(&usage(), &options(), arguments, &mut request)?;
     Ok(read.map(|_| request))
 }
 

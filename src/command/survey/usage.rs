@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::request::{Bound, ProcessSource, SurveyRequest, tests, tools};
 use super::tool_options;
-use crate::command;
+use crate::command::arguments as shared;
 use crate::command::output::{self, MetricsRequest};
 use cluster::host_list;
 use cluster::survey::pairs::{self, Selection, Typed};
@@ -58,7 +58,7 @@ pub fn usage() -> Usage {
         about_arguments: "TOOL is write-lat (default), read-lat, atomic-lat, send-lat, write-bw, read-bw,\n\
                           atomic-bw or send-bw. With several, each measures all pairs. Options of the\n\
                           tools follow after '--'.",
-        options: command::entries(options()),
+        options: shared::entries(options()),
         remarks: vec![
             "Each task of srun, mpiexec, flux run or mpirun measures with the NICs of its\nnode.",
             "Exit status: 0 all good, 3 something is bad, 1 something was not measured or is\n\
@@ -151,7 +151,7 @@ fn places() -> Vec<Def> {
              at the same time, which also loads what they share: PCIe switches and memory.",
         ),
     ];
-    let service = command::service([
+    let service = shared::service([
         "The CXI service on each node, as for the tools.",
         "The VNI on each node, as for the tools.",
         "The traffic class of all operations, as for the tools.",
@@ -313,12 +313,12 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         seed: 1,
         ..Wishes::default()
     };
-    let (own, of_tools) = command::parts(arguments);
-    let Some(names) = command::read(&usage(), &options(), own, &mut wishes)? else {
+    let (own, of_tools) = shared::parts(arguments);
+    let Some(names) = shared::read(&usage(), &options(), own, &mut wishes)? else {
         return Ok(None);
     };
-    let names = command::texts(names)?;
-    let of_tools = command::texts(of_tools.unwrap_or_default().to_vec())?;
+    let names = shared::texts(names)?;
+    let of_tools = shared::texts(of_tools.unwrap_or_default().to_vec())?;
     let processes = match (wishes.loopback, wishes.hosts) {
         (Some(_), Some(_)) => {
             return Err(Failure::usage("--loopback and --hosts exclude each other"));

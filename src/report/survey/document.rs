@@ -1,16 +1,13 @@
 //! A survey as data and as JSON. The doc comments of the types are the descriptions in their
 //! schema, docs/survey.schema.json.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::summary::summary;
 use crate::outcome::Problem;
-use cluster::survey::findings::{Certainty, Findings, Population, Test};
-use cluster::survey::population::LEAST_FIGURES;
-use cluster::survey::roster::{Nic, Roster};
-use facts::device::DeviceName;
+use cluster::survey::findings::{Findings, Test};
+use cluster::survey::roster::Roster;
 use facts::error::{Failure, INTERRUPTED, Kind};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
@@ -117,40 +114,6 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Returns a survey that began at `started`, took `elapsed`, and ended with `end`.
-    pub fn new(
-        setup: Setup,
-        started: SystemTime,
-        elapsed: Duration,
-        roster: Roster,
-        verdict: Findings,
-        end: Result<(), &Failure>,
-    ) -> Self {
-        let conclusion = conclusion(&verdict, end);
-        let is_software =
-            |nic: &Nic| DeviceName::names(&nic.device, |platform| platform.is_simulated);
-        let mut survey = Self {
-            schema_version: SCHEMA_VERSION,
-            command: COMMAND.into(),
-            cxidiag_version: env!("CARGO_PKG_VERSION").into(),
-            conclusion,
-            exit_status: conclusion.exit_status(),
-            summary: String::new(),
-            error: end.err().map(Problem::from),
-            started_unix_ms: started
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, milliseconds),
-            elapsed_ms: milliseconds(elapsed),
-            is_software: roster.nics.iter().any(is_software),
-            clock_uncertainty_ns: None,
-            setup,
-            roster,
-            verdict,
-        };
-        survey.summary = summary(&survey);
-        survey
-    }
-
     /// Returns whether every part is good.
     ///
     /// # Errors
@@ -181,30 +144,6 @@ impl Conclusion {
     }
 }
 
-/// Returns whether pairs of a class differ too much for a limit. The survey cannot say then which
-/// of them are good.
-pub fn is_mixed(verdict: &Findings) -> bool {
-    let has_no_limit = |of: &Population| of.limit.is_none() && of.expected.is_none();
-    let mut populations = verdict.populations.iter();
-    populations.any(|of| of.count >= LEAST_FIGURES as u64 && has_no_limit(of))
-}
-
-/// Returns the conclusion of a survey with this verdict and this end.
-fn conclusion(verdict: &Findings, end: Result<(), &Failure>) -> Conclusion {
-    let has = |word| verdict.causes.iter().any(|of| of.certainty == word);
-    let is_complete =
-        verdict.untested.is_empty() && verdict.planned > 0 && verdict.answered >= verdict.planned;
-    match end {
-        Err(failure) if failure.kind == Kind::Interrupted => Conclusion::Interrupted,
-        Err(_) => Conclusion::Failed,
-        Ok(()) if has(Certainty::Bad) => Conclusion::Bad,
-        Ok(()) if has(Certainty::Suspect) || !is_complete || is_mixed(verdict) => {
-            Conclusion::Undecided
-        }
-        Ok(()) => Conclusion::Good,
-    }
-}
-
 /// Returns a time in milliseconds.
 pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -217,7 +156,9 @@ mod tests {
     use super::super::testing::{cause, good, mixed, result, roster, survey};
     use super::*;
     use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
-    use cluster::survey::findings::{Matrix, Unit};
+    use std::time::SystemTime;
+
+    use cluster::survey::findings::{Certainty, Matrix, Unit};
     use cluster::survey::ids::{NicId, TestId};
 
     /// Returns a survey with every kind of value.

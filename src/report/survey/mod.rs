@@ -11,12 +11,14 @@
 //! * `documents`: all of these files, opened before the survey and written during it and at its
 //!   end.
 
+mod conclude;
 mod distribution;
 mod document;
 pub mod documents;
 pub mod evidence;
 pub mod lines;
 pub mod metrics;
+mod mixed;
 pub mod nics;
 pub mod pair_table;
 pub mod progress;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::document::is_mixed;
+use super::mixed::is_mixed;
 use super::nics::{State, states};
 use super::{Conclusion, Survey, words};
 use cluster::survey::findings::{Certainty, Findings};

@@ -4,26 +4,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use super::waiting::Waiting;
 use super::{Root, RootChild};
 use crate::tree::link::Link;
 use crate::tree::listener::{Arrival, Claim, Rejection};
 use crate::tree::message::{Message, ParentAddress, ParentRequest};
-
-/// A process that waits for a parent.
-#[derive(Debug)]
-pub struct Waiting {
-    link: Link,
-    /// Its rank.
-    pub rank: u32,
-    avoid: Option<u32>,
-}
-
-impl Waiting {
-    /// Sends the refusal of the process.
-    pub fn refuse(&mut self, refused: &Message) {
-        self.link.send(refused);
-    }
-}
 
 impl Root {
     /// Registers a process that looks for a parent.

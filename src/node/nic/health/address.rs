@@ -1,6 +1,7 @@
 //! What lets a NIC reach others: its algorithmic MAC address, and its retry handler.
 
-use super::{Files, Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, Verdict, unless_good};
+use crate::nic::files::Files;
 
 /// Whether the MAC address is the one that switches route to.
 pub static ALGORITHMIC: Item = Item {

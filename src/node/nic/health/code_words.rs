@@ -3,9 +3,11 @@
 
 use std::time::SystemTime;
 
-use super::{Files, Finding, Item, Verdict, link, unless_good};
+use super::item::{Finding, Item, Verdict, unless_good};
+use super::link;
 use crate::nic::code_word_limits::{DriverLimits, Limits, bit_rate};
 use crate::nic::counter::{Change, Reading};
+use crate::nic::files::Files;
 use crate::nic::link_speed::{Corrected, LinkSpeed};
 
 /// Whether code words arrive all the time.

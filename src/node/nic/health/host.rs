@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use cxi::HugePage;
 
-use super::{Files, Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, Verdict, unless_good};
 use crate::machine::{Machine, list, shown};
+use crate::nic::files::Files;
 
 /// Whether the addresses of the NIC are translated.
 pub static IOMMU: Item = Item {

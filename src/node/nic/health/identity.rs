@@ -1,7 +1,8 @@
 //! What a NIC is: shown without a limit, to be compared with other nodes. Errors of its memory have
 //! one.
 
-use super::{Files, Finding, Generation, Item, Verdict, unless_good};
+use super::item::{Finding, Generation, Item, Verdict, unless_good};
+use crate::nic::files::Files;
 
 /// Uncorrectable errors of memories of the chip.
 pub static MEMORY_ERRORS: Item = Item {

@@ -4,6 +4,7 @@
 //! cannot be read is [`Verdict::NotAvailable`]: an older driver, the other generation of hardware
 //! or a virtual function does not have every file.
 //!
+//! * `item`: something that is checked, and what was found.
 //! * `link`: state, speed, mode and flaps of the link; `code_words`: its error rates.
 //! * `pcie`: the connection to the host.
 //! * `address`: fabric address and retry handler.
@@ -16,25 +17,13 @@ pub mod address;
 pub mod code_words;
 pub mod host;
 pub mod identity;
+mod item;
 pub mod link;
 pub mod pcie;
 pub mod services;
 pub mod traffic;
 
-use super::files::Files;
-
-/// Something that is checked.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Item {
-    /// What scripts recognize a failure by. It never changes.
-    pub code: &'static str,
-    /// Its name in tables.
-    pub name: &'static str,
-    /// Where the limit comes from: a tool of HPE, the driver, `cxidiag` itself; `-` without limit.
-    pub source: &'static str,
-    /// What to do about hardware that fails.
-    pub remedy: &'static str,
-}
+pub use item::{Finding, Generation, Item, Verdict};
 
 /// All items, in the order of the report: the most important first.
 pub static ITEMS: [&Item; 41] = [
@@ -81,163 +70,6 @@ pub static ITEMS: [&Item; 41] = [
     &host::LIBRARY,
 ];
 
-/// The result of comparing the value of an item with its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// There is no limit: the value is for the reader.
-    Shown,
-    /// It cannot be read here.
-    NotAvailable,
-    /// Within its limit.
-    Good,
-    /// Not as it should be, but the NIC works: results may be worse.
-    Suspect,
-    /// The check has failed.
-    Bad,
-}
-
-impl Verdict {
-    /// Returns its name in tables.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Shown => "-",
-            Self::NotAvailable => "not available",
-            Self::Good => "good",
-            Self::Suspect => "SUSPECT",
-            Self::Bad => "BAD",
-        }
-    }
-}
-
-/// What was found of one item.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    /// The item.
-    pub item: &'static Item,
-    /// Its value; `None` if it cannot be read.
-    pub value: Option<String>,
-    /// The value as a number in base units (bytes, seconds), where it has one.
-    pub number: Option<f64>,
-    /// What is allowed.
-    pub limit: Option<String>,
-    /// What follows.
-    pub verdict: Verdict,
-    /// Why there is no value, where that is known.
-    pub note: Option<String>,
-}
-
-impl Finding {
-    /// An item without a value.
-    pub fn absent(item: &'static Item) -> Self {
-        Self {
-            item,
-            value: None,
-            number: None,
-            limit: None,
-            verdict: Verdict::NotAvailable,
-            note: None,
-        }
-    }
-
-    /// An item without a value, and why.
-    pub fn untested(item: &'static Item, why: impl Into<String>) -> Self {
-        Self {
-            note: Some(why.into()),
-            ..Self::absent(item)
-        }
-    }
-
-    /// A value without a limit.
-    pub fn shown(item: &'static Item, value: impl Into<String>) -> Self {
-        Self {
-            value: Some(value.into()),
-            verdict: Verdict::Shown,
-            ..Self::absent(item)
-        }
-    }
-
-    /// A value without a limit, if there is one.
-    fn shown_if(item: &'static Item, value: Option<String>) -> Self {
-        value.map_or_else(|| Self::absent(item), |value| Self::shown(item, value))
-    }
-
-    /// A value that was compared with `limit`.
-    pub fn compared(
-        item: &'static Item,
-        value: impl Into<String>,
-        limit: impl Into<String>,
-        verdict: Verdict,
-    ) -> Self {
-        Self {
-            value: Some(value.into()),
-            limit: Some(limit.into()),
-            verdict,
-            ..Self::absent(item)
-        }
-    }
-
-    /// Adds the value as a number in base units.
-    fn with_number(self, number: f64) -> Self {
-        Self {
-            number: Some(number),
-            ..self
-        }
-    }
-}
-
-/// Returns `verdict` if `holds`, else good.
-fn unless_good(holds: bool, verdict: Verdict) -> Verdict {
-    if holds { verdict } else { Verdict::Good }
-}
-
-/// The generation of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Generation {
-    /// 200 Gb/s.
-    Cassini1,
-    /// 400 Gb/s.
-    Cassini2,
-}
-
-impl Generation {
-    /// Returns the generation of a NIC by its version, its PCI device, or the layout of its link
-    /// files (health.md 2.1, 2.3). `None` if none of them exists.
-    pub fn of(files: &Files) -> Option<Self> {
-        let version = files.text("properties/cassini_version");
-        match version.as_deref().and_then(|text| text.chars().next()) {
-            Some('1') => return Some(Self::Cassini1),
-            Some('2') => return Some(Self::Cassini2),
-            _ => {}
-        }
-        match files.text("device").as_deref() {
-            Some("0x0501") => return Some(Self::Cassini1),
-            Some("0x0371") => return Some(Self::Cassini2),
-            _ => {}
-        }
-        if files.text("port/0/link/state").is_some() {
-            Some(Self::Cassini2)
-        } else {
-            files.text("port/link").map(|_| Self::Cassini1)
-        }
-    }
-
-    /// Returns the speed of its link, in Gb/s.
-    pub fn link_gigabits(self) -> f64 {
-        match self {
-            Self::Cassini1 => 200.0,
-            Self::Cassini2 => 400.0,
-        }
-    }
-
-    /// Returns the speed of each lane of its connection to the host, in 10^9 transfers per second.
-    pub fn pcie_gt_per_s(self) -> f64 {
-        match self {
-            Self::Cassini1 => 16.0,
-            Self::Cassini2 => 32.0,
-        }
-    }
-}
-
 #[cfg(test)]
 pub mod testing {
     //! Files of made-up NICs.
@@ -245,6 +77,7 @@ pub mod testing {
     use std::fs;
 
     use super::*;
+    use crate::nic::files::Files;
 
     /// The files of `cxi0`, which are deleted on drop.
     pub struct MadeUp {

@@ -1,7 +1,8 @@
 //! The connection of the NIC to the host.
 
-use super::{Files, Finding, Generation, Item, Verdict, unless_good};
+use super::item::{Finding, Generation, Item, Verdict, unless_good};
 use crate::nic::counter::{Change, Reading};
+use crate::nic::files::Files;
 use crate::nic::pcie_speed::{PcieSpeed, max_corrected_per_minute};
 
 /// Lanes of the connection.

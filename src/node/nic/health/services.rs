@@ -1,6 +1,6 @@
 //! Which services of a NIC this user and job may use.
 
-use super::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, Verdict, unless_good};
 
 /// Whether this process may use the NIC.
 pub static USABLE: Item = Item {

@@ -1,6 +1,6 @@
 //! A write and a read through the NIC, from this host to itself.
 
-use super::{Finding, Item, Verdict};
+use super::item::{Finding, Item, Verdict};
 use crate::nic::link_speed::LinkSpeed;
 
 /// Latency of a write.

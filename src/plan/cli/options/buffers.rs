@@ -1,6 +1,6 @@
 //! The options of the data buffers.
 
-use super::{Governs, ToolOption};
+use super::tool_option::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{HUGE_PAGES, gpu_index, huge_page, names, set_lists, text};
 use crate::run_options::MAX_ALIGNMENT;

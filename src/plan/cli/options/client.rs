@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Governs, ToolOption};
+use super::tool_option::{Governs, ToolOption};
 use crate::DEFAULT_CONNECT_LIMIT;
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;

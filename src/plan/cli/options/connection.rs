@@ -1,6 +1,6 @@
 //! The options of the control connection that both sides have: its port, and who the peer may be.
 
-use super::{Governs, ToolOption};
+use super::tool_option::{Governs, ToolOption};
 use crate::DEFAULT_PORT;
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;

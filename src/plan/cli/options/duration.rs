@@ -1,6 +1,6 @@
 //! The options of how long a size is measured, how often, and when operations start.
 
-use super::{Governs, ToolOption};
+use super::tool_option::{Governs, ToolOption};
 use crate::DEFAULT_UNTIL_DURATION;
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;

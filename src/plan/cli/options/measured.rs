@@ -1,6 +1,6 @@
 //! The options of what is measured: sizes, operations, how they are issued.
 
-use super::{Governs, ToolOption};
+use super::tool_option::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{set_atomic, set_lists, sizes, text, words};
 use crate::extensions::MAX_PAIRS;

@@ -12,69 +12,11 @@ mod measured;
 mod output;
 mod placement;
 mod server;
+mod tool_option;
 
-use std::ffi::OsStr;
-
-use super::definition::OptionDef;
-use super::usage::{Entry, Value};
 use crate::tool::{Opt, Tool};
 use crate::tools::TOOLS;
-use crate::typed::Typed;
-
-/// What an option governs when two processes measure together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Governs {
-    /// The process that it is given to.
-    ThisProcess,
-    /// The run, on both sides. The client's option applies; a server ignores its own.
-    Run,
-    /// The output of the results, which the client has; a server ignores it.
-    Results,
-}
-
-/// One option of the tools, whose explanations depend on the tool.
-#[derive(Debug)]
-pub struct ToolOption {
-    /// Which option it is.
-    pub id: Opt,
-    /// Letter of the short form.
-    pub short: Option<char>,
-    /// Long form, without the dashes.
-    pub long: &'static str,
-    /// Its value; a switch has none.
-    pub value: Option<Value>,
-    /// What it governs.
-    pub governs: Governs,
-    /// Whether the legacy tools have it. An abbreviation of a legacy option never stands for an
-    /// option that the legacy tools lack.
-    pub legacy: bool,
-    /// Whether each given value counts, and not only the last one.
-    pub repeats: bool,
-    /// Help text, in lines.
-    pub help: fn(&Tool) -> String,
-    /// Explanation in the manual, in Markdown. Syntax and default stand before and after it.
-    pub manual: fn(&Tool) -> &'static str,
-    /// Takes a value (empty for a switch, [`super::values::LEFT_OUT`] for an omitted value), or
-    /// returns what is allowed.
-    pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
-}
-
-impl ToolOption {
-    /// Returns the definition of the option for `tool`.
-    pub fn of(&self, tool: &Tool) -> OptionDef<Typed> {
-        OptionDef {
-            entry: Entry {
-                short: self.short,
-                long: self.long,
-                value: self.value,
-                help: (self.help)(tool),
-                manual: (self.manual)(tool),
-            },
-            repeats: self.repeats,
-            set: Box::new(self.set),
-        }
-    }
-}
+pub use tool_option::{Governs, ToolOption};
 
 /// A group of the help text.
 #[derive(Debug)]

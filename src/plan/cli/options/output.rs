@@ -1,6 +1,6 @@
 //! The options of the results: what is printed, which documents are written, what is checked.
 
-use super::{Governs, ToolOption};
+use super::tool_option::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{LEFT_OUT, contents, label, named_file, names, percentiles, place, text};
 use crate::outputs::INTERVALS;

@@ -1,6 +1,6 @@
 //! The options of where this side measures: NIC, service, port, library, CPUs.
 
-use super::{Governs, ToolOption};
+use super::tool_option::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
 use crate::tool::Opt;

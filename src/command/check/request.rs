@@ -1,0 +1,64 @@
+//! What the arguments of `check` ask for.
+
+use std::time::Duration;
+
+use crate::command::output::MetricsRequest;
+use facts::device::{DeviceName, LibraryFile};
+use facts::error::Failure;
+use node::machine::Machine;
+use node::slingshot::Grant;
+use plan::outputs::Place;
+
+/// What the arguments ask for.
+#[derive(Debug, Default)]
+pub struct CheckRequest {
+    pub devices: Vec<DeviceName>,
+    pub is_quick: bool,
+    pub no_traffic: bool,
+    pub busy_ok: bool,
+    pub is_quiet: bool,
+    pub window: Option<Duration>,
+    pub link_gigabits: Option<f64>,
+    pub json: Option<Place>,
+    pub metrics: MetricsRequest,
+    pub libcxi: Option<LibraryFile>,
+}
+
+impl CheckRequest {
+    pub fn has_traffic(&self) -> bool {
+        !self.is_quick && !self.no_traffic
+    }
+
+    pub fn has_window(&self) -> bool {
+        !self.is_quick
+    }
+
+    /// Returns the devices to check: the devices of the arguments, else of the job, else all
+    /// hardware.
+    ///
+    /// # Errors
+    ///
+    /// A NIC of the job whose name is not the name of a device.
+    pub fn devices(
+        &self,
+        grant: Option<&Grant>,
+        machine: &Machine,
+    ) -> Result<Vec<DeviceName>, Failure> {
+        if !self.devices.is_empty() {
+            return Ok(self.devices.clone());
+        }
+        if let Some(grant) = grant {
+            let devices = grant.devices().map(|name| {
+                name.parse().map_err(|why: &str| {
+                    Failure::usage(format!("SLINGSHOT_DEVICES: '{name}': {why}"))
+                })
+            });
+            return devices.collect();
+        }
+        let names = machine.cxi_devices();
+        let mut devices: Vec<DeviceName> =
+            names.iter().filter_map(|name| name.parse().ok()).collect();
+        devices.sort_by_key(|device| device.index);
+        Ok(devices)
+    }
+}

@@ -1,0 +1,64 @@
+//! The findings of a survey -> its document, with the conclusion and the first line.
+
+use std::time::{Duration, SystemTime};
+
+use super::document::{COMMAND, Conclusion, SCHEMA_VERSION, Setup, Survey, milliseconds};
+use super::mixed::is_mixed;
+use super::summary::summary;
+use crate::outcome::Problem;
+use cluster::survey::findings::{Certainty, Findings};
+use cluster::survey::roster::{Nic, Roster};
+use facts::device::DeviceName;
+use facts::error::{Failure, Kind};
+
+impl Survey {
+    /// Returns a survey that began at `started`, took `elapsed`, and ended with `end`.
+    pub fn new(
+        setup: Setup,
+        started: SystemTime,
+        elapsed: Duration,
+        roster: Roster,
+        verdict: Findings,
+        end: Result<(), &Failure>,
+    ) -> Self {
+        let conclusion = conclusion(&verdict, end);
+        let is_software =
+            |nic: &Nic| DeviceName::names(&nic.device, |platform| platform.is_simulated);
+        let mut survey = Self {
+            schema_version: SCHEMA_VERSION,
+            command: COMMAND.into(),
+            cxidiag_version: env!("CARGO_PKG_VERSION").into(),
+            conclusion,
+            exit_status: conclusion.exit_status(),
+            summary: String::new(),
+            error: end.err().map(Problem::from),
+            started_unix_ms: started
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, milliseconds),
+            elapsed_ms: milliseconds(elapsed),
+            is_software: roster.nics.iter().any(is_software),
+            clock_uncertainty_ns: None,
+            setup,
+            roster,
+            verdict,
+        };
+        survey.summary = summary(&survey);
+        survey
+    }
+}
+
+/// Returns the conclusion of a survey with this verdict and this end.
+fn conclusion(verdict: &Findings, end: Result<(), &Failure>) -> Conclusion {
+    let has = |word| verdict.causes.iter().any(|of| of.certainty == word);
+    let is_complete =
+        verdict.untested.is_empty() && verdict.planned > 0 && verdict.answered >= verdict.planned;
+    match end {
+        Err(failure) if failure.kind == Kind::Interrupted => Conclusion::Interrupted,
+        Err(_) => Conclusion::Failed,
+        Ok(()) if has(Certainty::Bad) => Conclusion::Bad,
+        Ok(()) if has(Certainty::Suspect) || !is_complete || is_mixed(verdict) => {
+            Conclusion::Undecided
+        }
+        Ok(()) => Conclusion::Good,
+    }
+}
