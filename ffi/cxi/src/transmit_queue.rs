@@ -144,15 +144,18 @@ impl TransmitQueue {
     }
 
     /// Returns the events of an operation of this queue.
+    #[inline]
     pub(crate) fn events_of(&self, command: &impl Reporting) -> Result<u32, EmitError> {
         self.completions.events_of(command)
     }
 
     /// Returns the events of an immediate data command with `payload` bytes.
+    #[inline]
     pub(crate) fn idc_events(&self, payload: usize) -> Result<u32, EmitError> {
         Ok(self.context.c_state_for(payload)?.events)
     }
 
+    #[inline]
     pub(crate) fn stamp(&self) -> Stamp {
         self.context.stamp
     }
