@@ -40,7 +40,7 @@ pub struct ToolOption {
     pub help: fn(&Tool) -> String,
     /// Explanation in the manual, in Markdown. Syntax and default stand before and after it.
     pub manual: fn(&Tool) -> &'static str,
-    /// Takes a value (empty for a switch, [`super::values::LEFT_OUT`] for an omitted value), or
+    /// Takes a value (empty for a switch, [`crate::cli::values::LEFT_OUT`] for an omitted value), or
     /// returns what is allowed.
     pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
 }
