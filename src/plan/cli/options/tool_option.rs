@@ -40,8 +40,8 @@ pub struct ToolOption {
     pub help: fn(&Tool) -> String,
     /// Explanation in the manual, in Markdown. Syntax and default stand before and after it.
     pub manual: fn(&Tool) -> &'static str,
-    /// Takes a value (empty for a switch, [`crate::cli::values::LEFT_OUT`] for an omitted value), or
-    /// returns what is allowed.
+    /// Takes a value, or returns what is allowed. The value of a switch is empty, an omitted value
+    /// is [`crate::cli::values::LEFT_OUT`].
     pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
 }
 
