@@ -129,7 +129,6 @@ mod tests {
             &[("error", "failures")],
             &[("bench/api", "a trait"), ("plan", "a plan")],
         ],
-        circles: &[],
     };
 
     #[test]

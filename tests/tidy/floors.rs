@@ -35,7 +35,6 @@ fn offences(house: &House, texts: &[Text]) -> Vec<String> {
     let mut offences = unlisted(house, &sources);
     let arrows: Vec<(Room, Room, Arrow)> = sources::arrows(&sources)
         .into_iter()
-        .filter(|arrow| !house.circles.contains(&(arrow.from, arrow.to)))
         .filter_map(|arrow| Some((house.room(arrow.from)?, house.room(arrow.to)?, arrow)))
         .collect();
     let beside = |from: Room, to: Room| from != to && from.floor == to.floor;
@@ -77,8 +76,7 @@ fn unlisted(house: &House, sources: &[Source]) -> Vec<String> {
     offences
 }
 
-/// Returns one line for each group of files that use each other, with one of its shortest circles,
-/// and one for each listed arrow that is part of no circle.
+/// Returns one line for each group of files that use each other, with one of its shortest circles.
 fn circles(house: &House, texts: &[Text]) -> Vec<String> {
     let directory = house.directory;
     let sources = sources::sources(house, texts);
@@ -91,23 +89,14 @@ fn circles(house: &House, texts: &[Text]) -> Vec<String> {
         }
     }
     let mut offences = Vec::new();
-    let mut left = graph.clone();
-    for &(from, to) in house.circles {
-        if !lines.contains_key(&(from, to)) || graph.way(to, from).is_none() {
-            offences.push(format!(
-                "{directory}: {from} -> {to} is part of no circle: strike it out"
-            ));
-        }
-        left.remove(from, to);
-    }
-    while let Some(circle) = left.shortest_circle() {
+    while let Some(circle) = graph.shortest_circle() {
         let ends = circle.iter().zip(circle.iter().cycle().skip(1));
         let arrows = ends.map(|(&from, &to)| {
             let line = lines[&(from, to)];
             format!("{directory}/{from}:{line} uses {to}")
         });
         offences.push(arrows.collect::<Vec<String>>().join(", "));
-        left.remove_group(circle[0]);
+        graph.remove_group(circle[0]);
     }
     offences
 }
@@ -125,10 +114,6 @@ impl<T> Default for Graph<T> {
 impl<T: Copy + Ord> Graph<T> {
     fn add(&mut self, from: T, to: T) {
         self.0.entry(from).or_default().insert(to);
-    }
-
-    fn remove(&mut self, from: T, to: T) {
-        self.0.entry(from).or_default().remove(&to);
     }
 
     /// Removes the nodes that are in a circle with `node`.
@@ -227,7 +212,6 @@ mod tests {
             &[("bench", ""), ("bench/common", ""), ("run", "")],
             &[("lib", "")],
         ],
-        circles: &[],
     };
 
     /// Returns the offences of a house in which these files have this text and all others none.
@@ -443,34 +427,6 @@ mod tests {
             let texts = [child, ("run/mod.rs", head), ("plan.rs", "")];
             let found = circles_with(&HOUSE, &texts);
             assert_eq!(found.len(), usize::from(is_circle), "{head}: {found:?}");
-        }
-    }
-
-    #[test]
-    fn listed_arrows_of_circles_must_be_part_of_one() {
-        let texts = [
-            ("run/a.rs", "use super::b::B;"),
-            ("run/b.rs", "use super::a::A;"),
-        ];
-        let house = House {
-            circles: &[("run/a.rs", "run/b.rs")],
-            ..HOUSE
-        };
-        assert_eq!(circles_with(&house, &texts), [""; 0]);
-        let house_of_rooms = House {
-            circles: &[("error.rs", "plan.rs")],
-            ..HOUSE
-        };
-        let upward = texts_of(&[("error.rs", "use crate::plan;"), ("plan.rs", "")]);
-        assert_eq!(
-            offences(&HOUSE, &upward).len(),
-            1 + offences(&house_of_rooms, &upward).len()
-        );
-        for left in [0, 1] {
-            assert_eq!(
-                circles_with(&house, &texts[left..=left]),
-                ["src: run/a.rs -> run/b.rs is part of no circle: strike it out"]
-            );
         }
     }
 }

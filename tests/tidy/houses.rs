@@ -35,9 +35,6 @@ pub struct House {
     /// The rooms of each floor, lowest first: a file or directory, and what it holds. A part of a
     /// directory may be a room by itself: `bench/api`.
     pub floors: &'static [&'static [(&'static str, &'static str)]],
-    /// Arrows from file to file that are part of a circle, and not mended yet. This list may only
-    /// shrink.
-    pub circles: &'static [(&'static str, &'static str)],
 }
 
 /// All packages. A package uses only packages above it in this list.
@@ -78,7 +75,6 @@ const LIBCXI: Package = Package {
             ],
             &[("lib", "all of it under one name")],
         ],
-        circles: &[],
     },
     parts: &[],
     repeated_types: &["LoadError"],
@@ -149,7 +145,6 @@ const WRAPPER: Package = Package {
             &[("calibration", "queues without a NIC")],
             &[("lib", "the names that users see")],
         ],
-        circles: &[],
     },
     parts: &[],
     repeated_types: &["Device", "Memory", "Runtime"],
@@ -213,7 +208,6 @@ const SOFTWARE_NIC: Package = Package {
             )],
             &[("lib", "the names that users see")],
         ],
-        circles: &[],
     },
     parts: &[ENGINE, HELPER_PROGRAM],
     repeated_types: &["Counter", "Device", "Entry", "Owner", "Place"],
@@ -291,7 +285,6 @@ const ENGINE: House = House {
         ],
         &[("mod", "polling, failed peers, removal of objects")],
     ],
-    circles: &[],
 };
 
 const HELPER_PROGRAM: House = House {
@@ -305,7 +298,6 @@ const HELPER_PROGRAM: House = House {
         )],
         &[("main", "starts a program that sees software NICs")],
     ],
-    circles: &[],
 };
 
 const FACTS: Package = Package {
@@ -363,7 +355,6 @@ const FACTS: Package = Package {
             ],
             &[("lib", "the list of modules")],
         ],
-        circles: &[],
     },
     parts: &[],
     repeated_types: &["Unit"],
@@ -407,7 +398,6 @@ const NODE: Package = Package {
             &[("service", "the service, VNI and traffic class to use")],
             &[("lib", "the list of modules")],
         ],
-        circles: &[],
     },
     parts: &[],
     repeated_types: &["Finding", "Found"],
@@ -447,7 +437,6 @@ const MEASURE: Package = Package {
             &[("stability", "how well the median of a run is known")],
             &[("lib", "the list of modules")],
         ],
-        circles: &[],
     },
     parts: &[],
     repeated_types: &[],
@@ -484,7 +473,6 @@ const PLAN: Package = Package {
                 "arguments -> options; help from the same definitions",
             )],
         ],
-        circles: &[],
     },
     parts: &[],
     repeated_types: &[],
@@ -522,7 +510,6 @@ const CLUSTER: Package = Package {
             ],
             &[("lib", "the list of modules")],
         ],
-        circles: &[],
     },
     parts: &[],
     repeated_types: &[],
@@ -604,7 +591,6 @@ const REPORT: Package = Package {
             &[("html", "the page of `report`")],
             &[("lib", "the list of modules")],
         ],
-        circles: &[],
     },
     parts: &[],
     repeated_types: &[],
@@ -641,7 +627,6 @@ const DIAG: Package = Package {
             )],
             &[("lib", "the list of modules")],
         ],
-        circles: &[],
     },
     parts: &[],
     repeated_types: &[],
@@ -670,7 +655,6 @@ const PROGRAM: Package = Package {
                 ("main", "the process"),
             ],
         ],
-        circles: &[],
     },
     parts: &[],
     repeated_types: &["Def"],
