@@ -138,6 +138,10 @@ pub enum Opt {
 
 /// Options of all latency tools, and of no others.
 const LATENCY: &[Opt] = &[
+    Opt::Warmup,
+    Opt::LatencyGap,
+    Opt::NoLl,
+    Opt::ReportAll,
     Opt::Until,
     Opt::Clock,
     Opt::ShowError,
@@ -149,6 +153,8 @@ const LATENCY: &[Opt] = &[
 
 /// Options of all bandwidth tools, and of no others.
 const BANDWIDTH: &[Opt] = &[
+    Opt::ListSize,
+    Opt::Bidirectional,
     Opt::Pairs,
     Opt::Threads,
     Opt::Reverse,
@@ -156,8 +162,8 @@ const BANDWIDTH: &[Opt] = &[
     Opt::Unit,
 ];
 
-/// Options of the run that all tools have and the legacy tools lack.
-const RUN: &[Opt] = &[Opt::Rate, Opt::Verify];
+/// Options of all tools: the run.
+const RUN: &[Opt] = &[Opt::Iters, Opt::Duration, Opt::Rate, Opt::Verify];
 
 /// Options of all tools: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
