@@ -21,6 +21,9 @@ pub const SEE_PEER: &str = "see what the peer printed";
 /// Exit status of a run that a signal ended: 128 + SIGINT, for each signal.
 pub const INTERRUPTED: u8 = 130;
 
+/// Exit status of a verdict that names nothing bad, but leaves something unjudged.
+pub const UNDECIDED: u8 = 4;
+
 /// What kind of thing failed. Each kind has its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -39,6 +42,8 @@ pub enum Kind {
     OutputClosed,
     /// The measurement is complete, but an expectation is not met. Exit status 3.
     Unmet,
+    /// Nothing bad was found, but not everything could be judged. Exit status 4.
+    Undecided,
 }
 
 impl Kind {
@@ -52,6 +57,7 @@ impl Kind {
             Self::Interrupted => "interrupted",
             Self::OutputClosed => "output_closed",
             Self::Unmet => "unmet",
+            Self::Undecided => "undecided",
         }
     }
 }
@@ -168,6 +174,11 @@ impl Failure {
         Self::from_message(Kind::Unmet, message)
     }
 
+    /// A verdict that names nothing bad, but leaves something unjudged.
+    pub fn undecided(message: impl Into<String>) -> Self {
+        Self::from_message(Kind::Undecided, message)
+    }
+
     /// Returns whether the peer has failed.
     pub fn is_of_peer(&self) -> bool {
         self.kind == Kind::Peer
@@ -233,7 +244,7 @@ impl Failure {
         let label = match self.kind {
             Kind::Usage | Kind::Environment | Kind::Nic | Kind::Peer => "error: ",
             // The user ended the run, or asked for the check.
-            Kind::Interrupted | Kind::OutputClosed | Kind::Unmet => "",
+            Kind::Interrupted | Kind::OutputClosed | Kind::Unmet | Kind::Undecided => "",
         };
         let mut text = format!("{program}: {label}{self}\n");
         if let Some(hint) = &self.hint {
@@ -253,6 +264,7 @@ impl Failure {
             Kind::Environment | Kind::Nic | Kind::Peer | Kind::OutputClosed => 1,
             Kind::Usage => 2,
             Kind::Unmet => 3,
+            Kind::Undecided => UNDECIDED,
             Kind::Interrupted => INTERRUPTED,
         }
     }
@@ -422,6 +434,7 @@ mod tests {
         assert_eq!(Failure::nic("").status(), 1);
         assert_eq!(Failure::peer("").status(), 1);
         assert_eq!(Failure::unmet("").status(), 3);
+        assert_eq!(Failure::undecided("").status(), 4);
         assert_eq!(Failure::interrupted("SIGINT").status(), 130);
     }
 }

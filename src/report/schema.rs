@@ -71,6 +71,7 @@ fn kinds() -> Value {
         Kind::Interrupted,
         Kind::OutputClosed,
         Kind::Unmet,
+        Kind::Undecided,
     ];
     json!(kinds.map(Kind::name))
 }
@@ -261,7 +262,7 @@ fn of_survey() -> Value {
             json!(survey::SCHEMA_VERSION),
         ),
         ("/properties/command", "const", json!("survey")),
-        ("/properties/exit_status", "enum", json!([0, 1, 3, 130])),
+        ("/properties/exit_status", "enum", json!([0, 1, 3, 4, 130])),
         ("/$defs/Problem/properties/kind", "enum", kinds()),
     ];
     let mut schema = schema::<Survey>("Survey of the NICs of a cluster", &rules);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::outcome::Problem;
 use cluster::survey::findings::{Findings, Test};
 use cluster::survey::roster::Roster;
-use facts::error::{Failure, INTERRUPTED, Kind};
+use facts::error::{Failure, INTERRUPTED, Kind, UNDECIDED};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
@@ -91,7 +91,7 @@ pub struct Survey {
     pub cxidiag_version: String,
     /// The conclusion of the survey.
     pub conclusion: Conclusion,
-    /// Exit status of the program: 0 good, 3 bad, 1 undecided or failed, 130 interrupted.
+    /// Exit status of the program: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.
     pub exit_status: u8,
     /// The first line of the text.
     pub summary: String,
@@ -123,7 +123,8 @@ impl Survey {
         match self.conclusion {
             Conclusion::Good => Ok(()),
             Conclusion::Bad => Err(Failure::unmet(&self.summary)),
-            Conclusion::Undecided | Conclusion::Failed => Err(Failure::environment(&self.summary)),
+            Conclusion::Undecided => Err(Failure::undecided(&self.summary)),
+            Conclusion::Failed => Err(Failure::environment(&self.summary)),
             Conclusion::Interrupted => Err(Failure::new(
                 Kind::Interrupted,
                 anyhow::Error::msg(self.summary.clone()),
@@ -138,7 +139,8 @@ impl Conclusion {
         match self {
             Self::Good => 0,
             Self::Bad => 3,
-            Self::Undecided | Self::Failed => 1,
+            Self::Failed => 1,
+            Self::Undecided => UNDECIDED,
             Self::Interrupted => INTERRUPTED,
         }
     }

@@ -26,7 +26,7 @@ pub fn families(survey: &Survey) -> Vec<Family> {
         single(
             "cxidiag_survey_exit_status",
             "",
-            "Exit status: 0 good, 3 bad, 1 undecided or failed, 130 interrupted.",
+            "Exit status: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.",
             survey.exit_status.into(),
         ),
         single(
