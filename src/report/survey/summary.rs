@@ -158,7 +158,7 @@ mod tests {
             (
                 suspect_of_sample,
                 Ok(()),
-                1,
+                4,
                 "undecided: 1 pair of groups suspect; 5 of 8 NICs are good, 3 in no pair",
             ),
             (transient, Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
@@ -171,19 +171,19 @@ mod tests {
             (
                 suspect,
                 Ok(()),
-                1,
+                4,
                 "undecided: 1 pair of groups suspect; 8 of 8 NICs are good",
             ),
             (
                 partial.clone(),
                 Ok(()),
-                1,
+                4,
                 "undecided: 80 of 84 pairs measured; 8 of 8 NICs are good",
             ),
             (
                 Findings::default(),
                 Ok(()),
-                1,
+                4,
                 "undecided: 0 pairs measured; 0 of 8 NICs are good, 8 untested",
             ),
             (
