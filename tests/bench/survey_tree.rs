@@ -166,6 +166,7 @@ fn report(rank: u32, block: &Block) -> BlockReport {
         round: task.round,
         active: task.active,
         answer: Answer::Measured(figures),
+        waited_percent: 0,
         counters: Vec::new(),
     };
     BlockReport {

@@ -118,6 +118,11 @@ pub struct PairResult {
     pub active: u32,
     /// The answer of the pair.
     pub answer: Answer,
+    /// How long a side waited for its CPU, in percent of the time in which the pair was measured;
+    /// the larger number of both sides. Latencies of a side that waited are upper bounds, except
+    /// for the smallest one; its bandwidth is a lower bound.
+    #[serde(default)]
+    pub waited_percent: u8,
     /// Counters of the initiator whose changes may explain the answer. In the sweep, only the
     /// counter of packets sent again.
     #[serde(rename = "witnesses")]

@@ -433,6 +433,7 @@ fn ignores_earlier_failure_with_absent_node() {
         round: 0,
         active: 1,
         answer: Answer::Failed("no answer".into()),
+        waited_percent: 0,
         counters: Vec::new(),
     });
     let findings = conductor.findings();

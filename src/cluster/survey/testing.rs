@@ -204,6 +204,7 @@ impl Cluster {
             round: self.rounds - 1,
             active: round.pairs.len() as u32,
             answer: Answer::Untested(Untested::NoReport),
+            waited_percent: 0,
             counters: Vec::new(),
         });
         let mut results: Vec<PairResult> = pairs.collect();

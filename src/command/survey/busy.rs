@@ -54,6 +54,7 @@ mod tests {
             round: 0,
             active: 1,
             answer: Answer::Untested(reason),
+            waited_percent: 0,
             counters: Vec::new(),
         };
         BlockResults {

@@ -107,6 +107,7 @@ fn of_pairs(
                 } else {
                     Untested::NoReport
                 }),
+                waited_percent: 0,
                 counters: Vec::new(),
             });
             if !matches!(result.answer, Answer::Measured(_))
@@ -184,6 +185,7 @@ mod tests {
                 round: 7,
                 active: 1,
                 answer: answer.clone(),
+                waited_percent: 0,
                 counters: Vec::new(),
             }],
             addresses: Vec::new(),

@@ -94,6 +94,9 @@ pub struct Line {
     pub active: u32,
     /// The answer of the pair.
     pub answer: Answer,
+    /// How long a side waited for its CPU, in percent of the time in which the pair was measured.
+    #[serde(default)]
+    pub waited_percent: u8,
     /// Counters of the initiator whose changes may explain the answer. In the sweep, only the
     /// counter of packets sent again.
     #[serde(rename = "witnesses")]
@@ -120,6 +123,7 @@ impl Line {
             round: result.round,
             active: result.active,
             answer: result.answer.clone(),
+            waited_percent: result.waited_percent,
             counters: result.counters.iter().map(counter).collect(),
         }
     }
@@ -274,6 +278,7 @@ fn result(line: Line, known: &HashMap<Name, NicId>, tests: &[Test]) -> Option<Pa
         round: line.round,
         active: line.active,
         answer: line.answer,
+        waited_percent: line.waited_percent,
         counters: line
             .counters
             .into_iter()
@@ -318,7 +323,7 @@ mod tests {
             \"target\":{\"host\":\"nid000416\",\"device\":\"cxi0\"},\
             \"class\":\"same switch\",\"stage\":\"sweep\",\"round\":2,\"active\":4,\
             \"answer\":{\"measured\":{\"latency\":{\"count\":5000,\"min_ns\":3500,\
-            \"median_ns\":3900,\"p99_ns\":5100,\"max_ns\":9000}}},\
+            \"median_ns\":3900,\"p99_ns\":5100,\"max_ns\":9000}}},\"waited_percent\":0,\
             \"witnesses\":[{\"nic\":{\"host\":\"nid000417\",\"device\":\"cxi1\"},\
             \"counter\":\"pct_retry_srb_requests\",\"change\":17}]}";
         assert_eq!(text.lines().nth(1), Some(expected));

@@ -239,6 +239,7 @@ pub fn result() -> PairResult {
             p99_ns: Some(5100),
             max_ns: 9000,
         }),
+        waited_percent: 0,
         counters: vec![CounterEvidence {
             nic: NicId(3),
             counter: "pct_retry_srb_requests".into(),

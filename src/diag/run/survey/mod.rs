@@ -316,6 +316,7 @@ fn result(task: &Task, answer: Answer) -> PairResult {
         round: task.round,
         active: task.active,
         answer,
+        waited_percent: 0,
         counters: Vec::new(),
     }
 }
