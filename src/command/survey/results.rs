@@ -62,9 +62,8 @@ impl BlockResults {
 
 /// Returns the result of each pair of `rounds`.
 ///
-/// A pair may have two reports: the target reports only reasons that make the figures of the
-/// initiator worthless, such as a process that was late. A pair that failed because its partner was
-/// lost says nothing about its NICs.
+/// A pair may have two reports: a target reports only that it could not do its part, or that it
+/// waited for its CPU. A pair that failed because its partner was lost says nothing about its NICs.
 fn of_pairs(
     rounds: &[Round],
     slots: Slots,
@@ -76,13 +75,11 @@ fn of_pairs(
     let mut known: BTreeMap<(u32, Pair), PairResult> = BTreeMap::new();
     for result in reports.into_iter().flat_map(|report| report.results) {
         let key = (result.round, result.pair);
-        match known.get_mut(&key) {
-            Some(other) if precedence(&result.answer) <= precedence(&other.answer) => {}
-            Some(other) => *other = result,
-            None => {
-                known.insert(key, result);
-            }
-        }
+        let of_both = match known.remove(&key) {
+            Some(other) => merged(other, result),
+            None => result,
+        };
+        known.insert(key, of_both);
     }
     let loss = |pair: Pair| {
         let nodes = pair.nics().map(|nic| roster.node_of(nic));
@@ -121,18 +118,39 @@ fn of_pairs(
     results
 }
 
-/// Returns the precedence of an answer. Of two answers about a pair, the answer with the larger
-/// precedence counts.
-fn precedence(answer: &Answer) -> u8 {
-    match answer {
-        Answer::Measured(_) => 0,
-        Answer::Failed(_) => 1,
-        Answer::Untested(_) => 2,
+/// Returns what both sides of a pair say together. What was measured counts, however busy the CPUs
+/// of the other side were: the load of a CPU must not decide which figures are kept.
+fn merged(one: PairResult, other: PairResult) -> PairResult {
+    let (mut kept, dropped) = if counts(&one.answer, &other.answer) {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    kept.waited_percent = match dropped.answer {
+        // This side does not know how long it waited.
+        Answer::Untested(Untested::Late | Untested::Paused) => 100,
+        _ => kept.waited_percent.max(dropped.waited_percent),
+    };
+    kept
+}
+
+/// Returns whether an answer counts, not the answer of the other side.
+fn counts(answer: &Answer, other: &Answer) -> bool {
+    let is_busy =
+        |answer: &Answer| matches!(answer, Answer::Untested(why) if why.is_from_busy_cpus());
+    match (answer, other) {
+        // A process that had no CPU explains why an operation failed.
+        (Answer::Failed(_), other) => !matches!(other, Answer::Untested(_)),
+        (Answer::Measured(_), other) => is_busy(other),
+        (Answer::Untested(_), Answer::Measured(_)) => !is_busy(answer),
+        (Answer::Untested(_), _) => true,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
     use cluster::survey::answer::{Figures, Stage};
     use cluster::survey::ids::{NicId, NodeId};
@@ -162,8 +180,14 @@ mod tests {
         }
     }
 
-    /// Returns the result of a pair whose NICs report these answers.
+    /// Returns the answer of a pair whose NICs report these answers.
     fn result(answers: &[Answer], left_out: bool, lost: &[u32]) -> Answer {
+        of_pair(answers, left_out, lost).answer
+    }
+
+    /// Returns the result of a pair whose NICs report these answers; the side with rank 1 has
+    /// waited for its CPU.
+    fn of_pair(answers: &[Answer], left_out: bool, lost: &[u32]) -> PairResult {
         let rounds = [Round {
             test: TestId(0),
             stage: Stage::Sweep,
@@ -185,7 +209,7 @@ mod tests {
                 round: 7,
                 active: 1,
                 answer: answer.clone(),
-                waited_percent: 0,
+                waited_percent: 30 * rank as u8,
                 counters: Vec::new(),
             }],
             addresses: Vec::new(),
@@ -205,26 +229,42 @@ mod tests {
         );
         let [result] = results.try_into().unwrap();
         assert_eq!((result.round, result.pair), (7, PAIR));
-        result.answer
+        result
     }
 
     #[test]
-    fn prefers_report_of_target() {
+    fn prefers_report_that_says_most() {
         let measured = Answer::Measured(Figures::Bandwidth {
             bytes_per_second: 1.0,
             operations_per_second: 1.0,
         });
         let failed = Answer::Failed("no answer".into());
-        let late = Answer::Untested("late".into());
-        for (answers, expected) in [
-            (vec![measured.clone()], &measured),
-            (vec![measured.clone(), late.clone()], &late),
-            (vec![late.clone(), measured.clone()], &late),
-            (vec![failed.clone(), late.clone()], &late),
-            (vec![measured.clone(), failed.clone()], &failed),
+        let late = Answer::Untested(Untested::Late);
+        let moved = Answer::Untested("the address has changed".into());
+        for (one, other, expected) in [
+            (&measured, &late, &measured),
+            (&measured, &moved, &moved),
+            (&measured, &failed, &failed),
+            (&failed, &late, &late),
+            (&failed, &moved, &moved),
         ] {
-            assert_eq!(&result(&answers, false, &[]), expected, "{answers:?}");
+            for answers in [[one, other], [other, one]] {
+                let answers = answers.map(Clone::clone);
+                assert_eq!(&result(&answers, false, &[]), expected, "{answers:?}");
+            }
         }
+        assert_eq!(&result(slice::from_ref(&measured), false, &[]), &measured);
+    }
+
+    #[test]
+    fn tells_how_long_a_side_waited() {
+        let measured = Answer::Measured(Figures::Bandwidth {
+            bytes_per_second: 1.0,
+            operations_per_second: 1.0,
+        });
+        let waited = |other| of_pair(&[measured.clone(), other], false, &[]).waited_percent;
+        assert_eq!(waited(Answer::Untested(Untested::NoCpu)), 30);
+        assert_eq!(waited(Answer::Untested(Untested::Late)), 100);
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub struct TestPlan {
     pub tool: &'static Tool,
     /// Its options.
     pub run: RunOptions,
-    /// A process that waits for its CPU during a larger part of the measurement, in percent,
-    /// reports no figures.
+    /// The failure of a process says nothing about a pair if the process waited for its CPU during
+    /// a larger part of the measurement, in percent. A target that waited so long says so.
     pub max_waited_percent: f64,
 }
 
@@ -143,12 +143,12 @@ impl<B: Benchmark> TestOf<B> {
             return Ok(());
         };
         let waited = after.waited_since(before).as_secs_f64();
-        self.check_cpu(100.0 * waited / self.pair.as_secs_f64())
+        self.check_cpu(attempt, 100.0 * waited / self.pair.as_secs_f64())
     }
 
-    /// Measures with `resources`. Figures and failures of a process that waited for its CPU are
-    /// discarded: its operations may have come after the target's part. Returns whether nothing
-    /// is under way afterwards, and the figures.
+    /// Measures with `resources`. The failure of a process that waited for its CPU is discarded:
+    /// its operations may have come after the target's part. Its figures are bounds. Returns
+    /// whether nothing is under way afterwards, and the figures.
     fn measure_with(
         &self,
         resources: &mut B::Resources,
@@ -162,17 +162,17 @@ impl<B: Benchmark> TestOf<B> {
             let before = CpuShare::of_this_thread();
             let context = self.context(attempt, Side::Client);
             let measured = (self.measure)(&context, resources, instruments);
-            let found = self.check_thread(before);
+            let had_cpu = self.check_thread(attempt, before);
             let (figures, iterations) = match measured {
                 Ok(measured) => measured,
-                Err(failure) => return (false, found.and(Err(failure))),
+                Err(failure) => return (false, had_cpu.and(Err(failure))),
             };
             let issued = Issued {
                 own: iterations,
                 peer: None,
             };
-            let found = found.and_then(|()| self.check(resources, issued));
-            (true, found.map(|()| figures))
+            let checked = self.check(resources, issued);
+            (true, checked.map(|()| figures))
         })
     }
 
@@ -186,7 +186,7 @@ impl<B: Benchmark> TestOf<B> {
     ) -> (bool, Result<(), Failure>) {
         let before = CpuShare::of_this_thread();
         let served = serve(&self.context(attempt, Side::Server), resources);
-        let found = self.check_thread(before);
+        let found = self.check_thread(attempt, before);
         let Ok(iterations) = served else {
             return (false, found);
         };
@@ -206,14 +206,16 @@ impl<B: Benchmark> TestOf<B> {
         Ok(())
     }
 
-    /// Checks that this thread did not wait for its CPU during most of the time since `before`.
-    fn check_thread(&self, before: Option<CpuShare>) -> Result<(), Failure> {
+    /// Notes how long this thread has waited for its CPU since `before`. Returns a failure if it was
+    /// too long.
+    fn check_thread(&self, attempt: &Attempt, before: Option<CpuShare>) -> Result<(), Failure> {
         let shares = before.zip(CpuShare::of_this_thread());
         let waited = shares.and_then(|(before, after)| after.waited_percent_since(before));
-        self.check_cpu(waited.unwrap_or_default())
+        self.check_cpu(attempt, waited.unwrap_or_default())
     }
 
-    fn check_cpu(&self, waited_percent: f64) -> Result<(), Failure> {
+    fn check_cpu(&self, attempt: &Attempt, waited_percent: f64) -> Result<(), Failure> {
+        attempt.note_waited(waited_percent);
         if waited_percent <= self.max_waited_percent {
             return Ok(());
         }
@@ -411,11 +413,25 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_process_without_cpu_are_discarded() {
-        let writes = writes();
-        assert!(writes.check_cpu(25.0).is_ok());
-        let failure = writes.check_cpu(26.0).unwrap_err();
-        assert_eq!(failure.message(), "the process waited for its CPU");
-        assert_eq!(failure.kind, Kind::Environment);
+    fn figures_of_process_without_cpu_are_kept() {
+        let endpoint = endpoint(&plan("write-lat", &[]));
+        let own = endpoint.address().address;
+        let mut instruments = Instruments::new().unwrap();
+        let mut writes = TestOf {
+            max_waited_percent: -1.0,
+            ..writes()
+        };
+        writes.open_target(&endpoint).unwrap();
+        let window = Window {
+            ready: Instant::now(),
+            ends: Instant::now() + Duration::from_secs(10),
+        };
+        let attempt = Attempt::new(window, Side::Client);
+        assert!(writes.check_cpu(&attempt, 26.4).is_err());
+        let done = writes.measure(&endpoint, own, &attempt, &mut instruments);
+        assert!(done.result.is_ok());
+        assert!(attempt.waited_percent() >= 26);
+        writes.close_target().unwrap();
+        endpoint.close().unwrap();
     }
 }

@@ -81,6 +81,8 @@ pub struct Attempt {
     waited: Cell<Option<Duration>>,
     /// How long this side has worked beyond the time in which a pair is measured.
     beyond: Cell<Duration>,
+    /// How long this side has waited for its CPU, in percent of the time in which it measured.
+    without_cpu: Cell<f64>,
 }
 
 impl Attempt {
@@ -93,7 +95,20 @@ impl Attempt {
             stalled: Cell::new(Duration::ZERO),
             waited: Cell::new(None),
             beyond: Cell::new(Duration::ZERO),
+            without_cpu: Cell::new(0.0),
         }
+    }
+
+    /// Notes how long this side has waited for its CPU, in percent of the time in which it
+    /// measured. The largest number counts.
+    pub fn note_waited(&self, percent: f64) {
+        self.without_cpu.set(self.without_cpu.get().max(percent));
+    }
+
+    /// Returns how long this side has waited for its CPU, in percent of the time in which it
+    /// measured.
+    pub fn waited_percent(&self) -> u8 {
+        self.without_cpu.get().clamp(0.0, 100.0) as u8
     }
 
     /// Runs `work`, and adds the time that it takes beyond `measured` to [`Self::needed_beyond`].

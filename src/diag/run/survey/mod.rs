@@ -113,8 +113,7 @@ impl Nics {
     /// interruption.
     ///
     /// The report has a result for each pair in which a NIC was the initiator, and for each in
-    /// which it could not be the target. The result of the target replaces the result of the
-    /// initiator, which knows less.
+    /// which it could not be the target, or waited for its CPU.
     pub fn run(&mut self, block: &Block, local_clock: impl Fn(u64) -> Instant) -> BlockReport {
         let length = Duration::from_nanos(block.slot_ns);
         let slot_begins = |slot: u32| block.begins_ns + u64::from(slot) * block.slot_ns;
@@ -145,6 +144,7 @@ impl Nics {
                 }
             }
             let of_task = |answer| PairResult {
+                waited_percent: report.waited_percent,
                 counters: report.counters,
                 ..result(&report.task, answer)
             };

@@ -46,6 +46,8 @@ pub struct Report {
     pub task: Task,
     /// The result, if this side has one: an initiator, or a target that failed.
     pub answer: Option<Answer>,
+    /// How long this side waited for its CPU, in percent of the time in which the pair was measured.
+    pub waited_percent: u8,
     /// How long this side has worked beyond the time in which a pair is measured; zero if it
     /// failed, and the most if the slot was too short.
     pub beyond: Duration,
@@ -165,6 +167,7 @@ impl Nic {
             },
             task,
             answer,
+            waited_percent: attempt.waited_percent(),
             counters: changes.into_iter().map(counter_evidence).collect(),
             address: self.nic.address(),
         }
