@@ -16,6 +16,9 @@ pub enum Figures {
         count: u64,
         /// Smallest latency, in nanoseconds.
         min_ns: u64,
+        /// 5th percentile, in nanoseconds; null in documents without it.
+        #[serde(default)]
+        p5_ns: Option<u64>,
         /// Median, in nanoseconds.
         median_ns: u64,
         /// 99th percentile, in nanoseconds; null with fewer than 1000 samples.
@@ -43,6 +46,24 @@ impl Figures {
         }
     }
 
+    /// Returns the better of two bandwidths, which are lower bounds; of latencies the later figures,
+    /// which include the earlier ones.
+    pub fn or_better(self, later: Self) -> Self {
+        match (self, later) {
+            (
+                Self::Bandwidth {
+                    bytes_per_second: one,
+                    ..
+                },
+                Self::Bandwidth {
+                    bytes_per_second: other,
+                    ..
+                },
+            ) if one > other => self,
+            _ => later,
+        }
+    }
+
     /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on
     /// it.
     pub fn have(metric: Metric) -> bool {
@@ -59,6 +80,9 @@ impl Figures {
     pub fn metric(&self, metric: Metric) -> Option<f64> {
         match (*self, metric) {
             (Self::Latency { min_ns, .. }, Metric::Min) => Some(min_ns as f64),
+            (Self::Latency { p5_ns, .. }, Metric::Percentile(Percentile::P5)) => {
+                p5_ns.map(|ns| ns as f64)
+            }
             (Self::Latency { max_ns, .. }, Metric::Max) => Some(max_ns as f64),
             (Self::Latency { median_ns, .. }, Metric::Percentile(Percentile::MEDIAN)) => {
                 Some(median_ns as f64)
@@ -93,6 +117,7 @@ mod tests {
         let latency = Figures::Latency {
             count: 1000,
             min_ns: 1,
+            p5_ns: Some(1),
             median_ns: 2,
             p99_ns: Some(3),
             max_ns: 4,

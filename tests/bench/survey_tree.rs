@@ -155,6 +155,7 @@ fn report(rank: u32, block: &Block) -> BlockReport {
     let figures = Figures::Latency {
         count: 12_345,
         min_ns: 1_800,
+        p5_ns: None,
         median_ns: 1_900,
         p99_ns: Some(2_200),
         max_ns: 9_000,

@@ -182,6 +182,7 @@ impl Cluster {
             Figures::Latency {
                 count: 10_000,
                 min_ns: median_ns * 9 / 10,
+                p5_ns: Some(median_ns * 19 / 20),
                 median_ns,
                 p99_ns: Some(median_ns * 2),
                 max_ns: median_ns * 3,

@@ -30,6 +30,11 @@ impl Instruments {
         })
     }
 
+    /// Forgets what was recorded before a pair.
+    pub fn clear(&mut self) {
+        self.recorder.clear();
+    }
+
     /// Returns the figures of the recorded latencies.
     fn figures(&self) -> Figures {
         let statistics = self.recorder.statistics();
@@ -37,6 +42,7 @@ impl Instruments {
         Figures::Latency {
             count: statistics.count(),
             min_ns: statistics.min(),
+            p5_ns: at(Percentile::P5),
             median_ns: at(Percentile::MEDIAN).unwrap_or_default(),
             p99_ns: at(Percentile::P99).filter(|_| statistics.count() >= ENOUGH_FOR_P99),
             max_ns: statistics.max(),
@@ -44,7 +50,8 @@ impl Instruments {
     }
 }
 
-/// Measures latencies by `measure`. Returns the iterations as well, with the warm-up.
+/// Measures latencies by `measure`, in addition to those that were recorded. Returns the figures of
+/// all, and the iterations of this call, with the warm-up.
 ///
 /// # Errors
 ///
@@ -54,7 +61,7 @@ pub fn latency(
     instruments: &mut Instruments,
     measure: impl FnOnce(Samples<'_>) -> Result<(), Failure>,
 ) -> Result<(Figures, u64), Failure> {
-    instruments.recorder.clear();
+    let before = instruments.recorder.statistics().count();
     // Figures do not say how the start times of a rate were kept.
     let mut kept = None;
     let clock = instruments.clock.clock();
@@ -64,7 +71,7 @@ pub fn latency(
         None,
         &mut kept,
     ))?;
-    let iterations = instruments.recorder.statistics().count() + run.warmup;
+    let iterations = instruments.recorder.statistics().count() - before + run.warmup;
     Ok((instruments.figures(), iterations))
 }
 

@@ -100,9 +100,9 @@ impl Attempt {
     }
 
     /// Notes how long this side has waited for its CPU, in percent of the time in which it
-    /// measured. The largest number counts.
+    /// measured.
     pub fn note_waited(&self, percent: f64) {
-        self.without_cpu.set(self.without_cpu.get().max(percent));
+        self.without_cpu.set(percent);
     }
 
     /// Returns how long this side has waited for its CPU, in percent of the time in which it
@@ -139,12 +139,12 @@ impl Attempt {
         self.check_time(Duration::ZERO)
     }
 
-    /// Waits until operations begin; they take the time `pair`.
+    /// Waits until operations begin; they take the time `shortest` or longer.
     ///
     /// # Errors
     ///
     /// A window whose rest is too short, and an interruption.
-    pub fn begin(&self, pair: Duration) -> Result<(), Failure> {
+    pub fn begin(&self, shortest: Duration) -> Result<(), Failure> {
         let sleeps = !self.is_late();
         sleep_until(self.window.ready)?;
         let now = Instant::now();
@@ -152,7 +152,7 @@ impl Attempt {
             self.add_beyond(now - self.window.ready);
         }
         self.looked.set(now);
-        self.check_time(pair)
+        self.check_time(shortest)
     }
 
     /// Returns whether operations have begun.
@@ -190,6 +190,11 @@ impl Attempt {
     /// Returns whether an operation had no answer within the window.
     pub fn lacks_answer(&self) -> bool {
         self.waited.get().is_some()
+    }
+
+    /// Returns how much is left of the window.
+    pub fn left(&self) -> Duration {
+        self.window.ends.saturating_duration_since(Instant::now())
     }
 
     /// Returns the time for operations.

@@ -5,6 +5,8 @@ use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
 use cluster::survey::findings::Test;
 use cluster::survey::roster::{Nic, Roster};
 use facts::error::{Context, Failure};
+use facts::expect::Metric;
+use facts::percentile::Percentile;
 
 /// The subject of a row.
 struct Row<'a> {
@@ -26,16 +28,18 @@ impl<'a> Row<'a> {
         self.roster.node(nic.node).host.clone()
     }
 
-    /// Returns a figure of a latency tool; empty for other rows.
-    fn latency(&self, figure: impl FnOnce([u64; 4], Option<u64>) -> Option<u64>) -> String {
+    /// Returns a latency; empty for other rows.
+    fn latency(&self, metric: Metric) -> String {
+        match &self.result.answer {
+            Answer::Measured(figures @ Figures::Latency { .. }) => or_empty(figures.metric(metric)),
+            _ => String::new(),
+        }
+    }
+
+    /// Returns the number of samples of a latency tool; empty for other rows.
+    fn samples(&self) -> String {
         match self.result.answer {
-            Answer::Measured(Figures::Latency {
-                count,
-                min_ns,
-                median_ns,
-                p99_ns,
-                max_ns,
-            }) => or_empty(figure([count, min_ns, median_ns, max_ns], p99_ns)),
+            Answer::Measured(Figures::Latency { count, .. }) => count.to_string(),
             _ => String::new(),
         }
     }
@@ -60,7 +64,7 @@ fn or_empty(value: Option<impl ToString>) -> String {
 type Field = fn(&Row) -> String;
 
 /// The columns, with their titles.
-const COLUMNS: [(&str, Field); 21] = [
+const COLUMNS: [(&str, Field); 23] = [
     ("tool", |row| row.test.tool.clone()),
     ("size_bytes", |row| row.test.size_bytes.to_string()),
     ("initiator_host", |row| row.host(row.initiator())),
@@ -85,13 +89,15 @@ const COLUMNS: [(&str, Field); 21] = [
         Answer::Failed(_) => "failed".into(),
         Answer::Untested(_) => "untested".into(),
     }),
-    ("samples", |row| row.latency(|[count, ..], _| Some(count))),
-    ("min_ns", |row| row.latency(|[_, min, ..], _| Some(min))),
+    ("samples", |row| row.samples()),
+    ("min_ns", |row| row.latency(Metric::Min)),
     ("median_ns", |row| {
-        row.latency(|[_, _, median, _], _| Some(median))
+        row.latency(Metric::Percentile(Percentile::MEDIAN))
     }),
-    ("p99_ns", |row| row.latency(|_, p99| p99)),
-    ("max_ns", |row| row.latency(|[.., max], _| Some(max))),
+    ("p99_ns", |row| {
+        row.latency(Metric::Percentile(Percentile::P99))
+    }),
+    ("max_ns", |row| row.latency(Metric::Max)),
     ("bandwidth_bytes_per_s", |row| {
         row.bandwidth(|bytes, _| bytes)
     }),
@@ -102,6 +108,12 @@ const COLUMNS: [(&str, Field); 21] = [
         Answer::Measured(_) => String::new(),
         Answer::Failed(why) => why.clone(),
         Answer::Untested(reason) => reason.to_string(),
+    }),
+    ("p5_ns", |row| {
+        row.latency(Metric::Percentile(Percentile::P5))
+    }),
+    ("waited_percent", |row| {
+        row.result.waited_percent.to_string()
     }),
 ];
 
@@ -190,10 +202,10 @@ mod tests {
         let expected = "\
 tool,size_bytes,initiator_host,initiator_device,initiator_nid,target_host,target_device,target_nid,\
 class,stage,round,active_pairs,answer,samples,min_ns,median_ns,p99_ns,max_ns,\
-bandwidth_bytes_per_s,operations_per_s,message
-write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,measured,5000,3500,3900,5100,9000,,,
-write-bw,1048576,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,retest 2,2,4,measured,,,,,,9500000000,9059.906,
-write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,failed,,,,,,,,\"no answer, within 2 s\"
+bandwidth_bytes_per_s,operations_per_s,message,p5_ns,waited_percent
+write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,measured,5000,3500,3900,5100,9000,,,,3600,0
+write-bw,1048576,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,retest 2,2,4,measured,,,,,,9500000000,9059.906,,,0
+write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,failed,,,,,,,,\"no answer, within 2 s\",,0
 ";
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
     }

@@ -174,12 +174,14 @@ fn measures_pair_with_each_tool() {
             Figures::Latency {
                 count,
                 min_ns,
+                p5_ns,
                 median_ns,
                 p99_ns,
                 max_ns,
             } => {
                 assert!(!tool.measures_bandwidth() && p99_ns.is_some() == (count >= 1000));
-                assert!(min_ns <= median_ns && median_ns <= max_ns && min_ns > 0);
+                assert!(Some(min_ns) <= p5_ns && p5_ns <= Some(median_ns));
+                assert!(median_ns <= max_ns && min_ns > 0);
             }
             Figures::Bandwidth {
                 bytes_per_second,
