@@ -177,6 +177,7 @@ fn report(rank: u32, block: &Block) -> BlockReport {
         addresses: vec![Ok(address(rank))],
         beyond_ns: 8_000_000,
         clock_uncertainty_ns: None,
+        load: None,
     }
 }
 

@@ -76,7 +76,7 @@ impl Conclusion<'_> {
         }
     }
 
-    /// Adds the NICs without any answer to `untested`. Returns those that were not to be measured.
+    /// Adds the NICs with too few answers to `untested`. Returns those that were not to be measured.
     fn take_unmeasured(&self, untested: &mut Vec<UntestedPart>) -> Vec<NicId> {
         let mut of_paths = BTreeSet::new();
         let mut named = BTreeSet::new();
@@ -90,10 +90,16 @@ impl Conclusion<'_> {
         let mut unpaired = Vec::new();
         for nic in self.roster.nic_ids() {
             let is_absent = self.roster.node_of(nic).absent.is_some();
-            if self.results.answers(nic) > 0 || named.contains(&nic) || is_absent {
+            if named.contains(&nic) || is_absent {
                 continue;
             }
-            let reason = if of_paths.contains(&nic) {
+            let too_few = self.coverage.missing().why_too_few(nic, self.results);
+            let reason = if self.results.answers(nic) > 0 {
+                let Some(why) = &too_few else {
+                    continue;
+                };
+                why.as_str()
+            } else if of_paths.contains(&nic) {
                 "none of its pairs was measured"
             } else if self.is_of_all_nics {
                 "it is in no pair"
@@ -192,5 +198,16 @@ mod tests {
             untested(&findings),
             [(NicId(2), "none of its pairs was measured")]
         );
+    }
+
+    #[test]
+    fn reports_nic_with_too_few_answers_as_untested() {
+        // NIC 2 has the answer of one pair.
+        let findings = findings("all", |pair| match pair.nics().map(|nic| nic.0) {
+            [2, other] | [other, 2] => other == 1,
+            _ => true,
+        });
+        let too_few = (NicId(2), "1 of 5 pairs measured with write-lat");
+        assert_eq!(untested(&findings), [too_few]);
     }
 }

@@ -64,7 +64,7 @@ impl Conductor {
             .most_active
             .map_or(usize::MAX, |most| most as usize);
         Ok(Self {
-            coverage: Coverage::new(planned, tests.len()),
+            coverage: Coverage::new(planned, tests.len(), roster.nics.len()),
             results: ResultStore::new(&roster, tests, settings.expectations, keeps_all),
             roster,
             limits: None,

@@ -266,7 +266,7 @@ fn tries_pairs_without_answer_again() {
     }
     let findings = conductor.findings();
     assert_eq!(named(&findings), []);
-    let pairs = findings.untested.len();
+    let pairs = untested(&findings) as usize;
     let rounds = 1 + usize::from(MOST_REPEATS);
     assert_eq!(
         (answers, pairs as u64),
@@ -276,7 +276,7 @@ fn tries_pairs_without_answer_again() {
         findings
             .untested
             .iter()
-            .all(|one| one.reason == "the target was late")
+            .all(|one| one.pairs == 0 || one.reason == "the target was late")
     );
 }
 
@@ -393,7 +393,8 @@ fn retests_suspects_after_early_end_of_sweep() {
     );
     assert_eq!((findings.answered, findings.planned), (32, 120));
     assert_eq!(untested(&findings), 88);
-    let is_late = |one: &UntestedPart| one.reason == "the time was up";
+    // The pairs of a NIC that has too few are counted by their paths.
+    let is_late = |one: &UntestedPart| one.pairs == 0 || one.reason == "the time was up";
     assert!(findings.untested.iter().all(is_late));
 }
 

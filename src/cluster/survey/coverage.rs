@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::answer::{Pair, Stage};
 use super::findings::{Unit, UntestedPart};
 use super::ids::{NicId, TestId};
+use super::missing::Missing;
 use super::pair_set::PairSet;
 use super::result_store::TestPair;
 use super::roster::Roster;
@@ -36,16 +37,16 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Creates the coverage of a survey with `planned` pairs and `tests` tests, before the first
-    /// round.
-    pub fn new(planned: u64, tests: usize) -> Self {
+    /// Creates the coverage of a survey with `planned` pairs of `nics` NICs and `tests` tests, before
+    /// the first round.
+    pub fn new(planned: u64, tests: usize, nics: usize) -> Self {
         Self {
             planned,
             answered: 0,
             retested: 0,
             repeats: 0,
             outstanding: HashMap::new(),
-            unmeasured: Unmeasured::default(),
+            unmeasured: Unmeasured::new(Missing::new(tests, nics)),
             earlier: vec![PairSet::default(); tests],
         }
     }
@@ -164,10 +165,10 @@ impl Coverage {
         roster: &Roster,
         is_measured: impl Fn(NicId) -> bool,
     ) {
-        let mut rest = Rest::new(roster, is_measured);
+        let mut rest = Rest::new(roster, self.missing().none(), is_measured);
         sweep.drain(|test, pair| {
             if !self.take_earlier(test, pair) {
-                rest.add(pair);
+                rest.add((test, pair));
             }
         });
         self.unmeasured.leave_out_rest(rest, reason);
@@ -178,24 +179,29 @@ impl Coverage {
     pub fn if_it_ends(
         &self,
         sweep: &Sweep,
-        queued: impl Iterator<Item = Pair>,
+        queued: impl Iterator<Item = TestPair>,
         roster: &Roster,
         is_measured: impl Fn(NicId) -> bool,
     ) -> Self {
         const REASON: &str = "the survey ended before";
         let mut ended = self.clone();
-        let mut rest = Rest::new(roster, &is_measured);
+        let mut rest = Rest::new(roster, self.missing().none(), &is_measured);
         let outstanding = self.outstanding.iter();
         let of_sweep = outstanding.filter(|(_, stage)| **stage == Stage::Sweep);
-        let open = of_sweep.map(|((_, pair), _)| *pair).chain(queued);
+        let open = of_sweep.map(|(key, _)| *key).chain(queued);
         sweep.clone().drain(|test, pair| {
             if !ended.take_earlier(test, pair) {
-                rest.add(pair);
+                rest.add((test, pair));
             }
         });
-        open.for_each(|pair| rest.add(pair));
+        open.for_each(|key| rest.add(key));
         ended.unmeasured.leave_out_rest(rest, REASON);
         ended
+    }
+
+    /// Returns the planned pairs without an answer, by NIC.
+    pub fn missing(&self) -> &Missing {
+        self.unmeasured.missing()
     }
 
     /// Returns the parts that were not measured.

@@ -3,7 +3,7 @@
 //!
 //! * `roster`: the nodes and NICs, and where they are. `ids`: the names of NICs, nodes, tests and
 //!   roles. `units`: the parts that they belong to.
-//! * `answer`: the result of one pair. `untested`: why a pair has none.
+//! * `answer`: the result of one pair. `untested`: why a pair has none. `busy`: nodes with busy CPUs.
 //! * `timetable`: who does what when, and what the processes of a survey send each other.
 //! * `settings`: the settings of a survey, and its progress.
 //! * `conductor`: a survey from the first round to the findings. Its parts: `coverage`, which pairs
@@ -14,7 +14,7 @@
 //!   all of them, each pair once. `pair_set`: a set of pairs.
 //! * `result_store`: the results so far. `population`: distributions of figures. `limits`: what
 //!   follows from them. `outside`: the pairs outside the limits. `unmeasured`: pairs that were not
-//!   measured.
+//!   measured. `missing`: whether a NIC has enough of its pairs for a verdict.
 //! * `retest`: suspect pairs again, and with other partners.
 //! * `explanation`: the parts that explain the pairs outside the limits. `search`: how they are
 //!   found. `tally`, `role_counts`: counts of their pairs. `failures`: failures that are not noise.
@@ -22,6 +22,7 @@
 //!   parts.
 
 pub mod answer;
+pub mod busy;
 mod cause;
 mod conclusion;
 pub mod conductor;
@@ -31,6 +32,7 @@ mod failures;
 pub mod findings;
 pub mod ids;
 mod limits;
+mod missing;
 mod outside;
 mod pair_set;
 pub mod pairs;

@@ -44,10 +44,9 @@ impl Queue {
     }
 
     /// Returns the pairs of the sweep that no round has yet.
-    pub fn of_sweep(&self) -> impl Iterator<Item = Pair> {
+    pub fn of_sweep(&self) -> impl Iterator<Item = TestPair> {
         let is_of_sweep = self.stage == Some(Stage::Sweep);
-        let pending = self.pending.iter().filter(move |_| is_of_sweep);
-        pending.map(|(_, pair)| *pair)
+        self.pending.iter().copied().filter(move |_| is_of_sweep)
     }
 
     /// Removes the pairs that `is_wanted` refuses. Returns the removed pairs.

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Pair, PairResult, Stage};
+use super::busy::HostLoad;
 use super::ids::{NicId, TestId};
 use crate::location::Location;
 use crate::survey::findings::Test;
@@ -86,6 +87,8 @@ pub struct BlockReport {
     /// How far the coordinator's clock may be off in the process, in nanoseconds: half of the round
     /// trips up to the coordinator, and the drift since then. None before it is sent.
     pub clock_uncertainty_ns: Option<u64>,
+    /// What used the CPUs of its host, if it waited for one.
+    pub load: Option<HostLoad>,
 }
 
 /// A NIC as its process introduces it.

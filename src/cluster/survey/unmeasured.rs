@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::answer::Pair;
 use super::findings::{Unit, UntestedPart};
 use super::ids::NicId;
+use super::missing::Missing;
 use super::result_store::TestPair;
 use super::roster::Roster;
 
@@ -12,15 +13,30 @@ use super::roster::Roster;
 const MOST_UNANSWERED: usize = 4096;
 
 /// Pairs of the sweep that were not measured.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Unmeasured {
     /// Pairs without an answer, which the survey may measure again.
     unanswered: BTreeMap<TestPair, String>,
     /// Numbers of pairs that will not be measured.
     left_out: BTreeMap<(Unit, String), u64>,
+    missing: Missing,
 }
 
 impl Unmeasured {
+    /// Creates an empty collection.
+    pub fn new(missing: Missing) -> Self {
+        Self {
+            unanswered: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+            missing,
+        }
+    }
+
+    /// Returns the numbers of pairs by NIC.
+    pub fn missing(&self) -> &Missing {
+        &self.missing
+    }
+
     /// Notes that a pair is not measured because of a part.
     pub fn leave_out(&mut self, part: Unit, reason: String) {
         *self.left_out.entry((part, reason)).or_default() += 1;
@@ -30,7 +46,10 @@ impl Unmeasured {
     pub fn add(&mut self, key: TestPair, reason: &str, roster: &Roster) {
         if let Some((part, reason)) = why_unusable(roster, key.1) {
             self.leave_out(part, reason);
-        } else if self.unanswered.len() < MOST_UNANSWERED {
+            return;
+        }
+        self.missing.add(key);
+        if self.unanswered.len() < MOST_UNANSWERED {
             self.unanswered.insert(key, reason.to_owned());
         } else {
             self.leave_out(Unit::Nic(key.1.initiator), reason.to_owned());
@@ -39,11 +58,13 @@ impl Unmeasured {
 
     /// Removes the pairs that may be tried again.
     pub fn take_unanswered(&mut self) -> Vec<TestPair> {
-        std::mem::take(&mut self.unanswered).into_keys().collect()
+        let keys = std::mem::take(&mut self.unanswered).into_keys();
+        keys.inspect(|key| self.missing.remove(*key)).collect()
     }
 
     /// Notes that pairs are not measured because the survey ends.
     pub fn leave_out_rest(&mut self, rest: Rest, reason: &str) {
+        self.missing.extend(&rest.missing);
         for (nic, count) in rest.of_nics.into_iter().enumerate() {
             if count > 0 {
                 let part = rest.unusable[nic].clone();
@@ -99,11 +120,12 @@ pub struct Rest {
     is_measured: Vec<bool>,
     of_nics: Vec<u64>,
     paths: BTreeMap<Pair, u64>,
+    missing: Missing,
 }
 
 impl Rest {
     /// Creates an empty count; `is_measured` says whether a NIC has been measured in any pair.
-    pub fn new(roster: &Roster, is_measured: impl Fn(NicId) -> bool) -> Self {
+    pub fn new(roster: &Roster, missing: Missing, is_measured: impl Fn(NicId) -> bool) -> Self {
         let nics = roster.nic_ids();
         let unusable = |nic| why_unusable(roster, Pair::loopback(nic));
         Self {
@@ -111,13 +133,17 @@ impl Rest {
             is_measured: nics.map(is_measured).collect(),
             of_nics: vec![0; roster.nics.len()],
             paths: BTreeMap::new(),
+            missing,
         }
     }
 
-    /// Counts a pair.
-    pub fn add(&mut self, pair: Pair) {
+    /// Counts a pair of a test.
+    pub fn add(&mut self, (test, pair): TestPair) {
         let nics = pair.nics().map(|nic| nic.index());
         let unusable = nics.into_iter().find(|nic| self.unusable[*nic].is_some());
+        if unusable.is_none() {
+            self.missing.add((test, pair));
+        }
         let unmeasured = || nics.into_iter().find(|nic| !self.is_measured[*nic]);
         match unusable.or_else(unmeasured) {
             Some(nic) => self.of_nics[nic] += 1,

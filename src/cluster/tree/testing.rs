@@ -94,6 +94,7 @@ pub fn report(rank: u32, block: u32) -> BlockReport {
         addresses: Vec::new(),
         beyond_ns: 0,
         clock_uncertainty_ns: None,
+        load: None,
     }
 }
 

@@ -1,7 +1,7 @@
-//! Whether busy CPUs disturb a survey: a note tells its user early why it takes long.
+//! Whether busy CPUs disturb a survey: a note tells its user early.
 
-use super::results::BlockResults;
-use cluster::survey::untested::Untested;
+use cluster::survey::answer::PairResult;
+use cluster::survey::busy::is_busy;
 
 /// Fewest disturbed pairs for a note.
 const FEWEST: usize = 5;
@@ -19,9 +19,10 @@ pub struct BusyCpus {
 
 impl BusyCpus {
     /// Counts the pairs of a block. Returns a note if many pairs so far were disturbed, once.
-    pub fn add(&mut self, block: &BlockResults) -> Option<String> {
-        self.disturbed += block.untested(Untested::is_from_busy_cpus);
-        self.pairs += block.pairs.len();
+    pub fn add(&mut self, pairs: &[PairResult], of_bandwidth: bool) -> Option<String> {
+        let disturbed = pairs.iter().filter(|pair| is_busy(pair, of_bandwidth));
+        self.disturbed += disturbed.count();
+        self.pairs += pairs.len();
         let Self {
             disturbed, pairs, ..
         } = *self;
@@ -30,8 +31,8 @@ impl BusyCpus {
         }
         self.is_noted = true;
         Some(format!(
-            "the CPUs are busy: {disturbed} of {pairs} pairs so far are measured again; \
-             free CPUs, or set a longer --pair-time"
+            "the CPUs are busy: processes waited for them in {disturbed} of {pairs} pairs so far; \
+             with free CPUs the survey finds more in less time"
         ))
     }
 }
@@ -39,11 +40,12 @@ impl BusyCpus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::survey::answer::{Answer, Pair, PairResult, Stage};
+    use cluster::survey::answer::{Answer, Pair, Stage};
     use cluster::survey::ids::{NicId, TestId};
+    use cluster::survey::untested::Untested;
 
-    /// Returns the results of a block whose pairs were not measured, all for this reason.
-    fn block(reason: Untested, pairs: usize) -> BlockResults {
+    /// Returns pairs that were not measured, all for this reason.
+    fn block(reason: Untested, pairs: usize) -> Vec<PairResult> {
         let result = PairResult {
             test: TestId(0),
             pair: Pair {
@@ -57,28 +59,23 @@ mod tests {
             waited_percent: 0,
             counters: Vec::new(),
         };
-        BlockResults {
-            test: TestId(0),
-            pairs: vec![result; pairs],
-            beyond: None,
-            clock_uncertainty_ns: None,
-        }
+        vec![result; pairs]
     }
 
     #[test]
     fn notes_many_disturbed_pairs_once() {
         let mut busy = BusyCpus::default();
-        assert_eq!(busy.add(&block(Untested::NoReport, 16)), None);
-        assert_eq!(busy.add(&block(Untested::Late, 4)), None);
-        let note = busy.add(&block(Untested::NoCpu, 1)).unwrap();
+        assert_eq!(busy.add(&block(Untested::NoReport, 16), false), None);
+        assert_eq!(busy.add(&block(Untested::Late, 4), false), None);
+        let note = busy.add(&block(Untested::NoCpu, 1), false).unwrap();
         assert!(note.contains("5 of 21 pairs"), "{note}");
-        assert_eq!(busy.add(&block(Untested::Paused, 20)), None);
+        assert_eq!(busy.add(&block(Untested::Paused, 20), false), None);
     }
 
     #[test]
     fn notes_no_small_part_of_disturbed_pairs() {
         let mut busy = BusyCpus::default();
-        assert_eq!(busy.add(&block(Untested::NoReport, 26)), None);
-        assert_eq!(busy.add(&block(Untested::Late, 6)), None);
+        assert_eq!(busy.add(&block(Untested::NoReport, 26), false), None);
+        assert_eq!(busy.add(&block(Untested::Late, 6), false), None);
     }
 }

@@ -15,6 +15,7 @@ use super::pace::Pace;
 use super::request::SurveyRequest;
 use super::results::BlockResults;
 use super::written::Outputs;
+use cluster::survey::busy::BusySlots;
 use cluster::survey::conductor::{Conductor, Phase, Settings};
 use cluster::survey::findings::Test;
 use cluster::survey::ids::NodeId;
@@ -117,6 +118,7 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
         ends,
         pace: Pace::new(request.pair_time),
         busy: BusyCpus::default(),
+        busy_slots: BusySlots::default(),
         measuring: Instant::now(),
         block: 0,
         round: 0,
@@ -128,6 +130,7 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
         conductor,
         outputs,
         uncertainty_ns,
+        busy_slots,
         ..
     } = survey;
     let verdict = conductor.findings();
@@ -140,6 +143,7 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
         ended.as_ref().copied(),
     );
     document.clock_uncertainty_ns = uncertainty_ns;
+    document.busy_nodes = busy_slots.nodes(&document.roster);
     // The results come first: a member that hangs must not delay them.
     let found = outputs.end(&document);
     for (rank, reason) in root.end(END_LIMIT) {
@@ -217,6 +221,7 @@ struct CoordinatorLoop<'a> {
     ends: Option<Instant>,
     pace: Pace,
     busy: BusyCpus,
+    busy_slots: BusySlots,
     /// When the first block began.
     measuring: Instant,
     /// Number of the next block, and of the next round.
@@ -338,6 +343,10 @@ impl CoordinatorLoop<'_> {
         };
         let (blocks, left_out) =
             blocks(rounds, slots, &self.members.roster, &self.members.addresses);
+        let slots_of: BTreeMap<u32, usize> = blocks
+            .iter()
+            .map(|(rank, block)| (*rank, block.tasks.len()))
+            .collect();
         let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
         self.root.send_blocks(blocks.into_iter().collect());
         let length = notice + slot * rounds.len() as u32;
@@ -363,11 +372,16 @@ impl CoordinatorLoop<'_> {
                 self.conductor.fail_nic(nic, &reason);
             }
         }
+        for report in &reports {
+            let slots = slots_of.get(&report.rank).copied().unwrap_or_default();
+            self.busy_slots.add(report, slots as u32, tests);
+        }
         let roster = &self.members.roster;
         let block = BlockResults::new(rounds, slots, reports, &left_out, &lost, roster);
         self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
         self.pace.add(&block);
-        if let Some(note) = self.busy.add(&block) {
+        let of_bandwidth = tests[block.test.index()].of_bandwidth;
+        if let Some(note) = self.busy.add(&block.pairs, of_bandwidth) {
             self.outputs.note(&note);
         }
         let roster = self.conductor.roster();

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::load_watch::LoadWatch;
 use super::request::{self, ProcessSource, SurveyRequest};
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
@@ -58,6 +59,7 @@ pub fn run(
     identity: ProcessIdentity,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<(), Failure> {
+    let mut load = LoadWatch::begin();
     let mut nics = Nics::open(plans)?;
     let rank = identity.rank;
     let introduction = Introduction {
@@ -69,17 +71,22 @@ pub fn run(
     };
     let end = Instant::now() + JOIN_LIMIT;
     let member = join(&introduction, end, coordinator)?;
+    let mut measured = Vec::new();
     loop {
         match member.next()? {
             Order::Course(course) => match tests(&course) {
-                Ok(tests) => nics.begin(rank, &course, &tests),
+                Ok(tests) => {
+                    nics.begin(rank, &course, &tests);
+                    measured = course.tests;
+                }
                 Err(failure) => {
                     member.fail(&failure.message());
                     return Err(failure);
                 }
             },
             Order::Block(block) => {
-                let report = nics.run(&block, |ns| member.local(ns));
+                let mut report = nics.run(&block, |ns| member.local(ns));
+                report.load = load.of(&report.results, &measured);
                 member.report(report)?;
             }
             Order::End => break,

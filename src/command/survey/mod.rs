@@ -9,7 +9,7 @@
 //!   `cxidiag serve` starts on others.
 //! * `members`: what the members have introduced -> the roster. `locations`: where their hosts are.
 //! * `pace`: how long slots are, and how many of them a block has.
-//! * `busy`: whether busy CPUs disturb it.
+//! * `busy`: whether busy CPUs disturb it. `load_watch`: what uses the CPUs of a member.
 //! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a
 //!   result for each pair.
 //! * `written`: the files and the text that come of it.
@@ -18,6 +18,7 @@ mod blocks;
 mod busy;
 mod coordinator;
 mod launch;
+mod load_watch;
 mod locations;
 mod member;
 mod members;

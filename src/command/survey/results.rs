@@ -47,16 +47,8 @@ impl BlockResults {
 
     /// Returns how many pairs were not measured because a process was late.
     pub fn late(&self) -> usize {
-        self.untested(|reason| *reason == Untested::Late)
-    }
-
-    /// Returns how many pairs were not measured, for a reason that `is_counted` accepts.
-    pub fn untested(&self, is_counted: impl Fn(&Untested) -> bool) -> usize {
-        let reasons = self.pairs.iter().filter_map(|pair| match &pair.answer {
-            Answer::Untested(reason) => Some(reason),
-            _ => None,
-        });
-        reasons.filter(|reason| is_counted(reason)).count()
+        let is_late = |pair: &&PairResult| pair.answer == Answer::Untested(Untested::Late);
+        self.pairs.iter().filter(is_late).count()
     }
 }
 
@@ -215,6 +207,7 @@ mod tests {
             addresses: Vec::new(),
             beyond_ns: 0,
             clock_uncertainty_ns: None,
+            load: None,
         };
         let reports = (0..).zip(answers).map(report).collect();
         let left_out = left_out.then_some((0, PAIR));

@@ -1,11 +1,12 @@
-//! This machine, as the kernel shows it in `/sys` and `/proc`: CPUs and NUMA nodes, huge pages,
-//! memory.
+//! This machine, as the kernel shows it in `/sys` and `/proc`: CPUs and what they do, NUMA nodes,
+//! huge pages, memory.
 //!
 //! All files are read below one directory: tests replace it by a made-up machine with
 //! [`ROOT_VARIABLE`].
 
 mod groups;
 mod huge_pages;
+mod load;
 mod memory;
 mod nodes;
 pub mod placement;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use facts::number::decimal;
 
 pub use huge_pages::{Pool, setting};
+pub use load::CpuTimes;
 pub use memory::{Available, Bound};
 
 /// Environment variable with the directory that is used instead of `/`.

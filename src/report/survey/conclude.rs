@@ -6,7 +6,7 @@ use super::document::{COMMAND, Conclusion, SCHEMA_VERSION, Setup, Survey, millis
 use super::mixed::is_mixed;
 use super::summary::summary;
 use crate::outcome::Problem;
-use cluster::survey::findings::{Certainty, Findings};
+use cluster::survey::findings::{Certainty, Findings, Unit, UntestedPart};
 use cluster::survey::roster::{Nic, Roster};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
@@ -38,6 +38,7 @@ impl Survey {
             elapsed_ms: milliseconds(elapsed),
             is_software: roster.nics.iter().any(is_software),
             clock_uncertainty_ns: None,
+            busy_nodes: Vec::new(),
             setup,
             roster,
             verdict,
@@ -47,11 +48,18 @@ impl Survey {
     }
 }
 
+/// A good survey has an answer of all planned pairs but one of this many.
+const MOST_UNANSWERED: u64 = 10;
+
 /// Returns the conclusion of a survey with this verdict and this end.
 fn conclusion(verdict: &Findings, end: Result<(), &Failure>) -> Conclusion {
     let has = |word| verdict.causes.iter().any(|of| of.certainty == word);
-    let is_complete =
-        verdict.untested.is_empty() && verdict.planned > 0 && verdict.answered >= verdict.planned;
+    // The NICs of a path are tested with other partners.
+    let is_path = |part: &UntestedPart| matches!(part.unit, Unit::Path(_));
+    let missing = verdict.planned.saturating_sub(verdict.answered);
+    let is_complete = verdict.untested.iter().all(is_path)
+        && verdict.planned > 0
+        && missing * MOST_UNANSWERED <= verdict.planned;
     match end {
         Err(failure) if failure.kind == Kind::Interrupted => Conclusion::Interrupted,
         Err(_) => Conclusion::Failed,

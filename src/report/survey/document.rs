@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Problem;
+use cluster::survey::busy::BusyNode;
 use cluster::survey::findings::{Findings, Test};
 use cluster::survey::roster::Roster;
 use facts::error::{Failure, INTERRUPTED, Kind, UNDECIDED};
@@ -105,6 +106,10 @@ pub struct Survey {
     pub is_software: bool,
     /// Largest difference between the clocks of the processes, in nanoseconds; null if unknown.
     pub clock_uncertainty_ns: Option<u64>,
+    /// Nodes whose processes waited for their CPUs in half of their slots or more, the busiest
+    /// first. Their latencies are upper bounds, their bandwidths lower ones.
+    #[serde(default)]
+    pub busy_nodes: Vec<BusyNode>,
     /// What was known before the first pair was measured.
     pub setup: Setup,
     /// The nodes and NICs.

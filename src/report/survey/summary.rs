@@ -130,7 +130,11 @@ mod tests {
             ..good()
         };
         let partial = Findings {
-            answered: 80,
+            answered: 75,
+            ..good()
+        };
+        let nearly = Findings {
+            answered: 76,
             ..good()
         };
         let switch = Unit::Switch {
@@ -155,6 +159,7 @@ mod tests {
         for (verdict, end, status, line) in [
             (good(), Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
             (sample, Ok(()), 0, "good: 5 of 8 NICs, 84 pairs measured"),
+            (nearly, Ok(()), 0, "good: 8 NICs, 76 of 84 pairs measured"),
             (
                 suspect_of_sample,
                 Ok(()),
@@ -178,7 +183,7 @@ mod tests {
                 partial.clone(),
                 Ok(()),
                 4,
-                "undecided: 80 of 84 pairs measured; 8 of 8 NICs are good",
+                "undecided: 75 of 84 pairs measured; 8 of 8 NICs are good",
             ),
             (
                 Findings::default(),
@@ -190,7 +195,7 @@ mod tests {
                 partial,
                 Err(&interrupted),
                 130,
-                "interrupted: 80 of 84 pairs measured; nothing bad so far",
+                "interrupted: 75 of 84 pairs measured; nothing bad so far",
             ),
             (
                 mixed(),

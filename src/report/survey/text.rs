@@ -11,6 +11,7 @@ use super::summary::pairs;
 use super::{Survey, distribution, evidence, words};
 use crate::wrap::wrapped;
 use cluster::host_list::compress;
+use cluster::survey::busy::{BusyNode, HostLoad};
 use cluster::survey::findings::{Cause, Certainty, Unit, UntestedPart};
 use cluster::survey::ids::NodeId;
 use facts::job;
@@ -68,6 +69,7 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         writeln!(out)?;
         paragraph(out, &advice, "  ")?;
     }
+    busy(out, survey)?;
     untested(out, survey)?;
     for lines in [
         distribution::lines(survey),
@@ -164,6 +166,55 @@ fn and_more(out: &mut impl Write, more: usize) -> io::Result<()> {
     }
 }
 
+/// Writes which nodes had busy CPUs. The nodes of `--loopback` are this machine.
+fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+    let nodes = &survey.busy_nodes;
+    let is_here = survey.setup.launcher == "loopback";
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nBusy CPUs: latencies are upper bounds, bandwidths lower ones"
+    )?;
+    let shown = if is_here { 1 } else { MOST_OTHERS };
+    for of in nodes.iter().take(shown) {
+        let name = if is_here {
+            "this machine".into()
+        } else {
+            words::name(&survey.roster, &Unit::Node(of.node))
+        };
+        let BusyNode {
+            slots, busy_slots, ..
+        } = of;
+        let load = of.load.as_ref().map_or(String::new(), load_text);
+        let text = format!("{name}: waited for CPUs in {busy_slots} of {slots} slots{load}");
+        paragraph(out, &text, "    ")?;
+    }
+    and_more(
+        out,
+        if is_here {
+            0
+        } else {
+            nodes.len().saturating_sub(shown)
+        },
+    )
+}
+
+/// Returns what used the CPUs of a host, as the end of a line.
+fn load_text(of: &HostLoad) -> String {
+    let cpus = words::counted(of.cpus.into(), "CPU");
+    let most = of.most.iter();
+    let most: Vec<String> = most
+        .map(|(name, used)| format!("{name} {used:.1}"))
+        .collect();
+    let most = match most.as_slice() {
+        [] => String::new(),
+        most => format!(" (CPUs used: {})", most.join(", ")),
+    };
+    format!("; load {:.1} on {cpus}{most}", of.mean)
+}
+
 /// Writes what was not measured: parts of one kind with one reason share a line.
 fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     let mut positions = BTreeMap::new();
@@ -180,7 +231,7 @@ fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         }
     }
     if !lines.is_empty() {
-        writeln!(out, "\nNot measured")?;
+        writeln!(out, "\nUntested")?;
     }
     for parts in lines.iter().take(MOST_UNTESTED) {
         // The pairs of a process that never joined were not even planned.
@@ -250,6 +301,38 @@ write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
     }
 
     #[test]
+    fn names_busy_nodes_with_their_load() {
+        let mut survey = survey(good(), Ok(()));
+        let busy = |node, load| BusyNode {
+            node: NodeId(node),
+            slots: 14,
+            busy_slots: 13,
+            load,
+        };
+        let load = HostLoad {
+            mean: 4.04,
+            cpus: 2,
+            most: vec![("stress-ng".into(), 1.9), ("python3".into(), 0.1)],
+        };
+        survey.busy_nodes = vec![busy(1, Some(load)), busy(2, None)];
+        let text = |survey: &Survey| {
+            let mut out = Vec::new();
+            write(&mut out, survey).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let expected = "
+Busy CPUs: latencies are upper bounds, bandwidths lower ones
+nid000417: waited for CPUs in 13 of 14 slots; load 4.0 on 2 CPUs (CPUs used:
+    stress-ng 1.9, python3 0.1)
+nid000418: waited for CPUs in 13 of 14 slots
+
+";
+        assert!(text(&survey).contains(expected), "{}", text(&survey));
+        survey.setup.launcher = "loopback".into();
+        assert_eq!(text(&survey).matches("this machine: waited").count(), 1);
+    }
+
+    #[test]
     fn shows_causes_first() {
         let expected = "\
 bad: 1 NIC; 3 of 8 NICs are good, 2 suspect, 2 untested
@@ -271,7 +354,7 @@ nid000416 cxi0: writes 3.90 us to 6 of 6 partners at its switch, median of its
 
 Next: run 'cxidiag check' on nid000417.
 
-Not measured
+Untested
 nid000419: no answer within 30 s (12 pairs)
 nid000418 cxi1: cannot open cxi1: no such device (6 pairs)
 
@@ -353,7 +436,7 @@ write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0       
             ..good()
         };
         let expected = "
-Not measured
+Untested
 nid[000418-000419]: absent (4 pairs)
 2 paths: late (4 pairs)
 nid[000416-000417] cxi1: closed (4 pairs)

@@ -161,6 +161,7 @@ impl Nics {
             addresses: self.members.iter().map(Member::address).collect(),
             beyond_ns: beyond.as_nanos() as u64,
             clock_uncertainty_ns: None,
+            load: None,
         }
     }
 

@@ -3,17 +3,10 @@
 use crate::bench;
 use crate::bench::api::{Bandwidth, OneSidedLatency, RoundTripLatency, Visitor};
 use crate::targets::TestPlan;
+use cluster::survey::busy::most_waited_percent;
 use facts::error::Failure;
 use plan::run_options::{RunOptions, SyncPoint};
 use plan::tool::Tool;
-
-/// The largest part of a measurement, in percent, in which a side may wait for its CPU while it
-/// measures latencies. Few samples have an interruption. The median is right with a third of the
-/// time and wrong with half of it (measured on two CPUs): then waits begin to sleep.
-const MAX_OF_LATENCY: f64 = 25.0;
-
-/// The largest such part for bandwidths, which are lower by as much.
-const MAX_OF_BANDWIDTH: f64 = 5.0;
 
 impl TestPlan {
     /// Returns the plan if the processes of a pair need no control connection for it.
@@ -51,11 +44,7 @@ impl TestPlan {
             None => Ok(Self {
                 tool,
                 run,
-                max_waited_percent: if tool.measures_bandwidth() {
-                    MAX_OF_BANDWIDTH
-                } else {
-                    MAX_OF_LATENCY
-                },
+                max_waited_percent: most_waited_percent(tool.measures_bandwidth()).into(),
             }),
         }
     }

@@ -1,0 +1,151 @@
+//! Nodes whose CPUs other programs used while the survey measured.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Answer, PairResult};
+use super::findings::Test;
+use super::ids::NodeId;
+use super::roster::Roster;
+use super::timetable::BlockReport;
+
+/// Fewest slots with a busy CPU after which a node is named, if they are half of its slots.
+const LEAST_SLOTS: u32 = 3;
+
+/// The largest part of a measurement, in percent, in which a side may wait for its CPU without a
+/// doubt about its median latency, or about its bandwidth. Few latencies have an interruption: their
+/// median is right with a third of the time and wrong with half of it (measured on two CPUs): then
+/// waits begin to sleep. A bandwidth is lower by as much as its side waited.
+pub fn most_waited_percent(of_bandwidth: bool) -> u8 {
+    if of_bandwidth { 5 } else { 25 }
+}
+
+/// What used the CPUs of a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct HostLoad {
+    /// Mean number of threads that ran or waited for a CPU, over a minute.
+    pub mean: f64,
+    /// Number of CPUs that the process may use.
+    pub cpus: u32,
+    /// The names of the processes that used the CPUs most, with the number of CPUs that each used.
+    pub most: Vec<(String, f64)>,
+}
+
+/// A node whose process waited for its CPUs, or was late.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct BusyNode {
+    /// The node.
+    pub node: NodeId,
+    /// Slots in which its process had a part.
+    pub slots: u32,
+    /// Slots of these in which the process waited too long, or was late.
+    pub busy_slots: u32,
+    /// What used its CPUs; null if unknown.
+    pub load: Option<HostLoad>,
+}
+
+/// The slots of all processes so far.
+#[derive(Clone, Debug, Default)]
+pub struct BusySlots {
+    of_ranks: BTreeMap<u32, (u32, u32, Option<HostLoad>)>,
+}
+
+/// Returns whether a process was too busy for a pair: its own result says so.
+pub fn is_busy(result: &PairResult, of_bandwidth: bool) -> bool {
+    match &result.answer {
+        Answer::Untested(reason) => reason.is_from_busy_cpus(),
+        _ => result.waited_percent > most_waited_percent(of_bandwidth),
+    }
+}
+
+impl BusySlots {
+    /// Adds what a process reported about its part in `slots` slots of a block.
+    pub fn add(&mut self, report: &BlockReport, slots: u32, tests: &[Test]) {
+        let is_busy = |of: &&PairResult| is_busy(of, tests[of.test.index()].of_bandwidth);
+        let busy = report.results.iter().filter(is_busy).count() as u32;
+        let (all, late, load) = self.of_ranks.entry(report.rank).or_default();
+        *all += slots;
+        *late += busy;
+        if report.load.is_some() {
+            load.clone_from(&report.load);
+        }
+    }
+
+    /// Returns the nodes that were busy in half of their slots or more, the busiest first.
+    pub fn nodes(&self, roster: &Roster) -> Vec<BusyNode> {
+        let of_node = |node: NodeId| {
+            let (slots, busy_slots, load) = self.of_ranks.get(&roster.node(node).rank)?;
+            Some(BusyNode {
+                node,
+                slots: *slots,
+                busy_slots: *busy_slots,
+                load: load.clone(),
+            })
+        };
+        let is_named =
+            |of: &BusyNode| of.busy_slots >= LEAST_SLOTS && 2 * of.busy_slots >= of.slots;
+        let mut nodes: Vec<BusyNode> = roster.node_ids().filter_map(of_node).collect();
+        nodes.retain(is_named);
+        nodes.sort_by_key(|of| std::cmp::Reverse(of.busy_slots));
+        nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Stage;
+    use super::super::ids::TestId;
+    use super::super::testing::{Cluster, pair};
+    use super::super::untested::Untested;
+    use super::*;
+
+    #[test]
+    fn names_nodes_that_are_busy_in_half_of_their_slots() {
+        let cluster = Cluster::new([0, 0, 3, 1], &["write-lat"], 1);
+        let mut slots = BusySlots::default();
+        let busy = PairResult {
+            test: TestId(0),
+            pair: pair(0, 1),
+            stage: Stage::Sweep,
+            round: 0,
+            active: 1,
+            answer: Answer::Untested(Untested::Late),
+            waited_percent: 0,
+            counters: Vec::new(),
+        };
+        let load = HostLoad {
+            mean: 4.0,
+            cpus: 2,
+            most: vec![("stress".into(), 1.5)],
+        };
+        for (rank, busy_slots, all) in [(0, 3, 7), (1, 2, 2), (2, 3, 6)] {
+            let report = BlockReport {
+                block: 0,
+                rank,
+                results: vec![busy.clone(); busy_slots],
+                addresses: Vec::new(),
+                beyond_ns: 0,
+                clock_uncertainty_ns: None,
+                load: Some(load.clone()),
+            };
+            slots.add(&report, all, &cluster.tests);
+        }
+        let expected = BusyNode {
+            node: NodeId(2),
+            slots: 6,
+            busy_slots: 3,
+            load: Some(load),
+        };
+        assert_eq!(slots.nodes(&cluster.roster), [expected]);
+        let waited = |waited_percent| PairResult {
+            answer: Answer::Failed("x".into()),
+            waited_percent,
+            ..busy.clone()
+        };
+        assert!(!is_busy(&waited(25), false) && is_busy(&waited(26), false));
+        assert!(!is_busy(&waited(5), true) && is_busy(&waited(6), true));
+    }
+}
