@@ -14,8 +14,9 @@ use super::rounds::Sweep;
 use super::timetable::Round;
 use super::unmeasured::{Rest, Unmeasured};
 
-/// How often the survey measures pairs without an answer again.
-pub const MOST_REPEATS: u8 = 5;
+/// How often the survey measures pairs without an answer again. A node that is busy all the time does
+/// not hold up the others for long.
+pub const MOST_REPEATS: u8 = 3;
 
 /// How much of a survey is done.
 #[derive(Clone, Debug)]

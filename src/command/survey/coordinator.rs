@@ -11,7 +11,7 @@ use super::busy::BusyCpus;
 use super::launch::Launch;
 use super::locations::Locations;
 use super::members::Members;
-use super::pace::Pace;
+use super::pace::{Pace, estimate};
 use super::request::SurveyRequest;
 use super::results::BlockResults;
 use super::written::Outputs;
@@ -120,6 +120,7 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
         busy: BusyCpus::default(),
         busy_slots: BusySlots::default(),
         measuring: Instant::now(),
+        has_estimate: false,
         block: 0,
         round: 0,
         uncertainty_ns: None,
@@ -224,6 +225,8 @@ struct CoordinatorLoop<'a> {
     busy_slots: BusySlots,
     /// When the first block began.
     measuring: Instant,
+    /// Whether the user knows how long it takes.
+    has_estimate: bool,
     /// Number of the next block, and of the next round.
     block: u32,
     round: u32,
@@ -392,6 +395,12 @@ impl CoordinatorLoop<'_> {
         self.lose(lost);
         self.block += 1;
         self.round += rounds.len() as u32;
+        let state = self.conductor.progress();
+        if state.phase == Phase::Sweep && !self.has_estimate {
+            let note = estimate(state.answered, state.planned, self.measuring.elapsed());
+            self.has_estimate = note.is_some();
+            note.iter().for_each(|note| self.outputs.note(note));
+        }
         Ok(())
     }
 

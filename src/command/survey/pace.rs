@@ -23,6 +23,28 @@ const LATE_PART: usize = 10;
 /// Number of slots of the first block of a test, which shows how much time the processes need.
 const FIRST_SLOTS: usize = 2;
 
+/// A survey that takes longer than this says so early.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Fewest pairs that tell how long the others take.
+const ENOUGH_PAIRS: u64 = 4;
+
+/// Returns how long the pairs that are left of a sweep take, as `answered` of `planned` took the time
+/// `elapsed`. `None` if it is too early to say, or if it is not long.
+pub fn estimate(answered: u64, planned: u64, elapsed: Duration) -> Option<String> {
+    let left = planned.saturating_sub(answered);
+    let needed = elapsed.mul_f64(left as f64 / answered.max(1) as f64);
+    if answered < ENOUGH_PAIRS || needed < LONG {
+        return None;
+    }
+    let a_minute = 60.0 * answered as f64 / elapsed.as_secs_f64();
+    let minutes = (needed.as_secs_f64() / 60.0).ceil();
+    Some(format!(
+        "about {a_minute:.0} pairs a minute: the other {left} pairs take about {minutes} minutes \
+         (a shorter --pair-time, fewer --pairs or --time-limit end earlier)"
+    ))
+}
+
 /// The lengths of slots.
 #[derive(Debug)]
 pub struct Pace {
@@ -156,6 +178,15 @@ mod tests {
             pace.block(&rounds(&[1, 1, 1]), true, None),
             (2, milliseconds(400))
         );
+    }
+
+    #[test]
+    fn long_sweep_says_how_long_it_takes() {
+        assert_eq!(estimate(3, 1000, Duration::from_secs(10)), None);
+        assert_eq!(estimate(20, 40, Duration::from_secs(59)), None);
+        let text = estimate(10, 130, Duration::from_secs(30)).unwrap();
+        let expected = "about 20 pairs a minute: the other 120 pairs take about 6 minutes ";
+        assert!(text.starts_with(expected), "{text}");
     }
 
     #[test]
