@@ -42,7 +42,7 @@ const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
 /// How long the coordinator waits for reports after the end of a block, and longer for each
 /// thousand members. A
 /// NIC may take two seconds to release the resources of its last pair.
-const REPORT_LIMIT: Duration = Duration::from_secs(3);
+const REPORT_LIMIT: Duration = Duration::from_secs(10);
 const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 
 /// Time in which a block reaches the members before it begins, and longer for each thousand of
