@@ -24,7 +24,7 @@ const RENDEZVOUS_GETS: &str = "CXIDIAG_RDZV_GET";
 const POLLS_BEFORE_YIELD: u32 = 1024;
 
 /// The longest sleep of a thread whose CPU other threads need. Not every change that it waits for
-/// wakes it: room in the ring of a peer does not.
+/// wakes it: a command of another thread of the program does not.
 const NAP: Duration = Duration::from_micros(250);
 
 /// The longest time for which a thread that rang a doorbell runs the engine while answers are
@@ -306,8 +306,8 @@ impl Nic {
         }
     }
 
-    /// Whether the engine has work that nothing wakes the engine thread for: doorbells that do not
-    /// trap, and what waits for room.
+    /// Whether the engine may have work that nothing wakes the engine thread for: doorbells that do
+    /// not trap, and packets that waited behind those for another NIC without room.
     pub fn needs_polls(&self) -> bool {
         self.polls_doorbells.load(Ordering::Relaxed) || self.is_blocked()
     }
@@ -354,6 +354,59 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::engine::VniRange;
+    use crate::engine::packet::{Kind, Packet};
+    use crate::engine::wire::{Peer, Wire};
+
+    /// Gives both NICs an address, and returns the second as a peer of the first and the reverse.
+    fn connect(nics: [&Nic; 2]) -> [Peer; 2] {
+        let claim = |nic: &Nic| nic.with(|engine| engine.wire.claim(VniRange::single(1), None, 1));
+        let pids = nics.map(|nic| claim(nic).unwrap());
+        [(0, 1), (1, 0)].map(|(from, to)| {
+            let resolve = |engine: &mut Engine<Fabric>| {
+                let peer = engine.wire.resolve(nics[to].nid, 1, pids[to]);
+                peer.map_err(|_| Errno::IO)
+            };
+            nics[from].with(resolve).unwrap()
+        })
+    }
+
+    /// As a target that sends the data of gets, while nothing else wakes it.
+    #[test]
+    fn sender_sleeps_until_receiver_has_made_room() {
+        const PACKETS: u32 = 20_000;
+        let (sender, receiver) = (Nic::open(0, 0xf_ffee), Nic::open(0, 0xf_ffef));
+        let (sender, receiver) = (sender.unwrap(), receiver.unwrap());
+        let [peer, _] = connect([&sender, &receiver]);
+        let sent = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for tag in 0..PACKETS {
+                    let packet = Packet {
+                        kind: Kind::Reply,
+                        tag,
+                        ..Packet::default()
+                    };
+                    let answer = |engine: &mut Engine<Fabric>| {
+                        engine.answer(peer, &packet);
+                        Ok(())
+                    };
+                    sender.with(answer).unwrap();
+                }
+                while sender
+                    .with(|engine| Ok(engine.depends_on_others()))
+                    .unwrap()
+                {
+                    sender.sleep(Duration::from_secs(3600));
+                }
+                sent.store(true, Ordering::Relaxed);
+            });
+            while !sent.load(Ordering::Relaxed) {
+                receiver.poll();
+                std::thread::yield_now();
+            }
+        });
+    }
 
     #[test]
     fn sender_wakes_thread_that_sleeps() {

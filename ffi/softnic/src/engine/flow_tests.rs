@@ -39,6 +39,27 @@ fn replies_wait_for_room_without_loss() {
     }
 }
 
+#[test]
+fn tries_one_of_many_replies_while_there_is_no_room() {
+    let (mut initiator, mut target, net) = pair(LEN, 100);
+    for _ in 0..20 {
+        initiator.get(0, PAGE as u32);
+    }
+    initiator.engine.poll();
+    net.borrow_mut().room = 0;
+    target.engine.poll();
+    assert_eq!(net.borrow().refused, 20, "each get as it arrives");
+    for polls in 1..5 {
+        assert!(!target.engine.poll());
+        assert_eq!(net.borrow().refused, 20 + polls);
+    }
+    net.borrow_mut().room = 3;
+    settle(&mut initiator, &mut target);
+    for _ in 0..20 {
+        assert_eq!((initiator.event(), target.event()), (REPLY_OK, GET_OK));
+    }
+}
+
 /// Begins a get of all the memory: some packets were received, others were not sent.
 fn half_done_get() -> (Node, Node, Rc<RefCell<Net>>) {
     let (mut initiator, mut target, net) = pair(LEN, 4);

@@ -40,19 +40,27 @@ impl<W: Wire> Engine<W> {
     /// Continues the replies that had no room on the wire. True if anything was sent.
     #[inline]
     pub fn send_replies(&mut self) -> bool {
+        if self.replies.is_empty() {
+            return false;
+        }
+        let mut replies = std::mem::take(&mut self.replies);
         let mut worked = false;
-        for _ in 0..self.replies.len() {
-            let Some(mut reply) = self.replies.pop_front() else {
-                break;
-            };
+        // Hundreds of replies may wait for one NIC. Only the first is tried while it has no room.
+        let mut full = None;
+        replies.retain_mut(|reply| {
+            if full == Some(reply.peer) {
+                return true;
+            }
             let before = reply.sent;
-            if self.send_reply(&mut reply) {
+            let ended = self.send_reply(reply);
+            if ended || reply.sent != before {
                 worked = true;
             } else {
-                worked |= reply.sent != before;
-                self.replies.push_back(reply);
+                full = Some(reply.peer);
             }
-        }
+            !ended
+        });
+        self.replies = replies;
         worked
     }
 

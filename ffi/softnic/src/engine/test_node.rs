@@ -31,6 +31,8 @@ pub struct Net {
     pub inboxes: [VecDeque<(Peer, Packet, Vec<u8>)>; 2],
     /// Capacity of an inbox in packets.
     pub room: usize,
+    /// Number of packets for which there was no room.
+    pub refused: usize,
     pub dead: [bool; 2],
 }
 
@@ -53,6 +55,7 @@ impl Wire for TestWire {
     unsafe fn send(&mut self, to: Peer, packet: &Packet, payload: *const u8) -> bool {
         let mut net = self.net.borrow_mut();
         if net.inboxes[to].len() >= net.room {
+            net.refused += 1;
             return false;
         }
         let mut bytes = vec![0; usize::from(packet.length)];

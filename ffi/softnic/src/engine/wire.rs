@@ -84,7 +84,7 @@ pub trait Wire {
     /// Drops the connection to a NIC that no longer exists.
     fn forget(&mut self, peer: Peer);
 
-    /// Wakes receivers that sleep, once for all packets sent since the last call.
+    /// Wakes NICs that sleep, once for all packets sent and room made since the last call.
     fn flush(&mut self);
 }
 

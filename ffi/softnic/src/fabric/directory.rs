@@ -35,6 +35,11 @@ const COUNTERS: &str = "counters-";
 /// Start of the name of a snapshot of the files of a NIC: a directory, `files-<nid in hex>.<slot>`.
 const SNAPSHOT: &str = "files-";
 
+/// Permissions of a directory that a process of the fabric makes. The sticky bit, which is without
+/// effect where one user alone can write, marks it: it is removed with its last file, a directory
+/// that existed before is not.
+const MADE: Mode = Mode::RWXU.union(Mode::SVTX);
+
 /// The maximum length of a file of services.
 const MAX_SERVICES_LEN: u64 = 16 << 20;
 
@@ -84,6 +89,8 @@ impl Sharing {
 pub struct Directory {
     path: PathBuf,
     sharing: Sharing,
+    /// A process of the fabric made it.
+    is_made: bool,
     lock: OwnedFd,
     _user: FileUser,
 }
@@ -95,7 +102,7 @@ impl Directory {
     /// EACCES if it is neither private to the user nor shared by a group.
     pub fn lock(place: &Place) -> Result<Self, Errno> {
         loop {
-            match rustix::fs::mkdir(&place.path, Mode::RWXU) {
+            match rustix::fs::mkdir(&place.path, MADE) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }
@@ -121,9 +128,11 @@ impl Directory {
         if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
             return Err(Errno::NOENT);
         }
+        let mode = Mode::from_raw_mode(stat.st_mode);
         Ok(Self {
             path: path.clone(),
             sharing,
+            is_made: sharing == Sharing::Private && mode.contains(Mode::SVTX),
             lock,
             _user: user,
         })
@@ -314,7 +323,7 @@ impl Directory {
     }
 
     /// Removes a port of the caller. If neither a port nor a snapshot remains, also removes the
-    /// counters, and the directory unless a group shares it.
+    /// counters, and the directory if a process of the fabric made it.
     pub fn remove(&self, nid: u32, slot: u32) -> Result<(), Errno> {
         remove(&self.port_path(nid, slot))?;
         self.end_if_unused()
@@ -330,7 +339,7 @@ impl Directory {
                 let _ = remove(&self.path.join(name));
             }
         }
-        if self.sharing == Sharing::Group {
+        if !self.is_made {
             return Ok(());
         }
         match rustix::fs::rmdir(&self.path) {

@@ -4,7 +4,6 @@
 //! moves packets that are not due from a ring that fills up into private memory.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 
 use super::gathered::Unread;
 use super::port::{CELLS, LANES, Port};
@@ -45,7 +44,7 @@ impl EarlyPackets {
     }
 
     /// Empties the ring of a lane if it is half full. `head` is the position of its next packet.
-    /// Returns the new position.
+    /// Returns the new position, to which the caller releases the ring.
     pub fn take_from_ring(&mut self, port: &Port, lane: usize, mut head: u32) -> u32 {
         if port
             .first_word(lane, head.wrapping_add(CELLS / 2))
@@ -81,7 +80,6 @@ impl EarlyPackets {
             }
             head = head.wrapping_add(1);
         }
-        port.tail(lane).store(head, Ordering::Release);
         head
     }
 

@@ -308,6 +308,7 @@ mod tests {
     use cxi_sys::{C_RC_NO_SPACE, C_RC_PT_DISABLED};
 
     use super::*;
+    use crate::engine::packet::MTU;
 
     fn link_model(change: impl FnOnce(&mut Settings)) -> LinkModel {
         let mut settings = Settings::default();
@@ -346,6 +347,41 @@ mod tests {
         assert_eq!(link.send_at(&mut put(2048), 10_000), 10_072 + 2112 + 2000);
         // The link was idle before.
         assert_eq!(link.send_at(&mut put(0), 50_000), 50_000 + 64 + 2000);
+    }
+
+    /// Data of gets comes from the target, data of puts from the initiator.
+    #[test]
+    fn gets_occupy_links_as_long_as_puts() {
+        const SIZE: u32 = 65_536;
+        let times = |request: Kind, answer: Kind| {
+            let new = || link_model(|settings| settings.bandwidth = Some(1e9));
+            let send = |link: &mut LinkModel, kind: Kind, bytes: u32| {
+                let has_data = matches!(kind, Kind::Put | Kind::Reply);
+                let rest = if has_data { bytes } else { 0 };
+                for offset in (0..rest.max(1)).step_by(MTU) {
+                    let length = (rest - offset).min(MTU as u32) as u16;
+                    link.send_at(
+                        &mut Packet {
+                            kind,
+                            offset,
+                            total: bytes,
+                            ..put(length)
+                        },
+                        0,
+                    );
+                }
+                link.busy_until
+            };
+            let (mut initiator, mut target) = (new(), new());
+            for _ in 0..100 {
+                send(&mut initiator, request, SIZE);
+                send(&mut target, answer, SIZE);
+            }
+            (initiator.busy_until, target.busy_until)
+        };
+        let (data, headers) = times(Kind::Put, Kind::Response);
+        assert_eq!(data, 100 * (u64::from(SIZE) + 32 * HEADER));
+        assert_eq!(times(Kind::Get, Kind::Reply), (headers, data));
     }
 
     #[test]

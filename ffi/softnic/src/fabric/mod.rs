@@ -49,7 +49,7 @@ use link_model::LinkModel;
 pub use link_model::{Settings, now};
 pub use nic_counts::read as nic_counts;
 pub use place::{Place, owner};
-use port::{Endpoints, LANES, TIMED, VNIS};
+use port::{CELLS, Endpoints, LANES, TIMED, VNIS};
 pub use port::{Port, Use};
 use remote::Remote;
 pub use syntax::from_environment as settings;
@@ -349,7 +349,7 @@ impl Fabric {
         let is_due = due <= link_model::now();
         if !is_due {
             self.expect(due);
-            self.inbound[lane].head = self.early.take_from_ring(&self.port, lane, head);
+            self.take_early(lane);
         }
         is_due
     }
@@ -357,8 +357,7 @@ impl Fabric {
     /// Takes the next packet of a lane with early packets, if it is due.
     #[cold]
     fn receive_early(&mut self, lane: usize, arrival: &mut Arrival) -> bool {
-        let inbound = &mut self.inbound[lane];
-        inbound.head = self.early.take_from_ring(&self.port, lane, inbound.head);
+        self.take_early(lane);
         let Some(due) = self.early.due(lane) else {
             return false;
         };
@@ -367,6 +366,38 @@ impl Fabric {
             return false;
         }
         self.early.next(lane, arrival)
+    }
+
+    /// Empties the ring of a lane if it is half full.
+    fn take_early(&mut self, lane: usize) {
+        let head = self.inbound[lane].head;
+        let taken = self.early.take_from_ring(&self.port, lane, head);
+        if taken != head {
+            self.release_to(lane, taken);
+            self.flush();
+        }
+    }
+
+    /// Releases the cells of a lane up to the one at `head`. After each half of the ring the next
+    /// flush wakes the sender, which may sleep because the ring was full; with room for one packet
+    /// it would soon sleep again.
+    #[inline]
+    fn release_to(&mut self, lane: usize, head: u32) {
+        let before = std::mem::replace(&mut self.inbound[lane].head, head);
+        self.port.tail(lane).store(head, Ordering::Release);
+        if before / (CELLS / 2) != head / (CELLS / 2) {
+            self.touch_sender(lane);
+        }
+    }
+
+    /// Has the next flush wake the sender of a lane.
+    #[cold]
+    fn touch_sender(&mut self, lane: usize) {
+        let owner = self.port.owner(lane).load(Ordering::Acquire);
+        let mut remotes = self.remotes.iter_mut().flatten();
+        if let Some(sender) = remotes.find(|remote| remote.instance == owner) {
+            sender.touched = true;
+        }
     }
 
     /// Takes the next packet from the ring of a lane, if it is due.
@@ -423,8 +454,8 @@ impl Fabric {
         })
     }
 
-    /// Leaves the fabric: releases the endpoints, and removes the port, and the directory if no
-    /// other NIC is alive. Lanes need no release, because their owner is gone.
+    /// Leaves the fabric: releases the endpoints, and removes the port. Lanes need no release,
+    /// because their owner is gone.
     fn leave(&mut self) -> Result<(), Errno> {
         let directory = Directory::lock_existing(&self.place)?;
         self.port.remove_pids();
@@ -589,8 +620,7 @@ impl Wire for Fabric {
             return self.early.release(lane);
         }
         let head = self.inbound[lane].head.wrapping_add(1);
-        self.inbound[lane].head = head;
-        self.port.tail(lane).store(head, Ordering::Release);
+        self.release_to(lane, head);
     }
 
     fn is_about_to_receive(&self) -> bool {
@@ -627,8 +657,8 @@ impl Wire for Fabric {
         {
             remote.touched = false;
             remote.send_gathered(instance);
-            // Orders the packets before the load of `parked`, as the sleeper orders its store to
-            // `parked` before its last poll of the lanes: one of the two sees the other.
+            // Orders the packets and the released cells before the load of `parked`, as the sleeper
+            // orders its store to `parked` before its last poll: one of the two sees the other.
             if !fenced {
                 fence(Ordering::SeqCst);
                 fenced = true;

@@ -22,7 +22,7 @@ pub struct Remote {
     pub head: u32,
     /// Number of packets that the reader had released when last checked.
     pub tail: u32,
-    /// Something was sent since the last flush.
+    /// Something was sent, or half a ring released, since the last flush.
     pub touched: bool,
     pub gathered: Gathered,
 }

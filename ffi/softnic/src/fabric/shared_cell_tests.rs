@@ -111,3 +111,50 @@ proptest! {
         }
     }
 }
+
+/// With a link model the receiver takes packets out of the ring before they are due, and the engine,
+/// which has received none, does not flush.
+#[test]
+fn wakes_sender_after_each_half_of_full_ring() {
+    for latency in [Duration::ZERO, Duration::from_secs(3600)] {
+        let (mut receiver, mut sender, peer) = connected();
+        let settings = Settings {
+            latency,
+            ..Settings::default()
+        };
+        sender.link = LinkModel::new(settings, NIDS[1], 0);
+        let put = Packet::default();
+        let mut arrival = Arrival::new();
+        // The receiver learns who sends.
+        assert!(send(&mut sender, peer, &put));
+        assert!(
+            receiver
+                .sender(lane_of(&sender, peer), sender.instance)
+                .is_some()
+        );
+        while send(&mut sender, peer, &put) {}
+        let mut woken_at = Vec::new();
+        for released in 1..=CELLS {
+            sender.port.parked().store(1, Ordering::Relaxed);
+            if receiver.receive(&mut arrival) {
+                receiver.release(arrival.lane);
+                receiver.flush();
+            }
+            if sender.port.parked().load(Ordering::Relaxed) == 0 {
+                woken_at.push(released);
+            }
+        }
+        let expected = if latency.is_zero() {
+            vec![CELLS / 2, CELLS]
+        } else {
+            vec![1]
+        };
+        assert_eq!(woken_at, expected, "{latency:?}");
+        assert!(send(&mut sender, peer, &put), "there is room");
+    }
+}
+
+/// The lane in which a NIC sends to a peer.
+fn lane_of(sender: &Fabric, peer: Peer) -> usize {
+    sender.remotes[peer].as_ref().unwrap().lane
+}

@@ -1,5 +1,8 @@
 //! Communication profiles and domains: VNIs and PIDs (libcxi.md 5, 6).
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use crate::driver::prelude::*;
 
 /// A profile of the class that all tools use.
@@ -186,6 +189,23 @@ fn creates_and_removes_ports_with_devices() {
         close(dev);
     }
     assert!(!fabric().exists());
+}
+
+/// Even an empty one, whatever its permissions for reading.
+#[test]
+fn keeps_fabric_directory_that_existed_before() {
+    alone!();
+    let fabric = fabric();
+    for mode in [0o700, 0o755] {
+        std::fs::create_dir(&fabric).unwrap();
+        std::fs::set_permissions(&fabric, Permissions::from_mode(mode)).unwrap();
+        close(open(0));
+        drop(softnic::Snapshot::new(0).unwrap());
+        // Fails unless the directory is there, and empty.
+        std::fs::remove_dir(&fabric).unwrap();
+    }
+    drop(softnic::Snapshot::new(0).unwrap());
+    assert!(!fabric.exists(), "the snapshot made it");
 }
 
 /// Even a file with the name of a port.

@@ -275,6 +275,7 @@ fn removes_files_of_interrupted_writers() {
         assert_eq!(enable(dev, 3, false), Ok(0));
     }
     close(dev);
+    fs::remove_dir_all(fabric()).unwrap();
 }
 
 /// Where a port has the uses of its LNIs.
