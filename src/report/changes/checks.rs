@@ -76,7 +76,7 @@ fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Cha
     for old in &base.devices {
         let part = format!("{host} {}", old.name);
         let Some(device) = find(new, &old.name) else {
-            let words = [Some("there"), Some("gone")];
+            let words = [Some("checked"), Some("not checked")];
             changes.push(Change::of_words(&part, "NIC", words, ChangeVerdict::Worse));
             continue;
         };
@@ -105,7 +105,7 @@ fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Cha
         .filter(|of| find(base, &of.name).is_none())
     {
         let part = format!("{host} {}", device.name);
-        let words = [None, Some("there")];
+        let words = [None, Some("checked")];
         changes.push(Change::of_words(
             &part,
             "NIC",

@@ -28,11 +28,11 @@ pub fn write(out: &mut impl Write, changes: &Changes, form: TextForm) -> io::Res
         }
     }
     let noise = match changes.kind {
-        ComparedKind::Survey => ", and than the noise",
+        ComparedKind::Survey => ", and by their noise",
         ComparedKind::Check => "",
     };
     let limit = format!(
-        "figures change by more than {}%{noise}",
+        "figures may change by {}%{noise}",
         changes.limit_percent
     );
     line_in(form, out, "Limit", limit)?;
