@@ -1,5 +1,5 @@
-//! `compare`: shows the results of two sides and decides whether the second is worse
-//! (docs/output-formats.md).
+//! `compare`: shows the results of two sides, runs, surveys or checks, and decides whether the second
+//! is worse (docs/output-formats.md).
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -18,11 +18,16 @@ use plan::cli::usage::{Completion, Usage, wrapped};
 use plan::outputs::Place;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
+use report::changes::{self, Changes};
+use report::check_record::CheckRecord;
 use report::columns::{COLUMNS, Column};
 use report::comparison::Comparison;
 use report::comparison_text;
 use report::documents::Documents;
+use report::results::{self, ComparedResult};
 use report::runs::{self, ReadRun, Source};
+use report::survey::Survey;
+use report::table::TextForm;
 
 /// Name of the command, for warnings.
 const NAME: &str = "cxidiag compare";
@@ -37,7 +42,7 @@ const MAX_REGRESS: f64 = 5.0;
 pub fn usage() -> Usage {
     Usage {
         program: "cxidiag compare".into(),
-        about: "Compare the results of runs",
+        about: "Compare the results of runs, surveys or checks",
         synopsis: vec![
             ("cxidiag compare BASE NEW [OPTIONS]".into(), ""),
             ("cxidiag compare BASE... -- NEW... [OPTIONS]".into(), ""),
@@ -48,11 +53,14 @@ pub fn usage() -> Usage {
                           (test of Mann and Whitney) as soon as their numbers allow a level of 1% for\n\
                           each size, such as 5 and 5, 4 and 6, 3 and 8, or 1 and 99. With fewer runs,\n\
                           only large changes count. One run a side without --interval finds only drops\n\
-                          of a bandwidth by more than a third.",
+                          of a bandwidth by more than a third.\n\
+                          Documents of survey --json (one a side) and of check --json (any number of\n\
+                          hosts) are compared by NIC.",
         options: arguments::entries(options()),
         remarks: vec![
             "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
-             PERCENT and by more than the noise, or NEW did not measure it completely.",
+             PERCENT and by more than the noise, or NEW did not measure it completely; or if\n\
+             a NIC, a class of pairs or an item of a check got worse.",
         ],
         ..Usage::default()
     }
@@ -83,11 +91,92 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let documents = Documents::open_json(request.json.as_ref())?;
     let base = read(&request.base, &request.arguments)?;
     let new = read(&request.new, &request.arguments)?;
-    let tool = common_tool(base.iter().chain(&new))?;
-    let metric = deciding(request.figure, tool, base.iter().chain(&new))?;
-    let comparison = Comparison::new(tool, &base, &new, metric, request.max_regress);
-    output::write(&documents, &comparison, comparison_text::write)?;
+    check_kinds(&base, &new)?;
+    let limit = request.max_regress;
+    let changes = match (base.runs.is_empty(), &*base.surveys, &*new.surveys) {
+        (false, ..) => return compare_runs(&request, &documents, &base.runs, &new.runs),
+        (true, [], []) => Changes::of_checks(&base.checks, &new.checks, limit),
+        (true, [(base, old)], [(new, now)]) => Changes::of_surveys((base, old), (new, now), limit),
+        (true, ..) => {
+            let hint = "'cxidiag report' draws the history of NICs over many surveys";
+            let failure = Failure::usage("several surveys on a side: compare one with one");
+            return Err(failure.with_hint(hint));
+        }
+    };
+    if let Some(figure) = request.figure {
+        let allowed = "surveys and checks have no metric that decides";
+        return Err(Failure::usage(invalid("figure", figure, allowed)));
+    }
+    output::write(&documents, &changes, |out, changes| {
+        changes::text::write(out, changes, request.form)
+    })?;
+    changes.result()
+}
+
+/// Compares runs.
+fn compare_runs(
+    request: &ComparisonRequest,
+    documents: &Documents,
+    base: &[ReadRun],
+    new: &[ReadRun],
+) -> Result<(), Failure> {
+    let tool = common_tool(base.iter().chain(new))?;
+    let metric = deciding(request.figure, tool, base.iter().chain(new))?;
+    let comparison = Comparison::new(tool, base, new, metric, request.max_regress);
+    output::write(documents, &comparison, |out, comparison| {
+        comparison_text::write(out, comparison, request.form)
+    })?;
     comparison.result()
+}
+
+/// The results of one side.
+#[derive(Default)]
+struct ReadSide {
+    runs: Vec<ReadRun>,
+    /// Each with the name of its file.
+    surveys: Vec<(String, Box<Survey>)>,
+    checks: Vec<(String, CheckRecord)>,
+}
+
+impl ReadSide {
+    fn add(&mut self, result: ComparedResult) {
+        match result {
+            ComparedResult::Run(run) => self.runs.push(*run),
+            ComparedResult::Survey(file, survey) => self.surveys.push((file, survey)),
+            ComparedResult::Check(file, check) => self.checks.push((file, *check)),
+        }
+    }
+
+    /// Returns the first file of each kind of result that the side has.
+    fn kinds(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let run = self
+            .runs
+            .first()
+            .map(|run| ("a run of a tool", run.file.as_str()));
+        let survey = self
+            .surveys
+            .first()
+            .map(|(file, _)| ("a survey", file.as_str()));
+        let check = self
+            .checks
+            .first()
+            .map(|(file, _)| ("a check", file.as_str()));
+        [run, survey, check].into_iter().flatten()
+    }
+}
+
+/// Checks that both sides have results of one kind.
+fn check_kinds(base: &ReadSide, new: &ReadSide) -> Result<(), Failure> {
+    let mut kinds = base.kinds().chain(new.kinds());
+    let Some((first, file)) = kinds.next() else {
+        return Err(Failure::environment("nothing to compare: no results"));
+    };
+    match kinds.find(|(kind, _)| *kind != first) {
+        None => Ok(()),
+        Some((other, other_file)) => Err(Failure::usage(format!(
+            "cannot compare results of different kinds: {file} is {first}, {other_file} is {other}"
+        ))),
+    }
 }
 
 /// Checks that the document does not replace a file that is compared.
@@ -165,20 +254,20 @@ fn deciding<'a>(
     Ok(deciding)
 }
 
-/// Reads the runs of one side. Prints a warning for each line and for the documents of servers that
-/// are left out.
-fn read(sources: &[Source], arguments: &[OsString]) -> Result<Vec<ReadRun>, Failure> {
-    let mut all = Vec::new();
+/// Reads the results of one side. Prints a warning for each line and for the documents of servers
+/// that are left out.
+fn read(sources: &[Source], arguments: &[OsString]) -> Result<ReadSide, Failure> {
+    let mut all = ReadSide::default();
     for source in sources {
-        let read = source.read().map_err(|failure| match sources {
+        let read = results::read_compared(source).map_err(|failure| match sources {
             [_] => failure,
             _ => failure.with_hint_if(meant_for_json(source, arguments)),
         });
-        let (runs, warnings) = read?;
+        let (results, warnings) = read?;
         warnings.iter().for_each(warn);
-        all.extend(runs);
+        results.into_iter().for_each(|result| all.add(result));
     }
-    match runs::leave_out_servers(&mut all) {
+    match runs::leave_out_servers(&mut all.runs) {
         0 => {}
         1 => warn("a document of a server is left out: a client's is used"),
         several => warn(format_args!(
@@ -210,6 +299,7 @@ struct ComparisonRequest {
     new: Vec<Source>,
     max_regress: f64,
     figure: Option<Metric>,
+    form: TextForm,
     json: Option<Place>,
 }
 
@@ -244,6 +334,10 @@ fn options() -> Vec<OptionDef<ComparisonRequest>> {
             "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
              p99.99 of latencies, bw or rate of bandwidths.",
         ),
+        Def::switch("markdown", |request| request.form = TextForm::Markdown).explained(
+            "Print the text as Markdown",
+            "Print the text as Markdown, with its table, for issues, wikis and summaries of jobs.",
+        ),
         output::json().within(|request| &mut request.json),
     ]
 }
@@ -256,6 +350,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
         new: Vec::new(),
         max_regress: MAX_REGRESS,
         figure: None,
+        form: TextForm::Plain,
         json: None,
     };
     let all = request.arguments.clone();

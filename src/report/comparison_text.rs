@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use super::comparison::{Comparison, Figure, MetricComparison, Run, SizeComparison, Test, Verdict};
 use super::noise::DISTURBED_PERCENT;
-use super::summary::line;
-use super::table::{self, Align};
+use super::summary::line_in;
+use super::table::{self, Align, TextForm};
 use facts::expect::{Metric, Unit};
 
 /// Differences between runs that are shown.
@@ -16,29 +16,33 @@ const SHOWN_DIFFERENCES: usize = 10;
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn write(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
-    line(out, "Base", described(&comparison.base))?;
-    line(out, "New", described(&comparison.new))?;
-    line(out, "Tool", &comparison.tool)?;
+pub fn write(out: &mut impl Write, comparison: &Comparison, form: TextForm) -> io::Result<()> {
+    line_in(form, out, "Base", described(&comparison.base))?;
+    line_in(form, out, "New", described(&comparison.new))?;
+    line_in(form, out, "Tool", &comparison.tool)?;
     let (metric, limit) = (comparison.metric, comparison.max_regress_percent);
-    line(
+    line_in(
+        form,
         out,
         "Metric",
         format_args!("{metric}, at most {limit}% worse"),
     )?;
     for test in tests(comparison) {
-        line(out, "Test", test)?;
+        line_in(form, out, "Test", test)?;
     }
     let differences = &comparison.differences;
     for difference in differences.iter().take(SHOWN_DIFFERENCES) {
-        line(out, "Difference", difference)?;
+        line_in(form, out, "Difference", difference)?;
     }
     if let more @ 1.. = differences.len().saturating_sub(SHOWN_DIFFERENCES) {
-        line(out, "Difference", format_args!("and {more} more"))?;
+        line_in(form, out, "Difference", format_args!("and {more} more"))?;
     }
     writeln!(out)?;
-    for line in rows(comparison) {
+    for line in rows(comparison, form) {
         writeln!(out, "{line}")?;
+    }
+    if form == TextForm::Markdown {
+        writeln!(out)?;
     }
     remarks(out, comparison)
 }
@@ -84,7 +88,7 @@ fn tests(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Returns the lines of the table.
-fn rows(comparison: &Comparison) -> Vec<String> {
+fn rows(comparison: &Comparison, form: TextForm) -> Vec<String> {
     let titles = [
         "Size[B]", "Metric", "Base", "Noise", "New", "Noise", "Change", "Verdict",
     ];
@@ -103,7 +107,7 @@ fn rows(comparison: &Comparison) -> Vec<String> {
             .iter()
             .map(|metric| row(comparison, size, metric))
     });
-    table::lines(&titles, rows.collect(), &align)
+    table::lines_in(form, &titles, rows.collect(), &align)
 }
 
 /// Returns the row of one metric of one size.

@@ -65,8 +65,10 @@
 #![forbid(unsafe_code)]
 
 pub mod bins;
+pub mod changes;
 pub mod check;
 pub mod check_metrics;
+pub mod check_record;
 pub mod check_text;
 pub mod columns;
 pub mod comparison;
@@ -106,7 +108,7 @@ mod schema;
 mod stream;
 pub mod summary;
 pub mod survey;
-mod table;
+pub mod table;
 pub mod text;
 mod wrap;
 

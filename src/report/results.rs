@@ -1,11 +1,13 @@
-//! Any results of ours, read back: runs of tools, comparisons, surveys.
+//! Any results of ours, read back: runs of tools, comparisons, surveys, checks.
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use super::check;
+use super::check_record::CheckRecord;
 use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
-use super::runs::{self, Source, refused};
+use super::runs::{self, ReadRun, Source, refused};
 use super::survey::{self, Survey};
 use cluster::survey::findings::{Cause, Matrix, Unit};
 use cluster::survey::ids::{NicId, NodeId, TestId};
@@ -31,6 +33,17 @@ pub enum Content {
     Survey(Box<Survey>),
 }
 
+/// A document that can be compared, and the file that it was read from.
+#[derive(Debug)]
+pub enum ComparedResult {
+    /// A run of a tool.
+    Run(Box<ReadRun>),
+    /// A survey.
+    Survey(String, Box<Survey>),
+    /// A check.
+    Check(String, Box<CheckRecord>),
+}
+
 /// The fields by which documents differ.
 #[derive(Deserialize)]
 struct Marks {
@@ -43,26 +56,72 @@ struct Marks {
     roster: Option<IgnoredAny>,
     /// Of the document of a survey.
     verdict: Option<IgnoredAny>,
+    /// Of a check, both.
+    host_name: Option<IgnoredAny>,
+    devices: Option<IgnoredAny>,
 }
 
-/// Reads the results of a source: one JSON document, or one on each line. The second list has a
-/// warning for each line that is not complete.
+impl Marks {
+    fn of(document: &[u8], shown: &str) -> Result<Self, Failure> {
+        serde_json::from_slice(document).map_err(|_| not_a_result(shown, "not a result of cxidiag"))
+    }
+}
+
+/// Reads the results of a source that can be drawn: one JSON document, or one on each line. The
+/// second list has a warning for each line that is not complete.
 ///
 /// # Errors
 ///
 /// The source cannot be read, has no results, or has anything else.
 pub fn read(source: &Source) -> Result<(Vec<ReadResult>, Vec<String>), Failure> {
+    let (shown, file) = (source.shown(), source.name());
+    each(source, |document| {
+        let nothing = "not a result that can be drawn";
+        let content = content(document, &shown)?.ok_or_else(|| not_a_result(&shown, nothing))?;
+        let file = file.clone();
+        Ok(ReadResult { file, content })
+    })
+}
+
+/// Reads the results of a source that can be compared, as [`read`] does.
+///
+/// # Errors
+///
+/// The source cannot be read, has no results, or has anything else.
+pub fn read_compared(source: &Source) -> Result<(Vec<ComparedResult>, Vec<String>), Failure> {
+    let (shown, file) = (source.shown(), source.name());
+    each(source, |document| {
+        let marks = Marks::of(document, &shown)?;
+        if marks.host_name.is_some() && marks.devices.is_some() {
+            let version = marks.schema_version;
+            let check = typed(document, &shown, version, check::SCHEMA_VERSION)?;
+            return Ok(ComparedResult::Check(file.clone(), check));
+        }
+        let file = file.clone();
+        match content(document, &shown)? {
+            Some(Content::Run(run)) => {
+                let outcome = *run;
+                Ok(ComparedResult::Run(Box::new(ReadRun { file, outcome })))
+            }
+            Some(Content::Survey(survey)) => Ok(ComparedResult::Survey(file, survey)),
+            Some(Content::Comparison(_)) | None => Err(not_a_result(
+                &shown,
+                "not a result of cxidiag that can be compared",
+            )),
+        }
+    })
+}
+
+/// Reads each document of a source.
+fn each<T>(
+    source: &Source,
+    read: impl Fn(&[u8]) -> Result<T, Failure>,
+) -> Result<(Vec<T>, Vec<String>), Failure> {
     let shown = source.shown();
     let bytes = source.bytes()?;
     let (documents, warnings) =
         runs::documents(&bytes, &shown).map_err(|why| not_a_result(&shown, &why))?;
-    let result = |document| {
-        Ok(ReadResult {
-            file: source.name(),
-            content: content(document, &shown)?,
-        })
-    };
-    let results: Result<Vec<ReadResult>, Failure> = documents.into_iter().map(result).collect();
+    let results: Result<Vec<T>, Failure> = documents.into_iter().map(read).collect();
     Ok((results?, warnings))
 }
 
@@ -80,27 +139,29 @@ pub fn leave_out_servers(results: &mut Vec<ReadResult>) -> usize {
     before - results.len()
 }
 
-/// Returns what a document holds.
-fn content(document: &[u8], shown: &str) -> Result<Content, Failure> {
-    let marks: Marks = serde_json::from_slice(document)
-        .map_err(|_| not_a_result(shown, "not a result of cxidiag"))?;
+/// Returns what a document holds. `None` if it cannot be drawn.
+fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
+    let marks = Marks::of(document, shown)?;
     let version = marks.schema_version;
-    if marks.roster.is_some() && marks.verdict.is_none() {
-        let hint = "draw what the survey wrote with --json";
-        Err(refused(shown, "the lines of --jsonl have no verdict of the survey").with_hint(hint))
+    let content = if marks.roster.is_some() && marks.verdict.is_none() {
+        let hint = "use what the survey wrote with --json";
+        return Err(
+            refused(shown, "the lines of --jsonl have no verdict of the survey").with_hint(hint),
+        );
     } else if marks.roster.is_some() {
         let survey: Box<Survey> = typed(document, shown, version, survey::SCHEMA_VERSION)?;
-        match unknown_index(&survey) {
-            None => Ok(Content::Survey(survey)),
-            Some(what) => Err(not_a_result(shown, &format!("the survey has no {what}"))),
+        if let Some(what) = unknown_index(&survey) {
+            return Err(not_a_result(shown, &format!("the survey has no {what}")));
         }
+        Content::Survey(survey)
     } else if marks.max_regress_percent.is_some() {
-        typed(document, shown, version, comparison::SCHEMA_VERSION).map(Content::Comparison)
+        typed(document, shown, version, comparison::SCHEMA_VERSION).map(Content::Comparison)?
     } else if marks.results.is_some() {
-        typed(document, shown, version, outcome::SCHEMA_VERSION).map(Content::Run)
+        typed(document, shown, version, outcome::SCHEMA_VERSION).map(Content::Run)?
     } else {
-        Err(not_a_result(shown, "not a result that can be drawn"))
-    }
+        return Ok(None);
+    };
+    Ok(Some(content))
 }
 
 /// Returns the document of this version.
@@ -115,7 +176,13 @@ fn typed<T: DeserializeOwned>(
     }
     serde_json::from_slice(document)
         .map(Box::new)
-        .map_err(|error| not_a_result(shown, &format!("not a result of cxidiag: {error}")))
+        .map_err(|error| {
+            // Without the place in the document, whose lines people do not read.
+            let place = format!(" at line {} column {}", error.line(), error.column());
+            let why = error.to_string();
+            let why = why.strip_suffix(&place).unwrap_or(&why);
+            not_a_result(shown, &format!("not a result of cxidiag: {why}"))
+        })
 }
 
 /// Returns the first index in a survey that is outside its list, with the name of the list.
@@ -157,8 +224,7 @@ fn unknown_index(survey: &Survey) -> Option<String> {
 }
 
 fn not_a_result(shown: &str, why: &str) -> Failure {
-    let expected =
-        "expected what a tool or compare wrote with --json or --jsonl, or survey with --json";
+    let expected = "expected what a tool wrote with --json or --jsonl, or a command with --json";
     refused(shown, why).with_hint(expected)
 }
 
@@ -206,10 +272,6 @@ mod tests {
     #[test]
     fn names_what_is_no_result() {
         for (document, why) in [
-            (
-                json!({"schema_version": 1}),
-                "not a result that can be drawn",
-            ),
             (json!([1, 2]), "not a result of cxidiag"),
             (
                 json!({"schema_version": 2, "results": []}),
@@ -227,6 +289,48 @@ mod tests {
             let message = failure(&document).unwrap();
             assert!(message.contains(why), "{message}");
         }
+    }
+
+    /// The document has none of the fields that later builds added.
+    #[test]
+    fn reads_documents_of_earlier_builds() {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/fixtures/older-result.json"
+        );
+        let (runs, warnings) = read_compared(&Source::of(file.as_ref())).unwrap();
+        let [ComparedResult::Run(run)] = runs.as_slice() else {
+            panic!("{runs:?}");
+        };
+        let Outcome {
+            labels,
+            job,
+            options,
+            results,
+            ..
+        } = &run.outcome;
+        assert!(warnings.is_empty() && labels.is_empty() && job.is_none());
+        assert_eq!(options.as_ref().unwrap().percentiles, [0.0; 0]);
+        assert_eq!((results.len(), results[0].cpu_wait_percent), (2, None));
+    }
+
+    #[test]
+    fn reads_checks_for_comparisons_only() {
+        use crate::check::testing::{bad, check};
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let document = serde_json::to_vec(&check(vec![bad()], vec![], None)).unwrap();
+        std::fs::write(&file, document).unwrap();
+        let source = Source::of(file.path());
+        let message = read(&source).unwrap_err().message();
+        assert!(
+            message.ends_with("not a result that can be drawn"),
+            "{message}"
+        );
+        let (read, _) = read_compared(&source).unwrap();
+        let [ComparedResult::Check(_, check)] = read.as_slice() else {
+            panic!("{read:?}");
+        };
+        assert_eq!(check.devices[0].items[0].verdict, "bad");
     }
 
     #[test]

@@ -4,10 +4,9 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::outcome::{Outcome, SCHEMA_VERSION, Side};
+use super::outcome::{Outcome, Side};
 use facts::error::{Failure, cause};
 
 /// A run, and the file that it was read from.
@@ -74,28 +73,6 @@ impl Source {
             }
         }
     }
-
-    /// Reads the runs: one JSON document, or one on each line. The second list has a warning for
-    /// each line that is not complete, as a program that was killed while it wrote leaves it.
-    ///
-    /// # Errors
-    ///
-    /// The source cannot be read, has no run, or has anything else.
-    pub fn read(&self) -> Result<(Vec<ReadRun>, Vec<String>), Failure> {
-        let (file, shown) = (self.name(), &self.shown());
-        let bytes = self.bytes()?;
-        let (documents, warnings) =
-            documents(&bytes, shown).map_err(|why| not_a_run(shown, &why))?;
-        let outcomes: Result<Vec<Outcome>, Failure> = documents
-            .into_iter()
-            .map(|document| outcome(document, shown))
-            .collect();
-        let run = |outcome| ReadRun {
-            file: file.clone(),
-            outcome,
-        };
-        Ok((outcomes?.into_iter().map(run).collect(), warnings))
-    }
 }
 
 /// Leaves out the documents of servers if clients wrote any: those are of the same runs. Returns
@@ -150,34 +127,6 @@ pub(super) fn refused(shown: &str, why: &str) -> Failure {
     Failure::environment(format!("cannot read {shown}: {why}"))
 }
 
-fn not_a_run(shown: &str, why: &str) -> Failure {
-    refused(shown, why).with_hint("expected what a tool wrote with --json or --jsonl")
-}
-
-/// The field by which versions of documents differ.
-#[derive(Deserialize)]
-struct VersionMark {
-    schema_version: u64,
-}
-
-/// Returns the run in a document.
-///
-/// # Errors
-///
-/// The document is not a run, or one of another version.
-fn outcome(document: &[u8], shown: &str) -> Result<Outcome, Failure> {
-    let mark: VersionMark = serde_json::from_slice(document)
-        .map_err(|_| not_a_run(shown, "not a result of cxidiag"))?;
-    check_version(shown, mark.schema_version, SCHEMA_VERSION)?;
-    serde_json::from_slice(document).map_err(|error| {
-        // Without the place in the document, whose lines people do not read.
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        let why = error.to_string();
-        let why = why.strip_suffix(&place).unwrap_or(&why);
-        not_a_run(shown, &format!("not a result of cxidiag: {why}"))
-    })
-}
-
 /// Checks the version of a document.
 ///
 /// # Errors
@@ -190,30 +139,4 @@ pub(super) fn check_version(shown: &str, version: u64, supported: u32) -> Result
     let why = format!("schema version {version} is not supported (expected {supported})");
     let hint = "measure again, or use the cxidiag that wrote it";
     Err(refused(shown, &why).with_hint(hint))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The document has none of the fields that later builds added.
-    #[test]
-    fn reads_documents_of_earlier_builds() {
-        let file = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../tests/fixtures/older-result.json"
-        );
-        let (runs, warnings) = Source::of(file.as_ref()).read().unwrap();
-        assert_eq!((runs.len(), warnings), (1, Vec::new()));
-        let Outcome {
-            labels,
-            job,
-            options,
-            results,
-            ..
-        } = &runs[0].outcome;
-        assert!(labels.is_empty() && job.is_none());
-        assert_eq!(options.as_ref().unwrap().percentiles, [0.0; 0]);
-        assert_eq!((results.len(), results[0].cpu_wait_percent), (2, None));
-    }
 }

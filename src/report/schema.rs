@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
+use super::changes::{self, Changes};
 use super::check::{self, Check};
 use super::comparison::{self, Comparison};
 use super::devices::{self, Inventory};
@@ -254,6 +255,14 @@ fn of_check() -> Value {
     schema
 }
 
+fn of_changes() -> Value {
+    let version = json!(changes::SCHEMA_VERSION);
+    let rules = [("/properties/schema_version", "const", version)];
+    let mut schema = schema::<Changes>("Changes between surveys or checks", &rules);
+    close(&mut schema);
+    schema
+}
+
 fn of_survey() -> Value {
     let rules = [
         (
@@ -275,6 +284,7 @@ fn matches_schemas_in_docs() {
     for (name, schema) in [
         ("cxidiag", of_results()),
         ("devices", of_devices()),
+        ("changes", of_changes()),
         ("comparison", of_comparison()),
         ("ping", of_ping()),
         ("check", of_check()),

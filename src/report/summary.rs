@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use super::columns::Layout;
+use super::table::TextForm;
 use super::text::separator;
 use facts::device::{DeviceName, FabricAddress};
 use node::gpu::{OnGpus, Use};
@@ -315,5 +316,22 @@ pub(super) fn line(
     label: &str,
     value: impl std::fmt::Display,
 ) -> io::Result<()> {
-    writeln!(out, "{label:17}: {value}")
+    line_in(TextForm::Plain, out, label, value)
+}
+
+/// Writes one line of a block in this form: an item of a list in Markdown.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub(super) fn line_in(
+    form: TextForm,
+    out: &mut impl Write,
+    label: &str,
+    value: impl std::fmt::Display,
+) -> io::Result<()> {
+    match form {
+        TextForm::Plain => writeln!(out, "{label:17}: {value}"),
+        TextForm::Markdown => writeln!(out, "* {label}: {value}"),
+    }
 }

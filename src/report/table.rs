@@ -1,4 +1,5 @@
-//! Tables for people: columns as wide as their content, two spaces apart, without borders.
+//! Tables for people: columns as wide as their content, two spaces apart, without borders, or as
+//! Markdown.
 
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
@@ -13,16 +14,44 @@ pub enum Align {
     Right,
 }
 
+/// The form of a text with tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextForm {
+    /// For terminals.
+    #[default]
+    Plain,
+    /// For issues and wikis.
+    Markdown,
+}
+
 /// Returns the titles and the rows as lines, without spaces at their ends. `align` has an entry for
 /// each column; a cell may have several lines.
 pub fn lines(titles: &[&str], rows: Vec<Vec<String>>, align: &[Align]) -> Vec<String> {
+    lines_in(TextForm::Plain, titles, rows, align)
+}
+
+/// Returns a table in this form. Cells of Markdown have one line.
+pub fn lines_in(
+    form: TextForm,
+    titles: &[&str],
+    mut rows: Vec<Vec<String>>,
+    align: &[Align],
+) -> Vec<String> {
+    if form == TextForm::Markdown {
+        for cell in rows.iter_mut().flatten() {
+            *cell = cell.replace('|', "\\|").replace('\n', " ");
+        }
+    }
     let mut builder = Builder::default();
     builder.push_record(titles.iter().copied());
     for row in rows {
         builder.push_record(row);
     }
     let mut table = builder.build();
-    table.with(Style::empty()).with(Padding::new(0, 2, 0, 0));
+    match form {
+        TextForm::Plain => table.with(Style::empty()).with(Padding::new(0, 2, 0, 0)),
+        TextForm::Markdown => table.with(Style::markdown()),
+    };
     for (column, align) in align.iter().enumerate() {
         if *align == Align::Right {
             table.modify(Columns::one(column), Alignment::right());
@@ -37,6 +66,19 @@ pub fn lines(titles: &[&str], rows: Vec<Vec<String>>, align: &[Align]) -> Vec<St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn writes_markdown() {
+        let rows = vec![vec!["a|b".into(), "5".into()]];
+        let lines = lines_in(
+            TextForm::Markdown,
+            &["Name", "Count"],
+            rows,
+            &[Align::Left, Align::Right],
+        );
+        let expected = ["| Name | Count |", "|------|-------|", "| a\\|b |     5 |"];
+        assert_eq!(lines, expected);
+    }
 
     #[test]
     fn aligns_words_left_and_numbers_right() {

@@ -256,6 +256,9 @@ fn names_the_files_of_surveys_the_worst_first() {
         fs::write(directory.path().join(name), survey.to_string()).expect("a file");
     }
     let page = page(&fabric, directory.path(), &["tuesday", "monday"]);
+    // The slow NIC was bad in both surveys.
+    assert!(page.contains("History of NICs</h2>"));
+    assert_eq!(page.matches("<td class=\"state bad\"").count(), 2);
     for start in ["\">survey ", "<h2>Survey "] {
         let names: Vec<&str> = page
             .split(start)
@@ -284,10 +287,24 @@ fn draws_survey_with_a_map_of_all_pairs() {
     ] {
         assert!(page.contains(words), "{words}");
     }
+    // What people look for comes first: the verdict, the map, the causes, the rest.
+    let places = [
+        "Bad: <strong>nid000017 cxi0",
+        "<figure class=\"map\"",
+        "What is to blame",
+        "<caption>Untested",
+        "How many pairs have which figure",
+    ];
+    let places = places.map(|words| page.find(words).expect(words));
+    assert!(places.is_sorted(), "{places:?}");
+    let summary = "pairs of 64 NICs, 1 failed; figures from 1.90 us to 4.00 us. Worst NIC: \
+                   nid000017 cxi0, ";
+    assert!(page.contains(summary), "{page}");
     let Some((document, console)) = opened(&page) else {
         return;
     };
     assert_eq!(console, "");
+    assert!(document.contains("role=\"img\" aria-label=\"Map of write-lat 8: 4,032 pairs"));
     assert!(document.contains(&format!("data-pairs=\"{}\"", NICS * (NICS - 1))));
     assert!(
         document.contains("</span>not planned</span>"),

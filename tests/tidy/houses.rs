@@ -562,6 +562,7 @@ const REPORT: Package = Package {
             ],
             &[
                 ("check_metrics", "the health of NICs as metrics"),
+                ("check_record", "the health of NICs, read back"),
                 ("check_text", "the health of NICs as text"),
                 ("csv", "a run as comma-separated values"),
                 ("differences", "what makes runs differ beside their results"),
@@ -586,6 +587,7 @@ const REPORT: Package = Package {
                     "reporter",
                     "receives the results of a run and passes them on",
                 ),
+                ("changes", "surveys or checks of two sides compared"),
                 ("results", "any results of ours, read back"),
             ],
             &[("html", "the page of `report`")],

@@ -4,11 +4,11 @@ use maud::{Markup, html};
 
 use super::quantity::{Quantity, linear_ticks, log_ticks};
 
-const WIDTH: f64 = 720.0;
+const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 100.0;
-const TOP: f64 = 30.0;
+const RIGHT: f64 = 90.0;
+const TOP: f64 = 44.0;
 const BOTTOM: f64 = 46.0;
 
 /// Height of a line of text.
@@ -184,6 +184,11 @@ pub fn bars(what: &str, x: &Axis, y: &Axis, bars: &[(f64, f64, u64)], marks: &[M
             @let kind = if mark.is_limit { "limit" } else { "mark" };
             line class=(kind) x1=(short(place)) x2=(short(place)) y1=(short(row + 3.0))
                 y2=(HEIGHT - BOTTOM) {}
+        }
+        // Lines do not cross names.
+        @for (mark, row) in marks.iter().zip(mark_rows(marks, x)) {
+            @let place = x.x(mark.at);
+            @let kind = if mark.is_limit { "limit" } else { "mark" };
             text class={ "name " (kind) } x=(short(place)) y=(short(row)) text-anchor="middle" {
                 (mark.name)
                 title { (mark.name) ": " (x.quantity.text(mark.at)) }
@@ -256,7 +261,8 @@ fn name_places(curves: &[Curve], y: &Axis) -> Vec<f64> {
     order.into_iter().map(|(_, place)| place).collect()
 }
 
-/// Returns the heights of the names above the marks: near ones stand in different rows.
+/// Returns the heights of the names above the marks: near ones stand in different rows, each above
+/// the one before.
 fn mark_rows(marks: &[Mark], x: &Axis) -> Vec<f64> {
     let mut ends: Vec<f64> = Vec::new();
     let mut rows = Vec::new();
@@ -269,7 +275,7 @@ fn mark_rows(marks: &[Mark], x: &Axis) -> Vec<f64> {
             ends.len() - 1
         });
         ends[row] = place + half;
-        rows.push(TOP - 4.0 + row as f64 * LINE);
+        rows.push(TOP - 4.0 - row as f64 * LINE);
     }
     rows
 }
@@ -298,7 +304,7 @@ mod tests {
         assert!(svg.contains("p50 &lt;&amp;&gt;, 1 KiB: 100 us"), "{svg}");
         assert_eq!(svg.matches("<circle").count(), 2);
         // Both ends of the x axis are at the ends of the picture.
-        assert!(svg.contains("M70.0 ") && svg.contains("L620.0 "), "{svg}");
+        assert!(svg.contains("M70.0 ") && svg.contains("L510.0 "), "{svg}");
     }
 
     #[test]

@@ -6,7 +6,6 @@ use super::chart::{self, Axis, Curve};
 use super::parts::{Badge, Grade, PageColumn, badge, cell, facts, figure, table, time};
 use super::quantity::Quantity;
 use crate::comparison::{Comparison, Figure, MetricComparison, Run, Verdict};
-use facts::expect::Metric;
 
 /// Returns the verdict on all sizes: the worst of them.
 pub fn status(comparison: &Comparison) -> Badge {
@@ -54,10 +53,10 @@ pub fn section(comparison: &Comparison) -> Markup {
     html! {
         p { (badge(status(comparison))) " " (finding(comparison)) }
         @if let Some(picture) = both_sides(comparison) { (picture) }
-        (metrics(comparison, "The metric that decides", |metric| metric == comparison.metric))
+        (metrics(comparison, "The metric that decides", true))
         details {
             summary { "Other metrics" }
-            (metrics(comparison, "Other metrics", |metric| metric != comparison.metric))
+            (metrics(comparison, "Other metrics", false))
         }
         @if !comparison.differences.is_empty() {
             h4 { "What differs beside the results" }
@@ -103,13 +102,13 @@ pub fn is_software(comparison: &Comparison) -> bool {
     runs.any(|run| run.is_software == Some(true))
 }
 
-/// Returns the table of the metrics that `is_shown` chooses, of all sizes.
-fn metrics(comparison: &Comparison, title: &str, is_shown: impl Fn(Metric) -> bool) -> Markup {
+/// Returns the table of the metric that decides, with the verdicts, or of the others, of all sizes.
+fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
     let rows: Vec<Vec<Markup>> = comparison
         .sizes
         .iter()
         .flat_map(|size| size.metrics.iter().map(move |metric| (size, metric)))
-        .filter(|(_, metric)| is_shown(metric.metric))
+        .filter(|(_, metric)| (metric.metric == comparison.metric) == decides)
         .map(|(size, metric)| {
             let quantity = Quantity::of_unit(&metric.unit);
             let value = |figure: &Option<Figure>| {
@@ -121,32 +120,34 @@ fn metrics(comparison: &Comparison, title: &str, is_shown: impl Fn(Metric) -> bo
                 cell(noise.map_or("-".into(), |noise| format!("{noise:.1}%")))
             };
             let change = metric.change_percent;
-            vec![
-                cell(Quantity::Size.text(size.size_bytes as f64)),
+            let mut row = vec![cell(Quantity::Size.text(size.size_bytes as f64))];
+            if decides {
+                row.push(badge(status_of(size.verdict)));
+            }
+            row.extend([
                 cell(metric.metric.to_string()),
+                cell(change.map_or("-".into(), |change| format!("{change:+.1}%"))),
                 value(&metric.base),
                 noise(&metric.base),
                 value(&metric.new),
                 noise(&metric.new),
-                cell(change.map_or("-".into(), |change| format!("{change:+.1}%"))),
-                if metric.metric == comparison.metric {
-                    badge(status_of(size.verdict))
-                } else {
-                    html! {}
-                },
-            ]
+            ]);
+            row
         })
         .collect();
-    let columns = [
-        PageColumn::Numbers("Size"),
+    // The verdict is visible in a narrow window, where the last columns are not.
+    let mut columns = vec![PageColumn::Numbers("Size")];
+    if decides {
+        columns.push(PageColumn::Words("Verdict"));
+    }
+    columns.extend([
         PageColumn::Words("Metric"),
+        PageColumn::Numbers("Change"),
         PageColumn::Numbers("Base"),
         PageColumn::Numbers("Noise"),
         PageColumn::Numbers("New"),
         PageColumn::Numbers("Noise"),
-        PageColumn::Numbers("Change"),
-        PageColumn::Words("Verdict"),
-    ];
+    ]);
     table(title, &columns, &rows)
 }
 

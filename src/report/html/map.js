@@ -11,6 +11,9 @@ const FAILED_COLOR = [230, 0, 120, 255];
 const UNTESTED_COLOR = [160, 160, 160, 255];
 const UNPLANNED_COLOR = [0, 0, 0, 0];
 
+// Opacity of a cell that shows the figure of the other direction, where some pairs have both.
+const MIRROR_OPACITY = 110;
+
 // Cells below the first figure, as in `matrix.rs`.
 const UNTESTED = 0;
 const FAILED = 1;
@@ -71,14 +74,15 @@ function missing(map) {
     : [UNTESTED_COLOR, "not planned or not measured"];
 }
 
-/** Returns the color of each possible cell, as the canvas stores it. */
-function palette(map) {
+/** Returns the color of each possible cell, as the canvas stores it, with this opacity of figures. */
+function palette(map, opacity) {
   const colors = new Uint32Array(65536);
   const bytes = new Uint8ClampedArray(colors.buffer);
   const [low, high] = map.colors.map(Math.log);
   for (let cell = 0; cell < colors.length; cell++) {
     const share = (Math.log(figureOf(map, cell)) - low) / (high - low);
     bytes.set(color(map.of_bandwidth ? 1 - share : share), 4 * cell);
+    bytes[4 * cell + 3] = opacity;
   }
   bytes.set(missing(map)[0], 4 * UNTESTED);
   bytes.set(FAILED_COLOR, 4 * FAILED);
@@ -124,13 +128,14 @@ function show(figure) {
   const started = performance.now();
   const map = JSON.parse(figure.querySelector("script").textContent);
   const cells = decoded(map.cells);
-  const colors = palette(map);
+  const colors = palette(map, 255);
+  const paler = map.is_one_way ? colors : palette(map, MIRROR_OPACITY);
   const count = map.names.length;
   const image = element("canvas", { width: count, height: count });
   const width = count * Math.ceil(LEAST_WIDTH / count);
   const canvas = element("canvas", {
     width, height: width, tabindex: 0, role: "img",
-    "aria-label": `${figure.querySelector("figcaption").textContent}. Arrow keys move from pair to pair, + and - zoom.`,
+    "aria-label": `${figure.dataset.summary} Arrow keys move from pair to pair, + and - zoom.`,
   });
   const context = canvas.getContext("2d");
   const axes = new Axes(map, canvas);
@@ -156,11 +161,11 @@ function show(figure) {
     const target = new Uint32Array(pixels.data.buffer);
     let pairs = 0;
     for (let row = 0, at = 0; row < count; row++) {
-      const from = order[row] * count;
       for (let column = 0; column < count; column++, at++) {
-        const cell = cells[from + order[column]];
+        const cell = cells[order[row] * count + order[column]];
         if (cell !== UNTESTED) pairs++;
-        target[at] = colors[cell];
+        if (cell !== UNTESTED) target[at] = colors[cell];
+        else if (row !== column) target[at] = paler[cells[order[column] * count + order[row]]];
       }
     }
     image.getContext("2d").putImageData(pixels, 0, 0);
@@ -194,7 +199,10 @@ function show(figure) {
   /** Shows what is known of the pair under the cursor. */
   function point(x, y) {
     cursor = { x: Math.min(Math.max(x, 0), count - 1), y: Math.min(Math.max(y, 0), count - 1) };
-    const [initiator, target] = [order[cursor.y], order[cursor.x]];
+    let [initiator, target] = [order[cursor.y], order[cursor.x]];
+    if (cells[initiator * count + target] === UNTESTED && cells[target * count + initiator] !== UNTESTED) {
+      [initiator, target] = [target, initiator];
+    }
     const cell = cells[initiator * count + target];
     const name = classOf(map, initiator, target);
     const facts = map.classes.find((of) => of.name === name);
@@ -292,7 +300,8 @@ function show(figure) {
     button("−", "Zoom out", () => zoomBy(2)),
     button("Whole map", "Show the whole map", () => zoom(count, 0, 0)),
   );
-  figure.append(controls, legend(map), axes.element, tip);
+  const alternative = figure.querySelector("details");
+  alternative.before(controls, legend(map), axes.element, tip);
   const pairs = arrange();
   new ResizeObserver(draw).observe(canvas);
   draw();

@@ -11,7 +11,6 @@ use cluster::location::Class;
 use cluster::survey::answer::Pair;
 use cluster::survey::findings::{Matrix, Population};
 use cluster::survey::ids::NicId;
-use cluster::survey::roster::Roster;
 
 /// Most NICs of a map: more make a page that browsers open too slowly.
 pub const MOST_NICS: usize = 4096;
@@ -35,6 +34,8 @@ pub struct Map {
     of_bandwidth: bool,
     /// Whether all pairs that were to be measured have a cell. Then others were not planned.
     is_complete: bool,
+    /// Whether no pair was measured in both directions.
+    is_one_way: bool,
     /// Names of the NICs.
     names: Vec<String>,
     /// Nodes of the NICs, which tell the class of a pair.
@@ -101,7 +102,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
         .iter()
         .filter(|of| of.test == matrix.test)
         .collect();
-    let badness = badness(roster, matrix, &populations, of_bandwidth);
+    let badness = badness(survey, matrix);
     let location = |nic: NicId| {
         let location = roster.location(nic);
         location.map_or((u16::MAX, u16::MAX, None), |of| {
@@ -118,6 +119,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
     Some(Map {
         of_bandwidth,
         is_complete: survey.verdict.answered >= survey.verdict.planned,
+        is_one_way: is_one_way(&cells, nics.len()),
         names: nics.iter().map(|nic| roster.name(*nic)).collect(),
         nodes: nics.iter().map(|nic| roster.nic(*nic).node.0).collect(),
         locations: nics
@@ -145,6 +147,18 @@ impl Map {
     pub fn nics(&self) -> usize {
         self.names.len()
     }
+
+    /// Returns whether no pair was measured in both directions, so that the map shows each figure
+    /// in both cells of its pair.
+    pub fn is_one_way(&self) -> bool {
+        self.is_one_way
+    }
+}
+
+/// Returns whether no pair has cells in both directions.
+fn is_one_way(cells: &[u16], nics: usize) -> bool {
+    let has = |row: usize, column: usize| cells[row * nics + column] != UNTESTED;
+    (0..nics).all(|row| (0..row).all(|column| !(has(row, column) && has(column, row))))
 }
 
 /// Returns the cell of a figure.
@@ -175,26 +189,44 @@ fn colors(populations: &[&Population], range: (f64, f64), of_bandwidth: bool) ->
     }
 }
 
-/// Returns how bad each NIC of the roster is: the mean, over its pairs, of the factor between the
-/// figure and the median of the class. Failed pairs count as ten times the median.
-fn badness(
-    roster: &Roster,
-    matrix: &Matrix,
-    populations: &[&Population],
-    of_bandwidth: bool,
-) -> Vec<f64> {
+/// A measured or failed pair, and how much worse it is than the median of its class: 2 means twice
+/// the latency, or half the bandwidth. `None` if it failed, or if its class has no median.
+pub type PairFactor = (Pair, Option<f64>);
+
+/// Returns how much worse each pair of a matrix is than the median of its class.
+pub fn factors(survey: &Survey, matrix: &Matrix) -> Vec<PairFactor> {
+    let of_bandwidth = survey.setup.tests[matrix.test.index()].of_bandwidth;
     let median = |class: Class| {
-        let of = populations.iter().find(|of| of.class == class);
+        let mut populations = survey.verdict.populations.iter();
+        let of = populations.find(|of| of.test == matrix.test && of.class == class);
         of.map(|of| of.median()).filter(|median| *median > 0.0)
     };
-    let mut sums = vec![(0.0, 0u32); roster.nics.len()];
-    for &(initiator, target, figure) in &matrix.cells {
+    let factor = |&(initiator, target, figure): &(NicId, NicId, Option<f64>)| {
         let pair = Pair { initiator, target };
-        let factor = match (figure, median(roster.class(pair))) {
-            (None, _) => 10.0,
+        let factor = figure.zip(median(survey.roster.class(pair)));
+        let factor = factor.map(|(figure, median)| {
+            if of_bandwidth {
+                median / figure.max(f64::MIN_POSITIVE)
+            } else {
+                figure / median
+            }
+        });
+        (pair, factor)
+    };
+    matrix.cells.iter().map(factor).collect()
+}
+
+/// Returns how bad each NIC of the roster is: the mean, over its pairs, of the factor between the
+/// figure and the median of the class. Failed pairs count as ten times the median, which is also
+/// the most of one pair.
+pub fn badness(survey: &Survey, matrix: &Matrix) -> Vec<f64> {
+    const MOST: f64 = 10.0;
+    let mut sums = vec![(0.0, 0u32); survey.roster.nics.len()];
+    for ((pair, factor), (_, _, figure)) in factors(survey, matrix).iter().zip(&matrix.cells) {
+        let factor = match (figure, factor) {
+            (None, _) => MOST,
             (Some(_), None) => 1.0,
-            (Some(figure), Some(median)) if of_bandwidth => median / figure.max(median / 10.0),
-            (Some(figure), Some(median)) => (figure / median).min(10.0),
+            (Some(_), Some(factor)) => factor.min(MOST),
         };
         for nic in pair.nics() {
             let (sum, count) = &mut sums[nic.index()];
@@ -262,7 +294,17 @@ mod tests {
             [SMALLEST, u16::MAX, u16::MAX]
         );
         assert_eq!(map.range, (2e3, 6e3));
-        assert!(map.is_complete);
+        assert!(map.is_complete && !map.is_one_way);
+    }
+
+    #[test]
+    fn knows_pairs_measured_in_one_direction() {
+        let mut survey = survey();
+        let cells = &mut survey.verdict.matrices[0].cells;
+        cells.retain(|(one, other, _)| (one.0 + other.0) % 2 == u32::from(one < other));
+        let map = map(&survey, &survey.verdict.matrices[0]).unwrap();
+        assert!(map.is_one_way());
+        assert_eq!(survey.verdict.matrices[0].cells.len(), 7 * 6 / 2);
     }
 
     #[test]

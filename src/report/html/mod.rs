@@ -1,15 +1,18 @@
 //! The page of `report`: one HTML file that loads nothing else.
 //!
 //! * This file: the page as a whole.
-//! * `run`, `comparison`, `survey`: the sections of each kind of result.
+//! * `run`, `comparison`, `survey`: the sections of each kind of result; `history`: that of many
+//!   surveys.
 //! * `sizes`: the sizes of a run.
 //! * `parts`: what sections share; `quantity`: values with units; `chart`: curves and bars as SVG;
-//!   `matrix`: the data of the map of pairs.
+//!   `map`: the map of pairs, with its table; `matrix`: its data.
 //! * `style.css`: how it looks, in light, in dark and on paper; `map.js`: draws the map of pairs;
 //!   `axes.js`: labels its axes.
 
 mod chart;
 mod comparison;
+mod history;
+mod map;
 mod matrix;
 mod parts;
 mod quantity;
@@ -21,7 +24,7 @@ use std::time::SystemTime;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::parts::{Badge, PageColumn, badge, cell, table, time};
+use self::parts::{Badge, PageColumn, badge, cell, stacked_table, time};
 use super::outcome::Outcome;
 use super::results::{Content, ReadResult};
 use super::survey::Survey;
@@ -97,11 +100,11 @@ fn summary(results: &[ReadResult]) -> Markup {
     let (first, others) = rows.split_at(rows.len().min(MOST_LINES));
     let columns = ["Result", "Verdict", "Finding", "Where", "Started"].map(PageColumn::Words);
     html! {
-        (table("Summary", &columns, first))
+        (stacked_table("Summary", &columns, first))
         @if !others.is_empty() {
             details {
                 summary { (others.len()) " more results" }
-                (table("Other results", &columns, others))
+                (stacked_table("Other results", &columns, others))
             }
         }
     }
@@ -158,6 +161,7 @@ fn sections(results: &[ReadResult]) -> Markup {
         })
         .collect();
     surveys.sort_by_key(|(_, _, survey)| survey::status(survey).0);
+    let of_all: Vec<&Survey> = surveys.iter().map(|(_, _, survey)| *survey).collect();
     let runs: Vec<(usize, &Outcome)> = numbered()
         .filter_map(|(number, content)| match content {
             Content::Run(run) => Some((number, run.as_ref())),
@@ -171,6 +175,7 @@ fn sections(results: &[ReadResult]) -> Markup {
         }
     }
     html! {
+        @if let Some(history) = history::section(&of_all) { (history) }
         @for (number, file, survey) in surveys {
             section id={ "result-" (number) } {
                 h2 { "Survey " (file) }

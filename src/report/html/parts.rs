@@ -39,13 +39,28 @@ pub enum PageColumn {
 
 /// Returns a table. The first cell of each row is its title.
 pub fn table(caption: &str, columns: &[PageColumn], rows: &[Vec<Markup>]) -> Markup {
+    table_of_class("", caption, columns, rows)
+}
+
+/// Returns a table of words that explain themselves without the titles of their columns: in a narrow
+/// window the cells of a row stand one below the other.
+pub fn stacked_table(caption: &str, columns: &[PageColumn], rows: &[Vec<Markup>]) -> Markup {
+    table_of_class("stacked", caption, columns, rows)
+}
+
+fn table_of_class(
+    name: &str,
+    caption: &str,
+    columns: &[PageColumn],
+    rows: &[Vec<Markup>],
+) -> Markup {
     let class = |column: &PageColumn| match column {
         PageColumn::Words(_) => "words",
         PageColumn::Numbers(_) => "number",
     };
     html! {
         div.wide tabindex="0" role="region" aria-label=(caption) {
-            table {
+            table class=[Some(name).filter(|name| !name.is_empty())] {
                 caption { (caption) }
                 thead {
                     tr {
@@ -80,6 +95,13 @@ pub fn figure(caption: &str, picture: &Markup) -> Markup {
             figcaption { (caption) }
             div.wide { (picture) }
         }
+    }
+}
+
+/// Returns pictures beside each other where the window has room.
+pub fn charts(pictures: &[Markup]) -> Markup {
+    html! {
+        div.charts { @for picture in pictures { (picture) } }
     }
 }
 

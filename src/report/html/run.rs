@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{Badge, Grade, PageColumn, badge, cell, facts, figure, seconds, table, time};
+use super::parts::{
+    Badge, Grade, PageColumn, badge, cell, charts, facts, figure, seconds, table, time,
+};
 use super::quantity::Quantity;
 use super::sizes;
 use crate::outcome::{ExpectationResult, Outcome, SizeResult, Status};
@@ -137,11 +139,12 @@ pub fn section(run: &Outcome) -> Markup {
         @if let Some(picture) = sizes::curves(&measured) { (picture) }
         @for (at, result) in measured.iter().enumerate() {
             @let pictures = [sizes::histogram(result), sizes::intervals(result)];
+            @let pictures: Vec<Markup> = pictures.into_iter().flatten().collect();
             @let size = Quantity::Size.text(result.size_bytes as f64);
-            @if pictures.iter().any(Option::is_some) {
+            @if !pictures.is_empty() {
                 details open[at < MOST_OPEN] {
                     summary { (size) }
-                    @for picture in pictures.iter().flatten() { (picture) }
+                    (charts(&pictures))
                 }
             }
         }

@@ -1,19 +1,24 @@
 //! A survey on the page: causes with their evidence, distributions, the map of all pairs.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::chart::{self, Axis, Mark};
-use super::matrix;
-use super::parts::{Badge, Grade, PageColumn, badge, cell, facts, figure, seconds, table, time};
-use super::quantity::Quantity;
-use crate::survey::{Conclusion, Survey, evidence, words};
-use cluster::survey::findings::{
-    Aggregate, Cause, Certainty, Direction, Population, Unit, UntestedPart,
+use super::map;
+use super::parts::{
+    Badge, Grade, PageColumn, badge, cell, charts, facts, figure, seconds, stacked_table, table,
+    time,
 };
+use super::quantity::Quantity;
+use crate::survey::text::{UntestedGroup, untested_groups};
+use crate::survey::{Conclusion, Survey, evidence, words};
+use cluster::survey::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
 use cluster::survey::ids::TestId;
 
 /// Rows of a table of causes, of parts that were not measured, of sums.
 const MOST_ROWS: usize = 500;
+
+/// Bad parts that the verdict names.
+const MOST_NAMES: usize = 5;
 
 /// Groups of a table of groups by groups.
 const MOST_GROUPS: usize = 40;
@@ -47,21 +52,39 @@ pub fn place(survey: &Survey) -> String {
     job.unwrap_or_else(|| survey.setup.launcher.clone())
 }
 
-/// Returns the section below its title. `number` makes the identifiers of its maps unique.
+/// Returns the section below its title: the verdict, the maps, the causes, then the rest. `number`
+/// makes the identifiers of its maps unique.
 pub fn section(survey: &Survey, number: usize) -> Markup {
     let verdict = &survey.verdict;
     html! {
-        p { (badge(status(survey))) " " (finding(survey)) }
+        p { (badge(status(survey))) " " (finding(survey)) (bad_parts(survey)) }
+        div.maps {
+            @for (at, matrix) in verdict.matrices.iter().enumerate() {
+                (map::map(survey, matrix, &format!("map-{number}-{at}")))
+            }
+        }
         @if !verdict.causes.is_empty() { (causes(survey)) }
         @if !verdict.untested.is_empty() { (untested(survey)) }
-        @for population in &verdict.populations {
-            @if let Some(picture) = distribution(survey, population) { (picture) }
-        }
+        (distributions(survey))
         (populations(survey))
-        @for (at, matrix) in verdict.matrices.iter().enumerate() {
-            (map(survey, matrix, &format!("map-{number}-{at}")))
-        }
         @for test in 0..survey.setup.tests.len() { (sums(survey, test)) }
+    }
+}
+
+/// Returns the names of the bad parts; nothing without any.
+fn bad_parts(survey: &Survey) -> Markup {
+    let causes = survey.verdict.causes.iter();
+    let bad = causes.filter(|of| of.certainty == Certainty::Bad);
+    let names: Vec<String> = bad
+        .map(|of| words::unit(&survey.roster, &of.unit))
+        .collect();
+    let (first, others) = names.split_at(names.len().min(MOST_NAMES));
+    html! {
+        @if !first.is_empty() {
+            br;
+            "Bad: " strong { (first.join(", ")) }
+            @if !others.is_empty() { " and " (words::grouped(others.len() as u64)) " more" }
+        }
     }
 }
 
@@ -145,21 +168,21 @@ fn causes(survey: &Survey) -> Markup {
         PageColumn::Words("Evidence"),
     ];
     html! {
-        (table("What is to blame, the worst first", &columns, &rows))
+        (stacked_table("What is to blame, the worst first", &columns, &rows))
         (more(all.len()))
     }
 }
 
-/// Returns the table of what was not measured.
+/// Returns the table of what was not measured, by kind of part and reason.
 fn untested(survey: &Survey) -> Markup {
-    let row = |untested: &UntestedPart| {
+    let row = |of: &UntestedGroup| {
         vec![
-            cell(words::unit(&survey.roster, &untested.unit)),
-            cell(&untested.reason),
-            cell(words::grouped(untested.pairs)),
+            cell(&of.names),
+            cell(&of.reason),
+            cell(words::grouped(of.pairs)),
         ]
     };
-    let all = &survey.verdict.untested;
+    let all = untested_groups(survey);
     let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
     let columns = [
         PageColumn::Words("Part"),
@@ -167,7 +190,7 @@ fn untested(survey: &Survey) -> Markup {
         PageColumn::Numbers("Pairs"),
     ];
     html! {
-        (table("Not measured", &columns, &rows))
+        (table("Untested", &columns, &rows))
         (more(all.len()))
     }
 }
@@ -185,6 +208,18 @@ fn more(all: usize) -> Markup {
 fn name(survey: &Survey, population: &Population) -> String {
     let test = words::test(&survey.setup.tests[population.test.index()]);
     format!("{test}, {}", population.class.name())
+}
+
+/// Returns the distributions of all classes.
+fn distributions(survey: &Survey) -> Markup {
+    let pictures = survey.verdict.populations.iter();
+    let pictures: Vec<Markup> = pictures.filter_map(|of| distribution(survey, of)).collect();
+    html! {
+        @if !pictures.is_empty() {
+            h3 { "How many pairs have which figure (both axes logarithmic)" }
+            (charts(&pictures))
+        }
+    }
 }
 
 /// Returns the distribution of the figures of a class, with its limits. `None` without figures.
@@ -230,11 +265,9 @@ fn distribution(survey: &Survey, population: &Population) -> Option<Markup> {
     )?;
     let counts = bars.iter().map(|(_, _, count)| *count as f64);
     let y = Axis::log("Pairs", Quantity::Count, &mut counts.chain([0.6]))?;
-    let what = format!(
-        "{}: how many pairs have which figure, both axes logarithmic",
-        name(survey, population)
-    );
-    Some(figure(&what, &chart::bars(&what, &x, &y, &bars, &marks)))
+    let name = name(survey, population);
+    let what = format!("{name}: how many pairs have which figure, both axes logarithmic");
+    Some(figure(&name, &chart::bars(&what, &x, &y, &bars, &marks)))
 }
 
 /// Returns the table of all populations.
@@ -265,33 +298,6 @@ fn populations(survey: &Survey) -> Markup {
     html! {
         @if !rows.is_empty() {
             (table("Figures of all pairs, by test and class", &columns, &rows))
-        }
-    }
-}
-
-/// Returns the map of all pairs of a test, which a script draws.
-fn map(survey: &Survey, matrix: &cluster::survey::findings::Matrix, id: &str) -> Markup {
-    let title = matrix::title(survey, matrix);
-    let Some(map) = matrix::map(survey, matrix) else {
-        return html! {
-            p.note {
-                (title) ": no map of pairs, which is drawn for 1 to "
-                (words::grouped(matrix::MOST_NICS as u64)) " NICs"
-            }
-        };
-    };
-    // `<` could end the element; in JSON it stands in strings alone.
-    let data = serde_json::to_string(&map)
-        .unwrap_or_default()
-        .replace('<', "\\u003c");
-    html! {
-        figure.map id=(id) {
-            figcaption {
-                (title) ": each pair of " (words::grouped(map.nics() as u64))
-                " NICs; rows are initiators, columns are targets"
-            }
-            noscript { p.note { "The map needs JavaScript. The tables have the same verdict." } }
-            script type="application/json" { (PreEscaped(data)) }
         }
     }
 }

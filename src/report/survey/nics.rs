@@ -32,6 +32,12 @@ impl State {
         ("suspect", Self::Suspect),
         ("bad", Self::Bad),
     ];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        let named = Self::ALL.into_iter().find(|(_, state)| *state == self);
+        named.map_or("unknown", |(name, _)| name)
+    }
 }
 
 /// Returns the state of each NIC of the roster.

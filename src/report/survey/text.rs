@@ -215,34 +215,55 @@ fn load_text(of: &HostLoad) -> String {
     format!("; load {:.1} on {cpus}{most}", of.mean)
 }
 
-/// Writes what was not measured: parts of one kind with one reason share a line.
-fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+/// Parts of one kind that were not measured for one reason.
+pub struct UntestedGroup {
+    /// Their names, or how many they are.
+    pub names: String,
+    /// Why they were not measured.
+    pub reason: String,
+    /// Number of pairs that were left out.
+    pub pairs: u64,
+}
+
+/// Returns what was not measured: parts of one kind with one reason are a group.
+pub fn untested_groups(survey: &Survey) -> Vec<UntestedGroup> {
     let mut positions = BTreeMap::new();
-    let mut lines: Vec<Vec<&UntestedPart>> = Vec::new();
+    let mut groups: Vec<Vec<&UntestedPart>> = Vec::new();
     for of in &survey.verdict.untested {
         let kind = match of.unit {
             Unit::Nic(nic) => &survey.roster.nic(nic).device,
             ref unit => words::kind(unit),
         };
-        let position = *positions.entry((kind, &of.reason)).or_insert(lines.len());
-        match lines.get_mut(position) {
-            Some(line) => line.push(of),
-            None => lines.push(vec![of]),
+        let position = *positions.entry((kind, &of.reason)).or_insert(groups.len());
+        match groups.get_mut(position) {
+            Some(group) => group.push(of),
+            None => groups.push(vec![of]),
         }
     }
-    if !lines.is_empty() {
+    let group = |parts: &Vec<&UntestedPart>| UntestedGroup {
+        names: names(survey, parts),
+        reason: parts[0].reason.clone(),
+        pairs: parts.iter().map(|of| of.pairs).sum(),
+    };
+    groups.iter().map(group).collect()
+}
+
+/// Writes what was not measured.
+fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+    let groups = untested_groups(survey);
+    if !groups.is_empty() {
         writeln!(out, "\nUntested")?;
     }
-    for parts in lines.iter().take(MOST_UNTESTED) {
+    for of in groups.iter().take(MOST_UNTESTED) {
         // The pairs of a process that never joined were not even planned.
-        let pairs = match parts.iter().map(|of| of.pairs).sum() {
+        let pairs = match of.pairs {
             0 => String::new(),
             count => format!(" ({})", words::counted(count, "pair")),
         };
-        let text = format!("{}: {}{pairs}", names(survey, parts), parts[0].reason);
+        let text = format!("{}: {}{pairs}", of.names, of.reason);
         paragraph(out, &text, "    ")?;
     }
-    and_more(out, lines.len().saturating_sub(MOST_UNTESTED))
+    and_more(out, groups.len().saturating_sub(MOST_UNTESTED))
 }
 
 /// Returns the names of parts of one kind, and of NICs with one device name.

@@ -438,6 +438,62 @@ fn reads_lines_and_standard_input() {
 }
 
 #[test]
+fn compares_checks_and_writes_markdown() {
+    let pair = Pair::of("write-lat");
+    let fabric = Fabric::new();
+    let checked = fabric.run("check soft0 --no-traffic --json");
+    let good: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+    let mut bad = good.clone();
+    let items = bad["devices"][0]["items"].as_array_mut().unwrap();
+    let link = items.iter_mut().find(|item| item["code"] == "link-down");
+    let link = link.expect("an item");
+    link["value"] = "down".into();
+    link["verdict"] = "bad".into();
+    let (good, bad) = (
+        pair.file("good", &good.to_string()),
+        pair.file("bad", &bad.to_string()),
+    );
+    let [good, bad] = [&good, &bad].map(|file| file.to_str().unwrap());
+    let output = fabric.run(&["compare", good, bad]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    let row = text.lines().find(|line| line.contains("link state"));
+    let row = row.expect("a row");
+    assert!(
+        row.contains("down (bad)") && row.ends_with("worse"),
+        "{row}"
+    );
+    assert!(stderr(&output).contains("worse than the base: "));
+    let output = fabric.run(&["compare", bad, good, "--markdown"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(
+        text.starts_with("* Base: ") && text.contains("\n|---"),
+        "{text}"
+    );
+    let output = fabric.run(&["compare", good, bad, "--json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let document = serde_json::from_slice(&output.stdout).expect("JSON");
+    schema::check_against(schema::CHANGES, &document);
+    // Different kinds, and an option for runs.
+    let run = pair.file("run", &pair.base.to_string());
+    for (arguments, why) in [
+        (
+            &["compare", run.to_str().unwrap(), bad][..],
+            "run is a run of a tool, ",
+        ),
+        (&["compare", good, bad, "--figure=p50"], "--figure"),
+    ] {
+        let output = fabric.run(arguments);
+        assert_eq!(
+            (output.status.code(), stdout(&output).as_str()),
+            (Some(2), "")
+        );
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn rejects_files_that_cannot_be_compared() {
     let mut pair = Pair::of("write-lat");
     pair.new["tool"] = "read-lat".into();

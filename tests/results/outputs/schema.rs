@@ -9,6 +9,9 @@ const RESULTS: &str = include_str!("../../../docs/cxidiag.schema.json");
 /// The schema of what `compare --json` writes.
 pub const COMPARISON: &str = include_str!("../../../docs/comparison.schema.json");
 
+/// The schema of what `compare --json` writes of surveys and checks.
+pub const CHANGES: &str = include_str!("../../../docs/changes.schema.json");
+
 /// Panics unless the document of a run matches its schema and has no further field.
 #[track_caller]
 pub fn check(document: &Value) {

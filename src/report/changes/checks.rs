@@ -1,0 +1,268 @@
+//! Checks compared: items whose verdict or value changed.
+
+use std::collections::BTreeMap;
+
+use super::{Change, ChangeVerdict, percent};
+use crate::check_record::{CheckRecord, DeviceRecord, ItemRecord};
+
+/// Items that count since the machine or the driver was started: they only grow.
+const COUNTERS: [&str; 5] = [
+    "aer-fatal",
+    "aer-nonfatal",
+    "aer-correctable",
+    "pcie-uncorrected",
+    "memory-errors",
+];
+
+/// Returns the changes of the checks of all hosts, and remarks.
+pub(super) fn changes(
+    base: &[(String, CheckRecord)],
+    new: &[(String, CheckRecord)],
+    limit_percent: f64,
+) -> (Vec<Change>, Vec<String>) {
+    let (base, new) = (latest(base), latest(new));
+    let mut found = Vec::new();
+    // One host on each side: these are compared, whatever their names.
+    if let ([(_, one)], [(_, other)]) = (base.as_slice(), new.as_slice()) {
+        found = of_host(one, other, limit_percent);
+        let remarks = (one.host_name != other.host_name).then(|| {
+            format!(
+                "The hosts differ: {} and {}.",
+                one.host_name, other.host_name
+            )
+        });
+        return (found, remarks.into_iter().collect());
+    }
+    let mut remarks = Vec::new();
+    for (host, old) in &base {
+        match new.iter().find(|(name, _)| name == host) {
+            Some((_, new)) => found.extend(of_host(old, new, limit_percent)),
+            None => {
+                let words = [Some("checked"), Some("not checked")];
+                found.push(Change::of_words(host, "host", words, ChangeVerdict::Worse));
+            }
+        }
+    }
+    let is_known = |host: &str| base.iter().any(|(name, _)| *name == host);
+    let added: Vec<&str> = new
+        .iter()
+        .map(|(host, _)| *host)
+        .filter(|of| !is_known(of))
+        .collect();
+    if !added.is_empty() {
+        remarks.push(format!("Hosts without a base: {}.", added.join(", ")));
+    }
+    (found, remarks)
+}
+
+/// Returns the latest check of each host.
+fn latest(checks: &[(String, CheckRecord)]) -> Vec<(&str, &CheckRecord)> {
+    let mut latest: BTreeMap<&str, &CheckRecord> = BTreeMap::new();
+    for (_, check) in checks {
+        let known = latest.entry(&check.host_name).or_insert(check);
+        if check.started_unix_ms >= known.started_unix_ms {
+            *known = check;
+        }
+    }
+    latest.into_iter().collect()
+}
+
+fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Change> {
+    let host = &new.host_name;
+    let mut changes = Vec::new();
+    let find = |check: &CheckRecord, name: &str| -> Option<DeviceRecord> {
+        check.devices.iter().find(|of| of.name == name).cloned()
+    };
+    for old in &base.devices {
+        let part = format!("{host} {}", old.name);
+        let Some(device) = find(new, &old.name) else {
+            let words = [Some("checked"), Some("not checked")];
+            changes.push(Change::of_words(&part, "NIC", words, ChangeVerdict::Worse));
+            continue;
+        };
+        let errors =
+            [&old.error, &device.error].map(|of| of.as_ref().map(|of| of.message.as_str()));
+        let words = errors.map(|of| Some(of.unwrap_or("tested")));
+        match errors {
+            [None, Some(_)] => {
+                changes.push(Change::of_words(&part, "test", words, ChangeVerdict::Worse));
+            }
+            [Some(_), None] => {
+                changes.push(Change::of_words(
+                    &part,
+                    "test",
+                    words,
+                    ChangeVerdict::Better,
+                ));
+            }
+            _ => {}
+        }
+        changes.extend(of_items(&part, [&old.items, &device.items], limit_percent));
+    }
+    for device in new
+        .devices
+        .iter()
+        .filter(|of| find(base, &of.name).is_none())
+    {
+        let part = format!("{host} {}", device.name);
+        let words = [None, Some("checked")];
+        changes.push(Change::of_words(
+            &part,
+            "NIC",
+            words,
+            ChangeVerdict::Changed,
+        ));
+    }
+    changes.extend(of_items(host, [&base.host, &new.host], limit_percent));
+    changes
+}
+
+/// Returns the changes of the items that both checks have.
+fn of_items(part: &str, [base, new]: [&[ItemRecord]; 2], limit_percent: f64) -> Vec<Change> {
+    let change = |new: &ItemRecord| {
+        let old = base
+            .iter()
+            .find(|of| of.code == new.code && of.name == new.name)?;
+        of_item(part, old, new, limit_percent)
+    };
+    new.iter().filter_map(change).collect()
+}
+
+/// Returns the change of an item. `None` if verdict and value are as they were; values that are
+/// numbers may change by the limit.
+fn of_item(part: &str, base: &ItemRecord, new: &ItemRecord, limit_percent: f64) -> Option<Change> {
+    let badness = |item: &ItemRecord| match item.verdict.as_str() {
+        "bad" => 2,
+        "suspect" => 1,
+        _ => 0,
+    };
+    let verdict = match (badness(base), badness(new)) {
+        (old, now) if now > old => ChangeVerdict::Worse,
+        (old, now) if now < old && (now > 0 || new.verdict == "good") => ChangeVerdict::Better,
+        _ => ChangeVerdict::Changed,
+    };
+    let numbers = base.number.zip(new.number);
+    let is_counter = COUNTERS.contains(&new.code.as_str());
+    let change_percent = numbers.and_then(|(old, now)| percent(old, now));
+    let value_changed = match (numbers, change_percent) {
+        (Some((old, now)), _) if is_counter => old != now,
+        (Some(_), Some(change)) => change.abs() > limit_percent,
+        (Some((old, now)), None) => old != now,
+        (None, _) => base.value != new.value,
+    };
+    if !value_changed && badness(base) == badness(new) {
+        return None;
+    }
+    let shown = |item: &ItemRecord| {
+        let value = item.value.as_deref().unwrap_or("not available");
+        match item.verdict.as_str() {
+            word @ ("bad" | "suspect") => format!("{value} ({word})"),
+            _ => value.to_owned(),
+        }
+    };
+    Some(Change {
+        base: Some(shown(base)),
+        new: Some(shown(new)),
+        change_percent: change_percent.filter(|_| !is_counter),
+        increase: numbers.filter(|_| is_counter).map(|(old, now)| now - old),
+        ..Change::of_words(part, &new.name, [None, None], verdict)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ChangeVerdict::{Better, Changed, Worse};
+
+    fn item(code: &str, value: &str, number: Option<f64>, verdict: &str) -> ItemRecord {
+        ItemRecord {
+            code: code.into(),
+            name: code.into(),
+            value: Some(value.into()),
+            number,
+            verdict: verdict.into(),
+        }
+    }
+
+    fn check(
+        host: &str,
+        started_unix_ms: u64,
+        devices: &[(&str, ItemRecord)],
+    ) -> (String, CheckRecord) {
+        let device = |(name, item): &(&str, ItemRecord)| DeviceRecord {
+            name: (*name).into(),
+            error: None,
+            items: vec![item.clone()],
+        };
+        let check = CheckRecord {
+            host_name: host.into(),
+            started_unix_ms,
+            summary: "OK".into(),
+            host: Vec::new(),
+            devices: devices.iter().map(device).collect(),
+        };
+        ("file".into(), check)
+    }
+
+    #[test]
+    fn judges_items_by_their_verdicts_and_shows_changed_values() {
+        let good = |number| item("latency", "x", Some(number), "good");
+        let text = |value: &str, verdict| item("firmware", value, None, verdict);
+        let counter = |number, verdict| item("aer-correctable", "n", Some(number), verdict);
+        for (base, new, expected) in [
+            (good(100.0), good(105.0), None),
+            (good(100.0), good(106.0), Some(Changed)),
+            (good(0.0), good(1.0), Some(Changed)),
+            (text("1", "shown"), text("1", "shown"), None),
+            (text("1", "shown"), text("2", "shown"), Some(Changed)),
+            (text("1", "good"), text("1", "suspect"), Some(Worse)),
+            (text("1", "suspect"), text("1", "bad"), Some(Worse)),
+            (text("1", "bad"), text("1", "suspect"), Some(Better)),
+            (text("1", "bad"), text("1", "good"), Some(Better)),
+            (text("1", "bad"), text("", "not_available"), Some(Changed)),
+            (
+                counter(100.0, "good"),
+                counter(101.0, "good"),
+                Some(Changed),
+            ),
+            (counter(7.0, "good"), counter(7.0, "good"), None),
+        ] {
+            let change = of_item("cxi0", &base, &new, 5.0);
+            let verdict = change.as_ref().map(|of| of.verdict);
+            assert_eq!(verdict, expected, "{base:?} {new:?}");
+            let increase = change.and_then(|of| of.increase);
+            assert_eq!(
+                increase.is_some(),
+                base.code == "aer-correctable" && expected.is_some()
+            );
+        }
+    }
+
+    #[test]
+    fn compares_the_latest_check_of_each_host() {
+        let up = || item("link-down", "up", None, "good");
+        let down = || item("link-down", "down", None, "bad");
+        let base = [
+            check("a", 2, &[("cxi0", up()), ("cxi1", up())]),
+            check("a", 1, &[("cxi0", down())]),
+            check("b", 1, &[("cxi0", up())]),
+        ];
+        let new = [
+            check("a", 9, &[("cxi0", down())]),
+            check("c", 9, &[("cxi0", down())]),
+        ];
+        let (changes, remarks) = changes(&base, &new, 5.0);
+        let found: Vec<(&str, &str, ChangeVerdict)> = changes
+            .iter()
+            .map(|of| (of.part.as_str(), of.what.as_str(), of.verdict))
+            .collect();
+        let expected = [
+            ("a cxi0", "link-down", Worse),
+            ("a cxi1", "NIC", Worse),
+            ("b", "host", Worse),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(changes[0].new.as_deref(), Some("down (bad)"));
+        assert_eq!(remarks, ["Hosts without a base: c."]);
+    }
+}

@@ -1,0 +1,372 @@
+//! Surveys compared: the state of each NIC, the medians of classes, and the medians of NICs over the
+//! pairs that both surveys have.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Change, ChangeVerdict, percent};
+use crate::survey::nics::{State, states};
+use crate::survey::{Survey, words};
+use cluster::survey::findings::{Matrix, Population, Test};
+
+/// Least pairs of a NIC in both surveys, and least NICs with so many pairs, for its median.
+const LEAST_PAIRS: usize = 3;
+const LEAST_NICS: usize = 5;
+
+/// A NIC differs from the others if its change is farther from their median than so many robust
+/// standard deviations.
+const DEVIATIONS: f64 = 4.0;
+
+/// Median absolute deviation -> standard deviation of a normal distribution.
+const SIGMA_OF_MAD: f64 = 1.4826;
+
+/// Returns the changes from one survey to another, and remarks.
+pub(super) fn changes(
+    base: &Survey,
+    new: &Survey,
+    limit_percent: f64,
+) -> (Vec<Change>, Vec<String>) {
+    let (mut changes, others) = of_states(base, new);
+    let mut remarks = Vec::new();
+    if others > 0 {
+        let nics = words::counted(others, "NIC");
+        remarks.push(format!(
+            "Not compared: {nics} of hosts that only one survey has."
+        ));
+    }
+    let mut tests = 0;
+    for (at, test) in new.setup.tests.iter().enumerate() {
+        let Some(at_base) = base.setup.tests.iter().position(|of| of == test) else {
+            continue;
+        };
+        tests += 1;
+        let matrix = |survey: &Survey, at: usize| -> Option<HashMap<[String; 2], f64>> {
+            let mut matrices = survey.verdict.matrices.iter();
+            Some(figures(survey, matrices.find(|of| of.test.index() == at)?))
+        };
+        if let Some((base, new)) = matrix(base, at_base).zip(matrix(new, at)) {
+            changes.extend(of_nics(test, &base, &new, limit_percent));
+        }
+        let populations = |survey: &Survey, at: usize| -> Vec<Population> {
+            let all = survey.verdict.populations.iter();
+            all.filter(|of| of.test.index() == at).cloned().collect()
+        };
+        let of_base = populations(base, at_base);
+        for of in populations(new, at) {
+            if let Some(old) = of_base.iter().find(|old| old.class == of.class) {
+                changes.push(of_class(test, old, &of, limit_percent));
+            }
+        }
+    }
+    if tests < base.setup.tests.len().max(new.setup.tests.len()) {
+        remarks
+            .push("Only one survey has some of the tests: their figures are not compared.".into());
+    }
+    (changes, remarks)
+}
+
+/// Returns the NICs whose state changed, and the number of NICs of hosts that one survey lacks.
+fn of_states(base: &Survey, new: &Survey) -> (Vec<Change>, u64) {
+    let [of_base, of_new] = [base, new].map(named_states);
+    let has_host =
+        |survey: &Survey, host: &str| survey.roster.nodes.iter().any(|of| of.host == host);
+    let mut changes = Vec::new();
+    let mut others = 0;
+    for (name, (host, state)) in &of_base {
+        let now = of_new.get(name).map(|(_, state)| *state);
+        if now.is_none() && !has_host(new, host) {
+            others += 1;
+            continue;
+        }
+        let is_gone = match now {
+            None => true,
+            Some(state) => state == State::Untested && has_failed(new, name),
+        };
+        let verdict = match now {
+            _ if is_gone && !(*state == State::Untested) => ChangeVerdict::Worse,
+            Some(State::Suspect | State::Bad) if now > Some(*state) => ChangeVerdict::Worse,
+            Some(State::Good) if *state >= State::Suspect => ChangeVerdict::Better,
+            Some(State::Suspect) if *state == State::Bad => ChangeVerdict::Better,
+            Some(now) if now == *state => continue,
+            _ => ChangeVerdict::Changed,
+        };
+        let now = if is_gone {
+            "gone"
+        } else {
+            now.map_or("gone", State::name)
+        };
+        let words = [Some(state.name()), Some(now)];
+        changes.push(Change::of_words(name, "state", words, verdict));
+    }
+    for (name, (host, state)) in of_new
+        .iter()
+        .filter(|(name, _)| !of_base.contains_key(*name))
+    {
+        others += u64::from(!has_host(base, host));
+        if *state >= State::Suspect {
+            let words = [None, Some(state.name())];
+            changes.push(Change::of_words(name, "state", words, ChangeVerdict::Worse));
+        }
+    }
+    (changes, others)
+}
+
+/// Returns host and state of each NIC, by its name.
+fn named_states(survey: &Survey) -> BTreeMap<String, (String, State)> {
+    let roster = &survey.roster;
+    let states = states(roster, &survey.verdict);
+    let named = roster.nic_ids().zip(states).map(|(nic, state)| {
+        let host = roster.node_of(nic).host.clone();
+        (roster.name(nic), (host, state))
+    });
+    named.collect()
+}
+
+/// Returns whether a NIC could not be opened, or its node was lost.
+fn has_failed(survey: &Survey, name: &str) -> bool {
+    let roster = &survey.roster;
+    let nic = roster.nic_ids().find(|nic| roster.name(*nic) == name);
+    nic.is_some_and(|nic| roster.nic(nic).failure.is_some() || roster.node_of(nic).absent.is_some())
+}
+
+/// Returns the change of the median of a class. It is a change if the 95 % intervals of the medians
+/// are apart, too.
+fn of_class(test: &Test, base: &Population, new: &Population, limit_percent: f64) -> Change {
+    let (old, now) = (base.median(), new.median());
+    let change_percent = percent(old, now);
+    let ends = |of: &Population| of.median_low.zip(of.median_high);
+    let are_apart = ends(base)
+        .zip(ends(new))
+        .is_some_and(|((low, high), (new_low, new_high))| new_low > high || new_high < low);
+    let verdict = match change_percent {
+        Some(change) if are_apart => verdict(test, change, limit_percent),
+        _ => ChangeVerdict::Ok,
+    };
+    of_figures(
+        &words::test(test),
+        &format!("median, {}", new.class.name()),
+        test,
+        (old, now),
+        verdict,
+    )
+}
+
+/// Returns the verdict on a change of a figure.
+fn verdict(test: &Test, change_percent: f64, limit_percent: f64) -> ChangeVerdict {
+    let worse = if test.of_bandwidth {
+        -change_percent
+    } else {
+        change_percent
+    };
+    if worse > limit_percent {
+        ChangeVerdict::Worse
+    } else if -worse > limit_percent {
+        ChangeVerdict::Better
+    } else {
+        ChangeVerdict::Ok
+    }
+}
+
+fn of_figures(
+    part: &str,
+    what: &str,
+    test: &Test,
+    (base, new): (f64, f64),
+    verdict: ChangeVerdict,
+) -> Change {
+    let text = |value| {
+        format!(
+            "{} {}",
+            words::figure(test, value),
+            words::figure_unit(test)
+        )
+    };
+    let (old, now) = (text(base), text(new));
+    Change {
+        change_percent: percent(base, new),
+        ..Change::of_words(part, what, [Some(&old), Some(&now)], verdict)
+    }
+}
+
+/// Returns the figures of the pairs of a matrix, by the names of initiator and target.
+fn figures(survey: &Survey, matrix: &Matrix) -> HashMap<[String; 2], f64> {
+    let names = |nic| survey.roster.name(nic);
+    let cells = matrix.cells.iter();
+    cells
+        .filter_map(|(initiator, target, figure)| {
+            Some(([names(*initiator), names(*target)], (*figure)?))
+        })
+        .collect()
+}
+
+/// Returns the NICs whose figures changed by more than the limit, and unlike those of the other
+/// NICs. Pairs that both surveys measured count, in any direction.
+fn of_nics(
+    test: &Test,
+    base: &HashMap<[String; 2], f64>,
+    new: &HashMap<[String; 2], f64>,
+    limit_percent: f64,
+) -> Vec<Change> {
+    let mut pairs: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+    for (names, now) in new {
+        let [initiator, target] = names;
+        let reversed = || base.get(&[target.clone(), initiator.clone()]);
+        let Some(old) = base.get(names).or_else(reversed).filter(|old| **old > 0.0) else {
+            continue;
+        };
+        for name in names {
+            pairs.entry(name).or_default().push((*old, *now));
+        }
+    }
+    let ratios = |pairs: &[(f64, f64)]| median(pairs.iter().map(|(old, now)| now / old));
+    pairs.retain(|_, of| of.len() >= LEAST_PAIRS);
+    let all: Vec<f64> = pairs.values().map(|of| ratios(of)).collect();
+    if all.len() < LEAST_NICS {
+        return Vec::new();
+    }
+    let middle = median(all.iter().copied());
+    let deviation = SIGMA_OF_MAD * median(all.iter().map(|ratio| (ratio - middle).abs()));
+    let mut changes = Vec::new();
+    for ((name, pairs), ratio) in pairs.iter().zip(all) {
+        let verdict = verdict(test, (ratio - 1.0) * 100.0, limit_percent);
+        if (ratio - middle).abs() > DEVIATIONS * deviation && verdict != ChangeVerdict::Ok {
+            let old = median(pairs.iter().map(|(old, _)| *old));
+            let what = format!(
+                "{}, {}",
+                words::test(test),
+                words::counted(pairs.len() as u64, "pair")
+            );
+            changes.push(of_figures(name, &what, test, (old, old * ratio), verdict));
+        }
+    }
+    changes
+}
+
+/// Returns the median of values; NaN without any.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::testing;
+    use ChangeVerdict::{Better, Changed, Ok as Same, Worse};
+    use cluster::survey::ids::{NicId, TestId};
+
+    /// Returns a survey without causes. All pairs of the first test take 2 us, those of NIC 2
+    /// `slow` times as much.
+    fn survey(slow: f64) -> Survey {
+        let mut survey = testing::survey(testing::good(), Ok(()));
+        let pairs = (0..8).flat_map(|one| (0..one).map(move |other| (one, other)));
+        let figure = |one, other| {
+            if one == 2 || other == 2 {
+                2e3 * slow
+            } else {
+                2e3
+            }
+        };
+        survey.verdict.matrices = vec![Matrix {
+            test: TestId(0),
+            cells: pairs
+                .map(|(one, other)| (NicId(one), NicId(other), Some(figure(one, other))))
+                .collect(),
+        }];
+        survey
+    }
+
+    fn shown(base: &Survey, new: &Survey) -> Vec<(String, String, ChangeVerdict)> {
+        let (changes, _) = changes(base, new, 5.0);
+        let changes = changes.into_iter().filter(|of| of.verdict != Same);
+        changes.map(|of| (of.part, of.what, of.verdict)).collect()
+    }
+
+    #[test]
+    fn compares_states_of_nics() {
+        let (good, mixed) = (survey(1.0), testing::survey(testing::mixed(), Ok(())));
+        let states = |verdicts: [ChangeVerdict; 5]| -> Vec<(String, String, ChangeVerdict)> {
+            let names = ["417 cxi1", "418 cxi0", "418 cxi1", "419 cxi0", "419 cxi1"];
+            let of = |(name, verdict)| (format!("nid000{name}"), "state".into(), verdict);
+            names.into_iter().zip(verdicts).map(of).collect()
+        };
+        assert_eq!(
+            shown(&good, &mixed),
+            states([Worse, Worse, Changed, Worse, Changed])
+        );
+        assert_eq!(
+            shown(&mixed, &good),
+            states([Better, Better, Changed, Better, Changed])
+        );
+        assert_eq!(shown(&mixed, &mixed), []);
+        // A node that is lost, and a NIC that the host no longer has, are worse than untested.
+        let mut gone = survey(1.0);
+        gone.roster.nodes[0].absent = Some("lost".into());
+        gone.roster.nics.pop();
+        gone.verdict.matrices.clear();
+        let names: Vec<String> = shown(&good, &gone)
+            .into_iter()
+            .map(|(name, _, _)| name)
+            .collect();
+        assert_eq!(
+            names,
+            ["nid000416 cxi0", "nid000416 cxi1", "nid000419 cxi1"]
+        );
+        gone.roster.nodes.pop();
+        gone.roster.nics.pop();
+        let (_, remarks) = changes(&good, &gone, 5.0);
+        assert_eq!(
+            remarks,
+            ["Not compared: 2 NICs of hosts that only one survey has."]
+        );
+    }
+
+    #[test]
+    fn compares_medians_of_nics_over_common_pairs() {
+        let nic = |verdict| {
+            [(
+                "nid000417 cxi0".to_owned(),
+                "write-lat 8, 7 pairs".to_owned(),
+                verdict,
+            )]
+        };
+        assert_eq!(shown(&survey(1.0), &survey(1.2)), nic(Worse));
+        assert_eq!(shown(&survey(1.2), &survey(1.0)), nic(Better));
+        assert_eq!(shown(&survey(1.0), &survey(1.04)), []);
+        // The directions of the pairs do not matter.
+        let mut turned = survey(1.2);
+        for cell in &mut turned.verdict.matrices[0].cells {
+            *cell = (cell.1, cell.0, cell.2);
+        }
+        assert_eq!(shown(&survey(1.0), &turned), nic(Worse));
+    }
+
+    #[test]
+    fn compares_medians_of_classes_beyond_their_intervals() {
+        let with_bandwidth = |factor: f64| {
+            let mut survey = survey(1.0);
+            let of = &mut survey.verdict.populations[2];
+            of.percentiles[3] *= factor;
+            for end in [&mut of.median_low, &mut of.median_high] {
+                *end = end.map(|end| end * factor);
+            }
+            survey
+        };
+        let class = |verdict| {
+            [(
+                "write-bw 1M".to_owned(),
+                "median, same switch".to_owned(),
+                verdict,
+            )]
+        };
+        assert_eq!(shown(&survey(1.0), &with_bandwidth(0.9)), class(Worse));
+        assert_eq!(shown(&survey(1.0), &with_bandwidth(1.1)), class(Better));
+        let mut wide = with_bandwidth(0.9);
+        wide.verdict.populations[2].median_high = Some(1e12);
+        assert_eq!(shown(&survey(1.0), &wide), []);
+        // Another test is not compared.
+        wide.setup.tests[0].size_bytes = 64;
+        let (changes, remarks) = changes(&survey(1.0), &wide, 5.0);
+        assert_eq!((changes.len(), remarks.len()), (1, 1));
+    }
+}
