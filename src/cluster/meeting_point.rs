@@ -11,7 +11,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -21,15 +21,14 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use crate::launcher::LauncherTask;
+use crate::tree::{KnockAnswer, knock};
 use facts::error::{Failure, cause, invalid};
 use facts::host::host_name;
 use facts::interrupt;
+use facts::limit;
+use facts::net::resolver;
 use facts::number::time_text;
 use facts::token::{TOKEN_VARIABLE, Token};
-
-/// How long a process looks for its coordinator, unless the user chooses another time: the tasks of
-/// a step start seconds apart.
-pub const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Start of the name of a file, before job and step.
 const FILE_NAME: &str = ".cxidiag-survey";
@@ -45,6 +44,13 @@ const PORTS: u64 = 10_000;
 
 /// Shortest and longest time between two attempts to read the file.
 const INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// Interval at which a process that does not see the file asks the coordinator.
+const KNOCK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How long a process looks for the file of a coordinator that is there: a directory of another
+/// host may change seconds later here.
+pub const SIGHT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Interfaces of the high-speed network: the survey shall not depend on the links that it measures.
 const HIGH_SPEED_INTERFACE: &str = "hsn";
@@ -105,7 +111,7 @@ impl MeetingPoint {
         let Some(token) = token else {
             return Ok(Self::File(file_name(task).into()));
         };
-        let Some(host) = &task.first_host else {
+        let Some(host) = task.hosts.first() else {
             return Err(Failure::usage(format!(
                 "{TOKEN_VARIABLE} is set, but {} has no list of hosts",
                 task.launcher
@@ -135,6 +141,14 @@ impl MeetingPoint {
         match self {
             Self::File(_) => None,
             Self::Agreed { port, .. } => Some(*port),
+        }
+    }
+
+    /// Returns the file at which the processes meet, from the root.
+    pub fn file(&self) -> Option<PathBuf> {
+        match self {
+            Self::File(path) => Some(absolute(path)),
+            Self::Agreed { .. } => None,
         }
     }
 
@@ -214,8 +228,9 @@ fn file_name(task: &LauncherTask) -> String {
     ids.fold(FILE_NAME.to_owned(), |name, id| name + &id)
 }
 
-/// Returns the port of a task's job and step: the FNV-1a hash of both.
-fn port(task: &LauncherTask) -> u16 {
+/// Returns the port of a task's job and step: the FNV-1a hash of both. A coordinator listens there,
+/// if it can, so that tasks which do not see its file learn why.
+pub fn port(task: &LauncherTask) -> u16 {
     let ids = [&task.job, &task.step].map(|id| id.as_deref().unwrap_or_default());
     let hash = ids
         .join("/")
@@ -326,7 +341,7 @@ fn in_use(path: &Path) -> Failure {
 fn unusable(path: &Path, what: &str, error: &io::Error) -> Failure {
     Failure::environment(format!(
         "cannot {what} {}: {}",
-        path.display(),
+        absolute(path).display(),
         cause(error)
     ))
     .with_hint(
@@ -335,15 +350,32 @@ fn unusable(path: &Path, what: &str, error: &io::Error) -> Failure {
     )
 }
 
-/// Waits until the coordinator of `task` has written its file.
-fn wait_for(path: &Path, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
+/// Waits until the coordinator of `task` has written its file. Without a file, asks the coordinator
+/// on the first host of the launcher's list. The failure is printed by the coordinator, or else by
+/// the first other task: all of them would print the same line.
+fn wait_for(path: &Path, task: &LauncherTask, mut end: Instant) -> Result<Coordinator, Failure> {
     let since = Instant::now();
     let mut interval = INTERVALS.0;
+    let mut next_knock = since + KNOCK_INTERVAL;
+    let mut is_known = false;
     let other = loop {
         let other = match read(path)? {
             Some(contents) if contents.is_of(task) => return Coordinator::of(contents, path),
             other => other,
         };
+        if !is_known && Instant::now() >= next_knock {
+            match knock_at_first_host(task)? {
+                Some(KnockAnswer::Failed(reason)) => {
+                    return Err(Failure::environment(reason).printed());
+                }
+                Some(KnockAnswer::Waits) => {
+                    is_known = true;
+                    end = end.min(Instant::now() + limit::in_effect(SIGHT_LIMIT));
+                }
+                None => {}
+            }
+            next_knock = Instant::now() + KNOCK_INTERVAL;
+        }
         let now = Instant::now();
         if now >= end {
             break other;
@@ -357,15 +389,32 @@ fn wait_for(path: &Path, task: &LauncherTask, end: Instant) -> Result<Coordinato
         let ids = ids.map(|(what, id)| format!("{what} {}", id.unwrap_or("unknown".into())));
         format!("; the file is that of {}", ids.join(", "))
     });
-    Err(Failure::environment(format!(
-        "the coordinator of the survey has not written {} in {waited}{}",
-        path.display(),
+    let failure = Failure::environment(format!(
+        "the coordinator of the survey has not written {} in {waited}{}: the directory must be \
+         shared by all nodes; --meeting-point names another file",
+        absolute(path).display(),
         found.unwrap_or_default()
-    ))
-    .with_hint(
-        "the directory must be shared by all nodes; --meeting-point names another file; see what \
-         rank 0 printed",
-    ))
+    ));
+    let is_first = task.rank == 1;
+    Err(if is_known || !is_first {
+        failure.printed()
+    } else {
+        failure
+    })
+}
+
+/// Asks the coordinator on the first host of the launcher's list, if it has one.
+fn knock_at_first_host(task: &LauncherTask) -> Result<Option<KnockAnswer>, Failure> {
+    let Some(host) = task.hosts.first() else {
+        return Ok(None);
+    };
+    let addresses = resolver::addresses(host, port(task))?;
+    Ok(addresses.ok().and_then(|found| knock(&found, task.rank)))
+}
+
+/// Returns a path from the root, for messages.
+fn absolute(path: &Path) -> PathBuf {
+    path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Reads the file; `None` if it does not exist.

@@ -509,6 +509,10 @@ fn refuses_invalid_arguments() {
         ),
         ("--loopback=4 --pair-time=0", "for --pair-time"),
         ("--hosts=n[4-1]", "for --hosts"),
+        (
+            "--hosts=n[1-4],n3",
+            "'n[1-4],n3' for --hosts: n3 is named twice",
+        ),
         ("--hosts=a -p 0", "for --port"),
         ("--loopback=4 --device=soft1", "leave out --device"),
         (
