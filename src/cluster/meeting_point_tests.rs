@@ -3,6 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::thread;
 
 use super::*;
+use crate::tree::JOIN_LIMIT;
 
 fn task(job: &str, step: &str) -> LauncherTask {
     LauncherTask {

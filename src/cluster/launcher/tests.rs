@@ -162,9 +162,11 @@ fn reads_what_slurm_says_about_the_task() {
         job: Some("17".into()),
         step: Some("2".into()),
         end_of_job: Some(1_800_000_000),
-        hosts: ["nid1", "nid1", "nid2", "nid2", "nid3", "nid3", "nid4", "nid4"]
-            .map(str::to_owned)
-            .to_vec(),
+        hosts: [
+            "nid1", "nid1", "nid2", "nid2", "nid3", "nid3", "nid4", "nid4",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         topology: Some("s0.s4".into()),
     };
     assert_eq!(find(&variables), Ok(Some(expected)));

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::blocks::{Slots, blocks};
 use super::busy::BusyCpus;
+use super::files::Files;
 use super::late::LateMembers;
 use super::launch::Launch;
 use super::locations::Locations;
@@ -21,11 +22,10 @@ use cluster::host_list::compress;
 use cluster::survey::busy::BusySlots;
 use cluster::survey::conductor::{Conductor, Phase, Settings};
 use cluster::survey::findings::Test;
-use cluster::survey::pairs::{self, Selection};
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::timetable::{BlockReport, Course, Round};
 use cluster::tree::{DETOUR_LIMIT, Event, Root, now_ns};
-use facts::error::{Failure, cause, invalid};
+use facts::error::{Failure, invalid};
 use facts::job::Job;
 use facts::number::time_text;
 use facts::{interrupt, limit};
@@ -78,25 +78,7 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
     }
 }
 
-/// What a survey reads and writes, all of it open.
-struct Files {
-    selections: Vec<Selection>,
-    locations: Locations,
-    earlier: Option<Earlier<BufReader<fs::File>>>,
-    outputs: Outputs,
-}
-
-impl Files {
-    fn open(request: &SurveyRequest) -> Result<Self, Failure> {
-        Ok(Self {
-            selections: selections(request)?,
-            locations: Locations::read(request.locations.as_deref())?,
-            earlier: request.resume.as_deref().map(Earlier::open).transpose()?,
-            outputs: Outputs::open(&request.places, request.is_quiet)?,
-        })
-    }
-}
-
+/// Runs a survey with these open files.
 fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
     let Files {
@@ -188,15 +170,6 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     drop(root);
     gathered.finish();
     found
-}
-
-/// Returns the selected pairs.
-fn selections(request: &SurveyRequest) -> Result<Vec<Selection>, Failure> {
-    let read = |path: &str| {
-        fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {}", cause(&error)))
-    };
-    pairs::parse(&request.pairs, read)
-        .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))
 }
 
 /// Returns the conductor of a survey of these members.
@@ -373,7 +346,8 @@ impl CoordinatorLoop<'_> {
             .begin(started, setup, self.conductor.roster())?;
         let late = self.members.roster.nodes.iter().rev().take(arrived.len());
         let late = late.map(|node| node.host.as_str());
-        self.outputs.note(&format!("joined late: {}", compress(late)));
+        self.outputs
+            .note(&format!("joined late: {}", compress(late)));
         self.prepare(arrived.iter().map(|of| of.rank).collect())?;
         Ok(true)
     }

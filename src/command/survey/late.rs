@@ -36,8 +36,7 @@ impl LateMembers {
         if let Some(known) = &mut self.results {
             known.extend_from_slice(results);
         }
-        self.results
-            .take_if(|results| results.len() > MOST_RESULTS);
+        self.results.take_if(|results| results.len() > MOST_RESULTS);
     }
 
     /// Notes that a process has joined.

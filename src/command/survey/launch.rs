@@ -4,36 +4,30 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
 use super::request::{self, SurveyRequest};
-use super::written::Outputs;
 use cluster::host_list;
 use cluster::launcher::LauncherTask;
-use cluster::meeting_point::{self, MeetingPoint, Published, SIGHT_LIMIT};
+use cluster::meeting_point::{self, MeetingPoint, Published};
 use cluster::survey::timetable::Introduction;
-use cluster::tree::{Event, Root};
+use cluster::tree::Root;
 use diag::session::invitation::{Invitation, Invited};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step, invalid};
-use facts::{interrupt, limit};
+use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
-use facts::number::time_text;
 use facts::token::Token;
 use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
-use report::survey::progress;
 
 /// Number of servers that are invited at the same time.
 const MOST_AT_ONCE: usize = 64;
-
-/// How much longer than [`SIGHT_LIMIT`] the coordinator waits for tasks that do not see its file.
-const GRACE: Duration = Duration::from_secs(1);
 
 type ByRank<T> = BTreeMap<u32, T>;
 
@@ -50,124 +44,6 @@ pub struct Launch<'a> {
     arguments: &'a [OsString],
     /// The task of this process, and the meeting point where the other tasks find it.
     task: Option<(LauncherTask, MeetingPoint)>,
-}
-
-/// The members that have joined, and what ends with the survey.
-pub struct JoinedMembers {
-    /// What they have introduced, by rank.
-    pub joined: BTreeMap<u32, Introduction>,
-    lost: BTreeMap<u32, String>,
-    /// Processes that do not see the meeting point, and when they said so first.
-    blind: BTreeMap<u32, Instant>,
-    /// The file at which the processes of a launcher meet.
-    file: Option<PathBuf>,
-    /// How long the survey waited for missing members; none if the survey ended before.
-    waited: Option<Duration>,
-    processes: Option<LocalProcesses>,
-    /// Processes on other hosts by rank, which end with it.
-    invited: BTreeMap<u32, Invited>,
-    /// The published meeting point. Its file is removed at the end.
-    _published: Option<Published>,
-}
-
-impl JoinedMembers {
-    /// Returns why a process is missing.
-    pub fn absent(&self, rank: u32) -> String {
-        if let Some(reason) = self.lost.get(&rank) {
-            return reason.clone();
-        }
-        let Some(waited) = self.waited else {
-            return "the survey ended before it joined".into();
-        };
-        if let Some(file) = self.file.as_ref().filter(|_| self.blind.contains_key(&rank)) {
-            return format!("it does not see {}", file.display());
-        }
-        let invited = self.invited.get(&rank);
-        let place = invited.and_then(Invited::place);
-        let queue = place.map(|place| format!(": it waits for its turn, place {place}"));
-        let queue = queue.unwrap_or_default();
-        format!("it did not join within {}{queue}", time_text(waited))
-    }
-
-    /// Waits until all `size` members have joined, for `limit` at most.
-    ///
-    /// # Errors
-    ///
-    /// No process that joins, and an interruption.
-    pub fn join(
-        &mut self,
-        root: &mut Root,
-        size: u32,
-        limit: Duration,
-        outputs: &mut Outputs,
-    ) -> Result<(), Failure> {
-        let until = Instant::now() + limit;
-        while let Some(end) = self.ends(until, size)
-            && Instant::now() < end
-        {
-            let count = self.joined.len() as u32;
-            outputs.progress.show(|_| progress::waiting(count, size));
-            let next = end.min(Instant::now() + Duration::from_millis(500));
-            for event in root.poll(next)? {
-                match event {
-                    Event::Joined(introduction) => {
-                        self.blind.remove(&introduction.rank);
-                        self.joined.insert(introduction.rank, introduction);
-                    }
-                    Event::Lost { rank, reason } => {
-                        self.joined.remove(&rank);
-                        self.lost.insert(rank, reason);
-                    }
-                    Event::Knocked { rank } => {
-                        self.blind.entry(rank).or_insert_with(Instant::now);
-                    }
-                    Event::TurnedAway { peer, reason } => {
-                        outputs.note(&format!("turned {peer} away: {reason}"));
-                    }
-                    Event::Begun { .. } | Event::Report(_) => {}
-                }
-            }
-        }
-        self.waited = Some(limit);
-        self.note_hint(size, outputs);
-        if self.joined.is_empty() {
-            return Err(Failure::environment("no process has joined"));
-        }
-        Ok(())
-    }
-
-    /// Returns when the wait for `size` processes ends, at `until` at the latest; `None` if none is
-    /// missing.
-    fn ends(&self, until: Instant, size: u32) -> Option<Instant> {
-        let present = self.joined.len() + self.lost.len();
-        let missing = (size as usize).checked_sub(present).filter(|n| *n > 0)?;
-        // Tasks that see the file later have joined by then.
-        let last = self.blind.values().max();
-        let last = last.filter(|_| self.blind.len() >= missing);
-        let sight = last.map(|last| *last + limit::in_effect(SIGHT_LIMIT) + GRACE);
-        Some(sight.map_or(until, |sight| until.min(sight)))
-    }
-
-    /// Prints what is wrong with the meeting point, if tasks of a launcher do not see it, or no
-    /// other task has come.
-    fn note_hint(&self, size: u32, outputs: &mut Outputs) {
-        let Some(file) = &self.file else { return };
-        let what = match self.blind.len() {
-            0 if self.joined.len() == 1 && size > 1 => "no other task has found".to_owned(),
-            0 => return,
-            1 => "1 task does not see".to_owned(),
-            count => format!("{count} tasks do not see"),
-        };
-        let hint = "the directory must be shared by all nodes; --meeting-point names another file";
-        outputs.note(&format!("{what} {}: {hint}", file.display()));
-    }
-
-    /// Waits for the end of the processes that were started here.
-    pub fn finish(&mut self) {
-        if let Some(processes) = self.processes.take() {
-            processes.finish();
-        }
-    }
 }
 
 impl<'a> Launch<'a> {
@@ -392,16 +268,8 @@ impl<'a> Launch<'a> {
         for rank in &self.here {
             processes.start(self.arguments, (*rank, self.size), root.port(), &token)?;
         }
-        let mut members = JoinedMembers {
-            joined: BTreeMap::new(),
-            lost: BTreeMap::new(),
-            blind: BTreeMap::new(),
-            file: self.task.as_ref().and_then(|(_, point)| point.file()),
-            waited: None,
-            processes: Some(processes),
-            invited: BTreeMap::new(),
-            _published: published,
-        };
+        let file = self.task.as_ref().and_then(|(_, point)| point.file());
+        let mut members = JoinedMembers::new(processes, file, published);
         if self.invites_members() {
             (members.invited, members.lost) = self.invite(request, root.port(), &token)?;
             self.check_servers(&members.invited)?;
@@ -471,21 +339,54 @@ fn unreached(failure: &Failure) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn names_the_time_in_which_a_process_did_not_join() {
-        let mut members = JoinedMembers {
-            joined: BTreeMap::new(),
-            lost: [(1, "it closed its connection".into())].into(),
-            blind: BTreeMap::new(),
-            file: None,
-            waited: None,
-            processes: None,
-            invited: BTreeMap::new(),
-            _published: None,
+    /// Returns the names of hosts, where the tasks with these ranks have joined from these hosts.
+    fn names(listed: &[&str], size: u32, joined: &[(u32, &str)]) -> Vec<String> {
+        let task = LauncherTask {
+            launcher: "Slurm",
+            variable: "SLURM_PROCID",
+            rank: 0,
+            size,
+            local_rank: None,
+            node_index: None,
+            node: None,
+            job: None,
+            step: None,
+            end_of_job: None,
+            hosts: listed.iter().map(|&host| host.to_owned()).collect(),
+            topology: None,
         };
-        assert_eq!(members.absent(0), "the survey ended before it joined");
-        members.waited = Some(Duration::from_secs(30));
-        assert_eq!(members.absent(0), "it did not join within 30s");
-        assert_eq!(members.absent(1), "it closed its connection");
+        let joined = joined.iter().map(|&(rank, host)| {
+            let introduction = Introduction {
+                rank,
+                size,
+                host: host.into(),
+                topology: None,
+                nics: Vec::new(),
+            };
+            (rank, introduction)
+        });
+        let point = MeetingPoint::File("meeting".into());
+        Launch::task(task, point, &[]).host_names(&joined.collect())
+    }
+
+    #[test]
+    fn missing_tasks_are_on_the_hosts_that_remain() {
+        let joined = [(0, "n1"), (3, "n2")];
+        assert_eq!(
+            names(&["n1", "n2", "n3", "n4"], 4, &joined),
+            ["n1", "n3", "n4", "n2"]
+        );
+        assert_eq!(
+            names(&["n1", "n1", "n2", "n2"], 4, &joined),
+            ["n1", "n1", "n2", "n2"]
+        );
+    }
+
+    #[test]
+    fn missing_tasks_have_no_name_without_a_list_of_the_tasks() {
+        let unknown = ["n1", "rank 1", "rank 2"];
+        for listed in [&[][..], &["n1", "n2"], &["n4", "n2", "n3"]] {
+            assert_eq!(names(listed, 3, &[(0, "n1")]), unknown, "{listed:?}");
+        }
     }
 }

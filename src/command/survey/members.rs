@@ -65,8 +65,7 @@ impl Members {
         let host = host.map_or(expected.clone(), str::to_owned);
         let first_nics = &self.first_nics;
         let mut others = self.roster.nodes.iter_mut();
-        let is_meant =
-            |node: &&mut Node| node.host == host && !first_nics.contains_key(&node.rank);
+        let is_meant = |node: &&mut Node| node.host == host && !first_nics.contains_key(&node.rank);
         if let Some(other) = others.find(is_meant) {
             other.host = expected;
         }

@@ -3,7 +3,8 @@
 //!
 //! * `usage`: what the command takes, and how its arguments are read. `request`: what they ask for,
 //!   and the tests of the tools. `tool_options`: what the options of the tools do in a survey.
-//! * `coordinator`: runs the survey; it measures nothing itself. `launch`: how its members start.
+//! * `coordinator`: runs the survey; it measures nothing itself. `files`: what it
+//!   reads and writes. `launch`: how its members start; `joined`: which of them have joined.
 //! * `late`: members that join while the others measure.
 //! * `member`: a process that measures with the NICs of its node.
 //! * `processes`: members that the coordinator starts on its own machine; `served`: members that
@@ -18,6 +19,8 @@
 mod blocks;
 mod busy;
 mod coordinator;
+mod files;
+mod joined;
 mod late;
 mod launch;
 mod load_watch;
