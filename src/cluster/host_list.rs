@@ -99,6 +99,13 @@ pub fn expand(list: &str) -> Result<Vec<String>, String> {
     Ok(hosts)
 }
 
+/// Returns the first host that a list has twice.
+pub fn repeated(hosts: &[String]) -> Option<&str> {
+    let mut seen = HashSet::new();
+    let mut hosts = hosts.iter();
+    hosts.find(|host| !seen.insert(*host)).map(String::as_str)
+}
+
 fn too_many() -> String {
     format!("more than {MOST_HOSTS} hosts")
 }

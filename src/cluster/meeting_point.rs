@@ -7,11 +7,13 @@
 //!   coordinator runs on the first host of the launcher's list, and its port follows from the
 //!   numbers of job and step.
 
+mod search;
+
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -23,13 +25,7 @@ use tempfile::NamedTempFile;
 use crate::launcher::LauncherTask;
 use facts::error::{Failure, cause, invalid};
 use facts::host::host_name;
-use facts::interrupt;
-use facts::number::time_text;
 use facts::token::{TOKEN_VARIABLE, Token};
-
-/// How long a process looks for its coordinator, unless the user chooses another time: the tasks of
-/// a step start seconds apart.
-pub const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Start of the name of a file, before job and step.
 const FILE_NAME: &str = ".cxidiag-survey";
@@ -43,8 +39,9 @@ const FIRST_PORT: u16 = 20_000;
 /// Number of these ports.
 const PORTS: u64 = 10_000;
 
-/// Shortest and longest time between two attempts to read the file.
-const INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// How long a process looks for the file of a coordinator that is there: a directory of another
+/// host may change seconds later here.
+pub const SIGHT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Interfaces of the high-speed network: the survey shall not depend on the links that it measures.
 const HIGH_SPEED_INTERFACE: &str = "hsn";
@@ -105,7 +102,7 @@ impl MeetingPoint {
         let Some(token) = token else {
             return Ok(Self::File(file_name(task).into()));
         };
-        let Some(host) = &task.first_host else {
+        let Some(host) = task.hosts.first() else {
             return Err(Failure::usage(format!(
                 "{TOKEN_VARIABLE} is set, but {} has no list of hosts",
                 task.launcher
@@ -135,6 +132,14 @@ impl MeetingPoint {
         match self {
             Self::File(_) => None,
             Self::Agreed { port, .. } => Some(*port),
+        }
+    }
+
+    /// Returns the file at which the processes meet, from the root.
+    pub fn file(&self) -> Option<PathBuf> {
+        match self {
+            Self::File(path) => Some(absolute(path)),
+            Self::Agreed { .. } => None,
         }
     }
 
@@ -193,7 +198,7 @@ impl MeetingPoint {
                     token: token.clone(),
                 })
             }
-            Self::File(path) => wait_for(path, task, end),
+            Self::File(path) => search::wait_for(path, task, end),
         }
     }
 }
@@ -214,8 +219,9 @@ fn file_name(task: &LauncherTask) -> String {
     ids.fold(FILE_NAME.to_owned(), |name, id| name + &id)
 }
 
-/// Returns the port of a task's job and step: the FNV-1a hash of both.
-fn port(task: &LauncherTask) -> u16 {
+/// Returns the port of a task's job and step: the FNV-1a hash of both. A coordinator listens there,
+/// if it can, so that tasks which do not see its file learn why.
+pub fn port(task: &LauncherTask) -> u16 {
     let ids = [&task.job, &task.step].map(|id| id.as_deref().unwrap_or_default());
     let hash = ids
         .join("/")
@@ -326,7 +332,7 @@ fn in_use(path: &Path) -> Failure {
 fn unusable(path: &Path, what: &str, error: &io::Error) -> Failure {
     Failure::environment(format!(
         "cannot {what} {}: {}",
-        path.display(),
+        absolute(path).display(),
         cause(error)
     ))
     .with_hint(
@@ -335,37 +341,9 @@ fn unusable(path: &Path, what: &str, error: &io::Error) -> Failure {
     )
 }
 
-/// Waits until the coordinator of `task` has written its file.
-fn wait_for(path: &Path, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
-    let since = Instant::now();
-    let mut interval = INTERVALS.0;
-    let other = loop {
-        let other = match read(path)? {
-            Some(contents) if contents.is_of(task) => return Coordinator::of(contents, path),
-            other => other,
-        };
-        let now = Instant::now();
-        if now >= end {
-            break other;
-        }
-        interrupt::wait_for_any(&mut Vec::new(), Some(interval.min(end - now)))?;
-        interval = (interval * 2).min(INTERVALS.1);
-    };
-    let waited = time_text(Duration::from_secs(since.elapsed().as_secs()));
-    let found = other.map(|contents| {
-        let ids = [("job", contents.job), ("step", contents.step)];
-        let ids = ids.map(|(what, id)| format!("{what} {}", id.unwrap_or("unknown".into())));
-        format!("; the file is that of {}", ids.join(", "))
-    });
-    Err(Failure::environment(format!(
-        "the coordinator of the survey has not written {} in {waited}{}",
-        path.display(),
-        found.unwrap_or_default()
-    ))
-    .with_hint(
-        "the directory must be shared by all nodes; --meeting-point names another file; see what \
-         rank 0 printed",
-    ))
+/// Returns a path from the root, for messages.
+fn absolute(path: &Path) -> PathBuf {
+    path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Reads the file; `None` if it does not exist.

@@ -3,6 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::thread;
 
 use super::*;
+use crate::tree::JOIN_LIMIT;
 
 fn task(job: &str, step: &str) -> LauncherTask {
     LauncherTask {
@@ -16,7 +17,7 @@ fn task(job: &str, step: &str) -> LauncherTask {
         job: Some(job.into()),
         step: Some(step.into()),
         end_of_job: None,
-        first_host: Some("localhost".into()),
+        hosts: vec!["localhost".into()],
         topology: None,
     }
 }
@@ -32,7 +33,7 @@ fn finds_what_the_coordinator_publishes_later() {
     let (point, path) = in_directory(&directory);
     let task = task("17", "0");
     thread::scope(|scope| {
-        let found = scope.spawn(|| point.find(&task, Instant::now() + DEFAULT_LIMIT));
+        let found = scope.spawn(|| point.find(&task, Instant::now() + JOIN_LIMIT));
         let published = point.publish(&task, 4711).unwrap();
         let found = found.join().unwrap().unwrap();
         assert_eq!(found.token, published.token);
@@ -150,7 +151,7 @@ fn meets_at_first_host_without_a_file_if_a_token_is_set() {
     let named = MeetingPoint::of(&first, Some(Path::new("/x")), token.as_ref()).unwrap();
     assert_eq!(named, MeetingPoint::File("/x".into()));
     let without_list = LauncherTask {
-        first_host: None,
+        hosts: Vec::new(),
         ..first
     };
     let refused = MeetingPoint::of(&without_list, None, token.as_ref()).unwrap_err();

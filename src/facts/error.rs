@@ -118,7 +118,7 @@ pub struct Failure {
     pub hint: Option<String>,
     /// Where it happened, at the end of the message.
     place: Option<String>,
-    /// Whether the user has read it on standard output.
+    /// Whether the user has read it elsewhere.
     is_printed: bool,
 }
 
@@ -208,10 +208,16 @@ impl Failure {
         self
     }
 
-    /// Marks a failure that standard output has shown: only its exit status remains.
+    /// Marks a failure that standard output or another process has shown: only its exit status
+    /// remains.
     pub fn printed(mut self) -> Self {
         self.is_printed = true;
         self
+    }
+
+    /// Returns whether the user has read it elsewhere.
+    pub fn is_printed(&self) -> bool {
+        self.is_printed
     }
 
     /// Adds advice.

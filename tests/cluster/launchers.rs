@@ -10,7 +10,8 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use cluster::launcher::LauncherTask;
-use cluster::meeting_point::{DEFAULT_LIMIT, MeetingPoint};
+use cluster::meeting_point::MeetingPoint;
+use cluster::tree::JOIN_LIMIT;
 use facts::token::Token;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -40,13 +41,13 @@ fn task() {
         let _published = point.publish(&task, port).expect("a file");
         for _ in 1..task.size {
             let mut waiting = [PollFd::new(&listener, PollFlags::IN)];
-            let limit = Timespec::try_from(DEFAULT_LIMIT).expect("a time");
+            let limit = Timespec::try_from(JOIN_LIMIT).expect("a time");
             let connections = poll(&mut waiting, Some(&limit)).expect("poll");
             assert_eq!(connections, 1, "a task has not come");
             listener.accept().expect("a connection");
         }
     } else {
-        let end = Instant::now() + DEFAULT_LIMIT;
+        let end = Instant::now() + JOIN_LIMIT;
         loop {
             let coordinator = point.find(&task, end).expect("a coordinator");
             if TcpStream::connect(&coordinator.addresses[..]).is_ok() {
@@ -69,7 +70,7 @@ fn task() {
         text(&task.node),
         text(&task.job),
         text(&task.step),
-        text(&task.first_host),
+        text(&task.hosts.first().cloned()),
         text(&task.topology),
     );
     // One write: the launcher merges what its tasks write, and a line may otherwise begin with

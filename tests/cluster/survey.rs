@@ -361,6 +361,119 @@ fn tasks_of_a_launcher_find_each_other() {
     }
 }
 
+/// A task of Slurm on a node of its own, whose name is an address of this machine.
+fn task_of_slurm(fabric: &Fabric, directory: &Path, rank: u32, size: u32, more: &str) -> Command {
+    let mut command = fabric.command(&format!("survey --device=soft{rank} {more}"));
+    let rank_text = rank.to_string();
+    // Surveys at the same time must not have the same port.
+    let job = fabric.path().display().to_string();
+    command.current_dir(directory).envs([
+        ("SLURM_JOB_ID", job.as_str()),
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_PROCID", &rank_text),
+        ("SLURM_NODEID", &rank_text),
+        ("SLURM_LOCALID", "0"),
+        ("SLURM_STEP_NUM_TASKS", &size.to_string()),
+        ("SLURM_STEP_TASKS_PER_NODE", &format!("1(x{size})")),
+        ("SLURM_STEP_NODELIST", &format!("127.0.0.[1-{size}]")),
+        ("SLURMD_NODENAME", &host(rank)),
+    ]);
+    command
+}
+
+/// Returns the node of a task of Slurm.
+fn host(rank: u32) -> String {
+    format!("127.0.0.{}", rank + 1)
+}
+
+/// The launcher merges what its tasks print: only the first one prints why the survey has failed.
+#[test]
+fn tasks_end_silently_with_coordinator_that_fails_at_start() {
+    for (arguments, status, message) in [
+        ("--resume=nofile", 2, "'nofile' for --resume: No such file"),
+        ("--json=no/file", 1, "no/file"),
+        (
+            "--meeting-point=/no/file",
+            1,
+            "--meeting-point names another file",
+        ),
+    ] {
+        let fabric = Fabric::new();
+        let directory = tempfile::tempdir().unwrap();
+        let tasks = [0, 1, 2]
+            .map(|rank| start(task_of_slurm(&fabric, directory.path(), rank, 3, arguments)));
+        let [first, others @ ..] = tasks.map(Process::finish);
+        assert_status(&first, status);
+        assert!(stderr(&first).contains(message), "{}", stderr(&first));
+        for other in others {
+            assert_success(&other);
+            assert_eq!(stderr(&other), "", "{arguments}");
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn names_nodes_that_do_not_share_the_meeting_point() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let directories = [0, 1, 2].map(|_| tempfile::tempdir().unwrap());
+    let tasks = [0, 1, 2].map(|rank| {
+        let at = directories[rank as usize].path();
+        let mut task = task_of_slurm(&fabric, at, rank, 3, "--json --join=1h");
+        task.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "5");
+        start(task)
+    });
+    let [first, others @ ..] = tasks.map(Process::finish);
+    let document = document(&first);
+    let nodes = document["roster"]["nodes"].as_array().unwrap();
+    for (rank, node) in (0..).zip(nodes) {
+        assert_eq!(node["host"], host(rank));
+    }
+    let absent = absent(&document);
+    assert_eq!(absent.len(), 2, "{absent:?}");
+    for (_, reason) in absent {
+        assert!(reason.starts_with("it does not see /"), "{reason}");
+    }
+    let note = stderr(&first);
+    assert!(note.contains("2 tasks do not see /"), "{note}");
+    assert!(note.contains("--meeting-point names another"), "{note}");
+    for other in others {
+        assert_success(&other);
+        assert_eq!(stderr(&other), "");
+    }
+}
+
+#[test]
+fn late_task_takes_part_and_absent_task_has_the_name_of_its_node() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let arguments =
+        "--pairs=all --pair-time=500ms --join=5s --json --jsonl=lines write-lat read-lat";
+    let task = |rank| start(task_of_slurm(&fabric, directory.path(), rank, 4, arguments));
+    let mut first = task(0);
+    let second = task(1);
+    // The first line comes when the survey has stopped waiting.
+    wait_for_lines(&mut first, &directory.path().join("lines"), 1);
+    let late = task(3);
+    let output = first.finish();
+    let document = document(&output);
+    let found = absent(&document);
+    assert_eq!(found, [(2, "it did not join within 5s".to_owned())]);
+    let nodes = document["roster"]["nodes"].as_array().unwrap().iter();
+    let nodes: Vec<_> = nodes.map(|node| node["host"].as_str().unwrap()).collect();
+    assert_eq!(nodes, [0, 1, 2, 3].map(host));
+    assert!(stderr(&output).contains(&format!("joined late: {}", host(3))));
+    assert_eq!(document["roster"]["nics"].as_array().unwrap().len(), 3);
+    // Two NICs have one pair. Results in the other direction count beside those of three NICs.
+    let planned = document["verdict"]["planned"].as_u64().unwrap();
+    assert!((2 * 3..=2 * 4).contains(&planned), "{document}");
+    for other in [second, late] {
+        assert_success(&other.finish());
+    }
+}
+
 /// Its packets would not arrive: it is named before anything is measured.
 #[test]
 fn names_task_with_another_vni() {
@@ -433,6 +546,19 @@ fn members_of_servers_take_part() {
     for mut server in [first].into_iter().chain(others) {
         server.wait_for("done");
     }
+}
+
+/// The second process would wait for the first one.
+#[test]
+fn refuses_two_names_of_one_server() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let server = fabric.server("serve", "--device=soft1");
+    let port = &server.port;
+    let output = fabric.run(&format!("survey --hosts=127.0.0.1,127.1 --port={port}"));
+    assert_status(&output, 2);
+    let message = "127.0.0.1 and 127.1 are the same host (127.0.0.1)";
+    assert!(stderr(&output).contains(message), "{}", stderr(&output));
 }
 
 #[test]
@@ -508,7 +634,15 @@ fn refuses_invalid_arguments() {
             "'nofile' for --resume: No such file",
         ),
         ("--loopback=4 --pair-time=0", "for --pair-time"),
+        (
+            "--loopback=4 --join=500ms",
+            "'500ms' for --join: expected a time from 1s to",
+        ),
         ("--hosts=n[4-1]", "for --hosts"),
+        (
+            "--hosts=n[1-4],n3",
+            "'n[1-4],n3' for --hosts: n3 is named twice",
+        ),
         ("--hosts=a -p 0", "for --port"),
         ("--loopback=4 --device=soft1", "leave out --device"),
         (

@@ -501,13 +501,11 @@ const CLUSTER: Package = Package {
                     "which pairs are measured when, and what results say",
                 ),
             ],
-            &[
-                (
-                    "meeting_point",
-                    "where processes find the coordinator of a survey",
-                ),
-                ("tree", "how the processes of a survey talk"),
-            ],
+            &[("tree", "how the processes of a survey talk")],
+            &[(
+                "meeting_point",
+                "where processes find the coordinator of a survey",
+            )],
             &[("lib", "the list of modules")],
         ],
     },

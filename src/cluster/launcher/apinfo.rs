@@ -24,20 +24,26 @@ const LONGEST_NAME: usize = 64;
 /// The largest file, in bytes: 65,536 nodes with 64 processes each have less.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// Returns the host of the process with rank 0. There is none in a file that is missing, of another
+/// Returns the hosts of the processes, by rank. There are none in a file that is missing, of another
 /// version, or incomplete.
-pub fn first_host(path: &str) -> Option<String> {
+pub fn hosts(path: &str) -> Option<Vec<String>> {
     let mut bytes = Vec::new();
     let file = File::open(path).ok()?;
     file.take(LARGEST_FILE).read_to_end(&mut bytes).ok()?;
-    first_host_of(&bytes)
+    hosts_of(&bytes)
 }
 
-fn first_host_of(bytes: &[u8]) -> Option<String> {
+fn hosts_of(bytes: &[u8]) -> Option<Vec<String>> {
     if number(bytes, 0)? != VERSION {
         return None;
     }
-    let process = record(bytes, PROCESSES, 0)?;
+    let processes = count(bytes, PROCESSES).filter(|count| *count > 0)?;
+    (0..processes).map(|rank| host(bytes, rank)).collect()
+}
+
+/// Returns the host of the process with this rank.
+fn host(bytes: &[u8], rank: usize) -> Option<String> {
+    let process = record(bytes, PROCESSES, rank)?;
     let node = number(process, NODE_OF_PROCESS)?.try_into().ok()?;
     let name = record(bytes, NODES, node)?.get(NAME_OF_NODE..)?;
     let name = &name[..name.len().min(LONGEST_NAME)];
@@ -55,10 +61,14 @@ fn record(bytes: &[u8], group: usize, index: usize) -> Option<&[u8]> {
         usize::try_from(u64::from_ne_bytes(bytes)).ok()
     });
     let (size, offset) = (size?, offset?);
-    let count = usize::try_from(number(bytes, group + 16)?).ok()?;
     let start = offset.checked_add(size.checked_mul(index)?)?;
     let record = bytes.get(start..start.checked_add(size)?)?;
-    (index < count).then_some(record)
+    (index < count(bytes, group)?).then_some(record)
+}
+
+/// Returns the number of records of the table that the header describes at `group`.
+fn count(bytes: &[u8], group: usize) -> Option<usize> {
+    usize::try_from(number(bytes, group + 16)?).ok()
 }
 
 /// Returns the integer at `offset`, in the byte order of the machine.
@@ -91,13 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn finds_host_of_rank_0() {
-        assert_eq!(first_host_of(&file()).as_deref(), Some("nid000002"));
+    fn finds_hosts_by_rank() {
+        let hosts_of_ranks = ["nid000002", "nid000001"].map(str::to_owned).to_vec();
+        assert_eq!(hosts_of(&file()), Some(hosts_of_ranks.clone()));
         let mut written = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut written, &file()).unwrap();
         let path = written.path().to_str().unwrap();
-        assert_eq!(first_host(path).as_deref(), Some("nid000002"));
-        assert_eq!(first_host("/nowhere"), None);
+        assert_eq!(hosts(path), Some(hosts_of_ranks));
+        assert_eq!(hosts("/nowhere"), None);
     }
 
     #[test]
@@ -112,10 +123,10 @@ mod tests {
         ] {
             let mut bytes = file();
             bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-            assert_eq!(first_host_of(&bytes), None, "{value} at {at}");
+            assert_eq!(hosts_of(&bytes), None, "{value} at {at}");
         }
         for end in 0..192 + 72 {
-            assert_eq!(first_host_of(&file()[..end]), None, "{end} bytes");
+            assert_eq!(hosts_of(&file()[..end]), None, "{end} bytes");
         }
     }
 
@@ -124,7 +135,7 @@ mod tests {
         fn survives_altered_files(at in 0_usize..336, byte: u8, end in 0_usize..337) {
             let mut bytes = file();
             bytes[at] = byte;
-            let _ = first_host_of(&bytes[..end.min(bytes.len())]);
+            let _ = hosts_of(&bytes[..end.min(bytes.len())]);
         }
     }
 }

@@ -4,6 +4,7 @@ mod apinfo;
 
 use std::env;
 use std::fs;
+use std::iter;
 use std::ops::RangeInclusive;
 
 use crate::host_list;
@@ -40,8 +41,10 @@ pub struct LauncherTask {
     pub step: Option<String>,
     /// When the job ends, in seconds since 1970.
     pub end_of_job: Option<u64>,
-    /// The first host of the launcher's list.
-    pub first_host: Option<String>,
+    /// The hosts in the launcher's list, one for each task as far as the launcher tells how many
+    /// tasks each has. The first host is that of the task on the first node, or with rank 0. Only
+    /// PALS tells which task is where.
+    pub hosts: Vec<String>,
     /// The switches above the node, from the top of the tree down, if the launcher names them:
     /// `s0.s4`.
     pub topology: Option<String>,
@@ -240,7 +243,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
             end_of_job: self
                 .get("SLURM_JOB_END_TIME")
                 .and_then(|time| decimal(&time)),
-            first_host: self.first_host(launcher),
+            hosts: self.hosts(launcher, size).unwrap_or_default(),
             topology: self.topology(),
         })
     }
@@ -254,21 +257,29 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
         Some(switches.to_owned())
     }
 
-    /// Returns the host of the task on the first node, or with rank 0, as far as lists of hosts
-    /// show it (jobs.md 2.1).
-    fn first_host(&self, launcher: &Launcher) -> Option<String> {
-        let first = |name: &str| host_list::expand(&self.get(name)?).ok()?.into_iter().next();
+    /// Returns the hosts of the tasks, as far as lists of hosts show them (jobs.md 2.1).
+    fn hosts(&self, launcher: &Launcher, size: u32) -> Option<Vec<String>> {
+        let listed = |name: &str| host_list::expand(&self.get(name)?).ok();
         if launcher.name == SLURM.name {
-            return first("SLURM_STEP_NODELIST");
+            let nodes = listed("SLURM_STEP_NODELIST")?;
+            let counts = self.get("SLURM_STEP_TASKS_PER_NODE");
+            let counts = counts.and_then(|text| host_list::task_counts(&text).ok());
+            let counts = counts.filter(|counts| {
+                let tasks = counts.iter().copied().map(u64::from).sum::<u64>();
+                counts.len() == nodes.len() && tasks == u64::from(size)
+            });
+            let counts = counts.unwrap_or_else(|| vec![1; nodes.len()]);
+            let of_node = |(node, count)| iter::repeat_n(node, count as usize);
+            return Some(nodes.into_iter().zip(counts).flat_map(of_node).collect());
         }
         let apinfo = self.get("PALS_APINFO");
         apinfo
-            .and_then(|path| apinfo::first_host(&path))
+            .and_then(|path| apinfo::hosts(&path))
             .or_else(|| {
                 let text = fs::read_to_string(self.get("PBS_NODEFILE")?).ok()?;
-                host_list::of_lines(&text).ok()?.into_iter().next()
+                host_list::of_lines(&text).ok()
             })
-            .or_else(|| first("SLURM_JOB_NODELIST"))
+            .or_else(|| listed("SLURM_JOB_NODELIST"))
     }
 }
 

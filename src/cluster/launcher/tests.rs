@@ -162,10 +162,20 @@ fn reads_what_slurm_says_about_the_task() {
         job: Some("17".into()),
         step: Some("2".into()),
         end_of_job: Some(1_800_000_000),
-        first_host: Some("nid1".into()),
+        hosts: [
+            "nid1", "nid1", "nid2", "nid2", "nid3", "nid3", "nid4", "nid4",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         topology: Some("s0.s4".into()),
     };
     assert_eq!(find(&variables), Ok(Some(expected)));
+    // The list names the nodes, if the numbers of tasks do not fit.
+    for counts in ["2(x3)", "2(x5)", "2(x3),1", "x"] {
+        let variables = STEP.replace("2(x4)", counts);
+        let hosts = find(&variables).unwrap().unwrap().hosts;
+        assert_eq!(hosts, ["nid1", "nid2", "nid3", "nid4"], "{counts}");
+    }
     for address in ["nid2", "s0.s4.nid3", ""] {
         let variables = format!("{STEP} SLURM_TOPOLOGY_ADDR={address}");
         assert_eq!(find(&variables).unwrap().unwrap().topology, None);
@@ -173,32 +183,29 @@ fn reads_what_slurm_says_about_the_task() {
 }
 
 #[test]
-fn reads_job_step_and_first_host_of_other_launchers() {
+fn reads_job_step_and_hosts_of_other_launchers() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "nid7\nnid7\nnid8\n").unwrap();
     let node_file = format!("PBS_NODEFILE={}", file.path().display());
-    for (variables, job, step, first_host) in [
-        (OPEN_MPI.to_owned(), None, Some("4711"), None),
+    for (variables, job, step, hosts) in [
+        (OPEN_MPI.to_owned(), None, Some("4711"), &[][..]),
         (
             BATCH_SCRIPT.to_owned() + OPEN_MPI,
             Some("17"),
             Some("4711"),
-            Some("nid7"),
+            &["nid7", "nid8", "nid9"],
         ),
-        (FLUX.to_owned(), Some("fX"), None, None),
+        (FLUX.to_owned(), Some("fX"), None, &[]),
         (
             PALS.to_owned() + &node_file,
             Some("9.head"),
             Some("uuid"),
-            Some("nid7"),
+            &["nid7", "nid8"],
         ),
     ] {
         let task = find(&variables).unwrap().unwrap();
-        let found = (
-            task.job.as_deref(),
-            task.step.as_deref(),
-            task.first_host.as_deref(),
-        );
-        assert_eq!(found, (job, step, first_host), "{variables}");
+        let found = (task.job.as_deref(), task.step.as_deref());
+        assert_eq!(found, (job, step), "{variables}");
+        assert_eq!(task.hosts, hosts, "{variables}");
     }
 }

@@ -196,6 +196,10 @@ impl Coverage {
             }
         });
         open.for_each(|key| rest.add(key));
+        // The pairs of an earlier survey that this one does not ask for are evidence too.
+        let others: u64 = ended.earlier.iter().map(PairSet::len).sum();
+        ended.planned += others;
+        ended.answered += others;
         ended.unmeasured.leave_out_rest(rest, REASON);
         ended
     }

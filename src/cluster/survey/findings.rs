@@ -237,8 +237,8 @@ pub struct Findings {
     pub outside: Vec<PairResult>,
     /// The figures of all pairs; empty unless they were kept.
     pub matrices: Vec<Matrix>,
-    /// Pairs that were to be measured.
+    /// Pairs that were to be measured, and pairs of --resume that were not asked for.
     pub planned: u64,
-    /// Pairs that were measured or failed.
+    /// Pairs that were measured or failed, now or in the survey of --resume.
     pub answered: u64,
 }

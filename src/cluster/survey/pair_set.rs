@@ -38,6 +38,12 @@ impl PairSet {
         had
     }
 
+    /// Returns the number of pairs.
+    pub fn len(&self) -> u64 {
+        let words = self.targets.values().flatten();
+        words.map(|word| u64::from(word.count_ones())).sum()
+    }
+
     /// Returns whether the set has a pair.
     pub fn contains(&self, pair: Pair) -> bool {
         let (word, bit) = place(pair.target);
@@ -62,6 +68,7 @@ mod tests {
         assert!(set.insert(pair(1, 200)) && set.insert(pair(1, 3)));
         assert!(!set.insert(pair(1, 200)));
         assert!(set.contains(pair(1, 200)) && set.contains(pair(1, 3)));
+        assert_eq!(set.len(), 2);
         assert!(set.remove(pair(1, 3)) && !set.remove(pair(1, 3)));
         assert!(!set.contains(pair(1, 3)) && set.contains(pair(1, 200)));
         assert!(!set.contains(pair(200, 1)) && !set.contains(pair(1, 72)));

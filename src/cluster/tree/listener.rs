@@ -54,16 +54,18 @@ pub fn random<const LENGTH: usize>() -> [u8; LENGTH] {
     bytes
 }
 
-/// The claim of a process with the token.
+/// The claim of a process: with the token, except for a knock.
 #[derive(Debug)]
 pub enum Claim {
     /// It asks the coordinator for its parent.
     Seek(Box<ParentRequest>),
     /// It wants to be a child, with this rank.
     Attach(u32),
+    /// It has no token, and asks whether the coordinator is there. This is its rank.
+    Knock(u32),
 }
 
-/// A connection of a process with the token.
+/// A connection of a process with a claim.
 #[derive(Debug)]
 pub struct Arrival {
     /// The connection.
@@ -253,6 +255,7 @@ impl PendingConnection {
                 self.link.send(&Message::Challenge { nonce: self.ours });
                 return Ok(None);
             }
+            (Message::Knock { rank }, None) => return Ok(Some(Claim::Knock(rank))),
             (Message::Seek { proof, request }, Some(_)) => (proof, Claim::Seek(request)),
             (Message::Attach { proof, rank }, Some(_)) => (proof, Claim::Attach(rank)),
             _ => return Err("it sent a message out of turn".into()),

@@ -173,6 +173,8 @@ impl Member {
 fn unexpected(message: Message) -> Failure {
     match message {
         Message::Refused(reason) => Failure::peer(reason),
+        // The coordinator prints it.
+        Message::Abort(reason) => Failure::peer(reason).printed(),
         _ => Failure::environment("the survey sent a message out of turn"),
     }
 }

@@ -32,6 +32,13 @@ pub enum Message {
         /// A random number, which the proof of the other process has to contain.
         nonce: Nonce,
     },
+    /// The first message of a task that does not see the meeting point, and has no token.
+    Knock {
+        /// Its rank.
+        rank: u32,
+    },
+    /// The answer to a knock: the coordinator waits for tasks at the meeting point.
+    Waits,
     /// The answer to a hello.
     Challenge {
         /// A random number, which the proof of the process that connects has to contain.
@@ -111,7 +118,7 @@ pub enum Message {
     Repeat,
     /// For all members: the survey is over.
     End,
-    /// For all members: the survey has failed, for this reason.
+    /// For all members, and the answer to a knock: the survey has failed, for this reason.
     Abort(String),
     /// Between the threads of a member: it has joined the survey.
     Joined,

@@ -8,6 +8,7 @@
 //! * `member`: a member as its measuring thread sees it.
 //! * `links`: which member is whose child.
 //! * `root`: the coordinator.
+//! * `knock`: how a task that does not see the meeting point learns why.
 //! * `clock`: the clock of the coordinator in the other processes.
 //! * `traffic`: how much they have sent.
 //!
@@ -24,6 +25,7 @@
 //! that looks for a parent then becomes a child of the coordinator, because others may have ended.
 
 mod clock;
+mod knock;
 mod link;
 mod links;
 mod listener;
@@ -37,6 +39,7 @@ mod uplink;
 use std::net::SocketAddr;
 
 pub use clock::now_ns;
+pub use knock::{KnockAnswer, knock};
 pub use link::PollSet;
 pub use member::{JOIN_LIMIT, Member};
 pub use message::Order;

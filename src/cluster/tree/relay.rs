@@ -298,9 +298,10 @@ impl Relay {
                 self.send_to_all(&Message::End);
                 self.send_to_line(&Message::End);
             }
-            Message::Abort(ref reason) => {
+            Message::Abort(_) => {
                 self.send_to_all(&message);
-                self.fail(reason);
+                self.send_to_line(&message);
+                self.is_over = true;
             }
             _ => {}
         }

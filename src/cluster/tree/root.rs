@@ -63,6 +63,11 @@ pub enum Event {
         /// Why, as a sentence about it.
         reason: String,
     },
+    /// A process does not see the meeting point. It has not proved that it is one of the survey.
+    Knocked {
+        /// Its rank.
+        rank: u32,
+    },
     /// A connection was turned away, which is not one of a process of this survey, or is of a rank
     /// that has joined already.
     TurnedAway {
@@ -79,7 +84,7 @@ impl Event {
         match self {
             Self::Begun { rank } | Self::Lost { rank, .. } => Some(*rank),
             Self::Report(report) => Some(report.rank),
-            Self::Joined(_) | Self::TurnedAway { .. } => None,
+            Self::Joined(_) | Self::Knocked { .. } | Self::TurnedAway { .. } => None,
         }
     }
 }
@@ -108,6 +113,9 @@ pub struct Root {
     /// When the last block ends, on the clock of this process, in nanoseconds.
     quiet_until_ns: u64,
     is_ending: bool,
+    /// Why the survey has failed before its start, and the processes that know it.
+    failure: Option<String>,
+    told: BTreeSet<u32>,
     looked: Instant,
     stalls: StallWatch,
 }
@@ -136,6 +144,8 @@ impl Root {
             traffic: Traffic::default(),
             quiet_until_ns: 0,
             is_ending: false,
+            failure: None,
+            told: BTreeSet::new(),
             looked: Instant::now(),
             stalls: StallWatch::new(Instant::now()),
         })

@@ -32,6 +32,12 @@ pub struct Observed {
     others: Vec<Event>,
 }
 
+impl Observed {
+    pub fn into_inner(self) -> Root {
+        self.root
+    }
+}
+
 impl Deref for Observed {
     type Target = Root;
 

@@ -277,6 +277,9 @@ impl Uplink {
                     uncertainty_ns,
                 },
             ) => return Ok(self.pong(sent_ns, here_ns, uncertainty_ns)),
+            (UplinkState::Seeking, message @ Message::Abort(_)) => {
+                return Ok(Some(UplinkEvent::Message(message)));
+            }
             // What a parent sends to all of its children also comes while one takes over its clock.
             (UplinkState::Syncing | UplinkState::Attached, message) => {
                 return Ok(Some(UplinkEvent::Message(message)));

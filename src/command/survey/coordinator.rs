@@ -3,11 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, BufReader, Write};
+use std::mem;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::blocks::{Slots, blocks};
 use super::busy::BusyCpus;
+use super::files::Files;
+use super::late::LateMembers;
 use super::launch::Launch;
 use super::locations::Locations;
 use super::members::Members;
@@ -15,15 +18,14 @@ use super::pace::{Pace, estimate};
 use super::request::SurveyRequest;
 use super::results::BlockResults;
 use super::written::Outputs;
+use cluster::host_list::compress;
 use cluster::survey::busy::BusySlots;
 use cluster::survey::conductor::{Conductor, Phase, Settings};
 use cluster::survey::findings::Test;
-use cluster::survey::ids::NodeId;
-use cluster::survey::pairs::{self, Selection};
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::timetable::{BlockReport, Course, Round};
 use cluster::tree::{DETOUR_LIMIT, Event, Root, now_ns};
-use facts::error::{Failure, cause, invalid};
+use facts::error::{Failure, invalid};
 use facts::job::Job;
 use facts::number::time_text;
 use facts::{interrupt, limit};
@@ -70,27 +72,34 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 /// Files that cannot be read or written, processes that cannot be started, and a verdict other than
 /// good.
 pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
+    match Files::open(request) {
+        Ok(files) => survey(request, &launch, files),
+        Err(failure) => Err(launch.fail(request, failure, join_limit(request, &launch))),
+    }
+}
+
+/// Runs a survey with these open files.
+fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let selections = selections(request)?;
-    let mut locations = Locations::read(request.locations.as_deref())?;
-    let earlier = request.resume.as_deref().map(Earlier::open).transpose()?;
-    let mut outputs = Outputs::open(&request.places, request.is_quiet)?;
+    let Files {
+        selections,
+        mut locations,
+        earlier,
+        mut outputs,
+    } = files;
     if let Some(note) = &request.without_effect {
         outputs.note(note);
     }
-    let setup = setup(request, &launch);
-    let ends = ends(request, &launch);
-    let (mut root, mut gathered) = launch.start(request)?;
-    let limit = join_limit(launch.size);
+    let setup = setup(request, launch);
+    let ends = ends(request, launch);
+    let limit = join_limit(request, launch);
+    let (mut root, mut gathered) = launch.start(request, limit)?;
     let joined = gathered.join(&mut root, launch.size, limit, &mut outputs);
-    locations.add_topology(&gathered.joined);
-    let members = Members::new(
-        launch.size,
-        &gathered.joined,
-        &launch.hosts,
-        |rank| gathered.absent(rank),
-        |host, address| locations.of(host, address),
-    );
+    let late = LateMembers::new(launch.size, mem::take(&mut gathered.joined));
+    let hosts = launch.host_names(&late.joined);
+    let mut members = Members::new(hosts, &late.joined, |rank| gathered.absent(rank));
+    locations.add_topology(&late.joined);
+    members.locate(&late.joined, |host, address| locations.of(host, address));
     let settings = Settings {
         selections,
         nics: if request.at_once {
@@ -107,12 +116,15 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
             .collect(),
         keep_figures: request.keeps_matrix.then_some(true),
     };
-    let conductor = Conductor::new(members.roster.clone(), setup.tests.clone(), settings)
-        .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))?;
+    let conductor = conductor(request, &members, &setup.tests, &settings)?;
     let mut survey = CoordinatorLoop {
         request,
+        has_launcher: launch.has_launcher(),
         root,
         members,
+        late,
+        locations,
+        settings,
         conductor,
         outputs,
         ends,
@@ -128,6 +140,7 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
     let ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
     let CoordinatorLoop {
         mut root,
+        members,
         conductor,
         outputs,
         uncertainty_ns,
@@ -148,8 +161,10 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
     // The results come first: a member that hangs must not delay them.
     let found = outputs.end(&document);
     for (rank, reason) in root.end(END_LIMIT) {
-        let host = &document.roster.node(NodeId(rank)).host;
-        let _ = writeln!(io::stderr(), "cxidiag survey: warning: {host}: {reason}");
+        if let Some(node) = members.node(rank) {
+            let host = &members.roster.node(node).host;
+            let _ = writeln!(io::stderr(), "cxidiag survey: warning: {host}: {reason}");
+        }
     }
     // Members that have not ended yet find no coordinator, and end.
     drop(root);
@@ -157,12 +172,14 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
     found
 }
 
-/// Returns the selected pairs.
-fn selections(request: &SurveyRequest) -> Result<Vec<Selection>, Failure> {
-    let read = |path: &str| {
-        fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {}", cause(&error)))
-    };
-    pairs::parse(&request.pairs, read)
+/// Returns the conductor of a survey of these members.
+fn conductor(
+    request: &SurveyRequest,
+    members: &Members,
+    tests: &[Test],
+    settings: &Settings,
+) -> Result<Conductor, Failure> {
+    Conductor::new(members.roster.clone(), tests.to_vec(), settings.clone())
         .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))
 }
 
@@ -208,15 +225,22 @@ fn by_size(limit: Duration, of_thousand: Duration, size: u32) -> Duration {
     limit + of_thousand * (size / 1000)
 }
 
-fn join_limit(size: u32) -> Duration {
-    limit::in_effect(by_size(JOIN_LIMIT, JOIN_LIMIT_OF_THOUSAND, size))
+/// Returns how long the coordinator waits for processes that are missing.
+fn join_limit(request: &SurveyRequest, launch: &Launch) -> Duration {
+    let usual = || limit::in_effect(by_size(JOIN_LIMIT, JOIN_LIMIT_OF_THOUSAND, launch.size));
+    request.join_limit.unwrap_or_else(usual)
 }
 
 /// A survey in progress.
 struct CoordinatorLoop<'a> {
     request: &'a SurveyRequest,
+    /// A launcher has started the members.
+    has_launcher: bool,
     root: Root,
     members: Members,
+    late: LateMembers,
+    locations: Locations,
+    settings: Settings,
     conductor: Conductor,
     outputs: Outputs,
     ends: Option<Instant>,
@@ -240,37 +264,28 @@ impl CoordinatorLoop<'_> {
         &mut self,
         started: SystemTime,
         setup: &Setup,
-        earlier: Option<Earlier<std::io::BufReader<fs::File>>>,
+        earlier: Option<Earlier<BufReader<fs::File>>>,
     ) -> Result<(), Failure> {
         let (roster, tests) = (self.conductor.roster().clone(), setup.tests.clone());
         self.outputs.begin(started, setup, &roster)?;
         if let Some(earlier) = earlier {
             let mut results = Vec::new();
             let taken = earlier.results(&roster, &tests, |result| results.push(result))?;
-            for result in results {
-                self.conductor.add_earlier(&result);
+            for result in &results {
+                self.conductor.add_earlier(result);
             }
+            self.late.note(&results);
             self.outputs.note(&taken.to_string());
         }
-        let course = |first_nic| Course {
-            tests: tests.clone(),
-            arguments: self
-                .request
-                .tests
-                .iter()
-                .map(|test| test.arguments.clone())
-                .collect(),
-            pair_ns: self.request.pair_time.as_nanos() as u64,
-            first_nic,
-        };
-        let firsts = self.members.first_nics.iter();
-        let courses = firsts.map(|(rank, first)| (*rank, course(*first)));
-        self.root.send_courses(courses.collect());
-        self.wait_for_preparation()?;
+        let ranks = self.members.first_nics.keys().copied().collect();
+        self.prepare(ranks)?;
         self.measuring = Instant::now();
         let mut rounds = Vec::new();
         loop {
             interrupt::check()?;
+            if self.admit_late(started, setup)? {
+                rounds.clear();
+            }
             // The time that is left is for the suspects.
             let left = self.left();
             if left.is_some_and(|left| left < self.retest_time()) {
@@ -310,14 +325,51 @@ impl CoordinatorLoop<'_> {
         whole.unwrap_or_default() / FOR_SUSPECTS
     }
 
-    /// Waits until all members are prepared for the course.
-    fn wait_for_preparation(&mut self) -> Result<(), Failure> {
-        let joined: BTreeSet<u32> = self.members.first_nics.keys().copied().collect();
-        let size = joined.len() as u32;
+    /// Takes the processes in that have joined since the last block began. Returns whether there are
+    /// any: then the rounds so far have no meaning any longer.
+    fn admit_late(&mut self, started: SystemTime, setup: &Setup) -> Result<bool, Failure> {
+        let arrived = self.late.take_arrived();
+        if arrived.is_empty() {
+            return Ok(false);
+        }
+        for introduction in &arrived {
+            let host = self.has_launcher.then_some(introduction.host.as_str());
+            self.members.add_late(introduction, host);
+        }
+        let (joined, locations) = (&self.late.joined, &mut self.locations);
+        locations.add_topology(joined);
+        self.members
+            .locate(joined, |host, address| locations.of(host, address));
+        self.conductor = conductor(self.request, &self.members, &setup.tests, &self.settings)?;
+        self.late.repeat(&mut self.conductor);
+        self.outputs
+            .begin(started, setup, self.conductor.roster())?;
+        let late = self.members.roster.nodes.iter().rev().take(arrived.len());
+        let late = late.map(|node| node.host.as_str());
+        self.outputs
+            .note(&format!("joined late: {}", compress(late)));
+        self.prepare(arrived.iter().map(|of| of.rank).collect())?;
+        Ok(true)
+    }
+
+    /// Sends the processes with these ranks their course, and waits until they are prepared for it.
+    fn prepare(&mut self, ranks: BTreeSet<u32>) -> Result<(), Failure> {
+        let tests = self.request.tests.iter();
+        let course = |first_nic| Course {
+            tests: tests.clone().map(|test| test.test.clone()).collect(),
+            arguments: tests.clone().map(|test| test.arguments.clone()).collect(),
+            pair_ns: self.request.pair_time.as_nanos() as u64,
+            first_nic,
+        };
+        let firsts = self.members.first_nics.iter();
+        let firsts = firsts.filter(|(rank, _)| ranks.contains(rank));
+        let courses = firsts.map(|(rank, first)| (*rank, course(*first)));
+        self.root.send_courses(courses.collect());
+        let size = ranks.len() as u32;
         let limit = by_size(PREPARATION_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
         let reason = format!("it did not open its targets within {}", time_text(limit));
         let until = Instant::now() + limit::in_effect(limit);
-        let lost = self.wait_for(joined, until, &reason, |event| match event {
+        let lost = self.wait_for(ranks, until, &reason, |event| match event {
             Event::Begun { rank } => Some(rank),
             _ => None,
         })?;
@@ -389,6 +441,7 @@ impl CoordinatorLoop<'_> {
         }
         let roster = self.conductor.roster();
         self.outputs.add(&block.pairs, roster, tests)?;
+        self.late.note(&block.pairs);
         for result in &block.pairs {
             self.conductor.add(result);
         }
@@ -420,11 +473,18 @@ impl CoordinatorLoop<'_> {
             self.show_progress();
             let next = until.min(Instant::now() + Duration::from_millis(500));
             for event in self.root.poll(next)? {
-                if let Event::Lost { rank, reason } = event {
-                    waiting.remove(&rank);
-                    lost.insert(rank, reason);
-                } else if let Some(rank) = answer(event) {
-                    waiting.remove(&rank);
+                match event {
+                    Event::Lost { rank, reason } => {
+                        self.late.lose(rank);
+                        waiting.remove(&rank);
+                        lost.insert(rank, reason);
+                    }
+                    Event::Joined(introduction) => self.late.arrive(introduction),
+                    event => {
+                        if let Some(rank) = answer(event) {
+                            waiting.remove(&rank);
+                        }
+                    }
                 }
             }
             if Instant::now() >= until {

@@ -1,30 +1,30 @@
 //! How the members of a survey start: how many there are, who starts them, and how they find the
 //! coordinator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
+use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
 use super::request::{self, SurveyRequest};
-use super::written::Outputs;
+use cluster::host_list;
 use cluster::launcher::LauncherTask;
-use cluster::meeting_point::{MeetingPoint, Published};
+use cluster::meeting_point::{self, MeetingPoint, Published};
 use cluster::survey::timetable::Introduction;
-use cluster::tree::{Event, Root};
+use cluster::tree::Root;
 use diag::session::invitation::{Invitation, Invited};
 use facts::device::DeviceName;
-use facts::error::{Failure, Step};
+use facts::error::{Failure, Step, invalid};
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
-use facts::number::time_text;
 use facts::token::Token;
 use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
-use report::survey::progress;
 
 /// Number of servers that are invited at the same time.
 const MOST_AT_ONCE: usize = 64;
@@ -35,8 +35,8 @@ type ByRank<T> = BTreeMap<u32, T>;
 pub struct Launch<'a> {
     /// Number of members.
     pub size: u32,
-    /// Names of the hosts by rank; empty if unknown.
-    pub hosts: Vec<String>,
+    /// Names of the hosts by rank. Of a launcher: the hosts in its list, empty if it has none.
+    hosts: Vec<String>,
     /// What starts the members, in the document.
     pub launcher: String,
     /// Ranks of the members that the coordinator starts on its own machine.
@@ -44,85 +44,6 @@ pub struct Launch<'a> {
     arguments: &'a [OsString],
     /// The task of this process, and the meeting point where the other tasks find it.
     task: Option<(LauncherTask, MeetingPoint)>,
-}
-
-/// The members that have joined, and what ends with the survey.
-pub struct JoinedMembers {
-    /// What they have introduced, by rank.
-    pub joined: BTreeMap<u32, Introduction>,
-    lost: BTreeMap<u32, String>,
-    /// How long the survey waited for missing members; none if the survey ended before.
-    waited: Option<Duration>,
-    processes: Option<LocalProcesses>,
-    /// Processes on other hosts by rank, which end with it.
-    invited: BTreeMap<u32, Invited>,
-    /// The published meeting point. Its file is removed at the end.
-    _published: Option<Published>,
-}
-
-impl JoinedMembers {
-    /// Returns why a process is missing.
-    pub fn absent(&self, rank: u32) -> String {
-        if let Some(reason) = self.lost.get(&rank) {
-            return reason.clone();
-        }
-        let Some(waited) = self.waited else {
-            return "the survey ended before it joined".into();
-        };
-        let invited = self.invited.get(&rank);
-        let place = invited.and_then(Invited::place);
-        let queue = place.map(|place| format!(": it waits for its turn, place {place}"));
-        let queue = queue.unwrap_or_default();
-        format!("it did not join within {}{queue}", time_text(waited))
-    }
-
-    /// Waits until all `size` members have joined, for `limit` at most.
-    ///
-    /// # Errors
-    ///
-    /// No process that joins, and an interruption.
-    pub fn join(
-        &mut self,
-        root: &mut Root,
-        size: u32,
-        limit: Duration,
-        outputs: &mut Outputs,
-    ) -> Result<(), Failure> {
-        let until = Instant::now() + limit;
-        let has_all = |of: &Self| of.joined.len() + of.lost.len() >= size as usize;
-        while !has_all(self) && Instant::now() < until {
-            let count = self.joined.len() as u32;
-            outputs.progress.show(|_| progress::waiting(count, size));
-            let next = until.min(Instant::now() + Duration::from_millis(500));
-            for event in root.poll(next)? {
-                match event {
-                    Event::Joined(introduction) => {
-                        self.joined.insert(introduction.rank, introduction);
-                    }
-                    Event::Lost { rank, reason } => {
-                        self.joined.remove(&rank);
-                        self.lost.insert(rank, reason);
-                    }
-                    Event::TurnedAway { peer, reason } => {
-                        outputs.note(&format!("turned {peer} away: {reason}"));
-                    }
-                    Event::Begun { .. } | Event::Report(_) => {}
-                }
-            }
-        }
-        self.waited = Some(limit);
-        if self.joined.is_empty() {
-            return Err(Failure::environment("no process has joined"));
-        }
-        Ok(())
-    }
-
-    /// Waits for the end of the processes that were started here.
-    pub fn finish(&mut self) {
-        if let Some(processes) = self.processes.take() {
-            processes.finish();
-        }
-    }
 }
 
 impl<'a> Launch<'a> {
@@ -162,12 +83,17 @@ impl<'a> Launch<'a> {
     ) -> Self {
         Self {
             size: task.size,
-            hosts: Vec::new(),
+            hosts: task.hosts.clone(),
             launcher: task.launcher.to_lowercase().replace(' ', ""),
             here: vec![task.rank],
             arguments,
             task: Some((task, meeting_point)),
         }
+    }
+
+    /// Returns whether a launcher has started the members: they name their hosts.
+    pub fn has_launcher(&self) -> bool {
+        self.task.is_some()
     }
 
     /// Returns whether all members are on this machine.
@@ -229,6 +155,34 @@ impl<'a> Launch<'a> {
         Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Returns the names of the hosts by rank, where these processes have `joined`. The tasks of a
+    /// launcher name their hosts; the missing tasks are on the hosts of its list that remain, as
+    /// far as that list is one of the tasks.
+    pub fn host_names(&self, joined: &BTreeMap<u32, Introduction>) -> Vec<String> {
+        if !self.has_launcher() {
+            return self.hosts.clone();
+        }
+        let mut present: HashMap<&str, usize> = HashMap::new();
+        for introduction in joined.values() {
+            *present.entry(&introduction.host).or_default() += 1;
+        }
+        let mut remaining = self.hosts.clone();
+        remaining.retain(|host| match present.get_mut(host.as_str()) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => true,
+        });
+        let is_of_tasks = remaining.len() + joined.len() == self.size as usize;
+        let mut remaining = remaining.into_iter().filter(|_| is_of_tasks);
+        let name = |rank| match joined.get(&rank) {
+            Some(introduction) => introduction.host.clone(),
+            None => remaining.next().unwrap_or_else(|| format!("rank {rank}")),
+        };
+        (0..self.size).map(name).collect()
+    }
+
     /// Returns the arguments as typed.
     pub fn typed(&self) -> Vec<String> {
         let text = |argument: &OsString| argument.to_string_lossy().into_owned();
@@ -257,13 +211,8 @@ impl<'a> Launch<'a> {
             .or_else(|| self.is_here_only().then(by_cpus))
     }
 
-    /// Listens for members, starts the members on this machine, and invites the members at servers.
-    ///
-    /// # Errors
-    ///
-    /// A port that cannot be used, a meeting point that cannot be written, processes that cannot be
-    /// started, and an interruption.
-    pub fn start(&self, request: &SurveyRequest) -> Result<(Root, JoinedMembers), Failure> {
+    /// Listens for members, where they find this process.
+    fn listen(&self, request: &SurveyRequest) -> Result<Listening, Failure> {
         let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
         // With --hosts, --port names the port of the servers.
         let own = request.port.filter(|_| !self.invites_members());
@@ -273,33 +222,107 @@ impl<'a> Launch<'a> {
         } else {
             Reach::Everywhere
         };
-        let listener = Listener::bind(None, port, reach)?;
-        let published = match &self.task {
-            Some((task, point)) => Some(point.publish(task, listener.port())?),
-            None => None,
+        let bind = |port| Listener::bind(None, port, reach);
+        let listener = match &self.task {
+            Some((task, MeetingPoint::File(_))) if own.is_none() => {
+                bind(meeting_point::port(task)).or_else(|_| bind(port))?
+            }
+            _ => bind(port)?,
         };
-        let own = || Token::of_environment().unwrap_or_else(Token::random);
-        let token = published
-            .as_ref()
-            .map_or_else(own, |published| published.token.clone());
-        let root = Root::listen(listener, token.clone(), self.size)?;
+        let published = match &self.task {
+            Some((task, point)) => point.publish(task, listener.port()).map(Some),
+            None => Ok(None),
+        };
+        let token = match &published {
+            Ok(Some(published)) => published.token.clone(),
+            _ => Token::of_environment().unwrap_or_else(Token::random),
+        };
+        Ok(Listening {
+            root: Root::listen(listener, token.clone(), self.size)?,
+            token,
+            published,
+        })
+    }
+
+    /// Listens for members, starts the members on this machine, and invites the members at servers.
+    ///
+    /// # Errors
+    ///
+    /// A port that cannot be used, a meeting point that cannot be written, processes that cannot be
+    /// started, two names of one server, and an interruption.
+    pub fn start(
+        &self,
+        request: &SurveyRequest,
+        limit: Duration,
+    ) -> Result<(Root, JoinedMembers), Failure> {
+        let Listening {
+            root,
+            token,
+            published,
+        } = self.listen(request)?;
+        let published = match published {
+            Ok(published) => published,
+            Err(failure) => return Err(self.abort(root, failure, limit)),
+        };
         let mut processes = LocalProcesses::default();
         for rank in &self.here {
             processes.start(self.arguments, (*rank, self.size), root.port(), &token)?;
         }
-        let mut members = JoinedMembers {
-            joined: BTreeMap::new(),
-            lost: BTreeMap::new(),
-            waited: None,
-            processes: Some(processes),
-            invited: BTreeMap::new(),
-            _published: published,
-        };
+        let file = self.task.as_ref().and_then(|(_, point)| point.file());
+        let mut members = JoinedMembers::new(processes, file, published);
         if self.invites_members() {
             (members.invited, members.lost) = self.invite(request, root.port(), &token)?;
+            self.check_servers(&members.invited)?;
         }
         Ok((root, members))
     }
+
+    /// Prints why the survey has failed before its start, and tells the other tasks of the
+    /// launcher that come within `limit`, so that they do not look for a coordinator. Returns the
+    /// failure.
+    pub fn fail(&self, request: &SurveyRequest, failure: Failure, limit: Duration) -> Failure {
+        if !self.has_launcher() {
+            return failure;
+        }
+        match self.listen(request) {
+            Ok(Listening {
+                root,
+                published: _published,
+                ..
+            }) => self.abort(root, failure, limit),
+            Err(_) => failure,
+        }
+    }
+
+    /// Prints a failure, and tells the other tasks, which know `root`.
+    fn abort(&self, root: Root, failure: Failure, limit: Duration) -> Failure {
+        failure.report("cxidiag survey", &mut io::stderr());
+        root.abort(&failure.message(), self.size - 1, limit);
+        failure.printed()
+    }
+
+    /// Refuses two names of the same server: the second process would wait for the first one.
+    fn check_servers(&self, invited: &ByRank<Invited>) -> Result<(), Failure> {
+        let mut known = HashMap::new();
+        for (rank, server) in invited {
+            let host = &self.hosts[*rank as usize];
+            if let Some(other) = known.insert(server.peer(), host) {
+                let peer = server.peer();
+                let why = format!("{other} and {host} are the same host ({})", peer.ip());
+                let listed = host_list::compress(self.hosts.iter().map(String::as_str));
+                return Err(Failure::usage(invalid("hosts", listed, why)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A coordinator that listens for its members.
+struct Listening {
+    root: Root,
+    token: Token,
+    /// The published meeting point, of a launcher.
+    published: Result<Option<Published>, Failure>,
 }
 
 /// Returns why there is no process on a host.
@@ -316,19 +339,54 @@ fn unreached(failure: &Failure) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn names_the_time_in_which_a_process_did_not_join() {
-        let mut members = JoinedMembers {
-            joined: BTreeMap::new(),
-            lost: [(1, "it closed its connection".into())].into(),
-            waited: None,
-            processes: None,
-            invited: BTreeMap::new(),
-            _published: None,
+    /// Returns the names of hosts, where the tasks with these ranks have joined from these hosts.
+    fn names(listed: &[&str], size: u32, joined: &[(u32, &str)]) -> Vec<String> {
+        let task = LauncherTask {
+            launcher: "Slurm",
+            variable: "SLURM_PROCID",
+            rank: 0,
+            size,
+            local_rank: None,
+            node_index: None,
+            node: None,
+            job: None,
+            step: None,
+            end_of_job: None,
+            hosts: listed.iter().map(|&host| host.to_owned()).collect(),
+            topology: None,
         };
-        assert_eq!(members.absent(0), "the survey ended before it joined");
-        members.waited = Some(Duration::from_secs(30));
-        assert_eq!(members.absent(0), "it did not join within 30s");
-        assert_eq!(members.absent(1), "it closed its connection");
+        let joined = joined.iter().map(|&(rank, host)| {
+            let introduction = Introduction {
+                rank,
+                size,
+                host: host.into(),
+                topology: None,
+                nics: Vec::new(),
+            };
+            (rank, introduction)
+        });
+        let point = MeetingPoint::File("meeting".into());
+        Launch::task(task, point, &[]).host_names(&joined.collect())
+    }
+
+    #[test]
+    fn missing_tasks_are_on_the_hosts_that_remain() {
+        let joined = [(0, "n1"), (3, "n2")];
+        assert_eq!(
+            names(&["n1", "n2", "n3", "n4"], 4, &joined),
+            ["n1", "n3", "n4", "n2"]
+        );
+        assert_eq!(
+            names(&["n1", "n1", "n2", "n2"], 4, &joined),
+            ["n1", "n1", "n2", "n2"]
+        );
+    }
+
+    #[test]
+    fn missing_tasks_have_no_name_without_a_list_of_the_tasks() {
+        let unknown = ["n1", "rank 1", "rank 2"];
+        for listed in [&[][..], &["n1", "n2"], &["n4", "n2", "n3"]] {
+            assert_eq!(names(listed, 3, &[(0, "n1")]), unknown, "{listed:?}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::request::{self, ProcessSource, SurveyRequest};
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
 use cluster::survey::timetable::{Course, Introduction};
-use cluster::tree::{JOIN_LIMIT, Meeting, Member, Order};
+use cluster::tree::{Meeting, Member, Order};
 use diag::run::survey::{NicPlan, Nics, TestPlan};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
@@ -48,8 +48,8 @@ impl ProcessIdentity {
     }
 }
 
-/// Opens NICs by their plans, joins the survey, and measures until its end. `coordinator` finds the
-/// coordinator; it stops searching at the given instant.
+/// Opens NICs by their plans, joins the survey within `limit`, and measures until its end.
+/// `coordinator` finds the coordinator; it stops searching at the given instant.
 ///
 /// # Errors
 ///
@@ -57,6 +57,7 @@ impl ProcessIdentity {
 pub fn run(
     plans: Vec<NicPlan>,
     identity: ProcessIdentity,
+    limit: Duration,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<(), Failure> {
     let mut load = LoadWatch::begin();
@@ -69,7 +70,7 @@ pub fn run(
         topology: identity.topology,
         nics: nics.facts(),
     };
-    let end = Instant::now() + JOIN_LIMIT;
+    let end = Instant::now() + limit;
     let member = join(&introduction, end, coordinator)?;
     let mut measured = Vec::new();
     loop {
@@ -111,7 +112,11 @@ fn join(
         let meeting = Meeting { addresses, token };
         let joined = Member::join(&meeting, introduction.clone(), ATTEMPT);
         match joined {
-            Err(failure) if failure.kind != Kind::Interrupted && Instant::now() + PAUSE < end => {
+            Err(failure)
+                if failure.kind != Kind::Interrupted
+                    && !failure.is_printed()
+                    && Instant::now() + PAUSE < end =>
+            {
                 interrupt::wait_for_any(&mut Vec::new(), Some(PAUSE))?;
             }
             joined => return joined,

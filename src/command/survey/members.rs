@@ -17,63 +17,113 @@ pub struct Members {
     pub first_nics: BTreeMap<u32, NicId>,
     /// Addresses of the NICs; `None` for a NIC that cannot measure.
     pub addresses: Vec<Option<FabricAddress>>,
+    /// The VNI of most NICs.
+    vni: Option<u32>,
+    /// The hosts and devices of all NICs.
+    known: BTreeSet<(String, String)>,
 }
 
 impl Members {
-    /// Returns the members of a survey of `size` processes. `joined` are the introductions of the
-    /// processes that have joined. `hosts` are the names of all hosts by rank; empty if unknown.
-    /// `absent` returns the reason why a process is missing. `location` returns the location of a
-    /// NIC, if it is known, from its host and the location in its address.
+    /// Returns the members of a survey on these `hosts`, by rank. `joined` are the introductions of
+    /// the processes that have joined. `absent` returns the reason why a process is missing.
     pub fn new(
-        size: u32,
+        hosts: Vec<String>,
         joined: &BTreeMap<u32, Introduction>,
-        hosts: &[String],
         absent: impl Fn(u32) -> String,
-        location: impl Fn(&str, Option<Location>) -> Option<Location>,
     ) -> Self {
-        let mut members = Self::default();
-        let mut known = BTreeSet::new();
-        let vni = most_frequent(joined.values().flat_map(|of| &of.nics).map(|nic| nic.vni));
-        for (node, rank) in NodeId::first(size as usize).zip(0..size) {
-            let Some(introduction) = joined.get(&rank) else {
-                let named = hosts.get(rank as usize).cloned();
-                members.roster.nodes.push(Node {
-                    host: named.unwrap_or_else(|| format!("rank {rank}")),
-                    rank,
-                    absent: Some(absent(rank)),
-                });
-                continue;
-            };
-            let named = hosts.get(rank as usize).unwrap_or(&introduction.host);
+        let nics = joined.values().flat_map(|of| &of.nics);
+        let mut members = Self {
+            vni: most_frequent(nics.map(|nic| nic.vni)),
+            ..Self::default()
+        };
+        for (host, rank) in hosts.into_iter().zip(0..) {
+            let introduction = joined.get(&rank);
             members.roster.nodes.push(Node {
-                host: named.clone(),
+                host,
                 rank,
-                absent: introduction.nics.is_empty().then(|| "it has no NIC".into()),
+                absent: introduction.is_none().then(|| absent(rank)),
             });
-            let first = NicId(members.roster.nics.len() as u32);
-            members.first_nics.insert(rank, first);
-            for nic in &introduction.nics {
-                let other_vni = vni.filter(|most| nic.address.is_some() && nic.vni != *most);
-                let other_vni = other_vni
-                    .map(|most| format!("its VNI is {}, that of most NICs is {most}", nic.vni));
-                let is_known = !known.insert((named.clone(), nic.device.clone()));
-                let again = is_known
-                    .then(|| "another process measures with it: start one on each node".to_owned());
-                let failure = nic.failure.clone().or(other_vni).or(again);
-                members
-                    .addresses
-                    .push(nic.address.filter(|_| failure.is_none()));
-                members.roster.nics.push(Nic {
-                    node,
-                    device: nic.device.clone(),
-                    nid: nic.address.map(|address| address.nic),
-                    // The address of a software NIC has no meaning.
-                    location: location(named, nic.location.filter(|_| !nic.simulated)),
-                    failure,
-                });
+            if let Some(introduction) = introduction {
+                members.add_nics(introduction);
             }
         }
         members
+    }
+
+    /// Adds a process that joins after the others have begun to measure, on `host` if the place of
+    /// the process was a guess. The indices of NICs stay as they are: the node becomes the last
+    /// one.
+    pub fn add_late(&mut self, introduction: &Introduction, host: Option<&str>) {
+        let rank = introduction.rank;
+        let Some(NodeId(index)) = self.node(rank) else {
+            return;
+        };
+        let expected = self.roster.nodes.remove(index as usize).host;
+        for nic in self.roster.nics.iter_mut().filter(|nic| nic.node.0 > index) {
+            nic.node.0 -= 1;
+        }
+        let host = host.map_or(expected.clone(), str::to_owned);
+        let first_nics = &self.first_nics;
+        let mut others = self.roster.nodes.iter_mut();
+        let is_meant = |node: &&mut Node| node.host == host && !first_nics.contains_key(&node.rank);
+        if let Some(other) = others.find(is_meant) {
+            other.host = expected;
+        }
+        self.roster.nodes.push(Node {
+            host,
+            rank,
+            absent: None,
+        });
+        self.add_nics(introduction);
+    }
+
+    /// Adds the NICs of the process of the last node.
+    fn add_nics(&mut self, introduction: &Introduction) {
+        let first = NicId(self.roster.nics.len() as u32);
+        self.first_nics.insert(introduction.rank, first);
+        let Some((node, last)) = self.roster.node_ids().zip(&mut self.roster.nodes).last() else {
+            return;
+        };
+        if introduction.nics.is_empty() {
+            last.absent = Some("it has no NIC".into());
+        }
+        for nic in &introduction.nics {
+            let other_vni = self.vni;
+            let other_vni = other_vni.filter(|most| nic.address.is_some() && nic.vni != *most);
+            let other_vni = other_vni
+                .map(|most| format!("its VNI is {}, that of most NICs is {most}", nic.vni));
+            let is_known = !self.known.insert((last.host.clone(), nic.device.clone()));
+            let again = is_known
+                .then(|| "another process measures with it: start one on each node".to_owned());
+            let failure = nic.failure.clone().or(other_vni).or(again);
+            self.addresses
+                .push(nic.address.filter(|_| failure.is_none()));
+            self.roster.nics.push(Nic {
+                node,
+                device: nic.device.clone(),
+                nid: nic.address.map(|address| address.nic),
+                location: None,
+                failure,
+            });
+        }
+    }
+
+    /// Sets the locations of all NICs. `location` returns the location of a NIC, if it is known,
+    /// from its host and the location in its address.
+    pub fn locate(
+        &mut self,
+        joined: &BTreeMap<u32, Introduction>,
+        location: impl Fn(&str, Option<Location>) -> Option<Location>,
+    ) {
+        for (rank, first) in &self.first_nics {
+            let nics = &mut self.roster.nics[first.index()..];
+            let facts = joined.get(rank).into_iter().flat_map(|of| &of.nics);
+            for (nic, facts) in nics.iter_mut().zip(facts) {
+                let host = &self.roster.nodes[nic.node.index()].host;
+                // The address of a software NIC has no meaning.
+                nic.location = location(host, facts.location.filter(|_| !facts.simulated));
+            }
+        }
     }
 
     /// Returns the index of the node of a process.
@@ -86,6 +136,7 @@ impl Members {
     /// the index of its node.
     pub fn lose(&mut self, rank: u32, reason: &str) -> Option<NodeId> {
         let node = self.node(rank)?;
+        self.roster.set_absent(node, reason);
         for (nic, address) in self.roster.nics.iter_mut().zip(&mut self.addresses) {
             if nic.node == node {
                 nic.failure.get_or_insert_with(|| reason.to_owned());
@@ -163,7 +214,11 @@ mod tests {
         let joined = [(0, &[10, 0][..]), (1, &[16]), (3, &[10])];
         let joined = joined.map(|(rank, vnis)| (rank, introduction(rank, vnis)));
         let absent = |rank| format!("rank {rank} did not join");
-        Members::new(4, &joined.into(), &[], absent, |_, _| None)
+        Members::new(hosts(), &joined.into(), absent)
+    }
+
+    fn hosts() -> Vec<String> {
+        ["n0", "n1", "n9", "n3"].map(str::to_owned).to_vec()
     }
 
     #[test]
@@ -180,7 +235,7 @@ mod tests {
             [
                 ("n0", None),
                 ("n1", None),
-                ("rank 2", Some("rank 2 did not join")),
+                ("n9", Some("rank 2 did not join")),
                 ("n3", None)
             ]
         );
@@ -189,6 +244,37 @@ mod tests {
             [(0, NicId(0)), (1, NicId(2)), (3, NicId(3))].into()
         );
         assert_eq!(members.roster.nics[3].node, NodeId(3));
+    }
+
+    #[test]
+    fn late_process_leaves_other_nics_in_their_places() {
+        let joined = [(0, &[10, 0][..]), (3, &[10])];
+        let joined = joined.map(|(rank, vnis)| (rank, introduction(rank, vnis)));
+        let absent = |rank| format!("rank {rank} did not join");
+        let hosts = ["n0", "n2", "n1", "n3"].map(str::to_owned).to_vec();
+        let mut members = Members::new(hosts, &joined.into(), absent);
+        members.add_late(&introduction(1, &[10, 16]), Some("n1"));
+        let nodes = members.roster.nodes.iter();
+        let nodes: Vec<_> = nodes.map(|node| (node.host.as_str(), node.rank)).collect();
+        assert_eq!(nodes, [("n0", 0), ("n2", 2), ("n3", 3), ("n1", 1)]);
+        let nics = members.roster.nics.iter().map(|nic| nic.node.0);
+        assert_eq!(nics.collect::<Vec<_>>(), [0, 0, 2, 3, 3]);
+        assert_eq!(members.first_nics[&1], NicId(3));
+        let why = members.roster.nics[4].failure.as_deref();
+        assert_eq!(why, Some("its VNI is 16, that of most NICs is 10"));
+        let absent = members.roster.nodes.iter().map(|node| &node.absent);
+        assert_eq!(absent.filter(|absent| absent.is_some()).count(), 1);
+    }
+
+    #[test]
+    fn locates_nics_by_their_hosts() {
+        let joined = [0, 2].map(|rank| (rank, introduction(rank, &[10])));
+        let joined = BTreeMap::from(joined);
+        let mut members = Members::new(hosts(), &joined, |_| String::new());
+        let at = Location::of_nid(0x007ea);
+        members.locate(&joined, |host, _| (host == "n9").then_some(at));
+        let located = members.roster.nics.iter().map(|nic| nic.location);
+        assert_eq!(located.collect::<Vec<_>>(), [None, Some(at)]);
     }
 
     #[test]
@@ -220,7 +306,8 @@ mod tests {
             ..introduction(rank, &[10])
         };
         let joined = [0, 1].map(|rank| (rank, twice(rank)));
-        let members = Members::new(2, &joined.into(), &[], |_| String::new(), |_, _| None);
+        let hosts = vec!["n0".to_owned(); 2];
+        let members = Members::new(hosts, &joined.into(), |_| String::new());
         let failures = members.roster.nics.iter().map(|nic| nic.failure.as_deref());
         assert_eq!(
             failures.collect::<Vec<_>>(),

@@ -3,7 +3,9 @@
 //!
 //! * `usage`: what the command takes, and how its arguments are read. `request`: what they ask for,
 //!   and the tests of the tools. `tool_options`: what the options of the tools do in a survey.
-//! * `coordinator`: runs the survey; it measures nothing itself. `launch`: how its members start.
+//! * `coordinator`: runs the survey; it measures nothing itself. `files`: what it
+//!   reads and writes. `launch`: how its members start; `joined`: which of them have joined.
+//! * `late`: members that join while the others measure.
 //! * `member`: a process that measures with the NICs of its node.
 //! * `processes`: members that the coordinator starts on its own machine; `served`: members that
 //!   `cxidiag serve` starts on others.
@@ -17,6 +19,9 @@
 mod blocks;
 mod busy;
 mod coordinator;
+mod files;
+mod joined;
+mod late;
 mod launch;
 mod load_watch;
 mod locations;
@@ -34,7 +39,6 @@ mod written;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
-use std::time::Instant;
 
 use launch::Launch;
 use processes::Started;
@@ -42,7 +46,8 @@ use request::{ProcessSource, SurveyRequest};
 pub use usage::usage;
 
 use cluster::launcher::LauncherTask;
-use cluster::meeting_point::{Coordinator, DEFAULT_LIMIT, MeetingPoint};
+use cluster::meeting_point::{Coordinator, MeetingPoint};
+use cluster::tree::JOIN_LIMIT;
 use diag::run::served::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
@@ -94,7 +99,7 @@ fn of_coordinator(request: &SurveyRequest, started: Started) -> Result<(), Failu
         LauncherTask::of_environment()?.filter(|_| request.processes == ProcessSource::Launcher);
     let place = member::ProcessIdentity::new(started.rank, started.size, task.as_ref());
     let plans = member::own_plans(request, &place)?;
-    match member::run(plans, place, |_| Ok(coordinator.clone())) {
+    match member::run(plans, place, JOIN_LIMIT, |_| Ok(coordinator.clone())) {
         // The coordinator ends its processes by a signal, and prints why.
         Err(failure) if failure.kind == Kind::Interrupted => Ok(()),
         ended => ended,
@@ -115,13 +120,15 @@ fn of_launcher(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), Fa
         return coordinator::run(request, Launch::task(task, meeting_point, arguments));
     }
     let place = member::ProcessIdentity::new(task.rank, task.size, Some(&task));
-    let end = Instant::now() + DEFAULT_LIMIT;
+    let limit = request.join_limit.unwrap_or_default().max(JOIN_LIMIT);
     let plans = member::own_plans(request, &place)?;
-    match member::run(plans, place, |_| meeting_point.find(&task, end)) {
+    match member::run(plans, place, limit, |end| meeting_point.find(&task, end)) {
         // Hydra and Open MPI end all tasks if one fails. The coordinator determines the exit
         // status.
         Err(failure) if failure.kind != Kind::Interrupted => {
-            let _ = writeln!(io::stderr(), "cxidiag survey: {failure}");
+            if !failure.is_printed() {
+                let _ = writeln!(io::stderr(), "cxidiag survey: {failure}");
+            }
             Ok(())
         }
         ended => ended,

@@ -74,6 +74,8 @@ pub struct SurveyRequest {
     pub locations: Option<PathBuf>,
     pub meeting_point: Option<PathBuf>,
     pub port: Option<u16>,
+    /// How long the first block waits for processes that have not joined.
+    pub join_limit: Option<Duration>,
     pub resume: Option<PathBuf>,
     /// Where the documents go.
     pub places: Places,

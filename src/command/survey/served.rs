@@ -4,6 +4,7 @@
 use super::member::{self, ProcessIdentity};
 use super::request::{self, SurveyRequest};
 use cluster::meeting_point::Coordinator;
+use cluster::tree::JOIN_LIMIT;
 use diag::run::served::{LOST, Taken, next, take_client};
 use diag::run::survey::NicPlan;
 use diag::session::Caller;
@@ -53,9 +54,8 @@ pub fn run(own: SurveyRequest) -> Result<(), Failure> {
         addresses: vec![(peer.ip(), port).into()],
         token,
     };
-    member::run(plans, ProcessIdentity::new(rank, size, None), |_| {
-        Ok(coordinator.clone())
-    })
+    let identity = ProcessIdentity::new(rank, size, None);
+    member::run(plans, identity, JOIN_LIMIT, |_| Ok(coordinator.clone()))
 }
 
 /// Returns how the NICs are opened: the NICs that the coordinator names, or the NIC of the server

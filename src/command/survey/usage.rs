@@ -35,6 +35,9 @@ const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The shortest time of an option.
 const SHORTEST: Duration = Duration::from_millis(1);
 
+/// The shortest `--join`: a process starts within it.
+const SHORTEST_JOIN: Duration = Duration::from_secs(1);
+
 /// The longest `--pair-time`.
 const LONGEST_PAIR: Duration = Duration::from_secs(3600);
 
@@ -79,6 +82,7 @@ struct Wishes {
     locations: Option<PathBuf>,
     meeting_point: Option<PathBuf>,
     port: Option<u16>,
+    join_limit: Option<Duration>,
     /// As typed, and what it selects.
     pairs: (String, Vec<Typed>),
     sizes: Vec<String>,
@@ -109,7 +113,11 @@ fn options() -> Vec<Def> {
 fn places() -> Vec<Def> {
     let mut options = vec![
         Def::text("hosts", "LIST|@FILE", |wishes, typed| {
-            wishes.hosts = Some(host_list::of_option(typed)?);
+            let hosts = host_list::of_option(typed)?;
+            if let Some(host) = host_list::repeated(&hosts) {
+                return Err(format!("{host} is named twice"));
+            }
+            wishes.hosts = Some(hosts);
             Ok(())
         })
         .explained(
@@ -180,6 +188,16 @@ fn places() -> Vec<Def> {
             "TCP port of the first task, or of the servers of\n--hosts (default: any free one, or 49194)",
             "The TCP port on which the first task waits for the others, or that of the servers of \
              **--hosts**.",
+        ),
+        Def::text("join", "TIME", |wishes, typed| {
+            wishes.join_limit = Some(time(typed, SHORTEST_JOIN..=LONGEST)?);
+            Ok(())
+        })
+        .explained(
+            "Time to wait for processes that are missing\n(default: 30s, 1s more for each 1000)",
+            "How long the first pair waits for processes that are missing, from 1 s to a week. A \
+             process that joins later takes part from the next block on. The tasks of a launcher \
+             look for the first one for the same time, but at least for a minute.",
         ),
     ]);
     options
@@ -376,6 +394,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         locations: wishes.locations,
         meeting_point: wishes.meeting_point,
         port: wishes.port,
+        join_limit: wishes.join_limit,
         resume: wishes.resume,
         places: Places {
             metrics: wishes.metrics.place()?,

@@ -5,6 +5,7 @@
 //! The coordinator names the first tool, and adds a word to its version by which the server starts
 //! a process of `survey`.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,11 @@ pub struct Invited {
 }
 
 impl Invited {
+    /// Returns the address of its server.
+    pub fn peer(&self) -> SocketAddr {
+        self.connection.peer()
+    }
+
     /// Returns the place of the process in the queue of its NICs, if it waits for its turn.
     pub fn place(&self) -> Option<u32> {
         let mut last = None;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use super::waiting::Waiting;
-use super::{Root, RootChild};
+use super::{Event, Root, RootChild};
 use crate::tree::link::Link;
 use crate::tree::listener::{Arrival, Claim, Rejection};
 use crate::tree::message::{Message, ParentAddress, ParentRequest};
@@ -18,8 +18,10 @@ impl Root {
             peer,
             claim,
         } = arrival;
-        let Claim::Seek(request) = claim else {
-            return;
+        let request = match claim {
+            Claim::Seek(request) => request,
+            Claim::Knock(rank) => return self.answer_knock(link, rank),
+            Claim::Attach(_) => return,
         };
         if let Err(reason) = self.register(&request, peer) {
             link.send(&Message::Refused(reason.clone()));
@@ -27,6 +29,11 @@ impl Root {
             return;
         }
         let rank = request.introduction.rank;
+        if let Some(reason) = &self.failure {
+            link.send(&Message::Abort(reason.clone()));
+            self.told.insert(rank);
+            return;
+        }
         self.waiting.retain(|_, waiting| waiting.rank != rank);
         // The process returns with a new connection. The old connection has no meaning any longer.
         self.close_child(rank);
@@ -40,6 +47,23 @@ impl Root {
         };
         self.waiting.insert(waiting.link.key(), waiting);
         self.place_waiting();
+    }
+
+    /// Answers a task that does not see the meeting point.
+    fn answer_knock(&mut self, mut link: Link, rank: u32) {
+        if rank as usize >= self.members.len() {
+            return;
+        }
+        match &self.failure {
+            Some(reason) => {
+                link.send(&Message::Abort(reason.clone()));
+                self.told.insert(rank);
+            }
+            None => {
+                link.send(&Message::Waits);
+                self.events.push(Event::Knocked { rank });
+            }
+        }
     }
 
     /// Checks and stores the introduction of a process.

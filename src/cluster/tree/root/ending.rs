@@ -6,6 +6,9 @@ use super::Root;
 use crate::tree::message::Message;
 use crate::tree::traffic::LevelTraffic;
 
+/// Interval at which the coordinator checks whether all processes know that the survey has failed.
+const TURN: Duration = Duration::from_millis(100);
+
 impl Root {
     /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not
     /// ended, and why. Signals do not end this wait.
@@ -31,6 +34,19 @@ impl Root {
         let reason = format!("it has not ended within {limit}");
         let missing = missing.into_iter().map(|rank| (rank, reason.clone()));
         missing.collect()
+    }
+
+    /// Tells `count` processes that the survey has failed, for this reason: those that come within
+    /// `limit`. An interruption ends this.
+    pub fn abort(mut self, reason: &str, count: u32, limit: Duration) {
+        self.failure = Some(reason.to_owned());
+        let until = Instant::now() + limit;
+        while self.told.len() < count as usize && Instant::now() < until {
+            let next = until.min(Instant::now() + TURN);
+            if self.poll(next).is_err() {
+                break;
+            }
+        }
     }
 
     /// Returns how much the processes at each level of the tree have sent and received, by what

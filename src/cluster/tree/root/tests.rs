@@ -1,11 +1,13 @@
 //! The coordinator and members whose steps the tests choose.
 
+use std::thread;
+
 use super::*;
 use crate::survey::timetable::Block;
-use crate::tree::Meeting;
 use crate::tree::links::AWAY_LIMIT;
 use crate::tree::message::ParentRequest;
 use crate::tree::testing::*;
+use crate::tree::{KnockAnswer, Meeting, knock};
 
 const SIZE: u32 = 2 + WIDTH as u32;
 
@@ -210,4 +212,39 @@ fn gives_up_no_member_after_it_was_stopped() {
     let given_up = root.give_up_silent(&[0].into(), "no report");
     assert_eq!(given_up, [0]);
     member.stop();
+}
+
+#[test]
+fn tells_members_and_tasks_without_token_that_the_survey_has_failed() {
+    const COUNT: u32 = 3;
+    let (root, meeting) = root(COUNT);
+    let address = meeting.addresses[0];
+    let others = thread::spawn(move || {
+        let failures = [1, 2].map(|rank| join(&meeting, rank, COUNT).unwrap_err());
+        assert!(failures.iter().all(|of| of.is_printed()), "{failures:?}");
+        // A rank of no process does not count.
+        let _ = knock(&[address], COUNT);
+        knock(&[address], 0)
+    });
+    root.into_inner().abort("no file", COUNT, LIMIT);
+    let answer = others.join().unwrap();
+    assert_eq!(answer, Some(KnockAnswer::Failed("no file".into())));
+}
+
+#[test]
+fn answers_tasks_that_do_not_see_the_meeting_point() {
+    let (mut root, meeting) = root(2);
+    let address = meeting.addresses[0];
+    let task = thread::spawn(move || knock(&[address], 1));
+    let knocked = |event| match event {
+        Event::Knocked { rank } => Some(rank),
+        _ => None,
+    };
+    assert_eq!(events(&mut root, 1, knocked), [1]);
+    assert_eq!(task.join().unwrap(), Some(KnockAnswer::Waits));
+    // It joins when it sees the meeting point.
+    let member = obedient(&meeting, 1, 2);
+    events(&mut root, 1, joined);
+    assert_eq!(root.end(LIMIT), []);
+    member.join().unwrap();
 }
