@@ -240,7 +240,7 @@ fn distinguishes_busy_nics_from_dead_ones() {
     let long = "-d soft5 --peer-device=soft0 -n 1 --latency-gap=1000000000000";
     let client = fabric.client_command("write-lat", &server, long).spawn();
     let client = client.expect("cxidiag starts");
-    // The log only counts the runs of this host after those of the ping.
+    // After the runs of the ping, the log only counts the further ones of this host.
     let status = format!("serve --status -p {}", server.port);
     let measures = " write-lat on soft0: measures for ";
     while !stdout(&fabric.run(&status)).contains(measures) {}
