@@ -1,29 +1,43 @@
 //! `check`: evaluates the health of NICs, and tries a write and a read (docs/check.md).
+//!
+//! * This file: options, and the check of this node. `site`: settings of the site.
+//! * `examine`: the check of one NIC; `traffic`, `uses`, `lock`: writing and reading through it.
+//! * `fleet`: the checks of many nodes in one. `hosts`: through `cxidiag serve`, whose process is
+//!   `served`. `step`: by the tasks of a launcher.
 
 mod examine;
+mod fleet;
+mod hosts;
 mod lock;
 mod request;
+mod served;
+mod site;
+mod step;
 mod traffic;
 mod uses;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::io;
-use std::mem;
 use std::time::{Duration, Instant, SystemTime};
 
 use self::examine::Examination;
 use self::request::CheckRequest;
 use self::traffic::Runs;
 use super::{arguments, output};
+use cluster::host_list;
+use cluster::launcher::LauncherTask;
+use diag::run::served::is_started_for_client;
 use facts::device::DeviceName;
-use facts::error::Failure;
+use facts::error::{Failure, invalid};
 use facts::interrupt;
-use facts::number::{time, time_text};
+use facts::number::{time, time_text, within};
 use node::backend;
 use node::machine::{self, Machine};
-use node::nic::health::host;
+use node::nic::health::{host, presence};
 use node::slingshot::{Grant, Launcher};
+use plan::DEFAULT_PORT;
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage};
 use report::check::{Check, Examined};
@@ -42,15 +56,22 @@ pub fn usage() -> Usage {
     Usage {
         program: "cxidiag check".into(),
         about: "Check the health of NICs, with a write and a read",
-        synopsis: vec![("cxidiag check [DEVICE...] [OPTIONS]".into(), "")],
+        synopsis: vec![
+            ("cxidiag check [DEVICE...] [OPTIONS]".into(), ""),
+            (
+                "cxidiag check --hosts=LIST [DEVICE...] [OPTIONS]".into(),
+                "",
+            ),
+        ],
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
                           NICs of the job (SLINGSHOT_DEVICES) are checked, else all of this machine.",
         options: arguments::entries(options()),
         remarks: vec![
-            "The first line is 'OK DEVICE...' or 'FAIL CODE DEVICE: what'. Exit status:\n\
-             0 passed, 3 an item is bad, 1 a NIC could not be tested, 2 invalid arguments,\n\
-             130 interrupted.",
+            "The first line is 'OK DEVICE...', 'FAIL CODE DEVICE: what' or 'UNDECIDED untested\n\
+             DEVICE: why'. Exit status:\n\
+             0 passed, 3 an item is bad or a NIC is missing, 4 nothing is bad but a NIC could not\n\
+             be tested, 1 the check itself failed, 2 invalid arguments, 130 interrupted.",
         ],
         ..Usage::default()
     }
@@ -62,36 +83,54 @@ pub fn usage() -> Usage {
 ///
 /// Invalid arguments, a file that cannot be written, a NIC that is bad or cannot be tested.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(mut request) = parse(&arguments)? else {
+    let Some(request) = parse(&arguments)? else {
         return Ok(());
     };
-    let metrics = mem::take(&mut request.metrics).place()?;
     for device in &request.devices {
         backend::check(*device)?;
     }
+    interrupt::watch()?;
+    if is_started_for_client() {
+        return served::run(request);
+    }
+    if let Some(hosts) = &request.hosts {
+        return fleet::report(&request, || hosts::ask_all(hosts, &request));
+    }
+    let task = if request.is_local {
+        None
+    } else {
+        LauncherTask::of_environment()?
+    };
+    match task {
+        Some(task) if task.size > 1 => step::run(&request, &task),
+        _ => of_this_node(request),
+    }
+}
+
+/// Checks this node, prints the check, and writes its documents.
+fn of_this_node(request: CheckRequest) -> Result<(), Failure> {
+    let of_nodes = [
+        ("csv", request.csv.is_some()),
+        ("bad-nodes", request.bad_nodes.is_some()),
+    ];
+    if let Some((option, _)) = of_nodes.iter().find(|(_, is_given)| *is_given) {
+        let message =
+            format!("--{option} is for several nodes: --hosts, or the tasks of a launcher");
+        return Err(Failure::usage(message));
+    }
     let documents = Documents::open(&Places {
         json: request.json.clone(),
-        metrics,
+        metrics: request.metrics.place()?,
         ..Places::default()
     })?;
-    interrupt::watch()?;
-    let machine = Machine::this();
-    let launcher = Launcher::find(|name| env::var(name).ok()).map_err(Failure::usage)?;
-    let grant = match &launcher {
-        Launcher::Granted(grant) => Some(grant),
-        Launcher::Absent | Launcher::Incomplete(_) => None,
-    };
-    let devices = request.devices(grant, &machine)?;
-    let (started, clock) = (SystemTime::now(), Instant::now());
-    let examined = examine(&devices, &request, grant, &machine)?;
-    let host = host::findings(&machine, machine::loaded_library());
-    let check = Check::new(started, clock.elapsed(), host, examined);
+    let is_quiet = request.is_quiet;
+    let check = check(request)?;
     documents.write_metrics(|| check_metrics::families(&check))?;
     output::write(
         &documents,
         &check,
         |text: &mut Vec<u8>, check| -> io::Result<()> {
-            if request.is_quiet {
+            if is_quiet {
                 check_text::first_line(text, check)
             } else {
                 check_text::write(text, check)
@@ -105,6 +144,28 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             failure.printed()
         }
     })
+}
+
+/// Checks this node.
+///
+/// # Errors
+///
+/// Settings of the site or of the job that are invalid, and an interruption.
+fn check(mut request: CheckRequest) -> Result<Check, Failure> {
+    let machine = Machine::this();
+    request.fill_from(site::read(&machine)?);
+    let launcher = Launcher::find(|name| env::var(name).ok()).map_err(Failure::usage)?;
+    let grant = match &launcher {
+        Launcher::Granted(grant) => Some(grant),
+        Launcher::Absent | Launcher::Incomplete(_) => None,
+    };
+    let devices = request.devices(grant, &machine)?;
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let examined = examine(&devices, &request, grant, &machine)?;
+    let count = presence::count(nics(&examined, &machine), request.expected_nics);
+    let mut host = vec![count, presence::driver(&machine)];
+    host.extend(host::findings(&machine, machine::loaded_library()));
+    Ok(Check::new(started, clock.elapsed(), host, examined))
 }
 
 /// Examines the devices: their files, then traffic on one NIC after the other, then the files again
@@ -146,6 +207,19 @@ fn examine(
         .collect())
 }
 
+/// Returns the number of NICs of the machine: hardware, and the software NICs that were examined.
+fn nics(examined: &[Examined], machine: &Machine) -> usize {
+    let is_other = |of: &&Examined| {
+        let platform = of.device.platform();
+        !platform.is_listed
+            && of
+                .findings
+                .iter()
+                .any(|found| *found == presence::present())
+    };
+    machine.cxi_devices().len() + examined.iter().filter(is_other).count()
+}
+
 fn options() -> Vec<OptionDef<CheckRequest>> {
     type Def = OptionDef<CheckRequest>;
     let mut options = vec![
@@ -184,6 +258,55 @@ fn options() -> Vec<OptionDef<CheckRequest>> {
             "Speed that links must have, in Gb/s (default: that\nof the hardware, 200 or 400)",
             "The speed that links must have, in Gb/s, where it is not that of the hardware.",
         ),
+        Def::text("expect-nics", "COUNT", |request, typed| {
+            request.expected_nics = Some(within(typed, 1..=64)? as u32);
+            Ok(())
+        })
+        .explained(
+            format!("Number of NICs that this machine must have\n(default: as in /{})", site::FILE),
+            "The number of NICs that this machine must have: fewer are bad, more are suspect. NICs in \
+             hardware count whether they are checked or not, software NICs if they are checked.",
+        ),
+        Def::text("hosts", "LIST|@FILE", |request, typed| {
+            let hosts: BTreeSet<String> = host_list::of_option(typed)?.into_iter().collect();
+            request.hosts = Some(hosts.into_iter().collect());
+            Ok(())
+        })
+        .explained(
+            "Check these hosts, on which 'cxidiag serve' runs,\nwithout traffic: nid[0001-0512]",
+            "Check these hosts, on which **cxidiag serve** runs, in place of this one: a host list \
+             such as nid[0001-0512], or *FILE* with one on each line. The check is quick: it counts \
+             no errors and sends nothing through the NICs. Each server runs one check a second.",
+        ),
+        Def::text("port", "PORT", |request, typed| {
+            request.port = Some(within(typed, 1..=65535)? as u16);
+            Ok(())
+        })
+        .letter('p')
+        .explained(
+            format!("TCP port of the servers of --hosts (default: {DEFAULT_PORT})"),
+            "The TCP port of the servers of **--hosts**.",
+        ),
+        Def::switch("local", |request| request.is_local = true).explained(
+            "Check this node only, also as a task of a launcher",
+            "Check this node only. Without this option, the tasks of a launcher check their nodes \
+             together, and the first one prints one result.",
+        ),
+        Def::file("meeting-point", |request| &mut request.meeting_point).explained(
+            "File by which the tasks of a launcher find each\nother (default: in the working directory)",
+            "The file by which the tasks of a launcher find each other, in a directory that all nodes \
+             share. With **CXIDIAG_TOKEN** in the environment of all tasks, they need none if the \
+             launcher names the hosts.",
+        ),
+        Def::file("bad-nodes", |request| &mut request.bad_nodes).explained(
+            "Write the nodes that are bad to FILE, as a host list",
+            "Write the nodes that are bad to *FILE*, as a host list for **scontrol update NodeName=**. \
+             The check drains no node.",
+        ),
+        Def::document("csv", |request| &mut request.csv).explained(
+            "Print the findings of all nodes as CSV instead of\nthe text, or write them to FILE",
+            "Write a row for each finding about a node, and one for each node without any.",
+        ),
         Def::switch("quiet", |request| request.is_quiet = true).explained(
             "Print the first line only",
             "Print the first line only, OK or FAIL.",
@@ -210,6 +333,22 @@ fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
         return Err(Failure::usage(
             "--window has no effect with --quick, which counts no errors",
         ));
+    }
+    if request.hosts.is_some() {
+        let on_servers = [
+            ("window", request.window.is_some()),
+            ("busy-ok", request.busy_ok),
+            ("no-traffic", request.no_traffic),
+            ("local", request.is_local),
+            ("meeting-point", request.meeting_point.is_some()),
+        ];
+        if let Some((option, _)) = on_servers.iter().find(|(_, is_given)| *is_given) {
+            let message =
+                format!("--{option} has no effect with --hosts, whose servers check quickly");
+            return Err(Failure::usage(message));
+        }
+    } else if let Some(port) = request.port {
+        return Err(Failure::usage(invalid("port", port, "it is for --hosts")));
     }
     Ok(Some(request))
 }

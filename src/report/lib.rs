@@ -66,6 +66,9 @@
 
 pub mod bins;
 pub mod check;
+pub mod check_fleet;
+pub mod check_fleet_metrics;
+pub mod check_fleet_text;
 pub mod check_metrics;
 pub mod check_text;
 pub mod columns;

@@ -19,7 +19,7 @@ mod busy;
 mod coordinator;
 mod launch;
 mod locations;
-mod member;
+pub(super) mod member;
 mod members;
 mod pace;
 mod processes;
