@@ -1,6 +1,7 @@
 //! `check`: evaluates the health of NICs, and tries a write and a read (docs/check.md).
 //!
-//! * This file: options, and the check of this node. `site`: settings of the site.
+//! * `usage`: what the command takes; `request`: what its arguments ask for.
+//! * `of_node`: the check of this node; `site`: settings of the site.
 //! * `examine`: the check of one NIC; `traffic`, `uses`, `lock`: writing and reading through it.
 //! * `fleet`: the checks of many nodes in one. `hosts`: through `cxidiag serve`, whose process is
 //!   `served`. `step`: by the tasks of a launcher.
@@ -9,73 +10,28 @@ mod examine;
 mod fleet;
 mod hosts;
 mod lock;
+mod of_node;
 mod request;
 mod served;
 mod site;
 mod step;
 mod traffic;
+mod usage;
 mod uses;
 
-use std::collections::BTreeSet;
-use std::env;
 use std::ffi::OsString;
 use std::io;
-use std::time::{Duration, Instant, SystemTime};
 
-use self::examine::Examination;
 use self::request::CheckRequest;
-use self::traffic::Runs;
-use super::{arguments, output};
-use cluster::host_list;
+pub use self::usage::usage;
+use super::output;
 use cluster::launcher::LauncherTask;
 use diag::run::served::is_started_for_client;
-use facts::device::DeviceName;
-use facts::error::{Failure, invalid};
+use facts::error::Failure;
 use facts::interrupt;
-use facts::number::{time, time_text, within};
 use node::backend;
-use node::machine::{self, Machine};
-use node::nic::health::{host, presence};
-use node::slingshot::{Grant, Launcher};
-use plan::DEFAULT_PORT;
-use plan::cli::definition::OptionDef;
-use plan::cli::usage::{Completion, Usage};
-use report::check::{Check, Examined};
 use report::documents::{Documents, Places};
 use report::{check_metrics, check_text};
-
-/// Default of `--window`.
-const WINDOW: Duration = Duration::from_secs(2);
-
-/// Bounds of `--window`.
-const WINDOWS: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(10)..=Duration::from_secs(60);
-
-/// Returns what the command takes.
-pub fn usage() -> Usage {
-    Usage {
-        program: "cxidiag check".into(),
-        about: "Check the health of NICs, with a write and a read",
-        synopsis: vec![
-            ("cxidiag check [DEVICE...] [OPTIONS]".into(), ""),
-            (
-                "cxidiag check --hosts=LIST [DEVICE...] [OPTIONS]".into(),
-                "",
-            ),
-        ],
-        arguments: Completion::Devices,
-        about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
-                          NICs of the job (SLINGSHOT_DEVICES) are checked, else all of this machine.",
-        options: arguments::entries(options()),
-        remarks: vec![
-            "The first line is 'OK DEVICE...', 'FAIL CODE DEVICE: what' or 'UNDECIDED untested\n\
-             DEVICE: why'. Exit status:\n\
-             0 passed, 3 an item is bad or a NIC is missing, 4 nothing is bad but a NIC could not\n\
-             be tested, 1 the check itself failed, 2 invalid arguments, 130 interrupted.",
-        ],
-        ..Usage::default()
-    }
-}
 
 /// Runs the command with the arguments after its name.
 ///
@@ -83,7 +39,7 @@ pub fn usage() -> Usage {
 ///
 /// Invalid arguments, a file that cannot be written, a NIC that is bad or cannot be tested.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(request) = parse(&arguments)? else {
+    let Some(request) = usage::parse(&arguments)? else {
         return Ok(());
     };
     for device in &request.devices {
@@ -124,7 +80,7 @@ fn of_this_node(request: CheckRequest) -> Result<(), Failure> {
         ..Places::default()
     })?;
     let is_quiet = request.is_quiet;
-    let check = check(request)?;
+    let check = of_node::check(request)?;
     documents.write_metrics(|| check_metrics::families(&check))?;
     output::write(
         &documents,
@@ -144,222 +100,4 @@ fn of_this_node(request: CheckRequest) -> Result<(), Failure> {
             failure.printed()
         }
     })
-}
-
-/// Checks this node.
-///
-/// # Errors
-///
-/// Settings of the site or of the job that are invalid, and an interruption.
-fn check(mut request: CheckRequest) -> Result<Check, Failure> {
-    let machine = Machine::this();
-    request.fill_from(site::read(&machine)?);
-    let launcher = Launcher::find(|name| env::var(name).ok()).map_err(Failure::usage)?;
-    let grant = match &launcher {
-        Launcher::Granted(grant) => Some(grant),
-        Launcher::Absent | Launcher::Incomplete(_) => None,
-    };
-    let devices = request.devices(grant, &machine)?;
-    let (started, clock) = (SystemTime::now(), Instant::now());
-    let examined = examine(&devices, &request, grant, &machine)?;
-    let count = presence::count(nics(&examined, &machine), request.expected_nics);
-    let mut host = vec![count, presence::driver(&machine)];
-    host.extend(host::findings(&machine, machine::loaded_library()));
-    Ok(Check::new(started, clock.elapsed(), host, examined))
-}
-
-/// Examines the devices: their files, then traffic on one NIC after the other, then the files again
-/// when the window is over.
-fn examine(
-    devices: &[DeviceName],
-    request: &CheckRequest,
-    grant: Option<&Grant>,
-    machine: &Machine,
-) -> Result<Vec<Examined>, Failure> {
-    let began = Instant::now();
-    let mut examinations: Vec<Examination> = devices
-        .iter()
-        .map(|device| Examination::begin(*device, request, grant, machine))
-        .collect();
-    if request.has_traffic() && examinations.iter().any(Examination::has_files) {
-        let has_hardware = (devices.iter()).any(|device| device.platform().is_listed);
-        let lock = if has_hardware {
-            lock::take(machine)
-        } else {
-            Ok(None)
-        };
-        interrupt::check()?;
-        let mut runs = Runs::new(request.libcxi.as_ref());
-        for examination in &mut examinations {
-            examination.traffic(&lock, &mut runs, request)?;
-        }
-    }
-    if request.has_window() && examinations.iter().any(Examination::has_files) {
-        let left = request
-            .window
-            .unwrap_or(WINDOW)
-            .saturating_sub(began.elapsed());
-        interrupt::wait_for_any(&mut Vec::new(), Some(left))?;
-    }
-    Ok(examinations
-        .into_iter()
-        .map(|examination| examination.end(request, machine))
-        .collect())
-}
-
-/// Returns the number of NICs of the machine: hardware, and the software NICs that were examined.
-fn nics(examined: &[Examined], machine: &Machine) -> usize {
-    let is_other = |of: &&Examined| {
-        let platform = of.device.platform();
-        !platform.is_listed
-            && of
-                .findings
-                .iter()
-                .any(|found| *found == presence::present())
-    };
-    machine.cxi_devices().len() + examined.iter().filter(is_other).count()
-}
-
-fn options() -> Vec<OptionDef<CheckRequest>> {
-    type Def = OptionDef<CheckRequest>;
-    let mut options = vec![
-        Def::switch("no-traffic", |request| request.no_traffic = true).explained(
-            "Do not write and read through the NICs",
-            "Do not write and read through the NICs.",
-        ),
-        Def::switch("quick", |request| request.is_quick = true).explained(
-            "Read files once: no error rates, no traffic",
-            "Read the files of the driver once: no error rates of the link, and no traffic.",
-        ),
-        Def::switch("busy-ok", |request| request.busy_ok = true).explained(
-            "Write and read also if others use a NIC",
-            "Write and read also through NICs that other processes use. Without this option, \
-             these NICs are checked without traffic.",
-        ),
-        Def::text("window", "TIME", |request, typed| {
-            request.window = Some(time(typed, WINDOWS)?);
-            Ok(())
-        })
-        .explained(
-            format!(
-                "Time in which errors of the link are counted\n(default: {}); in a longer one, lower rates show",
-                time_text(WINDOW)
-            ),
-            "The time in which errors of the link are counted: a longer one shows lower rates.",
-        ),
-        Def::text("link-speed", "GBPS", |request, typed| {
-            if !matches!(typed, "50" | "100" | "200" | "400") {
-                return Err("expected 50, 100, 200 or 400 (Gb/s)".into());
-            }
-            request.link_gigabits = typed.parse().ok();
-            Ok(())
-        })
-        .explained(
-            "Speed that links must have, in Gb/s (default: that\nof the hardware, 200 or 400)",
-            "The speed that links must have, in Gb/s, where it is not that of the hardware.",
-        ),
-        Def::text("expect-nics", "COUNT", |request, typed| {
-            request.expected_nics = Some(within(typed, 1..=64)? as u32);
-            Ok(())
-        })
-        .explained(
-            format!("Number of NICs that this machine must have\n(default: as in /{})", site::FILE),
-            "The number of NICs that this machine must have: fewer are bad, more are suspect. NICs in \
-             hardware count whether they are checked or not, software NICs if they are checked.",
-        ),
-        Def::text("hosts", "LIST|@FILE", |request, typed| {
-            let hosts: BTreeSet<String> = host_list::of_option(typed)?.into_iter().collect();
-            request.hosts = Some(hosts.into_iter().collect());
-            Ok(())
-        })
-        .explained(
-            "Check these hosts, on which 'cxidiag serve' runs,\nwithout traffic: nid[0001-0512]",
-            "Check these hosts, on which **cxidiag serve** runs, in place of this one: a host list \
-             such as nid[0001-0512], or *FILE* with one on each line. The check is quick: it counts \
-             no errors and sends nothing through the NICs. Each server runs one check a second.",
-        ),
-        Def::text("port", "PORT", |request, typed| {
-            request.port = Some(within(typed, 1..=65535)? as u16);
-            Ok(())
-        })
-        .letter('p')
-        .explained(
-            format!("TCP port of the servers of --hosts (default: {DEFAULT_PORT})"),
-            "The TCP port of the servers of **--hosts**.",
-        ),
-        Def::switch("local", |request| request.is_local = true).explained(
-            "Check this node only, also as a task of a launcher",
-            "Check this node only. Without this option, the tasks of a launcher check their nodes \
-             together, and the first one prints one result.",
-        ),
-        Def::file("meeting-point", |request| &mut request.meeting_point).explained(
-            "File by which the tasks of a launcher find each\nother (default: in the working directory)",
-            "The file by which the tasks of a launcher find each other, in a directory that all nodes \
-             share. With **CXIDIAG_TOKEN** in the environment of all tasks, they need none if the \
-             launcher names the hosts.",
-        ),
-        Def::file("bad-nodes", |request| &mut request.bad_nodes).explained(
-            "Write the nodes that are bad to FILE, as a host list",
-            "Write the nodes that are bad to *FILE*, as a host list for **scontrol update NodeName=**. \
-             The check drains no node.",
-        ),
-        Def::document("csv", |request| &mut request.csv).explained(
-            "Print the findings of all nodes as CSV instead of\nthe text, or write them to FILE",
-            "Write a row for each finding about a node, and one for each node without any.",
-        ),
-        Def::switch("quiet", |request| request.is_quiet = true).explained(
-            "Print the first line only",
-            "Print the first line only, OK or FAIL.",
-        ),
-        output::json().within(|request| &mut request.json),
-    ];
-    let metrics = output::metrics();
-    options.extend(
-        metrics.map(|option| option.within(|request: &mut CheckRequest| &mut request.metrics)),
-    );
-    options.push(arguments::libcxi().within(|request| &mut request.libcxi));
-    options
-}
-
-/// Reads the arguments. Returns `None` if they ask for help or the version.
-fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
-    let mut request = CheckRequest::default();
-    let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
-        return Ok(None);
-    };
-    request.devices = once_each(arguments::devices_named(words, arguments)?);
-    request.libcxi = request.libcxi.or_else(arguments::library_of_environment);
-    if request.is_quick && request.window.is_some() {
-        return Err(Failure::usage(
-            "--window has no effect with --quick, which counts no errors",
-        ));
-    }
-    if request.hosts.is_some() {
-        let on_servers = [
-            ("window", request.window.is_some()),
-            ("busy-ok", request.busy_ok),
-            ("no-traffic", request.no_traffic),
-            ("local", request.is_local),
-            ("meeting-point", request.meeting_point.is_some()),
-        ];
-        if let Some((option, _)) = on_servers.iter().find(|(_, is_given)| *is_given) {
-            let message =
-                format!("--{option} has no effect with --hosts, whose servers check quickly");
-            return Err(Failure::usage(message));
-        }
-    } else if let Some(port) = request.port {
-        return Err(Failure::usage(invalid("port", port, "it is for --hosts")));
-    }
-    Ok(Some(request))
-}
-
-/// Returns the devices without repetitions.
-fn once_each(devices: Vec<DeviceName>) -> Vec<DeviceName> {
-    let mut once = Vec::new();
-    for device in devices {
-        if !once.contains(&device) {
-            once.push(device);
-        }
-    }
-    once
 }

@@ -1,10 +1,12 @@
 //! The checks of many nodes in one: what is bad or suspect, and what differs from most nodes. The
 //! doc comments of the types are the descriptions in their schema, docs/check-fleet.schema.json.
 //!
+//! * `finding`: what is found about a node.
 //! * `agreement`: what most NICs have, and which differ.
 //! * `node_check`: the check of one node, read back, and what is found in it.
 
 mod agreement;
+mod finding;
 mod node_check;
 #[cfg(test)]
 pub mod testing;
@@ -18,6 +20,8 @@ use serde::Serialize;
 
 pub use self::agreement::Majority;
 use self::agreement::agree;
+use self::finding::UNTESTED;
+pub use self::finding::{NodeFinding, NodeVerdict};
 pub use self::node_check::NodeCheck;
 use self::node_check::findings;
 use cluster::host_list;
@@ -27,72 +31,8 @@ use node::nic::health::ITEMS;
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
-/// The code of a NIC or node that could not be checked.
-const UNTESTED: &str = "untested";
-
 /// Different values that a line names.
 const NAMED_VALUES: usize = 3;
-
-/// What a node, or a finding about it, amounts to: the worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum NodeVerdict {
-    /// Nothing is wrong.
-    Good,
-    /// The node works, but not as it should, or not as most others.
-    Suspect,
-    /// Something could not be checked.
-    Untested,
-    /// The node has not sent a check.
-    NoAnswer,
-    /// Something does not work as it should.
-    Bad,
-}
-
-impl NodeVerdict {
-    /// All verdicts, the worst first.
-    pub const ALL: [Self; 5] = [
-        Self::Bad,
-        Self::NoAnswer,
-        Self::Untested,
-        Self::Suspect,
-        Self::Good,
-    ];
-
-    /// Returns its name in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Suspect => "suspect",
-            Self::Untested => "untested",
-            Self::NoAnswer => "no_answer",
-            Self::Bad => "bad",
-        }
-    }
-
-    /// Returns its name in sentences.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::NoAnswer => "without answer",
-            other => other.name(),
-        }
-    }
-}
-
-/// One thing that was found about a node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct NodeFinding {
-    /// What it amounts to.
-    pub verdict: NodeVerdict,
-    /// The code of the item, or untested.
-    pub code: String,
-    /// The device, or host.
-    pub device: String,
-    /// What it is.
-    pub what: String,
-}
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Instant, SystemTime};
 
-use super::CheckRequest;
+use super::request::CheckRequest;
 use crate::command::output;
 use facts::error::Failure;
 use plan::outputs::Place;

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::CheckRequest;
 use super::fleet::Answers;
+use super::request::CheckRequest;
 use diag::session::check_order::CheckOrder;
 use facts::device::DeviceName;
 use facts::error::{Failure, Step};
@@ -77,5 +77,28 @@ fn unanswered(failure: &Failure, host: &str) -> String {
         message + " (does 'cxidiag serve' run there?)"
     } else {
         message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_hosts_differ_only_in_what_happened() {
+        for (message, host, expected) in [
+            (
+                "cannot connect to nid1 port 49194: connection refused",
+                "nid1",
+                "cannot connect to port 49194: connection refused",
+            ),
+            (
+                "the peer (10.1.0.1:49194) did not answer during the check within 10 s",
+                "nid1",
+                "the peer did not answer during the check within 10 s",
+            ),
+        ] {
+            assert_eq!(unanswered(&Failure::environment(message), host), expected);
+        }
     }
 }

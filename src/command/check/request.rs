@@ -10,6 +10,12 @@ use node::machine::Machine;
 use node::slingshot::Grant;
 use plan::outputs::Place;
 
+/// Default of `--window`.
+pub const WINDOW: Duration = Duration::from_secs(2);
+
+/// The file with the settings of the site, named without the leading slash.
+pub const SITE_FILE: &str = "etc/cxidiag/check.conf";
+
 /// What the arguments ask for.
 #[derive(Clone, Debug, Default)]
 pub struct CheckRequest {

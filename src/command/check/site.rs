@@ -3,16 +3,14 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use super::{CheckRequest, options};
+use super::request::{CheckRequest, SITE_FILE};
+use super::usage::options;
 use facts::error::{Context, Failure};
 use node::machine::Machine;
 use plan::cli::definition;
 use plan::cli::parser::{self, Parsed};
 
-/// The file, named without the leading slash. Each of its lines is one of [`OPTIONS`].
-pub const FILE: &str = "etc/cxidiag/check.conf";
-
-/// The options that the file may contain.
+/// The options that [`SITE_FILE`] may contain.
 const OPTIONS: [&str; 2] = ["expect-nics", "link-speed"];
 
 /// Returns what the file asks for; nothing without the file.
@@ -21,7 +19,7 @@ const OPTIONS: [&str; 2] = ["expect-nics", "link-speed"];
 ///
 /// A file that cannot be read, and a line that is not an option with a valid value.
 pub fn read(machine: &Machine) -> Result<CheckRequest, Failure> {
-    let path = machine.root().join(FILE);
+    let path = machine.root().join(SITE_FILE);
     let text = match fs::read_to_string(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CheckRequest::default()),
         text => text.environment(format_args!("cannot read {}", path.display()))?,

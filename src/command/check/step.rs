@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::fleet::{self, Answers};
-use super::{CheckRequest, check};
+use super::of_node;
+use super::request::CheckRequest;
 use crate::command::survey::member;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{DEFAULT_LIMIT, MeetingPoint};
@@ -58,7 +59,7 @@ fn document(request: &CheckRequest, task: &LauncherTask) -> Result<Vec<u8>, Fail
     if task.local_rank.is_some_and(|rank| rank > 0) {
         return Ok(Vec::new());
     }
-    let check = check(request.clone())?;
+    let check = of_node::check(request.clone())?;
     serde_json::to_vec(&check).environment("cannot write the document of the check")
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::finding::{NodeFinding, NodeVerdict};
 use super::node_check::NodeCheck;
-use super::{NodeFinding, NodeVerdict};
 use node::nic::health::{Item, host, identity, link, pcie, presence};
 
 /// The settings that are compared, of NICs and of hosts.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{NodeFinding, NodeVerdict, UNTESTED};
+use super::finding::{NodeFinding, NodeVerdict, UNTESTED};
 use crate::check::MISSING;
 use facts::error::Failure;
 

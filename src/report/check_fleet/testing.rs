@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::NodeCheck;
+use super::node_check::NodeCheck;
 
 /// Returns an item of a document.
 pub fn item(code: &str, value: &str, verdict: &str) -> Value {

@@ -141,8 +141,8 @@ fn merges_512_nodes() {
 }
 
 proptest! {
-    /// Each finding of a node is in exactly one group with its verdict, code and device, groups name
-    /// no other nodes, and the order of answers does not matter.
+    /// Each finding of a node is in exactly one group with its verdict, code and device; groups
+    /// name no other nodes, and the order of answers does not matter.
     #[test]
     fn groups_hold_each_finding_once(
         kinds in prop::collection::vec((0_usize..4, 0_usize..3, 0_usize..3), 0..40),
