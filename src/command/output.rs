@@ -37,7 +37,7 @@ pub fn write<T: Serialize>(
 }
 
 /// The metrics that the arguments ask for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MetricsRequest {
     file: Option<PathBuf>,
     dialect: Option<Dialect>,
@@ -85,11 +85,11 @@ impl MetricsRequest {
     /// # Errors
     ///
     /// A form without a file.
-    pub fn place(self) -> Result<Option<(Place, Dialect)>, Failure> {
-        match (self.file, self.dialect) {
+    pub fn place(&self) -> Result<Option<(Place, Dialect)>, Failure> {
+        match (&self.file, self.dialect) {
             (Some(path), dialect) => {
-                let dialect = dialect.unwrap_or_else(|| Dialect::of(&path));
-                Ok(Some((Place::File(path), dialect)))
+                let dialect = dialect.unwrap_or_else(|| Dialect::of(path));
+                Ok(Some((Place::File(path.clone()), dialect)))
             }
             (None, Some(_)) => Err(Failure::usage(
                 "--openmetrics-format needs --openmetrics=FILE",

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::outcome::Problem;
 use facts::device::DeviceName;
-use facts::error::Failure;
+use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use node::nic::health::{Finding, Item, Verdict};
 
@@ -16,6 +16,9 @@ pub(super) const SCHEMA_VERSION: u32 = 1;
 
 /// The code of what could not be checked.
 const UNTESTED: &str = "untested";
+
+/// What is untested on a machine without NICs.
+pub(super) const MISSING: &str = "no Cassini NIC on this machine";
 
 /// Suspect items that the first line names.
 const NAMED_SUSPECTS: usize = 3;
@@ -35,7 +38,7 @@ pub struct Check {
     started_unix_ms: u64,
     /// Duration of the check, in milliseconds.
     elapsed_ms: u64,
-    /// Exit status of the program: 0 if nothing is bad, 3 if an item is, 1 if a NIC could not be
+    /// Exit status of the program: 0 if nothing is bad, 3 if an item is, 4 if a NIC could not be
     /// checked and no item is bad.
     exit_status: u8,
     /// The first line of the text.
@@ -113,13 +116,24 @@ impl From<Finding> for ItemResult {
 impl ItemResult {
     /// Returns what is wrong with it, for the first line.
     fn described(&self) -> String {
-        match (&self.value, &self.limit, &self.note) {
-            (Some(value), Some(limit), _) => format!("{} {value}, expected {limit}", self.name),
-            (Some(value), None, _) => format!("{} {value}", self.name),
-            // Reasons for draining a node are short.
-            (None, _, Some(note)) => note.split(';').next().unwrap_or(note).to_owned(),
-            (None, _, None) => format!("{} not available", self.name),
-        }
+        let [value, limit, note] = [&self.value, &self.limit, &self.note].map(Option::as_deref);
+        described(self.name, value, limit, note)
+    }
+}
+
+/// Returns what is wrong with the item of this `name`.
+pub(super) fn described(
+    name: &str,
+    value: Option<&str>,
+    limit: Option<&str>,
+    note: Option<&str>,
+) -> String {
+    match (value, limit, note) {
+        (Some(value), Some(limit), _) => format!("{name} {value}, expected {limit}"),
+        (Some(value), None, _) => format!("{name} {value}"),
+        // Reasons for draining a node are short.
+        (None, _, Some(note)) => note.split(';').next().unwrap_or(note).to_owned(),
+        (None, _, None) => format!("{name} not available"),
     }
 }
 
@@ -183,14 +197,15 @@ impl Check {
             .iter()
             .filter_map(|of| Some((&of.name, of.error.as_ref()?)));
         if let Some((name, error)) = errors.next() {
-            return (1, format!("FAIL {UNTESTED} {name}: {}", error.message));
+            let line = format!("UNDECIDED {UNTESTED} {name}: {}", error.message);
+            return (UNDECIDED, line);
         }
         if self.devices.is_empty() {
             let line = format!(
-                "FAIL {UNTESTED} host: no Cassini NIC on this machine \
+                "UNDECIDED {UNTESTED} host: {MISSING} \
                  ('cxidiag check soft0' checks a software NIC)"
             );
-            return (1, line);
+            return (UNDECIDED, line);
         }
         let names: Vec<&str> = self.devices.iter().map(|of| of.name.as_str()).collect();
         let suspect = self.with_verdict(Verdict::Suspect);
@@ -253,7 +268,7 @@ impl Check {
         match self.exit_status {
             0 => Ok(()),
             3 => Err(Failure::unmet(&self.summary)),
-            _ => Err(Failure::environment(&self.summary)),
+            _ => Err(Failure::undecided(&self.summary)),
         }
     }
 }
@@ -329,8 +344,8 @@ mod tests {
             ),
             (
                 check(vec![good()], vec![], failure()),
-                1,
-                "FAIL untested cxi0: no device",
+                UNDECIDED,
+                "UNDECIDED untested cxi0: no device",
             ),
         ] {
             assert_eq!((check.exit_status, check.summary()), (status, line));

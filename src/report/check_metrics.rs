@@ -147,7 +147,7 @@ pub fn families(check: &Check) -> Vec<Family> {
         of_check(
             "cxidiag_check_exit_status",
             "",
-            "Exit status of the check: 0 passed, 3 an item is bad, 1 not tested.",
+            "Exit status of the check: 0 passed, 3 an item is bad, 4 not tested.",
             check.exit_status().into(),
         ),
         of_check(

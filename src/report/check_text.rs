@@ -186,7 +186,7 @@ read latency: the NIC reported PT_DISABLED
     fn shows_why_a_nic_was_not_tested() {
         let failure = Failure::environment("no device cxi0").with_hint("load the driver");
         let expected = "\
-FAIL untested cxi0: no device cxi0
+UNDECIDED untested cxi0: no device cxi0
 
 cxi0
 Not tested: no device cxi0

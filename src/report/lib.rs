@@ -4,59 +4,62 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | lib                  the list of modules                                                  |
+//!  9 | lib                   the list of modules                                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | html                 the page of `report`                                                 |
+//!  8 | html                  the page of `report`                                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | reporter             receives the results of a run and passes them on                     |
-//!    | results              any results of ours, read back                                       |
+//!  7 | reporter              receives the results of a run and passes them on                    |
+//!    | results               any results of ours, read back                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | comparison_text      a comparison as text                                                 |
-//!    | devices              the NICs of a machine, as text and as JSON                           |
-//!    | run_facts            what is known of a run before it measures                            |
-//!    | survey               a survey, as text and as documents                                   |
+//!  6 | comparison_text       a comparison as text                                                |
+//!    | devices               the NICs of a machine, as text and as JSON                          |
+//!    | run_facts             what is known of a run before it measures                           |
+//!    | survey                a survey, as text and as documents                                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | comparison           runs of two sides compared                                           |
-//!    | run_documents        the documents of a run                                               |
-//!    | sampler              the thread that prints intervals                                     |
-//!    | summary              the summary block before the results                                 |
+//!  5 | check_fleet_metrics   the health of many nodes as metrics                                 |
+//!    | check_fleet_text      the health of many nodes as text and as CSV                         |
+//!    | comparison            runs of two sides compared                                          |
+//!    | run_documents         the documents of a run                                              |
+//!    | sampler               the thread that prints intervals                                    |
+//!    | summary               the summary block before the results                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | check_metrics        the health of NICs as metrics                                        |
-//!    | check_text           the health of NICs as text                                           |
-//!    | csv                  a run as comma-separated values                                      |
-//!    | differences          what makes runs differ beside their results                          |
-//!    | extra                text after the documented table, on request                          |
-//!    | ping_text            the answers of NICs as text                                          |
-//!    | text                 the table of results                                                 |
+//!  4 | check_fleet           the health of many nodes as JSON                                    |
+//!    | check_metrics         the health of NICs as metrics                                       |
+//!    | check_text            the health of NICs as text                                          |
+//!    | csv                   a run as comma-separated values                                     |
+//!    | differences           what makes runs differ beside their results                         |
+//!    | extra                 text after the documented table, on request                         |
+//!    | ping_text             the answers of NICs as text                                         |
+//!    | text                  the table of results                                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | check                the health of NICs as JSON                                           |
-//!    | columns              the columns of all tables of results                                 |
-//!    | counters             what the counters of the NICs did                                    |
-//!    | documents            documents: opened, written whole                                     |
-//!    | ending               how a run has ended                                                  |
-//!    | histogram            the picture of a histogram in a terminal                             |
-//!    | measured_bandwidth   what a bandwidth tool reports of a size                              |
-//!    | noise                how far a metric of one run can be trusted                           |
-//!    | percentiles          the block of percentiles after the table                             |
-//!    | ping                 the answers of NICs, as data and as JSON                             |
-//!    | run_columns          the columns of CSV about the run                                     |
-//!    | runs                 runs that tools wrote, read back                                     |
+//!  3 | check                 the health of NICs as JSON                                          |
+//!    | columns               the columns of all tables of results                                |
+//!    | counters              what the counters of the NICs did                                   |
+//!    | documents             documents: opened, written whole                                    |
+//!    | ending                how a run has ended                                                 |
+//!    | histogram             the picture of a histogram in a terminal                            |
+//!    | measured_bandwidth    what a bandwidth tool reports of a size                             |
+//!    | noise                 how far a metric of one run can be trusted                          |
+//!    | percentiles           the block of percentiles after the table                            |
+//!    | ping                  the answers of NICs, as data and as JSON                            |
+//!    | run_columns           the columns of CSV about the run                                    |
+//!    | runs                  runs that tools wrote, read back                                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | json_lines           one line for each run, appended to a file                            |
-//!    | openmetrics          metrics as text                                                      |
-//!    | outcome              a run as plain data                                                  |
-//!    | samples              the samples of a run as comma-separated values                       |
+//!  2 | json_lines            one line for each run, appended to a file                           |
+//!    | openmetrics           metrics as text                                                     |
+//!    | outcome               a run as plain data                                                 |
+//!    | samples               the samples of a run as comma-separated values                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | destination          where documents go                                                   |
+//!  1 | destination           where documents go                                                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | bins                 latencies in bins of equal ratio                                     |
-//!    | hdr_log              latencies as an HdrHistogram log                                     |
-//!    | intervals            the figures of intervals of a size                                   |
-//!    | json                 data -> one JSON document                                            |
-//!    | progress             the progress of a size, on a terminal                                |
-//!    | stream               output without waiting forever for its reader                        |
-//!    | table                tables without a documented form                                     |
-//!    | wrap                 text in lines of a limited width                                     |
+//!  0 | bins                  latencies in bins of equal ratio                                    |
+//!    | hdr_log               latencies as an HdrHistogram log                                    |
+//!    | intervals             the figures of intervals of a size                                  |
+//!    | json                  data -> one JSON document                                           |
+//!    | progress              the progress of a size, on a terminal                               |
+//!    | stream                output without waiting forever for its reader                       |
+//!    | table                 tables without a documented form                                    |
+//!    | wrap                  text in lines of a limited width                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -67,6 +70,9 @@
 pub mod bins;
 pub mod changes;
 pub mod check;
+pub mod check_fleet;
+pub mod check_fleet_metrics;
+pub mod check_fleet_text;
 pub mod check_metrics;
 pub mod check_record;
 pub mod check_text;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::changes::{self, Changes};
 use super::check::{self, Check};
+use super::check_fleet::{self, FleetCheck};
 use super::comparison::{self, Comparison};
 use super::devices::{self, Inventory};
 use super::outcome::{Outcome, SCHEMA_VERSION};
@@ -245,7 +246,7 @@ fn of_check() -> Value {
             "const",
             json!(check::SCHEMA_VERSION),
         ),
-        ("/properties/exit_status", "enum", json!([0, 1, 3])),
+        ("/properties/exit_status", "enum", json!([0, 3, 4])),
         ("/$defs/Problem/properties/kind", "enum", kinds()),
         ("/$defs/ItemResult/properties/code", "enum", json!(codes)),
         ("/$defs/ItemResult/properties/verdict", "enum", verdicts),
@@ -259,6 +260,20 @@ fn of_changes() -> Value {
     let version = json!(changes::SCHEMA_VERSION);
     let rules = [("/properties/schema_version", "const", version)];
     let mut schema = schema::<Changes>("Changes between surveys or checks", &rules);
+    close(&mut schema);
+    schema
+}
+
+fn of_fleet() -> Value {
+    let rules = [
+        (
+            "/properties/schema_version",
+            "const",
+            json!(check_fleet::SCHEMA_VERSION),
+        ),
+        ("/properties/exit_status", "enum", json!([0, 3, 4])),
+    ];
+    let mut schema = schema::<FleetCheck>("Health of nodes that cxidiag check finds", &rules);
     close(&mut schema);
     schema
 }
@@ -288,6 +303,7 @@ fn matches_schemas_in_docs() {
         ("comparison", of_comparison()),
         ("ping", of_ping()),
         ("check", of_check()),
+        ("check-fleet", of_fleet()),
         ("survey", of_survey()),
     ] {
         let path = format!(

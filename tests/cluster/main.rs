@@ -3,6 +3,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod check;
 mod launchers;
 mod slurm;
 mod survey;

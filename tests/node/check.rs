@@ -162,30 +162,79 @@ fn prints_tables_and_what_to_do() {
 fn without_hardware_names_software_nic() {
     let machine = MadeUp::new(&[]);
     let output = check(&machine, "--quiet");
-    assert_eq!(assert_status(&output, 1), "");
-    let line = "FAIL untested host: no Cassini NIC on this machine ('cxidiag check soft0' checks a software NIC)\n";
+    assert_eq!(assert_status(&output, 4), "");
+    let line = "UNDECIDED untested host: no Cassini NIC on this machine ('cxidiag check soft0' checks a software NIC)\n";
     assert_eq!(stdout(&output), line);
-    let output = check(&MadeUp::described_by(CASSINI_1), "cxi3");
-    assert_status(&output, 1);
+}
+
+#[test]
+fn finds_nic_bad_that_was_asked_for_and_is_absent() {
+    let output = check(&MadeUp::described_by(CASSINI_1), "cxi3 cxi0 --quick");
+    assert_status(&output, 3);
     let text = stdout(&output);
-    assert!(
-        text.starts_with("FAIL untested cxi3: no device cxi3: "),
-        "{text}"
-    );
-    assert!(
-        text.contains("hint: devices of this machine: cxi0\n"),
-        "{text}"
-    );
+    for line in [
+        "FAIL nic-absent cxi3: NIC absent, expected present\n",
+        "\nNIC: devices of this machine: cxi0\n",
+        "\nnic-absent cxi3: the driver does not show this NIC: ",
+    ] {
+        assert!(text.contains(line), "no {line:?} in\n{text}");
+    }
+    let output = check(&MadeUp::new(&[]), "cxi0 --quick --quiet");
+    assert_status(&output, 3);
+    assert!(stdout(&output).starts_with("FAIL nic-absent cxi0: "));
+    let fabric = Fabric::new();
+    let mut command = fabric.command("check soft0 soft2 --quick --quiet");
+    command.env("CXIDIAG_NICS", "2");
+    let output = finish(MadeUp::new(&[]).seen_by(command));
+    assert_status(&output, 3);
+    assert!(stdout(&output).starts_with("FAIL nic-absent soft2: "));
+}
+
+#[test]
+fn compares_number_of_nics_with_what_the_site_expects() {
+    const SITE: &str = "etc/cxidiag/check.conf";
+    let machine = MadeUp::described_by(CASSINI_1);
+    let line = |arguments: &str, status| {
+        let output = check(&machine, &format!("--quick --quiet {arguments}"));
+        assert_eq!(assert_status(&output, status), "");
+        stdout(&output)
+    };
+    assert!(line("--expect-nics=1", 0).starts_with("OK cxi0 "));
+    let missing = "FAIL nic-count host: NICs 1, expected 2\n";
+    assert_eq!(line("--expect-nics=2", 3), missing);
+    machine.write(SITE, "# Mountain blades\nexpect-nics=2\n");
+    assert_eq!(line("", 3), missing);
+    assert_eq!(line("cxi0", 3), missing);
+    assert!(line("--expect-nics=1", 0).starts_with("OK cxi0 "));
+    machine.write(SITE, "nics=2\n");
+    let error = assert_status(&check(&machine, "--quick"), 2);
+    assert!(error.contains("etc/cxidiag/check.conf: "), "{error}");
+    let none = MadeUp::new(&[(SITE, "expect-nics=2\n")]);
+    let output = check(&none, "--quiet");
+    assert_status(&output, 3);
+    assert_eq!(stdout(&output), "FAIL nic-count host: NICs 0, expected 2\n");
+}
+
+#[test]
+fn finds_nic_without_driver_bad() {
+    let machine = MadeUp::new(&[
+        ("sys/bus/pci/devices/0000:21:00.0/vendor", "0x17db\n"),
+        ("sys/bus/pci/devices/0000:21:00.0/device", "0x0501\n"),
+    ]);
+    let output = check(&machine, "--quiet");
+    assert_status(&output, 3);
+    let line = "FAIL nic-driver host: NICs without driver 0000:21:00.0, expected none\n";
+    assert_eq!(stdout(&output), line);
 }
 
 #[test]
 fn traffic_without_library_is_not_tested() {
     let output = check(&MadeUp::described_by(CASSINI_1), "--window=10ms --json");
-    assert_status(&output, 1);
+    assert_status(&output, 4);
     let document = document(&stdout(&output));
     let summary = document["summary"].as_str().expect("text");
     assert!(
-        summary.starts_with("FAIL untested cxi0: write-lat: "),
+        summary.starts_with("UNDECIDED untested cxi0: write-lat: "),
         "{summary}"
     );
     assert_eq!(verdict(&document, "loopback-write"), "not_available");
@@ -201,9 +250,9 @@ fn checks_nics_of_the_job() {
         .env("SLINGSHOT_SVC_IDS", "5,6")
         .env("SLINGSHOT_VNIS", "1358");
     let output = finish(command);
-    assert_status(&output, 1);
+    assert_status(&output, 3);
     let text = stdout(&output);
-    assert!(text.starts_with("FAIL untested cxi7: "), "{text}");
+    assert!(text.starts_with("FAIL nic-absent cxi7: "), "{text}");
     let mut command = command_on(&machine, "--quick");
     command
         .env("SLINGSHOT_DEVICES", "cxi0,cxi1")
@@ -360,6 +409,7 @@ fn refuses_invalid_arguments() {
         ("eth0", "invalid device 'eth0'"),
         ("--window=1h", "invalid value '1h' for --window"),
         ("--quick --window=1s", "--window has no effect with --quick"),
+        ("--expect-nics=0", "invalid value '0' for --expect-nics"),
         ("--link-speed=300", "expected 50, 100, 200 or 400 (Gb/s)"),
         (
             "--openmetrics=",
@@ -382,19 +432,31 @@ fn refuses_invalid_arguments() {
 
 /// NHC runs the command of its line in `docs/check.md` and compares exit status and output.
 #[test]
-fn line_for_node_health_check_matches_good_nics_only() {
+fn line_for_node_health_check_matches_nodes_that_are_not_bad() {
     let page = include_str!("../../docs/check.md");
     let mut lines = page.lines();
     let line = lines.find_map(|line| line.strip_prefix("* || check_cmd_output -t 25 -r 0 -m '/^"));
-    let (start, command) = line
-        .and_then(|line| line.split_once("/' cxidiag check "))
+    let (pattern, command) = line
+        .and_then(|line| line.split_once("/' "))
         .expect("a line");
+    assert_eq!(pattern, "(OK|UNDECIDED) ");
+    let program = format!("{} check --quick", harness::CXIDIAG);
+    let command = command.replace("cxidiag check", &program);
     let healthy = MadeUp::described_by(CASSINI_1);
-    for (link, matches) in [("up", true), ("down", false)] {
-        healthy.write(&format!("{DEVICE}/port/link"), link);
-        let output = check(&healthy, &format!("{command} --quick"));
+    let cases = [
+        (&healthy, "up", true),
+        (&healthy, "down", false),
+        (&MadeUp::new(&[]), "", true),
+    ];
+    for (machine, link, matches) in cases {
+        if !link.is_empty() {
+            machine.write(&format!("{DEVICE}/port/link"), link);
+        }
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &command]).env_remove("SLINGSHOT_DEVICES");
+        let output = finish(machine.seen_by(shell));
         let text = stdout(&output);
-        let is_match = text.lines().any(|line| line.starts_with(start));
+        let is_match = text.starts_with("OK ") || text.starts_with("UNDECIDED ");
         assert_eq!(
             (output.status.success(), is_match),
             (matches, matches),

@@ -559,6 +559,7 @@ const REPORT: Package = Package {
                 ("runs", "runs that tools wrote, read back"),
             ],
             &[
+                ("check_fleet", "the health of many nodes as JSON"),
                 ("check_metrics", "the health of NICs as metrics"),
                 ("check_record", "the health of NICs, read back"),
                 ("check_text", "the health of NICs as text"),
@@ -569,6 +570,11 @@ const REPORT: Package = Package {
                 ("text", "the table of results"),
             ],
             &[
+                ("check_fleet_metrics", "the health of many nodes as metrics"),
+                (
+                    "check_fleet_text",
+                    "the health of many nodes as text and as CSV",
+                ),
                 ("comparison", "runs of two sides compared"),
                 ("run_documents", "the documents of a run"),
                 ("sampler", "the thread that prints intervals"),

@@ -35,13 +35,13 @@ impl Snapshot {
     /// below `/` (health.md 3).
     ///
     /// # Errors
-    /// EINVAL for invalid environment variables, ENOENT without such a NIC, errors of the file
+    /// EINVAL for invalid environment variables, ENODEV without such a NIC, errors of the file
     /// system.
     pub fn new(number: u32) -> io::Result<Self> {
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let driver = Driver::from_environment().map_err(|_| Errno::INVAL)?;
         let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;
-        let nid = nics.address(number).ok_or(Errno::NOENT)?;
+        let nid = nics.address(number).ok_or(Errno::NODEV)?;
         let place = Place::from_environment()?;
         let snapshot = {
             let directory = Directory::lock(&place)?;

@@ -119,6 +119,16 @@ impl Member {
         }))
     }
 
+    /// Sends the document of the check of this node; an empty one if another process of the node
+    /// sends it.
+    ///
+    /// # Errors
+    ///
+    /// The end of the connecting thread.
+    pub fn send_check(&self, document: Vec<u8>) -> Result<(), Failure> {
+        self.send(&FromMember::Checked(document))
+    }
+
     /// Leaves the survey, because this process cannot go on.
     pub fn fail(self, reason: &str) {
         // The coordinator notices the end of a process without a reason as well.

@@ -166,6 +166,8 @@ pub enum FromMember {
     Begun,
     /// Its results of a block.
     Report(BlockReport),
+    /// The document of the check of its node; empty if another process of the node sends it.
+    Checked(Vec<u8>),
     /// It cannot go on, for this reason.
     Failed(String),
     /// It has ended, and has sent and received this much.

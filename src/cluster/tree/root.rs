@@ -56,6 +56,13 @@ pub enum Event {
     },
     /// A process has measured a block.
     Report(BlockReport),
+    /// A process has checked its node. This may be reported again, if its parent was lost.
+    Checked {
+        /// Its rank.
+        rank: u32,
+        /// The document of the check; empty if another process of the node sends it.
+        document: Vec<u8>,
+    },
     /// A process has ended, or cannot be reached. It may not return.
     Lost {
         /// Its rank.
@@ -82,7 +89,9 @@ impl Event {
     /// Returns the rank of the process that has answered an order, or is lost.
     fn answerer(&self) -> Option<u32> {
         match self {
-            Self::Begun { rank } | Self::Lost { rank, .. } => Some(*rank),
+            Self::Begun { rank } | Self::Checked { rank, .. } | Self::Lost { rank, .. } => {
+                Some(*rank)
+            }
             Self::Report(report) => Some(report.rank),
             Self::Joined(_) | Self::Knocked { .. } | Self::TurnedAway { .. } => None,
         }
@@ -334,6 +343,9 @@ impl Root {
             }
             Some(FromMember::Begun) => self.events.push(Event::Begun { rank }),
             Some(FromMember::Report(report)) if report.rank == rank => self.report(report),
+            Some(FromMember::Checked(document)) => {
+                self.events.push(Event::Checked { rank, document });
+            }
             Some(FromMember::Failed(reason)) => self.lose(rank, reason),
             Some(FromMember::Ended(traffic)) => self.members[rank as usize].ended = Some(traffic),
             _ => self.lose(

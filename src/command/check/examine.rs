@@ -1,6 +1,9 @@
 //! The check of one NIC, from its first reading to its findings.
 
+use std::io;
 use std::time::SystemTime;
+
+use rustix::io::Errno;
 
 use super::lock::Lock;
 use super::request::CheckRequest;
@@ -14,7 +17,7 @@ use node::machine::Machine;
 use node::nic::files::Files;
 use node::nic::health::code_words::{self, CodeWords};
 use node::nic::health::pcie::{self, Monitor};
-use node::nic::health::{Finding, Generation, address, host, identity, link, services};
+use node::nic::health::{Finding, Generation, address, host, identity, link, presence, services};
 use node::nic::link_speed::LinkSpeed;
 use node::slingshot::Grant;
 use report::check::Examined;
@@ -26,8 +29,8 @@ const IDLE_GROUPS: u64 = 240;
 /// The check of one NIC.
 pub struct Examination {
     device: DeviceName,
-    /// The files, or why there are none.
-    first: Result<First, Failure>,
+    /// The files, or why they cannot be read; `None` if the NIC does not exist.
+    first: Result<Option<First>, Failure>,
     is_software: bool,
     services: Finding,
     /// Whether other processes use the NIC; `None` if that is unknown.
@@ -51,16 +54,18 @@ impl Examination {
         grant: Option<&Grant>,
         machine: &Machine,
     ) -> Self {
-        let first = files(device, machine).map(|files| First {
-            code_words: CodeWords::read(&files),
-            monitor: Monitor::read(&files),
-            files,
+        let first = files(device, machine).map(|files| {
+            files.map(|files| First {
+                code_words: CodeWords::read(&files),
+                monitor: Monitor::read(&files),
+                files,
+            })
         });
         let mut is_busy = None;
         let mut is_software = device.platform().is_simulated;
         let services = match &first {
-            Err(_) => Finding::absent(&services::USABLE),
-            Ok(first) => {
+            Err(_) | Ok(None) => Finding::absent(&services::USABLE),
+            Ok(Some(first)) => {
                 let opened = backend::open(device, request.libcxi.as_ref());
                 let found = opened.and_then(|opened| Uses::of(&opened));
                 match found {
@@ -96,7 +101,7 @@ impl Examination {
 
     /// Returns whether the NIC has files.
     pub fn has_files(&self) -> bool {
-        self.first.is_ok()
+        matches!(self.first, Ok(Some(_)))
     }
 
     /// Writes and reads through the NIC, unless others use it.
@@ -110,7 +115,7 @@ impl Examination {
         runs: &mut Runs,
         request: &CheckRequest,
     ) -> Result<(), Failure> {
-        let Ok(first) = &self.first else {
+        let Ok(Some(first)) = &self.first else {
             return Ok(());
         };
         if self.is_busy == Some(true) && !request.busy_ok {
@@ -134,26 +139,29 @@ impl Examination {
     /// Reads the files again and returns what was found.
     pub fn end(self, request: &CheckRequest, machine: &Machine) -> Examined {
         let (device, is_software) = (self.device, self.is_software);
+        let without_files = |findings, failure| Examined {
+            device,
+            is_software,
+            findings,
+            failure,
+        };
         let first = match self.first {
-            Ok(first) => first,
-            Err(failure) => {
-                return Examined {
-                    device,
-                    is_software,
-                    findings: Vec::new(),
-                    failure: Some(failure),
-                };
+            Ok(Some(first)) => first,
+            Ok(None) => {
+                return without_files(vec![presence::absent(others(device, machine))], None);
             }
+            Err(failure) => return without_files(Vec::new(), Some(failure)),
         };
         let second = request.has_window().then(|| files(device, machine));
         let files = match second {
-            Some(Ok(second)) => second,
-            None | Some(Err(_)) => first.files,
+            Some(Ok(Some(second))) => second,
+            _ => first.files,
         };
         let after = CodeWords::read(&files);
         // A software NIC has no generation; the one in its files is for other programs.
         let generation = Generation::of(&files).filter(|_| !is_software);
-        let mut findings = of_link(&files, generation, request);
+        let mut findings = vec![presence::present()];
+        findings.extend(of_link(&files, generation, request));
         findings.extend(if request.has_window() {
             code_words::evaluate(&files, &first.code_words, &after)
         } else {
@@ -204,21 +212,31 @@ fn of_link(files: &Files, generation: Option<Generation>, request: &CheckRequest
     ]
 }
 
-/// Returns the files of a device that exists.
-fn files(device: DeviceName, machine: &Machine) -> Result<Files, Failure> {
-    let files = backend::files(device, machine)?;
-    let directory = files.path("");
-    if directory.is_dir() {
-        return Ok(files);
+/// Returns the files of a device; `None` if it does not exist.
+fn files(device: DeviceName, machine: &Machine) -> Result<Option<Files>, Failure> {
+    match backend::files(device, machine) {
+        Ok(files) => Ok(files.path("").is_dir().then_some(files)),
+        Err(failure) if is_of_no_device(&failure) => Ok(None),
+        Err(failure) => Err(failure),
     }
-    let failure = Failure::environment(format!(
-        "no device {device}: {} does not exist",
-        directory.display()
-    ));
+}
+
+/// Returns whether the software NIC is none of those that the fabric has.
+fn is_of_no_device(failure: &Failure) -> bool {
+    let cause = failure.error.root_cause().downcast_ref::<io::Error>();
+    let code = cause.and_then(io::Error::raw_os_error);
+    code == Some(Errno::NODEV.raw_os_error())
+}
+
+/// Returns which NICs there are in place of a device that does not exist.
+fn others(device: DeviceName, machine: &Machine) -> String {
+    if device.platform().is_simulated {
+        return "CXIDIAG_NICS does not include it".into();
+    }
     let mut names = machine.cxi_devices();
     names.sort_unstable();
-    Err(failure.with_hint(match names.as_slice() {
+    match names.as_slice() {
         [] => "this machine has no Cassini NIC, or its driver is not loaded".into(),
         names => format!("devices of this machine: {}", names.join(" ")),
-    }))
+    }
 }

@@ -1,5 +1,6 @@
 //! What the arguments of `check` ask for.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::command::output::MetricsRequest;
@@ -9,8 +10,14 @@ use node::machine::Machine;
 use node::slingshot::Grant;
 use plan::outputs::Place;
 
+/// Default of `--window`.
+pub const WINDOW: Duration = Duration::from_secs(2);
+
+/// The file with the settings of the site, named without the leading slash.
+pub const SITE_FILE: &str = "etc/cxidiag/check.conf";
+
 /// What the arguments ask for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CheckRequest {
     pub devices: Vec<DeviceName>,
     pub is_quick: bool,
@@ -19,12 +26,30 @@ pub struct CheckRequest {
     pub is_quiet: bool,
     pub window: Option<Duration>,
     pub link_gigabits: Option<f64>,
+    /// Number of NICs that the machine must have.
+    pub expected_nics: Option<u32>,
+    /// The hosts to check, through `cxidiag serve`.
+    pub hosts: Option<Vec<String>>,
+    /// The port of these servers.
+    pub port: Option<u16>,
+    /// A task of a launcher checks its own node only.
+    pub is_local: bool,
+    /// Where the tasks of a launcher meet.
+    pub meeting_point: Option<PathBuf>,
+    pub csv: Option<Place>,
+    pub bad_nodes: Option<PathBuf>,
     pub json: Option<Place>,
     pub metrics: MetricsRequest,
     pub libcxi: Option<LibraryFile>,
 }
 
 impl CheckRequest {
+    /// Takes what the arguments do not say from the settings of the site.
+    pub fn fill_from(&mut self, site: Self) {
+        self.expected_nics = self.expected_nics.or(site.expected_nics);
+        self.link_gigabits = self.link_gigabits.or(site.link_gigabits);
+    }
+
     pub fn has_traffic(&self) -> bool {
         !self.is_quick && !self.no_traffic
     }

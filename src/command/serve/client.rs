@@ -129,6 +129,9 @@ impl Client {
         if newcomer.surveys {
             // The coordinator sends the other arguments.
             command.arg("survey").arg(format!("--device={device}"));
+        } else if newcomer.checks {
+            // The client sends what it may choose.
+            command.arg("check").arg(device.to_string());
         } else {
             command
                 .args(plan.server_arguments())

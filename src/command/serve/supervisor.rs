@@ -17,6 +17,7 @@ use super::log::{Log, Priority};
 use super::queue::{Stage, places, turns};
 use super::run_log::RunLog;
 use diag::session::arrivals::{Arrival, Newcomer};
+use diag::session::check_order::{self, CHECK_INTERVAL};
 use diag::session::control_line::Ready;
 use diag::session::{LineLimit, Totals, status};
 use facts::device::DeviceName;
@@ -70,6 +71,8 @@ pub struct Supervisor<'a> {
     totals: Arc<Totals>,
     /// Limits the lines about clients that were refused or did not begin.
     refusals: LineLimit,
+    /// When the last check was admitted.
+    checked: Option<Instant>,
 }
 
 /// How clients have ended.
@@ -101,6 +104,7 @@ impl<'a> Supervisor<'a> {
             counts: Counts::default(),
             totals,
             refusals: LineLimit::new("clients"),
+            checked: None,
         }
     }
 
@@ -237,6 +241,8 @@ impl<'a> Supervisor<'a> {
             Some(format!(
                 "the server has {of_a_host} clients of {host} already (half of --max-clients)"
             ))
+        } else if newcomer.checks && self.has_just_checked() {
+            Some(check_order::too_early())
         } else {
             lacks(device, self.plan.device)
         };
@@ -244,6 +250,16 @@ impl<'a> Supervisor<'a> {
             Some(reason) => self.refuse(newcomer, device, &reason),
             None => self.arrived.push_back((newcomer, device)),
         }
+    }
+
+    /// Returns whether a check was admitted within the last interval. Otherwise the next interval
+    /// begins now: checks disturb those who measure.
+    fn has_just_checked(&mut self) -> bool {
+        let has = (self.checked).is_some_and(|last| last.elapsed() < CHECK_INTERVAL);
+        if !has {
+            self.checked = Some(Instant::now());
+        }
+        has
     }
 
     fn refuse(&mut self, newcomer: Newcomer, device: DeviceName, reason: &str) {

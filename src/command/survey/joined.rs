@@ -112,7 +112,7 @@ impl JoinedMembers {
                     Event::TurnedAway { peer, reason } => {
                         outputs.note(&format!("turned {peer} away: {reason}"));
                     }
-                    Event::Begun { .. } | Event::Report(_) => {}
+                    Event::Begun { .. } | Event::Report(_) | Event::Checked { .. } => {}
                 }
             }
         }

@@ -100,7 +100,11 @@ pub fn run(
 
 /// Joins the survey. Looks for the coordinator again after a failure, because a killed coordinator
 /// may have left its meeting point.
-fn join(
+///
+/// # Errors
+///
+/// A coordinator that is not found or refuses this process, and an interruption.
+pub fn join(
     introduction: &Introduction,
     end: Instant,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,

@@ -87,14 +87,18 @@ pub struct Newcomer {
     pub device: Option<DeviceName>,
     /// It is the coordinator of a survey, whose process measures with other hosts.
     pub surveys: bool,
+    /// It asks for a check of the NICs.
+    pub checks: bool,
     is_cxidiag: bool,
 }
 
 impl Newcomer {
-    /// Returns what it does, for the log: the name of its tool, or `survey`.
+    /// Returns what it does, for the log: the name of its tool, `survey` or `check`.
     pub fn doing(&self) -> &'static str {
         if self.surveys {
             "survey"
+        } else if self.checks {
+            "check"
         } else {
             self.tool.name
         }
@@ -342,6 +346,7 @@ impl Pending {
             version: version.to_owned(),
             device: facts.device,
             surveys: facts.surveys,
+            checks: facts.checks,
             is_cxidiag: facts.is_cxidiag,
         })))
     }

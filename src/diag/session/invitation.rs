@@ -76,14 +76,7 @@ impl Invitation {
     /// A server that cannot be reached, refuses this client, or is of a release without surveys,
     /// and an interruption.
     pub fn send(&self, plan: &Plan, host: &str) -> Result<Invited, Failure> {
-        let connection = Search::new(plan, host)?.connect()?;
-        let credentials = Credentials::new(Side::Client, &plan.admission);
-        let name = exchange(&connection, &wire::string(plan.tool.legacy_name))?;
-        handshake::tool_name(&name).map_err(|_| stranger(&connection))?;
-        let version = format!("{} {SURVEY}", greeting(plan.tool, &credentials));
-        let version = exchange(&connection, &wire::string(&version))?;
-        let facts = PeerFacts::read(wire::parse_string(&version).unwrap_or_default());
-        credentials.admit(&facts.announced, connection.peer())?;
+        let (connection, facts) = greet(plan, host, SURVEY)?;
         if !facts.surveys {
             let peer = connection.peer();
             return Err(Failure::environment(format!(
@@ -95,6 +88,28 @@ impl Invitation {
         exchange(&connection, &text)?;
         Ok(Invited { connection })
     }
+}
+
+/// Connects to the server on `host` as the client of `plan`, and says by `word` what it wants.
+/// Returns the connection, and what the server announces.
+///
+/// # Errors
+///
+/// A server that cannot be reached or refuses this client, and an interruption.
+pub(super) fn greet(
+    plan: &Plan,
+    host: &str,
+    word: &str,
+) -> Result<(Connection, PeerFacts), Failure> {
+    let connection = Search::new(plan, host)?.connect()?;
+    let credentials = Credentials::new(Side::Client, &plan.admission);
+    let name = exchange(&connection, &wire::string(plan.tool.legacy_name))?;
+    handshake::tool_name(&name).map_err(|_| stranger(&connection))?;
+    let version = format!("{} {word}", greeting(plan.tool, &credentials));
+    let version = exchange(&connection, &wire::string(&version))?;
+    let facts = PeerFacts::read(wire::parse_string(&version).unwrap_or_default());
+    credentials.admit(&facts.announced, connection.peer())?;
+    Ok((connection, facts))
 }
 
 /// Returns what the server answers.

@@ -19,6 +19,7 @@
 //! * `turn`: the wait of a client for its turn.
 //! * `control_line`: the messages between a server of all tools and that process.
 //! * `invitation`: how a survey gets a process on the host of such a server.
+//! * `check_order`: how the NICs of another host are checked through such a server.
 //! * `status`: the question for the state of such a server.
 //! * `connect`, `join`: how a client finds its server and begins a session.
 //! * `open`: an open session, from the handshake to the last barrier.
@@ -32,6 +33,7 @@ mod agreed;
 pub mod arrivals;
 mod busy;
 mod caller;
+pub mod check_order;
 mod connect;
 mod connection;
 pub mod control_line;

@@ -16,6 +16,9 @@ use plan::tool::{Opt, Tool};
 /// The word of a survey's coordinator, and of a server that starts a process for it.
 pub const SURVEY: &str = "survey";
 
+/// The word of a client that asks for the health of the NICs, and of a server that tells it.
+pub const CHECK: &str = "check";
+
 /// Longest name of a host in Linux.
 const MAX_HOST_NAME: usize = 64;
 
@@ -114,6 +117,8 @@ pub struct PeerFacts {
     pub gives_turns: bool,
     /// It is the coordinator of a survey, or takes part in one.
     pub surveys: bool,
+    /// It asks for a check of the NICs, or runs one.
+    pub checks: bool,
 }
 
 impl PeerFacts {
@@ -133,6 +138,7 @@ impl PeerFacts {
         queues: false,
         gives_turns: false,
         surveys: false,
+        checks: false,
     };
 
     /// Reads the words behind the version of a peer.
@@ -168,6 +174,7 @@ impl PeerFacts {
                     facts.queues |= word == "queue";
                     facts.gives_turns |= word == "turn";
                     facts.surveys |= word == SURVEY;
+                    facts.checks |= word == CHECK;
                 }
             }
         }

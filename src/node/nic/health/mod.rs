@@ -5,6 +5,7 @@
 //! or a virtual function does not have every file.
 //!
 //! * `item`: something that is checked, and what was found.
+//! * `presence`: whether the NICs are there.
 //! * `link`: state, speed, mode and flaps of the link; `code_words`: its error rates.
 //! * `pcie`: the connection to the host.
 //! * `address`: fabric address and retry handler.
@@ -20,13 +21,15 @@ pub mod identity;
 mod item;
 pub mod link;
 pub mod pcie;
+pub mod presence;
 pub mod services;
 pub mod traffic;
 
 pub use item::{Finding, Generation, Item, Verdict};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 41] = [
+pub static ITEMS: [&Item; 44] = [
+    &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
     &link::LANES,
@@ -64,6 +67,8 @@ pub static ITEMS: [&Item; 41] = [
     &traffic::READ,
     &traffic::WRITE_BANDWIDTH,
     &traffic::READ_BANDWIDTH,
+    &presence::COUNT,
+    &presence::DRIVER,
     &host::GOVERNOR,
     &host::HUGE_PAGES,
     &host::KERNEL,

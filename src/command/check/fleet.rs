@@ -1,0 +1,58 @@
+//! The checks of many nodes in one: its text and its documents.
+
+use std::io::{self, Write};
+use std::time::{Instant, SystemTime};
+
+use super::request::CheckRequest;
+use crate::command::output;
+use facts::error::Failure;
+use plan::outputs::Place;
+use report::check_fleet::{FleetCheck, NodeCheck};
+use report::documents::{Documents, Places};
+use report::{check_fleet_metrics, check_fleet_text};
+
+/// The name of each node, and its check or why there is none.
+pub type Answers = Vec<(String, Result<NodeCheck, String>)>;
+
+/// Gathers checks by `gather`, prints what they amount to, and writes the documents.
+///
+/// # Errors
+///
+/// A file that cannot be written, a failure of `gather`, a node that is bad or cannot be tested.
+pub fn report(
+    request: &CheckRequest,
+    gather: impl FnOnce() -> Result<Answers, Failure>,
+) -> Result<(), Failure> {
+    let mut documents = Documents::open(&Places {
+        json: request.json.clone(),
+        csv: request.csv.clone(),
+        bad_nodes: request.bad_nodes.clone().map(Place::File),
+        metrics: request.metrics.place()?,
+        ..Places::default()
+    })?;
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let answers = gather()?;
+    let check = FleetCheck::new(started, clock.elapsed(), answers);
+    output::write(
+        &documents,
+        &check,
+        |text: &mut Vec<u8>, check| -> io::Result<()> {
+            if request.is_quiet {
+                writeln!(text, "{}", check.summary)
+            } else {
+                check_fleet_text::write(text, check)
+            }
+        },
+    )?;
+    documents.write_metrics(|| check_fleet_metrics::families(&check))?;
+    let has_text = !documents.has_stdout();
+    if let Some(to) = documents.csv.take() {
+        to.write(&check_fleet_text::csv(&check)?)?;
+    }
+    if let Some(to) = documents.bad_nodes.take() {
+        to.write(check.bad_nodes().as_bytes())?;
+    }
+    check
+        .result()
+        .map_err(|failure| if has_text { failure.printed() } else { failure })
+}

@@ -1,0 +1,66 @@
+//! The settings of a site for all checks of a machine, in a file with a line for each.
+
+use std::fs;
+use std::io::ErrorKind;
+
+use super::request::{CheckRequest, SITE_FILE};
+use super::usage::options;
+use facts::error::{Context, Failure};
+use node::machine::Machine;
+use plan::cli::definition;
+use plan::cli::parser::{self, Parsed};
+
+/// The options that [`SITE_FILE`] may contain.
+const OPTIONS: [&str; 2] = ["expect-nics", "link-speed"];
+
+/// Returns what the file asks for; nothing without the file.
+///
+/// # Errors
+///
+/// A file that cannot be read, and a line that is not an option with a valid value.
+pub fn read(machine: &Machine) -> Result<CheckRequest, Failure> {
+    let path = machine.root().join(SITE_FILE);
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CheckRequest::default()),
+        text => text.environment(format_args!("cannot read {}", path.display()))?,
+    };
+    request(&text).map_err(|failure| failure.context(path.display()))
+}
+
+fn request(text: &str) -> Result<CheckRequest, Failure> {
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let arguments: Vec<_> = lines.map(|line| format!("--{line}").into()).collect();
+    let mut options = options();
+    options.retain(|option| OPTIONS.contains(&option.entry.long));
+    let mut request = CheckRequest::default();
+    let declared = options.iter().map(definition::OptionDef::declared);
+    if let Parsed::Matches(matches) = parser::read(declared, &arguments, |_| None)? {
+        definition::read(&options, &matches, &mut request)?;
+    }
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_line_for_each_setting() {
+        let found = request("# of this site\n\nexpect-nics=4\n  link-speed=100\n").unwrap();
+        assert_eq!(found.expected_nics, Some(4));
+        assert_eq!(found.link_gigabits, Some(100.0));
+        for wrong in [
+            "expect-nics=0",
+            "expect-nics",
+            "quick",
+            "json=/tmp/x",
+            "cxi0",
+            "help",
+            "-",
+        ] {
+            let failure = request(wrong).unwrap_err();
+            assert_eq!(failure.status(), 2, "{wrong}: {failure}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What `check` takes.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::request::{CheckRequest, SITE_FILE, WINDOW};
+use crate::command::{arguments, output};
+use cluster::host_list;
+use facts::device::DeviceName;
+use facts::error::{Failure, invalid};
+use facts::number::{time, time_text, within};
+use plan::DEFAULT_PORT;
+use plan::cli::definition::OptionDef;
+use plan::cli::usage::{Completion, Usage};
+
+/// Bounds of `--window`.
+const WINDOWS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// Returns what the command takes.
+pub fn usage() -> Usage {
+    Usage {
+        program: "cxidiag check".into(),
+        about: "Check the health of NICs, with a write and a read",
+        synopsis: vec![
+            ("cxidiag check [DEVICE...] [OPTIONS]".into(), ""),
+            (
+                "cxidiag check --hosts=LIST [DEVICE...] [OPTIONS]".into(),
+                "",
+            ),
+        ],
+        arguments: Completion::Devices,
+        about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
+                          NICs of the job (SLINGSHOT_DEVICES) are checked, else all of this machine.",
+        options: arguments::entries(options()),
+        remarks: vec![
+            "The first line is 'OK DEVICE...', 'FAIL CODE DEVICE: what' or 'UNDECIDED untested\n\
+             DEVICE: why'. Exit status:\n\
+             0 passed, 3 an item is bad or a NIC is missing, 4 nothing is bad but a NIC could not\n\
+             be tested, 1 the check itself failed, 2 invalid arguments, 130 interrupted.",
+        ],
+        ..Usage::default()
+    }
+}
+
+/// Returns the options.
+pub fn options() -> Vec<OptionDef<CheckRequest>> {
+    type Def = OptionDef<CheckRequest>;
+    let mut options = vec![
+        Def::switch("no-traffic", |request| request.no_traffic = true).explained(
+            "Do not write and read through the NICs",
+            "Do not write and read through the NICs.",
+        ),
+        Def::switch("quick", |request| request.is_quick = true).explained(
+            "Read files once: no error rates, no traffic",
+            "Read the files of the driver once: no error rates of the link, and no traffic.",
+        ),
+        Def::switch("busy-ok", |request| request.busy_ok = true).explained(
+            "Write and read also if others use a NIC",
+            "Write and read also through NICs that other processes use. Without this option, \
+             these NICs are checked without traffic.",
+        ),
+        Def::text("window", "TIME", |request, typed| {
+            request.window = Some(time(typed, WINDOWS)?);
+            Ok(())
+        })
+        .explained(
+            format!(
+                "Time in which errors of the link are counted\n(default: {}); in a longer one, lower rates show",
+                time_text(WINDOW)
+            ),
+            "The time in which errors of the link are counted: a longer one shows lower rates.",
+        ),
+        Def::text("link-speed", "GBPS", |request, typed| {
+            if !matches!(typed, "50" | "100" | "200" | "400") {
+                return Err("expected 50, 100, 200 or 400 (Gb/s)".into());
+            }
+            request.link_gigabits = typed.parse().ok();
+            Ok(())
+        })
+        .explained(
+            "Speed that links must have, in Gb/s (default: that\nof the hardware, 200 or 400)",
+            "The speed that links must have, in Gb/s, where it is not that of the hardware.",
+        ),
+        Def::text("expect-nics", "COUNT", |request, typed| {
+            request.expected_nics = Some(within(typed, 1..=64)? as u32);
+            Ok(())
+        })
+        .explained(
+            format!("Number of NICs that this machine must have\n(default: as in /{})", SITE_FILE),
+            "The number of NICs that this machine must have: fewer are bad, more are suspect. NICs in \
+             hardware count whether they are checked or not, software NICs if they are checked.",
+        ),
+        Def::text("hosts", "LIST|@FILE", |request, typed| {
+            let hosts: BTreeSet<String> = host_list::of_option(typed)?.into_iter().collect();
+            request.hosts = Some(hosts.into_iter().collect());
+            Ok(())
+        })
+        .explained(
+            "Check these hosts, on which 'cxidiag serve' runs,\nwithout traffic: nid[0001-0512]",
+            "Check these hosts, on which **cxidiag serve** runs, in place of this one: a host list \
+             such as nid[0001-0512], or *FILE* with one on each line. The check is quick: it counts \
+             no errors and sends nothing through the NICs. Each server runs one check a second.",
+        ),
+        Def::text("port", "PORT", |request, typed| {
+            request.port = Some(within(typed, 1..=65535)? as u16);
+            Ok(())
+        })
+        .letter('p')
+        .explained(
+            format!("TCP port of the servers of --hosts (default: {DEFAULT_PORT})"),
+            "The TCP port of the servers of **--hosts**.",
+        ),
+        Def::switch("local", |request| request.is_local = true).explained(
+            "Check this node only, also as a task of a launcher",
+            "Check this node only. Without this option, the tasks of a launcher check their nodes \
+             together, and the first one prints one result.",
+        ),
+        Def::file("meeting-point", |request| &mut request.meeting_point).explained(
+            "File by which the tasks of a launcher find each\nother (default: in the working directory)",
+            "The file by which the tasks of a launcher find each other, in a directory that all nodes \
+             share. With **CXIDIAG_TOKEN** in the environment of all tasks, they need none if the \
+             launcher names the hosts.",
+        ),
+        Def::file("bad-nodes", |request| &mut request.bad_nodes).explained(
+            "Write the nodes that are bad to FILE, as a host list",
+            "Write the nodes that are bad to *FILE*, as a host list for **scontrol update NodeName=**. \
+             The check drains no node.",
+        ),
+        Def::document("csv", |request| &mut request.csv).explained(
+            "Print the findings of all nodes as CSV instead of\nthe text, or write them to FILE",
+            "Write a row for each finding about a node, and one for each node without any.",
+        ),
+        Def::switch("quiet", |request| request.is_quiet = true).explained(
+            "Print the first line only",
+            "Print the first line only, OK or FAIL.",
+        ),
+        output::json().within(|request| &mut request.json),
+    ];
+    let metrics = output::metrics();
+    options.extend(
+        metrics.map(|option| option.within(|request: &mut CheckRequest| &mut request.metrics)),
+    );
+    options.push(arguments::libcxi().within(|request| &mut request.libcxi));
+    options
+}
+
+/// Reads the arguments. Returns `None` if they ask for help or the version.
+///
+/// # Errors
+///
+/// Invalid arguments.
+pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
+    let mut request = CheckRequest::default();
+    let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
+        return Ok(None);
+    };
+    request.devices = once_each(arguments::devices_named(words, arguments)?);
+    request.libcxi = request.libcxi.or_else(arguments::library_of_environment);
+    if request.is_quick && request.window.is_some() {
+        return Err(Failure::usage(
+            "--window has no effect with --quick, which counts no errors",
+        ));
+    }
+    if request.hosts.is_some() {
+        let on_servers = [
+            ("window", request.window.is_some()),
+            ("busy-ok", request.busy_ok),
+            ("no-traffic", request.no_traffic),
+            ("local", request.is_local),
+            ("meeting-point", request.meeting_point.is_some()),
+        ];
+        if let Some((option, _)) = on_servers.iter().find(|(_, is_given)| *is_given) {
+            let message =
+                format!("--{option} has no effect with --hosts, whose servers check quickly");
+            return Err(Failure::usage(message));
+        }
+    } else if let Some(port) = request.port {
+        return Err(Failure::usage(invalid("port", port, "it is for --hosts")));
+    }
+    Ok(Some(request))
+}
+
+/// Returns the devices without repetitions.
+fn once_each(devices: Vec<DeviceName>) -> Vec<DeviceName> {
+    let mut once = Vec::new();
+    for device in devices {
+        if !once.contains(&device) {
+            once.push(device);
+        }
+    }
+    once
+}

@@ -1,0 +1,131 @@
+//! How the NICs of another host are checked: a client connects to `cxidiag serve` there, names the
+//! first tool, and adds a word to its version by which the server starts a process of `check`. That
+//! process receives a [`CheckOrder`] and answers with the document of its check.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::admission::Credentials;
+use super::caller::Caller;
+use super::connection::LinkError;
+use super::invitation::greet;
+use super::peer_facts::{CHECK, greeting};
+use super::wire::{self, REFUSAL};
+use facts::error::{Context, Failure};
+use facts::interrupt;
+use facts::limit::ANSWER_LIMIT;
+use facts::number::time_text;
+use plan::Plan;
+use plan::run_options::Side;
+
+/// Time from one check to the next, for all clients of a server.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a client waits for a server that has just run another check.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Time limit of a quick check, which takes some milliseconds.
+const CHECK_LIMIT: Duration = Duration::from_secs(10);
+
+/// Longest order, and longest document, in bytes: 8 NICs have 64 KiB.
+const MOST_ORDER: usize = 64 << 10;
+const MOST_DOCUMENT: usize = 4 << 20;
+
+/// What a client may choose. The process reads the files of the driver once and sends nothing
+/// through the NICs, whatever the order says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CheckOrder {
+    /// The NICs; empty for those of the server.
+    pub devices: Vec<String>,
+    /// Number of NICs that the machine must have.
+    pub expected_nics: Option<u32>,
+    /// Speed that links must have, in Gb/s.
+    pub link_gigabits: Option<f64>,
+}
+
+/// Returns why a server does not check at present.
+pub fn too_early() -> String {
+    format!(
+        "another check has run within the last {}",
+        time_text(CHECK_INTERVAL)
+    )
+}
+
+impl CheckOrder {
+    /// Asks the server on `host`, as the client of `plan`. Returns the document of the check. Asks
+    /// again after another client's check.
+    ///
+    /// # Errors
+    ///
+    /// A server that cannot be reached, refuses this client, or is of a release without checks, and
+    /// an interruption.
+    pub fn ask(&self, plan: &Plan, host: &str) -> Result<Vec<u8>, Failure> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.ask_once(plan, host) {
+                Err(failure)
+                    if failure.message().contains(&too_early()) && Instant::now() < until =>
+                {
+                    let pause = CHECK_INTERVAL / 4;
+                    interrupt::wait_for_any(&mut Vec::new(), Some(pause))?;
+                }
+                asked => return asked,
+            }
+        }
+    }
+
+    fn ask_once(&self, plan: &Plan, host: &str) -> Result<Vec<u8>, Failure> {
+        let (connection, facts) = greet(plan, host, CHECK)?;
+        let peer = connection.peer();
+        if !facts.checks {
+            return Err(
+                Failure::environment(format!("the server ({peer}) does not check"))
+                    .with_hint("run 'cxidiag serve' of this release there"),
+            );
+        }
+        let text = serde_json::to_vec(self).environment("cannot write the order")?;
+        let sent = connection.send(&text);
+        let answer =
+            sent.and_then(|()| connection.receive(MOST_DOCUMENT, CHECK_LIMIT, &mut || Ok(())));
+        answer.map_err(|error| {
+            let error = match error {
+                LinkError::TooLong {
+                    length: REFUSAL, ..
+                } => connection.refusal(),
+                other => other,
+            };
+            error.into_failure(peer, "during the check")
+        })
+    }
+}
+
+impl Caller {
+    /// Receives the order of a client.
+    ///
+    /// # Errors
+    ///
+    /// A client that ends or sends something else.
+    pub fn check_order(&self, plan: &Plan) -> Result<CheckOrder, Failure> {
+        let credentials = Credentials::new(Side::Server, &plan.admission);
+        let version = format!("{} {CHECK}", greeting(plan.tool, &credentials));
+        let (connection, peer) = (self.connection(), self.connection().peer());
+        let sent = connection.send(&wire::string(&version));
+        let order =
+            sent.and_then(|()| connection.receive(MOST_ORDER, ANSWER_LIMIT, &mut || Ok(())));
+        let order = order.map_err(|error| error.into_failure(peer, "before the check"))?;
+        serde_json::from_slice(&order)
+            .map_err(|_| Failure::environment(format!("the peer ({peer}) sent no order")))
+    }
+
+    /// Sends the document of the check.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended.
+    pub fn send_check(&self, document: &[u8]) -> Result<(), Failure> {
+        let peer = self.connection().peer();
+        let sent = self.connection().send(document);
+        sent.map_err(|error| error.into_failure(peer, "after the check"))
+    }
+}

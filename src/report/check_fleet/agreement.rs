@@ -1,0 +1,156 @@
+//! What most NICs or nodes have, and which have something else. NICs are compared with those of the
+//! same generation: others have other firmware and speeds.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::finding::{NodeFinding, NodeVerdict};
+use super::node_check::NodeCheck;
+use node::nic::health::{Item, host, identity, link, pcie, presence};
+
+/// The settings that are compared, of NICs and of hosts.
+const COMPARED: [&Item; 15] = [
+    &presence::COUNT,
+    &identity::GENERATION,
+    &identity::FIRMWARE,
+    &identity::DRIVER,
+    &host::LIBRARY,
+    &host::KERNEL,
+    &identity::QOS_PROFILE,
+    &link::MTU,
+    &link::SPEED,
+    &link::LAYER_RETRY,
+    &link::PAUSE,
+    &pcie::WIDTH,
+    &pcie::SPEED,
+    &host::IOMMU,
+    &host::GOVERNOR,
+];
+
+/// The code of the version of cxidiag.
+const VERSION: &str = "cxidiag";
+
+/// What most NICs of a generation, or most nodes, have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Majority {
+    /// The code of the item, or cxidiag for its version.
+    pub code: String,
+    /// Name of the item.
+    pub item: String,
+    /// The generation of the NICs; null for what is not compared by generation.
+    pub generation: Option<String>,
+    /// The value that more than half of them have; null if there is none.
+    pub value: Option<String>,
+    /// How many have it; 0 if there is no such value.
+    pub count: usize,
+    /// How many have a value.
+    pub of: usize,
+    /// What is counted: NICs or nodes.
+    pub unit: &'static str,
+}
+
+/// An item as it is compared: its code, and the generation of the NICs.
+type ComparedKey<'a> = (usize, &'a str, &'a str, Option<&'a str>);
+
+/// Returns what most have, and the findings about the others by node.
+pub(super) fn agree<'a>(
+    checks: &[(&'a str, &'a NodeCheck)],
+) -> (Vec<Majority>, BTreeMap<&'a str, Vec<NodeFinding>>) {
+    let mut values: BTreeMap<ComparedKey, Vec<(&str, &str, &str)>> = BTreeMap::new();
+    for (node, check) in checks {
+        for (device, items) in check.blocks() {
+            let mut devices = check.devices.iter();
+            let nic = devices.find(|nic| nic.name == device);
+            for item in items {
+                let place = COMPARED.iter().position(|of| of.code == item.code);
+                let (Some(place), Some(value)) = (place, &item.value) else {
+                    continue;
+                };
+                let generation = nic.and_then(|nic| nic.value(identity::GENERATION.code));
+                let generation = generation.filter(|_| item.code != identity::GENERATION.code);
+                let key = (place, item.code.as_str(), item.name.as_str(), generation);
+                let of_item = values.entry(key).or_default();
+                of_item.push((node, device, value));
+            }
+        }
+        let key = (COMPARED.len(), VERSION, VERSION, None);
+        let versions = values.entry(key).or_default();
+        versions.push((node, "host", &check.cxidiag_version));
+    }
+    let mut majorities = Vec::new();
+    let mut differences: BTreeMap<&str, Vec<NodeFinding>> = BTreeMap::new();
+    for ((_, code, name, generation), values) in values {
+        let unit = if values.iter().all(|(_, device, _)| *device == "host") {
+            "nodes"
+        } else {
+            "NICs"
+        };
+        let majority = Majority {
+            code: code.to_owned(),
+            item: name.to_owned(),
+            generation: generation.map(str::to_owned),
+            unit,
+            ..most(&values)
+        };
+        for (node, device, value) in values {
+            differences
+                .entry(node)
+                .or_default()
+                .extend(difference(&majority, device, value));
+        }
+        majorities.push(majority);
+    }
+    (majorities, differences)
+}
+
+/// Returns the value of more than half, if there is one, and the numbers.
+fn most(values: &[(&str, &str, &str)]) -> Majority {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, _, value) in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    let most = most.filter(|(_, count)| count * 2 > values.len());
+    Majority {
+        code: String::new(),
+        item: String::new(),
+        generation: None,
+        value: most.map(|(value, _)| value.to_owned()),
+        count: most.map_or(0, |(_, count)| count),
+        of: values.len(),
+        unit: "",
+    }
+}
+
+/// Returns the finding about a value that is not that of the majority.
+fn difference(majority: &Majority, device: &str, value: &str) -> Option<NodeFinding> {
+    let Majority {
+        code,
+        item,
+        count,
+        of,
+        unit,
+        ..
+    } = majority;
+    let what = match &majority.value {
+        Some(most) if most == value => return None,
+        Some(most) => format!("{item} {value}; {count} of {of} {unit} have {most}"),
+        None => format!("{item} {value}; no value is that of most {unit}"),
+    };
+    let is_fewer = || {
+        let number = |text: &str| text.parse::<u64>().ok();
+        number(value) < majority.value.as_deref().and_then(number)
+    };
+    Some(NodeFinding {
+        verdict: if code == presence::COUNT.code && is_fewer() {
+            NodeVerdict::Bad
+        } else {
+            NodeVerdict::Suspect
+        },
+        code: code.clone(),
+        device: device.to_owned(),
+        what,
+    })
+}

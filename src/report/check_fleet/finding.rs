@@ -1,0 +1,67 @@
+//! What is found about a node, and what it amounts to.
+
+use serde::Serialize;
+
+/// The code of a NIC or node that could not be checked.
+pub const UNTESTED: &str = "untested";
+
+/// What a node, or a finding about it, amounts to: the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum NodeVerdict {
+    /// Nothing is wrong.
+    Good,
+    /// The node works, but not as it should, or not as most others.
+    Suspect,
+    /// Something could not be checked.
+    Untested,
+    /// The node has not sent a check.
+    NoAnswer,
+    /// Something does not work as it should.
+    Bad,
+}
+
+impl NodeVerdict {
+    /// All verdicts, the worst first.
+    pub const ALL: [Self; 5] = [
+        Self::Bad,
+        Self::NoAnswer,
+        Self::Untested,
+        Self::Suspect,
+        Self::Good,
+    ];
+
+    /// Returns its name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Suspect => "suspect",
+            Self::Untested => "untested",
+            Self::NoAnswer => "no_answer",
+            Self::Bad => "bad",
+        }
+    }
+
+    /// Returns its name in sentences.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NoAnswer => "without answer",
+            other => other.name(),
+        }
+    }
+}
+
+/// One thing that was found about a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NodeFinding {
+    /// What it amounts to.
+    pub verdict: NodeVerdict,
+    /// The code of the item, or untested.
+    pub code: String,
+    /// The device, or host.
+    pub device: String,
+    /// What it is.
+    pub what: String,
+}

@@ -1,0 +1,115 @@
+//! The check of one node, as `cxidiag check --json` writes it there.
+
+use serde::Deserialize;
+
+use super::finding::{NodeFinding, NodeVerdict, UNTESTED};
+use crate::check::MISSING;
+use facts::error::Failure;
+
+/// The check of a node. Fields that later releases add do not matter.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NodeCheck {
+    pub(super) cxidiag_version: String,
+    /// Name of the host.
+    pub host_name: String,
+    pub(super) host: Vec<NodeItem>,
+    pub(super) devices: Vec<NodeDevice>,
+}
+
+/// A NIC of a node.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct NodeDevice {
+    pub(super) name: String,
+    pub(super) error: Option<NodeProblem>,
+    pub(super) items: Vec<NodeItem>,
+}
+
+/// Why a NIC could not be checked.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct NodeProblem {
+    pub(super) message: String,
+}
+
+/// An item of a NIC or of the host.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct NodeItem {
+    pub(super) code: String,
+    #[serde(rename = "item")]
+    pub(super) name: String,
+    pub(super) value: Option<String>,
+    limit: Option<String>,
+    verdict: String,
+    note: Option<String>,
+}
+
+impl NodeCheck {
+    /// Reads the document of a check.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are no such document.
+    pub fn read(document: &[u8]) -> Result<Self, Failure> {
+        serde_json::from_slice(document)
+            .map_err(|error| Failure::environment(format!("it sent no check: {error}")))
+    }
+
+    /// Returns the items of each device and of the host, with its name.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (&str, &[NodeItem])> {
+        let devices = self.devices.iter();
+        let devices = devices.map(|device| (device.name.as_str(), device.items.as_slice()));
+        devices.chain([("host", self.host.as_slice())])
+    }
+}
+
+impl NodeDevice {
+    /// Returns the value of the item with this code, if there is one.
+    pub(super) fn value(&self, code: &str) -> Option<&str> {
+        let mut items = self.items.iter();
+        items.find(|item| item.code == code)?.value.as_deref()
+    }
+}
+
+/// Returns what a check has found.
+pub(super) fn findings(check: &NodeCheck) -> Vec<NodeFinding> {
+    let mut found = Vec::new();
+    for (device, items) in check.blocks() {
+        for item in items {
+            let verdict = match item.verdict.as_str() {
+                "bad" => NodeVerdict::Bad,
+                "suspect" => NodeVerdict::Suspect,
+                _ => continue,
+            };
+            found.push(NodeFinding {
+                verdict,
+                code: item.code.clone(),
+                device: device.to_owned(),
+                what: described(item),
+            });
+        }
+    }
+    let untested = |device: &str, what: &str| NodeFinding {
+        verdict: NodeVerdict::Untested,
+        code: UNTESTED.into(),
+        device: device.to_owned(),
+        what: what.to_owned(),
+    };
+    for device in &check.devices {
+        if let Some(error) = &device.error {
+            found.push(untested(&device.name, &error.message));
+        }
+    }
+    if check.devices.is_empty() {
+        found.push(untested("host", MISSING));
+    }
+    found
+}
+
+/// Returns what is wrong with an item, as in the first line of a check.
+fn described(item: &NodeItem) -> String {
+    crate::check::described(
+        &item.name,
+        item.value.as_deref(),
+        item.limit.as_deref(),
+        item.note.as_deref(),
+    )
+}

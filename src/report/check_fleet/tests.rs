@@ -1,0 +1,193 @@
+use proptest::prelude::*;
+
+use super::super::{check_fleet_metrics, check_fleet_text};
+use super::testing::{document, item};
+use super::*;
+use crate::openmetrics::{Dialect, text};
+
+type FleetAnswer = (String, Result<NodeCheck, String>);
+
+fn fleet(answers: Vec<FleetAnswer>) -> FleetCheck {
+    let elapsed = Duration::from_millis(1500);
+    FleetCheck::new(SystemTime::UNIX_EPOCH, elapsed, answers)
+}
+
+fn nodes(range: std::ops::Range<u32>, check: &NodeCheck) -> Vec<FleetAnswer> {
+    let named = range.map(|number| (format!("nid{number:04}"), Ok(check.clone())));
+    named.collect()
+}
+
+fn firmware(version: &str) -> NodeCheck {
+    document(4, &[item("firmware", version, "shown")])
+}
+
+fn lines(check: &FleetCheck) -> String {
+    let mut bytes = Vec::new();
+    check_fleet_text::write(&mut bytes, check).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn names_groups_of_nodes_worst_first() {
+    let mut answers = nodes(1..5, &firmware("1.5.53"));
+    answers.extend(nodes(5..7, &firmware("1.5.41")));
+    let bad = document(
+        4,
+        &[
+            item("link-down", "down", "bad"),
+            item("firmware", "1.5.53", "shown"),
+        ],
+    );
+    answers.extend(nodes(7..8, &bad));
+    let three = document(3, &[item("firmware", "1.5.53", "shown")]);
+    answers.extend(nodes(8..9, &three));
+    let lost = ["nid0009", "nid0010"].map(|name| (name.to_owned(), Err("refused".to_owned())));
+    answers.extend(lost);
+    let check = fleet(answers);
+    let expected = "bad: 2 of 10 nodes; 2 without answer, 2 suspect, 4 good";
+    assert_eq!((check.summary.as_str(), check.exit_status()), (expected, 3));
+    let text = lines(&check);
+    for line in [
+        "\nBAD link-down cxi0 cxi1 cxi2 cxi3 (1 node): link-down down, expected L\n  nid0007\n",
+        "\nBAD nic-count host (1 node): nic-count 3; 7 of 8 nodes have 4\n  nid0008\n",
+        "\nWITHOUT ANSWER (2 nodes): refused\n  nid[0009-0010]\n",
+        "\nSUSPECT firmware cxi0 cxi1 cxi2 cxi3 (2 nodes): firmware 1.5.41; 23 of 31 NICs have 1.5.53\n  \
+         nid[0005-0006]\n",
+        "\nfirmware    1.5.53     23 of 31 NICs\n",
+        "\nlink-down: check the cable ",
+    ] {
+        assert!(text.contains(line), "no {line:?} in\n{text}");
+    }
+    assert_eq!(check.bad_nodes(), "nid[0007-0008]\n");
+    let table = String::from_utf8(check_fleet_text::csv(&check).unwrap()).unwrap();
+    assert!(table.contains("\nnid0001,good,,,\n"), "{table}");
+    assert!(
+        table.contains("\nnid0009,no_answer,untested,host,refused\n"),
+        "{table}"
+    );
+    let metrics = text_of_metrics(&check);
+    assert!(
+        metrics.contains("\ncxidiag_fleet_nodes{verdict=\"bad\"} 2\n"),
+        "{metrics}"
+    );
+}
+
+fn text_of_metrics(check: &FleetCheck) -> String {
+    text(&check_fleet_metrics::families(check), Dialect::NodeExporter)
+}
+
+#[test]
+fn status_follows_from_worst_node() {
+    let lost = || vec![("nid9".to_owned(), Err("no".to_owned()))];
+    let good = || nodes(0..2, &firmware("1"));
+    for (answers, status, summary) in [
+        (good(), 0, "good: 2 of 2 nodes"),
+        (
+            [good(), lost()].concat(),
+            4,
+            "undecided: 1 of 3 nodes without answer; 2 good",
+        ),
+        (vec![], 4, "undecided: 0 of 0 nodes untested"),
+        (
+            nodes(0..1, &document(0, &[])),
+            4,
+            "undecided: 1 of 1 node untested",
+        ),
+    ] {
+        let check = fleet(answers);
+        assert_eq!(
+            (check.exit_status(), check.summary.as_str()),
+            (status, summary)
+        );
+        let result = check.result().map_err(|failure| failure.status());
+        assert_eq!(result.err().unwrap_or(0), status);
+    }
+}
+
+#[test]
+fn half_is_no_majority() {
+    let mut answers = nodes(0..1, &firmware("1"));
+    answers.extend(nodes(1..2, &firmware("2")));
+    let check = fleet(answers);
+    assert_eq!(check.summary, "good: 0 of 2 nodes; 2 suspect");
+    let firmware = check.majority.iter().find(|of| of.code == "firmware");
+    assert_eq!(firmware.and_then(|of| of.value.clone()), None);
+}
+
+#[test]
+fn compares_nics_of_one_generation() {
+    let of = |generation: &str, speed: &str| {
+        let mut check = document(1, &[item("pcie-speed", speed, "good")]);
+        check.devices[0].items[0].value = Some(generation.into());
+        check
+    };
+    let mut answers = nodes(0..3, &of("Cassini 1", "16 GT/s"));
+    answers.extend(nodes(3..5, &of("Cassini 2", "32 GT/s")));
+    let check = fleet(answers);
+    let codes: Vec<&str> = check.groups.iter().map(|of| of.code.as_str()).collect();
+    assert_eq!(codes, ["generation"]);
+}
+
+#[test]
+fn merges_512_nodes() {
+    let items: Vec<_> = (0..40)
+        .map(|index| item(&format!("i{index}"), "value", "good"))
+        .collect();
+    let mut answers = nodes(1..511, &document(8, &items));
+    answers.extend(nodes(511..513, &document(7, &items)));
+    let check = fleet(answers);
+    assert_eq!(check.summary, "bad: 2 of 512 nodes; 510 good");
+    assert_eq!(check.groups.len(), 1);
+}
+
+proptest! {
+    /// Each finding of a node is in exactly one group with its verdict, code and device; groups
+    /// name no other nodes, and the order of answers does not matter.
+    #[test]
+    fn groups_hold_each_finding_once(
+        kinds in prop::collection::vec((0_usize..4, 0_usize..3, 0_usize..3), 0..40),
+        turn in 0_usize..40,
+    ) {
+        let verdicts = ["good", "suspect", "bad"];
+        let answer = |&(nics, verdict, version): &(usize, usize, usize)| {
+            if nics == 3 {
+                return Err(format!("reason {version}"));
+            }
+            let items = [
+                item("link-down", "v", verdicts[verdict]),
+                item("firmware", &version.to_string(), "shown"),
+            ];
+            Ok(document(nics, &items))
+        };
+        let named = kinds.iter().enumerate();
+        let mut answers: Vec<FleetAnswer> =
+            named.map(|(at, kind)| (format!("n{at}"), answer(kind))).collect();
+        let check = fleet(answers.clone());
+        let mut of_groups = Vec::new();
+        for group in &check.groups {
+            let names = host_list::expand(&group.nodes).unwrap();
+            prop_assert_eq!(names.len(), group.count);
+            for name in names {
+                for device in group.devices.split(' ') {
+                    of_groups.push((name.clone(), group.verdict, group.code.clone(), device.to_owned()));
+                }
+            }
+        }
+        let of_nodes = check.nodes.iter().flat_map(|node| {
+            let found = node.findings.iter();
+            found.map(|of| (node.node.clone(), of.verdict, of.code.clone(), of.device.clone()))
+        });
+        let mut of_nodes: Vec<_> = of_nodes.collect();
+        of_groups.sort();
+        of_nodes.sort();
+        prop_assert_eq!(of_groups, of_nodes);
+        prop_assert!(check.groups.is_sorted_by_key(|of| std::cmp::Reverse(of.verdict)));
+        if !answers.is_empty() {
+            let middle = turn % answers.len();
+            answers.rotate_left(middle);
+        }
+        let again = fleet(answers);
+        prop_assert_eq!(again.groups, check.groups);
+        prop_assert_eq!(again.nodes, check.nodes);
+    }
+}
