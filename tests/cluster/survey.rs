@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::alone;
+use crate::harness::planted::member;
 use crate::harness::{
     Command, Fabric, Process, Server, assert_status, assert_success, finish, schema, stderr, stdout,
 };
@@ -196,31 +197,6 @@ fn nic_without_link_is_untested() {
     assert_eq!(bad(&document), (vec![], 0));
 }
 
-/// Returns the process of a member of a survey that runs in `fabric`.
-fn member(fabric: &Fabric, rank: u32) -> Pid {
-    let fabric = fabric.path();
-    let of_fabric = format!("CXIDIAG_FABRIC_DIR={}", fabric.display());
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let name = entry.file_name();
-        let Some(id) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-        let variables: Vec<&[u8]> = environment.split(|byte| *byte == 0).collect();
-        let is_member = |variable: &&&[u8]| {
-            let text = String::from_utf8_lossy(variable);
-            let mark = text.strip_prefix("CXIDIAG_SURVEY_MEMBER=");
-            mark.is_some_and(|mark| mark.split(' ').nth(1) == Some(&rank.to_string()))
-        };
-        if variables.contains(&of_fabric.as_bytes())
-            && variables.iter().any(|variable| is_member(&variable))
-        {
-            return Pid::from_raw(id).unwrap();
-        }
-    }
-    panic!("no member {rank}");
-}
-
 /// Runs a survey, and sends a signal to the member of a rank when the first results are written.
 fn with_signal(rank: u32, signal: Signal) -> Value {
     let fabric = Fabric::new();
@@ -232,7 +208,7 @@ fn with_signal(rank: u32, signal: Signal) -> Value {
     );
     let mut survey = start(fabric.command(&arguments));
     wait_for_lines(&mut survey, &lines, 2);
-    kill_process(member(&fabric, rank), signal).unwrap();
+    kill_process(member(&fabric, rank).expect("a member"), signal).unwrap();
     let output = survey.finish();
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     document(&output)

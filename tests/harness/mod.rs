@@ -5,6 +5,7 @@
 pub mod legacy;
 pub mod machine;
 pub mod paused;
+pub mod planted;
 mod process;
 pub mod relay;
 pub mod schema;

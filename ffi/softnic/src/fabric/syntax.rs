@@ -1,9 +1,9 @@
 //! The syntax of `CXIDIAG_LINK` and `CXIDIAG_FAULTS`: items separated by commas. Only `error` may
-//! occur more than once.
+//! occur more than once. Semicolons separate lists of items for different NICs.
 //!
 //! | item | meaning |
 //! |---|---|
-//! | `nic=3` | the variable is about this NIC only |
+//! | `nic=3` | the list is about this NIC only |
 //! | `latency=2000ns` | from one NIC to another |
 //! | `jitter=500ns` | the most by which a packet takes longer than `latency`, evenly distributed |
 //! | `bandwidth=25000MB/s` | of the link of each NIC; MB are 10^6 bytes |
@@ -119,26 +119,27 @@ fn read(nic: u32, link: Option<OsString>, faults: Option<OsString>) -> Result<Se
         let Some(value) = value.filter(|value| !value.is_empty()) else {
             continue;
         };
-        let value = value.to_string_lossy();
-        let mut names = HashSet::new();
-        let mut changed = settings.clone();
-        let mut is_about_this = true;
-        for item in value.split(',') {
-            let (name, value) = item.split_once('=').unwrap_or((item, ""));
-            let applied = if name == NIC.0 {
-                number_of_nic(value).map(|number| is_about_this = number == nic)
-            } else {
-                apply(&mut changed, name, value)
-            };
-            applied.ok_or_else(|| {
-                format!("{variable}: '{item}': expected {}", allowed(items, name))
-            })?;
-            if !names.insert(name) && name != "error" {
-                return Err(format!("{variable}: '{item}': {name} is given twice"));
+        for list in value.to_string_lossy().split(';') {
+            let mut names = HashSet::new();
+            let mut changed = settings.clone();
+            let mut is_about_this = true;
+            for item in list.split(',') {
+                let (name, value) = item.split_once('=').unwrap_or((item, ""));
+                let applied = if name == NIC.0 {
+                    number_of_nic(value).map(|number| is_about_this = number == nic)
+                } else {
+                    apply(&mut changed, name, value)
+                };
+                applied.ok_or_else(|| {
+                    format!("{variable}: '{item}': expected {}", allowed(items, name))
+                })?;
+                if !names.insert(name) && name != "error" {
+                    return Err(format!("{variable}: '{item}': {name} is given twice"));
+                }
             }
-        }
-        if is_about_this {
-            settings = changed;
+            if is_about_this {
+                settings = changed;
+            }
         }
     }
     Ok(settings)

@@ -73,6 +73,21 @@ fn variable_is_about_one_nic() {
 }
 
 #[test]
+fn later_list_is_about_another_nic() {
+    let read = |nic| {
+        let link = "latency=1us,jitter=2us;nic=3,latency=5us;nic=4,latency=6us".into();
+        let settings = read(nic, Some(link), None).unwrap();
+        (settings.latency.as_micros(), settings.jitter.as_micros())
+    };
+    assert_eq!([2, 3, 4].map(read), [(1, 2), (5, 2), (6, 2)]);
+    let message = settings("latency=1us;;nic=3", "").unwrap_err();
+    assert!(
+        message.starts_with("CXIDIAG_LINK: '': expected "),
+        "{message}"
+    );
+}
+
+#[test]
 fn rejects_invalid_items_by_variable() {
     for item in [
         "nic=",

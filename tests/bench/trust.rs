@@ -1,0 +1,167 @@
+//! `cargo bench --profile dev --bench trust`: whether the verdicts of surveys are right. It plants
+//! faults in clusters of software NICs, surveys them beside busy loops, and counts the verdicts.
+//!
+//! Arguments after `--`: names of faults (all but `big` without any), and
+//!
+//! * `--seeds=COUNT`: surveys of each fault with each load, by default 1;
+//! * `--load=COUNT,...`: busy loops, by default 0, 2 and 10;
+//! * `--program=PATH`: another cxidiag than the one of this build;
+//! * `--keep=DIRECTORY`: where the documents of the surveys go.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::getppid;
+
+use harness::planted::{FAULTS, Fault, Judgement};
+use harness::{CXIDIAG, Command, Process};
+
+/// The argument with which this program is a busy loop.
+const LOOP: &str = "busy-loop";
+
+/// The fault that is surveyed on request only: it takes minutes.
+const LONG: &str = "big";
+
+const JUDGEMENTS: [(Judgement, &str); 6] = [
+    (Judgement::Right, "right"),
+    (Judgement::Partly, "partly"),
+    (Judgement::Undecided, "undecided"),
+    (Judgement::Missed, "missed"),
+    (Judgement::CalledGood, "called good"),
+    (Judgement::WrongName, "wrong name"),
+];
+
+/// What to survey.
+struct Request {
+    faults: Vec<&'static Fault>,
+    loads: Vec<usize>,
+    seeds: u64,
+    program: PathBuf,
+    keep: Option<PathBuf>,
+}
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == LOOP) {
+        spin();
+        return;
+    }
+    let request = Request::read(&arguments);
+    let heads: String = JUDGEMENTS
+        .iter()
+        .map(|(_, head)| format!("  {head}"))
+        .collect();
+    println!(
+        "{:11} {:>4} {:>4}{heads}  median time",
+        "fault", "load", "runs"
+    );
+    for fault in &request.faults {
+        for load in &request.loads {
+            request.measure(fault, *load);
+        }
+    }
+}
+
+impl Request {
+    fn read(arguments: &[String]) -> Self {
+        let mut request = Self {
+            faults: Vec::new(),
+            loads: vec![0, 2, 10],
+            seeds: 1,
+            program: CXIDIAG.into(),
+            keep: None,
+        };
+        for argument in arguments.iter().filter(|argument| *argument != "--bench") {
+            match argument.split_once('=').unwrap_or((argument, "")) {
+                ("--seeds", count) => request.seeds = count.parse().expect("a number"),
+                ("--load", counts) => {
+                    let counts = counts
+                        .split(',')
+                        .map(|count| count.parse().expect("a number"));
+                    request.loads = counts.collect();
+                }
+                ("--program", path) => request.program = path.into(),
+                ("--keep", path) => request.keep = Some(path.into()),
+                (name, _) => {
+                    let fault = FAULTS.iter().find(|fault| fault.name == name);
+                    let names = FAULTS.map(|fault| fault.name).join(", ");
+                    let fault = fault.unwrap_or_else(|| panic!("{name}: the faults are {names}"));
+                    request.faults.push(fault);
+                }
+            }
+        }
+        if request.faults.is_empty() {
+            request.faults = FAULTS.iter().filter(|fault| fault.name != LONG).collect();
+        }
+        request
+    }
+
+    /// Surveys a fault with each seed, and prints a row of the table.
+    fn measure(&self, fault: &Fault, load: usize) {
+        let _loops: Vec<Process> = (0..load).map(|_| start_loop()).collect();
+        let mut counts = [0; JUDGEMENTS.len()];
+        let mut times = Vec::new();
+        for seed in 1..=self.seeds {
+            let directory = tempfile::tempdir().expect("a directory");
+            let outcome = fault.survey(&self.program, seed, directory.path());
+            let found = JUDGEMENTS
+                .iter()
+                .position(|(of, _)| *of == outcome.judgement);
+            counts[found.expect("each is listed")] += 1;
+            times.push(outcome.took);
+            eprintln!(
+                "{} {load} {seed}: {:?} after {:.1} s: {}",
+                fault.name,
+                outcome.judgement,
+                outcome.took.as_secs_f64(),
+                outcome.text.lines().next().unwrap_or_default(),
+            );
+            if let Some(keep) = &self.keep {
+                let name = format!("{}-{load}-{seed}", fault.name);
+                copy(directory.path(), &keep.join(name));
+            }
+        }
+        times.sort();
+        let time = times
+            .get(times.len() / 2)
+            .map_or(0.0, Duration::as_secs_f64);
+        let counts = JUDGEMENTS.iter().zip(counts);
+        let counts: String = counts
+            .map(|((_, head), count)| format!("  {count:>width$}", width = head.len()))
+            .collect();
+        println!(
+            "{:11} {load:>4} {:>4}{counts}  {time:9.1} s",
+            fault.name, self.seeds
+        );
+    }
+}
+
+/// Copies the files of a directory.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for file in fs::read_dir(from).expect("a directory").flatten() {
+        fs::copy(file.path(), to.join(file.file_name())).expect("a file");
+    }
+}
+
+/// Starts a process that uses all of a CPU.
+fn start_loop() -> Process {
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    command.arg(LOOP).limit(Duration::from_secs(1 << 20));
+    command.spawn().expect("a process")
+}
+
+/// Uses all of a CPU until the parent ends.
+fn spin() {
+    let parent = getppid();
+    while getppid() == parent {
+        (0..1_000_000).for_each(|number| {
+            std::hint::black_box(number);
+        });
+    }
+}
