@@ -236,7 +236,10 @@ fn coordinate(size: u32) {
                         last_loss = Some(began.elapsed());
                     }
                     // An attempt to connect that this busy host has not answered in time.
-                    Event::TurnedAway { .. } | Event::Begun { .. } | Event::Checked { .. } => {}
+                    Event::TurnedAway { .. }
+                    | Event::Knocked { .. }
+                    | Event::Begun { .. }
+                    | Event::Checked { .. } => {}
                     Event::Joined(introduction) => panic!("{introduction:?}"),
                 }
             }

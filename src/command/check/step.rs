@@ -11,9 +11,9 @@ use super::of_node;
 use super::request::CheckRequest;
 use crate::command::survey::member;
 use cluster::launcher::LauncherTask;
-use cluster::meeting_point::{DEFAULT_LIMIT, MeetingPoint};
+use cluster::meeting_point::MeetingPoint;
 use cluster::survey::timetable::Introduction;
-use cluster::tree::{Event, Order, Root};
+use cluster::tree::{Event, JOIN_LIMIT, Order, Root};
 use facts::error::{Context, Failure, Kind};
 use facts::host::host_name;
 use facts::net::listener::{Listener, Reach};
@@ -76,7 +76,7 @@ fn take_part(
         topology: None,
         nics: Vec::new(),
     };
-    let end = Instant::now() + DEFAULT_LIMIT;
+    let end = Instant::now() + JOIN_LIMIT;
     let member = member::join(&introduction, end, |_| point.find(task, end))?;
     match document(request, task) {
         Ok(document) => member.send_check(document)?,
@@ -173,7 +173,10 @@ impl Others {
                     Event::Lost { rank, reason } => {
                         self.documents.entry(rank).or_insert(Err(reason));
                     }
-                    Event::TurnedAway { .. } | Event::Begun { .. } | Event::Report(_) => {}
+                    Event::TurnedAway { .. }
+                    | Event::Knocked { .. }
+                    | Event::Begun { .. }
+                    | Event::Report(_) => {}
                 }
             }
         }

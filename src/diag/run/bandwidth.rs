@@ -421,6 +421,7 @@ mod tests {
         results: &'a mut BandwidthResults,
     ) -> Measuring<'a> {
         Measuring {
+            side: Side::Client,
             barriers: peer,
             limit: ANSWER_LIMIT,
             run,

@@ -31,10 +31,7 @@ pub fn write(out: &mut impl Write, changes: &Changes, form: TextForm) -> io::Res
         ComparedKind::Survey => ", and by their noise",
         ComparedKind::Check => "",
     };
-    let limit = format!(
-        "figures may change by {}%{noise}",
-        changes.limit_percent
-    );
+    let limit = format!("figures may change by {}%{noise}", changes.limit_percent);
     line_in(form, out, "Limit", limit)?;
     writeln!(out)?;
     if changes.changes.is_empty() {
