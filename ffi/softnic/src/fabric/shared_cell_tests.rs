@@ -112,8 +112,8 @@ proptest! {
     }
 }
 
-/// With a link model the receiver takes packets out of the ring before they are due, and the engine,
-/// which has received none, does not flush.
+/// With a link model the receiver takes packets out of the ring before they are due. The engine,
+/// which has received none, does not flush then.
 #[test]
 fn wakes_sender_after_each_half_of_full_ring() {
     for latency in [Duration::ZERO, Duration::from_secs(3600)] {
