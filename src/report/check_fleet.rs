@@ -269,7 +269,7 @@ fn summary(counts: &NodeCounts, exit_status: u8) -> String {
     format!("{word}: {count} of {nodes} node{plural}{label}{others}")
 }
 
-/// Returns nodes with the same findings: the worst first, then those of most nodes.
+/// Returns nodes with the same findings: the worst first, then the largest groups.
 fn groups(nodes: &[NodeResult]) -> Vec<NodeGroup> {
     // By verdict, code and device: the nodes, and what was found on them.
     let mut of_device: BTreeMap<_, (Vec<&str>, Vec<&str>)> = BTreeMap::new();

@@ -9,7 +9,7 @@ use crate::harness::{
     Command, Fabric, Server, assert_status, assert_success, finish, schema, stderr, stdout,
 };
 
-/// A task of Hydra on a node of its own, or on that of the task before it.
+/// A task of Hydra on a node of its own.
 fn task(fabric: &Fabric, directory: &Path, rank: u32, size: u32, more: &str) -> Command {
     let mut command = fabric.command(&format!("check --quick {more}"));
     command

@@ -36,7 +36,7 @@ const MOST_DOCUMENT: usize = 4 << 20;
 /// through the NICs, whatever the order says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CheckOrder {
-    /// The NICs; empty for those of the server.
+    /// The NICs; empty for the NICs of the server.
     pub devices: Vec<String>,
     /// Number of NICs that the machine must have.
     pub expected_nics: Option<u32>,

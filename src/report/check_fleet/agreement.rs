@@ -1,4 +1,4 @@
-//! What most NICs or nodes have, and which have something else. NICs are compared with those of the
+//! What most NICs or nodes have, and which have something else. NICs are compared with NICs of the
 //! same generation: others have other firmware and speeds.
 
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ fn most(values: &[(&str, &str, &str)]) -> Majority {
     }
 }
 
-/// Returns the finding about a value that is not that of the majority.
+/// Returns the finding about a value that differs from the value of the majority.
 fn difference(majority: &Majority, device: &str, value: &str) -> Option<NodeFinding> {
     let Majority {
         code,
@@ -137,7 +137,7 @@ fn difference(majority: &Majority, device: &str, value: &str) -> Option<NodeFind
     let what = match &majority.value {
         Some(most) if most == value => return None,
         Some(most) => format!("{item} {value}; {count} of {of} {unit} have {most}"),
-        None => format!("{item} {value}; no value is that of most {unit}"),
+        None => format!("{item} {value}; most {unit} have no common value"),
     };
     let is_fewer = || {
         let number = |text: &str| text.parse::<u64>().ok();
