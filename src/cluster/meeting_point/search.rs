@@ -65,8 +65,8 @@ pub fn wait_for(
         format!("; the file is that of {}", ids.join(", "))
     });
     let failure = Failure::environment(format!(
-        "the coordinator of the survey has not written {} in {waited}{}: the directory must be \
-         shared by all nodes; --meeting-point names another file",
+        "the coordinator of the survey has not written {} in {waited}: the directory must be \
+         shared by all nodes; --meeting-point names another file{}",
         absolute(path).display(),
         found.unwrap_or_default()
     ));
