@@ -24,8 +24,10 @@ pub struct Probe {
     pub arguments: Vec<OsString>,
     /// Variables of the environment to set, or to remove.
     pub variables: Vec<(&'static str, Option<String>)>,
-    /// Time limit of the process, if there is one.
+    /// Time limit of the process from `since` on, if there is one.
     pub limit: Option<Duration>,
+    /// When the time began to count.
+    pub since: Instant,
 }
 
 impl Probe {
@@ -33,8 +35,9 @@ impl Probe {
     ///
     /// # Errors
     ///
-    /// A process that cannot be started, that exceeds the time limit ([`Step::Turn`] if it was in
-    /// the queue of a server, else [`Step::Answer`]), or that writes no result; an interruption.
+    /// A process that cannot be started, that exceeds the time limit (with the step on the way to
+    /// the server at which it was, or else [`Step::Answer`]), or that writes no result; an
+    /// interruption.
     pub fn run(&self) -> Result<Outcome, Failure> {
         let mut command = child::command();
         for (name, value) in &self.variables {
@@ -53,7 +56,8 @@ impl Probe {
         let child =
             started.map_err(|failure| failure.context(format!("cannot run {}", self.tool)))?;
         let mut running = Running::new(child);
-        let is_in_time = running.read(self.limit)?;
+        let left = |limit: Duration| limit.saturating_sub(self.since.elapsed());
+        let is_in_time = running.read(self.limit.map(left))?;
         if !is_in_time {
             running.ask_to_end()?;
         }
@@ -64,13 +68,8 @@ impl Probe {
                 Some(note) => format!("{what}: {note}"),
                 None => what,
             });
-            let step = outcome.and_then(|outcome| outcome.error?.step);
-            let is_in_queue = step.as_deref() == Some(Step::Turn.name());
-            return Err(if is_in_queue {
-                failure.in_step(Step::Turn)
-            } else {
-                failure.in_step(Step::Answer)
-            });
+            let step = outcome.and_then(|outcome| Step::named(&outcome.error?.step?));
+            return Err(failure.in_step(step.unwrap_or(Step::Answer)));
         }
         if let Some(outcome) = outcome {
             return Ok(outcome);

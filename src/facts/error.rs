@@ -77,6 +77,8 @@ pub enum Step {
     Name,
     /// The TCP connection to the peer.
     Tcp,
+    /// The handshake with the program that has accepted the connection.
+    Handshake,
     /// The addresses of both NICs on the fabric.
     Address,
     /// The turn at a NIC of the server that measures with another client.
@@ -88,6 +90,26 @@ pub enum Step {
 }
 
 impl Step {
+    /// All steps.
+    const ALL: [Self; 11] = [
+        Self::Device,
+        Self::Link,
+        Self::Service,
+        Self::Vni,
+        Self::Name,
+        Self::Tcp,
+        Self::Handshake,
+        Self::Address,
+        Self::Turn,
+        Self::Answer,
+        Self::Operation,
+    ];
+
+    /// Returns the step with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| step.name() == name)
+    }
+
     /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -97,6 +119,7 @@ impl Step {
             Self::Vni => "vni",
             Self::Name => "name",
             Self::Tcp => "tcp",
+            Self::Handshake => "handshake",
             Self::Address => "address",
             Self::Turn => "turn",
             Self::Answer => "answer",

@@ -138,6 +138,9 @@ pub struct Pair {
     /// The answers of the last round.
     #[serde(skip)]
     pub(super) last: Vec<Answer>,
+    /// Pings without an answer because the NIC of the server measures with another client.
+    #[serde(skip)]
+    busy: u64,
 }
 
 /// The answers to one kind of operation. A ping is a few operations, in a run of its own.
@@ -167,8 +170,9 @@ pub(super) struct OperationResult {
 pub(super) struct PairFailure {
     /// The kind of operation.
     pub(super) operation: &'static str,
-    /// The step that failed: device, link, service, vni, name, tcp, address, turn (the NIC of the
-    /// server measures with another client), answer, operation (a NIC reports an error), or
+    /// The step that failed: device, link, service, vni, name, tcp, handshake (what accepts
+    /// connections does not speak as a server), address, turn (the NIC of the server measures with
+    /// another client), answer, operation (a NIC reports an error), or
     /// direction (operations of this NIC are answered, operations of the peer's NIC do not arrive
     /// here); null if it is none of these.
     pub(super) step: Option<String>,
@@ -206,6 +210,7 @@ impl Pair {
                 .into(),
             failures: Vec::new(),
             last: Vec::new(),
+            busy: 0,
         }
     }
 
@@ -222,6 +227,7 @@ impl Pair {
                 Ok(latencies) => result.add(latencies),
                 Err(problem) => {
                     result.lost += 1;
+                    self.busy += u64::from(problem.step.as_deref() == Some(Step::Turn.name()));
                     count(&mut self.failures, result.name, problem);
                 }
             }
@@ -325,13 +331,18 @@ impl Ping {
     ///
     /// # Errors
     ///
-    /// How many were not, or that there was no operation at all.
+    /// How many were not, or that there was no operation at all; undecided if each one that was
+    /// not answered met a NIC that measures with another client.
     pub fn result(&self) -> Result<(), Failure> {
         let sent: u64 = self.pairs.iter().map(Pair::sent).sum();
         let lost: u64 = self.pairs.iter().map(Pair::lost).sum();
+        let busy: u64 = self.pairs.iter().map(|pair| pair.busy).sum();
         match (sent, lost) {
             (0, _) => Err(Failure::environment("ended before the first answer")),
             (_, 0) => Ok(()),
+            _ if busy == lost => Err(Failure::undecided(format!(
+                "{lost} of {sent} pings undecided: the NIC measures with another client"
+            ))),
             _ => Err(Failure::environment(format!(
                 "{lost} of {sent} pings without an answer"
             ))),

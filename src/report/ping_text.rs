@@ -65,6 +65,7 @@ fn at(step: Option<&str>) -> String {
     match step {
         None => String::new(),
         Some("tcp") => "TCP: ".into(),
+        Some("handshake") => "no handshake: ".into(),
         Some("vni") => "VNI: ".into(),
         Some("answer") => "no answer: ".into(),
         Some("turn") => "busy: ".into(),

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::probe::Probe;
 use facts::advice::{Situation, remedy};
@@ -154,6 +154,7 @@ fn probe(
         arguments,
         variables: vec![(LIBCXI_VARIABLE, library)],
         limit: Some(LIMIT),
+        since: Instant::now(),
     }
 }
 

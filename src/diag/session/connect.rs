@@ -129,7 +129,9 @@ impl<'a> Search<'a> {
         let mut failed = Vec::new();
         for &address in &self.addresses {
             let limit = self.reaching.limit;
-            let connected = interrupt::aside(move || TcpStream::connect_timeout(&address, limit))?
+            let connecting = move || TcpStream::connect_timeout(&address, limit);
+            let connected = interrupt::aside(connecting)
+                .map_err(|failure| failure.in_step(Step::Tcp))?
                 .and_then(not_itself)
                 .and_then(|stream| Connection::new(stream, address, true));
             match connected {
@@ -196,7 +198,8 @@ fn not_itself(stream: TcpStream) -> io::Result<TcpStream> {
 
 /// Returns the addresses of a host; `meant` is the hint if the host has no addresses.
 fn resolve(host: &str, port: u16, meant: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
-    addresses(host, port)?.map_err(|error| {
+    let found = addresses(host, port).map_err(|failure| failure.in_step(Step::Name))?;
+    found.map_err(|error| {
         let reason = resolution(&error);
         let failure =
             Failure::environment(format!("cannot resolve '{host}': {reason}")).in_step(Step::Name);

@@ -9,7 +9,7 @@ use super::open::Session;
 use super::turn;
 use super::wire::{MAX_PAYLOAD, REFUSAL};
 use facts::advice::{Situation, remedy};
-use facts::error::{Failure, cause};
+use facts::error::{Failure, Step, cause};
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
 use node::local_address::LocalAddress;
@@ -45,7 +45,8 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
                 let failure = Failure::environment(format!(
                     "the peer ({peer}) did not answer as a {tool} server: {reason}"
                 ))
-                .with_hint(remedy(Situation::NoDiagnostic));
+                .with_hint(remedy(Situation::NoDiagnostic))
+                .in_step(Step::Handshake);
                 // A server that has just found another client closes this connection in the same
                 // way.
                 if !search.pause(&failure)? {
@@ -65,7 +66,9 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
         let payload = connection
             .exchange(&handshake.mine(), MAX_PAYLOAD, ANSWER_LIMIT)
             .map_err(|error| match (error, handshake.is_named()) {
-                (LinkError::Interrupted(failure), _) => Refusal::Failed(failure),
+                (LinkError::Interrupted(failure), _) => {
+                    Refusal::Failed(failure.in_step(Step::Handshake))
+                }
                 (
                     LinkError::TooLong {
                         length: REFUSAL, ..
@@ -79,7 +82,11 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
                 (error, true) => {
                     // A server that has found another client closes the other connections.
                     let serves_another = matches!(error, LinkError::Closed);
-                    let failure = error.into_failure(connection.peer(), doing);
+                    let is_late = matches!(error, LinkError::Late(_));
+                    let mut failure = error.into_failure(connection.peer(), doing);
+                    if is_late {
+                        failure = failure.in_step(Step::Handshake);
+                    }
                     let failure = handshake.failure(failure);
                     if serves_another {
                         Refusal::Busy(failure)
@@ -102,7 +109,10 @@ fn unnamed(error: &LinkError) -> String {
         LinkError::Refusal(reason) => reason.clone(),
         LinkError::Interrupted(failure) => failure.to_string(),
         LinkError::Silent => "its host no longer answers".into(),
-        LinkError::Late(limit) => format!("it sent nothing for {} s", limit.as_secs()),
+        LinkError::Late(limit) => {
+            let limit = limit.as_secs();
+            format!("it sent nothing for {limit} s: frozen or another program")
+        }
         LinkError::TooLong { .. } => "it speaks another protocol".into(),
         LinkError::Io(error) => cause(error),
     }

@@ -126,7 +126,8 @@ pub struct Problem {
     /// What to check and do, in one line; null if unknown.
     pub hint: Option<String>,
     /// The step on the way to an answer of the peer's NIC at which the run failed: device, link,
-    /// service, vni, name, tcp, address, turn, answer or operation; null if it is none of these.
+    /// service, vni, name, tcp, handshake, address, turn, answer or operation; null if it is none
+    /// of these.
     #[serde(default)]
     pub step: Option<String>,
 }

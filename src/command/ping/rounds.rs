@@ -1,0 +1,245 @@
+//! The rounds of pings. The pairs of a round are measured side by side, so that hosts that do not
+//! answer delay no others.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::unbounded;
+
+use super::super::probe::Probe;
+use facts::advice::{Situation, remedy};
+use facts::device::DeviceName;
+use facts::error::{Context, Failure, Kind, Step};
+use facts::interrupt;
+use facts::number::time_text;
+use report::outcome::Problem;
+use report::ping::{Answer, OPERATIONS, Operation, Ping};
+use report::ping_text;
+
+/// Most pairs that are measured at a time. Each has a process, which takes one of the 255 LNIs of
+/// the NIC.
+const AT_A_TIME: usize = 64;
+
+/// What to do without a connection.
+const NO_SERVER: &str = "check that the host is up, that 'cxidiag serve' runs there with this --port, and that no firewall blocks the port";
+
+/// What to do with a server that does not speak.
+const FROZEN: &str = "see on the host what listens on the port ('ss -ltnp') and whether it is stopped ('ps', state T or D); this has nothing to do with the NICs";
+
+/// What to do if another client measures.
+const BUSY: &str = "wait for the other clients ('cxidiag serve --status' on the host lists them)";
+
+/// Options of the tools that hints name and `ping` lacks, and the hints of `ping` in their place.
+const OWN_HINTS: [(&str, &str); 4] = [
+    (
+        "--token",
+        "give both sides the same token, in CXIDIAG_TOKEN, or none",
+    ),
+    (
+        "--any-job",
+        "run ping in the job of the server, or start 'cxidiag serve' with --any-job",
+    ),
+    ("--wait", BUSY),
+    ("--no-hrp", "ask the fabric administrator to enable HRP"),
+];
+
+/// How pairs of NICs are measured, round after round.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    /// Each NIC answers itself.
+    pub is_loopback: bool,
+    /// Each NIC measures with the one of the same name.
+    pub all_nics: bool,
+    /// Arguments for each run.
+    pub passed_on: Vec<String>,
+    /// Number of rounds; `None` for no limit.
+    pub count: Option<u64>,
+    /// Time from one round to the next.
+    pub interval: Duration,
+    /// Time limit of a pair for the next answer.
+    pub timeout: Duration,
+}
+
+impl Rounds {
+    /// Measures all pairs of `report`, round after round; prints a line for each if `has_text`.
+    ///
+    /// # Errors
+    ///
+    /// An interruption, and standard output that cannot be written.
+    pub fn run(&self, report: &mut Ping, has_text: bool) -> Result<(), Failure> {
+        if has_text {
+            print(&ping_text::title(report))?;
+        }
+        let mut round = 0;
+        loop {
+            let began = Instant::now();
+            self.round(report, has_text)?;
+            round += 1;
+            if self.count == Some(round) {
+                return Ok(());
+            }
+            let left = self.interval.saturating_sub(began.elapsed());
+            interrupt::wait_for_any(&mut Vec::new(), Some(left))?;
+        }
+    }
+
+    /// Measures all pairs once, [`AT_A_TIME`] side by side. In a loopback run, one after the other:
+    /// each takes two CPUs of this machine.
+    fn round(&self, report: &mut Ping, has_text: bool) -> Result<(), Failure> {
+        let pairs = report.pairs.iter();
+        let pairs: Vec<_> = pairs.map(|of| (of.host.clone(), of.device)).collect();
+        let most = if self.is_loopback { 1 } else { AT_A_TIME };
+        let next = AtomicUsize::new(0);
+        let (answered, answers) = unbounded();
+        thread::scope(|scope| {
+            for _ in 0..most.min(pairs.len()) {
+                let (pairs, next, answered) = (&pairs, &next, answered.clone());
+                let measure = move || {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some((host, device)) = pairs.get(index) else {
+                            return;
+                        };
+                        // The receiver takes all answers.
+                        let _ = answered.send((index, self.operations(host, *device)));
+                    }
+                };
+                let started = thread::Builder::new().spawn_scoped(scope, measure);
+                started.environment("cannot start a thread")?;
+            }
+            drop(answered);
+            let mut is_known = vec![false; pairs.len()];
+            let mut printed = 0;
+            let mut result = Ok(());
+            for (index, answers) in &answers {
+                let taken = answers.and_then(|answers| {
+                    report.pairs[index].add(answers);
+                    is_known[index] = true;
+                    while has_text && is_known.get(printed) == Some(&true) {
+                        print(&ping_text::line(report, printed))?;
+                        printed += 1;
+                    }
+                    Ok(())
+                });
+                if taken.is_err() {
+                    // No further pair begins.
+                    next.store(pairs.len(), Ordering::Relaxed);
+                    result = result.and(taken);
+                }
+            }
+            result
+        })
+    }
+
+    /// Runs each kind of operation of a pair. Each answer begins the time limit anew. After a
+    /// failure on the way to the NIC of the peer, the other kinds are left out: they would fail in
+    /// the same way. So are those for which a failure has left no time.
+    fn operations(&self, host: &str, device: DeviceName) -> Result<Vec<Answer>, Failure> {
+        let mut since = Instant::now();
+        let mut answers = Vec::new();
+        for operation in &OPERATIONS {
+            let answer = self.operation(host, device, operation, since)?;
+            let is_of_nics = |problem: &Problem| {
+                let steps = [Step::Answer, Step::Operation];
+                steps
+                    .iter()
+                    .any(|step| problem.step.as_deref() == Some(step.name()))
+                    && since.elapsed() < self.timeout
+            };
+            let goes_on = answer.latencies.as_ref().err().is_none_or(is_of_nics);
+            if answer.latencies.is_ok() {
+                since = Instant::now();
+            }
+            answers.push(answer);
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Runs one kind of operation; the time limit counts from `since` on.
+    fn operation(
+        &self,
+        host: &str,
+        device: DeviceName,
+        operation: &Operation,
+        since: Instant,
+    ) -> Result<Answer, Failure> {
+        let mut arguments: Vec<OsString> = self.passed_on.iter().map(Into::into).collect();
+        arguments.push(format!("--device={device}").into());
+        if self.is_loopback {
+            arguments.push("--loopback".into());
+        } else {
+            let limit = time_text(self.timeout);
+            arguments.push(format!("--connect-timeout={limit}").into());
+            if self.all_nics {
+                arguments.push("--peer-device=auto".into());
+            }
+            arguments.extend(["--".into(), host.into()]);
+        }
+        let probe = Probe {
+            tool: operation.tool,
+            arguments,
+            variables: Vec::new(),
+            limit: Some(self.timeout),
+            since,
+        };
+        match probe.run() {
+            Ok(mut outcome) => {
+                if let Some(problem) = &mut outcome.error {
+                    problem.hint = own_hint(problem);
+                }
+                Ok(Answer::of(outcome))
+            }
+            Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
+            Err(failure) => Ok(Answer::none(&self.explain(failure))),
+        }
+    }
+
+    /// Returns the failure of a run without an outcome: one that did not end in time, at its step.
+    fn explain(&self, failure: Failure) -> Failure {
+        let limit = time_text(self.timeout);
+        let at = |step, message: String, hint| {
+            Failure::environment(message).in_step(step).with_hint(hint)
+        };
+        match failure.step() {
+            // The server is a process of this run.
+            Some(_) if self.is_loopback => failure.with_hint(remedy(Situation::NoAnswer)),
+            Some(step @ Step::Name) => {
+                let message = format!("the name is not resolved within {limit}");
+                at(step, message, remedy(Situation::UnknownHost))
+            }
+            Some(step @ Step::Tcp) => at(step, format!("no connection within {limit}"), NO_SERVER),
+            Some(step @ Step::Handshake) => {
+                let message = format!(
+                    "accepts connections but does not speak within {limit}: frozen or another program"
+                );
+                at(step, message, FROZEN)
+            }
+            Some(Step::Turn) => failure.with_hint(BUSY),
+            Some(Step::Answer) => failure.with_hint(remedy(Situation::NoAnswer)),
+            _ => failure,
+        }
+    }
+}
+
+/// Returns the hint for a problem that a run has reported, in the terms of `ping`.
+fn own_hint(problem: &Problem) -> Option<String> {
+    if problem.step.as_deref() == Some(Step::Tcp.name()) {
+        return Some(NO_SERVER.into());
+    }
+    let hint = problem.hint.as_ref()?;
+    if hint == remedy(Situation::NoDiagnostic) {
+        return Some(FROZEN.into());
+    }
+    let own = OWN_HINTS.iter().find(|(option, _)| hint.contains(option));
+    Some(own.map_or(hint.clone(), |(_, own)| (*own).into()))
+}
+
+fn print(line: &str) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{line}").map_err(interrupt::output_failed)
+}
