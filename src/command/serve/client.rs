@@ -76,6 +76,8 @@ pub struct Client {
     messages: Vec<u8>,
     /// The connection, until the client closes it.
     stream: Option<TcpStream>,
+    /// Whether the log has lines about the run, once this is decided.
+    pub is_printed: Option<bool>,
 }
 
 /// How a client has ended.
@@ -166,6 +168,7 @@ impl Client {
             line,
             has_closed: false,
             messages: Vec::new(),
+            is_printed: None,
         })
     }
 
@@ -194,6 +197,16 @@ impl Client {
             (Stage::Running, _) => format!("measures for {seconds} s"),
         };
         format!("{}: {what}", self.name())
+    }
+
+    /// Returns what the client does, for the log.
+    pub fn doing(&self) -> &'static str {
+        self.doing
+    }
+
+    /// Returns how long the current stage has taken.
+    pub fn took(&self) -> Duration {
+        self.since.elapsed()
     }
 
     /// Returns the client's host.

@@ -4,7 +4,7 @@
 //! * `supervisor`: the main thread.
 //! * `client`: a client, and the process that measures with it.
 //! * `queue`: whose turn it is.
-//! * `log`: the lines about events.
+//! * `log`: the lines about events; `run_log`: how many of them are about runs.
 //!
 //! A second thread receives connections (`session::arrivals`). Each client gets a process of its
 //! own (`run::served`), so that the end of a run, whatever its reason, releases all that it has
@@ -13,6 +13,7 @@
 mod client;
 mod log;
 mod queue;
+mod run_log;
 mod supervisor;
 
 use std::ffi::OsString;

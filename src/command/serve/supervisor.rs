@@ -15,6 +15,7 @@ use sd_notify::NotifyState;
 use super::client::{Client, Outcome};
 use super::log::{Log, Priority};
 use super::queue::{Stage, places, turns};
+use super::run_log::RunLog;
 use diag::session::arrivals::{Arrival, Newcomer};
 use diag::session::control_line::Ready;
 use diag::session::{LineLimit, Totals, status};
@@ -57,6 +58,8 @@ pub struct Supervisor<'a> {
     pub limits: Limits,
     /// Where events are written.
     pub log: Log,
+    /// Limits the lines about runs.
+    runs: RunLog,
     /// The clients that have a process.
     clients: Vec<Client>,
     /// Those that wait for one, with their NICs.
@@ -91,6 +94,7 @@ impl<'a> Supervisor<'a> {
             port,
             limits,
             log,
+            runs: RunLog::default(),
             clients: Vec::new(),
             arrived: VecDeque::new(),
             since: Instant::now(),
@@ -141,7 +145,8 @@ impl<'a> Supervisor<'a> {
     /// Waits for an arrival, for a question, or for output of a process, and reads that output.
     /// Returns whether there is an arrival, and whether there is a question.
     fn wait(&mut self, wake: &UnixStream, asked: &UnixStream) -> Result<(bool, bool), Failure> {
-        let due = self.clients.iter().filter_map(Client::due).min();
+        let due = self.clients.iter().filter_map(Client::due);
+        let due = due.chain(self.runs.due()).min();
         let within = due.map(|due| due.saturating_duration_since(Instant::now()));
         let mut polled = vec![
             PollFd::new(wake, PollFlags::IN),
@@ -275,6 +280,8 @@ impl<'a> Supervisor<'a> {
             };
             let client = self.clients.remove(index);
             let name = client.name();
+            let (host, doing, took) = (client.host(), client.doing(), client.took());
+            let is_printed = client.is_printed;
             let ending = client.ending(status);
             let line = format!("{name}: {}", ending.text);
             let priority = match ending.outcome {
@@ -299,7 +306,23 @@ impl<'a> Supervisor<'a> {
                     Priority::Warning
                 }
             };
-            self.log.line(priority, line);
+            let now = Instant::now();
+            if is_printed.unwrap_or_else(|| self.runs.begins(host, now))
+                || self.runs.ends(host, doing, &ending, took)
+            {
+                self.log.line(priority, line);
+            }
+        }
+    }
+
+    /// Logs what happens to a client, unless there are too many lines about its host.
+    fn client_line(&mut self, index: usize, what: &str) {
+        let client = &mut self.clients[index];
+        let host = client.host();
+        let begins = || self.runs.begins(host, Instant::now());
+        if *client.is_printed.get_or_insert_with(begins) {
+            let line = format!("{}: {what}", client.name());
+            self.log.line(Priority::Info, line);
         }
     }
 
@@ -319,17 +342,17 @@ impl<'a> Supervisor<'a> {
         let begin = turns(&entries(), self.limits.buffers);
         for index in begin {
             self.clients[index].begin();
-            let line = format!("{}: begins", self.clients[index].name());
-            self.log.line(Priority::Info, line);
+            self.client_line(index, "begins");
         }
         let entries: Vec<_> = self.clients.iter().map(Client::entry).collect();
         for (index, place) in places(&entries) {
-            let client = &mut self.clients[index];
-            if client.set_place(place) {
-                let line = format!("{}: waits, place {place}", client.name());
-                self.log.line(Priority::Info, line);
+            if self.clients[index].set_place(place) {
+                self.client_line(index, &format!("waits, place {place}"));
             }
         }
+        let log = &self.log;
+        self.runs
+            .advance(Instant::now(), |priority, line| log.line(priority, line));
     }
 
     /// Returns the state of the server in lines.
@@ -374,6 +397,8 @@ impl<'a> Supervisor<'a> {
             self.reap();
             thread::sleep(INTERVAL);
         }
+        let log = &self.log;
+        self.runs.finish(|priority, line| log.line(priority, line));
     }
 }
 
