@@ -10,8 +10,8 @@ const MAX_OPERATIONS: u64 = 1_000_000_000;
 const MAX_BYTES: u64 = 1_000_000_000_000;
 
 /// Description of valid rates, for messages.
-pub const RATES: &str = "expected a rate from 1 to 1000Mop/s or 1000GB/s, such as 1000 (operations per \
-                         second), 20kop/s, 500MB/s or 16Gb/s";
+pub const RATES: &str = "expected a rate from 1 to 1000Mop/s or 1000GB/s: operations per second, such \
+                         as 1000, 100K or 20kop/s; bytes, such as 500MB/s; or bits, such as 10Gb/s";
 
 /// Nanoseconds in a second.
 const SECOND: u128 = 1_000_000_000;
@@ -32,8 +32,9 @@ enum Unit {
     Bytes(u64, u64),
 }
 
-/// The units by name. The first one that ends a text applies.
-const UNITS: [(&str, Unit); 13] = [
+/// The units by name. The first one that ends a text applies. K, M and G alone are powers of 1000:
+/// they count operations, not bytes.
+const UNITS: [(&str, Unit); 19] = [
     ("kop/s", Unit::Operations(1_000)),
     ("Mop/s", Unit::Operations(1_000_000)),
     ("op/s", Unit::Operations(1)),
@@ -46,6 +47,12 @@ const UNITS: [(&str, Unit); 13] = [
     ("Mb/s", Unit::Bytes(1_000_000, 8)),
     ("Gb/s", Unit::Bytes(1_000_000_000, 8)),
     ("B/s", Unit::Bytes(1, 1)),
+    ("K", Unit::Operations(1_000)),
+    ("k", Unit::Operations(1_000)),
+    ("M", Unit::Operations(1_000_000)),
+    ("m", Unit::Operations(1_000_000)),
+    ("G", Unit::Operations(1_000_000_000)),
+    ("g", Unit::Operations(1_000_000_000)),
     ("", Unit::Operations(1)),
 ];
 
@@ -282,6 +289,10 @@ mod tests {
             ("1000", Rate::Operations(1_000)),
             ("1000op/s", Rate::Operations(1_000)),
             ("20kop/s", Rate::Operations(20_000)),
+            ("100K", Rate::Operations(100_000)),
+            ("2k", Rate::Operations(2_000)),
+            ("1.5M", Rate::Operations(1_500_000)),
+            ("1G", Rate::Operations(1_000_000_000)),
             ("1.5Mop/s", Rate::Operations(1_500_000)),
             ("1000Mop/s", Rate::Operations(1_000_000_000)),
             ("1B/s", Rate::Bytes(1)),
@@ -315,6 +326,9 @@ mod tests {
             "1.5.5kop/s",
             "1000000001",
             "1.1Gop/s",
+            "10G",
+            "10KiB",
+            "K",
             "1001GB/s",
             "8001Gb/s",
             "0.001Mb/s1",
