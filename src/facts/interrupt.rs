@@ -3,6 +3,7 @@
 //! | event | effect on the run |
 //! |---|---|
 //! | SIGINT, SIGTERM, SIGHUP | ends after the current iteration or wait, sends an interrupt notice, prints the results so far; exit status 130, or 0 for SIGTERM to a server with `--persist` |
+//! | SIGINT, SIGTERM after [`end_when_stopped`] | ends its size regularly ([`is_stopped`]); once |
 //! | another signal, `SAME` or more later | ends at once: only releases the NIC |
 //! | a third signal, or `GRACE` after the second | the process exits immediately |
 //! | the reader of standard output ends | ends as after the first signal, without a message; exit status 1 |
@@ -18,7 +19,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,12 @@ static REQUESTS: AtomicU32 = AtomicU32::new(0);
 
 /// The first signal, or 0 if the reader of the output ended first.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// The next SIGINT or SIGTERM stops the run.
+static ENDS_WHEN_STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// A signal has stopped the run.
+static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Becomes readable with the first request, and stays readable.
 static WOKEN: OnceLock<UnixStream> = OnceLock::new();
@@ -130,7 +137,9 @@ fn listen(signals: &[(i32, UnixStream)], wake: &UnixStream) {
             let is_another = last.is_none_or(|last| last.elapsed() >= SAME);
             if (&*received).read(&mut bytes).unwrap_or(0) > 0 && is_another {
                 last = Some(Instant::now());
-                request(*signal, wake);
+                if !stop(*signal) {
+                    request(*signal, wake);
+                }
             }
         }
         if happened.get(signals.len()) == Some(&true) {
@@ -146,6 +155,24 @@ fn listen(signals: &[(i32, UnixStream)], wake: &UnixStream) {
             }
         }
     }
+}
+
+/// Stops the run, if it ends regularly with this signal. Returns whether it does.
+fn stop(signal: i32) -> bool {
+    let stops = signal != SIGHUP && ENDS_WHEN_STOPPED.swap(false, Ordering::Relaxed);
+    STOPPED.fetch_or(stops, Ordering::Relaxed);
+    stops
+}
+
+/// Lets the next SIGINT or SIGTERM end the measurement regularly. Further signals interrupt.
+pub fn end_when_stopped() {
+    ENDS_WHEN_STOPPED.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether a signal has stopped the run, which ends its measurement regularly.
+#[inline(always)]
+pub fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
 }
 
 fn request(signal: i32, mut wake: &UnixStream) {

@@ -36,6 +36,8 @@ pub struct Extensions {
     pub rate: Option<Rate>,
     /// The time for each size, if it is not a whole number of seconds.
     pub duration: Option<Duration>,
+    /// The client measures until a signal ends its size; the duration is the longest one.
+    pub until_stopped: bool,
     /// The server sends the counters of this preset of its NIC after the last size.
     pub counters: Option<Preset>,
 }
@@ -50,6 +52,7 @@ impl Extensions {
         verify: false,
         rate: None,
         duration: None,
+        until_stopped: false,
         counters: None,
     };
 
@@ -124,6 +127,11 @@ pub static EXTENSIONS: &[Extension] = &[
                 .map(|time| of.duration = Some(time))
                 .ok()
         },
+    },
+    Extension {
+        name: "until-stopped",
+        value: |of| switch(of.until_stopped),
+        set: |of, value| value.is_empty().then(|| of.until_stopped = true),
     },
     Extension {
         name: "counters",
@@ -217,6 +225,7 @@ mod tests {
         verify: true,
         rate: Some(Rate::Bytes(500_000_000)),
         duration: Some(Duration::from_millis(1500)),
+        until_stopped: true,
         counters: Some(Preset::Quick),
     };
 
@@ -224,7 +233,7 @@ mod tests {
     fn round_trips_through_word() {
         assert_eq!(to_word(&Extensions::NONE), "");
         let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms,\
-                    counters:quick";
+                    until-stopped,counters:quick";
         assert_eq!(to_word(&SOME), word);
         assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
     }

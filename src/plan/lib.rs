@@ -194,6 +194,7 @@ impl Plan {
                 (tool.defaults, outputs, typed.run_given)
             }
             _ => {
+                typed.check_exclusions()?;
                 typed.limit_until()?;
                 typed.extend()?;
                 typed.replace_gap()?;

@@ -102,7 +102,8 @@ impl Outputs {
         }
         if self.samples.is_some() && run.duration_s.is_some() {
             return Err(
-                "--samples needs a number of iterations: leave out --duration and --until".into(),
+                "--samples needs a number of iterations: leave out --duration, --until and --until-stopped"
+                    .into(),
             );
         }
         if self.samples.is_some() && run.iters > MAX_REPORT_ALL {

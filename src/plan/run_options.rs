@@ -202,8 +202,23 @@ impl RunOptions {
             pairs,
             reverse,
             rate,
+            until_stopped,
             ..
         } = self.extensions.checked()?;
+        if until_stopped {
+            let allowed = if self.min_size < self.max_size {
+                "only with one size"
+            } else if reverse {
+                "not with --reverse, where the server issues the operations"
+            } else if self.duration() != Some(*DURATIONS.end()) {
+                "only with the longest duration"
+            } else {
+                ""
+            };
+            if !allowed.is_empty() {
+                return Err(invalid("until-stopped", "on", allowed));
+            }
+        }
         if let (Some(rate), Some(period)) = (rate, self.period(self.max_size))
             && period.nanoseconds() > MAX_PERIOD_NS
         {
@@ -260,13 +275,15 @@ impl RunOptions {
     }
 
     /// Returns the extensions in which the peer must take part. One side alone keeps a rate and
-    /// ends a size in time, unless the server issues operations as well.
+    /// ends a size in time, unless the server issues operations as well. Of a run that a signal
+    /// ends, only the server of a latency tool need not know.
     pub fn needed_of_server(&self) -> Extensions {
         let server_issues =
             self.extensions.reverse || self.lists.is_some_and(|lists| lists.bidirectional);
         Extensions {
             rate: self.extensions.rate.filter(|_| server_issues),
             duration: self.extensions.duration.filter(|_| server_issues),
+            until_stopped: self.extensions.until_stopped && self.lists.is_some(),
             counters: None,
             ..self.extensions
         }
@@ -278,12 +295,14 @@ impl RunOptions {
         let Extensions {
             rate,
             duration,
+            until_stopped,
             counters,
             ..
         } = self.extensions;
         Extensions {
             rate: rate.filter(|_| needed.rate.is_none()),
             duration: duration.filter(|_| needed.duration.is_none()),
+            until_stopped: until_stopped && !needed.until_stopped,
             counters,
             ..Extensions::NONE
         }
@@ -479,6 +498,34 @@ fn nonexistent(atomic: Atomic) -> Invalid {
 mod tests {
     use super::*;
     use crate::testing::plan;
+
+    #[test]
+    fn run_until_stopped_has_one_size_and_a_client_that_issues() {
+        let stopped = |tool: &str, options: &[&str]| {
+            let mut run = plan(tool, &[options, &["-D", "4294967295"]].concat()).run;
+            run.extensions.until_stopped = true;
+            run.checked()
+        };
+        let servers_that_must_know = [
+            ("write-lat", &[][..], false),
+            ("send-lat", &[], false),
+            ("write-bw", &["-b"], true),
+        ];
+        for (tool, options, expected) in servers_that_must_know {
+            let run = stopped(tool, options).unwrap();
+            let [needed, alone] = [run.needed_of_server(), run.kept_by_client()];
+            assert_eq!(
+                [needed.until_stopped, alone.until_stopped],
+                [expected, !expected],
+                "{tool}"
+            );
+        }
+        assert!(stopped("write-lat", &["-s", "1:8"]).is_err());
+        assert!(stopped("write-bw", &["--reverse"]).is_err());
+        let mut timed = plan("write-lat", &["-D", "1"]).run;
+        timed.extensions.until_stopped = true;
+        assert!(timed.checked().is_err());
+    }
 
     /// tools.md 4.3
     #[test]

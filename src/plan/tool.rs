@@ -16,12 +16,16 @@ pub enum Opt {
     Iters,
     /// `--duration`
     Duration,
+    /// `--until-stopped`
+    UntilStopped,
     /// `--warmup`
     Warmup,
     /// `--latency-gap`
     LatencyGap,
     /// `--size`
     Size,
+    /// `--all-sizes`
+    AllSizes,
     /// `--unrestricted`
     Unrestricted,
     /// `--no-idc`
@@ -163,7 +167,13 @@ const BANDWIDTH: &[Opt] = &[
 ];
 
 /// Options of all tools: the run.
-const RUN: &[Opt] = &[Opt::Iters, Opt::Duration, Opt::Rate, Opt::Verify];
+const RUN: &[Opt] = &[
+    Opt::Iters,
+    Opt::Duration,
+    Opt::UntilStopped,
+    Opt::Rate,
+    Opt::Verify,
+];
 
 /// Options of all tools: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];

@@ -134,8 +134,13 @@ fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
         None => count as f64 / operations(run) as f64,
     }
     .min(1.0);
-    let mut line = format!("{} bytes{place}: {:.0} %", current.size, share * 100.0);
-    if share > 0.0 {
+    let is_endless = run.extensions.until_stopped;
+    let mut line = if is_endless {
+        format!("{} bytes: {elapsed:.0} s", current.size)
+    } else {
+        format!("{} bytes{place}: {:.0} %", current.size, share * 100.0)
+    };
+    if share > 0.0 && !is_endless {
         line += &format!(", {:.0} s left", elapsed / share - elapsed);
     }
     if count > 0 {

@@ -214,7 +214,10 @@ impl Options {
                 .as_ref()
                 .map(|library| library.path.to_string_lossy().into_owned()),
             iters: run.duration_s.is_none().then_some(run.iters),
-            duration_s: run.duration().and_then(seconds),
+            duration_s: run
+                .duration()
+                .filter(|_| !run.extensions.until_stopped)
+                .and_then(seconds),
             until_percent: plan.until.map(|until| until.percent),
             warmup: takes(Opt::Warmup).then_some(run.warmup),
             latency_gap_us: takes(Opt::LatencyGap).then_some(run.gap_us),

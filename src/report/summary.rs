@@ -74,6 +74,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         buffers(block, summary)?;
     }
     match run.duration() {
+        Some(_) if run.extensions.until_stopped => block.line("Test Type", "Until stopped")?,
         Some(time) => {
             block.line("Test Type", "Duration")?;
             block.line("Duration", format_args!("{} seconds", time.as_secs_f64()))?;

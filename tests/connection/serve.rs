@@ -208,6 +208,9 @@ fn process_that_hangs_is_killed_after_the_longest_run() {
     signal(process_of_client(&server), "STOP");
     server.wait_for("--max-run of the server, 1s; signal 9 ended its process\n");
     drop(client);
+    let endless = fabric.client("write-lat", &server, "-d soft1 --until-stopped");
+    let error = assert_status(&endless, 1);
+    assert!(error.contains("--max-run of the server, 1s\n"), "{error}");
     // A client may ask for the longest run.
     let longest = fabric.client("write-bw", &server, "-d soft1 -D 1");
     assert_success(&longest);

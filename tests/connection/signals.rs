@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::harness::paused::{Side, port};
 use crate::harness::{
-    CXIDIAG, Command, Fabric, assert_status, assert_success, finish, named, stdout,
+    CXIDIAG, Command, Fabric, assert_status, assert_success, finish, named, rows, stderr, stdout,
 };
 
 const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/terminal.py");
@@ -54,6 +54,79 @@ fn prints_partial_results_after_a_signal() {
         assert!(error.contains("was interrupted"), "{error}");
         fabric.assert_nothing_left();
     }
+}
+
+/// Stops a client of the server at `port` while it measures, and returns its text.
+fn stopped(fabric: &Fabric, (tool, options): (&str, &str), port: &str, signal: &str) -> String {
+    let args = format!("{tool} 127.0.0.1 -p {port} -d soft1 --until-stopped {options}");
+    let mut client = Side::start(fabric.command(&args), Some("measuring"));
+    client.wait_for_pause();
+    client.go_on();
+    client.signal(signal);
+    let output = client.finish();
+    assert_success(&output);
+    let text = stdout(&output);
+    assert!(!rows(&text).is_empty(), "{tool} {options}: {text}");
+    text
+}
+
+/// The signal is the regular end of both sides.
+#[test]
+fn ends_a_run_until_stopped_with_its_results() {
+    for (run, signal) in [
+        (("write-lat", ""), "INT"),
+        (("read-lat", "--rate=1000"), "TERM"),
+        (("atomic-lat", "--latency-gap=1m --warmup=0"), "INT"),
+        (("send-lat", ""), "TERM"),
+        (("send-lat", "--legacy-sync"), "INT"),
+        (("write-bw", "-s 8 -l 4"), "INT"),
+        (("read-bw", "-s 8 -l 4 -b --threads=2"), "TERM"),
+        (("atomic-bw", "-l 4 --rate=10"), "INT"),
+        (("send-bw", "-l 4"), "TERM"),
+        (("send-bw", "-l 4 -b --rate=100"), "INT"),
+    ] {
+        let fabric = Fabric::new();
+        let server = fabric.server(run.0, "-d soft0");
+        let client = stopped(&fabric, run, &server.port, signal);
+        let served = server.finish();
+        assert_success(&served);
+        for text in [client, stdout(&served)] {
+            let line = text.lines().find(|line| line.starts_with("Test Type "));
+            let is_named = line.is_some_and(|line| line.ends_with(": Until stopped"));
+            assert!(is_named, "{run:?}: {text}");
+        }
+        fabric.assert_nothing_left();
+    }
+}
+
+#[test]
+fn stops_a_run_with_a_legacy_server() {
+    for tool in ["write-lat", "send-lat"] {
+        let fabric = Fabric::new();
+        let server = fabric.legacy_server(tool);
+        stopped(&fabric, (tool, ""), &server.port, "INT");
+        let ended = server.finish();
+        assert!(ended.status.success(), "{}", stderr(&ended));
+    }
+}
+
+/// The server is stopped, so that the operation in progress does not end.
+#[test]
+fn interrupts_a_run_until_stopped_with_a_second_signal() {
+    let fabric = Fabric::new();
+    let (server, mut client) = pair(
+        &fabric,
+        "send-lat",
+        "--until-stopped --warmup=0",
+        Some("measuring"),
+    );
+    client.wait_for_pause();
+    server.signal("STOP");
+    client.go_on();
+    let status = client.signal_until_it_ends("INT");
+    assert_eq!(status.code(), Some(130));
+    server.signal("KILL");
+    server.finish();
 }
 
 /// As systemd ends a service. Another signal is an interruption.

@@ -310,6 +310,11 @@ impl Fabric {
         self.python(tool, 1, "", Some(port.parse().expect("a port")))
     }
 
+    /// Starts a server of the legacy tool on soft0.
+    pub fn legacy_server(&self, tool: &str) -> Server {
+        Server::start(self.python(tool, 0, "", None))
+    }
+
     /// Runs one side of cxidiag against the other side of the legacy tool. The client has the
     /// options: typed, or as fields of its option block. The peer deviates at one of its messages.
     pub fn against_legacy(
@@ -327,7 +332,7 @@ impl Fabric {
 
     /// Runs a client of cxidiag against a legacy server, with a deviation at one of its messages.
     pub fn against_server(&self, tool: &str, options: &str, deviation: Deviation) -> Run {
-        let server = Server::start(self.python(tool, 0, "", None));
+        let server = self.legacy_server(tool);
         let (port, messages) = carry_messages(&server.port, false, deviation);
         let cxidiag = self.client_of_port(tool, port, options);
         stop_accepting(port);

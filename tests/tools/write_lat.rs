@@ -46,6 +46,16 @@ fn prints_a_range_of_sizes() {
 }
 
 #[test]
+fn measures_all_sizes() {
+    let text = Fabric::new().loopback("write-lat", "-a -n 1 --warmup=0 --latency-gap=0");
+    let sizes: Vec<u64> = harness::rows(&text)
+        .iter()
+        .map(|row| row[0].parse().expect("a size"))
+        .collect();
+    assert_eq!(sizes, (0..24).map(|power| 1 << power).collect::<Vec<_>>());
+}
+
+#[test]
 fn measures_in_loopback_with_one_command() {
     let fabric = Fabric::new();
     let text = fabric.loopback("write-lat", "-n 20");

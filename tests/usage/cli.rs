@@ -161,6 +161,16 @@ fn rejects_misplaced_arguments() {
         ("--foo=1", &["unknown option", "'--foo'"]),
         ("-x", &["unknown option", "'-x'"]),
         ("--itres=5", &["'--itres'", "did you mean --iters?"]),
+        ("h -a -s 8", &["--all-sizes and --size exclude each other"]),
+        (
+            "h --until-stopped -D 1",
+            &["--until-stopped and --duration exclude each other"],
+        ),
+        (
+            "h --until-stopped -a",
+            &["--until-stopped: only with one size"],
+        ),
+        ("h -i 0", &["'0'", "--interval"]),
         // Options of other tools.
         (
             "--rdzv",

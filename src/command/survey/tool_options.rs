@@ -22,6 +22,7 @@ enum Effect {
 
 const NO_CONNECTION: &str = "the processes of a pair have no connection to each other";
 const PAIR_TIME: &str = "--pair-time sets how long a pair is measured";
+const OWN_SIZES: &str = "--size of the survey lists the sizes";
 const NO_PAUSES: &str = "it measures without pauses between operations";
 const NO_SAMPLES: &str = "a survey keeps no single samples";
 const SECRET: &str = "its processes admit each other by the secret in CXIDIAG_TOKEN";
@@ -64,7 +65,8 @@ fn effect(option: Opt) -> Effect {
         }
         Opt::Label => Effect::Nothing("the documents of a survey have no labels"),
         Opt::LatencyGap => Effect::Refused(NO_PAUSES),
-        Opt::Iters | Opt::Duration | Opt::Until => Effect::Refused(PAIR_TIME),
+        Opt::Iters | Opt::Duration | Opt::Until | Opt::UntilStopped => Effect::Refused(PAIR_TIME),
+        Opt::AllSizes => Effect::Refused(OWN_SIZES),
         Opt::Samples | Opt::HdrLog => Effect::Refused(NO_SAMPLES),
         Opt::TxGpu | Opt::RxGpu | Opt::GpuType => Effect::Refused(HOST_MEMORY),
         Opt::AnyJob | Opt::Token => Effect::Refused(SECRET),

@@ -43,6 +43,7 @@ pub fn measure<B: Bandwidth>(
         barriers,
         limit,
         run,
+        side: context.side,
         list_size,
         // Only a server can see that the peer waits: the client sends first. A client answers with
         // --reverse, and its server ends at the same time.
@@ -129,6 +130,7 @@ struct Measuring<'a> {
     /// Time limit of the peer for this size.
     limit: Duration,
     run: &'a RunOptions,
+    side: Side,
     list_size: u64,
     /// A run by duration ends when the peer waits at the barrier.
     ends_with_peer: bool,
@@ -156,12 +158,14 @@ impl RepeatLists for Measuring<'_> {
     fn run(self, lists: &mut [impl Lists]) -> Result<(), Failure> {
         let (barriers, limit) = (self.barriers, self.limit);
         let (clock, run) = (&MonotonicRaw, self.run);
+        let is_stopped_by_signal = run.extensions.until_stopped;
         let results = &mut *self.results;
         let measurement = Measurement {
             clock,
             end: match run.duration() {
                 None => End::Iterations(run.iters),
                 Some(_) if self.ends_with_peer => End::Peer,
+                Some(_) if is_stopped_by_signal => End::Asked,
                 Some(time) => End::Duration(time.as_nanos() as u64),
             },
             gauge: &results.gauge,
@@ -179,7 +183,12 @@ impl RepeatLists for Measuring<'_> {
             Ok(())
         };
         let peer_waits = || barriers.peer_waits();
-        let measured = measurement.run(lists, self.policy, begin, &peer_waits);
+        // A signal stops the client, and the client its server.
+        let is_asked_to_end = || match self.side {
+            Side::Client if is_stopped_by_signal => interrupt::is_stopped(),
+            _ => peer_waits(),
+        };
+        let measured = measurement.run(lists, self.policy, begin, &is_asked_to_end);
         results.timed = timer.view();
         let until_failure =
             (measured.result.is_err() && measured.start > 0).then(|| clock.now() - measured.start);
@@ -221,7 +230,7 @@ impl RepeatLists for Measuring<'_> {
                     clock,
                     start: measured.start,
                     end: End::Iterations(begun),
-                    peer_waits: &peer_waits,
+                    is_asked_to_end: &peer_waits,
                     check: &interrupt::check,
                     gauge: &Gauge::default(),
                     list_size: 0,
@@ -415,6 +424,7 @@ mod tests {
             barriers: peer,
             limit: ANSWER_LIMIT,
             run,
+            side: Side::Client,
             list_size: 4,
             ends_with_peer: false,
             peer_issues: true,

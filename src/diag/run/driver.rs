@@ -214,6 +214,9 @@ fn drive<B: Benchmark, R: Results>(
         notices: watchdog.notices(),
         cpus: &cpus,
     };
+    if side == Side::Client && run.extensions.until_stopped {
+        interrupt::end_when_stopped();
+    }
     let mut current = run.min_size;
     let measured = run.sizes().try_for_each(|size| {
         current = size;

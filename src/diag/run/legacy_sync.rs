@@ -8,6 +8,7 @@ use super::size_loop::{Limit, Record, Schedule, longest_iteration, pause, wait_u
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use crate::session::Look;
 use facts::error::Failure;
+use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
 use facts::rate::{Pacer, Period};
@@ -117,7 +118,8 @@ impl SyncedLoop<'_> {
                         break;
                     }
                 }
-                Limit::Iterations(_) => {}
+                Limit::Stopped if interrupt::is_stopped() => break,
+                Limit::Iterations(_) | Limit::Stopped => {}
             }
             pause(clock, self.schedule.gap, &mut self.policy)?;
         }

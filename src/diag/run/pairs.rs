@@ -92,11 +92,16 @@ impl<'a, L: Lists> Pair<'a, L> {
             self.looked = now;
         }
         self.lists.take_events()?;
-        if let End::Duration(duration) = run.end
-            && now - run.start >= duration
-        {
-            self.progress.elapsed = duration;
-            self.is_over = true;
+        match run.end {
+            End::Duration(duration) if now - run.start >= duration => {
+                self.progress.elapsed = duration;
+                self.is_over = true;
+            }
+            End::Asked if (run.is_asked_to_end)() => {
+                self.progress.elapsed = now - run.start;
+                self.is_over = true;
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -119,7 +124,7 @@ impl<'a, L: Lists> Pair<'a, L> {
                 self.is_over = match run.end {
                     End::Iterations(_) => false,
                     End::Duration(duration) => clock.now() - start >= duration,
-                    End::Peer => look && (run.peer_waits)(),
+                    End::Peer | End::Asked => look && (run.is_asked_to_end)(),
                 };
             }
             Step::Going => {
@@ -161,6 +166,7 @@ impl<'a, L: Lists> Pair<'a, L> {
             }
             // With a rate, the last period ends with the duration.
             End::Duration(duration) => self.is_over = now - run.start >= duration,
+            End::Asked => self.is_over = (run.is_asked_to_end)(),
             End::Peer => {}
         }
     }
@@ -173,8 +179,10 @@ pub enum End {
     Iterations(u64),
     /// After this many nanoseconds. It may end in the middle of an iteration.
     Duration(u64),
-    /// When the peer waits at the next barrier: this side only answers.
+    /// When this side is asked to end: it only answers.
     Peer,
+    /// When this side is asked to end. It may end in the middle of an iteration.
+    Asked,
 }
 
 /// What the pairs of a thread have in common.
@@ -185,8 +193,9 @@ pub struct PairsLoop<'a, C> {
     pub start: u64,
     /// When it ends.
     pub end: End,
-    /// Returns whether the peer waits at the next barrier.
-    pub peer_waits: &'a dyn Fn() -> bool,
+    /// Returns whether this side is asked to end: the peer waits at the next barrier, or a signal
+    /// stops the run.
+    pub is_asked_to_end: &'a dyn Fn() -> bool,
     /// Called after each iteration and in waits; a failure ends the loop.
     pub check: &'a dyn Fn() -> Result<(), Failure>,
     /// Counts the operations of complete iterations.
@@ -331,7 +340,7 @@ mod tests {
             clock: &Ticking::default(),
             start: 0,
             end,
-            peer_waits,
+            is_asked_to_end: peer_waits,
             check,
             gauge: &gauge,
             list_size: 4,
@@ -427,6 +436,22 @@ mod tests {
             (2, 100 * TICK)
         );
         assert_eq!(lists.taken, 4);
+    }
+
+    #[test]
+    fn side_that_issues_ends_when_it_is_asked() {
+        let asked = Cell::new(0);
+        let is_asked = || {
+            asked.set(asked.get() + 1);
+            asked.get() == 3
+        };
+        let mut lists = scripted(LIST);
+        let mut pair = pair(&mut lists);
+        run_beside(slice::from_mut(&mut pair), End::Asked, &is_asked);
+        let PairProgress {
+            completed, elapsed, ..
+        } = pair.progress;
+        assert_eq!((completed, elapsed > 0), (3, true));
     }
 
     /// The clock reaches the end at the check of whether the list may start.

@@ -88,6 +88,7 @@ fn ready(plan: &Plan, agreed: &Agreed) -> Ready {
         buffer_bytes: Need::of(agreed.tool, run, &[Side::Server], plan.gpus).bytes(),
         asked_ms: run
             .duration()
+            .filter(|_| !run.extensions.until_stopped)
             .map(|each| each.saturating_mul(sizes).as_millis() as u64),
     }
 }

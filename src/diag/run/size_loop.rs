@@ -19,6 +19,8 @@ pub enum Limit {
     /// When the next iteration would start more than this many nanoseconds after the first measured
     /// one.
     Duration(u64),
+    /// When a signal stops the run.
+    Stopped,
 }
 
 /// Warm-up, pause and end of the loop for one size.
@@ -40,6 +42,7 @@ impl Schedule {
     pub fn of(run: &RunOptions, size: u64) -> Self {
         Self {
             limit: match run.duration() {
+                Some(_) if run.extensions.until_stopped => Limit::Stopped,
                 Some(time) => Limit::Duration(time.as_nanos() as u64),
                 None => Limit::Iterations(run.iters),
             },
@@ -67,6 +70,7 @@ impl Limit {
         match self {
             Self::Iterations(iterations) => count >= iterations,
             Self::Duration(duration) => elapsed() >= duration,
+            Self::Stopped => interrupt::is_stopped(),
         }
     }
 }
@@ -177,7 +181,7 @@ pub fn wait_until<C: Clock>(
     let mut checked = clock.now();
     loop {
         let now = clock.now();
-        if now >= due {
+        if now >= due || interrupt::is_stopped() {
             return Ok(());
         }
         interrupt::check()?;

@@ -57,23 +57,23 @@ pub struct Measured {
 impl<C: Clock + Sync> Measurement<'_, C> {
     /// Drives `lists`, each the lists of one pair. The calling thread drives the first share of
     /// them, with `policy`, which checks the peer for all. `begin` waits for the peer when all
-    /// threads are there; `peer_waits` returns whether the peer waits at the next barrier.
+    /// threads are there; `is_asked_to_end` returns whether they are to end before.
     pub fn run<L: Lists>(
         &self,
         lists: &mut [L],
         policy: WaitPolicy<'_>,
         begin: impl FnOnce() -> Result<(), Failure>,
-        peer_waits: &dyn Fn() -> bool,
+        is_asked_to_end: &dyn Fn() -> bool,
     ) -> Measured {
         let gate = Gate::new(self.notices);
         let count = lists.len();
         let mut shares = shares(lists, self.cpus.len().max(1)).into_iter();
         let mut own = pairs(shares.next().unwrap_or_default(), policy);
         let mut first = own.len();
-        let peer_waits = || {
-            let waits = peer_waits();
-            gate.peer_waits.fetch_or(waits, Relaxed);
-            waits
+        let is_asked_to_end = || {
+            let is_asked = is_asked_to_end();
+            gate.is_asked_to_end.fetch_or(is_asked, Relaxed);
+            is_asked
         };
         let mut progress = Vec::new();
         thread::scope(|scope| {
@@ -99,7 +99,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                     let start = gate.open(&workers, self.clock)?;
                     self.gauge.begin(start);
                     self.pace(&mut own, Places { first: 0, count }, start);
-                    self.drive(&mut own, start, &peer_waits, &gate)
+                    self.drive(&mut own, start, &is_asked_to_end, &gate)
                 });
             led.unwrap_or_else(|failure| gate.stop(failure));
             unpark(&workers);
@@ -143,8 +143,8 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         let driven = confine(Some(&cpu)).and_then(|_here| {
             let start = gate.pass()?;
             self.pace(&mut pairs, places, start);
-            let peer_waits = || gate.peer_waits.load(Relaxed);
-            self.drive(&mut pairs, start, &peer_waits, gate)
+            let is_asked_to_end = || gate.is_asked_to_end.load(Relaxed);
+            self.drive(&mut pairs, start, &is_asked_to_end, gate)
         });
         driven.unwrap_or_else(|failure| gate.stop(failure));
         pairs.iter().map(Pair::progress).collect()
@@ -154,14 +154,14 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         &self,
         pairs: &mut [Pair<'_, L>],
         start: u64,
-        peer_waits: &dyn Fn() -> bool,
+        is_asked_to_end: &dyn Fn() -> bool,
         gate: &Gate<'_>,
     ) -> Result<(), Failure> {
         let run = PairsLoop {
             clock: self.clock,
             start,
             end: self.end,
-            peer_waits,
+            is_asked_to_end,
             check: &|| gate.check(),
             gauge: self.gauge,
             list_size: self.list_size,
@@ -226,7 +226,7 @@ struct Gate<'a> {
     passed: AtomicUsize,
     /// When the loop starts; 0 before.
     start: AtomicU64,
-    peer_waits: AtomicBool,
+    is_asked_to_end: AtomicBool,
     is_stopped: AtomicBool,
     /// The first failure.
     failure: Mutex<Option<Failure>>,
@@ -239,7 +239,7 @@ impl<'a> Gate<'a> {
             is_open: AtomicBool::new(false),
             passed: AtomicUsize::new(0),
             start: AtomicU64::new(0),
-            peer_waits: AtomicBool::new(false),
+            is_asked_to_end: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
             failure: Mutex::new(None),
             notices,

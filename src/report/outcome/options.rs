@@ -15,9 +15,10 @@ pub struct Options {
     pub port: u16,
     /// Library that was requested for hardware; null for the default.
     pub libcxi: Option<String>,
-    /// --iters: iterations per size; null with --duration.
+    /// --iters: iterations per size; null with --duration and --until-stopped.
     pub iters: Option<u64>,
-    /// --duration: seconds per size, with --until at most; null without.
+    /// --duration: seconds per size, with --until at most; null without. Both are null with
+    /// --until-stopped.
     pub duration_s: Option<Number>,
     /// --until: limit of the median's confidence interval, in percent of the median; null without.
     pub until_percent: Option<f64>,

@@ -55,6 +55,32 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         },
     },
     ToolOption {
+        id: Opt::UntilStopped,
+        short: None,
+        long: "until-stopped",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "Measure one size until Ctrl-C or SIGTERM, which end\n\
+             it with its results and exit status 0"
+                .into()
+        },
+        manual: |_| {
+            "Measure one size until Ctrl-C (SIGINT) or SIGTERM. The signal is the regular end: the \
+             operation or list in progress is completed, both sides print the results, and the exit \
+             status is that of a complete run. A second signal interrupts. Replaces `--iters` and \
+             `--duration`; with `--interval`, the figures are shown meanwhile. `cxidiag serve` ends \
+             the run after its `--max-run`. Bandwidth tools need a server that is cxidiag."
+        },
+        set: |typed, _| {
+            typed.run.extensions.until_stopped = true;
+            typed.run.set_duration(*DURATIONS.end());
+            Ok(())
+        },
+    },
+    ToolOption {
         id: Opt::Until,
         short: None,
         long: "until",
@@ -138,19 +164,21 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         legacy: false,
         repeats: false,
         help: |_| {
-            "Issue at this rate: operations (1000, 20kop/s) or\nbytes (500MB/s, 16Gb/s) per second"
+            "Issue at this rate: operations (1000, 100K) or bytes\n(500MB/s, 16Gb/s) per second"
                 .into()
         },
         manual: |tool| {
             if tool.measures_bandwidth() {
                 "Start each list at its intended time, so that a side issues this number of \
-                 operations (`1000`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, `16Gb/s`) \
-                 per second, all pairs together. A list that is late is issued at once. A line \
+                 operations (`1000`, `100K`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, \
+                 `16Gb/s`) per second, all pairs together. K, M and G alone are 10^3, 10^6 and 10^9 \
+                 operations. A list that is late is issued at once. A line \
                  after the table names each size whose rate was not reached."
             } else {
                 "Start each measured operation at its intended time, so that this number of \
-                 operations (`1000`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, `16Gb/s`) \
-                 per second are issued, and count the latency from there: an operation that waits \
+                 operations (`1000`, `100K`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, \
+                 `16Gb/s`) per second are issued (K, M and G alone are 10^3, 10^6 and 10^9 \
+                 operations), and count the latency from there: an operation that waits \
                  behind a slow one shows this wait. The warm-up has no intended times. A line after \
                  the table names each size whose rate was not reached. Excludes `--latency-gap`."
             }

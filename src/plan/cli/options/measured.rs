@@ -41,6 +41,24 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         },
     },
     ToolOption {
+        id: Opt::AllSizes,
+        short: Some('a'),
+        long: "all-sizes",
+        value: None,
+        governs: Governs::Run,
+        legacy: false,
+        repeats: false,
+        help: |_| "Measure the sizes 1:8M, as with --size".into(),
+        manual: |_| {
+            "Measure each power of two from 1 byte to 8 MiB, as `--size=1:8M` does. Excludes \
+             `--size`, which takes sizes of up to 4 GiB."
+        },
+        set: |typed, _| {
+            (typed.run.min_size, typed.run.max_size) = (1, 8 << 20);
+            Ok(())
+        },
+    },
+    ToolOption {
         id: Opt::AtomicOp,
         short: Some('A'),
         long: "atomic-op",

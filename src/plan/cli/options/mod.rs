@@ -74,10 +74,10 @@ pub fn of(tool: &Tool) -> impl Iterator<Item = &'static ToolOption> {
 }
 
 /// Why a tool lacks an option, where its name does not say it.
-const REASONS: [(Opt, &str); 1] = [(
-    Opt::Size,
-    "the atomic type (--atomic-type) determines the size",
-)];
+const REASONS: [(Opt, &str); 2] = {
+    const OF_ATOMICS: &str = "the atomic type (--atomic-type) determines the size";
+    [(Opt::Size, OF_ATOMICS), (Opt::AllSizes, OF_ATOMICS)]
+};
 
 /// Returns the message about an option, `--size` or `-s`, that only tools other than `tool` take.
 pub fn of_others(tool: &Tool, typed: &str) -> Option<String> {

@@ -127,7 +127,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     },
     ToolOption {
         id: Opt::Interval,
-        short: None,
+        short: Some('i'),
         long: "interval",
         value: Some(Value::new("TIME", Completion::Nothing)),
         governs: Governs::Results,
