@@ -425,6 +425,7 @@ mod tests {
             barriers: peer,
             limit: ANSWER_LIMIT,
             run,
+            side: Side::Client,
             list_size: 4,
             ends_with_peer: false,
             peer_issues: true,
