@@ -8,13 +8,12 @@ use super::answer::{Answer, PairResult};
 use super::findings::Test;
 use super::ids::NodeId;
 use super::roster::Roster;
-use super::timetable::BlockReport;
 
 /// Fewest slots with a busy CPU after which a node is named, if they are half of its slots.
 const LEAST_SLOTS: u32 = 3;
 
 /// The largest part of a measurement, in percent, in which a side may wait for its CPU without a
-/// doubt about its median latency, or about its bandwidth. Few latencies have an interruption: their
+/// doubt about its median latency, or about its bandwidth. Few latencies have an interruption: the
 /// median is right with a third of the time and wrong with half of it (measured on two CPUs): then
 /// waits begin to sleep. A bandwidth is lower by as much as its side waited.
 pub fn most_waited_percent(of_bandwidth: bool) -> u8 {
@@ -62,16 +61,22 @@ pub fn is_busy(result: &PairResult, of_bandwidth: bool) -> bool {
 }
 
 impl BusySlots {
-    /// Adds what a process reported about its part in `slots` slots of a block.
-    pub fn add(&mut self, report: &BlockReport, slots: u32, tests: &[Test]) {
+    /// Adds the `results` that a process reported of its part in `slots` slots of a block, and what
+    /// used its CPUs.
+    pub fn add(
+        &mut self,
+        rank: u32,
+        slots: u32,
+        results: &[PairResult],
+        load: Option<&HostLoad>,
+        tests: &[Test],
+    ) {
         let is_busy = |of: &&PairResult| is_busy(of, tests[of.test.index()].of_bandwidth);
-        let busy = report.results.iter().filter(is_busy).count() as u32;
-        let (all, late, load) = self.of_ranks.entry(report.rank).or_default();
+        let busy = results.iter().filter(is_busy).count() as u32;
+        let (all, late, known) = self.of_ranks.entry(rank).or_default();
         *all += slots;
         *late += busy;
-        if report.load.is_some() {
-            load.clone_from(&report.load);
-        }
+        *known = load.cloned().or_else(|| known.take());
     }
 
     /// Returns the nodes that were busy in half of their slots or more, the busiest first.
@@ -122,16 +127,8 @@ mod tests {
             most: vec![("stress".into(), 1.5)],
         };
         for (rank, busy_slots, all) in [(0, 3, 7), (1, 2, 2), (2, 3, 6)] {
-            let report = BlockReport {
-                block: 0,
-                rank,
-                results: vec![busy.clone(); busy_slots],
-                addresses: Vec::new(),
-                beyond_ns: 0,
-                clock_uncertainty_ns: None,
-                load: Some(load.clone()),
-            };
-            slots.add(&report, all, &cluster.tests);
+            let results = vec![busy.clone(); busy_slots];
+            slots.add(rank, all, &results, Some(&load), &cluster.tests);
         }
         let expected = BusyNode {
             node: NodeId(2),

@@ -429,7 +429,9 @@ impl CoordinatorLoop<'_> {
         }
         for report in &reports {
             let slots = slots_of.get(&report.rank).copied().unwrap_or_default();
-            self.busy_slots.add(report, slots as u32, tests);
+            let load = report.load.as_ref();
+            self.busy_slots
+                .add(report.rank, slots as u32, &report.results, load, tests);
         }
         let roster = &self.members.roster;
         let block = BlockResults::new(rounds, slots, reports, &left_out, &lost, roster);

@@ -421,7 +421,6 @@ mod tests {
         results: &'a mut BandwidthResults,
     ) -> Measuring<'a> {
         Measuring {
-            side: Side::Client,
             barriers: peer,
             limit: ANSWER_LIMIT,
             run,

@@ -45,7 +45,7 @@ impl Machine {
             let name = entry.ok()?.file_name();
             let id: u32 = name.to_str()?.parse().ok()?;
             // The process may have ended.
-            let (command, ran) = times_of(&self.read(&format!("proc/{id}/stat"))?)?;
+            let (command, ran) = times_of(&self.read(format!("proc/{id}/stat"))?)?;
             Some((id, (command, ran as f64 / ticks)))
         });
         CpuTimes {

@@ -82,7 +82,7 @@ fn of_states(base: &Survey, new: &Survey) -> (Vec<Change>, u64) {
             Some(state) => state == State::Untested && has_failed(new, name),
         };
         let verdict = match now {
-            _ if is_gone && !(*state == State::Untested) => ChangeVerdict::Worse,
+            _ if is_gone && *state != State::Untested => ChangeVerdict::Worse,
             Some(State::Suspect | State::Bad) if now > Some(*state) => ChangeVerdict::Worse,
             Some(State::Good) if *state >= State::Suspect => ChangeVerdict::Better,
             Some(State::Suspect) if *state == State::Bad => ChangeVerdict::Better,
