@@ -4,10 +4,11 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | lib              the list of modules                                                      |
+//!  4 | lib              the list of modules                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | meeting_point    where processes find the coordinator of a survey                         |
-//!    | tree             how the processes of a survey talk                                       |
+//!  3 | meeting_point    where processes find the coordinator of a survey                         |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | tree             how the processes of a survey talk                                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | host_locations   where hosts are, by a file or by Slurm                                   |
 //!    | launcher         rank and size of a process, from its launcher                            |

@@ -11,10 +11,10 @@ mod search;
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{self, Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
@@ -174,31 +174,6 @@ impl MeetingPoint {
                     file: Some((path.clone(), file)),
                 })
             }
-        }
-    }
-
-    /// Waits for the coordinator of `task` until `end`. A process that cannot connect to it calls
-    /// this function again: a coordinator that was killed may have left its file, which the next
-    /// one of the same job replaces.
-    ///
-    /// # Errors
-    ///
-    /// No file at `end`, a file that other users can write or read, a host without an address, and
-    /// an interruption.
-    pub fn find(&self, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
-        match self {
-            Self::Agreed { host, port, token } => {
-                let resolved = (host.as_str(), *port).to_socket_addrs();
-                let addresses = resolved.map_err(|error| {
-                    Failure::environment(format!("cannot resolve {host}: {}", cause(&error)))
-                })?;
-                Ok(Coordinator {
-                    host: host.clone(),
-                    addresses: addresses.collect(),
-                    token: token.clone(),
-                })
-            }
-            Self::File(path) => search::wait_for(path, task, end),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `compare`: shows the results of two sides, runs, surveys or checks, and decides whether the second
-//! is worse (docs/output-formats.md).
+//! `compare`: shows the results of two sides, runs, surveys or checks, and decides whether the
+//! second is worse (docs/output-formats.md).
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -27,7 +27,7 @@ use report::documents::Documents;
 use report::results::{self, ComparedResult};
 use report::runs::{self, ReadRun, Source};
 use report::survey::Survey;
-use report::table::TextForm;
+use report::table::TextStyle;
 
 /// Name of the command, for warnings.
 const NAME: &str = "cxidiag compare";
@@ -299,7 +299,7 @@ struct ComparisonRequest {
     new: Vec<Source>,
     max_regress: f64,
     figure: Option<Metric>,
-    form: TextForm,
+    form: TextStyle,
     json: Option<Place>,
 }
 
@@ -334,7 +334,7 @@ fn options() -> Vec<OptionDef<ComparisonRequest>> {
             "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
              p99.99 of latencies, bw or rate of bandwidths.",
         ),
-        Def::switch("markdown", |request| request.form = TextForm::Markdown).explained(
+        Def::switch("markdown", |request| request.form = TextStyle::Markdown).explained(
             "Print the text as Markdown",
             "Print the text as Markdown, with its table, for issues, wikis and summaries of jobs.",
         ),
@@ -350,7 +350,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
         new: Vec::new(),
         max_regress: MAX_REGRESS,
         figure: None,
-        form: TextForm::Plain,
+        form: TextStyle::Plain,
         json: None,
     };
     let all = request.arguments.clone();

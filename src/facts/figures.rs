@@ -46,8 +46,8 @@ impl Figures {
         }
     }
 
-    /// Returns the better of two bandwidths, which are lower bounds; of latencies the later figures,
-    /// which include the earlier ones.
+    /// Returns the better of two bandwidths, which are lower bounds; of latencies the later
+    /// figures, which include the earlier ones.
     pub fn or_better(self, later: Self) -> Self {
         match (self, later) {
             (

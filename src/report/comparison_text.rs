@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::comparison::{Comparison, Figure, MetricComparison, Run, SizeComparison, Test, Verdict};
 use super::noise::DISTURBED_PERCENT;
 use super::summary::line_in;
-use super::table::{self, Align, TextForm};
+use super::table::{self, Align, TextStyle};
 use facts::expect::{Metric, Unit};
 
 /// Differences between runs that are shown.
@@ -16,7 +16,7 @@ const SHOWN_DIFFERENCES: usize = 10;
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn write(out: &mut impl Write, comparison: &Comparison, form: TextForm) -> io::Result<()> {
+pub fn write(out: &mut impl Write, comparison: &Comparison, form: TextStyle) -> io::Result<()> {
     line_in(form, out, "Base", described(&comparison.base))?;
     line_in(form, out, "New", described(&comparison.new))?;
     line_in(form, out, "Tool", &comparison.tool)?;
@@ -41,7 +41,7 @@ pub fn write(out: &mut impl Write, comparison: &Comparison, form: TextForm) -> i
     for line in rows(comparison, form) {
         writeln!(out, "{line}")?;
     }
-    if form == TextForm::Markdown {
+    if form == TextStyle::Markdown {
         writeln!(out)?;
     }
     remarks(out, comparison)
@@ -88,7 +88,7 @@ fn tests(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Returns the lines of the table.
-fn rows(comparison: &Comparison, form: TextForm) -> Vec<String> {
+fn rows(comparison: &Comparison, form: TextStyle) -> Vec<String> {
     let titles = [
         "Size[B]", "Metric", "Base", "Noise", "New", "Noise", "Change", "Verdict",
     ];

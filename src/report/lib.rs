@@ -9,6 +9,7 @@
 //!  8 | html                  the page of `report`                                                |
 //!    +-------------------------------------------------------------------------------------------+
 //!  7 | reporter              receives the results of a run and passes them on                    |
+//!    | changes               surveys or checks of two sides compared                             |
 //!    | results               any results of ours, read back                                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | comparison_text       a comparison as text                                                |
@@ -25,6 +26,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | check_fleet           the health of many nodes as JSON                                    |
 //!    | check_metrics         the health of NICs as metrics                                       |
+//!    | check_record          the health of NICs, read back                                       |
 //!    | check_text            the health of NICs as text                                          |
 //!    | csv                   a run as comma-separated values                                     |
 //!    | differences           what makes runs differ beside their results                         |

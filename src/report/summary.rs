@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use super::columns::Layout;
-use super::table::TextForm;
+use super::table::TextStyle;
 use super::text::separator;
 use facts::device::{DeviceName, FabricAddress};
 use node::gpu::{OnGpus, Use};
@@ -317,7 +317,7 @@ pub(super) fn line(
     label: &str,
     value: impl std::fmt::Display,
 ) -> io::Result<()> {
-    line_in(TextForm::Plain, out, label, value)
+    line_in(TextStyle::Plain, out, label, value)
 }
 
 /// Writes one line of a block in this form: an item of a list in Markdown.
@@ -326,13 +326,13 @@ pub(super) fn line(
 ///
 /// `out` cannot be written.
 pub(super) fn line_in(
-    form: TextForm,
+    form: TextStyle,
     out: &mut impl Write,
     label: &str,
     value: impl std::fmt::Display,
 ) -> io::Result<()> {
     match form {
-        TextForm::Plain => writeln!(out, "{label:17}: {value}"),
-        TextForm::Markdown => writeln!(out, "* {label}: {value}"),
+        TextStyle::Plain => writeln!(out, "{label:17}: {value}"),
+        TextStyle::Markdown => writeln!(out, "* {label}: {value}"),
     }
 }

@@ -16,7 +16,7 @@ pub enum Align {
 
 /// The form of a text with tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TextForm {
+pub enum TextStyle {
     /// For terminals.
     #[default]
     Plain,
@@ -27,17 +27,17 @@ pub enum TextForm {
 /// Returns the titles and the rows as lines, without spaces at their ends. `align` has an entry for
 /// each column; a cell may have several lines.
 pub fn lines(titles: &[&str], rows: Vec<Vec<String>>, align: &[Align]) -> Vec<String> {
-    lines_in(TextForm::Plain, titles, rows, align)
+    lines_in(TextStyle::Plain, titles, rows, align)
 }
 
 /// Returns a table in this form. Cells of Markdown have one line.
 pub fn lines_in(
-    form: TextForm,
+    form: TextStyle,
     titles: &[&str],
     mut rows: Vec<Vec<String>>,
     align: &[Align],
 ) -> Vec<String> {
-    if form == TextForm::Markdown {
+    if form == TextStyle::Markdown {
         for cell in rows.iter_mut().flatten() {
             *cell = cell.replace('|', "\\|").replace('\n', " ");
         }
@@ -49,8 +49,8 @@ pub fn lines_in(
     }
     let mut table = builder.build();
     match form {
-        TextForm::Plain => table.with(Style::empty()).with(Padding::new(0, 2, 0, 0)),
-        TextForm::Markdown => table.with(Style::markdown()),
+        TextStyle::Plain => table.with(Style::empty()).with(Padding::new(0, 2, 0, 0)),
+        TextStyle::Markdown => table.with(Style::markdown()),
     };
     for (column, align) in align.iter().enumerate() {
         if *align == Align::Right {
@@ -71,7 +71,7 @@ mod tests {
     fn writes_markdown() {
         let rows = vec![vec!["a|b".into(), "5".into()]];
         let lines = lines_in(
-            TextForm::Markdown,
+            TextStyle::Markdown,
             &["Name", "Count"],
             rows,
             &[Align::Left, Align::Right],

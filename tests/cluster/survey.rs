@@ -442,7 +442,7 @@ fn late_task_takes_part_and_absent_task_has_the_name_of_its_node() {
     assert_eq!(nodes, [0, 1, 2, 3].map(host));
     assert!(stderr(&output).contains(&format!("joined late: {}", host(3))));
     assert_eq!(document["roster"]["nics"].as_array().unwrap().len(), 3);
-    // Two NICs have one pair. Results in the other direction count beside those of three NICs.
+    // Two NICs have one pair. Results in the other direction count beside the pairs of three NICs.
     let planned = document["verdict"]["planned"].as_u64().unwrap();
     assert!((2 * 3..=2 * 4).contains(&planned), "{document}");
     for other in [second, late] {

@@ -24,8 +24,8 @@ const LONGEST_NAME: usize = 64;
 /// The largest file, in bytes: 65,536 nodes with 64 processes each have less.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// Returns the hosts of the processes, by rank. There are none in a file that is missing, of another
-/// version, or incomplete.
+/// Returns the hosts of the processes, by rank. There are none in a file that is missing, of
+/// another version, or incomplete.
 pub fn hosts(path: &str) -> Option<Vec<String>> {
     let mut bytes = Vec::new();
     let file = File::open(path).ok()?;

@@ -42,7 +42,7 @@ pub struct LauncherTask {
     /// When the job ends, in seconds since 1970.
     pub end_of_job: Option<u64>,
     /// The hosts in the launcher's list, one for each task as far as the launcher tells how many
-    /// tasks each has. The first host is that of the task on the first node, or with rank 0. Only
+    /// tasks each has. The first one has the task on the first node, or with rank 0. Only
     /// PALS tells which task is where.
     pub hosts: Vec<String>,
     /// The switches above the node, from the top of the tree down, if the launcher names them:

@@ -1,12 +1,13 @@
 //! How a task looks for the file of its coordinator.
 
+use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Coordinator, SIGHT_LIMIT, absolute, port, read};
+use super::{Coordinator, MeetingPoint, SIGHT_LIMIT, absolute, port, read};
 use crate::launcher::LauncherTask;
 use crate::tree::{KnockAnswer, knock};
-use facts::error::Failure;
+use facts::error::{Failure, cause};
 use facts::net::resolver;
 use facts::number::time_text;
 use facts::{interrupt, limit};
@@ -17,6 +18,33 @@ const INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::fr
 /// Interval at which a process that does not see the file asks the coordinator.
 const KNOCK_INTERVAL: Duration = Duration::from_millis(500);
 
+impl MeetingPoint {
+    /// Waits for the coordinator of `task` until `end`. A process that cannot connect to it calls
+    /// this function again: a coordinator that was killed may have left its file, which the next
+    /// one of the same job replaces.
+    ///
+    /// # Errors
+    ///
+    /// No file at `end`, a file that other users can write or read, a host without an address, and
+    /// an interruption.
+    pub fn find(&self, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
+        match self {
+            Self::Agreed { host, port, token } => {
+                let resolved = (host.as_str(), *port).to_socket_addrs();
+                let addresses = resolved.map_err(|error| {
+                    Failure::environment(format!("cannot resolve {host}: {}", cause(&error)))
+                })?;
+                Ok(Coordinator {
+                    host: host.clone(),
+                    addresses: addresses.collect(),
+                    token: token.clone(),
+                })
+            }
+            Self::File(path) => wait_for(path, task, end),
+        }
+    }
+}
+
 /// Waits until the coordinator of `task` has written its file. Without a file, asks the coordinator
 /// on the first host of the launcher's list. The failure is printed by the coordinator, or else by
 /// the first other task: all of them would print the same line.
@@ -24,11 +52,7 @@ const KNOCK_INTERVAL: Duration = Duration::from_millis(500);
 /// # Errors
 ///
 /// No file at `end`, one that other users can write or read, and an interruption.
-pub fn wait_for(
-    path: &Path,
-    task: &LauncherTask,
-    mut end: Instant,
-) -> Result<Coordinator, Failure> {
+fn wait_for(path: &Path, task: &LauncherTask, mut end: Instant) -> Result<Coordinator, Failure> {
     let since = Instant::now();
     let mut interval = INTERVALS.0;
     let mut next_knock = since + KNOCK_INTERVAL;

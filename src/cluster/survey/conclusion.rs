@@ -76,7 +76,8 @@ impl Conclusion<'_> {
         }
     }
 
-    /// Adds the NICs with too few answers to `untested`. Returns those that were not to be measured.
+    /// Adds the NICs with too few answers to `untested`. Returns those that were not to be
+    /// measured.
     fn take_unmeasured(&self, untested: &mut Vec<UntestedPart>) -> Vec<NicId> {
         let mut of_paths = BTreeSet::new();
         let mut named = BTreeSet::new();

@@ -14,8 +14,8 @@ use super::rounds::Sweep;
 use super::timetable::Round;
 use super::unmeasured::{Rest, Unmeasured};
 
-/// How often the survey measures pairs without an answer again. A node that is busy all the time does
-/// not hold up the others for long.
+/// How often the survey measures pairs without an answer again. A node that is busy all the time
+/// does not hold up the others for long.
 pub const MOST_REPEATS: u8 = 3;
 
 /// How much of a survey is done.
@@ -38,8 +38,8 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Creates the coverage of a survey with `planned` pairs of `nics` NICs and `tests` tests, before
-    /// the first round.
+    /// Creates the coverage of a survey with `planned` pairs of `nics` NICs and `tests` tests,
+    /// before the first round.
     pub fn new(planned: u64, tests: usize, nics: usize) -> Self {
         Self {
             planned,

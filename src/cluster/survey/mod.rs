@@ -3,7 +3,8 @@
 //!
 //! * `roster`: the nodes and NICs, and where they are. `ids`: the names of NICs, nodes, tests and
 //!   roles. `units`: the parts that they belong to.
-//! * `answer`: the result of one pair. `untested`: why a pair has none. `busy`: nodes with busy CPUs.
+//! * `answer`: the result of one pair. `untested`: why a pair has none. `busy`: nodes with busy
+//!   CPUs.
 //! * `timetable`: who does what when, and what the processes of a survey send each other.
 //! * `settings`: the settings of a survey, and its progress.
 //! * `conductor`: a survey from the first round to the findings. Its parts: `coverage`, which pairs

@@ -325,8 +325,8 @@ impl CoordinatorLoop<'_> {
         whole.unwrap_or_default() / FOR_SUSPECTS
     }
 
-    /// Takes the processes in that have joined since the last block began. Returns whether there are
-    /// any: then the rounds so far have no meaning any longer.
+    /// Takes the processes in that have joined since the last block began. Returns whether there
+    /// are any: then the rounds so far have no meaning any longer.
     fn admit_late(&mut self, started: SystemTime, setup: &Setup) -> Result<bool, Failure> {
         let arrived = self.late.take_arrived();
         if arrived.is_empty() {

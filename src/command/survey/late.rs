@@ -1,5 +1,5 @@
 //! Processes that join while the others measure. They take part from the next block on: the survey
-//! begins again with all NICs, and takes over its results so far as those of an earlier survey.
+//! begins again with all NICs, and takes over its results so far, as from an earlier survey.
 
 use std::collections::{BTreeMap, HashSet};
 use std::mem;

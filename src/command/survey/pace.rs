@@ -29,8 +29,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// Fewest pairs that tell how long the others take.
 const ENOUGH_PAIRS: u64 = 4;
 
-/// Returns how long the pairs that are left of a sweep take, as `answered` of `planned` took the time
-/// `elapsed`. `None` if it is too early to say, or if it is not long.
+/// Returns how long the pairs that are left of a sweep take, as `answered` of `planned` took the
+/// time `elapsed`. `None` if it is too early to say, or if it is not long.
 pub fn estimate(answered: u64, planned: u64, elapsed: Duration) -> Option<String> {
     let left = planned.saturating_sub(answered);
     let needed = elapsed.mul_f64(left as f64 / answered.max(1) as f64);

@@ -149,9 +149,9 @@ impl<B: Benchmark> TestOf<B> {
         self.check_cpu(attempt, 100.0 * waited / self.pair.as_secs_f64())
     }
 
-    /// Measures with `resources`. Beside busy CPUs, the initiator of a one-sided tool measures again
-    /// until the window ends: more samples say more. The failure of a process that waited for its
-    /// CPU is discarded: its operations may have come after the target's part. Its figures are
+    /// Measures with `resources`. Beside busy CPUs, the initiator of a one-sided tool measures
+    /// again until the window ends: more samples say more. The failure of a process that waited for
+    /// its CPU is discarded: its operations may have come after the target's part. Its figures are
     /// bounds. Returns whether nothing is under way afterwards, and the figures.
     fn measure_with(
         &self,
@@ -226,8 +226,8 @@ impl<B: Benchmark> TestOf<B> {
         Ok(())
     }
 
-    /// Notes how long this thread has waited for its CPU since `before`. Returns a failure if it was
-    /// too long.
+    /// Notes how long this thread has waited for its CPU since `before`. Returns a failure if it
+    /// was too long.
     fn check_thread(&self, attempt: &Attempt, before: Option<CpuShare>) -> Result<(), Failure> {
         let shares = before.zip(CpuShare::of_this_thread());
         let waited = shares.and_then(|(before, after)| after.waited_percent_since(before));

@@ -67,8 +67,8 @@ fn times_of(stat: &str) -> Option<(String, u64)> {
 
 impl CpuTimes {
     /// Returns the names of the processes that used the CPUs most since `earlier`, which was
-    /// `elapsed` seconds ago, each with the number of CPUs that it used. Processes of one name count
-    /// together; processes of this program do not count.
+    /// `elapsed` seconds ago, each with the number of CPUs that it used. Processes of one name
+    /// count together; processes of this program do not count.
     pub fn most_since(&self, earlier: &Self, elapsed: f64) -> Vec<(String, f64)> {
         let own = self.seconds.get(&std::process::id()).map(|(name, _)| name);
         let mut used: HashMap<&str, f64> = HashMap::new();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Change, ChangeVerdict, percent};
+use super::change::{Change, ChangeVerdict, percent};
 use crate::check_record::{CheckRecord, DeviceRecord, ItemRecord};
 
 /// Items that count since the machine or the driver was started: they only grow.

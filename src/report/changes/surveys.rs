@@ -1,9 +1,9 @@
-//! Surveys compared: the state of each NIC, the medians of classes, and the medians of NICs over the
-//! pairs that both surveys have.
+//! Surveys compared: the state of each NIC, the medians of classes, and the medians of NICs over
+//! the pairs that both surveys have.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Change, ChangeVerdict, percent};
+use super::change::{Change, ChangeVerdict, percent};
 use crate::survey::nics::{State, states};
 use crate::survey::{Survey, words};
 use cluster::survey::findings::{Matrix, Population, Test};
@@ -198,7 +198,7 @@ fn figures(survey: &Survey, matrix: &Matrix) -> HashMap<[String; 2], f64> {
         .collect()
 }
 
-/// Returns the NICs whose figures changed by more than the limit, and unlike those of the other
+/// Returns the NICs whose figures changed by more than the limit, and unlike the figures of other
 /// NICs. Pairs that both surveys measured count, in any direction.
 fn of_nics(
     test: &Test,
@@ -255,7 +255,7 @@ mod tests {
     use ChangeVerdict::{Better, Changed, Ok as Same, Worse};
     use cluster::survey::ids::{NicId, TestId};
 
-    /// Returns a survey without causes. All pairs of the first test take 2 us, those of NIC 2
+    /// Returns a survey without causes. All pairs of the first test take 2 us, pairs of NIC 2
     /// `slow` times as much.
     fn survey(slow: f64) -> Survey {
         let mut survey = testing::survey(testing::good(), Ok(()));

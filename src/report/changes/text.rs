@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::{Change, Changes, ComparedDocument, ComparedKind};
+use super::change::Change;
+use super::{Changes, ComparedDocument, ComparedKind};
 use crate::summary::line_in;
-use crate::table::{self, Align, TextForm};
+use crate::table::{self, Align, TextStyle};
 
 /// Rows of the table.
 const MOST_ROWS: usize = 100;
@@ -18,7 +19,7 @@ const MOST_DOCUMENTS: usize = 3;
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn write(out: &mut impl Write, changes: &Changes, form: TextForm) -> io::Result<()> {
+pub fn write(out: &mut impl Write, changes: &Changes, form: TextStyle) -> io::Result<()> {
     for (label, side) in [("Base", &changes.base), ("New", &changes.new)] {
         for of in side.iter().take(MOST_DOCUMENTS) {
             line_in(form, out, label, described(of))?;

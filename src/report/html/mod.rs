@@ -1,7 +1,7 @@
 //! The page of `report`: one HTML file that loads nothing else.
 //!
 //! * This file: the page as a whole.
-//! * `run`, `comparison`, `survey`: the sections of each kind of result; `history`: that of many
+//! * `run`, `comparison`, `survey`: the sections of each kind of result; `history`: NICs over many
 //!   surveys.
 //! * `sizes`: the sizes of a run.
 //! * `parts`: what sections share; `quantity`: values with units; `chart`: curves and bars as SVG;

@@ -42,8 +42,8 @@ pub fn table(caption: &str, columns: &[PageColumn], rows: &[Vec<Markup>]) -> Mar
     table_of_class("", caption, columns, rows)
 }
 
-/// Returns a table of words that explain themselves without the titles of their columns: in a narrow
-/// window the cells of a row stand one below the other.
+/// Returns a table of words that explain themselves without the titles of their columns: in a
+/// narrow window the cells of a row stand one below the other.
 pub fn stacked_table(caption: &str, columns: &[PageColumn], rows: &[Vec<Markup>]) -> Markup {
     table_of_class("stacked", caption, columns, rows)
 }

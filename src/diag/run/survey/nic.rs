@@ -46,7 +46,8 @@ pub struct Report {
     pub task: Task,
     /// The result, if this side has one: an initiator, or a target that failed.
     pub answer: Option<Answer>,
-    /// How long this side waited for its CPU, in percent of the time in which the pair was measured.
+    /// How long this side waited for its CPU, in percent of the time in which the pair was
+    /// measured.
     pub waited_percent: u8,
     /// How long this side has worked beyond the time in which a pair is measured; zero if it
     /// failed, and the most if the slot was too short.
