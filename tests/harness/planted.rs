@@ -291,12 +291,8 @@ impl Fault {
             return Judgement::WrongName;
         }
         let names_all = |named: &[Part]| {
-            let is_named = |nics: &&[u64]| {
-                named
-                    .iter()
-                    .any(|part| !part.is_path && part.nics == **nics)
-            };
-            self.planted.iter().all(|nics| is_named(&nics))
+            let is_named = |nics| named.iter().any(|part| !part.is_path && part.nics == nics);
+            self.planted.iter().copied().all(is_named)
         };
         let nics = document["roster"]["nics"].as_array().map_or(0, Vec::len) as u64;
         let others_are_good = (0..nics).all(|nic| good.contains(&nic) || planted.contains(&nic));
