@@ -1,6 +1,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::thread;
+use std::time::Instant;
 
 use super::*;
 use crate::tree::JOIN_LIMIT;
