@@ -16,8 +16,14 @@ use super::units::members;
 
 /// A population is mixed if no part explains this part of its pairs,
 const MOST_UNEXPLAINED: f64 = 0.05;
-/// and at least as many of them.
+/// and at least as many of them; any pair, if another class of the test is mixed.
 const FEW_UNEXPLAINED: usize = 3;
+
+/// Bad NICs may determine the centre of a population of few NICs, if this part of its pairs is
+/// better than the centre by more than the limit, and no part explains some slow pairs.
+const MOST_BETTER: f64 = 0.07;
+const FEW_NICS: usize = 32;
+const LEAST_BETTER: usize = 2;
 
 /// The explanations of all pairs outside the limits.
 #[derive(Debug)]
@@ -46,7 +52,7 @@ pub fn explain(results: &ResultStore, limits: &Limits, roster: &Roster) -> Expla
             continue;
         }
         let explained = explain_by(judgement, results, roster);
-        let mixed = unexplained_populations(&explained, results);
+        let mixed = unexplained_populations(&explained, &excluded, results);
         if mixed.is_empty() {
             return explained;
         }
@@ -104,7 +110,11 @@ fn explain_by(judgement: Judgement, results: &ResultStore, roster: &Roster) -> E
 }
 
 /// Returns the populations with too many slow pairs that no part explains.
-fn unexplained_populations(explained: &Explained, results: &ResultStore) -> BTreeSet<PopulationKey> {
+fn unexplained_populations(
+    explained: &Explained,
+    excluded: &BTreeSet<PopulationKey>,
+    results: &ResultStore,
+) -> BTreeSet<PopulationKey> {
     let mut mixed = BTreeSet::new();
     for (key, limit) in &explained.judgement.limits {
         let is_unexplained = |one: &&Outside| {
@@ -117,9 +127,16 @@ fn unexplained_populations(explained: &Explained, results: &ResultStore) -> BTre
         let pairs = of_paths.flat_map(|one| &one.pairs);
         let unexplained = pairs.filter(is_unexplained).count();
         let measured = results.figures(*key) as f64;
+        let (better, judged) = explained.judgement.better(*key);
+        let has_better_nics = results.nics < FEW_NICS
+            && better >= LEAST_BETTER
+            && better as f64 > MOST_BETTER * judged as f64;
+        let is_beside_mixed = excluded.iter().any(|(test, _)| *test == key.0);
+        let is_much = unexplained >= FEW_UNEXPLAINED
+            && unexplained as f64 > MOST_UNEXPLAINED * measured;
         if limit.has_costs()
-            && unexplained >= FEW_UNEXPLAINED
-            && unexplained as f64 > MOST_UNEXPLAINED * measured
+            && unexplained > 0
+            && (is_much || has_better_nics || is_beside_mixed)
         {
             mixed.insert(*key);
         }

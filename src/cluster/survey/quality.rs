@@ -35,6 +35,21 @@ impl Judgement {
         Some(together.min(limit.of_pair).exp())
     }
 
+    /// Returns how many pairs of a class are better than its centre by more than the limit, and how
+    /// many it has.
+    pub fn better(&self, key: PopulationKey) -> (usize, usize) {
+        let limit = self.limits.get(&key).map_or(f64::INFINITY, |limit| limit.of_pair);
+        let Some(domain) = self.domain(key.0, key.1 == Class::Loopback) else {
+            return (0, 0);
+        };
+        let own = domain.classes.iter().zip(&domain.selected.rest);
+        let rests: Vec<f64> = own
+            .filter(|(class, _)| **class == key.1)
+            .map(|(_, rest)| *rest)
+            .collect();
+        (rests.iter().filter(|rest| **rest < -limit).count(), rests.len())
+    }
+
     /// Returns the pairs of a test.
     fn domain(&self, test: TestId, in_loopback: bool) -> Option<&Domain> {
         let mut domains = self.domains.iter();

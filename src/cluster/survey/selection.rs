@@ -181,8 +181,16 @@ fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<Candidate> {
         }
     }
     candidates.retain(|one| {
-        let pairs = one.pairs[0].len() + one.pairs[1].len();
-        pairs >= if matches!(one.unit, Unit::Nic(_)) { 2 } else { LEAST_MEMBERS }
+        let of_role = |role: Role| {
+            let own = one.pairs[role.index()].iter();
+            own.map(move |index| pairs[*index as usize].pair.nics()[role.index()])
+        };
+        let nics: BTreeSet<NicId> = Role::BOTH.into_iter().flat_map(of_role).collect();
+        match one.unit {
+            Unit::Nic(_) => one.pairs[0].len() + one.pairs[1].len() >= 2,
+            Unit::Node(_) => nics.len() >= 2,
+            _ => nics.len() >= LEAST_MEMBERS,
+        }
     });
     candidates
 }
@@ -221,6 +229,9 @@ fn is_possible(
         let of = own.iter().map(|index| *index as usize);
         of.filter(|index| has_effect(rest[*index], value))
     };
+    // A larger part makes all of its pairs equally slow; pairs of two bad NICs are slower.
+    let is_even = |index: &usize| has_effect(2.0 * value - rest[*index], value);
+    let share = || with_effect().filter(is_even).count() as f64 / own.len() as f64;
     let count = |nics: &dyn Fn(Pair) -> NicId| {
         let nics = with_effect().map(|index| nics(pairs[index].pair));
         nics.collect::<BTreeSet<NicId>>().len()
@@ -236,12 +247,11 @@ fn is_possible(
         }
         Unit::GroupPair(..) => {
             let has_several = count(&|pair| pair.initiator) >= 2 && count(&|pair| pair.target) >= 2;
-            let share = with_effect().count() as f64 / own.len() as f64;
-            return role.is_none() && has_several && share >= LARGER_SHARE;
+            return role.is_none() && has_several && share() >= LARGER_SHARE;
         }
         _ => {}
     }
-    if (with_effect().count() as f64) < LARGER_SHARE * own.len() as f64 {
+    if share() < LARGER_SHARE {
         return false;
     }
     let mut members: BTreeMap<NicId, Vec<f64>> = BTreeMap::new();
@@ -305,7 +315,10 @@ fn keep_significant(
             let others = pairs.len() - effect.pairs.len();
             let part = ((by_chance - own_by_chance) as f64 + 0.5) / (others as f64 + 1.0);
             let by_chance = binomial_tail(effect.pairs.len(), hits, part.min(0.999));
+            let error = error_of_median(spread_of_rest, effect.pairs.len());
+            let error_of_centre = error_of_median(spread_of_rest, others);
             by_chance * (candidates as f64) < FALSE_ALARM
+                && effect.value.abs() > score_limit(candidates) * error.hypot(error_of_centre)
                 && effect.value.abs() > score_limit(nics) * spread_of_nics
         };
         let (kept, gone): (Vec<_>, Vec<_>) = effects.into_iter().partition(is_significant);
