@@ -84,7 +84,7 @@ pub enum LimitSource {
     Failure,
 }
 
-/// The statistic of its samples by which a pair is judged. A bandwidth has one figure.
+/// The statistic of its latencies by which a pair is judged. A bandwidth has one figure.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -94,8 +94,8 @@ pub enum Statistic {
     /// The median.
     #[default]
     Median,
-    /// The smallest sample: busy CPUs delay most samples, but not all.
-    Minimum,
+    /// The 5th percentile: busy CPUs delay most samples, but not all.
+    P5,
 }
 
 /// What one test says about a cause.

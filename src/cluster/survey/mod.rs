@@ -12,12 +12,15 @@
 //!   say.
 //! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`:
 //!   all of them, each pair once. `pair_set`: a set of pairs.
-//! * `result_store`: the results so far. `population`: distributions of figures. `limits`: what
-//!   follows from them. `outside`: the pairs outside the limits. `unmeasured`: pairs that were not
-//!   measured.
-//! * `retest`: suspect pairs again, and with other partners.
-//! * `explanation`: the parts that explain the pairs outside the limits. `search`: how they are
-//!   found. `tally`, `role_counts`: counts of their pairs. `failures`: failures that are not noise.
+//! * `result_store`: the results so far. `observation`: the figures of pairs as the fit reads them.
+//!   `population`: distributions of figures. `unmeasured`: pairs that were not measured.
+//! * `fit`: the robust additive fit of a test. `limits`: what follows from it. `selection`: parts
+//!   that explain what the fit leaves. `slow_parts`: these parts with their retests. `quality`: what
+//!   the survey could have found. `robust`: the statistics.
+//! * `outside`: the pairs outside the limits. `retest`: suspect pairs again, and with other partners.
+//! * `explanation`: the parts that explain the pairs outside the limits. `search`: how parts are
+//!   found whose pairs fail. `tally`, `role_counts`: counts of their pairs. `failures`: failures
+//!   that are not noise.
 //! * `findings`: what the survey has found, as data and as a document. `cause`, `summary`: its
 //!   parts.
 

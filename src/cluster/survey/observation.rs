@@ -13,7 +13,7 @@ const MOST_WAITED_LATENCY: u8 = 25;
 const MOST_WAITED_BANDWIDTH: u8 = 5;
 
 /// Part of the pairs of a class above which disturbed pairs decide how all of them are judged: by
-/// their smallest latencies.
+/// their 5th percentiles.
 pub const MOST_DISTURBED: f64 = 0.1;
 
 /// The figures of a pair.
@@ -29,8 +29,9 @@ pub struct Observation {
     pub is_of_sweep: bool,
     /// Logarithm of the cost.
     cost: f32,
-    /// Logarithm of the cost by the smallest latency; of bandwidths, `cost`.
-    least: f32,
+    /// Logarithm of the cost by the 5th percentile, or by the smallest latency if that is unknown;
+    /// of bandwidths, `cost`.
+    low: f32,
 }
 
 /// The logarithm of the cost of a pair, in the statistic by which its class is judged.
@@ -48,12 +49,15 @@ impl Observation {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
-        let (cost, least, most_waited) = match *figures {
+        let (cost, low, most_waited) = match *figures {
             Figures::Latency {
-                median_ns, min_ns, ..
+                median_ns,
+                p5_ns,
+                min_ns,
+                ..
             } => (
                 log_cost(median_ns as f64, false),
-                log_cost(min_ns as f64, false),
+                log_cost(p5_ns.unwrap_or(min_ns) as f64, false),
                 MOST_WAITED_LATENCY,
             ),
             Figures::Bandwidth {
@@ -69,16 +73,16 @@ impl Observation {
             is_disturbed: result.waited_percent > most_waited,
             is_of_sweep,
             cost: cost as f32,
-            least: least as f32,
+            low: low as f32,
         })
     }
 
-    /// Returns the cost by a statistic. A median of a disturbed pair can be anything: its smallest
-    /// latency is a bound.
+    /// Returns the cost by a statistic. A median of a disturbed pair can be anything: its 5th
+    /// percentile is a bound.
     pub fn reading(&self, statistic: Statistic) -> Reading {
-        let uses_least = self.is_disturbed || statistic == Statistic::Minimum;
+        let uses_low = self.is_disturbed || statistic == Statistic::P5;
         Reading {
-            cost: f64::from(if uses_least { self.least } else { self.cost }),
+            cost: f64::from(if uses_low { self.low } else { self.cost }),
             is_bound: self.is_disturbed && statistic == Statistic::Median,
         }
     }
@@ -99,7 +103,7 @@ pub fn figure(log: f64, of_bandwidth: bool) -> f64 {
 /// of any pair.
 pub fn statistic(pairs: usize, disturbed: usize, of_bandwidth: bool) -> Statistic {
     if !of_bandwidth && disturbed as f64 > MOST_DISTURBED * pairs as f64 {
-        Statistic::Minimum
+        Statistic::P5
     } else {
         Statistic::Median
     }

@@ -1,9 +1,4 @@
-//! The figures of many pairs, and the limits that follow from them (jobs.md 3.4).
-//!
-//! Scores are computed from *costs*, of which large values are bad: nanoseconds, or the time for a
-//! byte at the measured bandwidth. So a bandwidth of a third is as far from the median as a latency
-//! of three times the median. For figures near the median this equals the score of the bandwidth
-//! itself.
+//! Distributions of the figures of many pairs (jobs.md 3.4).
 
 use std::collections::BTreeMap;
 

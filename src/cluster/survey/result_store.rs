@@ -51,8 +51,8 @@ impl LimitSoFar {
 #[derive(Debug)]
 pub(super) struct PopulationData {
     pub(super) figures: Distribution,
-    /// The smallest latencies of the pairs; their bandwidths.
-    pub(super) least: Distribution,
+    /// The 5th percentiles of the pairs, if they are latencies.
+    pub(super) low: Distribution,
     /// Packets that the initiators sent again.
     pub(super) retries: Distribution,
     /// The limit that follows from the figures so far.
@@ -227,7 +227,7 @@ impl ResultStore {
             .entry((result.test, class))
             .or_insert_with(|| PopulationData {
                 figures: Distribution::new(MOST_EXACT),
-                least: Distribution::new(MOST_EXACT),
+                low: Distribution::new(MOST_EXACT),
                 retries: Distribution::new(MOST_EXACT),
                 limit: None,
                 next: LEAST_FIGURES as u64,
@@ -235,8 +235,8 @@ impl ResultStore {
         // The partners of suspects are not random, so only pairs of the sweep form a population.
         if result.stage == Stage::Sweep {
             data.figures.add(value);
-            data.least.add(match *figures {
-                Figures::Latency { min_ns, .. } => min_ns as f64,
+            data.low.add(match *figures {
+                Figures::Latency { p5_ns, min_ns, .. } => p5_ns.unwrap_or(min_ns) as f64,
                 Figures::Bandwidth { .. } => value,
             });
             data.retries.add(result.retries() as f64);

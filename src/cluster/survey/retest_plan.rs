@@ -132,7 +132,7 @@ impl RetestPlan {
             return Vec::new();
         }
         let mut wave = if self.waves == 0 {
-            few_suspects(sweep, judgement)
+            few_suspects(sweep)
         } else {
             Vec::new()
         };
@@ -170,13 +170,18 @@ impl RetestPlan {
 
 /// Returns all pairs outside the limits, if there are few: their retests find the noise among them
 /// before the survey looks for causes.
-fn few_suspects(sweep: SweepResults<'_>, judgement: &Judgement) -> Vec<TestPair> {
+fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
     let SweepResults {
-        roster, results, ..
+        roster,
+        results,
+        limits,
+        ..
     } = sweep;
-    let outside = results.outside(judgement, roster);
+    // A class may be mixed only because of the noise.
+    let judgement = Judgement::of(results, limits.clone(), roster);
+    let outside = results.outside(&judgement, roster);
     let keys = outside.iter().map(|one| (one.test, one.pair));
-    let open = keys.filter(|key| results.needs_retest(*key, judgement, roster));
+    let open = keys.filter(|key| results.needs_retest(*key, &judgement, roster));
     let open: Vec<TestPair> = open.collect();
     if open.len() <= FEW_SUSPECTS {
         open

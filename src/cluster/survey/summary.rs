@@ -69,7 +69,7 @@ impl ResultStore {
             let statistic = limit.map(|limit| limit.statistic).unwrap_or_default();
             let sorted: Sorted = match statistic {
                 Statistic::Median => data.figures.sorted(),
-                Statistic::Minimum => data.least.sorted(),
+                Statistic::P5 => data.low.sorted(),
             };
             let interval = sorted.median_interval();
             let with_costs = limit.filter(|limit| limit.has_costs());

@@ -104,6 +104,7 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
             .iter()
             .map(|test| test.expectations.clone())
             .collect(),
+        sensitivity: None,
         keep_figures: request.keeps_matrix.then_some(true),
     };
     let conductor = Conductor::new(members.roster.clone(), setup.tests.clone(), settings)
