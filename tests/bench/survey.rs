@@ -67,6 +67,7 @@ fn run(pairs: &str) {
         most_active: None,
         seed: 1,
         expectations: Vec::new(),
+        sensitivity: None,
         keep_figures: None,
     };
     let begin = Instant::now();

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::answer::CounterEvidence;
 use super::findings::{Cause, Direction, Evidence, LimitSource, Population, Unit};
 use super::ids::{NicId, PopulationKey, Role};
-use super::limits::Limits;
+use super::observation::figure;
 use super::outside::Outside;
 use super::population::Sorted;
 use super::result_store::{ResultStore, TestPair};
 use super::roster::Roster;
 use super::search::Explanation;
-use super::summary::value_at;
+use super::slow_parts::Judgement;
 use super::units::members;
 
 /// The facts from which causes are made.
@@ -20,8 +20,8 @@ use super::units::members;
 pub struct CauseFacts<'a> {
     /// The results.
     pub results: &'a ResultStore,
-    /// The limits.
-    pub limits: &'a Limits,
+    /// The limits and the slow parts.
+    pub judgement: &'a Judgement,
     /// The figures by test and class.
     pub populations: &'a [Population],
     /// The messages of failed pairs.
@@ -62,7 +62,7 @@ pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
     evidence.sort_by_key(|one| Reverse(one.outside));
     Cause {
         unit: explanation.unit,
-        certainty: explanation.certainty(),
+        certainty: explanation.certainty,
         direction: explanation.direction,
         evidence,
         counters: counters(&nics, facts),
@@ -92,7 +92,8 @@ fn evidence_of(
     nics: &BTreeSet<NicId>,
 ) -> Evidence {
     let of_bandwidth = facts.results.tests()[test.index()].of_bandwidth;
-    let limit = facts.limits.get(&(test, class));
+    let limit = facts.judgement.limits.get(&(test, class));
+    let centre = limit.filter(|limit| limit.has_costs());
     let mut populations = facts.populations.iter();
     let population = populations.find(|of| (of.test, of.class) == (test, class));
     let source = strongest_source(pairs);
@@ -107,12 +108,22 @@ fn evidence_of(
     Evidence {
         test,
         class,
+        figure: limit.map(|limit| limit.statistic).unwrap_or_default(),
         outside,
         measured: measured.max(outside),
         value: (!values.is_empty()).then(|| Sorted::of(values).median()),
-        median: population.map(Population::median),
+        median: match centre {
+            Some(limit) => Some(figure(limit.centre, of_bandwidth)),
+            None => population.map(Population::median),
+        },
         limit: match source {
-            LimitSource::Population => limit.map(|limit| value_at(limit.cost, of_bandwidth)),
+            LimitSource::Population => centre.map(|limit| {
+                let of_part = match explanation.unit {
+                    Unit::Path(_) => limit.of_pair,
+                    _ => limit.ratio,
+                };
+                figure(limit.centre + of_part, of_bandwidth)
+            }),
             LimitSource::Expect => facts.results.expected(test),
             LimitSource::Retries | LimitSource::Failure => None,
         },
@@ -153,7 +164,8 @@ fn counts(
         Unit::Path(_) => {
             let (mut outside, mut measured) = (outside, outside);
             for one in pairs {
-                let (failures, passes) = results.retested((test, one.pair), class, facts.limits);
+                let (failures, passes) =
+                    results.retested((test, one.pair), facts.judgement, facts.roster);
                 outside += failures as u32;
                 measured += (failures + passes) as u32;
             }

@@ -7,10 +7,12 @@ use super::cause::{CauseFacts, cause};
 use super::coverage::Coverage;
 use super::explanation::explain;
 use super::findings::{Cause, Certainty, Findings, LimitSource, Unit, UntestedPart};
-use super::ids::NicId;
+use super::ids::{NicId, TestId};
 use super::limits::Limits;
 use super::result_store::ResultStore;
 use super::roster::Roster;
+use super::slow_parts::Judgement;
+use super::units::members;
 
 /// Most results outside the limits in a findings.
 const MOST_OUTSIDE: usize = 10_000;
@@ -37,11 +39,11 @@ impl Conclusion<'_> {
     pub fn findings(&self) -> Findings {
         let (results, limits, roster) = (self.results, self.limits, self.roster);
         let explained = explain(results, limits, roster);
-        let outside = results.outside(limits, roster);
-        let mut populations = results.populations(limits, &outside);
+        let (judgement, outside) = (&explained.judgement, &explained.outside);
+        let populations = results.populations(judgement, outside);
         let facts = CauseFacts {
             results,
-            limits,
+            judgement,
             populations: &populations,
             failures: results.failures(),
             roster,
@@ -49,23 +51,19 @@ impl Conclusion<'_> {
         let explanations = explained.explanations.iter();
         let mut causes: Vec<Cause> = explanations.map(|one| cause(one, &facts)).collect();
         causes.sort_by_key(severity);
-        for population in &mut populations {
-            if explained
-                .mixed
-                .contains(&(population.test, population.class))
-            {
-                population.limit = None;
-            }
-        }
+        let units: Vec<Unit> = causes.iter().map(|cause| cause.unit).collect();
+        let outliers = judgement.outliers(&units, roster);
         let mut untested = self.coverage.untested_parts(roster);
         let unpaired = self.take_unmeasured(&mut untested);
+        self.add_unjudged(judgement, &units, &mut untested);
         Findings {
             causes,
             untested,
             unpaired,
             populations,
-            aggregates: results.aggregates(&outside, roster),
-            outside: results.results(&outside, MOST_OUTSIDE),
+            outliers,
+            aggregates: results.aggregates(outside, roster),
+            outside: results.results(outside, MOST_OUTSIDE),
             matrices: if self.keeps_figures {
                 results.matrices()
             } else {
@@ -73,6 +71,28 @@ impl Conclusion<'_> {
             },
             planned: self.coverage.planned(),
             answered: self.coverage.answered(),
+        }
+    }
+
+    /// Adds the NICs to `untested` whose figures say nothing in a test.
+    fn add_unjudged(
+        &self,
+        judgement: &Judgement,
+        causes: &[Unit],
+        untested: &mut Vec<UntestedPart>,
+    ) {
+        let of_causes = causes.iter().flat_map(|unit| members(*unit, self.roster));
+        let mut named: BTreeSet<NicId> = of_causes.collect();
+        for test in TestId::first(self.results.tests().len()) {
+            for nic in judgement.unjudged(self.results, test) {
+                if named.insert(nic) {
+                    untested.push(UntestedPart {
+                        unit: Unit::Nic(nic),
+                        reason: "its processes waited for their CPUs in all pairs".to_owned(),
+                        pairs: 0,
+                    });
+                }
+            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! A survey in progress: which rounds come next, and what the results so far say. The coordinator
 //! of a survey drives it, and so does a model of a cluster.
 
+use std::collections::BTreeSet;
+
 use super::answer::{Answer, PairResult, Stage};
 use super::conclusion::Conclusion;
 use super::coverage::Coverage;
@@ -65,7 +67,13 @@ impl Conductor {
             .map_or(usize::MAX, |most| most as usize);
         Ok(Self {
             coverage: Coverage::new(planned, tests.len(), roster.nics.len()),
-            results: ResultStore::new(&roster, tests, settings.expectations, keeps_all),
+            results: ResultStore::new(
+                &roster,
+                tests,
+                settings.expectations,
+                settings.sensitivity,
+                keeps_all,
+            ),
             roster,
             limits: None,
             rounds: RoundPlan::new(sweep, settings.nics),
@@ -120,7 +128,7 @@ impl Conductor {
                 self.rounds.begin(Phase::Repeat, queue);
                 return;
             }
-            self.limits = Some(self.results.limits(&self.roster));
+            self.limits = Some(self.limits_so_far());
         }
         let next = self.retests.next(SweepResults {
             roster: &self.roster,
@@ -132,6 +140,13 @@ impl Conductor {
             Some((phase, queue)) => self.rounds.begin(phase, queue),
             None => self.rounds.finish(),
         }
+    }
+
+    /// Returns the limits that follow from the sweep so far.
+    fn limits_so_far(&self) -> Limits {
+        let missing = self.coverage.unanswered();
+        self.results
+            .limits(&self.roster, &missing, &BTreeSet::new())
     }
 
     /// Adds the result of a pair of a round. A second result of the same pair is ignored, with one
@@ -261,7 +276,7 @@ impl Conductor {
 
     /// Returns what the results so far say.
     pub fn findings(&self) -> Findings {
-        let so_far = self.results.limits(&self.roster);
+        let so_far = self.limits_so_far();
         Conclusion {
             roster: &self.roster,
             results: &self.results,

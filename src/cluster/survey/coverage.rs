@@ -147,6 +147,11 @@ impl Coverage {
         }
     }
 
+    /// Returns the pairs of the sweep without an answer.
+    pub fn unanswered(&self) -> Vec<TestPair> {
+        self.unmeasured.unanswered().collect()
+    }
+
     /// Takes the pairs without an answer, to measure them again. Returns none after the last
     /// repeat.
     pub fn repeat(&mut self) -> Vec<TestPair> {

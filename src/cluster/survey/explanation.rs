@@ -5,152 +5,138 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::failures::keep_failures;
 use super::findings::{LimitSource, Unit};
-use super::ids::{NicId, PopulationKey, Role};
+use super::ids::{NicId, PopulationKey};
 use super::limits::Limits;
 use super::outside::{Outside, RetestOutcome};
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::search::{Explanation, search};
+use super::slow_parts::Judgement;
 use super::units::members;
 
-/// A population is mixed if more than this part of its NICs belong to causes,
-const MOST_CAUSES: f64 = 1.0 / 3.0;
-/// or if no part explains this part of its pairs, and at least three of them,
+/// A population is mixed if no part explains this part of its pairs,
 const MOST_UNEXPLAINED: f64 = 0.05;
-/// or if the links between two groups are a cause, and have more than this part of its pairs,
-const MOST_CROSSINGS: f64 = 0.5;
-/// or if the robust deviation of its costs is more than this part of their median.
-const MOST_DEVIATION: f64 = 0.7;
+/// and at least as many of them; any pair, if another class of the test is mixed.
+const FEW_UNEXPLAINED: usize = 3;
+
+/// Bad NICs may determine the centre of a population of few NICs, if this part of its pairs is
+/// better than the centre by more than the limit, and no part explains some slow pairs.
+const MOST_BETTER: f64 = 0.07;
+const FEW_NICS: usize = 32;
+const LEAST_BETTER: usize = 2;
 
 /// The explanations of all pairs outside the limits.
 #[derive(Debug)]
 pub struct Explained {
+    /// The limits and the slow parts. Mixed populations have no limit for their costs.
+    pub judgement: Judgement,
     /// The parts with the pairs that they explain.
     pub explanations: Vec<Explanation>,
-    /// The mixed populations. Their costs have no limits.
-    pub mixed: BTreeSet<PopulationKey>,
+    /// The pairs outside the limits.
+    pub outside: Vec<Outside>,
 }
 
 /// Returns the parts that explain the pairs outside the limits. A second search explains the
 /// transient pairs.
 pub fn explain(results: &ResultStore, limits: &Limits, roster: &Roster) -> Explained {
-    let mut outside = results.outside(limits, roster);
-    keep_failures(&mut outside, |nic| results.answers(nic));
-    let (transient, lasting): (Vec<Outside>, Vec<Outside>) = outside
-        .into_iter()
-        .partition(|one| one.outcome == RetestOutcome::Transient);
-    let mut mixed = BTreeSet::new();
-    let lasting_causes = loop {
-        let kept = lasting.iter().filter(|one| {
-            one.source != LimitSource::Population || !mixed.contains(&(one.test, one.class))
-        });
-        let kept = kept.copied().collect();
-        let kept_limits = without(limits, &mixed);
-        let explanations = search(results, &kept_limits, roster, kept);
-        let found = mixed_populations(&mixed, &explanations, results, &kept_limits, roster);
-        if found.is_empty() {
-            break explanations;
+    let mut excluded: BTreeSet<PopulationKey> = BTreeSet::new();
+    loop {
+        let limits = if excluded.is_empty() {
+            limits.clone()
+        } else {
+            without(&excluded, limits, results, roster)
+        };
+        let judgement = Judgement::of(results, limits, roster);
+        if !judgement.mixed.is_empty() {
+            excluded.extend(&judgement.mixed);
+            continue;
         }
-        mixed.extend(found);
+        let explained = explain_by(judgement, results, roster);
+        let mixed = unexplained_populations(&explained, &excluded, results);
+        if mixed.is_empty() {
+            return explained;
+        }
+        excluded.extend(mixed);
+    }
+}
+
+/// Returns the limits without those of mixed populations. The fit of the other populations of a
+/// test changes.
+fn without(
+    excluded: &BTreeSet<PopulationKey>,
+    limits: &Limits,
+    results: &ResultStore,
+    roster: &Roster,
+) -> Limits {
+    let mut kept = results.limits(roster, &[], excluded);
+    for (key, limit) in &mut kept {
+        let of_sweep = &limits[key];
+        limit.is_biased = of_sweep.is_biased;
+        if excluded.contains(key) {
+            limit.statistic = of_sweep.statistic;
+        }
+        if !of_sweep.has_costs() {
+            *limit = limit.without_costs();
+        }
+    }
+    kept
+}
+
+/// Explains the pairs outside these limits.
+fn explain_by(judgement: Judgement, results: &ResultStore, roster: &Roster) -> Explained {
+    let mut outside = results.outside(&judgement, roster);
+    keep_failures(&mut outside, |nic| results.answers(nic));
+    let is_slow = |one: &Outside| {
+        one.value.is_some() && !judgement.covering(one.test, one.pair, roster).is_empty()
     };
-    let nics_of_causes: HashSet<NicId> = lasting_causes
+    let (transient, lasting): (Vec<Outside>, Vec<Outside>) = outside
+        .iter()
+        .copied()
+        .partition(|one| one.outcome == RetestOutcome::Transient && !is_slow(one));
+    let mut explanations = search(results, &judgement, roster, lasting);
+    let nics_of_causes: HashSet<NicId> = explanations
         .iter()
         .flat_map(|explanation| members(explanation.unit, roster))
         .collect();
     let unexplained = transient.into_iter().filter(|one| {
-        !nics_of_causes.contains(&one.pair.initiator)
-            && !nics_of_causes.contains(&one.pair.target)
-            && !mixed.contains(&(one.test, one.class))
+        !nics_of_causes.contains(&one.pair.initiator) && !nics_of_causes.contains(&one.pair.target)
     });
-    let mut explanations = lasting_causes;
-    explanations.extend(search(results, limits, roster, unexplained.collect()));
+    explanations.extend(search(results, &judgement, roster, unexplained.collect()));
     Explained {
+        judgement,
         explanations,
-        mixed,
+        outside,
     }
 }
 
-/// Returns the limits, with no limit for the costs of mixed populations.
-fn without(limits: &Limits, mixed: &BTreeSet<PopulationKey>) -> Limits {
-    let mut limits = limits.clone();
-    for key in mixed {
-        if let Some(limit) = limits.get_mut(key) {
-            limit.cost = f64::INFINITY;
-        }
-    }
-    limits
-}
-
-/// Returns the populations that are mixed (jobs.md 3.4), without the populations in `mixed`. If a
-/// class of a test is mixed, the other classes of this test are also examined together, because
-/// some have few pairs.
-fn mixed_populations(
-    mixed: &BTreeSet<PopulationKey>,
-    explanations: &[Explanation],
+/// Returns the populations with too many slow pairs that no part explains.
+fn unexplained_populations(
+    explained: &Explained,
+    excluded: &BTreeSet<PopulationKey>,
     results: &ResultStore,
-    limits: &Limits,
-    roster: &Roster,
 ) -> BTreeSet<PopulationKey> {
-    let is_mixed = |keys: &[PopulationKey]| is_mixed(keys, explanations, results, limits, roster);
-    let with_limits = limits.iter().filter(|(_, limit)| limit.cost.is_finite());
-    let keys: Vec<PopulationKey> = with_limits.map(|(key, _)| *key).collect();
-    let alone: BTreeSet<PopulationKey> = keys
-        .iter()
-        .copied()
-        .filter(|key| is_mixed(&[*key]))
-        .collect();
-    if !alone.is_empty() {
-        return alone;
-    }
-    let of_tests = keys.chunk_by(|one, other| one.0 == other.0);
-    let is_rest = |keys: &&[PopulationKey]| mixed.iter().any(|(test, _)| *test == keys[0].0);
-    let mixed_rest = of_tests.filter(|keys| is_rest(keys) && is_mixed(keys));
-    mixed_rest.flatten().copied().collect()
-}
-
-/// Returns whether these populations of a test are mixed.
-fn is_mixed(
-    keys: &[PopulationKey],
-    explanations: &[Explanation],
-    results: &ResultStore,
-    limits: &Limits,
-    roster: &Roster,
-) -> bool {
-    let (mut nics, mut measured) = (0, 0);
-    for nic in roster.nic_ids() {
-        let of_role = |role: Role| {
-            let count = |(test, class): &PopulationKey| results.counts(*test, nic)[(role, *class)];
-            keys.iter().map(count).sum::<u32>()
+    let mut mixed = BTreeSet::new();
+    for (key, limit) in &explained.judgement.limits {
+        let is_unexplained = |one: &&Outside| {
+            (one.test, one.class) == *key
+                && one.source == LimitSource::Population
+                && one.outcome != RetestOutcome::Transient
         };
-        let as_initiator = of_role(Role::Initiator);
-        nics += u32::from(as_initiator + of_role(Role::Target) > 0);
-        measured += as_initiator;
-    }
-    let part_of_pairs = |count: usize| count as f64 / f64::from(measured);
-    let is_of_them = |one: &&Outside| {
-        keys.contains(&(one.test, one.class)) && one.source == LimitSource::Population
-    };
-    let (mut nics_of_causes, mut unexplained, mut has_cause) = (HashSet::new(), 0, false);
-    for explanation in explanations {
-        let pairs = explanation.pairs.iter().filter(is_of_them).count();
-        if pairs == 0 {
-            continue;
-        }
-        has_cause = true;
-        match explanation.unit {
-            Unit::Path(_) => unexplained += pairs,
-            unit @ Unit::GroupPair(..)
-                if part_of_pairs(results.crossings(keys[0].0, unit) as usize) > MOST_CROSSINGS =>
-            {
-                return true;
-            }
-            unit => nics_of_causes.extend(members(unit, roster)),
+        let of_paths = explained.explanations.iter();
+        let of_paths = of_paths.filter(|one| matches!(one.unit, Unit::Path(_)));
+        let pairs = of_paths.flat_map(|one| &one.pairs);
+        let unexplained = pairs.filter(is_unexplained).count();
+        let measured = results.figures(*key) as f64;
+        let (better, judged) = explained.judgement.better(*key);
+        let has_better_nics = results.nics < FEW_NICS
+            && better >= LEAST_BETTER
+            && better as f64 > MOST_BETTER * judged as f64;
+        let is_beside_mixed = excluded.iter().any(|(test, _)| *test == key.0);
+        let is_much =
+            unexplained >= FEW_UNEXPLAINED && unexplained as f64 > MOST_UNEXPLAINED * measured;
+        if limit.has_costs() && unexplained > 0 && (is_much || has_better_nics || is_beside_mixed) {
+            mixed.insert(*key);
         }
     }
-    let is_wide = |key| limits[key].is_wide(MOST_DEVIATION);
-    has_cause
-        && (keys.iter().any(is_wide)
-            || results.has_better_nics(keys, limits)
-            || nics_of_causes.len() as f64 > MOST_CAUSES * f64::from(nics)
-            || (unexplained >= 3 && part_of_pairs(unexplained) > MOST_UNEXPLAINED))
+    mixed
 }

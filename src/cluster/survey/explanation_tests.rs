@@ -17,6 +17,7 @@ pub fn settings(pairs: &str, seed: u64) -> Settings {
         most_active: None,
         seed,
         expectations: Vec::new(),
+        sensitivity: None,
         keep_figures: None,
     }
 }

@@ -74,7 +74,7 @@ pub enum Direction {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LimitSource {
-    /// The population of its class: the robust score and the ratio to the median.
+    /// The population of its class: the ratio to good pairs.
     Population,
     /// The population of its class: the number of packets that the initiator sent again.
     Retries,
@@ -82,6 +82,20 @@ pub enum LimitSource {
     Expect,
     /// The operations failed or were not answered.
     Failure,
+}
+
+/// The statistic of its latencies by which a pair is judged. A bandwidth has one figure.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Statistic {
+    /// The median.
+    #[default]
+    Median,
+    /// The 5th percentile: busy CPUs delay most samples, but not all.
+    P5,
 }
 
 /// What one test says about a cause.
@@ -97,9 +111,11 @@ pub struct Evidence {
     pub outside: u32,
     /// Pairs of the cause that were measured; for a path, measurements.
     pub measured: u32,
+    /// By which statistic of their samples the pairs of the class are judged.
+    pub figure: Statistic,
     /// Median figure of the pairs outside the limit; null if all of them failed.
     pub value: Option<f64>,
-    /// Median figure of the class; null if nothing of it was measured.
+    /// Median figure of the good pairs of the class; null if nothing of it was measured.
     pub median: Option<f64>,
     /// The limit, if it is a figure.
     pub limit: Option<f64>,
@@ -140,8 +156,14 @@ pub struct Population {
     pub test: TestId,
     /// The class.
     pub class: Class,
+    /// By which statistic of their samples the pairs are judged. Limit and sensitivity are about
+    /// this figure; the distribution below is of medians or bandwidths.
+    pub figure: Statistic,
     /// Number of measured pairs.
     pub count: u64,
+    /// Number of measured pairs whose figures are only bounds that say nothing, because a process
+    /// waited for its CPU.
+    pub unjudged: u64,
     /// Number of measured pairs outside the limits that retests have not found inside them.
     pub outside: u64,
     /// Number of pairs that failed, which have no figure. A class without any measured pair is not
@@ -159,9 +181,15 @@ pub struct Population {
     pub median_high: Option<f64>,
     /// Robust standard deviation.
     pub sigma: f64,
-    /// Limit from the population; null with fewer than 8 pairs, or if the population is mixed: its
-    /// pairs differ too much to say which of them are good.
+    /// Limit of a pair from the population; null with fewer than 8 pairs, or if the population is
+    /// biased or mixed: its pairs differ too much to say which of them are good.
     pub limit: Option<f64>,
+    /// Whether the pairs without a figure are unevenly spread over the figures, so that these say
+    /// nothing about the class.
+    pub biased: bool,
+    /// The smallest ratio to good pairs at which a NIC would have been found, with the pairs that
+    /// it has: of the NIC with the largest one. Null without a limit.
+    pub sensitivity: Option<f64>,
     /// Limit of --expect; null without.
     pub expected: Option<f64>,
     /// Histogram: lower edges of bins of equal ratio, ascending, and the number of pairs in each.
@@ -217,6 +245,22 @@ pub struct UntestedPart {
     pub pairs: u64,
 }
 
+/// A NIC that is slower than the other ones, within the limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Outlier {
+    /// The NIC, as an index in the roster.
+    pub nic: NicId,
+    /// Index of the test.
+    pub test: TestId,
+    /// Class of most of its pairs.
+    pub class: Class,
+    /// How many times as long as good pairs its pairs take.
+    pub ratio: f64,
+    /// The logarithm of this ratio, in robust deviations of the NICs.
+    pub score: f64,
+}
+
 /// What the survey has found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
@@ -231,6 +275,8 @@ pub struct Findings {
     pub unpaired: Vec<NicId>,
     /// The figures by test and class.
     pub populations: Vec<Population>,
+    /// NICs that are slower than the others of their class, within the limits; the worst first.
+    pub outliers: Vec<Outlier>,
     /// Sums over switches, groups and pairs of groups, where locations are known.
     pub aggregates: Vec<Aggregate>,
     /// Results of pairs outside the limits, and of their retests.

@@ -1,10 +1,18 @@
-//! The limits of the pairs of a test and class (jobs.md 3.4).
+//! The limits of the pairs of a test and class, from the fit of the sweep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::findings::LimitSource;
-use super::ids::PopulationKey;
-use super::population::{Centre, Noise, Sorted};
+use super::answer::Pair;
+use super::findings::{LimitSource, Statistic};
+use super::fit::{PairCost, fit};
+use super::ids::{PopulationKey, TestId};
+use super::observation::{Observation, Reading, statistic};
+use super::population::{LEAST_FIGURES, Sorted};
+use super::result_store::{ResultStore, TestPair};
+use super::robust::{lower_median, rank_correlation, score_limit, upper_spread};
+use super::roster::Roster;
+use super::selection::{PairResidual, select};
+use crate::location::Class;
 
 /// Number of packets that the initiator of any pair may send again inside the limit.
 pub const FEW_RETRIES: u64 = 5;
@@ -15,64 +23,82 @@ const MANY_RETRIES: f64 = 10.0;
 /// Part of the pairs that are certainly good. One bad NIC of four takes part in half of the pairs.
 const GOOD_PART: f64 = 0.25;
 
-/// The limit of a population.
+/// Smallest ratios to good pairs that are outside the limit, without --sensitivity.
+const RATIO_OF_LATENCY: f64 = 1.3;
+const RATIO_OF_BANDWIDTH: f64 = 1.0 / 0.93;
+
+/// Smallest robust deviation of the logarithm of a figure.
+const LEAST_SPREAD: f64 = 0.005;
+
+/// Part of the pairs of a class that may be missing without a test for bias.
+const MOST_MISSING: f64 = 0.05;
+
+/// Score of the rank correlation between missing pairs and figures from which a class is biased.
+const BIASED: f64 = 2.5;
+
+/// The limit of a class. Costs are logarithms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// The centre of the costs.
-    pub centre: Centre,
-    /// The largest cost inside the limit; infinite without a limit.
-    pub cost: f64,
-    /// The largest difference of two costs that is noise.
-    pub noise: f64,
+    /// The statistic by which pairs are judged.
+    pub statistic: Statistic,
+    /// Cost of a good pair.
+    pub centre: f64,
+    /// Robust deviation of the costs of good pairs.
+    pub spread: f64,
+    /// The smallest difference of a part from the centre that is outside the limit.
+    pub ratio: f64,
+    /// The smallest difference of a single pair that is outside the limit; infinite without a
+    /// limit.
+    pub of_pair: f64,
     /// The largest number of retries inside the limit; infinite without a limit.
     pub retries: f64,
     /// Median of the retries of a pair.
     pub usual_retries: f64,
+    /// Whether the missing pairs are unevenly spread over the figures.
+    pub is_biased: bool,
 }
 
 /// The limits of the populations.
 pub type Limits = BTreeMap<PopulationKey, Limit>;
 
+/// What the fit says about some classes of a test.
+struct ClassLimits {
+    classes: Vec<(Class, Statistic, f64, f64)>,
+    biased: BTreeSet<Class>,
+}
+
 impl Limit {
-    /// Returns the limit of pairs with these costs and retries.
-    pub fn of(costs: &Sorted, retries: &Sorted, noise: Noise, of_bandwidth: bool) -> Self {
-        let centre = Centre::of(costs);
+    /// Returns whether the costs of the class have a limit.
+    pub fn has_costs(&self) -> bool {
+        self.of_pair.is_finite()
+    }
+
+    /// Returns the limit without a limit for costs.
+    pub fn without_costs(self) -> Self {
         Self {
-            centre,
-            cost: noise.limit(centre, of_bandwidth),
-            noise: noise.difference(of_bandwidth),
-            retries: (MANY_RETRIES * retries.quantile(GOOD_PART)).max(FEW_RETRIES as f64),
-            usual_retries: retries.median(),
-        }
-    }
-
-    /// Returns the cost below which a pair is as much better than the median as the limit is worse.
-    pub fn mirrored(&self) -> f64 {
-        let median = self.centre.median;
-        (median * median / self.cost).min(median - self.noise)
-    }
-
-    /// Returns whether the costs have no centre: their robust deviation is more than `part` of the
-    /// median, and more than noise.
-    pub fn is_wide(&self, part: f64) -> bool {
-        self.centre.sigma > (part * self.centre.median).max(self.noise)
-    }
-
-    /// Returns the centre of a population that is too small for a limit.
-    pub fn without_limit(self) -> Self {
-        Self {
-            cost: f64::INFINITY,
-            retries: f64::INFINITY,
+            of_pair: f64::INFINITY,
             ..self
         }
     }
 
-    /// Returns which limit a pair does not meet. If both limits are broken, the retries explain the
-    /// cost.
-    pub fn source(self, cost: f64, retries: u64) -> Option<LimitSource> {
+    /// Returns how far the cost of a pair is from the centre; `None` if it is a bound that says
+    /// nothing: a bound inside the limit shows that the pair is good.
+    pub fn residual(&self, one: &Observation) -> Option<f64> {
+        let Reading { cost, is_bound } = one.reading(self.statistic);
+        let residual = cost - self.centre;
+        match is_bound {
+            false => Some(residual),
+            true if residual < self.ratio => Some(residual.min(0.0)),
+            true => None,
+        }
+    }
+
+    /// Returns which limit a pair does not meet; `threshold` is the limit of its residual. If both
+    /// limits are broken, the retries explain the cost.
+    pub fn source(&self, one: &Observation, retries: u64, threshold: f64) -> Option<LimitSource> {
         if retries as f64 > self.retries {
             Some(LimitSource::Retries)
-        } else if cost > self.cost {
+        } else if self.has_costs() && self.residual(one).is_some_and(|of| of > threshold) {
             Some(LimitSource::Population)
         } else {
             None
@@ -80,46 +106,204 @@ impl Limit {
     }
 }
 
+/// Returns the limit and the median of the numbers of retries of a class.
+fn limit_of_retries(retries: &Sorted) -> (f64, f64) {
+    let good = retries.quantile(GOOD_PART);
+    let most = (MANY_RETRIES * good).max(FEW_RETRIES as f64);
+    (most, retries.median())
+}
+
+impl ResultStore {
+    /// Returns the logarithm of the smallest ratio to good pairs that is outside the limit.
+    pub fn ratio(&self, test: TestId) -> f64 {
+        let usual = if self.of_bandwidth(test) {
+            RATIO_OF_BANDWIDTH
+        } else {
+            RATIO_OF_LATENCY
+        };
+        self.sensitivity.unwrap_or(usual).ln()
+    }
+
+    /// Returns the limits of all classes, as if those in `excluded` had no figures. `missing` are
+    /// the pairs of the sweep without an answer.
+    pub fn limits(
+        &self,
+        roster: &Roster,
+        missing: &[TestPair],
+        excluded: &BTreeSet<PopulationKey>,
+    ) -> Limits {
+        let mut limits = Limits::new();
+        for (key, data) in &self.populations {
+            let (retries, usual_retries) = limit_of_retries(&data.retries.sorted());
+            let has_limit = data.figures.count() >= LEAST_FIGURES as u64;
+            let limit = Limit {
+                statistic: Statistic::Median,
+                centre: f64::NAN,
+                spread: 0.0,
+                ratio: self.ratio(key.0),
+                of_pair: f64::INFINITY,
+                retries: if has_limit { retries } else { f64::INFINITY },
+                usual_retries,
+                is_biased: false,
+            };
+            limits.insert(*key, limit);
+        }
+        for test in TestId::first(self.tests.len()) {
+            for in_loopback in [false, true] {
+                let of = self.class_limits(test, in_loopback, roster, missing, excluded);
+                for (class, statistic, centre, spread) in of.classes {
+                    let Some(limit) = limits.get_mut(&(test, class)) else {
+                        continue;
+                    };
+                    let count = self.populations[&(test, class)].figures.count() as usize;
+                    let noise = score_limit(count) * spread;
+                    (limit.statistic, limit.centre, limit.spread) = (statistic, centre, spread);
+                    limit.is_biased = of.biased.contains(&class);
+                    if !limit.is_biased {
+                        limit.of_pair = limit.ratio.max(noise);
+                    }
+                }
+            }
+        }
+        limits
+    }
+
+    /// Fits the pairs of a test, those in loopback or all others.
+    fn class_limits(
+        &self,
+        test: TestId,
+        in_loopback: bool,
+        roster: &Roster,
+        missing: &[TestPair],
+        excluded: &BTreeSet<PopulationKey>,
+    ) -> ClassLimits {
+        let of_sweep = || {
+            let all = self.observations[test.index()].iter();
+            all.filter(|one| {
+                one.is_of_sweep
+                    && (one.class == Class::Loopback) == in_loopback
+                    && !excluded.contains(&(test, one.class))
+            })
+        };
+        let mut statistics = BTreeMap::new();
+        for class in Class::ALL {
+            let of_class = || of_sweep().filter(|one| one.class == class);
+            let disturbed = of_class().filter(|one| one.is_disturbed).count();
+            let statistic = statistic(of_class().count(), disturbed, self.of_bandwidth(test));
+            let figures = of_class().filter(|one| !one.reading(statistic).is_bound);
+            if figures.count() >= LEAST_FIGURES {
+                statistics.insert(class, statistic);
+            }
+        }
+        let judged =
+            || of_sweep().filter_map(|one| Some((one, one.reading(*statistics.get(&one.class)?))));
+        let costs: Vec<PairCost> = judged()
+            .filter(|(_, reading)| !reading.is_bound)
+            .map(|(one, reading)| PairCost {
+                pair: one.pair,
+                class: one.class,
+                cost: reading.cost,
+            })
+            .collect();
+        let fit = fit(&costs, self.nics);
+        let residual = |one: &PairCost| PairResidual {
+            pair: one.pair,
+            value: one.cost - fit.centres[one.class as usize].unwrap_or_default(),
+        };
+        let residuals: Vec<PairResidual> = costs.iter().map(residual).collect();
+        let selected = select(&residuals, self.ratio(test), roster);
+        let mut classes = Vec::new();
+        let mut biased = BTreeSet::new();
+        for (class, statistic) in statistics.iter().map(|(class, of)| (*class, *of)) {
+            let own = || (0..costs.len()).filter(|index| costs[*index].class == class);
+            let good = own().filter(|index| !selected.is_explained[*index]);
+            let good: Vec<f64> = good.map(|index| selected.rest[index]).collect();
+            let shift = if good.is_empty() {
+                0.0
+            } else {
+                lower_median(good)
+            };
+            let spread = upper_spread(own().map(|index| selected.rest[index]).collect());
+            let centre = fit.centres[class as usize].unwrap_or_default() + shift;
+            classes.push((class, statistic, centre, spread.max(LEAST_SPREAD)));
+            let of_class = judged().filter(|(one, _)| one.class == class);
+            let answered: Vec<(Pair, bool)> = of_class
+                .map(|(one, reading)| (one.pair, reading.is_bound))
+                .collect();
+            let lost = missing
+                .iter()
+                .filter(|(of, pair)| *of == test && roster.class(*pair) == class);
+            let lost: Vec<Pair> = lost.map(|(_, pair)| *pair).collect();
+            if is_biased(&answered, &lost, &fit.effects) {
+                biased.insert(class);
+            }
+        }
+        ClassLimits { classes, biased }
+    }
+}
+
+/// Returns whether the missing pairs of NICs follow the figures of the NICs. A pair without a
+/// figure is missing too.
+fn is_biased(answered: &[(Pair, bool)], lost: &[Pair], effects: &[f64]) -> bool {
+    let mut counts = vec![(0.0, 0.0); effects.len()];
+    let answered = answered.iter().copied();
+    let pairs = answered.chain(lost.iter().map(|pair| (*pair, true)));
+    let (mut missing, mut total) = (0.0, 0.0);
+    for (pair, is_missing) in pairs {
+        let part = f64::from(u8::from(is_missing));
+        (missing, total) = (missing + part, total + 1.0);
+        for nic in pair.nics() {
+            let (missing, total) = &mut counts[nic.index()];
+            (*missing, *total) = (*missing + part, *total + 1.0);
+        }
+    }
+    if missing <= MOST_MISSING * total {
+        return false;
+    }
+    let of_nics = counts.iter().zip(effects);
+    let of_nics = of_nics.filter(|((_, total), effect)| *total > 0.0 && effect.is_finite());
+    let (shares, effects): (Vec<f64>, Vec<f64>) = of_nics
+        .map(|((missing, total), effect)| (missing / total, *effect))
+        .unzip();
+    let nics = shares.len() as f64;
+    rank_correlation(&shares, &effects).abs() * (nics - 1.0).max(0.0).sqrt() > BIASED
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::testing::pair;
     use super::*;
 
-    fn limit(retries: &[u64]) -> Limit {
-        let sorted = |of: &[u64]| Sorted::of(of.iter().map(|one| (*one as f64, 1)).collect());
-        let costs = sorted(&vec![1000; retries.len()]);
-        Limit::of(&costs, &sorted(retries), Noise::HARDWARE, false)
+    fn retries(of: &[u64]) -> f64 {
+        limit_of_retries(&Sorted::of(of.iter().map(|one| (*one as f64, 1)).collect())).0
     }
 
     #[test]
     fn accepts_few_retries() {
-        let of_clean = limit(&[0; 16]);
-        assert_eq!(of_clean.source(1000.0, FEW_RETRIES), None);
-        let one_more = of_clean.source(1000.0, FEW_RETRIES + 1);
-        assert_eq!(one_more, Some(LimitSource::Retries));
-        assert_eq!(of_clean.without_limit().source(1e9, 1000), None);
+        assert_eq!(retries(&[0; 16]), FEW_RETRIES as f64);
     }
 
     #[test]
     fn ignores_retries_of_bad_nic_of_four_in_the_limit() {
-        let limit = limit(&[40, 0, 40, 0, 40, 0, 40, 0, 40, 0, 40, 0]);
-        assert_eq!(limit.retries, FEW_RETRIES as f64);
+        let limit = retries(&[40, 0, 40, 0, 40, 0, 40, 0, 40, 0, 40, 0]);
+        assert_eq!(limit, FEW_RETRIES as f64);
     }
 
     #[test]
     fn accepts_retries_that_all_pairs_have() {
-        let limit = limit(&[20, 25, 30, 40, 60, 100, 150, 190]);
-        assert_eq!(limit.source(1000.0, 190), None);
-        assert_eq!(limit.source(2000.0, 190), Some(LimitSource::Population));
+        assert!(retries(&[20, 25, 30, 40, 60, 100, 150, 190]) > 190.0);
     }
 
-    /// Some software NICs sleep between operations, others poll.
     #[test]
-    fn accepts_noise_of_software_nics_in_a_population() {
-        let costs = Sorted::of([(2_000.0, 5), (19_000.0, 4), (30_000.0, 1)].into());
-        let retries = Sorted::of([(0.0, 10)].into());
-        let of = |noise| Limit::of(&costs, &retries, noise, false);
-        let (hardware, software) = (of(Noise::HARDWARE), of(Noise::SOFTWARE));
-        assert!(hardware.is_wide(0.7) && hardware.mirrored() > 0.0);
-        assert!(!software.is_wide(0.7) && software.mirrored() < 0.0);
+    fn finds_bias_if_pairs_of_fast_nics_are_missing() {
+        let effects: Vec<f64> = (0..12).map(|nic| f64::from(u8::from(nic < 3))).collect();
+        let all = (0..12).flat_map(|one| (one + 1..12).map(move |other| pair(one, other)));
+        let (slow, fast): (Vec<Pair>, Vec<Pair>) = all.partition(|pair| pair.initiator.0 < 3);
+        let answered = |pairs: &[Pair]| pairs.iter().map(|pair| (*pair, false)).collect();
+        let slow: Vec<(Pair, bool)> = answered(&slow);
+        assert!(is_biased(&slow, &fast, &effects));
+        let (some, others) = fast.split_at(18);
+        let answered = [slow, answered(others)].concat();
+        assert!(!is_biased(&answered, &some[..2], &effects));
     }
 }

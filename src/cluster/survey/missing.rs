@@ -89,7 +89,7 @@ mod tests {
     fn why(answered: &[(u32, u32)], missing: &[(u32, u32)]) -> Option<String> {
         let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
         let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
-        let mut results = ResultStore::new(&roster, tests, Vec::new(), true);
+        let mut results = ResultStore::new(&roster, tests, Vec::new(), None, true);
         let round = Round {
             test: TestId(0),
             stage: Stage::Sweep,

@@ -13,12 +13,16 @@
 //!   say.
 //! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`:
 //!   all of them, each pair once. `pair_set`: a set of pairs.
-//! * `result_store`: the results so far. `population`: distributions of figures. `limits`: what
-//!   follows from them. `outside`: the pairs outside the limits. `unmeasured`: pairs that were not
-//!   measured. `missing`: whether a NIC has enough of its pairs for a verdict.
-//! * `retest`: suspect pairs again, and with other partners.
-//! * `explanation`: the parts that explain the pairs outside the limits. `search`: how they are
-//!   found. `tally`, `role_counts`: counts of their pairs. `failures`: failures that are not noise.
+//! * `result_store`: the results so far. `observation`: the figures of pairs as the fit reads them.
+//!   `population`: distributions of figures. `unmeasured`: pairs that were not measured.
+//!   `missing`: whether a NIC has enough of its pairs for a verdict.
+//! * `fit`: the robust additive fit of a test. `limits`: what follows from it. `selection`: parts
+//!   that explain what the fit leaves. `slow_parts`: these parts with their retests. `quality`: what
+//!   the survey could have found. `robust`: the statistics.
+//! * `outside`: the pairs outside the limits. `retest`: suspect pairs again, and with other partners.
+//! * `explanation`: the parts that explain the pairs outside the limits. `search`: how parts are
+//!   found whose pairs fail. `tally`, `role_counts`: counts of their pairs. `failures`: failures
+//!   that are not noise.
 //! * `findings`: what the survey has found, as data and as a document. `cause`, `summary`: its
 //!   parts.
 
@@ -31,24 +35,30 @@ mod coverage;
 mod explanation;
 mod failures;
 pub mod findings;
+mod fit;
 pub mod ids;
 mod limits;
 mod missing;
+mod observation;
 mod outside;
 mod pair_set;
 pub mod pairs;
 mod parked;
 pub mod population;
+mod quality;
 mod result_store;
 mod retest;
 mod retest_plan;
+mod robust;
 mod role_counts;
 pub mod roster;
 mod round_plan;
 pub mod rounds;
 mod search;
+mod selection;
 pub mod settings;
 mod shape;
+mod slow_parts;
 mod summary;
 mod tally;
 pub mod timetable;
@@ -62,3 +72,5 @@ mod conductor_tests;
 mod explanation_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod trial_tests;

@@ -1,20 +1,9 @@
-//! The figures of many pairs, and the limits that follow from them (jobs.md 3.4).
-//!
-//! Scores are computed from *costs*, of which large values are bad: nanoseconds, or the time for a
-//! byte at the measured bandwidth. So a bandwidth of a third is as far from the median as a latency
-//! of three times the median. For figures near the median this equals the score of the bandwidth
-//! itself.
+//! Distributions of the figures of many pairs (jobs.md 3.4).
 
 use std::collections::BTreeMap;
 
-use super::answer::Pair;
-use super::ids::NicId;
-
 /// Fewest figures of a population that has limits.
 pub const LEAST_FIGURES: usize = 8;
-
-/// Fewest figures for the score with few false alarms.
-const MANY_FIGURES: u64 = 1000;
 
 /// Most figures that a distribution keeps exactly. A larger distribution counts figures in bins.
 pub const MOST_EXACT: usize = 65_536;
@@ -159,15 +148,6 @@ impl Sorted {
         })
     }
 
-    /// Returns the number of figures below a value.
-    pub fn count_below(&self, value: f64) -> u64 {
-        let below = self
-            .figures
-            .iter()
-            .take_while(|(figure, _)| *figure < value);
-        below.map(|(_, count)| count).sum()
-    }
-
     /// Returns the robust standard deviation.
     pub fn sigma(&self) -> f64 {
         let median = self.median();
@@ -224,116 +204,8 @@ fn sigma(median: f64, median_deviation: f64, mean_deviation: f64) -> f64 {
     sigma.max(LEAST_SIGMA * median)
 }
 
-/// The centre of a population of costs and its robust standard deviation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Centre {
-    /// Number of costs.
-    pub count: u64,
-    /// Median cost.
-    pub median: f64,
-    /// Robust standard deviation of the costs.
-    pub sigma: f64,
-}
-
-impl Centre {
-    /// Returns the centre of a population.
-    pub fn of(costs: &Sorted) -> Self {
-        Self {
-            count: costs.count,
-            median: costs.median(),
-            sigma: costs.sigma(),
-        }
-    }
-
-    /// Returns the cost above which a pair is outside two limits: of the score, and of the ratio to
-    /// the median. Few figures have an uncertain deviation, so their limit is wider: by a quarter
-    /// for 16 figures.
-    pub fn limit(self, of_bandwidth: bool) -> f64 {
-        let score = if self.count >= MANY_FIGURES { 4.5 } else { 3.5 };
-        let score = score * (1.0 + LEAST_FIGURES as f64 / 2.0 / self.count.max(1) as f64);
-        (self.median + score * self.sigma).max(self.median * least_ratio(of_bandwidth))
-    }
-}
-
-/// The difference between pairs that no fault causes, in addition to the limits of a population.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Noise {
-    /// Ratio to the median.
-    ratio: f64,
-    /// Difference of latencies, in nanoseconds.
-    latency_ns: f64,
-}
-
-impl Noise {
-    /// NICs in hardware.
-    pub const HARDWARE: Self = Self {
-        ratio: 1.0,
-        latency_ns: 0.0,
-    };
-
-    /// Software NICs: their threads share CPUs with other programs, and some wake up for each
-    /// operation where others poll.
-    pub const SOFTWARE: Self = Self {
-        ratio: 2.0,
-        latency_ns: 20_000.0,
-    };
-
-    /// Returns the cost above which a pair is outside the limits.
-    pub fn limit(self, centre: Centre, of_bandwidth: bool) -> f64 {
-        centre
-            .limit(of_bandwidth)
-            .max(self.least(centre.median, of_bandwidth))
-    }
-
-    /// Returns the least cost outside the limits of a population with this median.
-    fn least(self, median: f64, of_bandwidth: bool) -> f64 {
-        (median * self.ratio).max(median + self.difference(of_bandwidth))
-    }
-
-    /// Returns the largest difference of two costs that is noise.
-    pub fn difference(self, of_bandwidth: bool) -> f64 {
-        if of_bandwidth { 0.0 } else { self.latency_ns }
-    }
-}
-
-/// Returns the ratio to the median above which a cost can be outside the limits.
-fn least_ratio(of_bandwidth: bool) -> f64 {
-    if of_bandwidth { 1.0 / 0.93 } else { 1.3 }
-}
-
-/// Returns the costs of pairs of few NICs, without the pairs of the worst NICs. The worst NICs are
-/// at most a third of all NICs, and their median costs are far from the median of all NICs. One NIC
-/// of four takes part in half of the pairs, so a bad NIC would shift the median.
-pub fn without_worst_nics(pairs: &[(Pair, f64)], of_bandwidth: bool) -> Sorted {
-    let mut of_nics: BTreeMap<NicId, Vec<(f64, u64)>> = BTreeMap::new();
-    for (pair, cost) in pairs {
-        for nic in pair.nics() {
-            of_nics.entry(nic).or_default().push((*cost, 1));
-        }
-    }
-    let mut medians: Vec<(f64, NicId)> = of_nics
-        .into_iter()
-        .map(|(nic, costs)| (Sorted::of(costs).median(), nic))
-        .collect();
-    medians.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let middle = medians
-        .get(medians.len().saturating_sub(1) / 2)
-        .map_or(f64::NAN, |(median, _)| *median);
-    let worst = medians.split_off(medians.len() - medians.len() / 3);
-    let is_far = |nic: NicId| {
-        worst
-            .iter()
-            .any(|(median, one)| *one == nic && *median > middle * least_ratio(of_bandwidth))
-    };
-    let kept = pairs
-        .iter()
-        .filter(|(pair, _)| !is_far(pair.initiator) && !is_far(pair.target));
-    Sorted::of(kept.map(|(_, cost)| (*cost, 1)).collect())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::testing::pair;
     use super::*;
 
     fn sorted(values: &[f64]) -> Sorted {
@@ -362,32 +234,6 @@ mod tests {
     }
 
     #[test]
-    fn limit_needs_score_and_ratio() {
-        let limit = |sigma, count, of_bandwidth| {
-            Centre {
-                median: 100.0,
-                sigma,
-                count,
-            }
-            .limit(of_bandwidth)
-        };
-        assert_eq!(limit(1.0, 10_000, false), 130.0);
-        assert!((limit(20.0, 10_000, false) - 190.0).abs() < 0.1);
-        assert!((limit(20.0, 100, false) - 172.8).abs() < 0.1);
-        assert!((limit(20.0, 16, false) - 187.5).abs() < 0.1);
-        assert!((limit(1.0, 10_000, true) - 107.527).abs() < 0.001);
-    }
-
-    #[test]
-    fn software_nics_differ_without_a_fault() {
-        let least = |median, of_bandwidth| Noise::SOFTWARE.least(median, of_bandwidth);
-        assert_eq!(least(1_000.0, false), 21_000.0);
-        assert_eq!(least(100_000.0, false), 200_000.0);
-        assert_eq!(least(0.1, true), 0.2);
-        assert_eq!(Noise::HARDWARE.least(1_000.0, false), 1_000.0);
-    }
-
-    #[test]
     fn bins_are_near_exact_figures() {
         let (mut exact, mut bins) = (Distribution::new(100_000), Distribution::new(10));
         let mut rng = fastrand::Rng::with_seed(1);
@@ -409,18 +255,5 @@ mod tests {
             assert_eq!(bars.iter().map(|(_, count)| count).sum::<u64>(), 20_000);
             assert!(bars.len() <= MOST_BARS && bars.is_sorted_by(|one, other| one.0 < other.0));
         }
-    }
-
-    #[test]
-    fn ignores_bad_nic_of_four_in_the_median() {
-        let cost = |one: u32, other: u32| if one == 2 || other == 2 { 300.0 } else { 100.0 };
-        let pairs: Vec<(Pair, f64)> = (0..4)
-            .flat_map(|one| (0..4).map(move |other| (one, other)))
-            .filter(|(one, other)| one != other)
-            .map(|(one, other)| (pair(one, other), cost(one, other)))
-            .collect();
-        assert_eq!(without_worst_nics(&pairs, false).median(), 100.0);
-        let even: Vec<(Pair, f64)> = pairs.iter().map(|(pair, _)| (*pair, 100.0)).collect();
-        assert_eq!(without_worst_nics(&even, false).count, 12);
     }
 }

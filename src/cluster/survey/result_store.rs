@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
 use super::findings::{Test, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
-use super::limits::{FEW_RETRIES, Limit};
-use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, Noise, cost};
+use super::limits::FEW_RETRIES;
+use super::observation::Observation;
+use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, cost};
 use super::role_counts::RoleCounts;
 use super::roster::Roster;
 use super::units::parts_of_pair;
 use crate::location::Class;
-use facts::device::DeviceName;
 use facts::expect::Expectation;
 
 /// Most figures of a switch, a group or a pair of groups that are kept exactly.
@@ -25,14 +25,38 @@ const MOST_RECORDS: usize = 1 << 20;
 /// A test and a pair.
 pub type TestPair = (TestId, Pair);
 
+/// Pairs of a NIC in a class from which causes follow; further pairs say nothing new about it.
+const MOST_OBSERVATIONS: u32 = 64;
+
+/// Distance of the limit so far from the median, in robust deviations.
+const NOISE: f64 = 4.5;
+
+/// The limit of a class that follows from the figures so far: which results are kept.
+#[derive(Clone, Copy, Debug)]
+struct LimitSoFar {
+    /// Median cost.
+    median: f64,
+    /// The largest cost inside the limit.
+    cost: f64,
+}
+
+impl LimitSoFar {
+    /// Returns the cost above which results are kept because the limit may become lower.
+    fn kept(self) -> f64 {
+        self.median + 0.8 * (self.cost - self.median)
+    }
+}
+
 /// The figures of a population.
 #[derive(Debug)]
 pub(super) struct PopulationData {
     pub(super) figures: Distribution,
+    /// The 5th percentiles of the pairs, if they are latencies.
+    pub(super) low: Distribution,
     /// Packets that the initiators sent again.
     pub(super) retries: Distribution,
     /// The limit that follows from the figures so far.
-    limit: Option<Limit>,
+    limit: Option<LimitSoFar>,
     /// Number of figures at which the limit is computed again.
     next: u64,
 }
@@ -43,12 +67,12 @@ pub struct ResultStore {
     pub(super) tests: Vec<Test>,
     pub(super) expectations: Vec<Vec<Expectation>>,
     pub(super) keeps_all: bool,
-    pub(super) noise: Noise,
+    pub(super) sensitivity: Option<f64>,
     pub(super) populations: BTreeMap<PopulationKey, PopulationData>,
     /// Pairs with an answer, by test and NIC.
     counts: Vec<RoleCounts>,
-    /// The least costs of the pairs of the sweep, by test and NIC, then by class.
-    least_costs: Vec<[f64; Class::ALL.len()]>,
+    /// The figures from which causes follow, by test.
+    pub(super) observations: Vec<Vec<Observation>>,
     pub(super) nics: usize,
     pub(super) aggregates: BTreeMap<(TestId, Unit), Distribution>,
     /// First results of pairs.
@@ -66,16 +90,17 @@ impl ResultStore {
         roster: &Roster,
         tests: Vec<Test>,
         expectations: Vec<Vec<Expectation>>,
+        sensitivity: Option<f64>,
         keeps_all: bool,
     ) -> Self {
         Self {
             counts: vec![RoleCounts::default(); tests.len() * roster.nics.len()],
-            least_costs: vec![[f64::INFINITY; Class::ALL.len()]; tests.len() * roster.nics.len()],
+            observations: vec![Vec::new(); tests.len()],
             nics: roster.nics.len(),
             tests,
             expectations,
             keeps_all,
-            noise: noise(roster),
+            sensitivity,
             populations: BTreeMap::new(),
             aggregates: BTreeMap::new(),
             records: Vec::new(),
@@ -106,12 +131,17 @@ impl ResultStore {
         &self.counts[self.cell(test, nic)]
     }
 
-    /// Returns the least cost of the pairs of a NIC in a class; infinite without a figure.
-    pub(super) fn least_cost(&self, test: TestId, nic: NicId, class: Class) -> f64 {
-        self.least_costs[self.cell(test, nic)][class as usize]
+    /// Returns the figures from which causes follow.
+    pub fn observations(&self, test: TestId) -> &[Observation] {
+        &self.observations[test.index()]
     }
 
-    /// Returns the index of a NIC and a test in `counts` and `least_costs`.
+    /// Returns the results of all retests.
+    pub fn retests(&self) -> impl Iterator<Item = &PairResult> {
+        self.retests.values().flatten()
+    }
+
+    /// Returns the index of a NIC and a test in `counts`.
     fn cell(&self, test: TestId, nic: NicId) -> usize {
         test.index() * self.nics + nic.index()
     }
@@ -154,8 +184,9 @@ impl ResultStore {
         let excess = match (&result.answer, limit) {
             (Answer::Measured(figures), Some(limit)) => {
                 let cost = cost(figures.value(), self.of_bandwidth(result.test));
-                self.suspects += u64::from(limit.source(cost, result.retries()).is_some());
-                cost / limit.centre.median
+                let is_outside = cost > limit.cost || result.retries() > FEW_RETRIES;
+                self.suspects += u64::from(is_outside);
+                cost / limit.median
             }
             (Answer::Measured(_), None) => 0.0,
             _ => {
@@ -167,7 +198,7 @@ impl ResultStore {
             self.worst = Some((excess, result.clone()));
         }
         let is_kept = self.keeps_all
-            || limit.is_none_or(|limit| excess * limit.centre.median > nearly(limit))
+            || limit.is_none_or(|limit| excess * limit.median > limit.kept())
             || result.retries() > FEW_RETRIES
             || self.breaks_expectation(result).is_some();
         if is_kept && (self.keeps_all || self.records.len() < MOST_RECORDS) {
@@ -176,7 +207,7 @@ impl ResultStore {
     }
 
     /// Adds a figure to the distributions, and returns the limit of its population so far.
-    fn gather(&mut self, result: &PairResult, class: Class, roster: &Roster) -> Option<Limit> {
+    fn gather(&mut self, result: &PairResult, class: Class, roster: &Roster) -> Option<LimitSoFar> {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
@@ -188,12 +219,15 @@ impl ResultStore {
                 .or_insert_with(new)
                 .add(value);
         }
+        self.observe(result, class);
         let of_bandwidth = self.of_bandwidth(result.test);
+        let ratio = self.ratio(result.test).exp();
         let data = self
             .populations
             .entry((result.test, class))
             .or_insert_with(|| PopulationData {
                 figures: Distribution::new(MOST_EXACT),
+                low: Distribution::new(MOST_EXACT),
                 retries: Distribution::new(MOST_EXACT),
                 limit: None,
                 next: LEAST_FIGURES as u64,
@@ -201,20 +235,22 @@ impl ResultStore {
         // The partners of suspects are not random, so only pairs of the sweep form a population.
         if result.stage == Stage::Sweep {
             data.figures.add(value);
+            data.low.add(match *figures {
+                Figures::Latency { p5_ns, min_ns, .. } => p5_ns.unwrap_or(min_ns) as f64,
+                Figures::Bandwidth { .. } => value,
+            });
             data.retries.add(result.retries() as f64);
-            let cost = cost(value, of_bandwidth);
-            for nic in result.pair.nics() {
-                let cell = result.test.index() * self.nics + nic.index();
-                let least = &mut self.least_costs[cell][class as usize];
-                *least = least.min(cost);
-            }
         }
         let count = data.figures.count();
         if count >= data.next {
             data.next = count + count / 2;
             let costs = data.figures.sorted().costs(of_bandwidth);
-            let retries = data.retries.sorted();
-            data.limit = Some(Limit::of(&costs, &retries, self.noise, of_bandwidth));
+            let median = costs.median();
+            let noise = 1.0 + NOISE * costs.sigma() / median;
+            data.limit = Some(LimitSoFar {
+                median,
+                cost: median * noise.max(ratio),
+            });
             if let (Some(limit), false) = (data.limit, self.keeps_all) {
                 self.drop_good(result.test, class, limit, roster);
             }
@@ -222,8 +258,20 @@ impl ResultStore {
         self.populations[&(result.test, class)].limit
     }
 
+    /// Keeps the figure of a pair, unless both NICs have many in the class.
+    fn observe(&mut self, result: &PairResult, class: Class) {
+        let is_of_sweep = result.stage == Stage::Sweep;
+        let has_many =
+            |nic: &NicId| self.counts(result.test, *nic).of_class(class) > MOST_OBSERVATIONS;
+        if is_of_sweep && result.pair.nics().iter().all(has_many) {
+            return;
+        }
+        let observation = Observation::of(result, class, is_of_sweep);
+        self.observations[result.test.index()].extend(observation);
+    }
+
     /// Drops results that are far inside the limits.
-    fn drop_good(&mut self, test: TestId, class: Class, limit: Limit, roster: &Roster) {
+    fn drop_good(&mut self, test: TestId, class: Class, limit: LimitSoFar, roster: &Roster) {
         let of_bandwidth = self.of_bandwidth(test);
         let expectations = self
             .expectations
@@ -235,7 +283,7 @@ impl ResultStore {
             is_other
                 || match &result.answer {
                     Answer::Measured(figures) => {
-                        cost(figures.value(), of_bandwidth) > nearly(limit)
+                        cost(figures.value(), of_bandwidth) > limit.kept()
                             || result.retries() > FEW_RETRIES
                             || broken(expectations, size, figures).is_some()
                     }
@@ -304,21 +352,6 @@ impl ResultStore {
             figures,
         )
     }
-}
-
-/// Returns the noise of a survey: the noise of software NICs if it has any.
-fn noise(roster: &Roster) -> Noise {
-    let is_noisy = |device: &str| DeviceName::names(device, |platform| platform.runs_on_cpus);
-    if roster.nics.iter().any(|nic| is_noisy(&nic.device)) {
-        Noise::SOFTWARE
-    } else {
-        Noise::HARDWARE
-    }
-}
-
-/// Returns the cost above which results are kept because a later limit may be lower.
-fn nearly(limit: Limit) -> f64 {
-    limit.centre.median + 0.8 * (limit.cost - limit.centre.median)
 }
 
 /// Returns the limit of the first expectation that is not met.

@@ -8,12 +8,12 @@ use fastrand::Rng;
 use super::answer::{Pair, Stage};
 use super::findings::{Certainty, Unit};
 use super::ids::{NicId, Role, TestId};
-use super::limits::Limits;
 use super::outside::Outside;
 use super::result_store::{ResultStore, TestPair};
 use super::roster::Roster;
 use super::rounds::NicOrder;
 use super::search::Explanation;
+use super::slow_parts::Judgement;
 use super::timetable::Round;
 use super::units::members;
 use crate::location::Class;
@@ -97,13 +97,13 @@ impl Queue {
 pub fn suspects(
     explanations: &[Explanation],
     results: &ResultStore,
-    limits: &Limits,
+    judgement: &Judgement,
     roster: &Roster,
 ) -> Vec<TestPair> {
     let mut chosen = BTreeSet::new();
     for explanation in explanations
         .iter()
-        .filter(|explanation| explanation.certainty() == Certainty::Suspect)
+        .filter(|explanation| explanation.certainty == Certainty::Suspect)
     {
         let most = match explanation.unit {
             Unit::Nic(_) | Unit::Node(_) | Unit::Path(_) => PAIRS_OF_NIC,
@@ -115,7 +115,7 @@ pub fn suspects(
             .iter()
             .map(|one| (one.test, one.pair))
             .collect();
-        keys.retain(|key| results.needs_retest(*key, limits, roster));
+        keys.retain(|key| results.needs_retest(*key, judgement, roster));
         for _ in 0..most.min(keys.len()) {
             // The pair whose NICs were chosen least is next.
             let uses_of = |key: &TestPair| {
@@ -168,7 +168,7 @@ pub fn swaps(
     let lasting = || {
         explanations
             .iter()
-            .filter(|explanation| explanation.certainty() != Certainty::Transient)
+            .filter(|explanation| explanation.certainty != Certainty::Transient)
     };
     let pairs = || lasting().flat_map(|explanation| &explanation.pairs);
     let mut swaps = Swaps {

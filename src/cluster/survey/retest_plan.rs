@@ -4,7 +4,7 @@
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
-use super::explanation::explain;
+use super::explanation::{Explained, explain};
 use super::ids::NicId;
 use super::limits::Limits;
 use super::outside::MOST_RETESTS;
@@ -12,8 +12,8 @@ use super::parked::ParkedNics;
 use super::result_store::{ResultStore, TestPair};
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
-use super::search::Explanation;
 use super::settings::Phase;
+use super::slow_parts::Judgement;
 use super::timetable::Round;
 use super::unmeasured::why_unusable;
 
@@ -83,13 +83,13 @@ impl RetestPlan {
     /// Returns the next phase and its pairs; `None` if nothing is left to measure.
     pub fn next(&mut self, sweep: SweepResults<'_>) -> Option<(Phase, Queue)> {
         loop {
-            if let Some(queue) = self.next_retest(sweep) {
+            let explained = explain(sweep.results, sweep.limits, sweep.roster);
+            if let Some(queue) = self.next_retest(&explained, sweep) {
                 return Some((Phase::Retest, queue));
             }
-            let explained = explain(sweep.results, sweep.limits, sweep.roster);
-            let wave = self.next_wave(&explained.explanations, sweep);
+            let wave = self.next_wave(&explained, sweep);
             if wave.is_empty() {
-                return self.next_swap(&explained.explanations, sweep);
+                return self.next_swap(&explained, sweep);
             }
             (self.waves, self.retest, self.widest) = (self.waves + 1, 0, 0);
             self.wave = wave;
@@ -97,14 +97,14 @@ impl RetestPlan {
     }
 
     /// Returns the next retest of the wave. Later retests have fewer pairs at the same time.
-    fn next_retest(&mut self, sweep: SweepResults<'_>) -> Option<Queue> {
+    fn next_retest(&mut self, explained: &Explained, sweep: SweepResults<'_>) -> Option<Queue> {
         if self.retest >= MOST_RETESTS {
             return None;
         }
         let wave = self.wave.iter().copied();
         let is_undecided = |key: &TestPair| {
             let results = sweep.results;
-            results.needs_retest(*key, sweep.limits, sweep.roster)
+            results.needs_retest(*key, &explained.judgement, sweep.roster)
         };
         let undecided: Vec<TestPair> = wave.filter(is_undecided).collect();
         if undecided.is_empty() {
@@ -120,13 +120,14 @@ impl RetestPlan {
     }
 
     /// Returns the suspects that are retested next.
-    fn next_wave(&self, explanations: &[Explanation], sweep: SweepResults<'_>) -> Vec<TestPair> {
+    fn next_wave(&self, explained: &Explained, sweep: SweepResults<'_>) -> Vec<TestPair> {
         let SweepResults {
             roster,
             results,
-            limits,
             parked,
+            ..
         } = sweep;
+        let judgement = &explained.judgement;
         if self.waves >= MOST_WAVES {
             return Vec::new();
         }
@@ -136,7 +137,7 @@ impl RetestPlan {
             Vec::new()
         };
         if wave.is_empty() {
-            wave = suspects(explanations, results, limits, roster);
+            wave = suspects(&explained.explanations, results, judgement, roster);
         }
         wave.retain(|(_, pair)| why_unusable(roster, *pair).is_none());
         // Pairs of NICs that failed are last: they may take long, and disturb others.
@@ -147,7 +148,7 @@ impl RetestPlan {
     /// Returns pairs of suspect NICs with other partners.
     fn next_swap(
         &mut self,
-        explanations: &[Explanation],
+        explained: &Explained,
         sweep: SweepResults<'_>,
     ) -> Option<(Phase, Queue)> {
         if self.swaps >= MOST_SWAPS {
@@ -157,7 +158,13 @@ impl RetestPlan {
             roster, results, ..
         } = sweep;
         let is_usable = |nic: NicId| why_unusable(roster, Pair::loopback(nic)).is_none();
-        let pairs = swaps(explanations, results, roster, is_usable, &mut self.rng);
+        let pairs = swaps(
+            &explained.explanations,
+            results,
+            roster,
+            is_usable,
+            &mut self.rng,
+        );
         if pairs.is_empty() {
             return None;
         }
@@ -176,9 +183,11 @@ fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
         limits,
         ..
     } = sweep;
-    let outside = results.outside(limits, roster);
+    // A class may be mixed only because of the noise.
+    let judgement = Judgement::of(results, limits.clone(), roster);
+    let outside = results.outside(&judgement, roster);
     let keys = outside.iter().map(|one| (one.test, one.pair));
-    let open = keys.filter(|key| results.needs_retest(*key, limits, roster));
+    let open = keys.filter(|key| results.needs_retest(*key, &judgement, roster));
     let open: Vec<TestPair> = open.collect();
     if open.len() <= FEW_SUSPECTS {
         open

@@ -1,4 +1,6 @@
-//! The search for the parts that explain the pairs outside the limits (jobs.md 3.3).
+//! The search for the parts that explain the pairs outside the limits (jobs.md 3.3). The fit has
+//! found the parts that are slow; this search finds those whose pairs fail, need many retries, or do
+//! not meet --expect.
 //!
 //! A part explains pairs in a role if more than half of its pairs in this role are outside. The
 //! part that explains most pairs is a cause. The search sets the pairs of this cause aside, because
@@ -14,14 +16,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::Pair;
 use super::failures::most_failing;
-use super::findings::{Certainty, Direction, Unit};
+use super::findings::{Certainty, Direction, LimitSource, Unit};
 use super::ids::{NicId, PopulationKey, Role, TestId};
-use super::limits::Limits;
 use super::outside::{Outside, RetestOutcome};
 use super::result_store::{ResultStore, TestPair};
 use super::role_counts::RoleCounts;
 use super::roster::Roster;
-use super::tally::{LEAST_MEMBERS, Tally};
+use super::selection::LEAST_MEMBERS;
+use super::slow_parts::{Judgement, SlowPart};
+use super::tally::Tally;
 use super::units::{group_pair, members, parts_of_nic};
 use crate::location::Class;
 
@@ -39,6 +42,8 @@ pub struct Explanation {
     pub unit: Unit,
     /// The role of the part in these pairs.
     pub direction: Direction,
+    /// How sure the survey is.
+    pub certainty: Certainty,
     /// The pairs that the part explains.
     pub pairs: Vec<Outside>,
 }
@@ -49,19 +54,20 @@ impl Explanation {
         if self.direction != other.direction {
             self.direction = Direction::Both;
         }
+        self.certainty = self.certainty.max(other.certainty);
         self.pairs.extend(other.pairs);
     }
+}
 
-    /// Returns how sure the survey is.
-    pub fn certainty(&self) -> Certainty {
-        let has = |outcome| self.pairs.iter().any(|one| one.outcome == outcome);
-        if has(RetestOutcome::Confirmed) {
-            Certainty::Bad
-        } else if has(RetestOutcome::Open) {
-            Certainty::Suspect
-        } else {
-            Certainty::Transient
-        }
+/// Returns how sure the survey is about a part with these pairs.
+fn certainty_of(pairs: &[Outside]) -> Certainty {
+    let has = |outcome| pairs.iter().any(|one| one.outcome == outcome);
+    if has(RetestOutcome::Confirmed) {
+        Certainty::Bad
+    } else if has(RetestOutcome::Open) {
+        Certainty::Suspect
+    } else {
+        Certainty::Transient
     }
 }
 
@@ -98,7 +104,7 @@ impl PopulationSet {
 struct Search<'a> {
     roster: &'a Roster,
     results: &'a ResultStore,
-    /// Populations in which a slow pair can be outside the limits.
+    /// Populations in which a pair can miss --expect.
     with_figure_limit: PopulationSet,
     /// Populations in which a pair with many retries can be outside the limits.
     with_retry_limit: PopulationSet,
@@ -115,19 +121,16 @@ struct Search<'a> {
 /// Returns the parts that explain pairs outside the limits.
 pub fn search(
     results: &ResultStore,
-    limits: &Limits,
+    judgement: &Judgement,
     roster: &Roster,
     outside: Vec<Outside>,
 ) -> Vec<Explanation> {
     let tests = results.tests().len();
-    let mut with_figure_limit = PopulationSet::new(tests, |test| results.expected(test).is_some());
+    let with_figure_limit = PopulationSet::new(tests, |test| results.expected(test).is_some());
     let mut with_retry_limit = PopulationSet::new(tests, |_| false);
-    for (population, limit) in limits {
+    for (population, limit) in &judgement.limits {
         if limit.retries.is_finite() {
             with_retry_limit.insert(*population);
-        }
-        if limit.cost.is_finite() {
-            with_figure_limit.insert(*population);
         }
     }
     let mut search = Search {
@@ -141,6 +144,9 @@ pub fn search(
         explanations: Vec::new(),
         positions: HashMap::new(),
     };
+    for (index, part) in judgement.parts.iter().enumerate() {
+        search.explain_slow(index, part, judgement);
+    }
     for (share, partners) in [(MOST, 2), (MANY, LEAST_MEMBERS)] {
         loop {
             let best = search.best(share, partners);
@@ -148,7 +154,7 @@ pub fn search(
                 break;
             }
             for (unit, candidate) in best {
-                search.explain(unit, &candidate);
+                search.explain(unit, &candidate, None);
             }
         }
     }
@@ -163,7 +169,7 @@ impl Search<'_> {
     fn best(&self, share: f64, partners: usize) -> Vec<(Unit, Candidate)> {
         let tallies = self.tallies(share);
         let mut candidates: BTreeMap<Unit, Candidate> = BTreeMap::new();
-        for (index, one) in self.open() {
+        for (index, one) in self.with_faults() {
             for (role, nic) in one.pair.roles() {
                 for unit in parts_of_nic(self.roster, nic).into_iter().flatten() {
                     let tally = &tallies[&unit];
@@ -217,10 +223,16 @@ impl Search<'_> {
             .filter(|(index, _)| self.is_open[*index])
     }
 
+    /// Returns the pairs without a cause that are not only slow, with their indices.
+    fn with_faults(&self) -> impl Iterator<Item = (usize, &Outside)> {
+        let open = self.open();
+        open.filter(|(_, one)| one.source != LimitSource::Population)
+    }
+
     /// Returns the tallies of all parts with pairs outside the limits.
     fn tallies(&self, share: f64) -> HashMap<Unit, Tally> {
         let mut of_nics: BTreeMap<NicId, Tally> = BTreeMap::new();
-        for (_, one) in self.open() {
+        for (_, one) in self.with_faults() {
             for (role, nic) in one.pair.roles() {
                 let [initiator, target] = one.pair.nics();
                 let tally = of_nics.entry(nic).or_default();
@@ -287,7 +299,7 @@ impl Search<'_> {
     /// NICs of both groups.
     fn group_pairs(&self, share: f64) -> BTreeMap<Unit, Candidate> {
         let mut crossings: BTreeMap<Unit, Vec<usize>> = BTreeMap::new();
-        for (index, one) in self.open() {
+        for (index, one) in self.with_faults() {
             if let Some(unit) = group_pair(self.roster, one.pair) {
                 crossings.entry(unit).or_default().push(index);
             }
@@ -318,7 +330,7 @@ impl Search<'_> {
     }
 
     /// Makes a part the cause of the pairs that it explains.
-    fn explain(&mut self, unit: Unit, candidate: &Candidate) {
+    fn explain(&mut self, unit: Unit, candidate: &Candidate, certainty: Option<Certainty>) {
         for index in &candidate.pairs {
             self.set_aside(*index);
         }
@@ -333,11 +345,18 @@ impl Search<'_> {
             _ => Direction::Both,
         };
         let pairs = candidate.pairs.iter().map(|index| self.outside[*index]);
-        let explanation = Explanation {
+        let pairs: Vec<Outside> = pairs.collect();
+        self.add(Explanation {
             unit,
             direction,
-            pairs: pairs.collect(),
-        };
+            certainty: certainty.unwrap_or_else(|| certainty_of(&pairs)),
+            pairs,
+        });
+    }
+
+    /// Adds an explanation to an earlier one of the same part.
+    fn add(&mut self, explanation: Explanation) {
+        let unit = explanation.unit;
         match self.positions.get(&unit) {
             Some(position) => self.explanations[*position].extend(explanation),
             None => {
@@ -358,9 +377,34 @@ impl Search<'_> {
         })
     }
 
+    /// Makes a slow part the cause of its measured pairs outside the limits.
+    fn explain_slow(&mut self, index: usize, part: &SlowPart, judgement: &Judgement) {
+        let is_own = |one: &Outside| {
+            one.test == part.test
+                && one.value.is_some()
+                && judgement
+                    .covering(one.test, one.pair, self.roster)
+                    .contains(&index)
+        };
+        let all = 0..self.outside.len();
+        let candidate = Candidate {
+            pairs: all.filter(|pair| is_own(&self.outside[*pair])).collect(),
+            roles: match part.role {
+                Some(role) => [role].into(),
+                None => Role::BOTH.into(),
+            },
+            good: 0,
+        };
+        if !candidate.pairs.is_empty() {
+            self.explain(part.unit, &candidate, Some(part.certainty));
+        }
+    }
+
     /// Marks a pair as explained.
     fn set_aside(&mut self, index: usize) {
-        self.is_open[index] = false;
+        if !std::mem::take(&mut self.is_open[index]) {
+            return;
+        }
         let one = self.outside[index];
         for (role, nic) in one.pair.roles() {
             self.explained.entry((one.test, nic)).or_default()[(role, one.class)] += 1;
@@ -394,7 +438,7 @@ impl Search<'_> {
                     roles: Role::BOTH.into(),
                     good: 0,
                 };
-                self.explain(Unit::Nic(nic), &candidate);
+                self.explain(Unit::Nic(nic), &candidate, None);
             }
             failures = most_failing(self.open(), |nic| self.results.answers(nic));
             if failures.is_empty() {
@@ -421,6 +465,7 @@ impl Search<'_> {
                 && !has_both_directions
                 && measured.contains(&(test, pair.reversed()));
             self.explanations.push(Explanation {
+                certainty: certainty_of(&pairs),
                 unit: if pair.is_loopback() {
                     Unit::Nic(pair.initiator)
                 } else {

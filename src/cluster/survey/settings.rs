@@ -18,6 +18,8 @@ pub struct Settings {
     pub seed: u64,
     /// The bounds of --expect for each test. A test without an entry has none.
     pub expectations: Vec<Vec<Expectation>>,
+    /// Ratio to good pairs from which a part is bad; the ratios of jobs.md 3.4 if `None`.
+    pub sensitivity: Option<f64>,
     /// Whether to keep the figures of all pairs, about 100 bytes each; `None` to keep them for up
     /// to 1024 NICs.
     pub keep_figures: Option<bool>,

@@ -3,13 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use super::answer::{Answer, PairResult, Stage};
-use super::findings::{Aggregate, Matrix, Population, Unit};
+use super::findings::{Aggregate, Matrix, Population, Statistic, Unit};
 use super::ids::{PopulationKey, TestId};
-use super::limits::Limits;
+use super::limits::Limit;
+use super::observation::figure;
 use super::outside::{Outside, RetestOutcome};
-use super::population::{Distribution, Sorted, cost};
+use super::population::{Distribution, Sorted};
 use super::result_store::{PopulationData, ResultStore, TestPair};
 use super::roster::Roster;
+use super::slow_parts::Judgement;
 use super::units::parts_of_pair;
 use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;
@@ -59,16 +61,24 @@ impl ResultStore {
     }
 
     /// Returns the populations with their limits.
-    pub fn populations(&self, limits: &Limits, outside: &[Outside]) -> Vec<Population> {
+    pub fn populations(&self, judgement: &Judgement, outside: &[Outside]) -> Vec<Population> {
         let of = |(key, data): (&PopulationKey, &PopulationData)| {
             let (test, class) = *key;
             let of_bandwidth = self.of_bandwidth(test);
-            let sorted: Sorted = data.figures.sorted();
+            let limit = judgement.limits.get(key);
+            let statistic = limit.map(|limit| limit.statistic).unwrap_or_default();
+            let sorted: Sorted = match statistic {
+                Statistic::Median => data.figures.sorted(),
+                Statistic::P5 => data.low.sorted(),
+            };
             let interval = sorted.median_interval();
-            let limit = limits
-                .get(key)
-                .map(|limit| limit.cost)
-                .filter(|cost| cost.is_finite());
+            let with_costs = limit.filter(|limit| limit.has_costs());
+            let of_class = self
+                .observations(test)
+                .iter()
+                .filter(|one| one.class == class);
+            let says_nothing =
+                |limit: &Limit| of_class.filter(|one| limit.residual(one).is_none()).count() as u64;
             let of_sweep =
                 |one: &&Outside| (one.test, one.class) == *key && one.stage == Stage::Sweep;
             let in_sweep = || outside.iter().filter(of_sweep);
@@ -77,6 +87,8 @@ impl ResultStore {
             Population {
                 test,
                 class,
+                figure: statistic,
+                unjudged: with_costs.map_or(0, says_nothing),
                 count: data.figures.count(),
                 outside: in_sweep().filter(is_measured_outside).count() as u64,
                 failed: in_sweep().filter(|one| one.value.is_none()).count() as u64,
@@ -87,7 +99,9 @@ impl ResultStore {
                 median_low: interval.map(|(low, _)| low),
                 median_high: interval.map(|(_, high)| high),
                 sigma: sorted.sigma(),
-                limit: limit.map(|cost| value_at(cost, of_bandwidth)),
+                limit: with_costs.map(|of| figure(of.centre + of.of_pair, of_bandwidth)),
+                biased: limit.is_some_and(|limit| limit.is_biased),
+                sensitivity: judgement.sensitivity(*key),
                 expected: self.expected(test),
                 histogram: sorted.histogram(),
             }
@@ -124,6 +138,12 @@ impl ResultStore {
         self.aggregates.iter().map(of).collect()
     }
 
+    /// Returns the number of figures of a population.
+    pub fn figures(&self, key: PopulationKey) -> u64 {
+        let data = self.populations.get(&key);
+        data.map_or(0, |data| data.figures.count())
+    }
+
     /// Returns how many pairs between two groups have a figure.
     pub fn crossings(&self, test: TestId, pair: Unit) -> u64 {
         self.aggregates
@@ -152,12 +172,6 @@ impl ResultStore {
         }
         matrices
     }
-}
-
-/// Returns the figure with this cost.
-pub fn value_at(of: f64, of_bandwidth: bool) -> f64 {
-    // The figure of a cost is the cost of a figure: both are reciprocals of each other, or equal.
-    cost(of, of_bandwidth)
 }
 
 #[cfg(test)]
@@ -200,12 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn evidence_has_the_median_of_its_class() {
+    fn evidence_has_the_median_of_good_pairs() {
         let mut cluster = Cluster::new([0, 0, 6, 1], &["write-lat"], 1);
         let slow = Fault::slow(Unit::Nic(NicId(1)), Direction::Both, 2.0);
         cluster.faults.push(slow);
         let findings = survey(&mut cluster, "all", 1);
-        let median = findings.causes[0].evidence[0].median;
-        assert_eq!(median, Some(findings.populations[0].median()));
+        let evidence = &findings.causes[0].evidence[0];
+        let ratio = evidence.value.unwrap() / evidence.median.unwrap();
+        assert!((1.8..2.3).contains(&ratio), "{evidence:?}");
     }
 }

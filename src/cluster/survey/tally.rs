@@ -5,11 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::findings::Unit;
 use super::ids::{NicId, Role, TestId};
 use super::role_counts::RoleCounts;
+use super::selection::LEAST_MEMBERS;
 use crate::location::Class;
-
-/// Fewest members of a larger part that is a cause (jobs.md 3.3), and fewest pairs between two
-/// groups.
-pub const LEAST_MEMBERS: usize = 3;
 
 /// The pairs of a part so far, counted by test, role and class.
 #[derive(Debug, Default)]

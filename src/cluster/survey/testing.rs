@@ -83,6 +83,33 @@ impl Fault {
     }
 }
 
+/// How busy the CPUs of nodes are.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// The only busy node; all nodes if `None`.
+    pub node: Option<NodeId>,
+    /// Part of the fast pairs whose processes waited for their CPUs.
+    pub disturbed: f64,
+    /// Part of the fast pairs that stay untested. Slow pairs are disturbed and untested
+    /// [`LESS_OFTEN`] as often: their processes sleep, and a process that spins waits for its CPU.
+    pub untested: f64,
+    /// Whether pairs whose processes waited stay untested.
+    pub discards: bool,
+}
+
+impl Load {
+    fn has(&self, roster: &Roster, pair: Pair) -> bool {
+        self.node
+            .is_none_or(|node| pair.nics().iter().any(|nic| roster.nic(*nic).node == node))
+    }
+}
+
+/// How often a slow pair is disturbed, as a part of the frequency of fast ones.
+const LESS_OFTEN: f64 = 0.2;
+
+/// Ratio to the usual figure from which a pair is slow.
+const SLOW: f64 = 1.3;
+
 /// A cluster.
 #[derive(Debug)]
 pub struct Cluster {
@@ -98,6 +125,8 @@ pub struct Cluster {
     pub spikes: f64,
     /// About how many packets the initiator of any pair sends again.
     pub resent: f64,
+    /// How busy the CPUs are.
+    pub load: Option<Load>,
     rng: Rng,
     rounds: u32,
 }
@@ -141,13 +170,14 @@ impl Cluster {
             noise: 0.03,
             spikes: 0.0,
             resent: 0.0,
+            load: None,
             rng: Rng::with_seed(seed),
             rounds: 0,
         }
     }
 
-    /// Returns what a pair answers to a test.
-    pub fn answer(&mut self, test: TestId, pair: Pair) -> Answer {
+    /// Returns what a pair answers to a test, and how long its processes waited for their CPUs.
+    fn answer(&mut self, test: TestId, pair: Pair) -> (Answer, u8) {
         let mut ratio = (self.noise * self.normal()).exp();
         if self.rng.f64() < self.spikes {
             ratio *= 3.0;
@@ -160,13 +190,31 @@ impl Cluster {
         {
             match fault.effect {
                 Effect::Slow(factor) => ratio *= factor,
-                Effect::Fails => return failed(),
-                Effect::Loses(part) if self.rng.f64() < part => return failed(),
+                Effect::Fails => return (failed(), 0),
+                Effect::Loses(part) if self.rng.f64() < part => return (failed(), 0),
                 Effect::Loses(_) | Effect::Resends(_) => {}
             }
         }
-        Answer::Measured(if self.tests[test.index()].of_bandwidth {
-            let bytes_per_second = 24e9 / ratio;
+        let (mut delay, mut delay_of_least, mut waited) = (1.0, 1.0, 0);
+        if let Some(load) = self.load.filter(|load| load.has(&self.roster, pair)) {
+            let part = if ratio > SLOW { LESS_OFTEN } else { 1.0 };
+            if self.rng.f64() < part * load.untested {
+                return (Answer::Untested(Untested::Late), 0);
+            }
+            if self.rng.f64() < part * load.disturbed {
+                if load.discards {
+                    return (Answer::Untested(Untested::NoCpu), 0);
+                }
+                waited = self.rng.u8(30..95);
+                delay = 1.0 + (1.5 * self.normal()).exp();
+                delay_of_least = 1.0 + 0.02 * self.normal().abs();
+                if self.rng.f64() < 0.02 {
+                    delay_of_least *= 2.0;
+                }
+            }
+        }
+        let figures = if self.tests[test.index()].of_bandwidth {
+            let bytes_per_second = 24e9 / ratio / delay;
             Figures::Bandwidth {
                 bytes_per_second,
                 operations_per_second: bytes_per_second / 65_536.0,
@@ -178,16 +226,18 @@ impl Cluster {
                 Class::Group => 2200.0,
                 _ => 1800.0,
             };
-            let median_ns = (base * ratio) as u64;
+            let least_ns = 0.9 * base * ratio * delay_of_least;
+            let median_ns = (base * ratio * delay).max(least_ns) as u64;
             Figures::Latency {
                 count: 10_000,
-                min_ns: median_ns * 9 / 10,
-                p5_ns: Some(median_ns * 19 / 20),
+                min_ns: (0.95 * least_ns) as u64,
+                p5_ns: Some(least_ns as u64),
                 median_ns,
                 p99_ns: Some(median_ns * 2),
                 max_ns: median_ns * 3,
             }
-        })
+        };
+        (Answer::Measured(figures), waited)
     }
 
     fn normal(&mut self) -> f64 {
@@ -210,7 +260,7 @@ impl Cluster {
         });
         let mut results: Vec<PairResult> = pairs.collect();
         for result in &mut results {
-            result.answer = self.answer(result.test, result.pair);
+            (result.answer, result.waited_percent) = self.answer(result.test, result.pair);
             result.counters = self.counters(result.pair);
         }
         results

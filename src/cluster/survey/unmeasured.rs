@@ -56,6 +56,11 @@ impl Unmeasured {
         }
     }
 
+    /// Returns the pairs that may be tried again.
+    pub fn unanswered(&self) -> impl Iterator<Item = TestPair> {
+        self.unanswered.keys().copied()
+    }
+
     /// Removes the pairs that may be tried again.
     pub fn take_unanswered(&mut self) -> Vec<TestPair> {
         let keys = std::mem::take(&mut self.unanswered).into_keys();

@@ -114,6 +114,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
             .iter()
             .map(|test| test.expectations.clone())
             .collect(),
+        sensitivity: None,
         keep_figures: request.keeps_matrix.then_some(true),
     };
     let conductor = conductor(request, &members, &setup.tests, &settings)?;

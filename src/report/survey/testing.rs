@@ -6,8 +6,8 @@ use super::{Setup, Survey, SurveyJob};
 use cluster::location::{Class, Location};
 use cluster::survey::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, Stage};
 use cluster::survey::findings::{
-    Aggregate, Cause, Certainty, Direction, Evidence, Findings, LimitSource, Population, Test,
-    Unit, UntestedPart,
+    Aggregate, Cause, Certainty, Direction, Evidence, Findings, LimitSource, Population, Statistic,
+    Test, Unit, UntestedPart,
 };
 use cluster::survey::ids::{NicId, NodeId, TestId};
 use cluster::survey::roster::{Nic, Node, Roster};
@@ -74,7 +74,9 @@ pub fn population(test: TestId, class: Class) -> Population {
     Population {
         test,
         class,
+        figure: Statistic::Median,
         count: 24,
+        unjudged: 0,
         outside: 0,
         failed: 0,
         min: 1800.0 * scale,
@@ -84,6 +86,8 @@ pub fn population(test: TestId, class: Class) -> Population {
         median_high: Some(1920.0 * scale),
         sigma: 40.0 * scale,
         limit: Some(if of_bandwidth { 17.67e9 } else { 2470.0 }),
+        biased: false,
+        sensitivity: Some(1.3),
         expected: None,
         histogram: Vec::new(),
     }
@@ -108,6 +112,7 @@ pub fn evidence(test: TestId) -> Evidence {
     Evidence {
         test,
         class: Class::Switch,
+        figure: Statistic::Median,
         outside: 6,
         measured: 6,
         value: Some(if test == TestId(1) { 9.5e9 } else { 3900.0 }),

@@ -1,0 +1,152 @@
+//! How well the pairs of a class judge its NICs: what a survey could have found, and which NICs
+//! differ within the limits.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::findings::{Outlier, Unit};
+use super::ids::{NicId, PopulationKey, TestId};
+use super::result_store::ResultStore;
+use super::robust::{FALSE_ALARM, error_of_median, lower_median, score_limit};
+use super::roster::Roster;
+use super::selection::Selected;
+use super::slow_parts::{Domain, Judgement};
+use super::units::members;
+use crate::location::Class;
+
+impl Judgement {
+    /// Returns the smallest ratio at which a NIC of a class would have been found: of the NIC with
+    /// the largest one. Either all of its pairs are outside the limit of a pair, or its pairs
+    /// together are significantly slow.
+    pub fn sensitivity(&self, key: PopulationKey) -> Option<f64> {
+        let limit = self.limits.get(&key).filter(|limit| limit.has_costs())?;
+        let domain = self.domain(key.0, key.1 == Class::Loopback)?;
+        let mut pairs: BTreeMap<NicId, usize> = BTreeMap::new();
+        let mut nics = BTreeSet::new();
+        for (one, class) in domain.pairs.iter().zip(&domain.classes) {
+            for nic in one.pair.nics() {
+                *pairs.entry(nic).or_default() += 1;
+                if *class == key.1 {
+                    nics.insert(nic);
+                }
+            }
+        }
+        let fewest = nics.iter().map(|nic| pairs[nic]).min()?;
+        let together = limit.ratio.max(found_with(fewest, &domain.selected));
+        Some(together.min(limit.of_pair).exp())
+    }
+
+    /// Returns how many pairs of a class are better than its centre by more than the limit, and how
+    /// many it has.
+    pub fn better(&self, key: PopulationKey) -> (usize, usize) {
+        let limit = self
+            .limits
+            .get(&key)
+            .map_or(f64::INFINITY, |limit| limit.of_pair);
+        let Some(domain) = self.domain(key.0, key.1 == Class::Loopback) else {
+            return (0, 0);
+        };
+        let own = domain.classes.iter().zip(&domain.selected.rest);
+        let rests: Vec<f64> = own
+            .filter(|(class, _)| **class == key.1)
+            .map(|(_, rest)| *rest)
+            .collect();
+        (
+            rests.iter().filter(|rest| **rest < -limit).count(),
+            rests.len(),
+        )
+    }
+
+    /// Returns the pairs of a test.
+    fn domain(&self, test: TestId, in_loopback: bool) -> Option<&Domain> {
+        let mut domains = self.domains.iter();
+        domains.find(|one| (one.test, one.in_loopback) == (test, in_loopback))
+    }
+
+    /// Returns the NICs that differ from the other ones of their class within the limits, the worst
+    /// first.
+    pub fn outliers(&self, causes: &[Unit], roster: &Roster) -> Vec<Outlier> {
+        let of_causes: HashSet<NicId> = causes
+            .iter()
+            .flat_map(|unit| members(*unit, roster))
+            .collect();
+        let mut outliers = Vec::new();
+        for domain in self.domains.iter().filter(|domain| !domain.in_loopback) {
+            let selected = &domain.selected;
+            let effects = selected.effects.iter();
+            let of_nics = effects.filter(|effect| matches!(effect.unit, Unit::Nic(_)));
+            let mut residuals = selected.rest.clone();
+            for effect in of_nics {
+                for pair in &effect.pairs {
+                    residuals[*pair as usize] += effect.value;
+                }
+            }
+            let mut own: BTreeMap<NicId, (Vec<f64>, BTreeMap<Class, usize>)> = BTreeMap::new();
+            for ((one, class), residual) in domain.pairs.iter().zip(&domain.classes).zip(residuals)
+            {
+                for nic in one.pair.nics() {
+                    let (residuals, classes) = own.entry(nic).or_default();
+                    residuals.push(residual);
+                    *classes.entry(*class).or_default() += 1;
+                }
+            }
+            for (nic, (residuals, classes)) in own {
+                let error = error_of_median(selected.spread, residuals.len());
+                let deviation = selected.spread_of_nics.max(error);
+                let effect = lower_median(residuals);
+                let score = effect / deviation;
+                let class = classes.into_iter().max_by_key(|(_, count)| *count);
+                if let Some((class, _)) = class
+                    && score > score_limit(selected.nics)
+                    && !of_causes.contains(&nic)
+                {
+                    outliers.push(Outlier {
+                        nic,
+                        test: domain.test,
+                        class,
+                        ratio: effect.exp(),
+                        score,
+                    });
+                }
+            }
+        }
+        outliers.sort_by(|one, other| other.score.total_cmp(&one.score));
+        outliers
+    }
+
+    /// Returns the NICs with measured pairs of a test of which none says anything, because a
+    /// process waited for its CPU.
+    pub fn unjudged(&self, results: &ResultStore, test: TestId) -> Vec<NicId> {
+        let mut counts: BTreeMap<NicId, (u64, u64)> = BTreeMap::new();
+        for one in results.observations(test) {
+            let limit = self.limits.get(&(test, one.class));
+            let is_bound = match limit {
+                Some(limit) if limit.has_costs() => limit.residual(one).is_none(),
+                // Without a limit, the class says so.
+                _ => continue,
+            };
+            for nic in one.pair.nics() {
+                let (pairs, bounds) = counts.entry(nic).or_default();
+                (*pairs, *bounds) = (*pairs + 1, *bounds + u64::from(is_bound));
+            }
+        }
+        let unjudged = counts
+            .into_iter()
+            .filter(|(_, (pairs, bounds))| pairs == bounds);
+        unjudged.map(|(nic, _)| nic).collect()
+    }
+}
+
+/// Returns the smallest effect that `pairs` of a part show to be significant.
+fn found_with(pairs: usize, selected: &Selected) -> f64 {
+    let of_nics = score_limit(selected.nics) * selected.spread_of_nics;
+    let mut rest = selected.rest.clone();
+    rest.sort_by(|one, other| other.total_cmp(one));
+    // So many other pairs may be as slow as half of the effect.
+    let part = (FALSE_ALARM / selected.candidates.max(1) as f64).powf(1.0 / pairs.max(1) as f64);
+    let others = part * (rest.len() as f64 + 1.0) - 0.5;
+    if pairs < 2 || others < 0.0 {
+        return f64::INFINITY;
+    }
+    let half = rest.get(others as usize).copied().unwrap_or_default();
+    of_nics.max(2.0 * half)
+}

@@ -1,0 +1,146 @@
+//! Robust statistics of residuals.
+
+/// The standard deviation of a normal distribution, as a multiple of the median absolute deviation.
+const SIGMA_OF_MAD: f64 = 1.4826;
+
+/// The quantile of the upper spread, and its distance from the median of a normal distribution, in
+/// standard deviations.
+const UPPER: (f64, f64) = (0.8, 0.8416);
+
+/// Standard error of a median, as a multiple of that of a mean.
+const ERROR_OF_MEDIAN: f64 = 1.2533;
+
+/// Probability with which a survey without a fault suspects any part.
+pub const FALSE_ALARM: f64 = 0.05;
+
+/// Returns the median; of an even number of values the lower one of both in the middle; NaN without
+/// values.
+pub fn lower_median(mut values: Vec<f64>) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let middle = (values.len() - 1) / 2;
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
+/// Returns the robust standard deviation; 0 without values.
+pub fn spread(values: Vec<f64>) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    let median = lower_median(values.clone());
+    let deviations = values.into_iter().map(|value| (value - median).abs());
+    SIGMA_OF_MAD * lower_median(deviations.collect())
+}
+
+/// Returns the robust standard deviation of the worse values: not less than [`spread`]. A part of
+/// the values may be a second mode, as of software NICs, some of which sleep where others poll.
+pub fn upper_spread(mut values: Vec<f64>) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    let both = spread(values.clone());
+    let median = lower_median(values.clone());
+    let (part, distance) = UPPER;
+    let place = (part * (values.len() - 1) as f64) as usize;
+    let upper = *values.select_nth_unstable_by(place, f64::total_cmp).1;
+    both.max((upper - median) / distance)
+}
+
+/// Returns the standard error of a median of `count` values with this spread.
+pub fn error_of_median(spread: f64, count: usize) -> f64 {
+    ERROR_OF_MEDIAN * spread / (count.max(1) as f64).sqrt()
+}
+
+/// Returns the score that none of `count` values exceeds by chance: an upper bound of the normal
+/// quantile, wider for few values, whose spread is uncertain.
+pub fn score_limit(count: usize) -> f64 {
+    let count = count.max(2) as f64;
+    (2.0 * (count / FALSE_ALARM).ln()).sqrt() * (1.0 + 4.0 / count)
+}
+
+/// Returns the probability that at least `hits` of `trials` have a property that each has with
+/// probability `part`.
+pub fn binomial_tail(trials: usize, hits: usize, part: f64) -> f64 {
+    if hits == 0 {
+        return 1.0;
+    }
+    let (yes, no) = (part.ln(), (-part).ln_1p());
+    let mut log_ways = 0.0;
+    let mut sum = 0.0;
+    for count in 0..=trials {
+        if count > 0 {
+            log_ways += ((trials - count + 1) as f64 / count as f64).ln();
+        }
+        if count >= hits {
+            sum += (log_ways + count as f64 * yes + (trials - count) as f64 * no).exp();
+        }
+    }
+    sum.min(1.0)
+}
+
+/// Returns the rank correlation of two lists of equal length (Spearman); 0 if one is constant.
+pub fn rank_correlation(one: &[f64], other: &[f64]) -> f64 {
+    let (one, other) = (ranks(one), ranks(other));
+    let mean = (one.len() as f64 - 1.0) / 2.0;
+    let (mut product, mut squares, mut other_squares) = (0.0, 0.0, 0.0);
+    for (one, other) in one.iter().zip(&other) {
+        product += (one - mean) * (other - mean);
+        squares += (one - mean).powi(2);
+        other_squares += (other - mean).powi(2);
+    }
+    let size = (squares * other_squares).sqrt();
+    if size > 0.0 { product / size } else { 0.0 }
+}
+
+/// Returns the ranks of values, from 0; equal values have the mean of their ranks.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|one, other| values[*one].total_cmp(&values[*other]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut first = 0;
+    for equal in order.chunk_by(|one, other| values[*one] == values[*other]) {
+        let mean = first as f64 + (equal.len() - 1) as f64 / 2.0;
+        equal.iter().for_each(|index| ranks[*index] = mean);
+        first += equal.len();
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_spreads_ignore_few_values() {
+        let values = vec![95.0, 90.0, 1e6, 100.0, 105.0];
+        assert_eq!(lower_median(values.clone()), 100.0);
+        assert_eq!(lower_median(vec![1.0, 2.0]), 1.0);
+        assert!(lower_median(Vec::new()).is_nan());
+        assert_eq!(spread(values), SIGMA_OF_MAD * 5.0);
+    }
+
+    /// Some software NICs sleep between operations, others poll.
+    #[test]
+    fn upper_spread_covers_a_second_mode() {
+        let values = [vec![0.0; 60], vec![2.3; 40]].concat();
+        assert_eq!(spread(values.clone()), 0.0);
+        assert!(upper_spread(values) > 2.0);
+    }
+
+    #[test]
+    fn tail_of_binomial_distribution() {
+        assert!((binomial_tail(4, 4, 0.5) - 0.0625).abs() < 1e-12);
+        assert!((binomial_tail(4, 3, 0.1) - 0.0037).abs() < 1e-12);
+        assert_eq!(binomial_tail(4, 0, 0.1), 1.0);
+    }
+
+    #[test]
+    fn correlates_ranks() {
+        let rising = [1.0, 2.0, 3.0, 10.0];
+        assert_eq!(rank_correlation(&rising, &[0.0, 0.1, 0.2, 0.3]), 1.0);
+        assert_eq!(rank_correlation(&rising, &[3.0, 2.0, 1.0, 0.0]), -1.0);
+        assert_eq!(rank_correlation(&rising, &[1.0; 4]), 0.0);
+        assert_eq!(ranks(&[5.0, 1.0, 5.0]), [1.5, 0.0, 1.5]);
+    }
+}

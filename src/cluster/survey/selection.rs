@@ -1,0 +1,350 @@
+//! The parts of the cluster whose pairs differ from good pairs: forward selection on the residuals
+//! of a test. The candidate that explains most is next; its effect is subtracted. A candidate is a
+//! part in a role. Its effect is the median of its pairs, and it explains as much as it lessens the
+//! sum of their absolute residuals: a part with few bad members explains little.
+//!
+//! At the end, all effects must be significant: the pairs of a part are higher than chance allows,
+//! with all other effects subtracted, and NICs without an effect differ much less.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::answer::Pair;
+use super::findings::Unit;
+use super::ids::{NicId, Role};
+use super::robust::{
+    FALSE_ALARM, binomial_tail, error_of_median, lower_median, score_limit, spread,
+};
+use super::roster::Roster;
+use super::units::{group_pair, parts_of_nic};
+
+/// Fewest members of a larger part that is a cause, and fewest pairs between two groups (jobs.md
+/// 3.3).
+pub const LEAST_MEMBERS: usize = 3;
+
+/// Part of the pairs of a larger part that must have its effect.
+const LARGER_SHARE: f64 = 2.0 / 3.0;
+
+/// Part of the limit from which an effect is selected, so that it disturbs no other one.
+const SELECTED: f64 = 0.5;
+
+/// Part of the pairs of a candidate that other parts may explain in the same pass.
+const MOST_SHARED: f64 = 0.25;
+
+/// Most passes.
+const MOST_PASSES: usize = 256;
+
+/// A pair and the part of its cost that its class does not explain.
+#[derive(Clone, Copy, Debug)]
+pub struct PairResidual {
+    /// The pair.
+    pub pair: Pair,
+    /// The residual.
+    pub value: f64,
+}
+
+/// The effect of a part in a role.
+#[derive(Clone, Debug)]
+pub struct PartEffect {
+    /// The part.
+    pub unit: Unit,
+    /// The role; both if `None`.
+    pub role: Option<Role>,
+    /// The effect on the logarithm of the cost: positive if the part is slow.
+    pub value: f64,
+    /// Its standard error.
+    pub error: f64,
+    /// Indices of the pairs.
+    pub pairs: Vec<u32>,
+}
+
+/// The result of the selection.
+#[derive(Clone, Debug, Default)]
+pub struct Selected {
+    /// The significant effects, the largest parts first.
+    pub effects: Vec<PartEffect>,
+    /// What the effects leave of each residual.
+    pub rest: Vec<f64>,
+    /// Which pairs have an effect.
+    pub is_explained: Vec<bool>,
+    /// Robust deviation of `rest`.
+    pub spread: f64,
+    /// Robust deviation of the effects of NICs in no selected part.
+    pub spread_of_nics: f64,
+    /// Number of NICs with pairs.
+    pub nics: usize,
+    /// Number of candidates.
+    pub candidates: usize,
+}
+
+/// A part and the indices of its pairs by role.
+struct Candidate {
+    unit: Unit,
+    pairs: [Vec<u32>; 2],
+}
+
+impl Candidate {
+    /// Returns the indices of the pairs in a role, or in both.
+    fn of_role(&self, role: Option<Role>) -> Vec<u32> {
+        let [initiator, target] = &self.pairs;
+        match role {
+            Some(role) => self.pairs[role.index()].clone(),
+            None => {
+                let both: BTreeSet<u32> = initiator.iter().chain(target).copied().collect();
+                both.into_iter().collect()
+            }
+        }
+    }
+}
+
+/// Selects the parts that explain residuals of at least about `limit`.
+pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
+    let mut rest: Vec<f64> = pairs.iter().map(|one| one.value).collect();
+    let candidates = candidates(pairs, roster);
+    let roles = [None, Some(Role::Initiator), Some(Role::Target)];
+    let mut open: Vec<(usize, Option<Role>, Vec<u32>)> = Vec::new();
+    for (index, candidate) in candidates.iter().enumerate() {
+        for role in roles {
+            let own = candidate.of_role(role);
+            if effect(&own, &rest).0.abs() >= SELECTED * limit {
+                open.push((index, role, own));
+            }
+        }
+    }
+    let mut selected: Vec<PartEffect> = Vec::new();
+    for _ in 0..MOST_PASSES {
+        let mut best: Vec<(f64, usize, f64)> = Vec::new();
+        for (index, (candidate, role, own)) in open.iter().enumerate() {
+            let (value, gain) = effect(own, &rest);
+            let unit = candidates[*candidate].unit;
+            if gain > 0.0
+                && value.abs() >= SELECTED * limit
+                && is_possible(unit, *role, own, value, pairs, &rest, roster)
+            {
+                best.push((gain, index, value));
+            }
+        }
+        if best.is_empty() {
+            break;
+        }
+        // Of equal gains, both roles come first, and the smaller part.
+        best.sort_by(|one, other| {
+            let key = |index: usize| (candidates[open[index].0].unit, open[index].1);
+            let of_gain = other.0.total_cmp(&one.0);
+            of_gain.then_with(|| key(one.1).0.cmp(&key(other.1).0))
+        });
+        let mut is_touched = vec![false; pairs.len()];
+        for (_, index, value) in best {
+            let (candidate, role, own) = &open[index];
+            let touched = own
+                .iter()
+                .filter(|pair| is_touched[**pair as usize])
+                .count();
+            if touched as f64 > MOST_SHARED * own.len() as f64 {
+                continue;
+            }
+            for pair in own {
+                is_touched[*pair as usize] = true;
+                rest[*pair as usize] -= value;
+            }
+            selected.push(PartEffect {
+                unit: candidates[*candidate].unit,
+                role: *role,
+                value,
+                error: 0.0,
+                pairs: own.clone(),
+            });
+        }
+    }
+    let nics: BTreeSet<NicId> = pairs.iter().flat_map(|one| one.pair.nics()).collect();
+    keep_significant(pairs, selected, rest, nics.len(), 3 * candidates.len())
+}
+
+/// Returns the candidates: all parts with pairs, and the pairs of groups.
+fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<Candidate> {
+    let mut indices: HashMap<Unit, usize> = HashMap::new();
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut add = |unit: Unit, role: Role, pair: u32| {
+        let index = *indices.entry(unit).or_insert_with(|| {
+            candidates.push(Candidate {
+                unit,
+                pairs: [Vec::new(), Vec::new()],
+            });
+            candidates.len() - 1
+        });
+        candidates[index].pairs[role.index()].push(pair);
+    };
+    for (index, one) in pairs.iter().enumerate() {
+        for (role, nic) in one.pair.roles() {
+            for unit in parts_of_nic(roster, nic).into_iter().flatten() {
+                add(unit, role, index as u32);
+            }
+        }
+        if let Some(unit) = group_pair(roster, one.pair) {
+            add(unit, Role::Initiator, index as u32);
+        }
+    }
+    candidates.retain(|one| {
+        let of_role = |role: Role| {
+            let own = one.pairs[role.index()].iter();
+            own.map(move |index| pairs[*index as usize].pair.nics()[role.index()])
+        };
+        let nics: BTreeSet<NicId> = Role::BOTH.into_iter().flat_map(of_role).collect();
+        match one.unit {
+            Unit::Nic(_) => one.pairs[0].len() + one.pairs[1].len() >= 2,
+            Unit::Node(_) => nics.len() >= 2,
+            _ => nics.len() >= LEAST_MEMBERS,
+        }
+    });
+    candidates
+}
+
+/// Returns the effect of pairs on their residuals, and by how much it lessens the sum of these: the
+/// median, of an even number of pairs the one nearer to 0.
+fn effect(own: &[u32], rest: &[f64]) -> (f64, f64) {
+    if own.is_empty() {
+        return (0.0, 0.0);
+    }
+    let mut values: Vec<f64> = own.iter().map(|pair| rest[*pair as usize]).collect();
+    let (low, high) = ((values.len() - 1) / 2, values.len() / 2);
+    let low = *values.select_nth_unstable_by(low, f64::total_cmp).1;
+    let high = *values.select_nth_unstable_by(high, f64::total_cmp).1;
+    let value = low.max(0.0) + high.min(0.0);
+    let gain = values.iter().map(|of| of.abs() - (of - value).abs()).sum();
+    (value, gain)
+}
+
+/// Returns whether a residual is nearer to an effect than to 0.
+fn has_effect(residual: f64, effect: f64) -> bool {
+    residual * effect.signum() >= effect.abs() / 2.0
+}
+
+/// Returns whether enough pairs and members of a part have its effect (jobs.md 3.3).
+fn is_possible(
+    unit: Unit,
+    role: Option<Role>,
+    own: &[u32],
+    value: f64,
+    pairs: &[PairResidual],
+    rest: &[f64],
+    roster: &Roster,
+) -> bool {
+    let with_effect = || {
+        let of = own.iter().map(|index| *index as usize);
+        of.filter(|index| has_effect(rest[*index], value))
+    };
+    // A larger part makes all of its pairs equally slow; pairs of two bad NICs are slower.
+    let is_even = |index: &usize| has_effect(2.0 * value - rest[*index], value);
+    let share = || with_effect().filter(is_even).count() as f64 / own.len() as f64;
+    let count = |nics: &dyn Fn(Pair) -> NicId| {
+        let nics = with_effect().map(|index| nics(pairs[index].pair));
+        nics.collect::<BTreeSet<NicId>>().len()
+    };
+    match unit {
+        Unit::Path(_) => return false,
+        Unit::Nic(nic) => {
+            let partner = |pair: Pair| {
+                let [initiator, target] = pair.nics();
+                if initiator == nic { target } else { initiator }
+            };
+            return count(&partner) >= 2;
+        }
+        Unit::GroupPair(..) => {
+            let has_several = count(&|pair| pair.initiator) >= 2 && count(&|pair| pair.target) >= 2;
+            return role.is_none() && has_several && share() >= LARGER_SHARE;
+        }
+        _ => {}
+    }
+    if share() < LARGER_SHARE {
+        return false;
+    }
+    let mut members: BTreeMap<NicId, Vec<f64>> = BTreeMap::new();
+    for index in own {
+        let residual = rest[*index as usize] * value.signum();
+        for (of_nic, nic) in pairs[*index as usize].pair.roles() {
+            let is_of_role = role.is_none_or(|role| role == of_nic);
+            if is_of_role && parts_of_nic(roster, nic).contains(&Some(unit)) {
+                members.entry(nic).or_default().push(residual);
+            }
+        }
+    }
+    let count = members.len();
+    let bad = members.into_values().map(lower_median);
+    let bad = bad.filter(|median| *median >= value.abs() / 2.0).count();
+    match unit {
+        Unit::Node(_) => count >= 2 && bad == count,
+        _ => count >= LEAST_MEMBERS && bad * 2 > count,
+    }
+}
+
+/// Keeps the significant effects, and adds the others to the residuals again.
+fn keep_significant(
+    pairs: &[PairResidual],
+    mut effects: Vec<PartEffect>,
+    mut rest: Vec<f64>,
+    nics: usize,
+    candidates: usize,
+) -> Selected {
+    loop {
+        let mut is_explained = vec![false; pairs.len()];
+        for effect in &effects {
+            for pair in &effect.pairs {
+                is_explained[*pair as usize] = true;
+            }
+        }
+        let spread_of_rest = spread(rest.clone());
+        let mut of_nics: BTreeMap<NicId, Vec<f64>> = BTreeMap::new();
+        for ((one, rest), is_explained) in pairs.iter().zip(&rest).zip(&is_explained) {
+            for nic in one.pair.nics().into_iter().filter(|_| !is_explained) {
+                of_nics.entry(nic).or_default().push(*rest);
+            }
+        }
+        let spread_of_nics = spread(of_nics.into_values().map(lower_median).collect());
+        let mut sizes: Vec<f64> = rest.clone();
+        sizes.sort_by(f64::total_cmp);
+        let at_least = |size: f64| sizes.len() - sizes.partition_point(|rest| *rest < size);
+        let is_significant = |effect: &PartEffect| {
+            let half = effect.value.abs() / 2.0;
+            let by_chance = if effect.value > 0.0 {
+                at_least(half)
+            } else {
+                sizes.partition_point(|rest| *rest <= -half)
+            };
+            let own = effect.pairs.iter().map(|pair| rest[*pair as usize]);
+            let (mut own_by_chance, mut hits) = (0, 0);
+            for rest in own {
+                own_by_chance += usize::from(rest * effect.value.signum() >= half);
+                hits += usize::from(has_effect(rest + effect.value, effect.value));
+            }
+            let others = pairs.len() - effect.pairs.len();
+            let part = ((by_chance - own_by_chance) as f64 + 0.5) / (others as f64 + 1.0);
+            let by_chance = binomial_tail(effect.pairs.len(), hits, part.min(0.999));
+            let error = error_of_median(spread_of_rest, effect.pairs.len());
+            let error_of_centre = error_of_median(spread_of_rest, others);
+            by_chance * (candidates as f64) < FALSE_ALARM
+                && effect.value.abs() > score_limit(candidates) * error.hypot(error_of_centre)
+                && effect.value.abs() > score_limit(nics) * spread_of_nics
+        };
+        let (kept, gone): (Vec<_>, Vec<_>) = effects.into_iter().partition(is_significant);
+        effects = kept;
+        for pair in gone.iter().flat_map(|effect| {
+            let value = effect.value;
+            effect.pairs.iter().map(move |pair| (*pair, value))
+        }) {
+            rest[pair.0 as usize] += pair.1;
+        }
+        if gone.is_empty() {
+            for effect in &mut effects {
+                effect.error = error_of_median(spread_of_rest, effect.pairs.len());
+            }
+            return Selected {
+                effects,
+                rest,
+                is_explained,
+                spread: spread_of_rest,
+                spread_of_nics,
+                nics,
+                candidates,
+            };
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The slow parts of a cluster: what the fit of a test selects, and what retests say about it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::answer::{Answer, Pair, Stage};
+use super::findings::{Certainty, Unit};
+use super::ids::{NicId, PopulationKey, Role, TestId};
+use super::limits::{Limit, Limits};
+use super::observation::Observation;
+use super::result_store::ResultStore;
+use super::robust::{error_of_median, lower_median};
+use super::roster::Roster;
+use super::selection::{PairResidual, Selected, select};
+use super::units::{group_pair, members, parts_of_nic};
+use crate::location::Class;
+
+/// Fewest measurements of a slow part again that say anything.
+const DECISIVE: usize = 2;
+
+/// Distance from the limit, in standard errors, below which the survey does not decide.
+const UNCERTAIN: f64 = 2.0;
+
+/// Part of the other pairs that must be disturbed like those of a slow part that has only disturbed
+/// pairs: otherwise its busy CPUs may be why it is slow.
+const AS_DISTURBED: f64 = 0.5;
+
+/// A class is mixed if more than this part of its NICs belong to slow parts,
+const MOST_SLOW: f64 = 1.0 / 3.0;
+/// or if more than this part of its NICs or pairs belongs to parts that are better than the centre
+/// by more than the limit,
+const MOST_BETTER: f64 = 0.1;
+/// or if slow links between two groups have more than this part of its pairs.
+const MOST_CROSSINGS: f64 = 0.5;
+
+/// A part whose pairs are slow in a test.
+#[derive(Clone, Debug)]
+pub struct SlowPart {
+    /// The test.
+    pub test: TestId,
+    /// Whether its pairs are those in loopback; all others if not.
+    pub in_loopback: bool,
+    /// The part.
+    pub unit: Unit,
+    /// Its role in the pairs; both if `None`.
+    pub role: Option<Role>,
+    /// How much slower its pairs are than good ones, as a logarithm.
+    pub value: f64,
+    /// The limit of the residual of one of its pairs.
+    pub threshold: f64,
+    /// What retests say.
+    pub certainty: Certainty,
+}
+
+/// The pairs of a test, in loopback or all others, with the parts that explain them.
+#[derive(Debug)]
+pub struct Domain {
+    /// The test.
+    pub test: TestId,
+    /// Whether its pairs are those in loopback.
+    pub in_loopback: bool,
+    /// The pairs.
+    pub pairs: Vec<PairResidual>,
+    /// The classes of the pairs.
+    pub classes: Vec<Class>,
+    /// What the selection says.
+    pub selected: Selected,
+}
+
+/// The limits, and the slow parts that follow from them.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// The limits.
+    pub limits: Limits,
+    /// The slow parts.
+    pub parts: Vec<SlowPart>,
+    /// The pairs with the parts that explain them.
+    pub domains: Vec<Domain>,
+    /// Indices of the slow parts.
+    indices: HashMap<(TestId, bool, Unit), Vec<usize>>,
+    /// Classes that the parts show to be mixed.
+    pub mixed: BTreeSet<PopulationKey>,
+}
+
+impl Judgement {
+    /// Finds the slow parts.
+    pub fn of(results: &ResultStore, limits: Limits, roster: &Roster) -> Self {
+        let mut judgement = Self {
+            limits,
+            ..Self::default()
+        };
+        for test in TestId::first(results.tests().len()) {
+            for in_loopback in [false, true] {
+                judgement.add_domain(results, test, in_loopback, roster);
+            }
+        }
+        judgement.decide(results, roster);
+        judgement
+    }
+
+    /// Returns the limit of the residual of a pair of this class: the limit of the part to which it
+    /// belongs, or of a single pair.
+    pub fn threshold(&self, test: TestId, pair: Pair, limit: &Limit, roster: &Roster) -> f64 {
+        let parts = self.covering(test, pair, roster);
+        let parts = parts.iter().map(|index| self.parts[*index].threshold);
+        parts.fold(limit.of_pair, f64::min)
+    }
+
+    /// Returns the indices of the slow parts to which a pair belongs.
+    pub fn covering(&self, test: TestId, pair: Pair, roster: &Roster) -> BTreeSet<usize> {
+        if self.parts.is_empty() {
+            return BTreeSet::new();
+        }
+        let of_nics = pair.roles().into_iter().flat_map(|(role, nic)| {
+            let units = parts_of_nic(roster, nic).into_iter().flatten();
+            units.map(move |unit| (Some(role), unit))
+        });
+        let of_groups = group_pair(roster, pair).map(|unit| (None, unit));
+        let parts = of_nics.chain(of_groups).flat_map(|(role, unit)| {
+            let indices = self.indices.get(&(test, pair.is_loopback(), unit));
+            let indices = indices.into_iter().flatten().copied();
+            indices.filter(move |index| {
+                let own = self.parts[*index].role;
+                own.is_none() || role.is_none() || own == role
+            })
+        });
+        parts.collect()
+    }
+
+    /// Adds the pairs of a test, and the slow parts that explain them.
+    fn add_domain(
+        &mut self,
+        results: &ResultStore,
+        test: TestId,
+        in_loopback: bool,
+        roster: &Roster,
+    ) {
+        let mut classes = Vec::new();
+        let mut pairs = Vec::new();
+        for one in results.observations(test) {
+            if (one.class == Class::Loopback) != in_loopback {
+                continue;
+            }
+            let limit = self.limits.get(&(test, one.class));
+            let limit = limit.filter(|limit| limit.has_costs());
+            if let Some(value) = limit.and_then(|limit| limit.residual(one)) {
+                pairs.push(PairResidual {
+                    pair: one.pair,
+                    value,
+                });
+                classes.push(one.class);
+            }
+        }
+        let ratio = results.ratio(test);
+        let selected = select(&pairs, ratio, roster);
+        for effect in &selected.effects {
+            if effect.value + UNCERTAIN * effect.error > ratio {
+                let key = (test, in_loopback, effect.unit);
+                self.indices.entry(key).or_default().push(self.parts.len());
+                self.parts.push(SlowPart {
+                    test,
+                    in_loopback,
+                    unit: effect.unit,
+                    role: effect.role,
+                    value: effect.value,
+                    threshold: ratio.min(effect.value / 2.0),
+                    certainty: Certainty::Suspect,
+                });
+            }
+        }
+        let domain = Domain {
+            test,
+            in_loopback,
+            pairs,
+            classes,
+            selected,
+        };
+        self.mixed
+            .extend(self.mixed_classes(&domain, results, roster));
+        self.domains.push(domain);
+    }
+
+    /// Returns the classes that are mixed: so many of their NICs or pairs differ that the centre
+    /// may not be a good pair.
+    fn mixed_classes(
+        &self,
+        domain: &Domain,
+        results: &ResultStore,
+        roster: &Roster,
+    ) -> BTreeSet<PopulationKey> {
+        let ratio = results.ratio(domain.test);
+        let mut slow: BTreeSet<NicId> = BTreeSet::new();
+        let mut better: BTreeSet<NicId> = BTreeSet::new();
+        let mut better_crossings = 0;
+        let mut mixed = BTreeSet::new();
+        let key = |class: Class| (domain.test, class);
+        let of_fabric = || {
+            domain
+                .classes
+                .iter()
+                .filter(|class| **class == Class::Fabric)
+        };
+        let fabric = of_fabric().count() as f64;
+        for effect in &domain.selected.effects {
+            let is_slow = effect.value + UNCERTAIN * effect.error > ratio;
+            let is_better = effect.value < -ratio;
+            if let Unit::GroupPair(..) = effect.unit {
+                let pairs = effect.pairs.len();
+                better_crossings += if is_better { pairs } else { 0 };
+                if is_slow && pairs as f64 > MOST_CROSSINGS * fabric {
+                    mixed.insert(key(Class::Fabric));
+                }
+            } else if is_slow {
+                slow.extend(members(effect.unit, roster));
+            } else if is_better {
+                better.extend(members(effect.unit, roster));
+            }
+        }
+        if better_crossings as f64 > MOST_BETTER * fabric {
+            mixed.insert(key(Class::Fabric));
+        }
+        let nics = domain.selected.nics as f64;
+        if slow.len() as f64 > MOST_SLOW * nics || better.len() as f64 > MOST_BETTER * nics {
+            mixed.extend(domain.classes.iter().copied().map(key));
+        }
+        mixed
+    }
+
+    /// Decides about the slow parts by their retests and swaps alone. Removes parts that all
+    /// measurements together show to be inside the limits.
+    fn decide(&mut self, results: &ResultStore, roster: &Roster) {
+        let mut again: Vec<Vec<f64>> = vec![Vec::new(); self.parts.len()];
+        let mut first: Vec<Vec<f64>> = vec![Vec::new(); self.parts.len()];
+        let mut undisturbed = vec![0; self.parts.len()];
+        let mut disturbed_of_parts = vec![(0, 0); self.parts.len()];
+        for test in TestId::first(results.tests().len()) {
+            let (mut all, mut disturbed) = ([0; 2], [0; 2]);
+            for one in results.observations(test) {
+                let domain = usize::from(one.class == Class::Loopback);
+                all[domain] += 1;
+                disturbed[domain] += usize::from(one.is_disturbed);
+                for (index, rest) in self.shares(one, test, roster) {
+                    let values = if one.is_of_sweep {
+                        &mut first
+                    } else {
+                        &mut again
+                    };
+                    values[index].push(rest);
+                    let has_effect = rest > self.parts[index].value / 2.0;
+                    undisturbed[index] += usize::from(!one.is_disturbed && has_effect);
+                    let (own, own_disturbed) = &mut disturbed_of_parts[index];
+                    *own += 1;
+                    *own_disturbed += usize::from(one.is_disturbed);
+                }
+            }
+            for (part, (own, own_disturbed)) in self.parts.iter().zip(&mut disturbed_of_parts) {
+                if part.test == test {
+                    let domain = usize::from(part.in_loopback);
+                    *own = all[domain] - *own;
+                    *own_disturbed = disturbed[domain] - *own_disturbed;
+                }
+            }
+        }
+        for result in results
+            .retests()
+            .filter(|result| result.stage != Stage::Sweep)
+        {
+            let class = roster.class(result.pair);
+            if let Answer::Failed(_) = result.answer {
+                for index in self.covering(result.test, result.pair, roster) {
+                    again[index].push(f64::INFINITY);
+                }
+            } else if let Some(one) = Observation::of(result, class, false) {
+                for (index, rest) in self.shares(&one, result.test, roster) {
+                    again[index].push(rest);
+                }
+            }
+        }
+        let mut kept = Vec::new();
+        for (index, part) in self.parts.iter().enumerate() {
+            let (others, others_disturbed) = disturbed_of_parts[index];
+            let is_equally_disturbed = undisturbed[index] >= DECISIVE
+                || others_disturbed as f64 >= AS_DISTURBED * others as f64;
+            let spread = self.domains.iter().find_map(|domain| {
+                let is_own = (domain.test, domain.in_loopback) == (part.test, part.in_loopback);
+                is_own.then_some(domain.selected.spread)
+            });
+            let ratio = results.ratio(part.test);
+            let spread = spread.unwrap_or_default();
+            let certainty = certainty(&again[index], &first[index], part.value, ratio, spread);
+            kept.push(certainty.map(|certainty| {
+                if is_equally_disturbed {
+                    certainty
+                } else {
+                    certainty.min(Certainty::Suspect)
+                }
+            }));
+        }
+        let mut kept = kept.into_iter();
+        self.parts.retain_mut(|part| {
+            let certainty = kept.next().flatten();
+            part.certainty = certainty.unwrap_or(Certainty::Suspect);
+            certainty.is_some()
+        });
+        self.indices.clear();
+        for (index, part) in self.parts.iter().enumerate() {
+            let key = (part.test, part.in_loopback, part.unit);
+            self.indices.entry(key).or_default().push(index);
+        }
+    }
+
+    /// Returns the slow parts of a pair, with the residual that the other parts leave each.
+    fn shares(&self, one: &Observation, test: TestId, roster: &Roster) -> Vec<(usize, f64)> {
+        let limit = self.limits.get(&(test, one.class));
+        let limit = limit.filter(|limit| limit.has_costs());
+        let Some(residual) = limit.and_then(|limit| limit.residual(one)) else {
+            return Vec::new();
+        };
+        let parts = self.covering(test, one.pair, roster);
+        let total: f64 = parts.iter().map(|index| self.parts[*index].value).sum();
+        let rest = |index: usize| (index, residual - total + self.parts[index].value);
+        parts.into_iter().map(rest).collect()
+    }
+}
+
+/// Returns what measurements say that followed a selection; `None` if all together are inside the
+/// limits.
+fn certainty(
+    again: &[f64],
+    first: &[f64],
+    value: f64,
+    ratio: f64,
+    spread: f64,
+) -> Option<Certainty> {
+    if again.len() < DECISIVE {
+        return Some(Certainty::Suspect);
+    }
+    let half = value.max(ratio) / 2.0;
+    let hits = again.iter().filter(|rest| **rest >= half).count();
+    if 2 * hits < again.len() {
+        return Some(Certainty::Transient);
+    }
+    let all = [again, first].concat();
+    let error = error_of_median(spread, all.len());
+    let median = lower_median(all);
+    if median > ratio && 2 * hits > again.len() {
+        Some(Certainty::Bad)
+    } else if median + UNCERTAIN * error > ratio {
+        Some(Certainty::Suspect)
+    } else {
+        None
+    }
+}

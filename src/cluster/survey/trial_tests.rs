@@ -1,0 +1,255 @@
+//! Trials: surveys of models with a planted fault and with busy CPUs. The verdicts are counted by
+//! how right they are. `CXIDIAG_TRIALS=30` runs as many seeds, and larger clusters.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::answer::Pair;
+use super::conductor::Conductor;
+use super::explanation_tests::{run, settings};
+use super::findings::{Certainty, Direction, Findings, Unit};
+use super::ids::{NicId, NodeId};
+use super::population::LEAST_FIGURES;
+use super::testing::{Cluster, Effect, Fault, Load};
+use super::units::members;
+
+/// What is wrong with a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Truth {
+    Nothing,
+    Switch,
+    Nic,
+    NicAsInitiator,
+    HalfBandwidth,
+    FivePercent,
+    ThirtyPercent,
+    BusyNode,
+    DeadNode,
+    TwoNics,
+}
+
+impl Truth {
+    const ALL: [Self; 10] = [
+        Self::Nothing,
+        Self::Switch,
+        Self::Nic,
+        Self::NicAsInitiator,
+        Self::HalfBandwidth,
+        Self::FivePercent,
+        Self::ThirtyPercent,
+        Self::BusyNode,
+        Self::DeadNode,
+        Self::TwoNics,
+    ];
+
+    /// Returns the test that meets the fault.
+    fn tool(self) -> &'static str {
+        if self == Self::HalfBandwidth {
+            "write-bw"
+        } else {
+            "write-lat"
+        }
+    }
+
+    fn faults(self) -> Vec<Fault> {
+        let nic = |nic, factor| Fault::slow(Unit::Nic(NicId(nic)), Direction::Both, factor);
+        let switch = Unit::Switch {
+            group: 1,
+            switch: 1,
+        };
+        match self {
+            Self::Nothing | Self::BusyNode => Vec::new(),
+            Self::Switch => vec![Fault::slow(switch, Direction::Both, 4.0)],
+            Self::Nic => vec![nic(1, 3.0)],
+            Self::NicAsInitiator => {
+                vec![Fault::slow(Unit::Nic(NicId(1)), Direction::Initiator, 3.0)]
+            }
+            Self::HalfBandwidth => vec![nic(1, 2.0)],
+            Self::FivePercent => vec![nic(1, 1.05)],
+            Self::ThirtyPercent => vec![nic(1, 1.35)],
+            Self::DeadNode => vec![Fault {
+                unit: Unit::Node(NodeId(1)),
+                direction: Direction::Both,
+                effect: Effect::Fails,
+            }],
+            Self::TwoNics => vec![nic(1, 3.0), nic(6, 2.0)],
+        }
+    }
+}
+
+/// How right a verdict is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    /// It names what is wrong, and nothing else.
+    Right,
+    /// It leaves open what is wrong, and calls nothing bad that is good.
+    Undecided,
+    /// It calls a good part bad.
+    WrongName,
+    /// It calls a bad NIC good.
+    Missed,
+}
+
+/// Returns the NICs of a part, or the ends of a path.
+fn nics(unit: Unit, cluster: &Cluster) -> Vec<NicId> {
+    match unit {
+        Unit::Path(pair) => Pair::nics(pair).into(),
+        _ => members(unit, &cluster.roster),
+    }
+}
+
+fn outcome(truth: Truth, cluster: &Cluster, findings: &Findings) -> Outcome {
+    let named = |certainty| {
+        let causes = findings.causes.iter();
+        causes.filter(move |cause| cause.certainty == certainty)
+    };
+    let of_faults = cluster.faults.iter();
+    let guilty: BTreeSet<NicId> = of_faults
+        .flat_map(|fault| nics(fault.unit, cluster))
+        .collect();
+    let bad = || named(Certainty::Bad).map(|cause| cause.unit);
+    let is_innocent = |unit: Unit| {
+        let of_unit = nics(unit, cluster);
+        match unit {
+            Unit::Path(_) => !of_unit.iter().any(|nic| guilty.contains(nic)),
+            _ => of_unit.is_empty() || !of_unit.iter().all(|nic| guilty.contains(nic)),
+        }
+    };
+    if truth == Truth::FivePercent && named(Certainty::Bad).next().is_some() {
+        return Outcome::WrongName;
+    }
+    if bad().any(is_innocent) {
+        return Outcome::WrongName;
+    }
+    let is_judged =
+        |of: &super::findings::Population| of.count < LEAST_FIGURES as u64 || of.limit.is_some();
+    let is_decided = findings.populations.iter().all(is_judged);
+    let untested = findings.untested.iter().flat_map(|part| match part.unit {
+        Unit::Path(_) => Vec::new(),
+        unit => nics(unit, cluster),
+    });
+    let open: BTreeSet<NicId> = named(Certainty::Suspect)
+        .flat_map(|cause| nics(cause.unit, cluster))
+        .chain(untested)
+        .collect();
+    let found: BTreeSet<NicId> = bad().flat_map(|unit| nics(unit, cluster)).collect();
+    let is_complete = guilty.is_subset(&found) || truth == Truth::FivePercent;
+    let has_suspects = named(Certainty::Suspect).next().is_some();
+    let is_full = findings.answered == findings.planned && is_decided && !has_suspects;
+    if is_complete && (is_full || !guilty.is_empty()) {
+        Outcome::Right
+    } else if truth == Truth::FivePercent {
+        Outcome::Undecided
+    } else if !guilty.is_empty()
+        && is_decided
+        && guilty
+            .iter()
+            .any(|nic| !found.contains(nic) && !open.contains(nic))
+    {
+        Outcome::Missed
+    } else {
+        Outcome::Undecided
+    }
+}
+
+/// A cluster, and the pairs of its survey.
+const SHAPES: [([u16; 4], &str); 13] = [
+    ([0, 0, 4, 1], "all,random:4"),
+    ([0, 0, 8, 1], "random:4"),
+    ([0, 0, 8, 1], "all"),
+    ([0, 0, 12, 1], "all"),
+    ([2, 2, 4, 1], "all"),
+    ([0, 0, 32, 1], "random:4"),
+    ([0, 0, 16, 2], "all"),
+    ([3, 3, 4, 1], "random:4"),
+    ([4, 4, 8, 1], "random:4"),
+    ([0, 0, 128, 1], "random:4"),
+    ([8, 8, 8, 1], "random:4"),
+    ([0, 0, 512, 1], "random:6"),
+    ([2, 4, 16, 1], "all"),
+];
+
+/// The shapes of the short form.
+const FEW_SHAPES: usize = 9;
+
+/// Busy CPUs: their names, parts of the pairs that are disturbed and untested.
+const LOADS: [(&str, f64, f64); 4] = [
+    ("idle", 0.0, 0.0),
+    ("some", 0.05, 0.02),
+    ("busy", 0.4, 0.1),
+    ("very busy", 0.9, 0.5),
+];
+
+#[test]
+fn names_what_is_planted_and_calls_nothing_else_bad() {
+    let seeds = std::env::var("CXIDIAG_TRIALS").ok();
+    let is_long = seeds.is_some();
+    let seeds: u64 = seeds.map_or(2, |seeds| seeds.parse().unwrap());
+    let discards = std::env::var("CXIDIAG_TRIALS_DISCARD").is_ok();
+    let mut counts: BTreeMap<(Truth, usize), [u32; 4]> = BTreeMap::new();
+    let mut worst = Vec::new();
+    let shapes = &SHAPES[..if is_long { SHAPES.len() } else { FEW_SHAPES }];
+    for truth in Truth::ALL {
+        for (number, (load, disturbed, untested)) in LOADS.into_iter().enumerate() {
+            for (shape, pairs) in shapes {
+                if truth == Truth::Switch && shape[0] == 0
+                    || truth == Truth::TwoNics && shape[2] * shape[3] < 8 && shape[0] == 0
+                {
+                    continue;
+                }
+                for seed in 0..seeds {
+                    let mut cluster = Cluster::new(*shape, &[truth.tool()], seed);
+                    cluster.faults = truth.faults();
+                    cluster.load = (disturbed > 0.0 || truth == Truth::BusyNode).then(|| Load {
+                        node: (truth == Truth::BusyNode).then_some(NodeId(2)),
+                        disturbed: disturbed.max(0.3),
+                        untested,
+                        discards,
+                    });
+                    if disturbed > 0.0
+                        && let Some(load) = &mut cluster.load
+                    {
+                        load.disturbed = disturbed;
+                    }
+                    let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
+                    let mut conductor =
+                        Conductor::new(roster, tests, settings(pairs, seed)).unwrap();
+                    run(&mut cluster, &mut conductor);
+                    let findings = conductor.findings();
+                    let outcome = outcome(truth, &cluster, &findings);
+                    counts.entry((truth, number)).or_default()[outcome as usize] += 1;
+                    if outcome >= Outcome::WrongName {
+                        let causes = findings.causes.iter();
+                        let named: Vec<_> = causes
+                            .map(|cause| (cause.unit, cause.certainty, cause.direction))
+                            .collect();
+                        worst.push(format!(
+                            "{truth:?}, {load}, {shape:?} {pairs}, seed {seed}: {outcome:?}: {named:?}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    println!("right / undecided / wrong name / bad NIC called good");
+    for truth in Truth::ALL {
+        let of_loads = LOADS.iter().enumerate().map(|(number, (load, ..))| {
+            let [right, undecided, wrong, missed] =
+                counts.get(&(truth, number)).copied().unwrap_or_default();
+            format!("{load} {right:4}/{undecided:4}/{wrong:3}/{missed:3}")
+        });
+        println!(
+            "{:16} {}",
+            format!("{truth:?}"),
+            of_loads.collect::<Vec<_>>().join("  ")
+        );
+    }
+    for one in worst.iter().take(60) {
+        println!("{one}");
+    }
+    assert!(
+        worst.is_empty(),
+        "{} wrong:\n{}",
+        worst.len(),
+        worst.join("\n")
+    );
+}
