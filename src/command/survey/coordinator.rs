@@ -114,7 +114,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
             .iter()
             .map(|test| test.expectations.clone())
             .collect(),
-        sensitivity: None,
+        sensitivity: request.sensitivity,
         keep_figures: request.keeps_matrix.then_some(true),
     };
     let conductor = conductor(request, &members, &setup.tests, &settings)?;

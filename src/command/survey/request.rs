@@ -68,6 +68,8 @@ pub struct SurveyRequest {
     pub pairs: String,
     pub pair_time: Duration,
     pub time_limit: Option<Duration>,
+    /// Ratio to good pairs from which on a part is bad.
+    pub sensitivity: Option<f64>,
     pub max_active: Option<u32>,
     pub seed: u64,
     pub keeps_matrix: bool,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +38,9 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The shortest `--join`: a process starts within it.
 const SHORTEST_JOIN: Duration = Duration::from_secs(1);
+
+/// The range of `--sensitivity`.
+const RATIOS: RangeInclusive<f64> = 1.01..=100.0;
 
 /// The longest `--pair-time`.
 const LONGEST_PAIR: Duration = Duration::from_secs(3600);
@@ -88,6 +92,7 @@ struct Wishes {
     sizes: Vec<String>,
     pair_time: Duration,
     time_limit: Option<Duration>,
+    sensitivity: Option<f64>,
     max_active: Option<u32>,
     seed: u64,
     bounds: Vec<Bound>,
@@ -240,6 +245,18 @@ fn measurements() -> Vec<Def> {
              without a unit. The time from one pair to the next is longer: see **survey** in the \
              documentation.",
         ),
+        Def::text("sensitivity", "RATIO", |wishes, typed| {
+            let ratio = typed.parse().ok().filter(|ratio| RATIOS.contains(ratio));
+            let allowed = format!("expected a ratio from {} to {}", RATIOS.start(), RATIOS.end());
+            wishes.sensitivity = Some(ratio.ok_or(allowed)?);
+            Ok(())
+        })
+        .explained(
+            "Ratio to good pairs from which on a part is bad\n(default: 1.3; bandwidths 1.075)",
+            "How many times slower than good pairs a part is that counts as bad, from 1.01 to 100. \
+             The default is 1.3 for latencies and 1/0.93 for bandwidths. A smaller ratio needs more \
+             pairs of each NIC: the column Finds shows the ratio that the survey could have found.",
+        ),
         Def::text("time-limit", "TIME", |wishes, typed| {
             wishes.time_limit = Some(time(typed, SHORTEST..=LONGEST)?);
             Ok(())
@@ -387,6 +404,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         tests,
         pairs,
         pair_time: wishes.pair_time,
+        sensitivity: wishes.sensitivity,
         time_limit: wishes.time_limit,
         max_active: wishes.max_active,
         seed: wishes.seed,

@@ -4,7 +4,7 @@
 use super::Survey;
 use super::words;
 use crate::table::{self, Align};
-use cluster::survey::findings::{Aggregate, Population, Test};
+use cluster::survey::findings::{Aggregate, Population, Statistic, Test};
 use cluster::survey::ids::TestId;
 use cluster::survey::population::LEAST_FIGURES;
 
@@ -33,6 +33,13 @@ pub fn lines(survey: &Survey) -> Vec<String> {
         lines.extend(table(survey, of_bandwidth, &rows));
     }
     lines.extend(without_limit(survey));
+    let by_p5 = |of: &Population| of.figure == Statistic::P5 && of.limit.is_some();
+    if survey.verdict.populations.iter().any(by_p5) {
+        lines.push(
+            "Busy CPUs: latencies are judged by their 5th percentiles, which the limit is for."
+                .into(),
+        );
+    }
     lines
 }
 
@@ -47,7 +54,11 @@ fn without_limit(survey: &Survey) -> Vec<String> {
             "A class with fewer than {LEAST_FIGURES} pairs has no limit; --expect sets an absolute one."
         ));
     }
-    if !large.is_empty() {
+    let (biased, mixed): (Vec<_>, Vec<_>) = large.into_iter().partition(|of| of.biased);
+    if !biased.is_empty() {
+        lines.push("A class whose missing pairs are unevenly spread is not judged.".into());
+    }
+    if !mixed.is_empty() {
         lines.push(
             "A class whose pairs differ too much has no limit; --expect sets an absolute one."
                 .into(),
@@ -75,6 +86,10 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
     };
     let mut titles = figures.to_vec();
     titles.push("Limit");
+    let has_sensitivity = populations.iter().any(|of| of.sensitivity.is_some());
+    if has_sensitivity {
+        titles.push("Finds");
+    }
     if has_expected {
         titles.push("Expect");
     }
@@ -99,6 +114,10 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
         ];
         cells.extend(figures.map(figure));
         cells.push(optional(of.limit));
+        if has_sensitivity {
+            let ratio = |of: f64| format!("{of:.2}x");
+            cells.push(of.sensitivity.map_or("-".into(), ratio));
+        }
         if has_expected {
             cells.push(optional(of.expected));
         }

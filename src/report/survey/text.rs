@@ -69,6 +69,7 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         writeln!(out)?;
         paragraph(out, &advice, "  ")?;
     }
+    outliers(out, survey)?;
     busy(out, survey)?;
     untested(out, survey)?;
     for lines in [
@@ -164,6 +165,36 @@ fn and_more(out: &mut impl Write, more: usize) -> io::Result<()> {
         0 => Ok(()),
         more => writeln!(out, "and {more} more"),
     }
+}
+
+/// Writes which NICs are slower than the others of their class, within the limits.
+fn outliers(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+    let outliers = &survey.verdict.outliers;
+    if outliers.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nSlower than others, within the limits")?;
+    for of in outliers.iter().take(MOST_OTHERS) {
+        let test = &survey.setup.tests[of.test.index()];
+        let text = format!(
+            "{}: {:.2} times the {} of good pairs, {} (score {:.1})",
+            survey.roster.name(of.nic),
+            if test.of_bandwidth {
+                1.0 / of.ratio
+            } else {
+                of.ratio
+            },
+            if test.of_bandwidth {
+                "bandwidth"
+            } else {
+                "latency"
+            },
+            words::test(test),
+            of.score,
+        );
+        paragraph(out, &text, "    ")?;
+    }
+    and_more(out, outliers.len().saturating_sub(MOST_OTHERS))
 }
 
 /// Writes which nodes had busy CPUs. The nodes of `--loopback` are this machine.
@@ -293,8 +324,9 @@ fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
 mod tests {
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
+    use cluster::location::Class;
     use cluster::survey::answer::Pair;
-    use cluster::survey::findings::{Aggregate, Findings};
+    use cluster::survey::findings::{Aggregate, Findings, Outlier};
     use cluster::survey::ids::{NicId, TestId};
     use facts::error::Failure;
 
@@ -319,6 +351,28 @@ Test (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
 write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
 ";
         assert_eq!(text(good()), expected);
+    }
+
+    #[test]
+    fn names_outliers_within_the_limits() {
+        let outlier = |test, ratio| Outlier {
+            nic: NicId(3),
+            test: TestId(test),
+            class: Class::Switch,
+            ratio,
+            score: 6.13,
+        };
+        let verdict = Findings {
+            outliers: vec![outlier(0, 1.05), outlier(1, 1.25)],
+            ..good()
+        };
+        let expected = "
+Slower than others, within the limits
+nid000417 cxi1: 1.05 times the latency of good pairs, write-lat 8 (score 6.1)
+nid000417 cxi1: 0.80 times the bandwidth of good pairs, write-bw 1M (score 6.1)
+";
+        let text = text(verdict);
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]
