@@ -255,7 +255,7 @@ fn measurements() -> Vec<Def> {
             "Ratio to good pairs from which on a part is bad\n(default: 1.3; bandwidths 1.075)",
             "How many times slower than good pairs a part is that counts as bad, from 1.01 to 100. \
              The default is 1.3 for latencies and 1/0.93 for bandwidths. A smaller ratio needs more \
-             pairs of each NIC: the column Finds shows the ratio that the survey could have found.",
+             pairs of each NIC: the last lines show the ratio that each test could have found.",
         ),
         Def::text("time-limit", "TIME", |wishes, typed| {
             wishes.time_limit = Some(time(typed, SHORTEST..=LONGEST)?);

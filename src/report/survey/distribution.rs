@@ -33,6 +33,7 @@ pub fn lines(survey: &Survey) -> Vec<String> {
         lines.extend(table(survey, of_bandwidth, &rows));
     }
     lines.extend(without_limit(survey));
+    lines.extend(sensitivity(survey));
     let by_p5 = |of: &Population| of.figure == Statistic::P5 && of.limit.is_some();
     if survey.verdict.populations.iter().any(by_p5) {
         lines.push(
@@ -41,6 +42,22 @@ pub fn lines(survey: &Survey) -> Vec<String> {
         );
     }
     lines
+}
+
+/// Returns how slow a NIC must be to be found, for each test in the class that finds least.
+fn sensitivity(survey: &Survey) -> Vec<String> {
+    let of_test = |(test, tested): (usize, &Test)| {
+        let populations = survey.verdict.populations.iter();
+        let of_it = populations.filter(|of| of.test.index() == test);
+        let ratio = of_it
+            .filter_map(|of| of.sensitivity)
+            .max_by(f64::total_cmp)?;
+        let name = words::test(tested);
+        let text = format!("{name} would have found a NIC {ratio:.2} times as slow as good ones.");
+        Some(text)
+    };
+    let tests = survey.setup.tests.iter().enumerate();
+    tests.filter_map(of_test).collect()
 }
 
 /// Returns why classes have no limit.
@@ -86,10 +103,6 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
     };
     let mut titles = figures.to_vec();
     titles.push("Limit");
-    let has_sensitivity = populations.iter().any(|of| of.sensitivity.is_some());
-    if has_sensitivity {
-        titles.push("Finds");
-    }
     if has_expected {
         titles.push("Expect");
     }
@@ -114,10 +127,6 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
         ];
         cells.extend(figures.map(figure));
         cells.push(optional(of.limit));
-        if has_sensitivity {
-            let ratio = |of: f64| format!("{of:.2}x");
-            cells.push(of.sensitivity.map_or("-".into(), ratio));
-        }
         if has_expected {
             cells.push(optional(of.expected));
         }

@@ -349,6 +349,8 @@ write-lat 8  same group      24  1.80    1.90  2.01  2.10   2.47        0
 
 Test (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
 write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
+write-lat 8 would have found a NIC 1.30 times as slow as good ones.
+write-bw 1M would have found a NIC 1.30 times as slow as good ones.
 ";
         assert_eq!(text(good()), expected);
     }
@@ -440,6 +442,8 @@ write-lat 8  same group      24  1.80    1.90  2.01  2.10      -       -        
 Test (GB/s)  Class        Pairs    Max  Median     p1    Min  Limit  Outside
 write-bw 1M  same switch     24  21.00   19.00  18.10  18.00  17.67        0
 A class whose pairs differ too much has no limit; --expect sets an absolute one.
+write-lat 8 would have found a NIC 1.30 times as slow as good ones.
+write-bw 1M would have found a NIC 1.30 times as slow as good ones.
 
 Most pairs outside      Test              Pairs  Median  Worst  Outside
 switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
