@@ -98,7 +98,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
             Ok(())
         })
         .explained(
-            "Check these hosts, on which 'cxidiag serve' runs,\nwithout traffic: nid[0001-0512]",
+            "Check these hosts, on which 'cxidiag serve' runs,\nwithout traffic, such as nid[0001-0512] (default:\nthis machine, or the tasks of a launcher)",
             "Check these hosts, on which **cxidiag serve** runs, in place of this one: a host list \
              such as nid[0001-0512], or *FILE* with one on each line. The check is quick: it counts \
              no errors and sends nothing through the NICs. Each server runs one check a second.",
