@@ -13,10 +13,29 @@ use super::slow_parts::{Domain, Judgement};
 use super::units::members;
 use crate::location::Class;
 
+/// Part of the pairs of a class that may be slow by chance without a loss of sensitivity.
+const MOST_IN_TAIL: f64 = 0.1;
+
+impl Domain {
+    /// Returns the logarithm of the ratio to good pairs that all pairs of a class but the part `most`
+    /// do not exceed, without the effects of parts.
+    fn rest_of_most(&self, class: Class, most: f64) -> f64 {
+        let own = self.classes.iter().zip(&self.selected.rest);
+        let mut rests: Vec<f64> = own
+            .filter(|(of, _)| **of == class)
+            .map(|(_, rest)| *rest)
+            .collect();
+        rests.sort_by(f64::total_cmp);
+        let place = (rests.len() as f64 * (1.0 - most)) as usize;
+        rests.get(place).copied().unwrap_or_default()
+    }
+}
+
 impl Judgement {
     /// Returns the smallest ratio at which a NIC of a class would have been found: of the NIC with
     /// the largest one. Either all of its pairs are outside the limit of a pair, or its pairs
-    /// together are significantly slow.
+    /// together are significantly slow. A NIC is not found among pairs that are as slow by chance,
+    /// as pairs beside busy CPUs are.
     pub fn sensitivity(&self, key: PopulationKey) -> Option<f64> {
         let limit = self.limits.get(&key).filter(|limit| limit.has_costs())?;
         let domain = self.domain(key.0, key.1 == Class::Loopback)?;
@@ -32,7 +51,8 @@ impl Judgement {
         }
         let fewest = nics.iter().map(|nic| pairs[nic]).min()?;
         let together = limit.ratio.max(found_with(fewest, &domain.selected));
-        Some(together.min(limit.of_pair).exp())
+        let tail = domain.rest_of_most(key.1, MOST_IN_TAIL);
+        Some(together.min(limit.of_pair).max(tail).exp())
     }
 
     /// Returns how many pairs of a class are better than its centre by more than the limit, and how
@@ -95,8 +115,13 @@ impl Judgement {
                 let effect = lower_median(residuals);
                 let score = effect / deviation;
                 let class = classes.into_iter().max_by_key(|(_, count)| *count);
+                let is_within = |class| {
+                    let limit = self.limits.get(&(domain.test, class));
+                    limit.is_some_and(|limit| limit.has_costs() && effect <= limit.ratio)
+                };
                 if let Some((class, _)) = class
                     && score > score_limit(selected.nics)
+                    && is_within(class)
                     && !of_causes.contains(&nic)
                 {
                     outliers.push(Outlier {
