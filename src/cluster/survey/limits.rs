@@ -61,9 +61,21 @@ pub struct Limit {
 /// The limits of the populations.
 pub type Limits = BTreeMap<PopulationKey, Limit>;
 
+/// The good pairs of a class.
+struct ClassCentre {
+    class: Class,
+    statistic: Statistic,
+    /// Their cost.
+    centre: f64,
+    /// The robust deviation of their costs.
+    spread: f64,
+    /// Their number.
+    count: usize,
+}
+
 /// What the fit says about some classes of a test.
 struct ClassLimits {
-    classes: Vec<(Class, Statistic, f64, f64)>,
+    classes: Vec<ClassCentre>,
     biased: BTreeSet<Class>,
 }
 
@@ -151,14 +163,14 @@ impl ResultStore {
         for test in TestId::first(self.tests.len()) {
             for in_loopback in [false, true] {
                 let of = self.class_limits(test, in_loopback, roster, missing, excluded);
-                for (class, statistic, centre, spread) in of.classes {
-                    let Some(limit) = limits.get_mut(&(test, class)) else {
+                for own in of.classes {
+                    let Some(limit) = limits.get_mut(&(test, own.class)) else {
                         continue;
                     };
-                    let count = self.populations[&(test, class)].figures.count() as usize;
-                    let noise = score_limit(count) * spread;
-                    (limit.statistic, limit.centre, limit.spread) = (statistic, centre, spread);
-                    limit.is_biased = of.biased.contains(&class);
+                    let noise = score_limit(own.count) * own.spread;
+                    (limit.statistic, limit.centre) = (own.statistic, own.centre);
+                    limit.spread = own.spread;
+                    limit.is_biased = of.biased.contains(&own.class);
                     if !limit.is_biased {
                         limit.of_pair = limit.ratio.max(noise);
                     }
@@ -218,6 +230,7 @@ impl ResultStore {
             let own = || (0..costs.len()).filter(|index| costs[*index].class == class);
             let good = own().filter(|index| !selected.is_explained[*index]);
             let good: Vec<f64> = good.map(|index| selected.rest[index]).collect();
+            let count = good.len();
             let shift = if good.is_empty() {
                 0.0
             } else {
@@ -225,7 +238,13 @@ impl ResultStore {
             };
             let spread = upper_spread(own().map(|index| selected.rest[index]).collect());
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
-            classes.push((class, statistic, centre, spread.max(LEAST_SPREAD)));
+            classes.push(ClassCentre {
+                class,
+                statistic,
+                centre,
+                spread: spread.max(LEAST_SPREAD),
+                count,
+            });
             let of_class = judged().filter(|(one, _)| one.class == class);
             let answered: Vec<(Pair, bool)> = of_class
                 .map(|(one, reading)| (one.pair, reading.is_bound))

@@ -24,7 +24,7 @@ const MOST_WAVES: u8 = 8;
 const MOST_SWAPS: u8 = 3;
 
 /// Most pairs outside the limits that are all retested.
-const FEW_SUSPECTS: usize = 64;
+pub const FEW_SUSPECTS: usize = 64;
 
 /// The results of the sweep, which decide about retests.
 #[derive(Clone, Copy, Debug)]
