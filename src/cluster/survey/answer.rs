@@ -102,6 +102,9 @@ pub struct CounterEvidence {
 /// The counter of packets that a NIC sent again (health.md 1.5).
 pub const RETRIES: &str = "pct_retry_srb_requests";
 
+/// Number of packets that the initiator of any pair may send again inside the limit.
+pub const FEW_RETRIES: u64 = 5;
+
 /// The result of one pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]

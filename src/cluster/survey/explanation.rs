@@ -9,11 +9,13 @@ use super::ids::{NicId, PopulationKey};
 use super::limits::Limits;
 use super::outside::{Outside, RetestOutcome};
 use super::result_store::ResultStore;
-use super::retest_plan::FEW_SUSPECTS;
 use super::roster::Roster;
 use super::search::{Explanation, search};
 use super::slow_parts::Judgement;
 use super::units::members;
+
+/// Most pairs outside the limits that are all retested.
+pub const FEW_SUSPECTS: usize = 64;
 
 /// A population is mixed if no part explains this part of its pairs,
 const MOST_UNEXPLAINED: f64 = 0.05;
@@ -61,8 +63,8 @@ pub fn explain(results: &ResultStore, limits: &Limits, roster: &Roster) -> Expla
     }
 }
 
-/// Returns the limits without those of mixed populations. The fit of the other populations of a
-/// test changes.
+/// Returns the limits, with none for mixed populations. The fit of the other populations of a test
+/// changes.
 fn without(
     excluded: &BTreeSet<PopulationKey>,
     limits: &Limits,

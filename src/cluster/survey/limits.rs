@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::Pair;
+use super::answer::{FEW_RETRIES, Pair};
 use super::findings::{LimitSource, Statistic};
 use super::fit::{PairCost, fit};
 use super::ids::{PopulationKey, TestId};
@@ -13,9 +13,6 @@ use super::robust::{lower_median, rank_correlation, score_limit, upper_spread};
 use super::roster::Roster;
 use super::selection::{PairResidual, select};
 use crate::location::Class;
-
-/// Number of packets that the initiator of any pair may send again inside the limit.
-pub const FEW_RETRIES: u64 = 5;
 
 /// Ratio to the retries of a good pair above which retries are outside the limit.
 const MANY_RETRIES: f64 = 10.0;

@@ -13,13 +13,14 @@
 //!   say.
 //! * `pairs`: the pairs that the user asks for. `shape`: each selection, round by round. `rounds`:
 //!   all of them, each pair once. `pair_set`: a set of pairs.
-//! * `result_store`: the results so far. `observation`: the figures of pairs as the fit reads them.
-//!   `population`: distributions of figures. `unmeasured`: pairs that were not measured.
+//! * `result_store`: the results so far. `observation`: the figures of pairs as the fit reads
+//!   them. `population`: distributions of figures. `unmeasured`: pairs that were not measured.
 //!   `missing`: whether a NIC has enough of its pairs for a verdict.
 //! * `fit`: the robust additive fit of a test. `limits`: what follows from it. `selection`: parts
-//!   that explain what the fit leaves. `slow_parts`: these parts with their retests. `quality`: what
-//!   the survey could have found. `robust`: the statistics.
-//! * `outside`: the pairs outside the limits. `retest`: suspect pairs again, and with other partners.
+//!   that explain what the fit leaves. `slow_parts`: these parts with their retests. `quality`:
+//!   what the survey could have found. `robust`: the statistics.
+//! * `outside`: the pairs outside the limits. `retest`: suspect pairs again, and with other
+//!   partners.
 //! * `explanation`: the parts that explain the pairs outside the limits. `search`: how parts are
 //!   found whose pairs fail. `tally`, `role_counts`: counts of their pairs. `failures`: failures
 //!   that are not noise.

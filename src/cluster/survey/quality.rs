@@ -17,8 +17,8 @@ use crate::location::Class;
 const MOST_IN_TAIL: f64 = 0.1;
 
 impl Domain {
-    /// Returns the logarithm of the ratio to good pairs that all pairs of a class but the part `most`
-    /// do not exceed, without the effects of parts.
+    /// Returns the logarithm of the ratio to good pairs that all pairs of a class but the part
+    /// `most` do not exceed, without the effects of parts.
     fn rest_of_most(&self, class: Class, most: f64) -> f64 {
         let own = self.classes.iter().zip(&self.selected.rest);
         let mut rests: Vec<f64> = own

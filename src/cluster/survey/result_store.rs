@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::answer::{Answer, Figures, Pair, PairResult, Stage};
+use super::answer::{Answer, FEW_RETRIES, Figures, Pair, PairResult, Stage};
 use super::findings::{Test, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
-use super::limits::FEW_RETRIES;
 use super::observation::Observation;
 use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, cost};
 use super::role_counts::RoleCounts;

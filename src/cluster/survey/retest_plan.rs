@@ -4,7 +4,7 @@
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
-use super::explanation::{Explained, explain};
+use super::explanation::{Explained, FEW_SUSPECTS, explain};
 use super::ids::NicId;
 use super::limits::Limits;
 use super::outside::MOST_RETESTS;
@@ -22,9 +22,6 @@ const MOST_WAVES: u8 = 8;
 
 /// How often NICs get other partners.
 const MOST_SWAPS: u8 = 3;
-
-/// Most pairs outside the limits that are all retested.
-pub const FEW_SUSPECTS: usize = 64;
 
 /// The results of the sweep, which decide about retests.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ const SIGMA_OF_MAD: f64 = 1.4826;
 /// standard deviations.
 const UPPER: (f64, f64) = (0.75, 0.6745);
 
-/// Standard error of a median, as a multiple of that of a mean.
+/// Standard error of a median, as a multiple of the standard error of a mean.
 const ERROR_OF_MEDIAN: f64 = 1.2533;
 
 /// Probability with which a survey without a fault suspects any part.

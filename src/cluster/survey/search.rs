@@ -1,6 +1,6 @@
 //! The search for the parts that explain the pairs outside the limits (jobs.md 3.3). The fit has
-//! found the parts that are slow; this search finds those whose pairs fail, need many retries, or do
-//! not meet --expect.
+//! found the parts that are slow; this search finds those whose pairs fail, need many retries, or
+//! do not meet --expect.
 //!
 //! A part explains pairs in a role if more than half of its pairs in this role are outside. The
 //! part that explains most pairs is a cause. The search sets the pairs of this cause aside, because
@@ -377,8 +377,8 @@ impl Search<'_> {
         })
     }
 
-    /// Makes a slow part the cause of its measured pairs outside the limits. A transient part is not
-    /// the cause of pairs that retests have not found inside them.
+    /// Makes a slow part the cause of its measured pairs outside the limits. A transient part is
+    /// not the cause of pairs that retests have not found inside them.
     fn explain_slow(&mut self, index: usize, part: &SlowPart, judgement: &Judgement) {
         let is_own = |one: &Outside| {
             let is_transient = one.outcome == RetestOutcome::Transient;

@@ -77,12 +77,12 @@ pub struct Selected {
 }
 
 /// A part and the indices of its pairs by role.
-struct Candidate {
+struct PartCandidate {
     unit: Unit,
     pairs: [Vec<u32>; 2],
 }
 
-impl Candidate {
+impl PartCandidate {
     /// Returns the indices of the pairs in a role, or in both.
     fn of_role(&self, role: Option<Role>) -> Vec<u32> {
         let [initiator, target] = &self.pairs;
@@ -160,12 +160,12 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
 }
 
 /// Returns the candidates: all parts with pairs, and the pairs of groups.
-fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<Candidate> {
+fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<PartCandidate> {
     let mut indices: HashMap<Unit, usize> = HashMap::new();
-    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut candidates: Vec<PartCandidate> = Vec::new();
     let mut add = |unit: Unit, role: Role, pair: u32| {
         let index = *indices.entry(unit).or_insert_with(|| {
-            candidates.push(Candidate {
+            candidates.push(PartCandidate {
                 unit,
                 pairs: [Vec::new(), Vec::new()],
             });

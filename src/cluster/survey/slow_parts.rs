@@ -20,8 +20,8 @@ const DECISIVE: usize = 2;
 /// Distance from the limit, in standard errors, below which the survey does not decide.
 const UNCERTAIN: f64 = 2.0;
 
-/// Part of the other pairs that must be disturbed like those of a slow part that has only disturbed
-/// pairs: otherwise its busy CPUs may be why it is slow.
+/// A slow part may have disturbed pairs only. At least this part of the other pairs must then be
+/// disturbed too: otherwise its busy CPUs may be why it is slow.
 const AS_DISTURBED: f64 = 0.5;
 
 /// A class is mixed if more than this part of its NICs belong to slow parts,
