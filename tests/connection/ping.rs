@@ -1,5 +1,6 @@
 //! `ping`: the answers of NICs.
 
+use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::process::Output;
 use std::thread;
@@ -155,13 +156,13 @@ fn measures_hosts_side_by_side() {
     let port = first.local_addr().expect("an address").port();
     let second = TcpListener::bind(("127.77.0.7", port)).expect("a free address");
     let servers = thread::spawn(move || {
-        let (stream, _) = first.accept().expect("a connection");
+        let (mut stream, _) = first.accept().expect("a connection");
         let other = second.accept().expect("a connection");
         // The name of the tool has arrived, or nothing; not the end.
         stream.set_nonblocking(true).expect("a socket");
-        let is_open = stream.peek(&mut [0]).map_or(true, |bytes| bytes > 0);
+        let ended = stream.read_to_end(&mut Vec::new());
         drop(other);
-        is_open
+        ended.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     });
     let args = format!("127.77.0.6 127.77.0.7 -p {port} -d soft0 -c 1");
     let output = ping(&args, NOTHING);

@@ -208,7 +208,9 @@ impl Rounds {
         };
         match failure.step() {
             // The server is a process of this run.
-            Some(_) if self.is_loopback => failure.with_hint(remedy(Situation::NoAnswer)),
+            Some(_) if self.is_loopback => {
+                at(Step::Answer, failure.message(), remedy(Situation::NoAnswer))
+            }
             Some(step @ Step::Name) => {
                 let message = format!("the name is not resolved within {limit}");
                 at(step, message, remedy(Situation::UnknownHost))
