@@ -164,7 +164,8 @@ fn counts(
         Unit::Path(_) => {
             let (mut outside, mut measured) = (outside, outside);
             for one in pairs {
-                let (failures, passes) = results.retested((test, one.pair), facts.judgement, facts.roster);
+                let (failures, passes) =
+                    results.retested((test, one.pair), facts.judgement, facts.roster);
                 outside += failures as u32;
                 measured += (failures + passes) as u32;
             }

@@ -75,7 +75,12 @@ impl Conclusion<'_> {
     }
 
     /// Adds the NICs to `untested` whose figures say nothing in a test.
-    fn add_unjudged(&self, judgement: &Judgement, causes: &[Unit], untested: &mut Vec<UntestedPart>) {
+    fn add_unjudged(
+        &self,
+        judgement: &Judgement,
+        causes: &[Unit],
+        untested: &mut Vec<UntestedPart>,
+    ) {
         let of_causes = causes.iter().flat_map(|unit| members(*unit, self.roster));
         let mut named: BTreeSet<NicId> = of_causes.collect();
         for test in TestId::first(self.results.tests().len()) {

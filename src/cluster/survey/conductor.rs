@@ -145,7 +145,8 @@ impl Conductor {
     /// Returns the limits that follow from the sweep so far.
     fn limits_so_far(&self) -> Limits {
         let missing = self.coverage.unanswered();
-        self.results.limits(&self.roster, &missing, &BTreeSet::new())
+        self.results
+            .limits(&self.roster, &missing, &BTreeSet::new())
     }
 
     /// Adds the result of a pair of a round. A second result of the same pair is ignored, with one

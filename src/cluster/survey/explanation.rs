@@ -9,6 +9,7 @@ use super::ids::{NicId, PopulationKey};
 use super::limits::Limits;
 use super::outside::{Outside, RetestOutcome};
 use super::result_store::ResultStore;
+use super::retest_plan::FEW_SUSPECTS;
 use super::roster::Roster;
 use super::search::{Explanation, search};
 use super::slow_parts::Judgement;
@@ -117,27 +118,29 @@ fn unexplained_populations(
 ) -> BTreeSet<PopulationKey> {
     let mut mixed = BTreeSet::new();
     for (key, limit) in &explained.judgement.limits {
-        let is_unexplained = |one: &&Outside| {
-            (one.test, one.class) == *key
-                && one.source == LimitSource::Population
-                && one.outcome != RetestOutcome::Transient
+        let is_slow = |one: &&&Outside| {
+            (one.test, one.class) == *key && one.source == LimitSource::Population
         };
         let of_paths = explained.explanations.iter();
         let of_paths = of_paths.filter(|one| matches!(one.unit, Unit::Path(_)));
-        let pairs = of_paths.flat_map(|one| &one.pairs);
-        let unexplained = pairs.filter(is_unexplained).count();
+        let pairs: Vec<&Outside> = of_paths.flat_map(|one| &one.pairs).collect();
+        let count = |outcome| {
+            let slow = pairs.iter().filter(is_slow);
+            slow.filter(|one| one.outcome == outcome).count()
+        };
+        // Retests decide about few pairs; many are too many to retest.
+        let open = count(RetestOutcome::Open);
+        let open = if open > FEW_SUSPECTS { open } else { 0 };
+        let unexplained = count(RetestOutcome::Confirmed) + open;
         let measured = results.figures(*key) as f64;
         let (better, judged) = explained.judgement.better(*key);
         let has_better_nics = results.nics < FEW_NICS
             && better >= LEAST_BETTER
             && better as f64 > MOST_BETTER * judged as f64;
         let is_beside_mixed = excluded.iter().any(|(test, _)| *test == key.0);
-        let is_much = unexplained >= FEW_UNEXPLAINED
-            && unexplained as f64 > MOST_UNEXPLAINED * measured;
-        if limit.has_costs()
-            && unexplained > 0
-            && (is_much || has_better_nics || is_beside_mixed)
-        {
+        let is_much =
+            unexplained >= FEW_UNEXPLAINED && unexplained as f64 > MOST_UNEXPLAINED * measured;
+        if limit.has_costs() && unexplained > 0 && (is_much || has_better_nics || is_beside_mixed) {
             mixed.insert(*key);
         }
     }

@@ -61,9 +61,21 @@ pub struct Limit {
 /// The limits of the populations.
 pub type Limits = BTreeMap<PopulationKey, Limit>;
 
+/// The good pairs of a class.
+struct ClassCentre {
+    class: Class,
+    statistic: Statistic,
+    /// Their cost.
+    centre: f64,
+    /// The robust deviation of their costs.
+    spread: f64,
+    /// Their number.
+    count: usize,
+}
+
 /// What the fit says about some classes of a test.
 struct ClassLimits {
-    classes: Vec<(Class, Statistic, f64, f64)>,
+    classes: Vec<ClassCentre>,
     biased: BTreeSet<Class>,
 }
 
@@ -95,12 +107,7 @@ impl Limit {
 
     /// Returns which limit a pair does not meet; `threshold` is the limit of its residual. If both
     /// limits are broken, the retries explain the cost.
-    pub fn source(
-        &self,
-        one: &Observation,
-        retries: u64,
-        threshold: f64,
-    ) -> Option<LimitSource> {
+    pub fn source(&self, one: &Observation, retries: u64, threshold: f64) -> Option<LimitSource> {
         if retries as f64 > self.retries {
             Some(LimitSource::Retries)
         } else if self.has_costs() && self.residual(one).is_some_and(|of| of > threshold) {
@@ -156,14 +163,14 @@ impl ResultStore {
         for test in TestId::first(self.tests.len()) {
             for in_loopback in [false, true] {
                 let of = self.class_limits(test, in_loopback, roster, missing, excluded);
-                for (class, statistic, centre, spread) in of.classes {
-                    let Some(limit) = limits.get_mut(&(test, class)) else {
+                for own in of.classes {
+                    let Some(limit) = limits.get_mut(&(test, own.class)) else {
                         continue;
                     };
-                    let count = self.populations[&(test, class)].figures.count() as usize;
-                    let noise = score_limit(count) * spread;
-                    (limit.statistic, limit.centre, limit.spread) = (statistic, centre, spread);
-                    limit.is_biased = of.biased.contains(&class);
+                    let noise = score_limit(own.count) * own.spread;
+                    (limit.statistic, limit.centre) = (own.statistic, own.centre);
+                    limit.spread = own.spread;
+                    limit.is_biased = of.biased.contains(&own.class);
                     if !limit.is_biased {
                         limit.of_pair = limit.ratio.max(noise);
                     }
@@ -200,9 +207,8 @@ impl ResultStore {
                 statistics.insert(class, statistic);
             }
         }
-        let judged = || {
-            of_sweep().filter_map(|one| Some((one, one.reading(*statistics.get(&one.class)?))))
-        };
+        let judged =
+            || of_sweep().filter_map(|one| Some((one, one.reading(*statistics.get(&one.class)?))));
         let costs: Vec<PairCost> = judged()
             .filter(|(_, reading)| !reading.is_bound)
             .map(|(one, reading)| PairCost {
@@ -224,17 +230,28 @@ impl ResultStore {
             let own = || (0..costs.len()).filter(|index| costs[*index].class == class);
             let good = own().filter(|index| !selected.is_explained[*index]);
             let good: Vec<f64> = good.map(|index| selected.rest[index]).collect();
-            let shift = if good.is_empty() { 0.0 } else { lower_median(good) };
+            let count = good.len();
+            let shift = if good.is_empty() {
+                0.0
+            } else {
+                lower_median(good)
+            };
             let spread = upper_spread(own().map(|index| selected.rest[index]).collect());
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
-            classes.push((class, statistic, centre, spread.max(LEAST_SPREAD)));
+            classes.push(ClassCentre {
+                class,
+                statistic,
+                centre,
+                spread: spread.max(LEAST_SPREAD),
+                count,
+            });
             let of_class = judged().filter(|(one, _)| one.class == class);
             let answered: Vec<(Pair, bool)> = of_class
                 .map(|(one, reading)| (one.pair, reading.is_bound))
                 .collect();
-            let lost = missing.iter().filter(|(of, pair)| {
-                *of == test && roster.class(*pair) == class
-            });
+            let lost = missing
+                .iter()
+                .filter(|(of, pair)| *of == test && roster.class(*pair) == class);
             let lost: Vec<Pair> = lost.map(|(_, pair)| *pair).collect();
             if is_biased(&answered, &lost, &fit.effects) {
                 biased.insert(class);

@@ -96,7 +96,11 @@ pub fn log_cost(value: f64, of_bandwidth: bool) -> f64 {
 
 /// Returns the figure with this logarithm of a cost.
 pub fn figure(log: f64, of_bandwidth: bool) -> f64 {
-    if of_bandwidth { (-log).exp() } else { log.exp() }
+    if of_bandwidth {
+        (-log).exp()
+    } else {
+        log.exp()
+    }
 }
 
 /// Returns the statistic by which a class of latencies is judged: it must not depend on the result

@@ -38,7 +38,10 @@ impl Judgement {
     /// Returns how many pairs of a class are better than its centre by more than the limit, and how
     /// many it has.
     pub fn better(&self, key: PopulationKey) -> (usize, usize) {
-        let limit = self.limits.get(&key).map_or(f64::INFINITY, |limit| limit.of_pair);
+        let limit = self
+            .limits
+            .get(&key)
+            .map_or(f64::INFINITY, |limit| limit.of_pair);
         let Some(domain) = self.domain(key.0, key.1 == Class::Loopback) else {
             return (0, 0);
         };
@@ -47,7 +50,10 @@ impl Judgement {
             .filter(|(class, _)| **class == key.1)
             .map(|(_, rest)| *rest)
             .collect();
-        (rests.iter().filter(|rest| **rest < -limit).count(), rests.len())
+        (
+            rests.iter().filter(|rest| **rest < -limit).count(),
+            rests.len(),
+        )
     }
 
     /// Returns the pairs of a test.
@@ -123,7 +129,9 @@ impl Judgement {
                 (*pairs, *bounds) = (*pairs + 1, *bounds + u64::from(is_bound));
             }
         }
-        let unjudged = counts.into_iter().filter(|(_, (pairs, bounds))| pairs == bounds);
+        let unjudged = counts
+            .into_iter()
+            .filter(|(_, (pairs, bounds))| pairs == bounds);
         unjudged.map(|(nic, _)| nic).collect()
     }
 }

@@ -261,9 +261,8 @@ impl ResultStore {
     /// Keeps the figure of a pair, unless both NICs have many in the class.
     fn observe(&mut self, result: &PairResult, class: Class) {
         let is_of_sweep = result.stage == Stage::Sweep;
-        let has_many = |nic: &NicId| {
-            self.counts(result.test, *nic).of_class(class) > MOST_OBSERVATIONS
-        };
+        let has_many =
+            |nic: &NicId| self.counts(result.test, *nic).of_class(class) > MOST_OBSERVATIONS;
         if is_of_sweep && result.pair.nics().iter().all(has_many) {
             return;
         }

@@ -24,7 +24,7 @@ const MOST_WAVES: u8 = 8;
 const MOST_SWAPS: u8 = 3;
 
 /// Most pairs outside the limits that are all retested.
-const FEW_SUSPECTS: usize = 64;
+pub const FEW_SUSPECTS: usize = 64;
 
 /// The results of the sweep, which decide about retests.
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +158,13 @@ impl RetestPlan {
             roster, results, ..
         } = sweep;
         let is_usable = |nic: NicId| why_unusable(roster, Pair::loopback(nic)).is_none();
-        let pairs = swaps(&explained.explanations, results, roster, is_usable, &mut self.rng);
+        let pairs = swaps(
+            &explained.explanations,
+            results,
+            roster,
+            is_usable,
+            &mut self.rng,
+        );
         if pairs.is_empty() {
             return None;
         }

@@ -5,7 +5,7 @@ const SIGMA_OF_MAD: f64 = 1.4826;
 
 /// The quantile of the upper spread, and its distance from the median of a normal distribution, in
 /// standard deviations.
-const UPPER: (f64, f64) = (0.8, 0.8416);
+const UPPER: (f64, f64) = (0.75, 0.6745);
 
 /// Standard error of a median, as a multiple of that of a mean.
 const ERROR_OF_MEDIAN: f64 = 1.2533;

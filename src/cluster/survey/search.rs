@@ -377,12 +377,17 @@ impl Search<'_> {
         })
     }
 
-    /// Makes a slow part the cause of its measured pairs outside the limits.
+    /// Makes a slow part the cause of its measured pairs outside the limits. A transient part is not
+    /// the cause of pairs that retests have not found inside them.
     fn explain_slow(&mut self, index: usize, part: &SlowPart, judgement: &Judgement) {
         let is_own = |one: &Outside| {
+            let is_transient = one.outcome == RetestOutcome::Transient;
             one.test == part.test
+                && (part.certainty != Certainty::Transient || is_transient)
                 && one.value.is_some()
-                && judgement.covering(one.test, one.pair, self.roster).contains(&index)
+                && judgement
+                    .covering(one.test, one.pair, self.roster)
+                    .contains(&index)
         };
         let all = 0..self.outside.len();
         let candidate = Candidate {

@@ -135,7 +135,10 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
         let mut is_touched = vec![false; pairs.len()];
         for (_, index, value) in best {
             let (candidate, role, own) = &open[index];
-            let touched = own.iter().filter(|pair| is_touched[**pair as usize]).count();
+            let touched = own
+                .iter()
+                .filter(|pair| is_touched[**pair as usize])
+                .count();
             if touched as f64 > MOST_SHARED * own.len() as f64 {
                 continue;
             }

@@ -1,6 +1,6 @@
 //! The slow parts of a cluster: what the fit of a test selects, and what retests say about it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::{Answer, Pair, Stage};
 use super::findings::{Certainty, Unit};
@@ -14,7 +14,7 @@ use super::selection::{PairResidual, Selected, select};
 use super::units::{group_pair, members, parts_of_nic};
 use crate::location::Class;
 
-/// Fewest measurements of a slow part again that say anything.
+/// Fewest pairs of a slow part that must be measured again.
 const DECISIVE: usize = 2;
 
 /// Distance from the limit, in standard errors, below which the survey does not decide.
@@ -174,7 +174,8 @@ impl Judgement {
             classes,
             selected,
         };
-        self.mixed.extend(self.mixed_classes(&domain, results, roster));
+        self.mixed
+            .extend(self.mixed_classes(&domain, results, roster));
         self.domains.push(domain);
     }
 
@@ -189,10 +190,17 @@ impl Judgement {
         let ratio = results.ratio(domain.test);
         let mut slow: BTreeSet<NicId> = BTreeSet::new();
         let mut better: BTreeSet<NicId> = BTreeSet::new();
+        let mut shifted: BTreeSet<NicId> = BTreeSet::new();
+        let mut is_shifted_down = false;
         let mut better_crossings = 0;
         let mut mixed = BTreeSet::new();
         let key = |class: Class| (domain.test, class);
-        let of_fabric = || domain.classes.iter().filter(|class| **class == Class::Fabric);
+        let of_fabric = || {
+            domain
+                .classes
+                .iter()
+                .filter(|class| **class == Class::Fabric)
+        };
         let fabric = of_fabric().count() as f64;
         for effect in &domain.selected.effects {
             let is_slow = effect.value + UNCERTAIN * effect.error > ratio;
@@ -203,7 +211,11 @@ impl Judgement {
                 if is_slow && pairs as f64 > MOST_CROSSINGS * fabric {
                     mixed.insert(key(Class::Fabric));
                 }
-            } else if is_slow {
+                continue;
+            }
+            shifted.extend(members(effect.unit, roster));
+            is_shifted_down |= effect.value < 0.0;
+            if is_slow {
                 slow.extend(members(effect.unit, roster));
             } else if is_better {
                 better.extend(members(effect.unit, roster));
@@ -213,7 +225,12 @@ impl Judgement {
             mixed.insert(key(Class::Fabric));
         }
         let nics = domain.selected.nics as f64;
-        if slow.len() as f64 > MOST_SLOW * nics || better.len() as f64 > MOST_BETTER * nics {
+        // The centre may lie between two kinds of NICs.
+        let is_between = is_shifted_down && shifted.len() as f64 > MOST_SLOW * nics;
+        if slow.len() as f64 > MOST_SLOW * nics
+            || better.len() as f64 > MOST_BETTER * nics
+            || is_between
+        {
             mixed.extend(domain.classes.iter().copied().map(key));
         }
         mixed
@@ -222,8 +239,8 @@ impl Judgement {
     /// Decides about the slow parts by their retests and swaps alone. Removes parts that all
     /// measurements together show to be inside the limits.
     fn decide(&mut self, results: &ResultStore, roster: &Roster) {
-        let mut again: Vec<Vec<f64>> = vec![Vec::new(); self.parts.len()];
-        let mut first: Vec<Vec<f64>> = vec![Vec::new(); self.parts.len()];
+        let mut again: Vec<BTreeMap<Pair, Vec<f64>>> = vec![BTreeMap::new(); self.parts.len()];
+        let mut first: Vec<BTreeMap<Pair, f64>> = vec![BTreeMap::new(); self.parts.len()];
         let mut undisturbed = vec![0; self.parts.len()];
         let mut disturbed_of_parts = vec![(0, 0); self.parts.len()];
         for test in TestId::first(results.tests().len()) {
@@ -233,8 +250,11 @@ impl Judgement {
                 all[domain] += 1;
                 disturbed[domain] += usize::from(one.is_disturbed);
                 for (index, rest) in self.shares(one, test, roster) {
-                    let values = if one.is_of_sweep { &mut first } else { &mut again };
-                    values[index].push(rest);
+                    if one.is_of_sweep {
+                        first[index].insert(one.pair, rest);
+                    } else {
+                        again[index].entry(one.pair).or_default().push(rest);
+                    }
                     let has_effect = rest > self.parts[index].value / 2.0;
                     undisturbed[index] += usize::from(!one.is_disturbed && has_effect);
                     let (own, own_disturbed) = &mut disturbed_of_parts[index];
@@ -250,15 +270,19 @@ impl Judgement {
                 }
             }
         }
-        for result in results.retests().filter(|result| result.stage != Stage::Sweep) {
+        for result in results
+            .retests()
+            .filter(|result| result.stage != Stage::Sweep)
+        {
             let class = roster.class(result.pair);
             if let Answer::Failed(_) = result.answer {
                 for index in self.covering(result.test, result.pair, roster) {
-                    again[index].push(f64::INFINITY);
+                    let of_pair = again[index].entry(result.pair).or_default();
+                    of_pair.push(f64::INFINITY);
                 }
             } else if let Some(one) = Observation::of(result, class, false) {
                 for (index, rest) in self.shares(&one, result.test, roster) {
-                    again[index].push(rest);
+                    again[index].entry(one.pair).or_default().push(rest);
                 }
             }
         }
@@ -312,8 +336,8 @@ impl Judgement {
 /// Returns what measurements say that followed a selection; `None` if all together are inside the
 /// limits.
 fn certainty(
-    again: &[f64],
-    first: &[f64],
+    again: &BTreeMap<Pair, Vec<f64>>,
+    first: &BTreeMap<Pair, f64>,
     value: f64,
     ratio: f64,
     spread: f64,
@@ -322,11 +346,25 @@ fn certainty(
         return Some(Certainty::Suspect);
     }
     let half = value.max(ratio) / 2.0;
-    let hits = again.iter().filter(|rest| **rest >= half).count();
+    // A pair counts once, however often it was measured again.
+    let mut of_pairs = first.clone();
+    let medians = again
+        .iter()
+        .map(|(pair, rests)| (*pair, lower_median(rests.clone())));
+    of_pairs.extend(medians);
+    let hits = again.keys().filter(|pair| of_pairs[*pair] >= half).count();
     if 2 * hits < again.len() {
         return Some(Certainty::Transient);
     }
-    let all = [again, first].concat();
+    if lower_median(of_pairs.into_values().collect()) < half {
+        return None;
+    }
+    let all: Vec<f64> = again
+        .values()
+        .flatten()
+        .chain(first.values())
+        .copied()
+        .collect();
     let error = error_of_median(spread, all.len());
     let median = lower_median(all);
     if median > ratio && 2 * hits > again.len() {

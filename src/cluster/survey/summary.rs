@@ -6,8 +6,8 @@ use super::answer::{Answer, PairResult, Stage};
 use super::findings::{Aggregate, Matrix, Population, Statistic, Unit};
 use super::ids::{PopulationKey, TestId};
 use super::limits::Limit;
-use super::outside::{Outside, RetestOutcome};
 use super::observation::figure;
+use super::outside::{Outside, RetestOutcome};
 use super::population::{Distribution, Sorted};
 use super::result_store::{PopulationData, ResultStore, TestPair};
 use super::roster::Roster;
@@ -73,10 +73,12 @@ impl ResultStore {
             };
             let interval = sorted.median_interval();
             let with_costs = limit.filter(|limit| limit.has_costs());
-            let of_class = self.observations(test).iter().filter(|one| one.class == class);
-            let says_nothing = |limit: &Limit| {
-                of_class.filter(|one| limit.residual(one).is_none()).count() as u64
-            };
+            let of_class = self
+                .observations(test)
+                .iter()
+                .filter(|one| one.class == class);
+            let says_nothing =
+                |limit: &Limit| of_class.filter(|one| limit.residual(one).is_none()).count() as u64;
             let of_sweep =
                 |one: &&Outside| (one.test, one.class) == *key && one.stage == Stage::Sweep;
             let in_sweep = || outside.iter().filter(of_sweep);

@@ -60,11 +60,9 @@ impl Truth {
             Self::Nothing | Self::BusyNode => Vec::new(),
             Self::Switch => vec![Fault::slow(switch, Direction::Both, 4.0)],
             Self::Nic => vec![nic(1, 3.0)],
-            Self::NicAsInitiator => vec![Fault::slow(
-                Unit::Nic(NicId(1)),
-                Direction::Initiator,
-                3.0,
-            )],
+            Self::NicAsInitiator => {
+                vec![Fault::slow(Unit::Nic(NicId(1)), Direction::Initiator, 3.0)]
+            }
             Self::HalfBandwidth => vec![nic(1, 2.0)],
             Self::FivePercent => vec![nic(1, 1.05)],
             Self::ThirtyPercent => vec![nic(1, 1.35)],
@@ -122,9 +120,8 @@ fn outcome(truth: Truth, cluster: &Cluster, findings: &Findings) -> Outcome {
     if bad().any(is_innocent) {
         return Outcome::WrongName;
     }
-    let is_judged = |of: &super::findings::Population| {
-        of.count < LEAST_FIGURES as u64 || of.limit.is_some()
-    };
+    let is_judged =
+        |of: &super::findings::Population| of.count < LEAST_FIGURES as u64 || of.limit.is_some();
     let is_decided = findings.populations.iter().all(is_judged);
     let untested = findings.untested.iter().flat_map(|part| match part.unit {
         Unit::Path(_) => Vec::new(),
@@ -144,7 +141,9 @@ fn outcome(truth: Truth, cluster: &Cluster, findings: &Findings) -> Outcome {
         Outcome::Undecided
     } else if !guilty.is_empty()
         && is_decided
-        && guilty.iter().any(|nic| !found.contains(nic) && !open.contains(nic))
+        && guilty
+            .iter()
+            .any(|nic| !found.contains(nic) && !open.contains(nic))
     {
         Outcome::Missed
     } else {
@@ -234,13 +233,23 @@ fn names_what_is_planted_and_calls_nothing_else_bad() {
     println!("right / undecided / wrong name / bad NIC called good");
     for truth in Truth::ALL {
         let of_loads = LOADS.iter().enumerate().map(|(number, (load, ..))| {
-            let [right, undecided, wrong, missed] = counts.get(&(truth, number)).copied().unwrap_or_default();
+            let [right, undecided, wrong, missed] =
+                counts.get(&(truth, number)).copied().unwrap_or_default();
             format!("{load} {right:4}/{undecided:4}/{wrong:3}/{missed:3}")
         });
-        println!("{:16} {}", format!("{truth:?}"), of_loads.collect::<Vec<_>>().join("  "));
+        println!(
+            "{:16} {}",
+            format!("{truth:?}"),
+            of_loads.collect::<Vec<_>>().join("  ")
+        );
     }
     for one in worst.iter().take(60) {
         println!("{one}");
     }
-    assert!(worst.is_empty(), "{} wrong:\n{}", worst.len(), worst.join("\n"));
+    assert!(
+        worst.is_empty(),
+        "{} wrong:\n{}",
+        worst.len(),
+        worst.join("\n")
+    );
 }

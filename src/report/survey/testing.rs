@@ -6,8 +6,8 @@ use super::{Setup, Survey, SurveyJob};
 use cluster::location::{Class, Location};
 use cluster::survey::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, Stage};
 use cluster::survey::findings::{
-    Aggregate, Cause, Certainty, Direction, Evidence, Findings, LimitSource, Population,
-    Statistic, Test, Unit, UntestedPart,
+    Aggregate, Cause, Certainty, Direction, Evidence, Findings, LimitSource, Population, Statistic,
+    Test, Unit, UntestedPart,
 };
 use cluster::survey::ids::{NicId, NodeId, TestId};
 use cluster::survey::roster::{Nic, Node, Roster};
