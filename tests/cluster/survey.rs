@@ -396,7 +396,7 @@ fn names_nodes_that_do_not_share_the_meeting_point() {
     let directories = [0, 1, 2].map(|_| tempfile::tempdir().unwrap());
     let tasks = [0, 1, 2].map(|rank| {
         let at = directories[rank as usize].path();
-        let mut task = task_of_slurm(&fabric, at, rank, 3, "--json --join=1h");
+        let mut task = task_of_slurm(&fabric, at, rank, 3, "--json --join=30m");
         task.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "5");
         start(task)
     });

@@ -171,7 +171,7 @@ fn reads_what_slurm_says_about_the_task() {
     };
     assert_eq!(find(&variables), Ok(Some(expected)));
     // The list names the nodes, if the numbers of tasks do not fit.
-    for counts in ["2(x3)", "2(x5)", "2(x3),1", "x"] {
+    for counts in ["2(x3)", "2(x5)", "2(x3),1", "4(x2)", "x"] {
         let variables = STEP.replace("2(x4)", counts);
         let hosts = find(&variables).unwrap().unwrap().hosts;
         assert_eq!(hosts, ["nid1", "nid2", "nid3", "nid4"], "{counts}");
