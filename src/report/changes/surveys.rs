@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(shown(&survey(1.0), &with_bandwidth(0.9)), class(Worse));
         assert_eq!(shown(&survey(1.0), &with_bandwidth(1.1)), class(Better));
         let mut wide = with_bandwidth(0.9);
-        wide.verdict.populations[2].median_high = Some(1e12);
+        wide.verdict.populations[2].median_high = Some(18.9e9);
         assert_eq!(shown(&survey(1.0), &wide), []);
         // Another test is not compared.
         wide.setup.tests[0].size_bytes = 64;
