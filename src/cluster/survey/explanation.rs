@@ -9,7 +9,6 @@ use super::ids::{NicId, PopulationKey};
 use super::limits::Limits;
 use super::outside::{Outside, RetestOutcome};
 use super::result_store::ResultStore;
-use super::retest_plan::FEW_SUSPECTS;
 use super::roster::Roster;
 use super::search::{Explanation, search};
 use super::slow_parts::Judgement;
