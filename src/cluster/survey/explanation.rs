@@ -133,7 +133,10 @@ fn unexplained_populations(
         // Retests decide about few pairs; many are too many to retest.
         let open = count(RetestOutcome::Open);
         let open = if open > FEW_SUSPECTS { open } else { 0 };
-        let unexplained = count(RetestOutcome::Confirmed) + open;
+        let lasting = count(RetestOutcome::Confirmed) + open;
+        // Beside a lasting pair, many transient pairs show that the limit is among the pairs.
+        let transient = count(RetestOutcome::Transient);
+        let unexplained = if lasting > 0 { lasting + transient } else { 0 };
         let measured = results.figures(*key) as f64;
         let (better, judged) = explained.judgement.better(*key);
         let has_better_nics = results.nics < FEW_NICS

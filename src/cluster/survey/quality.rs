@@ -175,3 +175,90 @@ fn found_with(pairs: usize, selected: &Selected) -> f64 {
     let half = rest.get(others as usize).copied().unwrap_or_default();
     of_nics.max(2.0 * half)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::explanation_tests::{named, survey};
+    use super::super::findings::{Certainty, Direction, Findings, Statistic, Unit};
+    use super::super::ids::{NicId, NodeId};
+    use super::super::testing::{Cluster, Fault, Load};
+
+    fn cluster(tool: &str, factor: f64) -> Cluster {
+        let mut cluster = Cluster::new([0, 0, 16, 1], &[tool], 1);
+        let nic = Unit::Nic(NicId(3));
+        cluster.faults = vec![Fault::slow(nic, Direction::Both, factor)];
+        cluster
+    }
+
+    fn outliers(findings: &Findings) -> Vec<NicId> {
+        findings.outliers.iter().map(|one| one.nic).collect()
+    }
+
+    #[test]
+    fn lists_nic_that_differs_within_the_limits() {
+        let mut cluster = cluster("write-lat", 1.1);
+        cluster.noise = 0.01;
+        let findings = survey(&mut cluster, "all", 1);
+        assert_eq!(named(&findings), []);
+        assert_eq!(outliers(&findings), [NicId(3)]);
+        let outlier = &findings.outliers[0];
+        assert!((1.08..1.12).contains(&outlier.ratio), "{outlier:?}");
+    }
+
+    #[test]
+    fn names_nic_with_half_of_the_bandwidth() {
+        let findings = survey(&mut cluster("write-bw", 2.0), "all", 1);
+        let expected = (Unit::Nic(NicId(3)), Certainty::Bad, Direction::Both);
+        assert_eq!(named(&findings), [expected]);
+        assert_eq!(outliers(&findings), []);
+    }
+
+    #[test]
+    fn noise_lessens_the_sensitivity() {
+        let sensitivity = |noise| {
+            let mut cluster = cluster("write-lat", 1.0);
+            cluster.noise = noise;
+            let findings = survey(&mut cluster, "all", 1);
+            findings.populations[0].sensitivity.unwrap()
+        };
+        assert_eq!((100.0 * sensitivity(0.01)).round(), 130.0);
+        assert!(sensitivity(0.3) > 1.35);
+    }
+
+    #[test]
+    fn judges_all_pairs_by_the_same_statistic() {
+        for (disturbed, expected) in [(0.05, Statistic::Median), (0.8, Statistic::P5)] {
+            let mut cluster = cluster("write-lat", 2.0);
+            cluster.load = Some(Load {
+                node: None,
+                disturbed,
+                untested: 0.0,
+                discards: false,
+            });
+            let findings = survey(&mut cluster, "all", 1);
+            assert_eq!(findings.populations[0].figure, expected);
+            assert_eq!(findings.causes[0].evidence[0].figure, expected);
+            let found = named(&findings);
+            assert_eq!(
+                found,
+                [(Unit::Nic(NicId(3)), Certainty::Bad, Direction::Both)]
+            );
+        }
+    }
+
+    #[test]
+    fn does_not_judge_bandwidths_of_busy_node() {
+        let mut cluster = cluster("write-bw", 1.0);
+        cluster.load = Some(Load {
+            node: Some(NodeId(5)),
+            disturbed: 1.0,
+            untested: 0.0,
+            discards: false,
+        });
+        let findings = survey(&mut cluster, "all", 1);
+        assert_eq!(named(&findings), []);
+        let untested: Vec<Unit> = findings.untested.iter().map(|part| part.unit).collect();
+        assert_eq!(untested, [Unit::Nic(NicId(5))]);
+        assert!(findings.populations[0].unjudged >= 10);
+    }
+}

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::answer::Pair;
 use super::conductor::Conductor;
 use super::explanation_tests::{run, settings};
-use super::findings::{Certainty, Direction, Findings, Unit};
+use super::findings::{Certainty, Direction, Findings, Population, Unit};
 use super::ids::{NicId, NodeId};
 use super::population::LEAST_FIGURES;
 use super::testing::{Cluster, Effect, Fault, Load};
@@ -120,8 +120,19 @@ fn outcome(truth: Truth, cluster: &Cluster, findings: &Findings) -> Outcome {
     if bad().any(is_innocent) {
         return Outcome::WrongName;
     }
-    let is_judged =
-        |of: &super::findings::Population| of.count < LEAST_FIGURES as u64 || of.limit.is_some();
+    // A class says which faults it could not have found.
+    let slow = cluster
+        .faults
+        .iter()
+        .filter_map(|fault| match fault.effect {
+            Effect::Slow(factor) => Some(factor),
+            _ => None,
+        });
+    let least = slow.fold(f64::INFINITY, f64::min);
+    let is_judged = |of: &Population| {
+        let finds = of.sensitivity.is_none_or(|ratio| ratio <= least);
+        of.count < LEAST_FIGURES as u64 || of.limit.is_some() && finds
+    };
     let is_decided = findings.populations.iter().all(is_judged);
     let untested = findings.untested.iter().flat_map(|part| match part.unit {
         Unit::Path(_) => Vec::new(),
