@@ -212,7 +212,7 @@ impl Found {
             "{}",
             self.text
         );
-        assert_eq!(self.document["exit_status"], 1);
+        assert_eq!(self.document["exit_status"], 4);
     }
 }
 

@@ -112,6 +112,7 @@ pub struct Evidence {
     /// Pairs of the cause that were measured; for a path, measurements.
     pub measured: u32,
     /// By which statistic of their samples the pairs of the class are judged.
+    #[serde(default)]
     pub figure: Statistic,
     /// Median figure of the pairs outside the limit; null if all of them failed.
     pub value: Option<f64>,
@@ -158,11 +159,13 @@ pub struct Population {
     pub class: Class,
     /// By which statistic of their samples the pairs are judged. Limit and sensitivity are about
     /// this figure; the distribution below is of medians or bandwidths.
+    #[serde(default)]
     pub figure: Statistic,
     /// Number of measured pairs.
     pub count: u64,
     /// Number of measured pairs whose figures are only bounds that say nothing, because a process
     /// waited for its CPU.
+    #[serde(default)]
     pub unjudged: u64,
     /// Number of measured pairs outside the limits that retests have not found inside them.
     pub outside: u64,
@@ -186,9 +189,11 @@ pub struct Population {
     pub limit: Option<f64>,
     /// Whether the pairs without a figure are unevenly spread over the figures, so that these say
     /// nothing about the class.
+    #[serde(default)]
     pub biased: bool,
     /// The smallest ratio to good pairs at which a NIC would have been found, with the pairs that
     /// it has: of the NIC with the largest one. Null without a limit.
+    #[serde(default)]
     pub sensitivity: Option<f64>,
     /// Limit of --expect; null without.
     pub expected: Option<f64>,
@@ -276,6 +281,7 @@ pub struct Findings {
     /// The figures by test and class.
     pub populations: Vec<Population>,
     /// NICs that are slower than the others of their class, within the limits; the worst first.
+    #[serde(default)]
     pub outliers: Vec<Outlier>,
     /// Sums over switches, groups and pairs of groups, where locations are known.
     pub aggregates: Vec<Aggregate>,

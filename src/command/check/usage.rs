@@ -35,10 +35,10 @@ pub fn usage() -> Usage {
                           NICs of the job (SLINGSHOT_DEVICES) are checked, else all of this machine.",
         options: arguments::entries(options()),
         remarks: vec![
-            "The first line is 'OK DEVICE...', 'FAIL CODE DEVICE: what' or 'UNDECIDED untested\n\
-             DEVICE: why'. Exit status:\n\
-             0 passed, 3 an item is bad or a NIC is missing, 4 nothing is bad but a NIC could not\n\
-             be tested, 1 the check itself failed, 2 invalid arguments, 130 interrupted.",
+            "The first line is 'OK DEVICE...', 'FAIL CODE DEVICE: what' or\n\
+             'UNDECIDED untested DEVICE: why'. Exit status: 0 passed, 3 an item is bad or\n\
+             a NIC is missing, 4 nothing is bad but a NIC could not be tested, 1 the check\n\
+             itself failed, 2 invalid arguments, 130 interrupted.",
         ],
         ..Usage::default()
     }

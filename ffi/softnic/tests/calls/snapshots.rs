@@ -351,7 +351,7 @@ fn refuses_unknown_nics_and_invalid_faults() {
             .err()
             .and_then(|error| error.raw_os_error())
     };
-    assert_eq!(error(100), Some(ENOENT));
+    assert_eq!(error(100), Some(ENODEV));
     set("CXIDIAG_FAULTS", "flaps=11");
     assert_eq!(error(0), Some(EINVAL));
     assert!(!fabric().exists());
