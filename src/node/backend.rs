@@ -1,5 +1,6 @@
 //! Hardware library or software NIC: the only file that uses both.
 
+use std::error::Error;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -59,9 +60,9 @@ pub fn files(device: DeviceName, machine: &Machine) -> Result<Files, Failure> {
         DeviceKind::Hardware => Ok(Files::new(machine.root(), device.to_string())),
         DeviceKind::Software => {
             let snapshot = softnic::Snapshot::new(device.index).map_err(|error| {
-                Failure::new(Kind::Environment, error)
+                let errno = error.raw_os_error();
+                fabric_failure(error, errno)
                     .context(format_args!("cannot read the files of {device}"))
-                    .with_hint(advice::hint(Situation::NoFabric))
             })?;
             let files = Files::new(snapshot.root(), device.to_string());
             Ok(files.holding(snapshot))
@@ -182,7 +183,9 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
             .in_step(Step::Device)
     };
     if device.kind == DeviceKind::Software {
-        return failure(advice::hint(Situation::NoFabric));
+        return fabric_failure(error, Some(error.errno()))
+            .context(&what)
+            .in_step(Step::Device);
     }
     if error.errno() != libc::ENOENT {
         return explain::explained(error, &what);
@@ -199,6 +202,18 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
         return explain::explained(error, &what);
     }
     failure(format!("devices of this machine: {}", names.join(" ")))
+}
+
+/// Returns the failure of a software NIC that cannot use the directory of the fabric.
+fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>) -> Failure {
+    let failure = Failure::new(Kind::Environment, error);
+    let holder = (errno == Some(libc::EBUSY)).then(softnic::fabric_holder);
+    match holder.flatten() {
+        Some(holder) => failure
+            .context(format_args!("{holder} holds the fabric"))
+            .with_hint(advice::hint(Situation::FabricHeld)),
+        None => failure.with_hint(advice::hint(Situation::NoFabric)),
+    }
 }
 
 /// Returns whether the driver shows no NICs.

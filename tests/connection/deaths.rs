@@ -5,6 +5,7 @@
 //! names.
 
 use std::fs;
+use std::io::Read;
 use std::process::Output;
 use std::sync::Mutex;
 use std::thread;
@@ -531,4 +532,32 @@ fn descriptors(process: u32) -> usize {
         .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
         .filter(|file| !file.starts_with("/proc"))
         .count()
+}
+
+/// Locks a directory as a software NIC does, and stops.
+const HOLDER: &str = "
+import fcntl, os, signal, sys
+fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)
+print('held', flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+";
+
+#[test]
+fn names_a_stopped_process_that_holds_the_fabric() {
+    let fabric = Fabric::new();
+    fs::create_dir(fabric.path()).expect("a directory");
+    let path = fabric.path();
+    let arguments = ["-c", HOLDER, path.to_str().expect("UTF-8")];
+    let mut holder = fabric.command_of("python3".as_ref(), &arguments);
+    let mut holder = holder.spawn().expect("python3 starts");
+    let held = holder.stdout.as_mut().expect("a pipe");
+    held.read_exact(&mut [0; 4]).expect("held");
+    let output = fabric.run("write-lat --loopback -d soft0");
+    assert_status(&output, 1);
+    let text = stderr(&output);
+    let named = format!("process {} (python3, stopped) holds the fabric", holder.id());
+    assert!(text.contains(&named), "{text}");
+    holder.signal("CONT");
+    assert_success(&holder.finish());
+    assert_success(&fabric.run("write-lat --loopback -d soft0 -n 1"));
 }

@@ -13,6 +13,8 @@ pub enum Situation {
     NoLibrary,
     /// A software NIC cannot use the shared directory.
     NoFabric,
+    /// A process does not release the lock of this directory.
+    FabricHeld,
     /// The machine has too few huge pages left.
     NoHugePages,
     /// The kernel has no huge pages of a size.
@@ -107,6 +109,7 @@ impl fmt::Display for Situation {
             NoHardware => "no NIC",
             NoLibrary => "no libcxi",
             NoFabric => "a software NIC cannot be opened",
+            FabricHeld => "a process holds the fabric of the software NICs",
             NoHugePages => "not enough huge pages",
             NoSuchHugePages => "no huge pages of a size",
             NoMemory => "not enough memory for the buffers",

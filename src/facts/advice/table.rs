@@ -286,6 +286,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "the directory must belong to you and be writable by you alone, or be shared by your group (mode 2770)",
     ),
     row(
+        Found(FabricHeld),
+        "a process was stopped (Ctrl-Z, a debugger) at the moment at which it changed the directory of the fabric",
+        "continue or end the process",
+    ),
+    row(
         Found(NoHugePages),
         "huge pages must be reserved beforehand: there are too few, they are in use, or the control group limits them",
         "as root, write a larger number to the file named and read it back (fragmented memory may prevent it), or use a smaller --size (for bandwidth tools also --list-size, --buf-sz or --pairs)",

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use rustix::process::Uid;
 
 use super::file_user::FileUser;
+use super::lock;
 use super::place::Place;
 use super::port::{self, Header};
 use super::totals::Totals;
@@ -99,7 +100,8 @@ impl Directory {
     /// Opens and locks the directory, and makes it if it does not exist.
     ///
     /// # Errors
-    /// EACCES if it is neither private to the user nor shared by a group.
+    /// EACCES if it is neither private to the user nor shared by a group; EBUSY if another process
+    /// holds it for too long.
     pub fn lock(place: &Place) -> Result<Self, Errno> {
         loop {
             match rustix::fs::mkdir(&place.path, MADE) {
@@ -122,7 +124,7 @@ impl Directory {
         let lock = rustix::fs::open(path, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&lock)?;
         let sharing = Sharing::of(&stat, place.user)?;
-        retry_interrupted(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))?;
+        lock::lock(&lock)?;
         // The name must still lead to the locked directory.
         let named = rustix::fs::lstat(path)?;
         if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
