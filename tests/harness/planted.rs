@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Fabric, Process, stderr, stdout};
 
@@ -280,9 +280,12 @@ impl Fault {
         let parts = |list: &str, word: Option<&str>| -> Vec<Part> {
             let parts = verdict[list].as_array().into_iter().flatten();
             let parts = parts.filter(|part| word.is_none() || part["word"].as_str() == word);
-            parts
-                .map(|part| Part::of(document, &part["unit"]))
-                .collect()
+            let of = |part: &Value| match &part["unit"] {
+                // An outlier is a NIC.
+                Value::Null => Part::of(document, &json!({ "nic": part["nic"] })),
+                unit => Part::of(document, unit),
+            };
+            parts.map(of).collect()
         };
         let planted: BTreeSet<u64> = self.planted.concat().into_iter().collect();
         let bad = parts("culprits", Some("bad"));

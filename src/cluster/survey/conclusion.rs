@@ -82,13 +82,17 @@ impl Conclusion<'_> {
         untested: &mut Vec<UntestedPart>,
     ) {
         let of_causes = causes.iter().flat_map(|unit| members(*unit, self.roster));
-        let mut named: BTreeSet<NicId> = of_causes.collect();
+        let of_untested = untested.iter().filter_map(|part| match part.unit {
+            Unit::Nic(nic) => Some(nic),
+            _ => None,
+        });
+        let mut named: BTreeSet<NicId> = of_causes.chain(of_untested).collect();
         for test in TestId::first(self.results.tests().len()) {
-            for nic in judgement.unjudged(self.results, test) {
+            for (nic, reason) in judgement.unjudged(self.results, test) {
                 if named.insert(nic) {
                     untested.push(UntestedPart {
                         unit: Unit::Nic(nic),
-                        reason: "its processes waited for their CPUs in all pairs".to_owned(),
+                        reason: reason.to_owned(),
                         pairs: 0,
                     });
                 }
@@ -156,16 +160,30 @@ mod tests {
     use super::super::explanation_tests::settings;
     use super::super::findings::{Findings, Unit};
     use super::super::ids::NicId;
+    use super::super::settings::Settings;
     use super::super::testing::Cluster;
+    use facts::expect::{self, Expectation};
 
     /// Returns the findings of a survey of a group of two switches, the second of which has one
-    /// NIC. `answers` says whether a pair has an answer.
+    /// NIC. `answers` says whether a pair has an answer. An expectation judges classes of any size.
     fn findings(pairs: &str, answers: fn(Pair) -> bool) -> Findings {
+        let expected = vec![expect::parse("p50<1ms", false).unwrap()];
+        findings_with(expected, pairs, answers)
+    }
+
+    fn findings_with(
+        expectations: Vec<Vec<Expectation>>,
+        pairs: &str,
+        answers: fn(Pair) -> bool,
+    ) -> Findings {
         let mut cluster = Cluster::new([1, 2, 3, 1], &["write-lat"], 1);
         for nic in &mut cluster.roster.nics[3..5] {
             nic.location = None;
         }
-        let settings = settings(pairs, 1);
+        let settings = Settings {
+            expectations,
+            ..settings(pairs, 1)
+        };
         let mut conductor =
             Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap();
         while !conductor.is_over() {
@@ -219,6 +237,18 @@ mod tests {
             untested(&findings),
             [(NicId(2), "none of its pairs was measured")]
         );
+    }
+
+    #[test]
+    fn reports_nics_without_a_judged_class_as_untested() {
+        // Three pairs on a switch, and nothing to compare them with.
+        let of_one_switch = findings_with(Vec::new(), "within-switch", |_| true);
+        let too_few = "too few pairs of its class to compare with";
+        let parts = untested(&of_one_switch);
+        assert_eq!(&parts[3..], [0, 1, 2].map(|nic| (NicId(nic), too_few)));
+        // The pairs between the switches are enough to judge each NIC.
+        let of_both = findings_with(Vec::new(), "all", |_| true);
+        assert_eq!(untested(&of_both), []);
     }
 
     #[test]

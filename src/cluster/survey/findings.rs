@@ -84,18 +84,22 @@ pub enum LimitSource {
     Failure,
 }
 
-/// The statistic of its latencies by which a pair is judged. A bandwidth has one figure.
+/// The statistic of its samples by which a pair is judged.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Statistic {
-    /// The median.
+    /// The median latency, or the bandwidth.
     #[default]
     Median,
-    /// The 5th percentile: busy CPUs delay most samples, but not all.
+    /// The 5th percentile of the latencies: busy CPUs delay most samples, but not all.
     P5,
+    /// The smallest latency.
+    Min,
+    /// The bandwidth, beside CPUs so busy that it is only a lower bound.
+    Bound,
 }
 
 /// What one test says about a cause.

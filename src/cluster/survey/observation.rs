@@ -6,9 +6,11 @@ use super::busy::most_waited_percent;
 use super::findings::Statistic;
 use crate::location::Class;
 
-/// Part of the pairs of a class above which disturbed pairs decide how all of them are judged: by
-/// their 5th percentiles.
-pub const MOST_DISTURBED: f64 = 0.1;
+/// Part of the pairs of a class above which disturbed pairs decide how all of them are judged.
+const MOST_DISTURBED: f64 = 0.1;
+/// The same for bandwidths: a part of them may be left out, because a bound of a bandwidth says
+/// much less than one of a latency.
+const MOST_DISTURBED_BANDWIDTHS: f64 = 0.5;
 
 /// The figures of a pair.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +27,9 @@ pub struct Observation {
     cost: f32,
     /// Logarithm of the cost by the 5th percentile, or by the smallest latency if that is unknown;
     /// of bandwidths, `cost`.
-    low: f32,
+    p5: f32,
+    /// Logarithm of the cost by the smallest latency; of bandwidths, `cost`.
+    min: f32,
 }
 
 /// The logarithm of the cost of a pair, in the statistic by which its class is judged.
@@ -43,7 +47,7 @@ impl Observation {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
-        let (cost, low, of_bandwidth) = match *figures {
+        let (cost, p5, min, of_bandwidth) = match *figures {
             Figures::Latency {
                 median_ns,
                 p5_ns,
@@ -52,13 +56,14 @@ impl Observation {
             } => (
                 log_cost(median_ns as f64, false),
                 log_cost(p5_ns.unwrap_or(min_ns) as f64, false),
+                log_cost(min_ns as f64, false),
                 false,
             ),
             Figures::Bandwidth {
                 bytes_per_second, ..
             } => {
                 let cost = log_cost(bytes_per_second, true);
-                (cost, cost, true)
+                (cost, cost, cost, true)
             }
         };
         Some(Self {
@@ -67,16 +72,22 @@ impl Observation {
             is_disturbed: result.waited_percent > most_waited_percent(of_bandwidth),
             is_of_sweep,
             cost: cost as f32,
-            low: low as f32,
+            p5: p5 as f32,
+            min: min as f32,
         })
     }
 
     /// Returns the cost by a statistic. A median of a disturbed pair can be anything: its 5th
     /// percentile is a bound.
     pub fn reading(&self, statistic: Statistic) -> Reading {
-        let uses_low = self.is_disturbed || statistic == Statistic::P5;
+        let cost = match statistic {
+            Statistic::Median if self.is_disturbed => self.p5,
+            Statistic::Median | Statistic::Bound => self.cost,
+            Statistic::P5 => self.p5,
+            Statistic::Min => self.min,
+        };
         Reading {
-            cost: f64::from(if uses_low { self.low } else { self.cost }),
+            cost: f64::from(cost),
             is_bound: self.is_disturbed && statistic == Statistic::Median,
         }
     }
@@ -97,12 +108,15 @@ pub fn figure(log: f64, of_bandwidth: bool) -> f64 {
     }
 }
 
-/// Returns the statistic by which a class of latencies is judged: it must not depend on the result
-/// of any pair.
-pub fn statistic(pairs: usize, disturbed: usize, of_bandwidth: bool) -> Statistic {
-    if !of_bandwidth && disturbed as f64 > MOST_DISTURBED * pairs as f64 {
-        Statistic::P5
+/// Returns the statistics by which a class may be judged. They must not depend on the result of any
+/// pair: with many disturbed pairs, those that reach more than a bound are a selection.
+pub fn statistics(pairs: usize, disturbed: usize, of_bandwidth: bool) -> &'static [Statistic] {
+    let part = disturbed as f64 / pairs.max(1) as f64;
+    if of_bandwidth && part > MOST_DISTURBED_BANDWIDTHS {
+        &[Statistic::Bound]
+    } else if !of_bandwidth && part > MOST_DISTURBED {
+        &[Statistic::P5, Statistic::Min]
     } else {
-        Statistic::Median
+        &[Statistic::Median]
     }
 }

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::findings::{Outlier, Unit};
+use super::findings::{Outlier, Statistic, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
+use super::population::LEAST_FIGURES;
 use super::result_store::ResultStore;
 use super::robust::{FALSE_ALARM, error_of_median, lower_median, score_limit};
 use super::roster::Roster;
@@ -15,6 +16,17 @@ use crate::location::Class;
 
 /// Part of the pairs of a class that may be slow by chance without a loss of sensitivity.
 const MOST_IN_TAIL: f64 = 0.1;
+
+/// Why the measured pairs of a NIC say nothing.
+const ALL_WAITED: &str = "its processes waited for their CPUs in all pairs";
+const TOO_FEW: &str = "too few pairs of its class to compare with";
+const BIASED: &str = "the missing pairs of its class are unevenly spread";
+const MIXED: &str = "the pairs of its class differ too much";
+const TOO_COARSE: &str = "the survey would not have found it twice as slow";
+
+/// A class judges no NIC good if a NIC would have to be slower by more than this to be found, and
+/// by more than the ratio that the user asks for.
+const MOST_SENSITIVITY: f64 = 2.0;
 
 impl Domain {
     /// Returns the logarithm of the ratio to good pairs that all pairs of a class but the part
@@ -138,26 +150,47 @@ impl Judgement {
         outliers
     }
 
-    /// Returns the NICs with measured pairs of a test of which none says anything, because a
-    /// process waited for its CPU.
-    pub fn unjudged(&self, results: &ResultStore, test: TestId) -> Vec<NicId> {
-        let mut counts: BTreeMap<NicId, (u64, u64)> = BTreeMap::new();
+    /// Returns the NICs with measured pairs of a test of which none says anything, and why.
+    pub fn unjudged(&self, results: &ResultStore, test: TestId) -> Vec<(NicId, &'static str)> {
+        let mut silent: BTreeMap<NicId, Option<&str>> = BTreeMap::new();
+        let of_classes = Class::ALL.map(|class| self.why_silent(results, (test, class)));
         for one in results.observations(test) {
+            let of_class = of_classes[one.class as usize];
             let limit = self.limits.get(&(test, one.class));
-            let is_bound = match limit {
-                Some(limit) if limit.has_costs() => limit.residual(one).is_none(),
-                // Without a limit, the class says so.
-                _ => continue,
-            };
+            let is_bound = limit.is_some_and(|of| of.has_costs() && of.residual(one).is_none());
+            let reason = of_class.or(is_bound.then_some(ALL_WAITED));
             for nic in one.pair.nics() {
-                let (pairs, bounds) = counts.entry(nic).or_default();
-                (*pairs, *bounds) = (*pairs + 1, *bounds + u64::from(is_bound));
+                let known = silent.entry(nic).or_insert(reason);
+                *known = known.and(reason);
             }
         }
-        let unjudged = counts
-            .into_iter()
-            .filter(|(_, (pairs, bounds))| pairs == bounds);
-        unjudged.map(|(nic, _)| nic).collect()
+        let silent = silent.into_iter();
+        silent.filter_map(|(nic, why)| Some((nic, why?))).collect()
+    }
+}
+
+impl Judgement {
+    /// Returns why no pair of a class says anything.
+    fn why_silent(&self, results: &ResultStore, key: PopulationKey) -> Option<&'static str> {
+        if results.expected(key.0).is_some() {
+            return None;
+        }
+        if let Some(ratio) = self.sensitivity(key) {
+            let most = MOST_SENSITIVITY.max(results.ratio(key.0).exp());
+            return (ratio > most).then_some(TOO_COARSE);
+        }
+        let of_class = results.observations(key.0).iter();
+        let judged = of_class.filter(|one| one.class == key.1 && !one.is_disturbed);
+        let limit = self.limits.get(&key)?;
+        Some(if results.figures(key) < LEAST_FIGURES as u64 {
+            TOO_FEW
+        } else if limit.is_biased {
+            BIASED
+        } else if limit.statistic == Statistic::Median && judged.count() < LEAST_FIGURES {
+            ALL_WAITED
+        } else {
+            MIXED
+        })
     }
 }
 
@@ -178,10 +211,13 @@ fn found_with(pairs: usize, selected: &Selected) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::explanation_tests::{named, survey};
+    use super::super::conductor::Conductor;
+    use super::super::explanation_tests::{named, run, settings, survey};
     use super::super::findings::{Certainty, Direction, Findings, Statistic, Unit};
     use super::super::ids::{NicId, NodeId};
+    use super::super::settings::Settings;
     use super::super::testing::{Cluster, Fault, Load};
+    use super::TOO_COARSE;
 
     fn cluster(tool: &str, factor: f64) -> Cluster {
         let mut cluster = Cluster::new([0, 0, 16, 1], &[tool], 1);
@@ -227,8 +263,13 @@ mod tests {
 
     #[test]
     fn judges_all_pairs_by_the_same_statistic() {
-        for (disturbed, expected) in [(0.05, Statistic::Median), (0.8, Statistic::P5)] {
+        for (disturbed, noise_of_least, expected) in [
+            (0.05, (0.5, 0.0), Statistic::Median),
+            (0.8, (0.5, 0.0), Statistic::P5),
+            (0.8, (0.0, 0.5), Statistic::Min),
+        ] {
             let mut cluster = cluster("write-lat", 2.0);
+            cluster.noise_of_least = noise_of_least;
             cluster.load = Some(Load {
                 node: None,
                 disturbed,
@@ -237,6 +278,10 @@ mod tests {
             });
             let findings = survey(&mut cluster, "all", 1);
             assert_eq!(findings.populations[0].figure, expected);
+            assert_eq!(
+                findings.populations[0].sensitivity.map(|of| of < 1.4),
+                Some(true)
+            );
             assert_eq!(findings.causes[0].evidence[0].figure, expected);
             let found = named(&findings);
             assert_eq!(
@@ -244,6 +289,26 @@ mod tests {
                 [(Unit::Nic(NicId(3)), Certainty::Bad, Direction::Both)]
             );
         }
+    }
+
+    #[test]
+    fn calls_no_nic_good_that_it_could_not_find() {
+        let untested = |noise, sensitivity| {
+            let mut cluster = cluster("write-lat", 1.0);
+            cluster.noise = noise;
+            let settings = Settings {
+                sensitivity,
+                ..settings("random:4", 1)
+            };
+            let roster = cluster.roster.clone();
+            let mut conductor = Conductor::new(roster, cluster.tests.clone(), settings).unwrap();
+            run(&mut cluster, &mut conductor);
+            let parts = conductor.findings().untested.into_iter();
+            parts.map(|part| part.reason).collect::<Vec<_>>()
+        };
+        assert_eq!(untested(0.05, None), [""; 0]);
+        assert_eq!(untested(0.6, None), [TOO_COARSE; 16]);
+        assert_eq!(untested(0.6, Some(20.0)), [""; 0]);
     }
 
     #[test]

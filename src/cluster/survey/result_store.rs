@@ -51,7 +51,9 @@ impl LimitSoFar {
 pub(super) struct PopulationData {
     pub(super) figures: Distribution,
     /// The 5th percentiles of the pairs, if they are latencies.
-    pub(super) low: Distribution,
+    pub(super) p5: Distribution,
+    /// The smallest latencies of the pairs.
+    pub(super) least: Distribution,
     /// Packets that the initiators sent again.
     pub(super) retries: Distribution,
     /// The limit that follows from the figures so far.
@@ -226,7 +228,8 @@ impl ResultStore {
             .entry((result.test, class))
             .or_insert_with(|| PopulationData {
                 figures: Distribution::new(MOST_EXACT),
-                low: Distribution::new(MOST_EXACT),
+                p5: Distribution::new(MOST_EXACT),
+                least: Distribution::new(MOST_EXACT),
                 retries: Distribution::new(MOST_EXACT),
                 limit: None,
                 next: LEAST_FIGURES as u64,
@@ -234,10 +237,10 @@ impl ResultStore {
         // The partners of suspects are not random, so only pairs of the sweep form a population.
         if result.stage == Stage::Sweep {
             data.figures.add(value);
-            data.low.add(match *figures {
-                Figures::Latency { p5_ns, min_ns, .. } => p5_ns.unwrap_or(min_ns) as f64,
-                Figures::Bandwidth { .. } => value,
-            });
+            if let Figures::Latency { p5_ns, min_ns, .. } = *figures {
+                data.p5.add(p5_ns.unwrap_or(min_ns) as f64);
+                data.least.add(min_ns as f64);
+            }
             data.retries.add(result.retries() as f64);
         }
         let count = data.figures.count();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::{Answer, Pair, Stage};
-use super::findings::{Certainty, Unit};
+use super::findings::{Certainty, Statistic, Unit};
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
 use super::observation::Observation;
@@ -225,10 +225,16 @@ impl Judgement {
             mixed.insert(key(Class::Fabric));
         }
         let nics = domain.selected.nics as f64;
+        // One NIC of few may only have waited less for its CPUs.
+        let is_undisturbed = |class: &Class| {
+            let limit = self.limits.get(&key(*class));
+            limit.is_none_or(|limit| limit.statistic == Statistic::Median)
+        };
+        let spare = f64::from(u8::from(!domain.classes.iter().all(is_undisturbed)));
         // The centre may lie between two kinds of NICs.
-        let is_between = is_shifted_down && shifted.len() as f64 > MOST_SLOW * nics;
+        let is_between = is_shifted_down && shifted.len() as f64 - spare > MOST_SLOW * nics;
         if slow.len() as f64 > MOST_SLOW * nics
-            || better.len() as f64 > MOST_BETTER * nics
+            || better.len() as f64 > (MOST_BETTER * nics).max(spare)
             || is_between
         {
             mixed.extend(domain.classes.iter().copied().map(key));

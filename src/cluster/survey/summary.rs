@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::answer::{Answer, PairResult, Stage};
 use super::findings::{Aggregate, Matrix, Population, Statistic, Unit};
 use super::ids::{PopulationKey, TestId};
-use super::limits::Limit;
+use super::observation::Observation;
 use super::observation::figure;
 use super::outside::{Outside, RetestOutcome};
 use super::population::{Distribution, Sorted};
@@ -68,8 +68,9 @@ impl ResultStore {
             let limit = judgement.limits.get(key);
             let statistic = limit.map(|limit| limit.statistic).unwrap_or_default();
             let sorted: Sorted = match statistic {
-                Statistic::Median => data.figures.sorted(),
-                Statistic::P5 => data.low.sorted(),
+                Statistic::Median | Statistic::Bound => data.figures.sorted(),
+                Statistic::P5 => data.p5.sorted(),
+                Statistic::Min => data.least.sorted(),
             };
             let interval = sorted.median_interval();
             let with_costs = limit.filter(|limit| limit.has_costs());
@@ -77,8 +78,10 @@ impl ResultStore {
                 .observations(test)
                 .iter()
                 .filter(|one| one.class == class);
-            let says_nothing =
-                |limit: &Limit| of_class.filter(|one| limit.residual(one).is_none()).count() as u64;
+            let says_nothing = |one: &&Observation| match with_costs {
+                Some(limit) => limit.residual(one).is_none(),
+                None => one.reading(statistic).is_bound,
+            };
             let of_sweep =
                 |one: &&Outside| (one.test, one.class) == *key && one.stage == Stage::Sweep;
             let in_sweep = || outside.iter().filter(of_sweep);
@@ -88,7 +91,7 @@ impl ResultStore {
                 test,
                 class,
                 figure: statistic,
-                unjudged: with_costs.map_or(0, says_nothing),
+                unjudged: of_class.filter(says_nothing).count() as u64,
                 count: data.figures.count(),
                 outside: in_sweep().filter(is_measured_outside).count() as u64,
                 failed: in_sweep().filter(|one| one.value.is_none()).count() as u64,

@@ -121,6 +121,8 @@ pub struct Cluster {
     pub faults: Vec<Fault>,
     /// Standard deviation of the logarithm of a figure.
     pub noise: f64,
+    /// The same of minima and of 5th percentiles, which busy CPUs spread further.
+    pub noise_of_least: (f64, f64),
     /// Part of the figures that are three times as bad.
     pub spikes: f64,
     /// About how many packets the initiator of any pair sends again.
@@ -168,6 +170,7 @@ impl Cluster {
             tests: tests.iter().map(test).collect(),
             faults: Vec::new(),
             noise: 0.03,
+            noise_of_least: (0.0, 0.0),
             spikes: 0.0,
             resent: 0.0,
             load: None,
@@ -226,12 +229,15 @@ impl Cluster {
                 Class::Group => 2200.0,
                 _ => 1800.0,
             };
+            let (of_min, of_p5) = self.noise_of_least;
+            let noise_of_min = of_min * self.normal().abs();
+            let noise_of_p5 = of_p5 * self.normal().abs();
             let least_ns = 0.9 * base * ratio * delay_of_least;
             let median_ns = (base * ratio * delay).max(least_ns) as u64;
             Figures::Latency {
                 count: 10_000,
-                min_ns: (0.95 * least_ns) as u64,
-                p5_ns: Some(least_ns as u64),
+                min_ns: (0.95 * least_ns * (-noise_of_min).exp()) as u64,
+                p5_ns: Some((least_ns * noise_of_p5.exp()) as u64),
                 median_ns,
                 p99_ns: Some(median_ns * 2),
                 max_ns: median_ns * 3,

@@ -2,6 +2,7 @@
 //! tables.
 
 use super::Survey;
+use super::mixed::has_few_figures;
 use super::words;
 use crate::table::{self, Align};
 use cluster::survey::findings::{Aggregate, Population, Statistic, Test};
@@ -34,12 +35,17 @@ pub fn lines(survey: &Survey) -> Vec<String> {
     }
     lines.extend(without_limit(survey));
     lines.extend(sensitivity(survey));
-    let by_p5 = |of: &Population| of.figure == Statistic::P5 && of.limit.is_some();
-    if survey.verdict.populations.iter().any(by_p5) {
-        lines.push(
-            "Busy CPUs: latencies are judged by their 5th percentiles, which the limit is for."
-                .into(),
-        );
+    for (statistic, of_pairs) in [
+        (
+            Statistic::P5,
+            "latencies are judged by their 5th percentiles",
+        ),
+        (Statistic::Min, "latencies are judged by their minima"),
+    ] {
+        let is_judged = |of: &Population| of.figure == statistic && of.limit.is_some();
+        if survey.verdict.populations.iter().any(is_judged) {
+            lines.push(format!("Busy CPUs: {of_pairs}, which the limit is for."));
+        }
     }
     lines
 }
@@ -71,9 +77,14 @@ fn without_limit(survey: &Survey) -> Vec<String> {
             "A class with fewer than {LEAST_FIGURES} pairs has no limit; --expect sets an absolute one."
         ));
     }
-    let (biased, mixed): (Vec<_>, Vec<_>) = large.into_iter().partition(|of| of.biased);
+    let (biased, others): (Vec<_>, Vec<_>) = large.into_iter().partition(|of| of.biased);
     if !biased.is_empty() {
         lines.push("A class whose missing pairs are unevenly spread is not judged.".into());
+    }
+    // The centre of a class needs as many pairs with figures as the class.
+    let (waiting, mixed): (Vec<_>, Vec<_>) = others.into_iter().partition(|of| has_few_figures(of));
+    if !waiting.is_empty() {
+        lines.push("A class whose processes waited for their CPUs is not judged.".into());
     }
     if !mixed.is_empty() {
         lines.push(

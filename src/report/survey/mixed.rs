@@ -3,10 +3,15 @@
 use cluster::survey::findings::{Findings, Population};
 use cluster::survey::population::LEAST_FIGURES;
 
+/// Returns whether a class has too few pairs whose figures say something.
+pub fn has_few_figures(of: &Population) -> bool {
+    of.count < of.unjudged + LEAST_FIGURES as u64
+}
+
 /// Returns whether pairs of a class differ too much for a limit. The survey cannot say then which
 /// of them are good.
 pub fn is_mixed(verdict: &Findings) -> bool {
     let has_no_limit = |of: &Population| of.limit.is_none() && of.expected.is_none();
     let mut populations = verdict.populations.iter();
-    populations.any(|of| of.count >= LEAST_FIGURES as u64 && has_no_limit(of))
+    populations.any(|of| has_no_limit(of) && !has_few_figures(of))
 }

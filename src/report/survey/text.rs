@@ -561,6 +561,11 @@ Test";
         verdict.populations[0].count = 7;
         let both = text(verdict.clone());
         assert!(!both.contains(large) && both.contains(small), "{both}");
+        verdict.populations[0].count = 9;
+        verdict.populations[0].unjudged = 2;
+        let waited = text(verdict.clone());
+        let why = "A class whose processes waited for their CPUs is not judged.";
+        assert!(waited.contains(why) && !waited.contains(large), "{waited}");
         verdict.populations[0].expected = Some(2500.0);
         assert!(!text(verdict).contains("has no limit"));
     }
