@@ -555,7 +555,10 @@ fn names_a_stopped_process_that_holds_the_fabric() {
     let output = fabric.run("write-lat --loopback -d soft0");
     assert_status(&output, 1);
     let text = stderr(&output);
-    let named = format!("process {} (python3, stopped) holds the fabric", holder.id());
+    let named = format!(
+        "process {} (python3, stopped) holds the fabric",
+        holder.id()
+    );
     assert!(text.contains(&named), "{text}");
     holder.signal("CONT");
     assert_success(&holder.finish());
