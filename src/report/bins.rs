@@ -34,10 +34,9 @@ pub fn bins(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> 
 pub fn bins_of(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let places = histogram.iter_recorded();
     bins(places.map(|place| {
-        (
-            place.value_iterated_to(),
-            place.count_since_last_iteration(),
-        )
+        // The largest value of a place may exceed the largest sample, and reach the next bin.
+        let lowest = histogram.lowest_equivalent(place.value_iterated_to());
+        (lowest, place.count_since_last_iteration())
     }))
 }
 
@@ -95,6 +94,16 @@ mod tests {
         }
         for number in (0..2_000).filter(|number| lowest(*number) < lowest(*number + 1)) {
             assert_eq!(bin(lowest(number)), number);
+        }
+    }
+
+    #[test]
+    fn bin_of_a_histogram_does_not_begin_above_its_sample() {
+        let edges = (0..1_000).map(lowest).filter(|edge| *edge > 1);
+        for below in edges.map(|edge| edge - 1) {
+            let mut histogram = Histogram::new(3).unwrap();
+            histogram.record(below).unwrap();
+            assert!(bins_of(&histogram)[0].0 <= below, "{below}");
         }
     }
 }
