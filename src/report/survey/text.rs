@@ -260,8 +260,14 @@ pub struct UntestedGroup {
 pub fn untested_groups(survey: &Survey) -> Vec<UntestedGroup> {
     let mut positions = BTreeMap::new();
     let mut groups: Vec<Vec<&UntestedPart>> = Vec::new();
-    for of in &survey.verdict.untested {
+    let untested = &survey.verdict.untested;
+    let has_same_reason = |of: &UntestedPart| of.reason == untested[0].reason;
+    let is_nic = |of: &UntestedPart| matches!(of.unit, Unit::Nic(_));
+    let are_all_nics = untested.len() == survey.roster.nics.len()
+        && untested.iter().all(|of| is_nic(of) && has_same_reason(of));
+    for of in untested {
         let kind = match of.unit {
+            _ if are_all_nics => "",
             Unit::Nic(nic) => &survey.roster.nic(nic).device,
             ref unit => words::kind(unit),
         };
@@ -311,6 +317,7 @@ fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
         .collect();
     match (&parts[0].unit, parts) {
         (Unit::Node(_), _) => compress(hosts),
+        (Unit::Nic(_), _) if parts.len() == roster.nics.len() => "all NICs".to_owned(),
         (Unit::Nic(nic), _) => {
             let device = &roster.nic(*nic).device;
             format!("{} {device}", compress(hosts))
@@ -523,8 +530,19 @@ nid000418 cxi0: closed (2 pairs)
 nid000416 cxi0 to nid000419 cxi0: lost (2 pairs)
 
 Test";
-        let text = text(verdict);
-        assert!(text.contains(expected), "{text}");
+        let some = text(verdict);
+        assert!(some.contains(expected), "{some}");
+        let all = Findings {
+            untested: (0..8)
+                .map(|nic| untested(Unit::Nic(NicId(nic)), "closed"))
+                .collect(),
+            ..good()
+        };
+        let all = text(all);
+        assert!(
+            all.contains("\nUntested\nall NICs: closed (16 pairs)\n"),
+            "{all}"
+        );
     }
 
     #[test]
