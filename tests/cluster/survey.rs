@@ -524,6 +524,28 @@ fn members_of_servers_take_part() {
     }
 }
 
+#[test]
+fn members_that_their_servers_end_leave_nothing() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let server = |host: u32, port: &str| {
+        let arguments =
+            format!("serve --device=soft{host} --bind=127.0.0.{host} --port={port} --max-run=2");
+        Server::start(fabric.command(&arguments))
+    };
+    let first = server(1, "0");
+    let second = server(2, &first.port);
+    let port = &first.port;
+    let output = fabric.run(&format!(
+        "survey --hosts=127.0.0.[1-2] --port={port} --pair-time=60s"
+    ));
+    assert_status(&output, 4);
+    for mut server in [first, second] {
+        server.wait_for(" failed after ");
+    }
+    fabric.assert_nothing_left();
+}
+
 /// The second process would wait for the first one.
 #[test]
 fn refuses_two_names_of_one_server() {

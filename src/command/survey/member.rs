@@ -94,7 +94,6 @@ pub fn run(
         }
     }
     member.end();
-    nics.close();
     Ok(())
 }
 

@@ -192,11 +192,13 @@ impl Nics {
         }
         member.failure()
     }
+}
 
+impl Drop for Nics {
     /// Releases the NICs, but does not wait for one that does not answer.
-    pub fn close(self) {
+    fn drop(&mut self) {
         let until = Instant::now() + RELEASE_LIMIT;
-        let workers = self.members.into_iter().filter_map(|member| member.thread);
+        let workers = self.members.drain(..).filter_map(|member| member.thread);
         let threads: Vec<_> = workers.map(|Worker { thread, .. }| thread).collect();
         while threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));

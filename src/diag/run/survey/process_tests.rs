@@ -53,7 +53,7 @@ fn member() {
         };
         write(&nics.run(&block, local));
     }
-    nics.close();
+    drop(nics);
 }
 
 fn write(data: &impl serde::Serialize) {

@@ -192,7 +192,7 @@ fn measures_pair_with_each_tool() {
             }
         }
     }
-    rig.nics.close();
+    drop(rig.nics);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn measures_nic_alone_with_one_sided_tools() {
     for test in 0..rig.tests as u16 {
         figures(&rig.measure(test, 0, 0));
     }
-    rig.nics.close();
+    drop(rig.nics);
 }
 
 /// Two pairs of four NICs, and the same pairs in the other direction, in the slots of one block.
@@ -222,7 +222,7 @@ fn measures_several_pairs_at_once() {
             for result in &answers {
                 figures(result);
             }
-            return rig.nics.close();
+            return drop(rig.nics);
         }
     }
     panic!("{ATTEMPTS} attempts without a CPU");
@@ -241,7 +241,7 @@ fn late_block_is_untested() {
         assert_eq!(why, &Untested::Late);
     }
     assert_eq!(report.results.len(), 2);
-    rig.nics.close();
+    drop(rig.nics);
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn nic_that_cannot_be_opened_says_why() {
     assert!(open.failure.is_none() && open.simulated && open.vni == 1);
     assert_eq!(open.device, "soft89");
     assert!(open.location.is_some());
-    nics.close();
+    drop(nics);
 }
 
 /// The NIC of the first pair never ends. The process reports the other one, and does not wait for
@@ -283,5 +283,5 @@ fn gives_up_nic_that_does_not_end() {
     let again = rig.run(1, tasks);
     assert_eq!(merged(&again, 10, 10).answer, why);
     drop(ignored);
-    rig.nics.close();
+    drop(rig.nics);
 }
