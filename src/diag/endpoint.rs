@@ -202,6 +202,7 @@ impl Endpoint {
                 info.name
             ));
         }
+        warnings.extend(backend::warning(self.name).map(|of| format!("warning: {of}")));
         warnings.extend(self.place.complaint.clone());
         warnings.extend(self.hint.clone());
         warnings

@@ -35,6 +35,14 @@ pub fn check(device: DeviceName) -> Result<(), Failure> {
     }
 }
 
+/// Returns what a user should know about where `device` is found: others may look elsewhere.
+pub fn warning(device: DeviceName) -> Option<String> {
+    match device.kind {
+        DeviceKind::Software => softnic::fabric_fallback(),
+        DeviceKind::Hardware => None,
+    }
+}
+
 /// Opens a device; `libcxi` is the library that the user has named.
 ///
 /// # Errors

@@ -131,6 +131,35 @@ fn runs_as_an_ordinary_user() {
     assert_success(&finish(command));
 }
 
+/// Anybody may make a directory in /dev/shm.
+#[test]
+fn runs_although_another_user_has_taken_the_directory_of_the_fabric() {
+    if !std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) {
+        return;
+    }
+    const USER: u32 = 64_999;
+    let taken = format!("/dev/shm/cxidiag-{USER}");
+    std::fs::create_dir(&taken).expect("a directory");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let program = directory.path().join("cxidiag");
+    harness::copy_program(&program);
+    let everyone = PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(directory.path(), everyone).expect("a mode");
+    let mut command = Command::new(&program);
+    command
+        .args("write-lat --loopback -d soft0 -n 5".split(' '))
+        .env_remove("CXIDIAG_FABRIC_DIR")
+        .user(USER, USER);
+    let output = command.output();
+    std::fs::remove_dir(&taken).expect("an empty directory");
+    let output = output.expect("the program starts");
+    harness::assert_status(&output, 0);
+    let warning = format!("{taken} belongs to another user: software NICs meet in {taken}.1\n");
+    let text = harness::stderr(&output);
+    assert!(text.contains(&warning), "{text}");
+    assert!(!std::fs::exists(format!("{taken}.1")).expect("a shared directory"));
+}
+
 #[test]
 fn runs_under_its_legacy_name() {
     harness::assert_legacy_name_works("write-lat", "-n 5");

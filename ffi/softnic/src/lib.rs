@@ -80,7 +80,9 @@ pub mod sysfs;
 mod trap;
 
 pub use counters::counter;
-pub use fabric::{describe_holder as fabric_holder, owner as fabric_owner};
+pub use fabric::{
+    describe_holder as fabric_holder, fallback as fabric_fallback, owner as fabric_owner,
+};
 pub use libcxi::api;
 pub use snapshot::Snapshot;
 

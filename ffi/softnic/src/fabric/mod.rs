@@ -50,7 +50,7 @@ use link_model::LinkModel;
 pub use link_model::{Settings, now};
 pub use lock::describe_holder;
 pub use nic_counts::read as nic_counts;
-pub use place::{Place, owner};
+pub use place::{Place, fallback, owner};
 use port::{CELLS, Endpoints, LANES, TIMED, VNIS};
 pub use port::{Port, Use};
 use remote::Remote;
