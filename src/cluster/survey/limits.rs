@@ -53,6 +53,8 @@ pub struct Limit {
     pub usual_retries: f64,
     /// Whether the missing pairs are unevenly spread over the figures.
     pub is_biased: bool,
+    /// Logarithm of the ratio by which waiting for CPUs may have raised the figures of good pairs.
+    pub waiting: f64,
 }
 
 /// The limits of the populations.
@@ -68,6 +70,8 @@ struct ClassCentre {
     spread: f64,
     /// Their number.
     count: usize,
+    /// The logarithm of the ratio by which waiting for CPUs may have raised the figures of pairs.
+    waiting: f64,
 }
 
 /// What the fit says about some classes of a test.
@@ -154,6 +158,7 @@ impl ResultStore {
                 retries: if has_limit { retries } else { f64::INFINITY },
                 usual_retries,
                 is_biased: false,
+                waiting: 0.0,
             };
             limits.insert(*key, limit);
         }
@@ -166,7 +171,7 @@ impl ResultStore {
                     };
                     let noise = score_limit(own.count) * own.spread;
                     (limit.statistic, limit.centre) = (own.statistic, own.centre);
-                    limit.spread = own.spread;
+                    (limit.spread, limit.waiting) = (own.spread, own.waiting);
                     limit.is_biased = of.biased.contains(&own.class);
                     if !limit.is_biased {
                         limit.of_pair = limit.ratio.max(noise);
@@ -269,12 +274,15 @@ impl ResultStore {
             };
             let spread = upper_spread(own().map(|index| selected.rest[index]).collect());
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
+            let of_class = pairs.iter().filter(|one| one.class == class);
+            let waiting = lower_median(of_class.map(|one| one.waiting(statistic)).collect());
             classes.push(ClassCentre {
                 class,
                 statistic,
                 centre,
                 spread: spread.max(LEAST_SPREAD),
                 count,
+                waiting,
             });
             let of_class = judged().filter(|(one, _)| one.class == class);
             let answered: Vec<(Pair, bool)> = of_class

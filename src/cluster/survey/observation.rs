@@ -77,6 +77,15 @@ impl Observation {
         })
     }
 
+    /// Returns the logarithm of the ratio between a figure by this statistic and the smallest one:
+    /// what waiting for CPUs may have added to it.
+    pub fn waiting(&self, statistic: Statistic) -> f64 {
+        match statistic {
+            Statistic::P5 => f64::from(self.p5 - self.min),
+            Statistic::Median | Statistic::Min | Statistic::Bound => 0.0,
+        }
+    }
+
     /// Returns the cost by a statistic. A median of a disturbed pair can be anything: its 5th
     /// percentile is a bound.
     pub fn reading(&self, statistic: Statistic) -> Reading {

@@ -230,8 +230,8 @@ impl Cluster {
                 _ => 1800.0,
             };
             let (of_min, of_p5) = self.noise_of_least;
-            let noise_of_min = of_min * self.normal().abs();
-            let noise_of_p5 = of_p5 * self.normal().abs();
+            let noise_of_min = self.half_normal(of_min);
+            let noise_of_p5 = self.half_normal(of_p5);
             let least_ns = 0.9 * base * ratio * delay_of_least;
             let median_ns = (base * ratio * delay).max(least_ns) as u64;
             Figures::Latency {
@@ -244,6 +244,16 @@ impl Cluster {
             }
         };
         (Answer::Measured(figures), waited)
+    }
+
+    /// Returns a number that is not negative, with this spread. Without a spread it takes no random
+    /// number, so that clusters with a seed stay as they are.
+    fn half_normal(&mut self, spread: f64) -> f64 {
+        if spread > 0.0 {
+            spread * self.normal().abs()
+        } else {
+            0.0
+        }
     }
 
     fn normal(&mut self) -> f64 {
