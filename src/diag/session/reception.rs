@@ -38,7 +38,7 @@ pub const PROMPT: Duration = Duration::from_secs(2);
 const LAST_ANSWERS: Duration = Duration::from_millis(100);
 
 /// How long a busy server leaves a new client without an answer: the run may be over by then.
-const NEARLY_FREE: Duration = Duration::from_millis(300);
+const NEARLY_FREE: Duration = Duration::from_secs(1);
 
 /// The connections to a server that have not become its client.
 pub struct Reception<'a> {
