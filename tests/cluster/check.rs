@@ -130,6 +130,28 @@ fn task_that_ends_early_is_without_answer() {
     assert!(stderr(&output).contains("check.conf: "));
 }
 
+#[test]
+fn absent_task_has_the_name_of_its_node() {
+    let (fabric, directory) = (Fabric::new(), tempfile::tempdir().unwrap());
+    let mut first = fabric.command("check --quick soft1");
+    first.current_dir(directory.path()).envs([
+        ("SLURM_JOB_ID", "1"),
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_PROCID", "0"),
+        ("SLURM_NODEID", "0"),
+        ("SLURM_LOCALID", "0"),
+        ("SLURM_STEP_NUM_TASKS", "2"),
+        ("SLURM_STEP_TASKS_PER_NODE", "1(x2)"),
+        ("SLURM_STEP_NODELIST", "nid[0007-0008]"),
+        ("SLURMD_NODENAME", "nid0007"),
+        ("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "30"),
+    ]);
+    let output = finish(first);
+    assert_status(&output, 4);
+    let absent = "it did not join within 1s\n  nid0008\n";
+    assert!(stdout(&output).contains(absent), "{}", stdout(&output));
+}
+
 /// Starts servers with one port on addresses from 127.0.3.1 on; returns the port as well.
 fn servers(fabric: &Fabric, start: u32, more: &[&str]) -> (String, Vec<Server>) {
     let mut port = "0".to_owned();

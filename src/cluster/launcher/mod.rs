@@ -2,6 +2,7 @@
 
 mod apinfo;
 
+use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::fs;
 use std::iter;
@@ -123,6 +124,33 @@ const OTHERS: [Launcher; 4] = [
 
 /// The number of a process of PMIx, which sets no number of processes (jobs.md 2.1).
 const PMIX_RANK: &str = "PMIX_RANK";
+
+/// Returns the nodes of all tasks, by rank. `hosts` are those of the launcher's list, one for each
+/// task; `joined` are the nodes of the tasks that have said it. An absent task is on one of the
+/// others; without a host for it, it has the name `rank 3`.
+pub fn nodes_of_tasks(size: u32, hosts: &[String], joined: &BTreeMap<u32, &str>) -> Vec<String> {
+    let mut present: HashMap<&str, usize> = HashMap::new();
+    for host in joined.values() {
+        *present.entry(host).or_default() += 1;
+    }
+    let mut remaining: Vec<&String> = hosts.iter().collect();
+    remaining.retain(|host| match present.get_mut(host.as_str()) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    });
+    let is_of_tasks = remaining.len() + joined.len() == size as usize;
+    let mut remaining = remaining.into_iter().filter(|_| is_of_tasks);
+    let name = |rank| match joined.get(&rank) {
+        Some(host) => (*host).to_owned(),
+        None => remaining
+            .next()
+            .map_or_else(|| format!("rank {rank}"), String::clone),
+    };
+    (0..size).map(name).collect()
+}
 
 impl LauncherTask {
     /// Returns the task that the environment of this process describes; `None` if no launcher has

@@ -10,12 +10,13 @@ use super::fleet::{self, Answers};
 use super::of_node;
 use super::request::CheckRequest;
 use crate::command::survey::member;
-use cluster::launcher::LauncherTask;
+use cluster::launcher::{LauncherTask, nodes_of_tasks};
 use cluster::meeting_point::MeetingPoint;
 use cluster::survey::timetable::Introduction;
 use cluster::tree::{Event, JOIN_LIMIT, Order, Root};
 use facts::error::{Context, Failure, Kind};
 use facts::host::host_name;
+use facts::limit;
 use facts::net::listener::{Listener, Reach};
 use facts::number::time_text;
 use facts::token::Token;
@@ -107,7 +108,7 @@ fn gather(
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     let name = task.node.clone().unwrap_or_else(host_name);
-    let mut answers = others.answers();
+    let mut answers = others.answers(&name, &task.hosts);
     match own {
         Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
         Err(failure) => answers.push((name, Err(failure.message()))),
@@ -140,7 +141,7 @@ impl Others {
         Self {
             own: task.rank,
             size: task.size,
-            join_until: Instant::now() + JOIN_WAIT,
+            join_until: Instant::now() + limit::in_effect(JOIN_WAIT),
             limit: CHECK_WAIT + window,
             joined: BTreeMap::new(),
             documents: BTreeMap::new(),
@@ -183,17 +184,26 @@ impl Others {
         Ok(())
     }
 
-    /// Returns the nodes and their checks.
-    fn answers(mut self) -> Answers {
+    /// Returns the nodes and their checks. `own` is the node of this task, `hosts` the list of the
+    /// launcher.
+    fn answers(mut self, own: &str, hosts: &[String]) -> Answers {
         let mut answers = Vec::new();
+        let joined = self.joined.iter();
+        let joined = joined.map(|(rank, (host, _))| (*rank, host.as_str()));
+        let own = (self.own, own);
+        let joined = joined.chain([own]).collect();
+        let names = nodes_of_tasks(self.size, hosts, &joined);
         for rank in (0..self.size).filter(|rank| *rank != self.own) {
             let joined = self.joined.remove(&rank);
             let late = || match &joined {
                 Some(_) => format!("it did not check its node within {}", time_text(self.limit)),
-                None => format!("it did not join within {}", time_text(JOIN_WAIT)),
+                None => format!(
+                    "it did not join within {}",
+                    time_text(limit::in_effect(JOIN_WAIT))
+                ),
             };
             let document = self.documents.remove(&rank).unwrap_or_else(|| Err(late()));
-            let name = joined.map_or_else(|| format!("rank{rank}"), |(host, _)| host);
+            let name = names[rank as usize].clone();
             match document {
                 Ok(document) if document.is_empty() => {}
                 document => answers.push((name, document.and_then(|document| read(&document)))),

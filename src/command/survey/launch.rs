@@ -13,7 +13,7 @@ use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
 use super::request::{self, SurveyRequest};
 use cluster::host_list;
-use cluster::launcher::LauncherTask;
+use cluster::launcher::{self, LauncherTask};
 use cluster::meeting_point::{self, MeetingPoint, Published};
 use cluster::survey::timetable::Introduction;
 use cluster::tree::Root;
@@ -162,25 +162,9 @@ impl<'a> Launch<'a> {
         if !self.has_launcher() {
             return self.hosts.clone();
         }
-        let mut present: HashMap<&str, usize> = HashMap::new();
-        for introduction in joined.values() {
-            *present.entry(&introduction.host).or_default() += 1;
-        }
-        let mut remaining = self.hosts.clone();
-        remaining.retain(|host| match present.get_mut(host.as_str()) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                false
-            }
-            _ => true,
-        });
-        let is_of_tasks = remaining.len() + joined.len() == self.size as usize;
-        let mut remaining = remaining.into_iter().filter(|_| is_of_tasks);
-        let name = |rank| match joined.get(&rank) {
-            Some(introduction) => introduction.host.clone(),
-            None => remaining.next().unwrap_or_else(|| format!("rank {rank}")),
-        };
-        (0..self.size).map(name).collect()
+        let joined = joined.iter();
+        let joined = joined.map(|(rank, introduction)| (*rank, introduction.host.as_str()));
+        launcher::nodes_of_tasks(self.size, &self.hosts, &joined.collect())
     }
 
     /// Returns the arguments as typed.
