@@ -1,11 +1,13 @@
 //! `cxidiag serve`: the server of all tools and NICs, and `--peer-device` of its clients.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::LazyLock;
 use std::thread;
+
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::harness::{
     CXIDIAG, Command, Fabric, LIBCXI, Process, Server, assert_status, assert_success, finish,
@@ -218,36 +220,56 @@ fn process_that_hangs_is_killed_after_the_longest_run() {
     stop(server);
 }
 
+/// Returns connections of 127.0.0.1 to 127.0.0.8 that have sent the name of a tool, a version and
+/// `more`, and send nothing after it.
+fn silent_clients(server: &Server, count: usize, more: &[u8]) -> Vec<TcpStream> {
+    let port = server.port.parse().expect("a port");
+    let connect = |index: usize| -> std::io::Result<TcpStream> {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        let own = Ipv4Addr::new(127, 0, 0, 1 + (index % 8) as u8);
+        rustix::net::bind(&socket, &SocketAddr::from((own, 0)))?;
+        rustix::net::connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        let mut stream = TcpStream::from(socket);
+        stream.write_all(b"\x0e\0\0\0cxi_write_lat\0\x06\0\0\x002.4.0\0")?;
+        stream.write_all(more)?;
+        Ok(stream)
+    };
+    let connected = (0..count).map(connect).collect::<Result<_, _>>();
+    connected.expect("a server")
+}
+
 #[test]
-fn half_handshakes_start_few_processes_and_print_few_lines() {
+fn silent_clients_take_no_place() {
     let fabric = Fabric::new();
     let mut server = serve(&fabric, "");
-    let halves: Vec<TcpStream> = (0..40)
-        .map(|_| {
-            let address = format!("127.0.0.1:{}", server.port);
-            let mut stream = TcpStream::connect(address).expect("a server");
-            let bytes = b"\x0e\0\0\0cxi_write_lat\0\x06\0\0\x002.4.0\0";
-            stream.write_all(bytes).expect("a server");
-            stream
-        })
-        .collect();
-    let refusal = server.wait_for(": refused: ");
-    let reason = "the server has 32 clients of 127.0.0.1 already (half of --max-clients)\n";
-    assert!(refusal.ends_with(reason), "{refusal}");
-    // The answer to the second question follows the start of the processes.
-    for _ in 0..2 {
-        status(&fabric, &server);
+    // More than the server keeps.
+    let silent = silent_clients(&server, 300, b"");
+    server.wait_for(": replaced by newer connections (at most 256 at a time)\n");
+    assert!(status(&fabric, &server).contains("\nno clients\n"));
+    assert_eq!(held(server.id())[2], 0);
+    for _ in 0..9 {
+        assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
     }
-    assert!(held(server.id())[2] <= 4);
+    drop(silent);
+    stop(server);
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn clients_silent_later_start_few_processes_and_give_way() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "--max-clients=8");
+    let length_of_options = 129_u32.to_le_bytes();
+    let halves = silent_clients(&server, 40, &length_of_options);
+    let refusal = server.wait_for(": refused: ");
+    let reason = "busy: the server has 8 clients already (--max-clients)\n";
+    assert!(refusal.ends_with(reason), "{refusal}");
+    assert!(held(server.id())[2] <= 8);
+    let waiting = fabric.client("write-lat", &server, "-d soft1 -n 3 --wait=60");
+    assert!(waiting.status.success(), "{}", stderr(&waiting));
     drop(halves);
     wait_until_idle(&fabric, &server);
-    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
-    server.wait_for(": done after ");
-    let state = status(&fabric, &server);
-    let totals = "runs: 1 done, 0 failed, 0 ended by the client; refused: 40 clients, ";
-    assert!(state.contains(totals), "{state}");
-    let log = stop(server);
-    assert!(log.lines().count() < 5, "{log}");
+    assert!(stop(server).lines().count() < 30);
     fabric.assert_nothing_left();
 }
 
@@ -299,7 +321,7 @@ fn refusals_reach_client_and_log() {
     let mut first = measuring(&fabric, &mut server, token);
     let client = fabric.client("write-lat", &server, "-d soft2 -n 3 --token=secret");
     let error = assert_status(&client, 1);
-    let reason = "cannot run: the server has 1 clients already (--max-clients)";
+    let reason = "cannot run: busy: the server has 1 clients already (--max-clients)";
     assert!(error.contains(reason), "{error}");
     // A run that takes longer than it may is ended.
     let reason = "the run takes longer than --max-run of the server, 2s\n";

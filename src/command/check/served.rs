@@ -6,11 +6,6 @@ use diag::run::served::{Taken, take_client};
 use diag::session::check_order::CheckOrder;
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};
-use facts::token::Token;
-use plan::Plan;
-use plan::tool::PROGRAM;
-use plan::tools::TOOLS;
-use plan::typed::Typed;
 
 /// Checks this node for the client of this process. `own` has the NIC of the server, which is
 /// checked if the client names none and the NIC is a software NIC.
@@ -20,10 +15,7 @@ use plan::typed::Typed;
 /// A client that ends or sends no order, a check that is not possible, and an interruption.
 pub fn run(own: CheckRequest) -> Result<(), Failure> {
     let Taken { caller, .. } = take_client()?;
-    let mut typed = Typed::nothing(TOOLS[0].defaults);
-    typed.token = Token::of_environment();
-    let plan = Plan::new(&TOOLS[0], PROGRAM.into(), typed, None)?;
-    let order = caller.check_order(&plan)?;
+    let order = caller.check_order()?;
     let checked = request(own, order).and_then(of_node::check);
     let document = checked.and_then(|check| {
         serde_json::to_vec(&check).environment("cannot write the document of the check")

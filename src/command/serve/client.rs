@@ -68,6 +68,8 @@ pub struct Client {
     exceeded: Option<String>,
     /// The server ends.
     is_stopped: bool,
+    /// It was silent in the handshake while others waited.
+    gives_way: bool,
     process: Child,
     line: ControlLine,
     /// The process has closed its end of the line: it ends.
@@ -165,6 +167,7 @@ impl Client {
             longest_run,
             exceeded: None,
             is_stopped: false,
+            gives_way: false,
             stderr: process.stderr.take(),
             stream: Some(watched),
             process,
@@ -182,6 +185,32 @@ impl Client {
             stage: self.stage,
             bytes: self.bytes,
         }
+    }
+
+    /// Returns whether it is in the handshake.
+    pub fn is_arriving(&self) -> bool {
+        self.stage == Stage::Arriving && !self.gives_way
+    }
+
+    /// Returns whether it has been in the handshake for `time`.
+    pub fn is_arriving_since(&self, time: Duration) -> bool {
+        self.is_arriving() && self.since.elapsed() >= time
+    }
+
+    /// Returns when its current stage began.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Returns whether the process is being ended because it was silent in the handshake.
+    pub fn gives_way(&self) -> bool {
+        self.gives_way
+    }
+
+    /// Ends the process, which was silent in the handshake while others waited.
+    pub fn give_way(&mut self) {
+        self.gives_way = true;
+        self.due = Some((Instant::now(), Signal::TERM));
     }
 
     /// Returns client, tool and NICs, for the log.
@@ -333,6 +362,7 @@ impl Client {
     fn limit(&self) -> Option<String> {
         match self.stage {
             _ if self.is_stopped => None,
+            _ if self.gives_way => Some("it was silent while other clients waited".into()),
             _ if self.stream.is_none() => {
                 let limit = time_text(ORPHAN_LIMIT);
                 Some(format!(

@@ -3,7 +3,7 @@
 //! * This file: options, and the start of the server.
 //! * `supervisor`: the main thread.
 //! * `client`: a client, and the process that measures with it.
-//! * `queue`: whose turn it is.
+//! * `room`: who gets a process; `queue`: whose turn it is.
 //! * `log`: the lines about events; `run_log`: how many of them are about runs.
 //!
 //! A second thread receives connections (`session::arrivals`). Each client gets a process of its
@@ -13,6 +13,7 @@
 mod client;
 mod log;
 mod queue;
+mod room;
 mod run_log;
 mod supervisor;
 
@@ -271,7 +272,7 @@ fn serve_at(
 ) -> Result<(), Failure> {
     let is_open = allowed.is_empty();
     let port = listener.port();
-    let rules = Rules::new(TOOLS, allowed, &plan.admission);
+    let rules = Rules::new(TOOLS, allowed, plan);
     let (arrived, arrivals) = unbounded();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
     let (ask, asked_for_state) = UnixStream::pair().environment("cannot make a socket")?;

@@ -1,7 +1,7 @@
 //! The main thread of the server: a process for each client, whose turn it decides.
 
-use std::collections::VecDeque;
 use std::io::Read;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,8 @@ use sd_notify::NotifyState;
 
 use super::client::{Client, Outcome};
 use super::log::{Log, Priority};
-use super::queue::{Stage, places, turns};
+use super::queue::{places, turns};
+use super::room::{self, Arrived};
 use super::run_log::RunLog;
 use diag::session::arrivals::{Arrival, Newcomer};
 use diag::session::check_order::{self, CHECK_INTERVAL};
@@ -30,13 +31,6 @@ use plan::Plan;
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);
-
-/// Most clients in the handshake at a time. Further ones wait without a process: each process opens
-/// a NIC, maybe while another one measures with it.
-const MOST_ARRIVING: usize = 4;
-
-/// Number of clients that a host may have in any case; with a larger `--max-clients`, half of it.
-const OF_A_HOST: usize = 8;
 
 /// What clients may ask for.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +58,7 @@ pub struct Supervisor<'a> {
     /// The clients that have a process.
     clients: Vec<Client>,
     /// Those that wait for one, with their NICs.
-    arrived: VecDeque<(Newcomer, DeviceName)>,
+    arrived: Arrived,
     since: Instant,
     counts: Counts,
     /// Those that the other thread has refused.
@@ -99,7 +93,7 @@ impl<'a> Supervisor<'a> {
             log,
             runs: RunLog::default(),
             clients: Vec::new(),
-            arrived: VecDeque::new(),
+            arrived: Arrived::new(),
             since: Instant::now(),
             counts: Counts::default(),
             totals,
@@ -150,7 +144,9 @@ impl<'a> Supervisor<'a> {
     /// Returns whether there is an arrival, and whether there is a question.
     fn wait(&mut self, wake: &UnixStream, asked: &UnixStream) -> Result<(bool, bool), Failure> {
         let due = self.clients.iter().filter_map(Client::due);
-        let due = due.chain(self.runs.due()).min();
+        let place = Some(&self.clients).filter(|_| !self.arrived.is_empty());
+        let place = place.and_then(|clients| room::due(clients));
+        let due = due.chain(self.runs.due()).chain(place).min();
         let within = due.map(|due| due.saturating_duration_since(Instant::now()));
         let mut polled = vec![
             PollFd::new(wake, PollFlags::IN),
@@ -227,21 +223,14 @@ impl<'a> Supervisor<'a> {
 
     fn admit(&mut self, newcomer: Newcomer) {
         let device = newcomer.device.unwrap_or(self.plan.device);
-        let peer = newcomer.peer;
+        let (peer, doing) = (newcomer.peer, newcomer.doing());
         let most = self.limits.clients;
-        let of_a_host = OF_A_HOST.max(most / 2);
-        let host = peer.ip();
-        let present = self.clients.iter().map(Client::host);
-        let present = present.chain(self.arrived.iter().map(|(other, _)| other.peer.ip()));
-        let refusal = if present.clone().count() >= most {
-            Some(format!(
-                "the server has {most} clients already (--max-clients)"
-            ))
-        } else if present.filter(|other| *other == host).count() >= of_a_host {
-            Some(format!(
-                "the server has {of_a_host} clients of {host} already (half of --max-clients)"
-            ))
-        } else if newcomer.checks && self.has_just_checked() {
+        if let Some(reason) = room::excess(&mut self.clients, &self.arrived, most, peer.ip()) {
+            let reason = newcomer.turn_away(&reason);
+            self.refused(&refusal_line(peer, doing, device, &reason));
+            return;
+        }
+        let refusal = if newcomer.checks && self.has_just_checked() {
             Some(check_order::too_early())
         } else {
             lacks(device, self.plan.device)
@@ -263,16 +252,15 @@ impl<'a> Supervisor<'a> {
     }
 
     fn refuse(&mut self, newcomer: Newcomer, device: DeviceName, reason: &str) {
-        let (peer, tool) = (newcomer.peer, newcomer.doing());
+        let line = refusal_line(newcomer.peer, newcomer.doing(), device, reason);
         newcomer.refuse(reason);
-        self.refused(&format!("{peer} {tool} on {device}: refused: {reason}"));
+        self.refused(&line);
     }
 
     /// Starts the processes of clients that have arrived.
     fn start(&mut self) {
-        let arriving = |client: &&Client| client.entry().stage == Stage::Arriving;
-        while self.clients.iter().filter(arriving).count() < MOST_ARRIVING
-            && let Some((newcomer, device)) = self.arrived.pop_front()
+        while let Some(index) = room::next(&self.clients, &self.arrived)
+            && let Some((newcomer, device)) = self.arrived.remove(index)
         {
             match Client::start(self.plan, &newcomer, device, self.limits.run) {
                 Ok(client) => self.clients.push(client),
@@ -416,6 +404,11 @@ impl<'a> Supervisor<'a> {
         let log = &self.log;
         self.runs.finish(|priority, line| log.line(priority, line));
     }
+}
+
+/// Returns the line about a client that is refused.
+fn refusal_line(peer: SocketAddr, doing: &str, device: DeviceName, reason: &str) -> String {
+    format!("{peer} {doing} on {device}: refused: {reason}")
 }
 
 /// Returns a size for messages.

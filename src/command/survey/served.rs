@@ -2,7 +2,7 @@
 //! another host has invited.
 
 use super::member::{self, ProcessIdentity};
-use super::request::{self, SurveyRequest};
+use super::request::SurveyRequest;
 use cluster::meeting_point::Coordinator;
 use cluster::tree::JOIN_LIMIT;
 use diag::run::served::{LOST, Taken, next, take_client};
@@ -28,8 +28,6 @@ pub fn run(own: SurveyRequest) -> Result<(), Failure> {
         peer,
         caller,
     } = take_client()?;
-    let mut plan = request::plan(&TOOLS[0], &[])?;
-    plan.admission.token = Token::of_environment();
     let Invitation {
         rank,
         size,
@@ -37,10 +35,10 @@ pub fn run(own: SurveyRequest) -> Result<(), Failure> {
         token,
         devices,
         service,
-    } = caller.invitation(&plan)?;
+    } = caller.invitation()?;
     let plans = plans(&devices, &service, own)?;
     let token = token.and_then(|text| Token::new(text.as_ref()));
-    let token = token.or(plan.admission.token);
+    let token = token.or_else(Token::of_environment);
     let token = token.ok_or_else(|| Failure::environment("the coordinator has sent no token"))?;
     line.send(&Ready {
         devices: plans.iter().map(|plan| plan.device).collect(),

@@ -53,15 +53,28 @@ impl Credentials {
         }
     }
 
-    /// Returns the words for the peer, each after a blank.
-    pub fn words(&self) -> String {
+    /// Returns the words for a peer that has announced `theirs`, each after a blank. A server proves
+    /// its token only to a client that has proved it: from a proof, a short token can be guessed.
+    /// Other clients receive the proof of a random token.
+    pub fn words(&self, theirs: Option<&Announced>) -> String {
         let job = self.job.as_ref().map(|job| format!(" job={job}"));
-        let proof = self
-            .token
-            .as_ref()
-            .map(|token| token.proof(role(self.side)));
+        let proof = self.token.as_ref().map(|token| {
+            let is_proved = theirs.and_then(|theirs| theirs.proof.as_ref());
+            let is_proved = is_proved.is_some_and(|proof| token.confirms(proof, self.peers_role()));
+            match self.side {
+                Side::Server if !is_proved => Token::random().proof(role(self.side)),
+                _ => token.proof(role(self.side)),
+            }
+        });
         let proof = proof.map(|proof| format!(" token={proof}"));
         [job, proof].into_iter().flatten().collect()
+    }
+
+    fn peers_role(&self) -> &'static str {
+        match self.side {
+            Side::Client => role(Side::Server),
+            Side::Server => role(Side::Client),
+        }
     }
 
     /// Checks that the `peer` has the job and the token of this side.
@@ -70,10 +83,7 @@ impl Credentials {
     ///
     /// Another job, and a token that differs or that only one side has.
     pub fn admit(&self, theirs: &Announced, peer: SocketAddr) -> Result<(), Failure> {
-        let peers_role = match self.side {
-            Side::Client => role(Side::Server),
-            Side::Server => role(Side::Client),
-        };
+        let peers_role = self.peers_role();
         let differ = match (&self.token, &theirs.proof) {
             (None, None) => None,
             (Some(token), Some(proof)) if token.confirms(proof, peers_role) => None,
@@ -207,10 +217,29 @@ mod tests {
     /// Returns why each of two sides refuses the other one.
     fn refusals(server: &Credentials, client: &Credentials) -> [Option<String>; 2] {
         let peer = SocketAddr::from(([10, 1, 1, 8], 1));
-        [(server, client), (client, server)].map(|(own, other)| {
-            let admitted = own.admit(&announced(&other.words()), peer);
+        let theirs = announced(&client.words(None));
+        let ours = announced(&server.words(Some(&theirs)));
+        [(server, theirs), (client, ours)].map(|(own, other)| {
+            let admitted = own.admit(&other, peer);
             admitted.err().map(|failure| failure.message())
         })
+    }
+
+    #[test]
+    fn server_proves_token_only_after_client() {
+        let server = side(Side::Server, None, Some("a"));
+        let client = side(Side::Client, None, Some("a"));
+        let guess = side(Side::Client, None, Some("b"));
+        let peer = SocketAddr::from(([10, 1, 1, 8], 1));
+        for (theirs, is_proved) in [
+            (None, false),
+            (Some(Announced::NOTHING), false),
+            (Some(announced(&guess.words(None))), false),
+            (Some(announced(&client.words(None))), true),
+        ] {
+            let ours = announced(&server.words(theirs.as_ref()));
+            assert_eq!(client.admit(&ours, peer).is_ok(), is_proved, "{theirs:?}");
+        }
     }
 
     #[test]
@@ -277,7 +306,7 @@ mod tests {
     #[test]
     fn refuses_own_proof() {
         let own = side(Side::Client, None, Some("a"));
-        let reflected = announced(&own.words());
+        let reflected = announced(&own.words(None));
         let peer = SocketAddr::from(([10, 1, 1, 8], 1));
         assert!(own.admit(&reflected, peer).is_err());
     }

@@ -1,9 +1,11 @@
-//! The clients of a server of all tools (`cxidiag serve`): the name and the version of each. The
-//! process that measures with a client continues its handshake ([`super::Caller`]).
+//! The clients of a server of all tools (`cxidiag serve`): the name and the version of each, and
+//! the answers to both. The process that measures with a client continues its handshake
+//! ([`super::Caller`]) when the next message begins to arrive.
 //!
-//! One thread reads the messages of all connections at the same time. An unrelated connection costs
-//! the server a file descriptor for [`ANSWER_LIMIT`] at most, and no process.
+//! One thread reads the messages of all connections at the same time. An unrelated or silent
+//! connection costs the server a file descriptor for [`ANSWER_LIMIT`] at most, and no process.
 
+use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -14,12 +16,14 @@ use ipnet::IpNet;
 use rustix::event::{PollFd, PollFlags};
 
 use super::admission::Credentials;
+use super::connection;
 use super::handshake::{self, Refusal};
-use super::peer_facts::{PeerFacts, greeting};
+use super::introduction::machine;
+use super::peer_facts::{CHECK, PeerFacts, SURVEY, greeting, queue_announcement};
 use super::reception::PROMPT;
 use super::refusal_log::RefusalLog;
 use super::status::STATUS;
-use super::wire::{self, MAX_PAYLOAD};
+use super::wire::{self, BUSY, MAX_PAYLOAD};
 use facts::advice::{Situation, remedy};
 use facts::device::DeviceName;
 use facts::error::{Failure, cause};
@@ -27,11 +31,11 @@ use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::framing::{Incoming, TooLong, message};
 use facts::net::listener::{Listener, out_of};
-use plan;
+use plan::Plan;
 use plan::run_options::Side;
 use plan::tool::Tool;
 
-/// Maximum number of connections whose version has not arrived. A new one replaces an old one.
+/// Maximum number of connections in the handshake. A new one replaces an old one.
 const MOST: usize = 256;
 
 /// Time until the next attempt to accept a connection if the process has no resources for it.
@@ -46,15 +50,21 @@ pub struct Rules {
     pub allowed: Vec<IpNet>,
     /// Job and token of the server.
     credentials: Credentials,
+    /// The NIC of clients that ask for none.
+    device: DeviceName,
+    /// Identifies this machine.
+    machine: String,
 }
 
 impl Rules {
-    /// Creates the rules of a server.
-    pub fn new(tools: &'static [Tool], allowed: Vec<IpNet>, wanted: &plan::Admission) -> Self {
+    /// Creates the rules of a server with this `plan`.
+    pub fn new(tools: &'static [Tool], allowed: Vec<IpNet>, plan: &Plan) -> Self {
         Self {
             tools,
             allowed,
-            credentials: Credentials::new(Side::Server, wanted),
+            credentials: Credentials::new(Side::Server, &plan.admission),
+            device: plan.device,
+            machine: machine(),
         }
     }
 
@@ -66,13 +76,14 @@ impl Rules {
 /// A connection that asks the server for something.
 #[derive(Debug)]
 pub enum Arrival {
-    /// A client, which waits for the server's version.
+    /// A client, whose next message has begun to arrive.
     Client(Newcomer),
     /// A process of this machine that asks for the state of the server.
     Status(TcpStream),
 }
 
-/// A client whose name and version have arrived.
+/// A client that has answered the version of the server with its next message: its options, or what
+/// it asks for.
 #[derive(Debug)]
 pub struct Newcomer {
     /// Its connection.
@@ -104,11 +115,20 @@ impl Newcomer {
         }
     }
 
+    /// Refuses the client, which waits and comes again with `--wait`. Returns the reason as it is
+    /// sent.
+    pub fn turn_away(self, reason: &str) -> String {
+        let reason = format!("{BUSY}{reason}");
+        self.refuse(&reason);
+        reason
+    }
+
     /// Refuses the client. A cxidiag receives the reason, a legacy client sees a closed connection.
     pub fn refuse(mut self, reason: &str) {
         if self.is_cxidiag {
             // A client that has ended does not need the reply.
             let _ = self.stream.write_all(&wire::refusal(reason));
+            connection::discard(&self.stream);
         }
     }
 }
@@ -194,16 +214,27 @@ fn accept(
     }
 }
 
-/// Closes the oldest connection that has not sent the name of a tool, or else the oldest
-/// connection, for this reason.
+/// Closes the connection that has sent nothing for the longest time, of the address with most
+/// connections, for this reason: many connections of one address do not replace those of another,
+/// and silent ones do not replace a client in its handshake.
 fn replace_oldest(callers: &mut Vec<Pending>, refusals: &mut RefusalLog, reason: &str) {
-    let nameless = callers.iter().position(|caller| caller.tool.is_none());
-    let gone = callers.remove(nameless.unwrap_or(0));
+    let mut crowds: HashMap<IpAddr, usize> = HashMap::new();
+    for caller in callers.iter() {
+        *crowds.entry(caller.peer.ip()).or_default() += 1;
+    }
+    let most = crowds.values().max().copied();
+    let of_crowd = |caller: &Pending| crowds.get(&caller.peer.ip()).copied() == most;
+    let candidates = callers.iter().enumerate();
+    let candidates = candidates.filter(|(_, caller)| of_crowd(caller));
+    let Some((oldest, _)) = candidates.min_by_key(|(_, caller)| caller.since) else {
+        return;
+    };
+    let gone = callers.remove(oldest);
     let reason = format!("replaced by newer connections ({reason})");
     refusals.refused(gone.peer, &Refusal::Unrelated(reason));
 }
 
-/// A connection whose version has not arrived.
+/// A connection in the handshake.
 struct Pending {
     stream: TcpStream,
     peer: SocketAddr,
@@ -212,6 +243,8 @@ struct Pending {
     is_allowed: bool,
     /// The tool that it has named.
     tool: Option<&'static Tool>,
+    /// Its version, once this side has answered it, and what it announces.
+    greeted: Option<(String, PeerFacts)>,
     /// This side has sent a name first, for clients that wait for it.
     is_prompted: bool,
     /// When the current exchange began.
@@ -220,7 +253,7 @@ struct Pending {
 
 /// What has become of a connection.
 enum Progress {
-    /// Its version has not arrived.
+    /// Its next message has not arrived.
     Waits(Pending),
     /// It asks for something.
     Arrived(Arrival),
@@ -234,6 +267,7 @@ impl Pending {
             incoming: Incoming::new(MAX_PAYLOAD),
             is_allowed: rules.allow(peer.ip()),
             tool: None,
+            greeted: None,
             is_prompted: false,
             since: Instant::now(),
         }
@@ -276,14 +310,19 @@ impl Pending {
     /// Answers what has arrived.
     fn advance(mut self, is_ready: bool, rules: &Rules) -> Result<Progress, Refusal> {
         if is_ready {
-            while let Some(payload) = self.receive()? {
+            while self.greeted.is_none()
+                && let Some(payload) = self.receive()?
+            {
                 match self.tool {
-                    Some(tool) => return self.arrive(tool, &payload, rules),
+                    Some(tool) => self.greet(tool, &payload, rules)?,
                     None if is_status(&payload) && is_of_this_machine(&self.stream) => {
                         return Ok(Progress::Arrived(Arrival::Status(self.stream)));
                     }
                     None => self.accept_name(&payload, rules)?,
                 }
+            }
+            if self.has_answered()? {
+                return Ok(self.arrive());
             }
         }
         if Instant::now() < self.due() {
@@ -322,33 +361,59 @@ impl Pending {
         Ok(())
     }
 
-    /// Checks the version of the client, and what it announces with its version. The process that
-    /// serves the client answers. A refused client receives a reply that states the reason.
-    fn arrive(
-        mut self,
-        tool: &'static Tool,
-        payload: &[u8],
-        rules: &Rules,
-    ) -> Result<Progress, Refusal> {
+    /// Checks the version of the client, and what it announces with its version, and answers. A
+    /// client that is refused reads the reason from the answer.
+    fn greet(&mut self, tool: &'static Tool, payload: &[u8], rules: &Rules) -> Result<(), Refusal> {
         let version = wire::parse_string(payload).unwrap_or_default();
         let facts = PeerFacts::read(version);
+        let greeting = greeting(tool, &rules.credentials, Some(&facts.announced));
         let checked = handshake::check_version(tool, version, self.peer)
             .and_then(|()| rules.credentials.admit(&facts.announced, self.peer));
         if let Err(failure) = checked {
             // A client that has ended does not need the reply.
-            let _ = self.answer(&greeting(tool, &rules.credentials));
+            let _ = self.answer(&greeting);
             return Err(failure.into());
         }
-        Ok(Progress::Arrived(Arrival::Client(Newcomer {
-            stream: self.stream,
-            peer: self.peer,
-            tool,
-            version: version.to_owned(),
-            device: facts.device,
-            surveys: facts.surveys,
-            checks: facts.checks,
-            is_cxidiag: facts.is_cxidiag,
-        })))
+        let device = facts.device.unwrap_or(rules.device);
+        self.answer(&match &facts {
+            facts if facts.surveys => format!("{greeting} {SURVEY}"),
+            facts if facts.checks => format!("{greeting} {CHECK}"),
+            _ => queue_announcement(&greeting, &rules.machine, device),
+        })?;
+        self.greeted = Some((version.to_owned(), facts));
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    /// Returns whether the client has begun to send what follows its version. The bytes stay in the
+    /// socket, for its process.
+    fn has_answered(&mut self) -> Result<bool, Refusal> {
+        if self.greeted.is_none() {
+            return Ok(false);
+        }
+        match self.stream.peek(&mut [0]) {
+            Ok(0) => Err(self.refusal("it closed the connection")),
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(self.refusal(&cause(&error))),
+        }
+    }
+
+    /// Returns the client, which has answered.
+    fn arrive(mut self) -> Progress {
+        match (self.tool, self.greeted.take()) {
+            (Some(tool), Some((version, facts))) => Progress::Arrived(Arrival::Client(Newcomer {
+                stream: self.stream,
+                peer: self.peer,
+                tool,
+                version,
+                device: facts.device,
+                surveys: facts.surveys,
+                checks: facts.checks,
+                is_cxidiag: facts.is_cxidiag,
+            })),
+            _ => Progress::Waits(self),
+        }
     }
 
     /// Refuses a connection from an address that `--allow` does not list. The connection need not

@@ -1,4 +1,4 @@
-//! A client that another process has received: the rest of its handshake, from the version on.
+//! A client that another process has received: the rest of its handshake, after the versions.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -15,7 +15,7 @@ use facts::phase::enter;
 use node::local_address::LocalAddress;
 use plan::Plan;
 
-/// A client whose name and version have arrived, in the process that serves it.
+/// A client with which names and versions were exchanged, in the process that serves it.
 #[derive(Debug)]
 pub struct Caller {
     connection: Connection,
@@ -67,9 +67,7 @@ impl Caller {
     fn introduce(&self, us: &Introduction) -> Result<Agreed, Failure> {
         let peer = self.connection.peer();
         let mut handshake = Handshake::named(us, peer);
-        enter(handshake.phase());
-        let sent = self.connection.send(&handshake.mine());
-        sent.map_err(|error| error.into_failure(peer, handshake.doing()))?;
+        // `cxidiag serve` has answered the version.
         let mut payload = wire::string(&self.version);
         loop {
             match handshake.accept(&payload) {

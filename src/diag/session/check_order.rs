@@ -6,18 +6,16 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::admission::Credentials;
 use super::caller::Caller;
 use super::connection::LinkError;
 use super::invitation::greet;
-use super::peer_facts::{CHECK, greeting};
-use super::wire::{self, REFUSAL};
+use super::peer_facts::CHECK;
+use super::wire::REFUSAL;
 use facts::error::{Context, Failure};
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::number::time_text;
 use plan::Plan;
-use plan::run_options::Side;
 
 /// Time from one check to the next, for all clients of a server.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -106,13 +104,9 @@ impl Caller {
     /// # Errors
     ///
     /// A client that ends or sends something else.
-    pub fn check_order(&self, plan: &Plan) -> Result<CheckOrder, Failure> {
-        let credentials = Credentials::new(Side::Server, &plan.admission);
-        let version = format!("{} {CHECK}", greeting(plan.tool, &credentials));
+    pub fn check_order(&self) -> Result<CheckOrder, Failure> {
         let (connection, peer) = (self.connection(), self.connection().peer());
-        let sent = connection.send(&wire::string(&version));
-        let order =
-            sent.and_then(|()| connection.receive(MOST_ORDER, ANSWER_LIMIT, &mut || Ok(())));
+        let order = connection.receive(MOST_ORDER, ANSWER_LIMIT, &mut || Ok(()));
         let order = order.map_err(|error| error.into_failure(peer, "before the check"))?;
         serde_json::from_slice(&order)
             .map_err(|_| Failure::environment(format!("the peer ({peer}) sent no order")))

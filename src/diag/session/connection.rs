@@ -159,6 +159,13 @@ impl AsFd for Connection {
     }
 }
 
+/// Discards what has arrived. If a connection is closed with unread bytes, Linux resets it, and the
+/// peer may not read what was sent last.
+pub fn discard(stream: &TcpStream) {
+    let mut part = [0; 4096];
+    while recv(stream, &mut part, RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {}
+}
+
 /// A check that a wait makes regularly; a failure ends the wait.
 pub type Look<'a> = dyn FnMut() -> Result<(), Failure> + 'a;
 
@@ -317,6 +324,7 @@ impl Connection {
     /// Sends the reason why this side cannot run, which only a cxidiag peer understands.
     pub fn refuse(&self, reason: &str) {
         let _ = (&self.stream).write_all(&wire::refusal(reason));
+        discard(&self.stream);
     }
 
     /// Returns the number of bytes that can be read at once; 0 at the end of the connection.

@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 
+use super::admission::Announced;
 use super::agreed::Agreed;
 use super::introduction::Introduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
@@ -64,6 +65,8 @@ pub struct Handshake<'a> {
     tool: &'static Tool,
     step: HandshakeStep,
     about: PeerFacts,
+    /// What a client has announced with its version, before this server answers.
+    theirs: Option<Announced>,
     run: Option<RunOptions>,
     peer_gpus: OnGpus,
     /// The error in the peer's options. It is reported after the exchange of addresses: a legacy
@@ -81,6 +84,7 @@ impl<'a> Handshake<'a> {
             tool: us.tools[0],
             step: HandshakeStep::Name,
             about: PeerFacts::LEGACY,
+            theirs: None,
             run: us.run,
             peer_gpus: OnGpus::NONE,
             refused: None,
@@ -100,7 +104,9 @@ impl<'a> Handshake<'a> {
         let us = self.us;
         match self.step {
             HandshakeStep::Name => wire::string(self.tool.legacy_name),
-            HandshakeStep::Version => wire::string(&announcement(us, self.tool)),
+            HandshakeStep::Version => {
+                wire::string(&announcement(us, self.tool, self.theirs.as_ref()))
+            }
             HandshakeStep::Options => {
                 let run = us.run.unwrap_or(self.tool.defaults);
                 terms::to_block(&run, &us.host).encode().into()
@@ -150,14 +156,19 @@ impl<'a> Handshake<'a> {
         self.refused.take().unwrap_or(otherwise)
     }
 
-    /// Selects the tool that a client names, if it is offered. A server that has not sent its name
-    /// yet calls this before it answers.
-    pub fn learn_tool(&mut self, payload: &[u8]) {
-        if self.step == HandshakeStep::Name
-            && let Some(name) = wire::parse_string(payload)
-            && let Some(tool) = self.us.tools.iter().find(|tool| tool.legacy_name == name)
-        {
-            self.tool = tool;
+    /// Notes what the answer of a server depends on: the tool that a client names, if it is offered,
+    /// and what it announces with its version.
+    pub fn learn(&mut self, payload: &[u8]) {
+        let text = wire::parse_string(payload).unwrap_or_default();
+        match self.step {
+            HandshakeStep::Name => {
+                let mut offered = self.us.tools.iter();
+                if let Some(tool) = offered.find(|tool| tool.legacy_name == text) {
+                    self.tool = tool;
+                }
+            }
+            HandshakeStep::Version => self.theirs = Some(PeerFacts::read(text).announced),
+            HandshakeStep::Options | HandshakeStep::Address => {}
         }
     }
 

@@ -32,7 +32,7 @@ fn server_runs_the_offered_tool_that_the_client_names() {
     for tool in TOOLS {
         let name = wire::string(tool.legacy_name);
         let mut handshake = Handshake::new(&us, peer);
-        handshake.learn_tool(&name);
+        handshake.learn(&name);
         assert_eq!(handshake.mine(), name);
         assert!(handshake.accept(&name).unwrap().is_none());
         let version = String::from_utf8(handshake.mine()).unwrap();
@@ -41,7 +41,7 @@ fn server_runs_the_offered_tool_that_the_client_names() {
     // A tool that is not offered: the server names its first, so that both sides see the mismatch.
     let other = wire::string("cxi_other_lat");
     let mut handshake = Handshake::new(&us, peer);
-    handshake.learn_tool(&other);
+    handshake.learn(&other);
     assert_eq!(handshake.mine(), wire::string(TOOLS[0].legacy_name));
     assert!(matches!(handshake.accept(&other), Err(Refusal::Failed(_))));
 }
@@ -106,7 +106,7 @@ fn client_refuses_server_that_lacks_an_option_in_use() {
 fn server_takes_the_options_that_the_client_announces() {
     let plan = plan::testing::plan("write-bw", &["-P", "4", "--threads=2", "--verify"]);
     let client = Introduction::new(&plan, local(), 1, "here".into());
-    let announced = announcement(&client, plan.tool);
+    let announced = announcement(&client, plan.tool, None);
     let us = Introduction {
         run: None,
         ..client.clone()
@@ -152,7 +152,7 @@ fn asks_for_what_the_server_needs_and_names_the_rest() {
     ] {
         let plan = plan::testing::plan("write-bw", options);
         let us = Introduction::new(&plan, local(), 1, "here".into());
-        let announced = announcement(&us, plan.tool);
+        let announced = announcement(&us, plan.tool, None);
         let word = |name| announced.split(' ').find(|word| word.starts_with(name));
         assert_eq!(
             (word("run="), word("alone=")),
@@ -194,7 +194,7 @@ fn compares_traffic_class_only_with_cxidiag_that_names_it() {
     }
     let plan = plan(&[]);
     let us = Introduction::new(&plan, SERVER, 1, "here".into());
-    let announced = announcement(&us, plan.tool);
+    let announced = announcement(&us, plan.tool, None);
     let class = PeerFacts::read(&announced).class;
     assert_eq!(class, Some(TrafficClass::BestEffort));
 }
@@ -270,7 +270,7 @@ fn sides_wait_before_each_size_only_if_both_announce_it() {
 fn learns_host_name_of_cxidiag() {
     let name = |version: &str| PeerFacts::read(version).host_name;
     let us = Introduction::new(&plan(&[]), local(), 1, "here".into());
-    let announced = announcement(&us, &TOOLS[0]);
+    let announced = announcement(&us, &TOOLS[0], None);
     assert_eq!(name(&announced), Some(host_name()), "{announced}");
     let long = format!("2.4.0 cxidiag/1 name={}", "x".repeat(65));
     for none in [

@@ -6,7 +6,6 @@
 //! a process of `survey`.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +104,7 @@ pub(super) fn greet(
     let credentials = Credentials::new(Side::Client, &plan.admission);
     let name = exchange(&connection, &wire::string(plan.tool.legacy_name))?;
     handshake::tool_name(&name).map_err(|_| stranger(&connection))?;
-    let version = format!("{} {word}", greeting(plan.tool, &credentials));
+    let version = format!("{} {word}", greeting(plan.tool, &credentials, None));
     let version = exchange(&connection, &wire::string(&version))?;
     let facts = PeerFacts::read(wire::parse_string(&version).unwrap_or_default());
     credentials.admit(&facts.announced, connection.peer())?;
@@ -138,15 +137,10 @@ impl Caller {
     /// # Errors
     ///
     /// A coordinator that ends or sends something else.
-    pub fn invitation(&self, plan: &Plan) -> Result<Invitation, Failure> {
-        let credentials = Credentials::new(Side::Server, &plan.admission);
-        let version = format!("{} {SURVEY}", greeting(plan.tool, &credentials));
+    pub fn invitation(&self) -> Result<Invitation, Failure> {
         let (connection, peer) = (self.connection(), self.connection().peer());
-        let doing = "during the invitation";
-        let sent = connection.send(&wire::string(&version));
-        sent.map_err(|error| error.into_failure(peer, doing))?;
-        let text = connection.exchange(&[], MOST, ANSWER_LIMIT + Duration::from_secs(1));
-        let text = text.map_err(|error| error.into_failure(peer, doing))?;
+        let text = connection.exchange(&[], MOST, ANSWER_LIMIT);
+        let text = text.map_err(|error| error.into_failure(peer, "during the invitation"))?;
         serde_json::from_slice(&text)
             .map_err(|_| Failure::environment(format!("the peer ({peer}) sent no invitation")))
     }

@@ -7,7 +7,7 @@ use super::handshake::{Handshake, Refusal};
 use super::introduction::{Introduction, machine};
 use super::open::Session;
 use super::turn;
-use super::wire::{MAX_PAYLOAD, REFUSAL};
+use super::wire::{BUSY, MAX_PAYLOAD, REFUSAL};
 use facts::advice::{Situation, remedy};
 use facts::error::{Failure, Step, cause};
 use facts::limit::ANSWER_LIMIT;
@@ -76,7 +76,14 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
                     _,
                 ) => {
                     let refusal = connection.refusal();
-                    Refusal::Failed(refusal.into_failure(connection.peer(), doing))
+                    let is_full =
+                        matches!(&refusal, LinkError::Refusal(reason) if reason.starts_with(BUSY));
+                    let failure = refusal.into_failure(connection.peer(), doing);
+                    if is_full {
+                        Refusal::Busy(failure)
+                    } else {
+                        Refusal::Failed(failure)
+                    }
                 }
                 (error, false) => Refusal::Unrelated(unnamed(&error)),
                 (error, true) => {

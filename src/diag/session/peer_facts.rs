@@ -8,6 +8,7 @@ use super::introduction::Introduction;
 use facts::advice::{Situation, remedy};
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Failure, Step};
+use facts::host::host_name;
 use node::traffic_class::TrafficClass;
 use plan::extensions::{self, Extensions};
 use plan::run_options::{RunOptions, SyncPoint};
@@ -22,9 +23,10 @@ pub const CHECK: &str = "check";
 /// Longest name of a host in Linux.
 const MAX_HOST_NAME: usize = 64;
 
-/// Returns this side's version as it is sent. A legacy peer reads `2.4` and ignores the rest; a
-/// cxidiag reads from it what the protocol does not transmit (defect T15 of tools.md).
-pub fn announcement(us: &Introduction, tool: &Tool) -> String {
+/// Returns this side's version as it is sent to a peer that has announced `theirs`. A legacy peer
+/// reads `2.4` and ignores the rest; a cxidiag reads from it what the protocol does not transmit
+/// (defect T15 of tools.md).
+pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) -> String {
     let software = if us.own.simulated { " software" } else { "" };
     // A server leaves the choice to its client.
     let sync = us.run.map_or(SyncPoint::Size, |run| run.sync);
@@ -36,14 +38,10 @@ pub fn announcement(us: &Introduction, tool: &Tool) -> String {
     let device = us
         .device
         .map_or(String::new(), |device| format!(" device={device}"));
-    let queue = match (us.run, us.gives_turns) {
-        (Some(_), _) => " queue",
-        (None, true) => " turn",
-        (None, false) => "",
-    };
+    let queue = us.run.map_or("", |_| " queue");
     format!(
         "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue}{software}",
-        greeting(tool, &us.credentials),
+        greeting(tool, &us.credentials, theirs),
         us.own.vni,
         us.own.class,
         us.machine,
@@ -52,13 +50,30 @@ pub fn announcement(us: &Introduction, tool: &Tool) -> String {
     )
 }
 
-/// Returns the beginning of a version as it is sent: its number, and job and token.
-pub fn greeting(tool: &Tool, credentials: &Credentials) -> String {
+/// Returns the version of a server of all tools, which begins with `greeting`. It has not opened
+/// `device` yet: VNI and traffic class are missing, and the process of the client compares them.
+pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> String {
+    let software = if device.platform().is_simulated {
+        " software"
+    } else {
+        ""
+    };
+    format!(
+        "{greeting} host={machine}{} sync={} can={} device={device} turn{software}",
+        name_word(&host_name()),
+        SyncPoint::Size,
+        extensions::all_names(),
+    )
+}
+
+/// Returns the beginning of a version as it is sent to a peer that has announced `theirs`: its
+/// number, and job and token.
+pub fn greeting(tool: &Tool, credentials: &Credentials, theirs: Option<&Announced>) -> String {
     format!(
         "{} cxidiag/{}{}",
         tool.wire_version,
         env!("CARGO_PKG_VERSION"),
-        credentials.words()
+        credentials.words(theirs)
     )
 }
 

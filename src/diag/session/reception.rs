@@ -318,7 +318,7 @@ impl<'a> Candidate<'a> {
             }
             // A prompted client has already received this side's half of the exchange.
             if !self.prompts {
-                self.handshake.learn_tool(&payload);
+                self.handshake.learn(&payload);
                 self.answer()?;
             }
             if let Some(agreed) = self.handshake.accept(&payload)? {

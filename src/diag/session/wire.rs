@@ -19,6 +19,9 @@ pub const INTERRUPT_NOTICE: u32 = u32::MAX;
 /// it cannot run. A message with the reason, a string, follows.
 pub const REFUSAL: u32 = u32::MAX - 1;
 
+/// Beginning of the reason of a server that has no room for the client at present.
+pub const BUSY: &str = "busy: ";
+
 /// Returns the bytes of a refusal; a reason that does not fit is truncated.
 pub fn refusal(reason: &str) -> Vec<u8> {
     let plain = |c: char| if (' '..='~').contains(&c) { c } else { '?' };
