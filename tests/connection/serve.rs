@@ -9,6 +9,7 @@ use std::thread;
 
 use rustix::net::{AddressFamily, SocketType};
 
+use crate::harness::legacy::block;
 use crate::harness::{
     CXIDIAG, Command, Fabric, LIBCXI, Process, Server, assert_status, assert_success, finish,
     stderr, stdout, tools,
@@ -173,6 +174,78 @@ fn clients_of_a_nic_wait_for_their_turn() {
     fabric.assert_nothing_left();
 }
 
+/// Starts a server whose limits of 5 s are one second.
+fn serve_impatiently(fabric: &Fabric) -> Server {
+    let mut command = fabric.command("serve -p 0 -d soft0");
+    command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "30");
+    Server::start(command)
+}
+
+/// Starts a client that waits for its turn and is stopped then.
+fn stopped_in_queue(fabric: &Fabric, server: &mut Server) -> Process {
+    let mut client = fabric.client_command("read-lat", server, "-d soft2 -n 3");
+    let mut client = client.spawn().expect("cxidiag starts");
+    assert!(note(&mut client).ends_with(": place 1\n"));
+    signal(client.id(), "STOP");
+    client
+}
+
+#[test]
+fn stopped_client_lets_others_pass_twice_and_leaves() {
+    let fabric = Fabric::new();
+    let mut server = serve_impatiently(&fabric);
+    let first = measuring(&fabric, &mut server, "");
+    let stopped = stopped_in_queue(&fabric, &mut server);
+    let mut other = fabric.client_command("send-lat", &server, "-d soft3 -n 3");
+    let mut other = other.spawn().expect("cxidiag starts");
+    assert!(note(&mut other).ends_with(": place 2\n"));
+    drop(first);
+    server.wait_for(" read-lat on soft0: does not answer when it is called, place 2\n");
+    assert!(other.wait().success());
+    server.wait_for(" read-lat on soft0: does not answer when it is called, place 1\n");
+    server.wait_for(": did not begin: it did not answer when it was called, 3 times\n");
+    signal(stopped.id(), "CONT");
+    let error = stderr(&stopped.finish());
+    let reason = ") cannot run: it did not answer when it was called, 3 times\n";
+    assert!(error.ends_with(reason), "{error}");
+    stop(server);
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn client_that_goes_on_is_served_when_it_is_called_again() {
+    let fabric = Fabric::new();
+    let mut server = serve_impatiently(&fabric);
+    let first = measuring(&fabric, &mut server, "");
+    let stopped = stopped_in_queue(&fabric, &mut server);
+    let args = "-d soft3 -n 1 --latency-gap=1000000000000";
+    let mut other = fabric.client_command("write-lat", &server, args);
+    let mut other = other.spawn().expect("cxidiag starts");
+    assert!(note(&mut other).ends_with(": place 2\n"));
+    drop(first);
+    server.wait_for(" read-lat on soft0: does not answer when it is called, place 2\n");
+    server.wait_for(" write-lat on soft0: begins\n");
+    signal(stopped.id(), "CONT");
+    drop(other);
+    assert!(stopped.finish().status.success());
+    server.wait_for(" read-lat on soft0: done after ");
+    stop(server);
+    fabric.assert_nothing_left();
+}
+
+#[test]
+fn legacy_client_that_is_never_ready_leaves() {
+    let fabric = Fabric::new();
+    let mut server = serve_impatiently(&fabric);
+    let address = [8, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
+    let options = [&129_u32.to_le_bytes(), &block("write-lat", "")[..]].concat();
+    let silent = silent_clients(&server, 1, &[&options, &address[..]].concat());
+    server.wait_for(": did not begin: it did not answer when it was called, 3 times\n");
+    drop(silent);
+    stop(server);
+    fabric.assert_nothing_left();
+}
+
 #[test]
 fn survey_waits_for_its_turn() {
     let fabric = Fabric::new();
@@ -269,7 +342,8 @@ fn clients_silent_later_start_few_processes_and_give_way() {
     assert!(waiting.status.success(), "{}", stderr(&waiting));
     drop(halves);
     wait_until_idle(&fabric, &server);
-    assert!(stop(server).lines().count() < 30);
+    let log = stop(server);
+    assert!(log.lines().count() < 60, "{log}");
     fabric.assert_nothing_left();
 }
 

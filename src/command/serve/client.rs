@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::queue::{QueueEntry, Stage};
 use diag::session::arrivals::Newcomer;
-use diag::session::control_line::{ControlLine, Order, Ready};
+use diag::session::control_line::{Called, ControlLine, Order, Ready};
 use diag::session::is_interruption_of_peer;
 use facts::child::{self, Duty};
 use facts::device::DeviceName;
@@ -23,6 +23,12 @@ use plan::Plan;
 
 /// Time limit for a process to open its NIC and to complete the handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Time limit for a process to call its client, longer than any of its own limits.
+const CALL_LIMIT: Duration = Duration::from_secs(60);
+
+/// How often a client may stay in the queue that does not answer when it is called.
+const MOST_LATE: u32 = 2;
 
 /// Time that a process may go on after the end of its client, to release its buffers.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(30);
@@ -56,6 +62,8 @@ pub struct Client {
     stage: Stage,
     bytes: u64,
     asks_for_duration: bool,
+    /// How often it has not answered when it was called.
+    late: u32,
     /// The place that the client was told last.
     place: Option<u32>,
     /// When the current stage began.
@@ -93,6 +101,17 @@ pub enum Outcome {
     Left,
     /// It did not begin.
     Refused,
+}
+
+/// What the process of a client says.
+#[derive(Debug)]
+pub enum News {
+    /// The handshake is complete; what the run needs.
+    Ready(Ready),
+    /// The run begins.
+    Begins,
+    /// The client has not answered when it was called.
+    Late,
 }
 
 /// The end of a client.
@@ -161,6 +180,7 @@ impl Client {
             stage: Stage::Arriving,
             bytes: 0,
             asks_for_duration: false,
+            late: 0,
             place: None,
             since: now,
             due: Some((now + HANDSHAKE_LIMIT, Signal::TERM)),
@@ -226,6 +246,7 @@ impl Client {
             (Stage::Arriving, _) => "arrives".into(),
             (Stage::Waiting, Some(place)) => format!("waits, place {place}, for {seconds} s"),
             (Stage::Waiting, None) => "waits".into(),
+            (Stage::Called, _) => format!("is called for {seconds} s"),
             (Stage::Running, _) => format!("measures for {seconds} s"),
         };
         format!("{}: {what}", self.name())
@@ -271,19 +292,32 @@ impl Client {
         }
     }
 
-    /// Reads what the process has sent. Returns what its run needs when its handshake is complete.
-    pub fn read_line(&mut self) -> Option<Ready> {
+    /// Reads what the process has sent, and returns the news.
+    pub fn read_line(&mut self) -> Option<News> {
         self.has_closed =
             !matches!(self.line.read(), Ok(true)) || self.line.rest().len() > MOST_TEXT;
-        if self.stage != Stage::Arriving {
-            return None;
+        match self.stage {
+            Stage::Arriving => {
+                let ready: Ready = self.line.message()?;
+                self.devices.clone_from(&ready.devices);
+                self.bytes = ready.buffer_bytes;
+                self.asks_for_duration = ready.asked_ms.is_some();
+                self.enter(Stage::Waiting, None);
+                Some(News::Ready(ready))
+            }
+            Stage::Called => match self.line.message()? {
+                Called::Answered => {
+                    self.begin();
+                    Some(News::Begins)
+                }
+                Called::Late => {
+                    self.late += 1;
+                    self.enter(Stage::Waiting, None);
+                    Some(News::Late)
+                }
+            },
+            Stage::Waiting | Stage::Running => None,
         }
-        let ready: Ready = self.line.message()?;
-        self.devices.clone_from(&ready.devices);
-        self.bytes = ready.buffer_bytes;
-        self.asks_for_duration = ready.asked_ms.is_some();
-        self.enter(Stage::Waiting, None);
-        Some(ready)
     }
 
     /// Reads what the process has written to its standard error.
@@ -308,15 +342,36 @@ impl Client {
         }
     }
 
-    /// Lets the client measure.
-    pub fn begin(&mut self) {
+    /// Calls the client, whose turn it is.
+    pub fn call(&mut self) {
+        self.enter(Stage::Called, Some(CALL_LIMIT));
+        self.order(&Order::Begin);
+    }
+
+    /// Tells a client that was late its `place` at the end of the queue. Returns whether it stays in
+    /// the queue.
+    pub fn go_back(&mut self, place: u32) -> bool {
+        let is_out = self.late > MOST_LATE;
+        if is_out {
+            let late = self.late;
+            self.refuse(format!(
+                "it did not answer when it was called, {late} times"
+            ));
+        } else {
+            self.place = Some(place);
+            self.order(&Order::Place(place));
+        }
+        !is_out
+    }
+
+    /// Begins to count the time of the run.
+    fn begin(&mut self) {
         let margin = if self.asks_for_duration {
             MARGIN
         } else {
             Duration::ZERO
         };
         self.enter(Stage::Running, Some(self.longest_run + margin));
-        self.order(&Order::Begin);
     }
 
     /// Returns when the client is told its place, if it waits and has not been told it.
@@ -371,6 +426,7 @@ impl Client {
             }
             Stage::Arriving => Some(format!("no handshake in {}", time_text(HANDSHAKE_LIMIT))),
             Stage::Waiting => None,
+            Stage::Called => Some(format!("no answer in {}", time_text(CALL_LIMIT))),
             Stage::Running => Some(format!(
                 "the run takes longer than --max-run of the server, {}",
                 time_text(self.longest_run)
@@ -439,10 +495,10 @@ impl Client {
         let is_lost = document["error"]["kind"] == Kind::Peer.name() || has_ended;
         let (outcome, text) = match self.stage {
             Stage::Arriving => (Outcome::Refused, format!("did not begin: {reason}")),
-            Stage::Waiting if is_lost => {
+            Stage::Waiting | Stage::Called if is_lost => {
                 (Outcome::Left, format!("left the queue after {took:.3} s"))
             }
-            Stage::Waiting => (
+            Stage::Waiting | Stage::Called => (
                 Outcome::Failed,
                 format!("failed in the queue after {took:.3} s: {reason}"),
             ),

@@ -10,6 +10,8 @@ pub enum Stage {
     Arriving,
     /// It waits for its turn.
     Waiting,
+    /// It is its turn, and it has not answered yet.
+    Called,
     /// It measures.
     Running,
 }
@@ -26,6 +28,11 @@ pub struct QueueEntry {
 }
 
 impl QueueEntry {
+    /// Returns whether it has its turn.
+    fn has_turn(&self) -> bool {
+        matches!(self.stage, Stage::Called | Stage::Running)
+    }
+
     /// Returns whether it measures with one of `devices`.
     fn uses_any(&self, devices: &[DeviceName]) -> bool {
         self.devices.iter().any(|device| devices.contains(device))
@@ -35,7 +42,7 @@ impl QueueEntry {
 /// Returns the indices of the waiting clients that may begin, of `entries` in order of arrival,
 /// while the buffers of all runs have `limit` bytes at most.
 pub fn turns(entries: &[QueueEntry], limit: u64) -> Vec<usize> {
-    let running = entries.iter().filter(|entry| entry.stage == Stage::Running);
+    let running = entries.iter().filter(|entry| entry.has_turn());
     let devices = running.clone().flat_map(|entry| &entry.devices);
     let mut busy: Vec<DeviceName> = devices.copied().collect();
     let mut bytes: u64 = running.map(|entry| entry.bytes).sum();
@@ -73,7 +80,7 @@ fn waiting(entries: &[QueueEntry]) -> impl Iterator<Item = (usize, &QueueEntry)>
 
 #[cfg(test)]
 mod tests {
-    use super::Stage::{Arriving, Running, Waiting};
+    use super::Stage::{Arriving, Called, Running, Waiting};
     use super::*;
 
     fn entry(devices: &str, stage: Stage, bytes: u64) -> QueueEntry {
@@ -94,9 +101,11 @@ mod tests {
             entry("cxi1", Waiting, 1),
             entry("cxi1", Waiting, 1),
             entry("cxi2", Waiting, 1),
+            entry("cxi3", Called, 1),
+            entry("cxi3", Waiting, 1),
         ];
         assert_eq!(turns(&entries, 100), [3, 5]);
-        assert_eq!(places(&entries), [(1, 1), (3, 1), (4, 2), (5, 1)]);
+        assert_eq!(places(&entries), [(1, 1), (3, 1), (4, 2), (5, 1), (7, 1)]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, TryRecvError};
 use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
-use super::client::{Client, Outcome};
+use super::client::{Client, News, Outcome};
 use super::log::{Log, Priority};
 use super::queue::{places, turns};
 use super::room::{self, Arrived};
@@ -164,13 +164,13 @@ impl<'a> Supervisor<'a> {
         let mut ready = ready.into_iter();
         let has_arrival = ready.next() == Some(true);
         let is_asked = ready.next() == Some(true);
-        let mut completed = Vec::new();
+        let mut news = Vec::new();
         for (index, client) in self.clients.iter_mut().enumerate() {
             let (line, stderr, stream) = client.sockets();
             let (has_line, has_stderr) = (line.is_some(), stderr.is_some());
             let has_stream = stream.is_some();
             if has_line && ready.next() == Some(true) {
-                completed.extend(client.read_line().map(|needs| (index, needs)));
+                news.extend(client.read_line().map(|news| (index, news)));
             }
             if has_stderr && ready.next() == Some(true) {
                 client.read_messages();
@@ -179,10 +179,30 @@ impl<'a> Supervisor<'a> {
                 client.lose_peer();
             }
         }
-        for (index, needs) in completed {
-            self.check(index, needs);
+        // From the last one on: a late client moves to the end.
+        for (index, news) in news.into_iter().rev() {
+            match news {
+                News::Ready(ready) => self.check(index, ready),
+                News::Begins => self.client_line(index, "begins"),
+                News::Late => self.send_back(index),
+            }
         }
         Ok((has_arrival, is_asked))
+    }
+
+    /// Moves a client that has not answered to the end of the queue, or refuses it.
+    fn send_back(&mut self, index: usize) {
+        let client = self.clients.remove(index);
+        self.clients.push(client);
+        let entries: Vec<_> = self.clients.iter().map(Client::entry).collect();
+        let last = self.clients.len() - 1;
+        let place = places(&entries).last().map_or(1, |(_, place)| *place);
+        if self.clients[last].go_back(place) {
+            self.client_line(
+                last,
+                &format!("does not answer when it is called, place {place}"),
+            );
+        }
     }
 
     /// Refuses the run of a client that needs more than the limits.
@@ -345,8 +365,7 @@ impl<'a> Supervisor<'a> {
         let entries = || self.clients.iter().map(Client::entry).collect::<Vec<_>>();
         let begin = turns(&entries(), self.limits.buffers);
         for index in begin {
-            self.clients[index].begin();
-            self.client_line(index, "begins");
+            self.clients[index].call();
         }
         let entries: Vec<_> = self.clients.iter().map(Client::entry).collect();
         for (index, place) in places(&entries) {

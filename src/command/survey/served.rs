@@ -8,7 +8,7 @@ use cluster::tree::JOIN_LIMIT;
 use diag::run::served::{LOST, Taken, next, take_client};
 use diag::run::survey::NicPlan;
 use diag::session::Caller;
-use diag::session::control_line::{ControlLine, Order, Ready};
+use diag::session::control_line::{Called, ControlLine, Order, Ready};
 use diag::session::invitation::Invitation;
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};
@@ -88,7 +88,10 @@ fn is_software(device: &DeviceName) -> bool {
 fn wait_for_turn(line: &mut ControlLine, caller: &Caller) -> Result<(), Failure> {
     loop {
         match next(line, |line| caller.wait_beside(line))? {
-            Order::Begin => return caller.send_place(0),
+            Order::Begin => {
+                caller.send_place(0)?;
+                return line.send(&Called::Answered).environment(LOST);
+            }
             Order::Refuse(reason) => return Err(caller.refuse(Failure::environment(reason))),
             Order::Place(place) => caller.send_place(place)?,
             Order::Serve { .. } => {}

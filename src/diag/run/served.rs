@@ -10,8 +10,8 @@ use std::os::unix::net::UnixStream;
 use rustix::event::PollFlags;
 
 use super::driver::{self, ClientSession, open};
-use crate::session::control_line::{ControlLine, Order, Ready};
-use crate::session::{Agreed, Caller, Session};
+use crate::session::control_line::{Called, ControlLine, Order, Ready};
+use crate::session::{Agreed, Caller, Calls, Session};
 use facts::child::Duty;
 use facts::error::{Context, Failure};
 use facts::interrupt;
@@ -93,12 +93,16 @@ fn ready(plan: &Plan, agreed: &Agreed) -> Ready {
     }
 }
 
-/// Waits until it is the client's turn, and passes its place in the queue on.
+/// Waits until it is the client's turn and the client is there, and passes its place in the queue on.
 fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failure> {
+    let mut calls = Calls::default();
     loop {
         match next(line, |line| session.wait_beside(line))? {
-            Order::Place(place) => session.send_place(place)?,
-            Order::Begin => return session.send_place(0),
+            Order::Place(place) => session.send_place(place, &calls)?,
+            Order::Begin if session.call(&mut calls)? => {
+                return line.send(&Called::Answered).environment(LOST);
+            }
+            Order::Begin => line.send(&Called::Late).environment(LOST)?,
             Order::Refuse(reason) => return Err(session.refuse(Failure::environment(reason))),
             Order::Serve { .. } => return Err(Failure::environment("a process has one client")),
         }

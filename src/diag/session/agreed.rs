@@ -26,4 +26,6 @@ pub struct Agreed {
     pub peer_device: Option<DeviceName>,
     /// The client waits for its turn after the handshake.
     pub queues: bool,
+    /// The client answers when it is called, and begins when the server has received the answer.
+    pub answers_calls: bool,
 }

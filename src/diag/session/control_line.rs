@@ -42,6 +42,15 @@ pub struct Ready {
     pub asked_ms: Option<u64>,
 }
 
+/// From a process to the server: what has come of [`Order::Begin`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Called {
+    /// The client is there: the run begins.
+    Answered,
+    /// The client has not answered in time.
+    Late,
+}
+
 /// One end of the socket.
 #[derive(Debug)]
 pub struct ControlLine {

@@ -281,6 +281,10 @@ impl<'a> Handshake<'a> {
         };
         let class = self.us.own.class;
         self.about.same_class(class, self.tool, &run, host)?;
+        let queues = match self.us.run {
+            Some(_) => self.about.gives_turns,
+            None => self.us.gives_turns && self.about.queues,
+        };
         Ok(Agreed {
             tool: self.tool,
             run: (self.about).sending_counters(self.about.in_step(self.tool, run)),
@@ -288,10 +292,8 @@ impl<'a> Handshake<'a> {
             peer_gpus: self.peer_gpus,
             is_cxidiag: self.about.is_cxidiag,
             peer_device: self.about.device.filter(|_| self.us.run.is_some()),
-            queues: match self.us.run {
-                Some(_) => self.about.gives_turns,
-                None => self.us.gives_turns && self.about.queues,
-            },
+            queues,
+            answers_calls: queues && self.about.calls,
             peer_name: self.about.host_name.take(),
         })
     }

@@ -62,6 +62,7 @@ pub use join::join;
 pub use open::Session;
 pub use refusal_log::{LineLimit, RefusalLog, Totals};
 pub use server::{LISTENING, Server};
+pub use turn::Calls;
 
 #[cfg(test)]
 mod barrier_tests;

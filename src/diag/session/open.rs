@@ -33,6 +33,8 @@ pub struct Session {
     pub(super) running: RefCell<Option<UnixStream>>,
     /// The client receives its place in the queue.
     pub(super) queues: bool,
+    /// The client answers calls.
+    pub(super) answers_calls: bool,
     /// In the process of a client of a server of all tools: the line to that server, which may end
     /// the run.
     line: RefCell<Option<ControlLine>>,
@@ -45,6 +47,7 @@ impl Session {
             owes_interrupt_notice: Cell::new(agreed.is_cxidiag),
             running: RefCell::new(None),
             queues: agreed.queues,
+            answers_calls: agreed.answers_calls,
             line: RefCell::new(None),
         }
     }

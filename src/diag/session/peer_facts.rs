@@ -38,7 +38,7 @@ pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) 
     let device = us
         .device
         .map_or(String::new(), |device| format!(" device={device}"));
-    let queue = us.run.map_or("", |_| " queue");
+    let queue = us.run.map_or("", |_| " queue call");
     format!(
         "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue}{software}",
         greeting(tool, &us.credentials, theirs),
@@ -59,7 +59,7 @@ pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> 
         ""
     };
     format!(
-        "{greeting} host={machine}{} sync={} can={} device={device} turn{software}",
+        "{greeting} host={machine}{} sync={} can={} device={device} turn call{software}",
         name_word(&host_name()),
         SyncPoint::Size,
         extensions::all_names(),
@@ -130,6 +130,8 @@ pub struct PeerFacts {
     pub queues: bool,
     /// It is a server that gives turns.
     pub gives_turns: bool,
+    /// It is a client that answers when it is called, or a server that waits for the answer.
+    pub calls: bool,
     /// It is the coordinator of a survey, or takes part in one.
     pub surveys: bool,
     /// It asks for a check of the NICs, or runs one.
@@ -152,6 +154,7 @@ impl PeerFacts {
         device: None,
         queues: false,
         gives_turns: false,
+        calls: false,
         surveys: false,
         checks: false,
     };
@@ -188,6 +191,7 @@ impl PeerFacts {
                     facts.software |= word == "software";
                     facts.queues |= word == "queue";
                     facts.gives_turns |= word == "turn";
+                    facts.calls |= word == "call";
                     facts.surveys |= word == SURVEY;
                     facts.checks |= word == CHECK;
                 }

@@ -4,6 +4,10 @@
 //! place of the client in the queue of its NICs after the handshake, and again whenever it changes:
 //! strings, `0` when it is the client's turn. A client that does not know of it waits at the
 //! *ready* barrier, which has no time limit in legacy tools (wire.md 6.1).
+//!
+//! A client that is stopped must not keep the NIC. If both sides know of calls, the `0` is a call:
+//! the client answers with the number of calls that it has read, and begins with the next `0`. A
+//! server that has waited for [`CALL_LIMIT`] sends another place instead, and calls again later.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -18,9 +22,16 @@ use super::connection::{Connection, LinkError};
 use super::open::Session;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
 use facts::error::{Failure, Step};
-use facts::interrupt;
 use facts::number::time_text;
+use facts::{interrupt, limit};
 use plan::Plan;
+
+/// Time that a client has to answer a call.
+const CALL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Time that a client which does not know of calls has to come to the *ready* barrier: it allocates
+/// its buffers meanwhile.
+const READY_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a client or server does at this point, in messages.
 const WAITING: &str = "while it waited for its turn";
@@ -43,6 +54,8 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
         .peer_device
         .map_or("the NIC".into(), |device| device.to_string());
     let mut last = None;
+    let mut calls = Calls::default();
+    let mut has_answered = false;
     loop {
         let left = limit.saturating_sub(since.elapsed());
         let place = match connection.receive(MAX_PAYLOAD, left, &mut || Ok(())) {
@@ -62,8 +75,19 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
             Err(error) => return Err(error.into_failure(peer, WAITING)),
         };
         if place == 0 {
-            return Ok(());
+            if has_answered || !agreed.answers_calls {
+                return Ok(());
+            }
+            calls.count += 1;
+            // The next message may take the call back, after a stop of this process.
+            if !connection.has_message() {
+                let sent = connection.send(&calls.answer());
+                sent.map_err(|error| error.into_failure(peer, WAITING))?;
+                has_answered = true;
+            }
+            continue;
         }
+        has_answered = false;
         last = Some(place);
         let program = &plan.program;
         let note = format!("{program}: waiting for {nic} of the server ({peer}): place {place}\n");
@@ -82,14 +106,71 @@ pub(super) fn place(payload: &[u8], peer: SocketAddr) -> Result<u32, Failure> {
     })
 }
 
+/// The calls of one client.
+#[derive(Debug, Default)]
+pub struct Calls {
+    /// Number of calls.
+    count: u32,
+}
+
+impl Calls {
+    /// Returns the answer to the last call.
+    fn answer(&self) -> Vec<u8> {
+        wire::string(&self.count.to_string())
+    }
+}
+
 impl Session {
-    /// Sends the client its place in the queue; 0 when it is its turn. A client that does not know
-    /// of queues waits without it.
+    /// Calls the client, whose turn it is. Returns whether it is there, and begins; otherwise it
+    /// stays in the queue.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended or sends something else, and an interruption.
+    pub fn call(&self, calls: &mut Calls) -> Result<bool, Failure> {
+        calls.count += 1;
+        if self.answers_calls {
+            return self.call_for_answer(calls);
+        }
+        if calls.count == 1 {
+            self.send(0)?;
+        }
+        self.connection.wait(limit::in_effect(READY_LIMIT))?;
+        self.connection.check(WAITING)?;
+        Ok(self.connection.has_message())
+    }
+
+    fn call_for_answer(&self, calls: &Calls) -> Result<bool, Failure> {
+        self.send(0)?;
+        let until = Instant::now() + limit::in_effect(CALL_LIMIT);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.connection.receive(MAX_PAYLOAD, left, &mut || Ok(())) {
+                Ok(answer) if answer == calls.answer() => break,
+                // An answer to an earlier call.
+                Ok(_) => {}
+                Err(LinkError::Late(_)) => return Ok(false),
+                Err(error) => return Err(error.into_failure(self.peer(), WAITING)),
+            }
+        }
+        self.send(0)?;
+        Ok(true)
+    }
+
+    /// Sends the client its place in the queue. A client that does not know of queues waits without
+    /// it, and one that does not know of calls reads no place after its first call.
     ///
     /// # Errors
     ///
     /// A client that has ended.
-    pub fn send_place(&self, place: u32) -> Result<(), Failure> {
+    pub fn send_place(&self, place: u32, calls: &Calls) -> Result<(), Failure> {
+        if self.answers_calls || calls.count == 0 {
+            self.send(place)?;
+        }
+        Ok(())
+    }
+
+    fn send(&self, place: u32) -> Result<(), Failure> {
         if !self.queues {
             return Ok(());
         }
