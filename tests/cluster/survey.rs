@@ -572,6 +572,33 @@ fn member_of_server_takes_turn_at_all_its_nics() {
 }
 
 #[test]
+fn server_refuses_survey_with_large_buffers() {
+    let fabric = Fabric::new();
+    let server = fabric.server("serve", "--device=soft1 --max-buffers=1M");
+    let port = &server.port;
+    let output = fabric.run(&format!(
+        "survey --hosts=127.0.0.1 --port={port} --device=soft8 --pairs=loopback --size=4M --json \
+         write-bw"
+    ));
+    let absent = absent(&document(&output));
+    let reason = "MiB here; --max-buffers of the server is 1.0 MiB";
+    assert!(absent[0].1.ends_with(reason), "{absent:?}");
+}
+
+#[test]
+fn server_refuses_survey_with_hosts_that_are_not_allowed() {
+    let fabric = Fabric::new();
+    let server = fabric.server("serve", "--device=soft1 --allow=127.0.0.1");
+    let port = &server.port;
+    let output = fabric.run(&format!(
+        "survey --hosts=127.0.0.1,127.0.0.9 --port={port} --json"
+    ));
+    let absent = absent(&document(&output));
+    let reason = "--allow of the server does not list 127.0.0.9/32, which the survey includes";
+    assert!(absent[0].1.ends_with(reason), "{absent:?}");
+}
+
+#[test]
 fn quiet_survey_with_a_table_on_standard_output_has_its_verdict_on_standard_error() {
     let _alone = alone();
     // On a busy machine, pairs may be untested.

@@ -36,7 +36,9 @@ mod root;
 mod traffic;
 mod uplink;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
 
 pub use clock::now_ns;
 pub use knock::{KnockAnswer, knock};
@@ -53,6 +55,25 @@ use facts::token::Token;
 /// Maximum number of children of a process: three levels cover 32,768 processes (jobs.md 3.6).
 pub const WIDTH: usize = 32;
 
+/// Where a process of a survey may connect to and listen, if not everywhere: a server starts it for
+/// a coordinator that it need not trust.
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    /// The networks of possible parents.
+    pub parents: Option<Vec<IpNet>>,
+    /// The address to listen at.
+    pub bind: Option<IpAddr>,
+}
+
+impl Bounds {
+    /// Returns whether a parent may have this address.
+    fn permit(&self, parent: IpAddr) -> bool {
+        let parent = parent.to_canonical();
+        let parents = self.parents.as_ref();
+        parents.is_none_or(|networks| networks.iter().any(|network| network.contains(&parent)))
+    }
+}
+
 /// What a process knows of the coordinator before it connects.
 #[derive(Clone, Debug)]
 pub struct Meeting {
@@ -60,6 +81,8 @@ pub struct Meeting {
     pub addresses: Vec<SocketAddr>,
     /// The token of the survey.
     pub token: Token,
+    /// The bounds of the process.
+    pub bounds: Bounds,
 }
 
 #[cfg(test)]

@@ -82,7 +82,8 @@ impl Relay {
         clock: Arc<SharedClock>,
     ) -> io::Result<Self> {
         let set = PollSet::new()?;
-        let listener = Listener::bind(None, 0, Reach::Everywhere)
+        let at = meeting.bounds.bind.map(|address| address.to_string());
+        let listener = Listener::bind(at.as_deref(), 0, Reach::Everywhere)
             .map_err(|failure| io::Error::other(failure.message()))?;
         let listener = SurveyListener::new(listener, meeting.token.clone(), &set, LISTENER)?;
         let rank = introduction.rank;
@@ -412,4 +413,31 @@ fn next_on(path: &mut Vec<u32>) -> Option<u32> {
         path.remove(0);
     }
     path.first().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+
+    use super::*;
+    use crate::tree::Bounds;
+    use crate::tree::testing::{LIMIT, introduction, token};
+
+    #[test]
+    fn listens_at_the_address_of_its_bounds() {
+        let bind = Ipv4Addr::new(127, 0, 0, 2);
+        let meeting = Meeting {
+            addresses: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 1))],
+            token: token("secret"),
+            bounds: Bounds {
+                parents: None,
+                bind: Some(IpAddr::V4(bind)),
+            },
+        };
+        let (line, _other) = UnixStream::pair().unwrap();
+        let relay = Relay::new(meeting, introduction(0, 1), LIMIT, line, Arc::default()).unwrap();
+        let port = relay.listener.port();
+        assert!(TcpStream::connect((bind, port)).is_ok());
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
+    }
 }

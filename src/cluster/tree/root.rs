@@ -16,7 +16,7 @@ mod tests;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -163,6 +163,16 @@ impl Root {
     /// Returns the port listened on.
     pub fn port(&self) -> u16 {
         self.listener.port()
+    }
+
+    /// Notes the addresses of the hosts at which processes were invited, by rank. Others find a
+    /// process there.
+    pub fn expect_at(&mut self, hosts: impl Iterator<Item = (u32, IpAddr)>) {
+        for (rank, host) in hosts {
+            if let Some(member) = self.members.get_mut(rank as usize) {
+                member.host = Some(host.to_canonical());
+            }
+        }
     }
 
     /// Waits for events. Returns the first ones, or none at `until`.

@@ -58,6 +58,7 @@ pub fn root(size: u32) -> (Observed, Meeting) {
     let meeting = Meeting {
         addresses: vec![SocketAddr::from(([127, 0, 0, 1], root.port()))],
         token: token("secret"),
+        bounds: Bounds::default(),
     };
     let others = Vec::new();
     (Observed { root, others }, meeting)

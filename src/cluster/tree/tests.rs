@@ -119,6 +119,7 @@ fn member_refuses_coordinator_without_token() {
     let meeting = Meeting {
         addresses: vec![listener.local_addr().unwrap()],
         token: token("secret"),
+        bounds: Bounds::default(),
     };
     let limit = Duration::from_secs(1);
     let member = thread::spawn(move || Member::join(&meeting, introduction(0, 1), limit));

@@ -251,6 +251,14 @@ impl Uplink {
                 }
             }
             (UplinkState::Seeking, Message::Parent(None)) => self.synchronize(),
+            (UplinkState::Seeking, Message::Parent(Some(place)))
+                if !self.meeting.bounds.permit(place.address.ip()) =>
+            {
+                return Err(format!(
+                    "the coordinator has named a parent at {}, which is no host of the survey",
+                    place.address.ip()
+                ));
+            }
             (UplinkState::Seeking, Message::Parent(Some(place))) => {
                 self.count();
                 self.link = None;

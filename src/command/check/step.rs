@@ -13,7 +13,7 @@ use crate::command::survey::member;
 use cluster::launcher::{LauncherTask, nodes_of_tasks};
 use cluster::meeting_point::MeetingPoint;
 use cluster::survey::timetable::Introduction;
-use cluster::tree::{Event, JOIN_LIMIT, Order, Root};
+use cluster::tree::{Bounds, Event, JOIN_LIMIT, Order, Root};
 use facts::error::{Context, Failure, Kind};
 use facts::host::host_name;
 use facts::limit;
@@ -78,7 +78,9 @@ fn take_part(
         nics: Vec::new(),
     };
     let end = Instant::now() + JOIN_LIMIT;
-    let member = member::join(&introduction, end, |_| point.find(task, end))?;
+    let member = member::join(&introduction, end, &Bounds::default(), |_| {
+        point.find(task, end)
+    })?;
     match document(request, task) {
         Ok(document) => member.send_check(document)?,
         Err(failure) => {

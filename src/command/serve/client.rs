@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::queue::{QueueEntry, Stage};
 use diag::session::arrivals::Newcomer;
-use diag::session::control_line::{Called, ControlLine, Order, Ready};
+use diag::session::control_line::{Called, ControlLine, Order, Ready, ServerReach};
 use diag::session::is_interruption_of_peer;
 use facts::child::{self, Duty};
 use facts::device::DeviceName;
@@ -125,7 +125,7 @@ pub struct Ending {
 
 impl Client {
     /// Starts the process for `newcomer`, which measures with `device`, for `longest_run` at most.
-    /// `plan` is the plan of the server.
+    /// `plan` is the plan of the server, and `server` what the process has to know of it.
     ///
     /// # Errors
     ///
@@ -135,6 +135,7 @@ impl Client {
         newcomer: &Newcomer,
         device: DeviceName,
         longest_run: Duration,
+        server: ServerReach,
     ) -> Result<Self, Failure> {
         let Newcomer { peer, tool, .. } = *newcomer;
         let stream = newcomer.stream.try_clone().environment(NO_SOCKET)?;
@@ -167,7 +168,12 @@ impl Client {
         )?;
         let mut line = ControlLine::new(own);
         let version = newcomer.version.clone();
-        if let Err(error) = line.send(&Order::Serve { peer, version }) {
+        let order = Order::Serve {
+            peer,
+            version,
+            server,
+        };
+        if let Err(error) = line.send(&order) {
             let _ = process.kill();
             let _ = process.wait();
             return Err(error).environment("cannot send the client to its process");

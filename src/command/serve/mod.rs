@@ -37,6 +37,7 @@ use signal_hook::low_level;
 
 use diag::run;
 use diag::session::arrivals::{Arrival, Rules, receive_all};
+use diag::session::control_line::ServerReach;
 use diag::session::{LISTENING, RefusalLog, Totals, status};
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Context, Failure, Kind};
@@ -188,6 +189,12 @@ fn options() -> Vec<OptionDef<ServeRequest>> {
              refused; one that needs more than the others leave waits for them. Queues and threads \
              take some more. *SIZE* is in bytes, or has one of the units K, M and G.",
         ),
+        Def::switch("allow-survey", |request| request.limits.surveys = true).explained(
+            "Take part in the surveys of all hosts that reach\nthe port",
+            "Take part in the surveys of coordinators on other hosts, although neither `--token` nor \
+             `--allow` says who they are. A coordinator of *cxidiag-survey*(1) chooses with which \
+             NICs, of any host, a process of this server measures.",
+        ),
         Def::switch("status", |request| request.status = true).explained(
             "Print the state of the server that runs on this\nmachine, and exit",
             "Do not serve: print who is served and who waits at the server that runs on this \
@@ -206,6 +213,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<ServeRequest>, Failure> {
             clients: MAX_CLIENTS,
             run: MAX_RUN,
             buffers: MAX_BUFFERS,
+            surveys: false,
         },
         status: false,
     };
@@ -272,7 +280,13 @@ fn serve_at(
 ) -> Result<(), Failure> {
     let is_open = allowed.is_empty();
     let port = listener.port();
-    let rules = Rules::new(TOOLS, allowed, plan);
+    let at = listener.socket().local_addr();
+    let at = at.environment("cannot read the address of the port")?.ip();
+    let reach = ServerReach {
+        allowed: allowed.iter().map(IpNet::to_string).collect(),
+        bind: Some(at.to_canonical()).filter(|at| !at.is_unspecified()),
+    };
+    let rules = Rules::new(TOOLS, allowed, limits.surveys, plan);
     let (arrived, arrivals) = unbounded();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
     let (ask, asked_for_state) = UnixStream::pair().environment("cannot make a socket")?;
@@ -297,7 +311,13 @@ fn serve_at(
     );
     if is_open {
         let served = match plan.admission.token {
-            None => "everybody who reaches the port is served (see --allow, --token and --bind)",
+            None if limits.surveys => {
+                "everybody who reaches the port is served (see --allow, --token and --bind)"
+            }
+            None => {
+                "everybody who reaches the port is served, but surveys of other hosts are not (see \
+                 --allow, --token, --bind and --allow-survey)"
+            }
             Some(_) => {
                 "everybody who has the token is served; a token does not stop attackers (see \
                  --allow and --bind)"
@@ -312,7 +332,7 @@ fn serve_at(
     }
     // Does nothing without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    let mut supervisor = Supervisor::new(plan, port, limits, log.clone(), totals);
+    let mut supervisor = Supervisor::new(plan, port, limits, reach, log.clone(), totals);
     supervisor.run(&arrivals, &woken, &asked_for_state)?;
     // Without an interruption, the other thread has failed.
     match thread.join() {

@@ -19,7 +19,7 @@ use super::room::{self, Arrived};
 use super::run_log::RunLog;
 use diag::session::arrivals::{Arrival, Newcomer};
 use diag::session::check_order::{self, CHECK_INTERVAL};
-use diag::session::control_line::Ready;
+use diag::session::control_line::{Ready, ServerReach};
 use diag::session::{LineLimit, Totals, status};
 use facts::device::DeviceName;
 use facts::error::Failure;
@@ -41,6 +41,8 @@ pub struct Limits {
     pub run: Duration,
     /// Bytes of the buffers of all runs.
     pub buffers: u64,
+    /// Coordinators of surveys may be on any host, also without a token and allowed networks.
+    pub surveys: bool,
 }
 
 /// The clients of the server.
@@ -51,6 +53,8 @@ pub struct Supervisor<'a> {
     pub port: u16,
     /// What clients may ask for.
     pub limits: Limits,
+    /// What processes have to know of the server.
+    reach: ServerReach,
     /// Where events are written.
     pub log: Log,
     /// Limits the lines about runs.
@@ -85,11 +89,19 @@ struct Counts {
 impl<'a> Supervisor<'a> {
     /// Creates the supervisor of a server that listens on `port`; another thread counts its
     /// refusals in `totals`.
-    pub fn new(plan: &'a Plan, port: u16, limits: Limits, log: Log, totals: Arc<Totals>) -> Self {
+    pub fn new(
+        plan: &'a Plan,
+        port: u16,
+        limits: Limits,
+        reach: ServerReach,
+        log: Log,
+        totals: Arc<Totals>,
+    ) -> Self {
         Self {
             plan,
             port,
             limits,
+            reach,
             log,
             runs: RunLog::default(),
             clients: Vec::new(),
@@ -282,7 +294,8 @@ impl<'a> Supervisor<'a> {
         while let Some(index) = room::next(&self.clients, &self.arrived)
             && let Some((newcomer, device)) = self.arrived.remove(index)
         {
-            match Client::start(self.plan, &newcomer, device, self.limits.run) {
+            let reach = self.reach.clone();
+            match Client::start(self.plan, &newcomer, device, self.limits.run, reach) {
                 Ok(client) => self.clients.push(client),
                 Err(failure) => {
                     let reason = failure

@@ -93,6 +93,7 @@ impl JoinedMembers {
         while let Some(end) = self.ends(until, size)
             && Instant::now() < end
         {
+            self.note_refusals();
             let count = self.joined.len() as u32;
             outputs.progress.show(|_| progress::waiting(count, size));
             let next = end.min(Instant::now() + Duration::from_millis(500));
@@ -116,12 +117,23 @@ impl JoinedMembers {
                 }
             }
         }
+        self.note_refusals();
         self.waited = Some(limit);
         self.note_hint(size, outputs);
         if self.joined.is_empty() {
             return Err(Failure::environment("no process has joined"));
         }
         Ok(())
+    }
+
+    /// Notes which servers have refused their processes.
+    fn note_refusals(&mut self) {
+        for (&rank, invited) in &self.invited {
+            let is_known = self.joined.contains_key(&rank) || self.lost.contains_key(&rank);
+            if !is_known && let Err(failure) = invited.news() {
+                self.lost.insert(rank, failure.message());
+            }
+        }
     }
 
     /// Returns when the wait for `size` processes ends, at `until` at the latest; `None` if none is

@@ -4,20 +4,22 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
-use super::request::{self, SurveyRequest};
+use super::request::{self, RequestedTest, SurveyRequest};
 use cluster::host_list;
 use cluster::launcher::{self, LauncherTask};
 use cluster::meeting_point::{self, MeetingPoint, Published};
 use cluster::survey::timetable::Introduction;
 use cluster::tree::Root;
-use diag::session::invitation::{Invitation, Invited};
+use diag::session::invitation::{self, Invitation, Invited};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step, invalid};
 use facts::interrupt;
@@ -119,29 +121,49 @@ impl<'a> Launch<'a> {
         let mut plan = request::plan(&TOOLS[0], &[format!("--port={servers}")])?;
         plan.admission.token = own.clone();
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
+        let hosts: Vec<u32> = (0..self.size).collect();
+        let (addresses, mut lost) =
+            self.at_each(&hosts, |_, host| invitation::addresses(&plan, host))?;
+        let networks = addresses.values().flatten();
+        let networks = networks.map(|address| IpNet::from(address.ip().to_canonical()));
+        let networks = IpNet::aggregate(&networks.collect());
+        let of_test = |own: &RequestedTest| (own.test.tool.clone(), own.arguments.clone());
         let invitation = |rank| Invitation {
             rank,
             size: self.size,
             port,
             token: own.is_none().then(|| text(token)),
             devices: request.devices.iter().map(DeviceName::to_string).collect(),
+            hosts: networks.iter().map(IpNet::to_string).collect(),
+            tests: request.tests.iter().map(of_test).collect(),
             service: request.service.clone(),
         };
-        let next = AtomicU32::new(0);
+        let found: Vec<u32> = addresses.keys().copied().collect();
+        let (invited, unreached) = self.at_each(&found, |rank, host| {
+            invitation(rank).send(&plan, host, addresses[&rank].clone())
+        })?;
+        lost.extend(unreached);
+        Ok((invited, lost))
+    }
+
+    /// Calls `work` with the ranks and names of these hosts, for several at the same time. Returns
+    /// the results, and the reasons of failures.
+    fn at_each<T: Send>(
+        &self,
+        ranks: &[u32],
+        work: impl Fn(u32, &str) -> Result<T, Failure> + Sync,
+    ) -> Result<(ByRank<T>, ByRank<String>), Failure> {
+        let next = AtomicUsize::new(0);
         let found = Mutex::new((BTreeMap::new(), BTreeMap::new()));
         thread::scope(|scope| {
-            for _ in 0..MOST_AT_ONCE.min(self.hosts.len()) {
+            for _ in 0..MOST_AT_ONCE.min(ranks.len()) {
                 scope.spawn(|| {
-                    loop {
-                        let rank = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(host) = self.hosts.get(rank as usize) else {
-                            return;
-                        };
-                        let sent = invitation(rank).send(&plan, host);
+                    while let Some(&rank) = ranks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let done = work(rank, &self.hosts[rank as usize]);
                         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                        match sent {
-                            Ok(invited) => {
-                                found.0.insert(rank, invited);
+                        match done {
+                            Ok(done) => {
+                                found.0.insert(rank, done);
                             }
                             Err(failure) => {
                                 found.1.insert(rank, unreached(&failure));
@@ -240,7 +262,7 @@ impl<'a> Launch<'a> {
         limit: Duration,
     ) -> Result<(Root, JoinedMembers), Failure> {
         let Listening {
-            root,
+            mut root,
             token,
             published,
         } = self.listen(request)?;
@@ -257,6 +279,8 @@ impl<'a> Launch<'a> {
         if self.invites_members() {
             (members.invited, members.lost) = self.invite(request, root.port(), &token)?;
             self.check_servers(&members.invited)?;
+            let invited = members.invited.iter();
+            root.expect_at(invited.map(|(rank, invited)| (*rank, invited.peer().ip())));
         }
         Ok((root, members))
     }

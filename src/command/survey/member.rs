@@ -7,8 +7,8 @@ use super::request::{self, ProcessSource, SurveyRequest};
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
 use cluster::survey::timetable::{Course, Introduction};
-use cluster::tree::{Meeting, Member, Order};
-use diag::run::survey::{NicPlan, Nics, TestPlan};
+use cluster::tree::{Bounds, Meeting, Member, Order};
+use diag::run::survey::{self, NicPlan, Nics, TestPlan};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
@@ -48,8 +48,36 @@ impl ProcessIdentity {
     }
 }
 
-/// Opens NICs by their plans, joins the survey within `limit`, and measures until its end.
-/// `coordinator` finds the coordinator; it stops searching at the given instant.
+/// What a process may do for a coordinator that it need not trust.
+#[derive(Clone, Debug, Default)]
+pub struct Grant {
+    /// Where it may connect to and listen.
+    pub bounds: Bounds,
+    /// Most bytes of buffers.
+    pub buffer_bytes: Option<u64>,
+}
+
+impl Grant {
+    /// Checks the buffers of `tests` on this number of NICs.
+    fn check(&self, tests: &[TestPlan], nics: usize) -> Result<(), Failure> {
+        let needed = needed_bytes(tests, nics);
+        match self.buffer_bytes {
+            Some(granted) if needed > granted => Err(Failure::environment(format!(
+                "the tests need buffers of {needed} bytes, and the coordinator has announced \
+                 {granted}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the most bytes of buffers that `tests` need at a time on this number of NICs.
+pub fn needed_bytes(tests: &[TestPlan], nics: usize) -> u64 {
+    survey::buffer_bytes(tests).saturating_mul(nics as u64)
+}
+
+/// Opens NICs by their plans, joins the survey within `limit`, and measures until its end, as far
+/// as `grant` permits. `coordinator` finds the coordinator; it stops searching at the given instant.
 ///
 /// # Errors
 ///
@@ -58,8 +86,10 @@ pub fn run(
     plans: Vec<NicPlan>,
     identity: ProcessIdentity,
     limit: Duration,
+    grant: &Grant,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<(), Failure> {
+    let count = plans.len();
     let mut load = LoadWatch::begin();
     let mut nics = Nics::open(plans)?;
     let rank = identity.rank;
@@ -71,11 +101,13 @@ pub fn run(
         nics: nics.facts(),
     };
     let end = Instant::now() + limit;
-    let member = join(&introduction, end, coordinator)?;
+    let member = join(&introduction, end, &grant.bounds, coordinator)?;
     let mut measured = Vec::new();
     loop {
         match member.next()? {
-            Order::Course(course) => match tests(&course) {
+            Order::Course(course) => match course_tests(&course)
+                .and_then(|tests| grant.check(&tests, count).map(|()| tests))
+            {
                 Ok(tests) => {
                     nics.begin(rank, &course, &tests);
                     measured = course.tests;
@@ -106,13 +138,18 @@ pub fn run(
 pub fn join(
     introduction: &Introduction,
     end: Instant,
+    bounds: &Bounds,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<Member, Failure> {
     loop {
         let Coordinator {
             addresses, token, ..
         } = coordinator(end)?;
-        let meeting = Meeting { addresses, token };
+        let meeting = Meeting {
+            addresses,
+            token,
+            bounds: bounds.clone(),
+        };
         let joined = Member::join(&meeting, introduction.clone(), ATTEMPT);
         match joined {
             Err(failure)
@@ -179,14 +216,24 @@ fn hardware() -> Vec<DeviceName> {
 }
 
 /// Returns the tests of a course.
-fn tests(course: &Course) -> Result<Vec<TestPlan>, Failure> {
-    let tests = course.tests.iter().zip(&course.arguments);
-    let of_test = tests.map(|(test, arguments)| {
-        let tool = TOOLS.iter().find(|tool| tool.name == test.tool);
-        let tool = tool.ok_or_else(|| {
-            Failure::environment(format!("this version has no tool {}", test.tool))
-        })?;
+fn course_tests(course: &Course) -> Result<Vec<TestPlan>, Failure> {
+    let names = course.tests.iter().map(|test| test.tool.as_str());
+    tests(names.zip(&course.arguments))
+}
+
+/// Returns the tests of these tools with their arguments.
+///
+/// # Errors
+///
+/// A tool that this version lacks, and arguments with which a survey cannot measure.
+pub fn tests<'a>(
+    all: impl Iterator<Item = (&'a str, &'a Vec<String>)>,
+) -> Result<Vec<TestPlan>, Failure> {
+    let of_test = |(name, arguments): (&str, &Vec<String>)| {
+        let tool = TOOLS.iter().find(|tool| tool.name == name);
+        let tool =
+            tool.ok_or_else(|| Failure::environment(format!("this version has no tool {name}")))?;
         request::test_plan(tool, arguments)
-    });
-    of_test.collect()
+    };
+    all.map(of_test).collect()
 }

@@ -99,7 +99,9 @@ fn of_coordinator(request: &SurveyRequest, started: Started) -> Result<(), Failu
         LauncherTask::of_environment()?.filter(|_| request.processes == ProcessSource::Launcher);
     let place = member::ProcessIdentity::new(started.rank, started.size, task.as_ref());
     let plans = member::own_plans(request, &place)?;
-    match member::run(plans, place, JOIN_LIMIT, |_| Ok(coordinator.clone())) {
+    match member::run(plans, place, JOIN_LIMIT, &member::Grant::default(), |_| {
+        Ok(coordinator.clone())
+    }) {
         // The coordinator ends its processes by a signal, and prints why.
         Err(failure) if failure.kind == Kind::Interrupted => Ok(()),
         ended => ended,
@@ -122,7 +124,9 @@ fn of_launcher(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), Fa
     let place = member::ProcessIdentity::new(task.rank, task.size, Some(&task));
     let limit = request.join_limit.unwrap_or_default().max(JOIN_LIMIT);
     let plans = member::own_plans(request, &place)?;
-    match member::run(plans, place, limit, |end| meeting_point.find(&task, end)) {
+    match member::run(plans, place, limit, &member::Grant::default(), |end| {
+        meeting_point.find(&task, end)
+    }) {
         // Hydra and Open MPI end all tasks if one fails. The coordinator determines the exit
         // status.
         Err(failure) if failure.kind != Kind::Interrupted => {

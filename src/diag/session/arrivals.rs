@@ -38,6 +38,10 @@ use plan::tool::Tool;
 /// Maximum number of connections in the handshake. A new one replaces an old one.
 const MOST: usize = 256;
 
+/// Why a server without token and allowed networks takes no part in the survey of another host.
+const FOREIGN_SURVEY: &str = "surveys of other hosts need --allow=NETWORKS, --token or \
+                              --allow-survey at 'cxidiag serve'";
+
 /// Time until the next attempt to accept a connection if the process has no resources for it.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -54,13 +58,23 @@ pub struct Rules {
     device: DeviceName,
     /// Identifies this machine.
     machine: String,
+    /// Coordinators of surveys on other hosts are served.
+    serves_surveys: bool,
 }
 
 impl Rules {
-    /// Creates the rules of a server with this `plan`.
-    pub fn new(tools: &'static [Tool], allowed: Vec<IpNet>, plan: &Plan) -> Self {
+    /// Creates the rules of a server with this `plan`. A coordinator on another host needs a token,
+    /// an address that is allowed, or `allow_survey`.
+    pub fn new(
+        tools: &'static [Tool],
+        allowed: Vec<IpNet>,
+        allow_survey: bool,
+        plan: &Plan,
+    ) -> Self {
+        let is_restricted = !allowed.is_empty() || plan.admission.token.is_some();
         Self {
             tools,
+            serves_surveys: allow_survey || is_restricted,
             allowed,
             credentials: Credentials::new(Side::Server, &plan.admission),
             device: plan.device,
@@ -374,6 +388,11 @@ impl Pending {
             let _ = self.answer(&greeting);
             return Err(failure.into());
         }
+        if facts.surveys && !rules.serves_surveys && !is_of_this_machine(&self.stream) {
+            let _ = self.stream.write_all(&wire::refusal(FOREIGN_SURVEY));
+            let failure = format!("the client ({}) surveys: {FOREIGN_SURVEY}", self.peer);
+            return Err(Failure::environment(failure).into());
+        }
         let device = facts.device.unwrap_or(rules.device);
         self.answer(&match &facts {
             facts if facts.surveys => format!("{greeting} {SURVEY}"),
@@ -452,9 +471,32 @@ fn is_status(payload: &[u8]) -> bool {
 
 /// Returns whether the peer of a connection is on this machine.
 fn is_of_this_machine(stream: &TcpStream) -> bool {
-    let is_own = || -> io::Result<bool> {
-        let peer = stream.peer_addr()?.ip().to_canonical();
-        Ok(peer.is_loopback() || peer == stream.local_addr()?.ip().to_canonical())
-    };
-    is_own().unwrap_or(false)
+    let ends = || Ok::<_, io::Error>((stream.peer_addr()?.ip(), stream.local_addr()?.ip()));
+    ends().is_ok_and(|(peer, own)| is_own(peer, own))
+}
+
+/// Returns whether a `peer` that has connected to the address `own` is on this machine.
+fn is_own(peer: IpAddr, own: IpAddr) -> bool {
+    let peer = peer.to_canonical();
+    peer.is_loopback() || peer == own.to_canonical()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_machine_is_loopback_or_the_address_connected_to() {
+        for (peer, own, expected) in [
+            ("127.0.0.3", "127.0.0.1", true),
+            ("::ffff:127.0.0.1", "::ffff:127.0.0.1", true),
+            ("10.1.0.2", "10.1.0.2", true),
+            ("::ffff:10.1.0.2", "10.1.0.2", true),
+            ("10.1.0.3", "10.1.0.2", false),
+            ("fe80::3", "fe80::2", false),
+        ] {
+            let found = is_own(peer.parse().unwrap(), own.parse().unwrap());
+            assert_eq!(found, expected, "{peer} at {own}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::caller::Caller;
+use super::connect::Search;
 use super::connection::LinkError;
 use super::invitation::greet;
 use super::peer_facts::CHECK;
@@ -74,7 +75,7 @@ impl CheckOrder {
     }
 
     fn ask_once(&self, plan: &Plan, host: &str) -> Result<Vec<u8>, Failure> {
-        let (connection, facts) = greet(plan, host, CHECK)?;
+        let (connection, facts) = greet(plan, Search::new(plan, host)?, CHECK)?;
         let peer = connection.peer();
         if !facts.checks {
             return Err(

@@ -197,7 +197,11 @@ fn not_itself(stream: TcpStream) -> io::Result<TcpStream> {
 }
 
 /// Returns the addresses of a host; `meant` is the hint if the host has no addresses.
-fn resolve(host: &str, port: u16, meant: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
+pub(super) fn resolve(
+    host: &str,
+    port: u16,
+    meant: Option<&str>,
+) -> Result<Vec<SocketAddr>, Failure> {
     let found = addresses(host, port).map_err(|failure| failure.in_step(Step::Name))?;
     found.map_err(|error| {
         let reason = resolution(&error);

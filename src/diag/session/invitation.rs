@@ -5,13 +5,14 @@
 //! The coordinator names the first tool, and adds a word to its version by which the server starts
 //! a process of `survey`.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
 use super::admission::Credentials;
 use super::caller::Caller;
-use super::connect::Search;
+use super::connect::{self, Search};
 use super::connection::{Connection, LinkError};
 use super::peer_facts::{PeerFacts, SURVEY, greeting};
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
@@ -22,7 +23,7 @@ use plan::Plan;
 use plan::run_options::Side;
 
 /// Maximum length of an invitation, in bytes.
-const MOST: usize = 64 << 10;
+const MOST: usize = 1 << 20;
 
 /// What a process needs to join a survey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,12 @@ pub struct Invitation {
     pub token: Option<String>,
     /// The NICs to measure with; empty for all hardware.
     pub devices: Vec<String>,
+    /// The networks of the hosts of the survey, among which its processes find their parents.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// The tests, each with its tool and the arguments of the tool, for the memory of their buffers.
+    #[serde(default)]
+    pub tests: Vec<(String, Vec<String>)>,
     /// Options about service, VNI and traffic class: the only ones that the coordinator of another
     /// host may choose.
     pub service: Vec<String>,
@@ -46,6 +53,7 @@ pub struct Invitation {
 #[derive(Debug)]
 pub struct Invited {
     connection: Connection,
+    place: Cell<Option<u32>>,
 }
 
 impl Invited {
@@ -56,26 +64,51 @@ impl Invited {
 
     /// Returns the place of the process in the queue of its NICs, if it waits for its turn.
     pub fn place(&self) -> Option<u32> {
-        let mut last = None;
+        self.place.get().filter(|place| *place > 0)
+    }
+
+    /// Receives what the server has sent: places in the queue. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// The reason of a server that has refused the process.
+    pub fn news(&self) -> Result<(), Failure> {
         while self.connection.has_message() {
-            let payload = self
-                .connection
-                .receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(()));
-            last = turn::place(&payload.ok()?, self.connection.peer()).ok();
+            let payload = answer(&self.connection, |connection| {
+                connection.receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(()))
+            })?;
+            self.place
+                .set(Some(turn::place(&payload, self.connection.peer())?));
         }
-        last.filter(|place| *place > 0)
+        Ok(())
     }
 }
 
+/// Returns the addresses of the server on `host`.
+///
+/// # Errors
+///
+/// A name without an address, and an interruption.
+pub fn addresses(plan: &Plan, host: &str) -> Result<Vec<SocketAddr>, Failure> {
+    connect::resolve(host, plan.port, plan.address_hint.as_deref())
+}
+
 impl Invitation {
-    /// Sends the invitation to a process of the server on `host`, as the client of `plan`.
+    /// Sends the invitation to a process of the server on `host`, which has these `addresses`, as the
+    /// client of `plan`.
     ///
     /// # Errors
     ///
     /// A server that cannot be reached, refuses this client, or is of a release without surveys,
     /// and an interruption.
-    pub fn send(&self, plan: &Plan, host: &str) -> Result<Invited, Failure> {
-        let (connection, facts) = greet(plan, host, SURVEY)?;
+    pub fn send(
+        &self,
+        plan: &Plan,
+        host: &str,
+        addresses: Vec<SocketAddr>,
+    ) -> Result<Invited, Failure> {
+        let search = Search::among(plan, host, addresses);
+        let (connection, facts) = greet(plan, search, SURVEY)?;
         if !facts.surveys {
             let peer = connection.peer();
             return Err(Failure::environment(format!(
@@ -85,22 +118,23 @@ impl Invitation {
         }
         let text = serde_json::to_vec(self).environment("cannot write the invitation")?;
         exchange(&connection, &text)?;
-        Ok(Invited { connection })
+        let place = Cell::default();
+        Ok(Invited { connection, place })
     }
 }
 
-/// Connects to the server on `host` as the client of `plan`, and says by `word` what it wants.
-/// Returns the connection, and what the server announces.
+/// Connects to the server that `search` finds as the client of `plan`, and says by `word` what it
+/// wants. Returns the connection, and what the server announces.
 ///
 /// # Errors
 ///
 /// A server that cannot be reached or refuses this client, and an interruption.
 pub(super) fn greet(
     plan: &Plan,
-    host: &str,
+    mut search: Search<'_>,
     word: &str,
 ) -> Result<(Connection, PeerFacts), Failure> {
-    let connection = Search::new(plan, host)?.connect()?;
+    let connection = search.connect()?;
     let credentials = Credentials::new(Side::Client, &plan.admission);
     let name = exchange(&connection, &wire::string(plan.tool.legacy_name))?;
     handshake::tool_name(&name).map_err(|_| stranger(&connection))?;
@@ -113,8 +147,17 @@ pub(super) fn greet(
 
 /// Returns what the server answers.
 fn exchange(connection: &Connection, payload: &[u8]) -> Result<Vec<u8>, Failure> {
-    let answer = connection.exchange(payload, MAX_PAYLOAD, ANSWER_LIMIT);
-    answer.map_err(|error| {
+    answer(connection, |connection| {
+        connection.exchange(payload, MAX_PAYLOAD, ANSWER_LIMIT)
+    })
+}
+
+/// Returns the message that `receive` returns.
+fn answer(
+    connection: &Connection,
+    receive: impl FnOnce(&Connection) -> Result<Vec<u8>, LinkError>,
+) -> Result<Vec<u8>, Failure> {
+    receive(connection).map_err(|error| {
         let error = match error {
             LinkError::TooLong {
                 length: REFUSAL, ..
@@ -131,17 +174,29 @@ fn stranger(connection: &Connection) -> Failure {
 }
 
 impl Caller {
-    /// Receives the invitation of a coordinator. The connection is kept: the coordinator ends the
-    /// process by closing it.
+    /// Receives the invitation of a coordinator, which waits for the answer of
+    /// [`Self::accept_invitation`] or [`Self::refuse`]. The connection is kept: the coordinator ends
+    /// the process by closing it.
     ///
     /// # Errors
     ///
     /// A coordinator that ends or sends something else.
     pub fn invitation(&self) -> Result<Invitation, Failure> {
         let (connection, peer) = (self.connection(), self.connection().peer());
-        let text = connection.exchange(&[], MOST, ANSWER_LIMIT);
+        let text = connection.receive(MOST, ANSWER_LIMIT, &mut || Ok(()));
         let text = text.map_err(|error| error.into_failure(peer, "during the invitation"))?;
         serde_json::from_slice(&text)
             .map_err(|_| Failure::environment(format!("the peer ({peer}) sent no invitation")))
+    }
+
+    /// Accepts the invitation.
+    ///
+    /// # Errors
+    ///
+    /// A coordinator that has ended.
+    pub fn accept_invitation(&self) -> Result<(), Failure> {
+        let (connection, peer) = (self.connection(), self.connection().peer());
+        let sent = connection.send(&[]);
+        sent.map_err(|error| error.into_failure(peer, "during the invitation"))
     }
 }

@@ -121,6 +121,7 @@ impl Root {
         let mut address = member.address?;
         if is_loopback(address.ip())
             && let Some(here) = request.local()
+            && !is_loopback(here.ip())
         {
             address.set_ip(here.ip().to_canonical());
         }

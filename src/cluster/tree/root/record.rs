@@ -1,6 +1,6 @@
 //! The record of a process in the coordinator.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::survey::timetable::{BlockReport, Introduction};
@@ -21,6 +21,8 @@ pub struct PendingOrder {
 pub struct MemberRecord {
     id: Option<u64>,
     introduction: Option<Introduction>,
+    /// The address of its host, if it was invited there; otherwise the address that it connects from.
+    pub host: Option<IpAddr>,
     /// Where it listens for children.
     pub address: Option<SocketAddr>,
     has_joined: bool,
@@ -52,14 +54,18 @@ impl MemberRecord {
             self.id = Some(request.id);
             self.introduction = Some(request.introduction.clone());
         }
-        self.address = Some(SocketAddr::new(peer.ip(), request.port));
+        let host = self.host.unwrap_or(peer.ip());
+        self.address = Some(SocketAddr::new(host, request.port));
         self.orders.retain(|kept| kept.serial > request.received);
         Ok(())
     }
 
     /// Forgets a process that has never joined: another one may have its rank.
     pub fn forget(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            host: self.host,
+            ..Self::default()
+        };
     }
 
     /// Returns the introduction, the first time.
@@ -103,5 +109,30 @@ impl MemberRecord {
             self.forget_orders();
         }
         is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::testing::introduction;
+
+    #[test]
+    fn invited_process_is_found_at_its_host() {
+        let request = ParentRequest {
+            id: 0,
+            port: 7,
+            avoid: None,
+            received: 0,
+            introduction: introduction(0, 1),
+        };
+        let peer: SocketAddr = "10.1.0.9:40000".parse().unwrap();
+        let mut record = MemberRecord::default();
+        for (host, expected) in [(None, "10.1.0.9:7"), (Some("10.1.0.2"), "10.1.0.2:7")] {
+            record.host = host.map(|host| host.parse().unwrap());
+            record.forget();
+            record.register(&request, peer).unwrap();
+            assert_eq!(record.address, Some(expected.parse().unwrap()));
+        }
     }
 }

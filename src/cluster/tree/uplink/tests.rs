@@ -3,7 +3,46 @@
 use std::net::TcpListener;
 
 use super::*;
+use crate::tree::Bounds;
 use crate::tree::testing::{LIMIT, introduction, token};
+
+fn request() -> ParentRequest {
+    ParentRequest {
+        id: 0,
+        port: 1,
+        avoid: None,
+        received: 0,
+        introduction: introduction(0, 1),
+    }
+}
+
+#[test]
+fn connects_to_hosts_of_the_survey_only() {
+    let parents = ["10.1.0.0/30", "fe80::1/128"].map(|network| network.parse().unwrap());
+    let meeting = Meeting {
+        addresses: vec![SocketAddr::from(([127, 0, 0, 1], 1))],
+        token: token("secret"),
+        bounds: Bounds {
+            parents: Some(parents.to_vec()),
+            bind: None,
+        },
+    };
+    let set = PollSet::new().unwrap();
+    for (address, is_host) in [
+        ("10.1.0.2:22", true),
+        ("[::ffff:10.1.0.2]:22", true),
+        ("[fe80::1]:22", true),
+        ("10.1.0.4:22", false),
+        ("127.0.0.1:22", false),
+    ] {
+        let mut uplink = Uplink::new(meeting.clone(), request(), &set, &Arc::default(), LIMIT);
+        uplink.stage = UplinkState::Seeking;
+        let address = address.parse().unwrap();
+        let named = uplink.take(Message::Parent(Some(ParentAddress { rank: 1, address })));
+        assert_eq!(named.is_ok(), is_host, "{address}: {named:?}");
+        assert_eq!(uplink.target.is_some(), is_host, "{address}");
+    }
+}
 
 #[test]
 fn gives_up_coordinator_whose_host_refuses_connections() {
@@ -11,15 +50,10 @@ fn gives_up_coordinator_whose_host_refuses_connections() {
     let meeting = Meeting {
         addresses: vec![listener.local_addr().unwrap()],
         token: token("secret"),
+        bounds: Bounds::default(),
     };
     drop(listener);
-    let request = ParentRequest {
-        id: 0,
-        port: 1,
-        avoid: None,
-        received: 0,
-        introduction: introduction(0, 1),
-    };
+    let request = request();
     let set = PollSet::new().unwrap();
     let mut uplink = Uplink::new(meeting, request, &set, &Arc::default(), LIMIT);
     let (mut keys, mut next_key) = (Vec::new(), 0);

@@ -22,7 +22,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 pub use crate::targets::{NicPlan, TestPlan};
 use nic::{Nic, NicOrder, Report};
-pub use rules::is_two_sided;
+pub use rules::{buffer_bytes, is_two_sided};
 pub use slot::{longest, most_beyond, sufficient};
 
 use cluster::survey::answer::{Answer, PairResult};

@@ -5,7 +5,9 @@ use crate::bench::api::{Bandwidth, OneSidedLatency, RoundTripLatency, Visitor};
 use crate::targets::TestPlan;
 use cluster::survey::busy::most_waited_percent;
 use facts::error::Failure;
-use plan::run_options::{RunOptions, SyncPoint};
+use node::gpu::OnGpus;
+use plan::buffers::Need;
+use plan::run_options::{RunOptions, Side, SyncPoint};
 use plan::tool::Tool;
 
 impl TestPlan {
@@ -70,6 +72,20 @@ const ONE_DIRECTION: &str = "each pair is measured in one direction, which its o
 const NO_EXCHANGE: &str = "the processes of a pair have no connection to each other";
 const ONE_QUEUE: &str = "each pair has one queue and one thread";
 
+/// Returns the most memory that the buffers of `tests` need at a time on one NIC, in bytes: the
+/// targets of one-sided tools stay open, and one pair is measured at a time.
+pub fn buffer_bytes(tests: &[TestPlan]) -> u64 {
+    let of_side =
+        |test: &TestPlan, side| Need::of(test.tool, &test.run, &[side], OnGpus::NONE).bytes();
+    let (two_sided, one_sided): (Vec<_>, Vec<_>) =
+        tests.iter().partition(|test| is_two_sided(test.tool));
+    let initiators = tests.iter().map(|test| of_side(test, Side::Client));
+    let targets = two_sided.iter().map(|test| of_side(test, Side::Server));
+    let measuring = initiators.chain(targets).max().unwrap_or_default();
+    let open = one_sided.iter().map(|test| of_side(test, Side::Server));
+    open.fold(measuring, u64::saturating_add)
+}
+
 /// Returns whether software of the target takes part in the operations of `tool`.
 pub fn is_two_sided(tool: &Tool) -> bool {
     struct IsTwoSided;
@@ -121,6 +137,23 @@ mod tests {
         for tool in TOOLS {
             assert!(TestPlan::new(tool, tool.defaults).is_ok(), "{}", tool.name);
         }
+    }
+
+    #[test]
+    fn counts_open_targets_and_the_largest_pair() {
+        let test = |tool, size: &str| {
+            let plan = plan(tool, &["-l", "1", "-s", size]);
+            TestPlan::new(plan.tool, plan.run).unwrap()
+        };
+        let page = rustix::param::page_size() as u64;
+        let bytes = |pages: u64| (pages * page).to_string();
+        let writes = [1, 4].map(|pages| test("write-bw", &bytes(pages)));
+        // Both targets, and the initiator of the larger size.
+        assert_eq!(buffer_bytes(&writes), (1 + 4 + 4) * page);
+        // Targets of send-bw open for each pair.
+        let sends = [1, 4].map(|pages| test("send-bw", &bytes(pages)));
+        assert_eq!(buffer_bytes(&sends), 4 * page);
+        assert_eq!(buffer_bytes(&[]), 0);
     }
 
     #[test]
