@@ -234,6 +234,20 @@ fn client_that_goes_on_is_served_when_it_is_called_again() {
 }
 
 #[test]
+fn server_gives_up_a_client_that_is_stopped_while_it_measures() {
+    let fabric = Fabric::new();
+    let mut server = serve_impatiently(&fabric);
+    let client = measuring(&fabric, &mut server, "");
+    signal(client.id(), "STOP");
+    let line = server.wait_for(" write-lat on soft0: failed after ");
+    // It may be stopped before its measurement.
+    assert!(line.ends_with(" barrier within 6 s\n"), "{line}");
+    drop(client);
+    stop(server);
+    fabric.assert_nothing_left();
+}
+
+#[test]
 fn legacy_client_that_is_never_ready_leaves() {
     let fabric = Fabric::new();
     let mut server = serve_impatiently(&fabric);
@@ -511,6 +525,16 @@ fn unrelated_connections_leave_nothing() {
     assert_eq!(serve_one(), before);
     stop(server);
     fabric.assert_nothing_left();
+}
+
+#[test]
+fn inherited_variable_makes_no_process_of_a_server() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command("write-lat -p 0 -d soft0");
+    command.env("CXIDIAG_SERVE_CLIENT", "1");
+    let server = Server::start(command);
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+    assert_success(&server.finish());
 }
 
 #[test]

@@ -147,7 +147,8 @@ impl Client {
             ..plan.clone()
         };
         let token = plan.admission.token.as_ref();
-        let mut command = child::command_with(Duty::ServedClient, "1", token);
+        let own_id = std::process::id().to_string();
+        let mut command = child::command_with(Duty::ServedClient, &own_id, token);
         if newcomer.surveys {
             // The coordinator sends the other arguments.
             command.arg("survey").arg(format!("--device={device}"));

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::event::PollFlags;
+use rustix::net::sockopt;
 
 use super::driver::{self, ClientSession, open};
 use crate::session::control_line::{Called, ControlLine, Order, Ready, ServerReach};
@@ -20,9 +21,14 @@ use plan::buffers::Need;
 use plan::run_options::Side;
 use report::Reporter;
 
-/// Returns whether `cxidiag serve` has started this process for a client.
+/// Returns whether `cxidiag serve` has started this process for a client: the standard output is a
+/// socket of the server whose process id the environment has. A variable alone may be inherited.
 pub fn is_started_for_client() -> bool {
-    Duty::ServedClient.of_environment().is_some()
+    let Some(server) = Duty::ServedClient.of_environment() else {
+        return false;
+    };
+    let maker = sockopt::socket_peercred(io::stdout());
+    maker.is_ok_and(|maker| maker.pid.as_raw_nonzero().to_string() == server)
 }
 
 /// What a process of `cxidiag serve` can fail at, whatever it does for its client.

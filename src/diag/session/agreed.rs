@@ -28,4 +28,6 @@ pub struct Agreed {
     pub queues: bool,
     /// The client answers when it is called, and begins when the server has received the answer.
     pub answers_calls: bool,
+    /// The client sends ticks.
+    pub ticks: bool,
 }

@@ -1,11 +1,12 @@
 //! The session after its handshake: barriers, interrupt notices, refusals.
 
+use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
 use super::open::Session;
 use super::testing::{HOST, LONG, against_client, default_options, pair};
-use super::wire::string;
+use super::wire::{TICK, string};
 use facts::error::{Failure, Kind};
 
 #[test]
@@ -19,6 +20,34 @@ fn barrier_waits_for_both_sides() {
     client.ready().unwrap();
     client.barrier("Post-run", LONG).unwrap();
     waiting.join().unwrap();
+}
+
+#[test]
+fn ticks_are_no_messages() {
+    let (server, client) = pair();
+    let tick = || {
+        for _ in 0..40 {
+            let mut stream = client.connection.stream();
+            stream.write_all(&TICK.to_le_bytes()).unwrap();
+        }
+    };
+    tick();
+    server.check_peer("here").unwrap();
+    assert!(!server.peer_waits());
+    tick();
+    let waiting = thread::spawn(move || {
+        server.ready().unwrap();
+        server
+    });
+    client.ready().unwrap();
+    let server = waiting.join().unwrap();
+    tick();
+    client.send_interrupt_notice();
+    let failure = server.check_peer("here").unwrap_err();
+    assert!(
+        failure.message().ends_with(" was interrupted here"),
+        "{failure}"
+    );
 }
 
 #[test]

@@ -9,18 +9,19 @@ use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Error;
 use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, recv, sockopt};
 
-use super::wire::{self, INTERRUPT_NOTICE, MAX_PAYLOAD, Notice, REFUSAL};
+use super::tick::Deadline;
+use super::wire::{self, INTERRUPT_NOTICE, MAX_PAYLOAD, Notice, REFUSAL, TICK};
 use facts::advice::{Situation, remedy};
 use facts::error::{Failure, Kind};
+use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::framing::{Incoming, TooLong, message};
-use facts::{interrupt, limit};
 
 /// How long the peer's host may leave keepalive probes of a waiting side unanswered: the next
 /// probe, after two seconds at most, ends the wait.
@@ -166,6 +167,9 @@ pub fn discard(stream: &TcpStream) {
     while recv(stream, &mut part, RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {}
 }
 
+/// The bytes of a tick.
+const TICK_BYTES: [u8; 4] = TICK.to_le_bytes();
+
 /// A check that a wait makes regularly; a failure ends the wait.
 pub type Look<'a> = dyn FnMut() -> Result<(), Failure> + 'a;
 
@@ -180,6 +184,8 @@ pub struct Connection {
     lost: Cell<Option<ErrorKind>>,
     /// Both sides have all their resources.
     is_ready: Cell<bool>,
+    /// The peer sends ticks.
+    has_ticks: Cell<bool>,
 }
 
 impl Connection {
@@ -201,9 +207,20 @@ impl Connection {
             leads,
             lost: Cell::new(None),
             is_ready: Cell::new(false),
+            has_ticks: Cell::new(false),
         };
         connection.allow_silence(SILENCE_UNATTENDED)?;
         Ok(connection)
+    }
+
+    /// Notes whether the peer sends ticks. A server does not.
+    pub fn expect_ticks(&self, has_ticks: bool) {
+        self.has_ticks.set(has_ticks && !self.leads);
+    }
+
+    /// Returns the socket.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
     }
 
     /// Returns the TCP address of the peer.
@@ -303,7 +320,7 @@ impl Connection {
 
     /// Returns whether there is something to read. Does not wait.
     pub fn has_message(&self) -> bool {
-        self.peek(&mut [0]).is_ok_and(|bytes| bytes > 0)
+        self.peek(&mut [0; 64]).is_ok_and(|bytes| bytes > 0)
     }
 
     /// Waits, for `within` at most, until there is something to read or the connection has ended.
@@ -328,11 +345,20 @@ impl Connection {
     }
 
     /// Returns the number of bytes that can be read at once; 0 at the end of the connection.
-    fn peek(&self, bytes: &mut [u8]) -> io::Result<usize> {
+    fn peek(&self, bytes: &mut [u8; 64]) -> io::Result<usize> {
         // One system call: a loop that measures makes this check.
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let peeked = recv(&self.stream, bytes, flags).map(|(count, _)| count);
-        let peeked = peeked.map_err(io::Error::from);
+        let peeked = loop {
+            let peeked = recv(&self.stream, &mut bytes[..], flags).map(|(count, _)| count);
+            let is_tick = self.has_ticks.get()
+                && matches!(peeked, Ok(count) if count >= TICK_BYTES.len())
+                && bytes.starts_with(&TICK_BYTES);
+            if !is_tick {
+                break peeked.map_err(io::Error::from);
+            }
+            // It would hide what comes later.
+            recv(&self.stream, &mut TICK_BYTES.clone(), RecvFlags::DONTWAIT)?;
+        };
         if let Err(error) = &peeked
             && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
         {
@@ -381,17 +407,20 @@ impl Connection {
         limit: Duration,
         look: &mut Look<'_>,
     ) -> Result<Vec<u8>, LinkError> {
-        let limit = limit::in_effect(limit);
-        let since = Instant::now();
+        let mut deadline = Deadline::new(limit, self.has_ticks.get());
         let mut incoming = Incoming::new(most);
         loop {
-            self.wait_readable(limit, since, look)?;
+            self.wait_readable(&deadline, look)?;
             match (&self.stream).read(incoming.room()) {
                 Ok(0) => return Err(self.ended()),
                 Ok(more) => match incoming.advance(more) {
                     Ok(Some(payload)) => return Ok(payload),
                     Ok(None) => {}
                     Err(TooLong(INTERRUPT_NOTICE)) => return Err(LinkError::InterruptNotice),
+                    Err(TooLong(TICK)) if self.has_ticks.get() => {
+                        deadline.tick();
+                        incoming = Incoming::new(most);
+                    }
                     Err(TooLong(length)) => return Err(LinkError::TooLong { length, most }),
                 },
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -426,18 +455,13 @@ impl Connection {
 
     /// Waits for bytes or the end of the connection. After the first [`ATTENTION`], a host that is
     /// silent for [`SILENCE`] ends the wait.
-    fn wait_readable(
-        &self,
-        limit: Duration,
-        since: Instant,
-        look: &mut Look<'_>,
-    ) -> Result<(), LinkError> {
+    fn wait_readable(&self, deadline: &Deadline, look: &mut Look<'_>) -> Result<(), LinkError> {
         let mut attended = false;
         let result = loop {
-            let left = limit.saturating_sub(since.elapsed());
-            if left.is_zero() {
-                break Err(LinkError::Late(limit));
-            }
+            let left = match deadline.left() {
+                Ok(left) => left,
+                Err(limit) => break Err(LinkError::Late(limit)),
+            };
             match interrupt::wait(&self.stream, PollFlags::IN, Some(left.min(ATTENTION))) {
                 Ok(true) => break Ok(()),
                 Ok(false) => {

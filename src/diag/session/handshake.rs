@@ -294,6 +294,7 @@ impl<'a> Handshake<'a> {
             peer_device: self.about.device.filter(|_| self.us.run.is_some()),
             queues,
             answers_calls: queues && self.about.calls,
+            ticks: self.about.ticks,
             peer_name: self.about.host_name.take(),
         })
     }

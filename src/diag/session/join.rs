@@ -32,7 +32,13 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
                 if agreed.queues {
                     turn::wait(&connection, plan, &agreed)?;
                 }
-                return Ok((Session::new(connection, &agreed), agreed));
+                let session = Session::new(connection, &agreed);
+                let session = if agreed.ticks {
+                    session.ticking(&plan.placement.cpus)
+                } else {
+                    session
+                };
+                return Ok((session, agreed));
             }
             Err(Refusal::Failed(failure)) => return Err(failure),
             Err(Refusal::Busy(failure)) => {

@@ -16,6 +16,7 @@
 //! * `busy`: how a server answers clients while it measures with another one.
 //! * `arrivals`, `caller`: how a server of all tools receives its clients, and how another process
 //!   takes a client over.
+//! * `tick`: what shows a server that the process of its client is not stopped.
 //! * `turn`: the wait of a client for its turn.
 //! * `control_line`: the messages between a server of all tools and that process.
 //! * `invitation`: how a survey gets a process on the host of such a server.
@@ -52,6 +53,7 @@ mod server;
 pub mod status;
 
 mod terms;
+mod tick;
 mod turn;
 mod wire;
 

@@ -9,6 +9,7 @@ use super::agreed::Agreed;
 use super::connection::{Connection, LinkError, Look};
 use super::control_line::ControlLine;
 use super::handshake;
+use super::tick::Ticker;
 use super::wire::{self, REFUSAL};
 use facts::error::{Context, Failure, Kind};
 use facts::interrupt;
@@ -38,10 +39,13 @@ pub struct Session {
     /// In the process of a client of a server of all tools: the line to that server, which may end
     /// the run.
     line: RefCell<Option<ControlLine>>,
+    /// Sends the ticks of a client.
+    ticker: RefCell<Option<Ticker>>,
 }
 
 impl Session {
     pub(super) fn new(connection: Connection, agreed: &Agreed) -> Self {
+        connection.expect_ticks(agreed.ticks);
         Self {
             connection,
             owes_interrupt_notice: Cell::new(agreed.is_cxidiag),
@@ -49,7 +53,17 @@ impl Session {
             queues: agreed.queues,
             answers_calls: agreed.answers_calls,
             line: RefCell::new(None),
+            ticker: RefCell::new(None),
         }
+    }
+
+    /// Sends ticks to the server from now on, apart from the `measuring` CPUs.
+    pub(super) fn ticking(self, measuring: &[u32]) -> Self {
+        // Without the descriptor there are no ticks.
+        let stream = self.connection.stream().try_clone().ok();
+        let ticker = stream.and_then(|stream| Ticker::start(stream, measuring));
+        self.ticker.replace(ticker);
+        self
     }
 
     /// Lets the server at the other end of `line` end the run with a reason.
@@ -271,6 +285,7 @@ impl Session {
     pub fn finish(&self) {
         self.owes_interrupt_notice.set(false);
         self.running.take();
+        self.ticker.take();
     }
 }
 

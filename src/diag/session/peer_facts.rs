@@ -40,7 +40,7 @@ pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) 
         .map_or(String::new(), |device| format!(" device={device}"));
     let queue = us.run.map_or("", |_| " queue call");
     format!(
-        "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue}{software}",
+        "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue} tick{software}",
         greeting(tool, &us.credentials, theirs),
         us.own.vni,
         us.own.class,
@@ -59,7 +59,7 @@ pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> 
         ""
     };
     format!(
-        "{greeting} host={machine}{} sync={} can={} device={device} turn call{software}",
+        "{greeting} host={machine}{} sync={} can={} device={device} turn call tick{software}",
         name_word(&host_name()),
         SyncPoint::Size,
         extensions::all_names(),
@@ -132,6 +132,8 @@ pub struct PeerFacts {
     pub gives_turns: bool,
     /// It is a client that answers when it is called, or a server that waits for the answer.
     pub calls: bool,
+    /// It is a client that sends ticks, or a server that knows them.
+    pub ticks: bool,
     /// It is the coordinator of a survey, or takes part in one.
     pub surveys: bool,
     /// It asks for a check of the NICs, or runs one.
@@ -155,6 +157,7 @@ impl PeerFacts {
         queues: false,
         gives_turns: false,
         calls: false,
+        ticks: false,
         surveys: false,
         checks: false,
     };
@@ -192,6 +195,7 @@ impl PeerFacts {
                     facts.queues |= word == "queue";
                     facts.gives_turns |= word == "turn";
                     facts.calls |= word == "call";
+                    facts.ticks |= word == "tick";
                     facts.surveys |= word == SURVEY;
                     facts.checks |= word == CHECK;
                 }

@@ -19,6 +19,10 @@ pub const INTERRUPT_NOTICE: u32 = u32::MAX;
 /// it cannot run. A message with the reason, a string, follows.
 pub const REFUSAL: u32 = u32::MAX - 1;
 
+/// A tick: another length that no message has. A client sends it to a server that knows it, to show
+/// that its process is not stopped.
+pub const TICK: u32 = u32::MAX - 2;
+
 /// Beginning of the reason of a server that has no room for the client at present.
 pub const BUSY: &str = "busy: ";
 
@@ -48,6 +52,7 @@ pub fn notice(bytes: &[u8]) -> Option<Notice> {
         match length {
             INTERRUPT_NOTICE => return Some(Notice::Interrupt),
             REFUSAL => return Some(Notice::Refusal),
+            TICK => rest = behind,
             _ => rest = behind.get(length as usize..).unwrap_or_default(),
         }
     }
@@ -210,6 +215,7 @@ mod tests {
             vec![],
             message(&[]),
             [message(&[1; 16]), message(&[])].concat(),
+            [&message(&[])[..], &TICK.to_le_bytes()].concat(),
         ] {
             let followed_by = |bytes: &[u8]| notice(&[&before[..], bytes].concat());
             assert_eq!(followed_by(&[]), None);
