@@ -4,6 +4,7 @@
 //! role under the token. The role keeps a peer without the token from returning the proof of the
 //! other side.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -43,6 +44,35 @@ impl Token {
     /// Returns the token in the environment of this process, if there is one.
     pub fn of_environment() -> Option<Self> {
         env::var_os(TOKEN_VARIABLE).and_then(|text| Self::new(&text))
+    }
+
+    /// Returns the bits of a random token of this length from the kinds of characters that this one
+    /// has: a word of a dictionary has fewer.
+    pub fn bits(&self) -> u32 {
+        let bytes = self.0.as_bytes();
+        let is_hexadecimal = bytes
+            .iter()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let kinds: [(fn(&u8) -> bool, u32); 4] = [
+            (u8::is_ascii_digit, 10),
+            (u8::is_ascii_lowercase, 26),
+            (u8::is_ascii_uppercase, 26),
+            (|byte| !byte.is_ascii_alphanumeric(), 33),
+        ];
+        let present = kinds.iter().filter(|(is_one, _)| bytes.iter().any(is_one));
+        let alphabet = if is_hexadecimal {
+            16
+        } else {
+            present.map(|(_, count)| count).sum::<u32>()
+        };
+        let distinct = bytes.iter().collect::<BTreeSet<_>>().len();
+        // A few characters again and again are no choice among all.
+        let choices = if distinct < 8 {
+            distinct as u32
+        } else {
+            alphabet
+        };
+        (bytes.len() as f64 * f64::from(choices).log2()) as u32
     }
 
     /// Returns the token as it was given, for the environment of another process.
@@ -152,6 +182,21 @@ mod tests {
         let tokens = [(); 2].map(|()| Token::random());
         assert_ne!(tokens[0], tokens[1]);
         assert_eq!(tokens[0].text().len(), 32);
+    }
+
+    #[test]
+    fn bits_grow_with_length_and_kinds_of_characters() {
+        for (text, bits) in [
+            ("secret", 13),
+            ("aaaaaaaaaaaaaaaaaaaaaaaa", 0),
+            ("0123456789abcdef", 64),
+            ("0123456789abcdef0123", 80),
+            ("abcdefghijklmnopq", 79),
+            ("Tr0ub4dor&3xyz", 91),
+        ] {
+            assert_eq!(token(text).bits(), bits, "{text}");
+        }
+        assert_eq!(Token::random().bits(), 128);
     }
 
     #[test]

@@ -172,6 +172,11 @@ impl Plan {
             let allowed = "expected the server's port, 1 to 65535";
             return Err(Failure::usage(invalid("port", "0", allowed)));
         }
+        if typed.is_token_new {
+            return Err(Failure::usage(
+                "--token=auto is for 'cxidiag serve', which prints the token for its clients",
+            ));
+        }
         if let Some(option) = typed.misplaced(&role) {
             return Err(Failure::usage(option));
         }

@@ -50,6 +50,8 @@ pub struct Typed {
     pub any_job: bool,
     /// `--token`, or the variable of the environment.
     pub token: Option<Token>,
+    /// `--token=auto`: the token is a new one.
+    pub is_token_new: bool,
     /// `--connect-timeout`.
     pub connect_timeout: Option<Duration>,
     /// `--wait`.
@@ -90,6 +92,7 @@ impl Typed {
             port_file: None,
             any_job: false,
             token: None,
+            is_token_new: false,
             connect_timeout: None,
             wait: None,
             peer_device: None,

@@ -426,6 +426,27 @@ fn refusals_reach_client_and_log() {
 }
 
 #[test]
+fn server_makes_a_token_and_warns_of_a_short_one() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "--token=auto");
+    let line = server.wait_for("token for clients, in CXIDIAG_TOKEN: ");
+    let (_, token) = line.split_once(": ").expect("a token");
+    let args = format!("-d soft1 -n 3 --token={}", token.trim_end());
+    assert_success(&fabric.client("write-lat", &server, &args));
+    let log = stop(server);
+    assert!(!log.contains("can be guessed"), "{log}");
+    let mut server = serve(&fabric, "--token=secret");
+    let line = server.wait_for("the token can be guessed ");
+    assert!(line.contains(": it has at most 13 bits, "), "{line}");
+    stop(server);
+    let error = assert_status(&fabric.run("write-lat -d soft0 --token=auto"), 2);
+    assert!(
+        error.contains("--token=auto is for 'cxidiag serve'"),
+        "{error}"
+    );
+}
+
+#[test]
 fn serves_allowed_networks_only() {
     let fabric = Fabric::new();
     let mut server = serve(&fabric, "--allow=10.0.0.0/8,127.0.0.1");

@@ -4,20 +4,18 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStderr, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
+use super::ending::Ended;
 use super::queue::{QueueEntry, Stage};
 use diag::session::arrivals::Newcomer;
 use diag::session::control_line::{Called, ControlLine, Order, Ready, ServerReach};
-use diag::session::is_interruption_of_peer;
 use facts::child::{self, Duty};
 use facts::device::DeviceName;
-use facts::error::{Context, Failure, Kind};
+use facts::error::{Context, Failure};
 use facts::number::time_text;
 use plan::Plan;
 
@@ -90,19 +88,6 @@ pub struct Client {
     pub is_printed: Option<bool>,
 }
 
-/// How a client has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Its run succeeded.
-    Done,
-    /// Its run failed.
-    Failed,
-    /// It left the queue, or interrupted its run.
-    Left,
-    /// It did not begin.
-    Refused,
-}
-
 /// What the process of a client says.
 #[derive(Debug)]
 pub enum News {
@@ -112,15 +97,6 @@ pub enum News {
     Begins,
     /// The client has not answered when it was called.
     Late,
-}
-
-/// The end of a client.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Ending {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// What happened, for the log.
-    pub text: String,
 }
 
 impl Client {
@@ -469,8 +445,8 @@ impl Client {
         self.process.try_wait().ok()?
     }
 
-    /// Returns how the run of a process ended that has ended with `status`.
-    pub fn ending(mut self, status: ExitStatus) -> Ending {
+    /// Returns what is known of a client whose process has ended.
+    pub fn ended(mut self) -> Ended {
         // What it wrote before its end is in socket and pipe.
         while !self.has_closed {
             self.read_line();
@@ -478,65 +454,13 @@ impl Client {
         while self.stderr.is_some() {
             self.read_messages();
         }
-        let took = self.since.elapsed().as_secs_f64();
-        let document: Value = serde_json::from_slice(self.line.rest()).unwrap_or_default();
-        if status.success() {
-            return Ending {
-                outcome: Outcome::Done,
-                text: format!("done after {took:.3} s{}", measured(&document)),
-            };
+        Ended {
+            stage: self.stage,
+            took: self.since.elapsed(),
+            has_lost_client: self.stream.is_none(),
+            exceeded: self.exceeded,
+            document: serde_json::from_slice(self.line.rest()).unwrap_or_default(),
+            messages: String::from_utf8_lossy(&self.messages).into_owned(),
         }
-        let messages = String::from_utf8_lossy(&self.messages);
-        let reason = match (&document["error"]["message"], messages.lines().next_back()) {
-            (Value::String(message), _) => message.clone(),
-            (_, Some(last)) if status.signal().is_none() => last.to_owned(),
-            _ => child::silent_end(status).message(),
-        };
-        // A process of a survey writes no document.
-        let has_ended = self.stream.is_none() && self.exceeded.is_none();
-        let reason = match (self.exceeded, status.signal()) {
-            (Some(limit), None) => limit,
-            (Some(limit), Some(_)) => format!("{limit}; {reason}"),
-            (None, _) => reason,
-        };
-        let is_lost = document["error"]["kind"] == Kind::Peer.name() || has_ended;
-        let (outcome, text) = match self.stage {
-            Stage::Arriving => (Outcome::Refused, format!("did not begin: {reason}")),
-            Stage::Waiting | Stage::Called if is_lost => {
-                (Outcome::Left, format!("left the queue after {took:.3} s"))
-            }
-            Stage::Waiting | Stage::Called => (
-                Outcome::Failed,
-                format!("failed in the queue after {took:.3} s: {reason}"),
-            ),
-            Stage::Running if is_interruption_of_peer(&reason) => (
-                Outcome::Left,
-                format!("interrupted by the client after {took:.3} s"),
-            ),
-            Stage::Running => (
-                Outcome::Failed,
-                format!("failed after {took:.3} s: {reason}"),
-            ),
-        };
-        Ending { outcome, text }
-    }
-}
-
-/// Returns the sizes that were measured, and the bandwidth of the last one, for the log. The client
-/// has the latencies.
-fn measured(document: &Value) -> String {
-    let results = document["results"].as_array();
-    let results = results.map_or(&[][..], Vec::as_slice);
-    let size = |result: &Value| result["size_bytes"].as_u64();
-    let (Some(first), Some(result)) = (results.first().and_then(size), results.last()) else {
-        return String::new();
-    };
-    let sizes = match size(result) {
-        Some(last) if first < last => format!(": {first} to {last} bytes"),
-        _ => format!(": {first} bytes"),
-    };
-    match result["bandwidth"]["bandwidth_bytes_per_s"].as_f64() {
-        Some(bandwidth) => format!("{sizes}, {:.2} MB/s", bandwidth / 1e6),
-        None => sizes,
     }
 }

@@ -1,8 +1,8 @@
 //! `serve`: the server of all tools and NICs of a machine (docs/serve.md).
 //!
 //! * This file: options, and the start of the server.
-//! * `supervisor`: the main thread.
-//! * `client`: a client, and the process that measures with it.
+//! * `announcement`: what it prints at its start. `supervisor`: the main thread.
+//! * `client`: a client, and the process that measures with it; `ending`: how both have ended.
 //! * `room`: who gets a process; `queue`: whose turn it is.
 //! * `log`: the lines about events; `run_log`: how many of them are about runs.
 //!
@@ -10,7 +10,9 @@
 //! own (`run::served`), so that the end of a run, whatever its reason, releases all that it has
 //! taken, and ends nothing else.
 
+mod announcement;
 mod client;
+mod ending;
 mod log;
 mod queue;
 mod room;
@@ -38,14 +40,14 @@ use signal_hook::low_level;
 use diag::run;
 use diag::session::arrivals::{Arrival, Rules, receive_all};
 use diag::session::control_line::ServerReach;
-use diag::session::{LISTENING, RefusalLog, Totals, status};
+use diag::session::{RefusalLog, Totals, status};
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Context, Failure, Kind};
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
 use facts::number::{bytes_within, time, time_text, within};
 use facts::token::Token;
-use log::{Log, Priority};
+use log::Log;
 use node::backend;
 use node::explain::Explain;
 use plan::cli::definition::OptionDef;
@@ -108,9 +110,10 @@ pub fn usage() -> Usage {
 /// Invalid arguments, a port that cannot be used, and an interruption other than by SIGTERM, which
 /// is the regular end.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(request) = parse(&arguments)? else {
+    let Some(mut request) = parse(&arguments)? else {
         return Ok(());
     };
+    request.limits.shows_token = request.typed.is_token_new;
     let plan = plan(request.typed)?;
     interrupt::watch()?;
     if request.status {
@@ -214,6 +217,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<ServeRequest>, Failure> {
             run: MAX_RUN,
             buffers: MAX_BUFFERS,
             surveys: false,
+            shows_token: false,
         },
         status: false,
     };
@@ -250,6 +254,7 @@ fn canonical(network: IpNet) -> IpNet {
 /// Returns the plan of a server of the first tool, with the options that all processes have.
 fn plan(mut typed: Typed) -> Result<Plan, Failure> {
     typed.token = typed.token.or_else(Token::of_environment);
+    typed.is_token_new = false;
     let libcxi = std::env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
     let program = usage().program;
     Plan::new(&TOOLS[0], program, typed, libcxi.map(Into::into))
@@ -302,34 +307,7 @@ fn serve_at(
         wake,
     };
     let thread = receiver.start()?;
-    log.line(
-        Priority::Info,
-        format!(
-            "{LISTENING}{port} for clients of all tools; NIC without --peer-device: {}",
-            plan.device
-        ),
-    );
-    if is_open {
-        let served = match plan.admission.token {
-            None if limits.surveys => {
-                "everybody who reaches the port is served (see --allow, --token and --bind)"
-            }
-            None => {
-                "everybody who reaches the port is served, but surveys of other hosts are not (see \
-                 --allow, --token, --bind and --allow-survey)"
-            }
-            Some(_) => {
-                "everybody who has the token is served; a token does not stop attackers (see \
-                 --allow and --bind)"
-            }
-        };
-        log.line(Priority::Info, served);
-    }
-    if let Some(problem) = problem(plan) {
-        let device = plan.device;
-        let line = format!("clients cannot measure with {device} at present: {problem}");
-        log.line(Priority::Warning, line);
-    }
+    announcement::print(log, plan, port, is_open, limits);
     // Does nothing without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     let mut supervisor = Supervisor::new(plan, port, limits, reach, log.clone(), totals);
@@ -338,15 +316,6 @@ fn serve_at(
     match thread.join() {
         Ok(ended) => ended,
         Err(panic) => std::panic::resume_unwind(panic),
-    }
-}
-
-/// Returns why no client can measure with the default NIC, if it is seen at once.
-fn problem(plan: &Plan) -> Option<String> {
-    match backend::open(plan.device, plan.libcxi.as_ref()) {
-        Ok(device) if device.info().link_up => None,
-        Ok(_) => Some("its link is down".into()),
-        Err(failure) => Some(failure.message()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use super::client::{Ending, Outcome};
+use super::ending::{Ending, Outcome};
 use super::log::Priority;
 
 /// Runs of a host that are printed one by one.

@@ -12,7 +12,8 @@ use crossbeam_channel::{Receiver, TryRecvError};
 use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
-use super::client::{Client, News, Outcome};
+use super::client::{Client, News};
+use super::ending::Outcome;
 use super::log::{Log, Priority};
 use super::queue::{places, turns};
 use super::room::{self, Arrived};
@@ -43,6 +44,8 @@ pub struct Limits {
     pub buffers: u64,
     /// Coordinators of surveys may be on any host, also without a token and allowed networks.
     pub surveys: bool,
+    /// The token was made by this process, which prints it.
+    pub shows_token: bool,
 }
 
 /// The clients of the server.
@@ -319,7 +322,7 @@ impl<'a> Supervisor<'a> {
             let name = client.name();
             let (host, doing, took) = (client.host(), client.doing(), client.took());
             let is_printed = client.is_printed;
-            let ending = client.ending(status);
+            let ending = client.ended().ending(status);
             let line = format!("{name}: {}", ending.text);
             let priority = match ending.outcome {
                 Outcome::Refused => {

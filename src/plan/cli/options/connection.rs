@@ -73,11 +73,17 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              have it; legacy tools have none. Other users of the machine can read options in the \
              list of processes: set the environment variable **CXIDIAG_TOKEN** instead where that \
              matters. The sides exchange salted hashes (HMAC-SHA256), never the token itself. A \
-             token prevents mistakes; it does not encrypt or authenticate what follows."
+             token prevents mistakes; it does not encrypt or authenticate what follows. \
+             *cxidiag-serve*(1) makes a token with **--token=auto**, and prints it."
         },
         set: |typed, value| {
+            typed.is_token_new = value == "auto";
             let token = Token::new(value).ok_or("expected at least one character")?;
-            typed.token = Some(token);
+            typed.token = Some(if typed.is_token_new {
+                Token::random()
+            } else {
+                token
+            });
             Ok(())
         },
     },
