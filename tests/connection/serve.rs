@@ -10,6 +10,7 @@ use std::thread;
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::harness::legacy::block;
+use crate::harness::paused::Side;
 use crate::harness::{
     CXIDIAG, Command, Fabric, LIBCXI, Process, Server, assert_status, assert_success, finish,
     stderr, stdout, tools,
@@ -237,11 +238,14 @@ fn client_that_goes_on_is_served_when_it_is_called_again() {
 fn server_gives_up_a_client_that_is_stopped_while_it_measures() {
     let fabric = Fabric::new();
     let mut server = serve_impatiently(&fabric);
-    let client = measuring(&fabric, &mut server, "");
-    signal(client.id(), "STOP");
+    // At a place where it holds no lock of the software NIC.
+    let client = fabric.client_command("write-lat", &server, "-d soft1 -n 3");
+    let mut client = Side::start(client, Some("gap"));
+    client.wait_for_pause();
+    client.signal("STOP");
     let line = server.wait_for(" write-lat on soft0: failed after ");
-    // It may be stopped before its measurement.
-    assert!(line.ends_with(" barrier within 6 s\n"), "{line}");
+    let reason = " did not answer at the Post-run barrier within 6 s\n";
+    assert!(line.ends_with(reason), "{line}");
     drop(client);
     stop(server);
     fabric.assert_nothing_left();

@@ -9,8 +9,8 @@ use plan::Plan;
 /// Bits of a token that nobody can guess from its proofs.
 const ENOUGH_BITS: u32 = 80;
 
-/// Prints where a server with this `plan` listens and whom it serves; `is_open` if it has no allowed
-/// networks.
+/// Prints where a server with this `plan` listens and whom it serves; `is_open` if it has no
+/// allowed networks.
 pub fn print(log: &Log, plan: &Plan, port: u16, is_open: bool, limits: Limits) {
     log.line(
         Priority::Info,

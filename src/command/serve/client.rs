@@ -331,8 +331,8 @@ impl Client {
         self.order(&Order::Begin);
     }
 
-    /// Tells a client that was late its `place` at the end of the queue. Returns whether it stays in
-    /// the queue.
+    /// Tells a client that was late its `place` at the end of the queue. Returns whether it stays
+    /// in the queue.
     pub fn go_back(&mut self, place: u32) -> bool {
         let is_out = self.late > MOST_LATE;
         if is_out {

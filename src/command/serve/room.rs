@@ -1,4 +1,5 @@
-//! Who gets a process: how many clients are in the handshake, and how many a server and a host have.
+//! Who gets a process: how many clients are in the handshake, and how many a server and a host
+//! have.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

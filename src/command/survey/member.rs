@@ -77,7 +77,8 @@ pub fn needed_bytes(tests: &[TestPlan], nics: usize) -> u64 {
 }
 
 /// Opens NICs by their plans, joins the survey within `limit`, and measures until its end, as far
-/// as `grant` permits. `coordinator` finds the coordinator; it stops searching at the given instant.
+/// as `grant` permits. `coordinator` finds the coordinator; it stops searching at the given
+/// instant.
 ///
 /// # Errors
 ///

@@ -111,7 +111,8 @@ fn ready(plan: &Plan, agreed: &Agreed) -> Ready {
     }
 }
 
-/// Waits until it is the client's turn and the client is there, and passes its place in the queue on.
+/// Waits until it is the client's turn and the client is there, and passes its place in the queue
+/// on.
 fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failure> {
     let mut calls = Calls::default();
     loop {

@@ -53,9 +53,9 @@ impl Credentials {
         }
     }
 
-    /// Returns the words for a peer that has announced `theirs`, each after a blank. A server proves
-    /// its token only to a client that has proved it: from a proof, a short token can be guessed.
-    /// Other clients receive the proof of a random token.
+    /// Returns the words for a peer that has announced `theirs`, each after a blank. A server
+    /// proves its token only to a client that has proved it: from a proof, a short token can be
+    /// guessed. Other clients receive the proof of a random token.
     pub fn words(&self, theirs: Option<&Announced>) -> String {
         let job = self.job.as_ref().map(|job| format!(" job={job}"));
         let proof = self.token.as_ref().map(|token| {

@@ -229,8 +229,8 @@ fn accept(
 }
 
 /// Closes the connection that has sent nothing for the longest time, of the address with most
-/// connections, for this reason: many connections of one address do not replace those of another,
-/// and silent ones do not replace a client in its handshake.
+/// connections, for this reason. Many connections of one address do not replace the connection of
+/// another one, and silent ones do not replace a client in its handshake.
 fn replace_oldest(callers: &mut Vec<Pending>, refusals: &mut RefusalLog, reason: &str) {
     let mut crowds: HashMap<IpAddr, usize> = HashMap::new();
     for caller in callers.iter() {

@@ -156,8 +156,8 @@ impl<'a> Handshake<'a> {
         self.refused.take().unwrap_or(otherwise)
     }
 
-    /// Notes what the answer of a server depends on: the tool that a client names, if it is offered,
-    /// and what it announces with its version.
+    /// Notes what the answer of a server depends on: the tool that a client names, if it is
+    /// offered, and what it announces with its version.
     pub fn learn(&mut self, payload: &[u8]) {
         let text = wire::parse_string(payload).unwrap_or_default();
         match self.step {

@@ -41,7 +41,7 @@ pub struct Invitation {
     /// The networks of the hosts of the survey, among which its processes find their parents.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// The tests, each with its tool and the arguments of the tool, for the memory of their buffers.
+    /// The tests, each with its tool and the arguments of the tool: their buffers need memory.
     #[serde(default)]
     pub tests: Vec<(String, Vec<String>)>,
     /// Options about service, VNI and traffic class: the only ones that the coordinator of another
@@ -94,8 +94,8 @@ pub fn addresses(plan: &Plan, host: &str) -> Result<Vec<SocketAddr>, Failure> {
 }
 
 impl Invitation {
-    /// Sends the invitation to a process of the server on `host`, which has these `addresses`, as the
-    /// client of `plan`.
+    /// Sends the invitation to a process of the server on `host`, which has these `addresses`, as
+    /// the client of `plan`.
     ///
     /// # Errors
     ///
@@ -175,8 +175,8 @@ fn stranger(connection: &Connection) -> Failure {
 
 impl Caller {
     /// Receives the invitation of a coordinator, which waits for the answer of
-    /// [`Self::accept_invitation`] or [`Self::refuse`]. The connection is kept: the coordinator ends
-    /// the process by closing it.
+    /// [`Self::accept_invitation`] or [`Self::refuse`]. The connection is kept: the coordinator
+    /// ends the process by closing it.
     ///
     /// # Errors
     ///

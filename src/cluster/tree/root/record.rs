@@ -21,7 +21,7 @@ pub struct PendingOrder {
 pub struct MemberRecord {
     id: Option<u64>,
     introduction: Option<Introduction>,
-    /// The address of its host, if it was invited there; otherwise the address that it connects from.
+    /// The address of its host, if it was invited there.
     pub host: Option<IpAddr>,
     /// Where it listens for children.
     pub address: Option<SocketAddr>,
