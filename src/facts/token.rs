@@ -53,17 +53,16 @@ impl Token {
         let is_hexadecimal = bytes
             .iter()
             .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        let kinds: [(fn(&u8) -> bool, u32); 4] = [
-            (u8::is_ascii_digit, 10),
-            (u8::is_ascii_lowercase, 26),
-            (u8::is_ascii_uppercase, 26),
-            (|byte| !byte.is_ascii_alphanumeric(), 33),
-        ];
-        let present = kinds.iter().filter(|(is_one, _)| bytes.iter().any(is_one));
+        let of_kind = |is_one: fn(&u8) -> bool, count: u32| {
+            if bytes.iter().any(is_one) { count } else { 0 }
+        };
         let alphabet = if is_hexadecimal {
             16
         } else {
-            present.map(|(_, count)| count).sum::<u32>()
+            of_kind(u8::is_ascii_digit, 10)
+                + of_kind(u8::is_ascii_lowercase, 26)
+                + of_kind(u8::is_ascii_uppercase, 26)
+                + of_kind(|byte| !byte.is_ascii_alphanumeric(), 33)
         };
         let distinct = bytes.iter().collect::<BTreeSet<_>>().len();
         // A few characters again and again are no choice among all.

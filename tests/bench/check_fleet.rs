@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use cluster::survey::timetable::Introduction;
-use cluster::tree::{Event, Meeting, Member, Order, Root};
+use cluster::tree::{Bounds, Event, Meeting, Member, Order, Root};
 use facts::net::listener::{Listener, Reach};
 use facts::token::Token;
 use report::check_fleet::{FleetCheck, NodeCheck};
@@ -31,6 +31,7 @@ fn main() {
     let meeting = Meeting {
         addresses: vec![([127, 0, 0, 1], root.port()).into()],
         token,
+        bounds: Bounds::default(),
     };
     let began = Instant::now();
     thread::scope(|scope| {

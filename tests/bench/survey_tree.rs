@@ -17,7 +17,7 @@ use cluster::survey::answer::{Answer, Figures, Pair, PairResult, Stage};
 use cluster::survey::findings::Test;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::timetable::{Block, BlockReport, Course, Introduction, NicFacts, Part, Task};
-use cluster::tree::{Event, Meeting, Member, Order, Root, now_ns};
+use cluster::tree::{Bounds, Event, Meeting, Member, Order, Root, now_ns};
 use facts::device::FabricAddress;
 use facts::net::listener::{Listener, Reach};
 use facts::token::{TOKEN_VARIABLE, Token};
@@ -58,6 +58,7 @@ fn simulate(first: u32, end: u32, size: u32, port: u16) {
     let meeting = Meeting {
         addresses: vec![([127, 0, 0, 1], port).into()],
         token,
+        bounds: Bounds::default(),
     };
     thread::scope(|scope| {
         for rank in first..end {

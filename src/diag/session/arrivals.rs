@@ -258,7 +258,7 @@ struct Pending {
     /// The tool that it has named.
     tool: Option<&'static Tool>,
     /// Its version, once this side has answered it, and what it announces.
-    greeted: Option<(String, PeerFacts)>,
+    greeted: Option<Box<(String, PeerFacts)>>,
     /// This side has sent a name first, for clients that wait for it.
     is_prompted: bool,
     /// When the current exchange began.
@@ -399,7 +399,7 @@ impl Pending {
             facts if facts.checks => format!("{greeting} {CHECK}"),
             _ => queue_announcement(&greeting, &rules.machine, device),
         })?;
-        self.greeted = Some((version.to_owned(), facts));
+        self.greeted = Some(Box::new((version.to_owned(), facts)));
         self.since = Instant::now();
         Ok(())
     }
@@ -420,19 +420,20 @@ impl Pending {
 
     /// Returns the client, which has answered.
     fn arrive(mut self) -> Progress {
-        match (self.tool, self.greeted.take()) {
-            (Some(tool), Some((version, facts))) => Progress::Arrived(Arrival::Client(Newcomer {
-                stream: self.stream,
-                peer: self.peer,
-                tool,
-                version,
-                device: facts.device,
-                surveys: facts.surveys,
-                checks: facts.checks,
-                is_cxidiag: facts.is_cxidiag,
-            })),
-            _ => Progress::Waits(self),
-        }
+        let (Some(tool), Some(greeted)) = (self.tool, self.greeted.take()) else {
+            return Progress::Waits(self);
+        };
+        let (version, facts) = *greeted;
+        Progress::Arrived(Arrival::Client(Newcomer {
+            stream: self.stream,
+            peer: self.peer,
+            tool,
+            version,
+            device: facts.device,
+            surveys: facts.surveys,
+            checks: facts.checks,
+            is_cxidiag: facts.is_cxidiag,
+        }))
     }
 
     /// Refuses a connection from an address that `--allow` does not list. The connection need not
