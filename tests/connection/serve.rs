@@ -246,7 +246,9 @@ fn server_gives_up_a_client_that_is_stopped_while_it_measures() {
     let line = server.wait_for(" write-lat on soft0: failed after ");
     let reason = " did not answer at the Post-run barrier within 6 s\n";
     assert!(line.ends_with(reason), "{line}");
-    drop(client);
+    client.go_on();
+    client.signal("CONT");
+    assert_status(&client.finish(), 1);
     stop(server);
     fabric.assert_nothing_left();
 }
