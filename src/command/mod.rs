@@ -1,10 +1,11 @@
 //! Commands, the subcommands that measure no transaction: one `mod` line and one entry for each.
-//! `output` and `probe` are what they share.
+//! `joining`, `output` and `probe` are what they share.
 
 mod arguments;
 mod check;
 mod compare;
 mod devices;
+mod joining;
 mod output;
 mod ping;
 mod probe;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::fleet::{self, Answers};
 use super::of_node;
 use super::request::CheckRequest;
-use crate::command::survey::member;
+use crate::command::joining::join;
 use cluster::launcher::{LauncherTask, nodes_of_tasks};
 use cluster::meeting_point::MeetingPoint;
 use cluster::survey::timetable::Introduction;
@@ -78,7 +78,7 @@ fn take_part(
         nics: Vec::new(),
     };
     let end = Instant::now() + JOIN_LIMIT;
-    let member = member::join(&introduction, end, &Bounds::default(), |_| {
+    let member = join(&introduction, end, &Bounds::default(), |_| {
         point.find(task, end)
     })?;
     match document(request, task) {

@@ -4,25 +4,19 @@ use std::time::{Duration, Instant};
 
 use super::load_watch::LoadWatch;
 use super::request::{self, ProcessSource, SurveyRequest};
+use crate::command::joining::join;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
 use cluster::survey::timetable::{Course, Introduction};
-use cluster::tree::{Bounds, Meeting, Member, Order};
+use cluster::tree::{Bounds, Order};
 use diag::run::survey::{self, NicPlan, Nics, TestPlan};
 use facts::device::DeviceName;
-use facts::error::{Failure, Kind};
+use facts::error::Failure;
 use facts::host::host_name;
-use facts::interrupt;
 use node::backend;
 use node::machine::Machine;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
-
-/// How long a process tries to reach one coordinator.
-const ATTEMPT: Duration = Duration::from_secs(15);
-
-/// Pause before the next attempt: a coordinator notes each process that it refuses.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// The identity of a process in the survey.
 #[derive(Clone, Debug)]
@@ -128,41 +122,6 @@ pub fn run(
     }
     member.end();
     Ok(())
-}
-
-/// Joins the survey. Looks for the coordinator again after a failure, because a killed coordinator
-/// may have left its meeting point.
-///
-/// # Errors
-///
-/// A coordinator that is not found or refuses this process, and an interruption.
-pub fn join(
-    introduction: &Introduction,
-    end: Instant,
-    bounds: &Bounds,
-    coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
-) -> Result<Member, Failure> {
-    loop {
-        let Coordinator {
-            addresses, token, ..
-        } = coordinator(end)?;
-        let meeting = Meeting {
-            addresses,
-            token,
-            bounds: bounds.clone(),
-        };
-        let joined = Member::join(&meeting, introduction.clone(), ATTEMPT);
-        match joined {
-            Err(failure)
-                if failure.kind != Kind::Interrupted
-                    && !failure.is_printed()
-                    && Instant::now() + PAUSE < end =>
-            {
-                interrupt::wait_for_any(&mut Vec::new(), Some(PAUSE))?;
-            }
-            joined => return joined,
-        }
-    }
 }
 
 /// Returns the plans of the NICs of a process with this `identity`.

@@ -25,7 +25,7 @@ mod late;
 mod launch;
 mod load_watch;
 mod locations;
-pub(super) mod member;
+mod member;
 mod members;
 mod pace;
 mod processes;

@@ -1,0 +1,50 @@
+//! How a process of a survey or of a check joins its coordinator.
+
+use std::time::{Duration, Instant};
+
+use cluster::meeting_point::Coordinator;
+use cluster::survey::timetable::Introduction;
+use cluster::tree::{Bounds, Meeting, Member};
+use facts::error::{Failure, Kind};
+use facts::interrupt;
+
+/// How long a process tries to reach one coordinator.
+const ATTEMPT: Duration = Duration::from_secs(15);
+
+/// Pause before the next attempt: a coordinator notes each process that it refuses.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Joins the coordinator. Looks for it again after a failure, because a killed coordinator may have
+/// left its meeting point.
+///
+/// # Errors
+///
+/// A coordinator that is not found or refuses this process, and an interruption.
+pub fn join(
+    introduction: &Introduction,
+    end: Instant,
+    bounds: &Bounds,
+    coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
+) -> Result<Member, Failure> {
+    loop {
+        let Coordinator {
+            addresses, token, ..
+        } = coordinator(end)?;
+        let meeting = Meeting {
+            addresses,
+            token,
+            bounds: bounds.clone(),
+        };
+        let joined = Member::join(&meeting, introduction.clone(), ATTEMPT);
+        match joined {
+            Err(failure)
+                if failure.kind != Kind::Interrupted
+                    && !failure.is_printed()
+                    && Instant::now() + PAUSE < end =>
+            {
+                interrupt::wait_for_any(&mut Vec::new(), Some(PAUSE))?;
+            }
+            joined => return joined,
+        }
+    }
+}
