@@ -21,12 +21,14 @@ mod uses;
 
 use std::ffi::OsString;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use self::request::CheckRequest;
 pub use self::usage::usage;
 use super::output;
 use cluster::launcher::LauncherTask;
 use diag::run::served::is_started_for_client;
+use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use node::backend;
@@ -60,6 +62,56 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     match task {
         Some(task) if task.size > 1 => step::run(&request, &task),
         _ => of_this_node(request),
+    }
+}
+
+/// The nodes that a survey is about to measure.
+#[derive(Clone, Copy, Debug)]
+pub enum Nodes<'a> {
+    /// Those of the tasks of a launcher, of which this process is one.
+    OfTasks(&'a LauncherTask),
+    /// Those with these servers, at this port.
+    OfServers(&'a [String], Option<u16>),
+}
+
+/// Checks these devices, or all hardware, of the nodes that a survey is about to measure, and
+/// prints what the checks amount to on standard error. Tasks meet at a point of their own, beside
+/// that of the survey.
+///
+/// # Errors
+///
+/// The failures of `check`, in the first task.
+pub fn before_survey(
+    nodes: Nodes,
+    devices: &[DeviceName],
+    meeting_point: Option<&Path>,
+    is_quiet: bool,
+) -> Result<(), Failure> {
+    let beside = |path: &Path| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".check");
+        PathBuf::from(name)
+    };
+    let mut request = CheckRequest {
+        devices: devices.to_vec(),
+        meeting_point: meeting_point.map(beside),
+        is_before_survey: true,
+        is_quiet,
+        ..CheckRequest::default()
+    };
+    match nodes {
+        Nodes::OfTasks(task) => {
+            let step = task.step.as_deref().unwrap_or_default();
+            let task = LauncherTask {
+                step: Some(format!("{step}.check")),
+                ..task.clone()
+            };
+            step::run(&request, &task)
+        }
+        Nodes::OfServers(hosts, port) => {
+            request.port = port;
+            fleet::report(&request, || hosts::ask_all(hosts, &request))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 
 use super::request::CheckRequest;
 use crate::command::output;
-use facts::error::Failure;
+use facts::error::{Context, Failure};
 use plan::outputs::Place;
 use report::check_fleet::{FleetCheck, NodeCheck};
 use report::documents::{Documents, Places};
@@ -33,17 +33,21 @@ pub fn report(
     let (started, clock) = (SystemTime::now(), Instant::now());
     let answers = gather()?;
     let check = FleetCheck::new(started, clock.elapsed(), answers);
-    output::write(
-        &documents,
-        &check,
-        |text: &mut Vec<u8>, check| -> io::Result<()> {
-            if request.is_quiet {
-                writeln!(text, "{}", check.summary)
-            } else {
-                check_fleet_text::write(text, check)
-            }
-        },
-    )?;
+    let write = |text: &mut Vec<u8>, check: &FleetCheck| -> io::Result<()> {
+        if request.is_quiet {
+            writeln!(text, "{}", check.summary)
+        } else {
+            check_fleet_text::write(text, check)
+        }
+    };
+    if request.is_before_survey {
+        let mut text = b"cxidiag survey: check: ".to_vec();
+        write(&mut text, &check).environment("cannot write the check")?;
+        text.push(b'\n');
+        let _ = io::stderr().write_all(&text);
+    } else {
+        output::write(&documents, &check, write)?;
+    }
     documents.write_metrics(|| check_fleet_metrics::families(&check))?;
     let has_text = !documents.has_stdout();
     if let Some(to) = documents.csv.take() {

@@ -36,6 +36,8 @@ pub struct CheckRequest {
     pub is_local: bool,
     /// Where the tasks of a launcher meet.
     pub meeting_point: Option<PathBuf>,
+    /// A survey follows, whose results standard output is for.
+    pub is_before_survey: bool,
     pub csv: Option<Place>,
     pub bad_nodes: Option<PathBuf>,
     pub json: Option<Place>,

@@ -45,6 +45,7 @@ use processes::Started;
 use request::{ProcessSource, SurveyRequest};
 pub use usage::usage;
 
+use crate::command::check::{self, Nodes};
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{Coordinator, MeetingPoint};
 use cluster::tree::JOIN_LIMIT;
@@ -81,7 +82,26 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             backend::check(DeviceName::software(0))?;
             coordinator::run(&request, Launch::loopback(*count, &arguments))
         }
-        ProcessSource::Hosts(hosts) => coordinator::run(&request, Launch::hosts(hosts, &arguments)),
+        ProcessSource::Hosts(hosts) => {
+            let checked = checked(&request, Nodes::OfServers(hosts, request.port))?;
+            coordinator::run(&request, Launch::hosts(hosts, &arguments)).and(checked)
+        }
+    }
+}
+
+/// Checks the nodes first, if the user asks for it. Returns what the checks amount to.
+///
+/// # Errors
+///
+/// An interruption.
+fn checked(request: &SurveyRequest, nodes: Nodes) -> Result<Result<(), Failure>, Failure> {
+    if !request.checks_nodes {
+        return Ok(Ok(()));
+    }
+    let point = request.meeting_point.as_deref();
+    match check::before_survey(nodes, &request.devices, point, request.is_quiet) {
+        Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
+        checked => Ok(checked),
     }
 }
 
@@ -118,8 +138,10 @@ fn of_launcher(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), Fa
     };
     let token = Token::of_environment();
     let meeting_point = MeetingPoint::of(&task, request.meeting_point.as_deref(), token.as_ref())?;
+    let checked = checked(request, Nodes::OfTasks(&task))?;
     if meeting_point.is_coordinator(&task) {
-        return coordinator::run(request, Launch::task(task, meeting_point, arguments));
+        let launch = Launch::task(task, meeting_point, arguments);
+        return coordinator::run(request, launch).and(checked);
     }
     let place = member::ProcessIdentity::new(task.rank, task.size, Some(&task));
     let limit = request.join_limit.unwrap_or_default().max(JOIN_LIMIT);

@@ -57,6 +57,8 @@ pub struct Bound {
 #[derive(Debug)]
 pub struct SurveyRequest {
     pub processes: ProcessSource,
+    /// The nodes are checked first.
+    pub checks_nodes: bool,
     /// The NICs of each process; empty for all hardware.
     pub devices: Vec<DeviceName>,
     /// All NICs of a node measure at the same time.

@@ -101,6 +101,7 @@ struct Wishes {
     metrics: MetricsRequest,
     keeps_matrix: bool,
     resume: Option<PathBuf>,
+    checks_nodes: bool,
     is_quiet: bool,
 }
 
@@ -171,6 +172,12 @@ fn places() -> Vec<Def> {
     ]);
     options.extend(service.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.service)));
     options.extend([
+        Def::switch("check", |wishes| wishes.checks_nodes = true).explained(
+            "Check the nodes first, as 'cxidiag check' does",
+            "Check the nodes first, as **cxidiag check** does, and print what the checks amount to on \
+             standard error. The survey measures whatever they find; if it is good, the checks \
+             determine the exit status.",
+        ),
         Def::file("locations", |wishes| &mut wishes.locations).explained(
             "Lines of 'HOST SWITCH GROUP' (default: by the\naddresses of the NICs)",
             "A file with a line *HOST SWITCH GROUP* for each host or host list; switches and groups are \
@@ -381,6 +388,11 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
             }
         }
     }
+    if is_loopback && wishes.checks_nodes {
+        return Err(Failure::usage(
+            "--check checks nodes: those of a launcher, or of --hosts",
+        ));
+    }
     if is_loopback && wishes.bad_nodes.is_some() {
         without_effect.push(Ineffective {
             option: "bad-nodes",
@@ -398,6 +410,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     }
     Ok(Some(SurveyRequest {
         processes,
+        checks_nodes: wishes.checks_nodes,
         devices: wishes.devices,
         at_once: wishes.at_once,
         service: wishes.service,
