@@ -56,4 +56,5 @@ pub mod platform;
 pub mod rate;
 pub mod release;
 pub mod size;
+pub mod text;
 pub mod token;

@@ -42,7 +42,8 @@ impl Offset {
 
     /// Returns how far the offset may be off at `here_ns`, in nanoseconds.
     pub fn uncertainty_ns(self, here_ns: u64) -> u64 {
-        self.half_trips_ns + drift(here_ns.saturating_sub(self.at_ns))
+        self.half_trips_ns
+            .saturating_add(drift(here_ns.saturating_sub(self.at_ns)))
     }
 }
 
@@ -64,7 +65,7 @@ impl Exchanges {
     pub fn add(&mut self, sent_ns: u64, received_ns: u64, parent_ns: u64, uncertainty_ns: u64) {
         let half_trip = received_ns.saturating_sub(sent_ns) / 2;
         let exchange = Offset {
-            offset_ns: parent_ns.wrapping_sub(sent_ns + half_trip) as i64,
+            offset_ns: parent_ns.wrapping_sub(sent_ns.saturating_add(half_trip)) as i64,
             half_trips_ns: uncertainty_ns.saturating_add(half_trip),
             at_ns: received_ns,
         };

@@ -16,6 +16,7 @@ use super::link::{Link, PollSet};
 use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, ParentRequest};
 use facts::limit::ANSWER_LIMIT;
 use facts::net::listener::{Listener, out_of};
+use facts::text;
 use facts::token::Token;
 
 /// Maximum number of connections without a proof. More stay with the kernel, which has 4096 places.
@@ -244,7 +245,8 @@ impl PendingConnection {
     /// why the connection is refused.
     fn answer(&mut self, message: Message, token: &Token) -> Result<Option<Claim>, String> {
         let (proof, claim) = match (message, self.theirs) {
-            (Message::Hello { version, nonce }, None) => {
+            (Message::Hello { mut version, nonce }, None) => {
+                text::accept(&mut version);
                 if version != VERSION {
                     return self.refuse(format!(
                         "it is cxidiag {version}, and this is {VERSION}: install the same on all nodes"

@@ -232,12 +232,12 @@ fn loses_member_that_sends_invalid_bytes() {
     let (mut root, meeting) = root(1);
     let mut member = Stoppable::start(&meeting, 0, 1);
     events(&mut root, 1, joined);
-    let body = vec![0xff];
+    let (path, body) = (Vec::new(), vec![0xff]);
     member
         .line
-        .write_all(&frame(&Message::Up { rank: 0, body }))
+        .write_all(&frame(&Message::Up { path, body }))
         .unwrap();
-    let reason = "it sent bytes that are not a message of a survey";
+    let reason = "expelled: it sent bytes that are not a message of a survey";
     assert_eq!(events(&mut root, 1, lost), [(0, reason.into())]);
     member.stop();
 }

@@ -43,7 +43,6 @@ struct RelayChild {
 /// The connections of a member.
 #[derive(Debug)]
 pub struct Relay {
-    rank: u32,
     set: PollSet,
     next_key: u64,
     listener: SurveyListener,
@@ -85,7 +84,6 @@ impl Relay {
         let listener = Listener::bind(None, 0, Reach::Everywhere)
             .map_err(|failure| io::Error::other(failure.message()))?;
         let listener = SurveyListener::new(listener, meeting.token.clone(), &set, LISTENER)?;
-        let rank = introduction.rank;
         let request = ParentRequest {
             id: u64::from_le_bytes(random()),
             port: listener.port(),
@@ -94,7 +92,6 @@ impl Relay {
             introduction,
         };
         Ok(Self {
-            rank,
             next_key: LINE,
             listener,
             line: Some(Link::of_pair(line, &set, LINE)?),
@@ -214,8 +211,9 @@ impl Relay {
                     self.send_own(&FromMember::Attached(rank));
                 }
                 Ok(Some(Message::Leave)) => self.lose_child(key, None),
-                Ok(Some(message @ Message::Up { .. })) => {
-                    self.send_up(message);
+                Ok(Some(Message::Up { mut path, body })) => {
+                    path.push(rank);
+                    self.send_up(Message::Up { path, body });
                     if self.ending.is_some() {
                         self.wait_for_others();
                     }
@@ -340,8 +338,8 @@ impl Relay {
 
     /// Sends a message of this process to the coordinator.
     fn send_own(&mut self, body: &FromMember) {
-        let (rank, body) = (self.rank, encode(body));
-        self.send_up(Message::Up { rank, body });
+        let (path, body) = (Vec::new(), encode(body));
+        self.send_up(Message::Up { path, body });
     }
 
     /// Sends a message to the coordinator, as soon as there is a parent.

@@ -29,11 +29,12 @@ use super::listener::{Rejection, SurveyListener};
 use super::message::{FromMember, Message, decode};
 use super::traffic::Traffic;
 use super::uplink::DETOUR_LIMIT;
+use crate::survey::findings::Test;
 use crate::survey::timetable::{BlockReport, Introduction};
 use facts::error::{Context, Failure};
 use facts::net::listener::Listener;
 use facts::token::Token;
-use facts::{interrupt, limit};
+use facts::{interrupt, limit, text};
 use record::MemberRecord;
 use stalls::StallWatch;
 use waiting::Waiting;
@@ -43,6 +44,12 @@ const LISTENER: u64 = 0;
 
 /// Interval at which the coordinator looks for members that have not come.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Longest document of the check of a node, in bytes: 8 NICs have 64 KiB.
+const MOST_DOCUMENT: usize = 4 << 20;
+
+/// Why a member that sends other bytes is expelled.
+const NO_MESSAGE: &str = "it sent bytes that are not a message of a survey";
 
 /// What happened to the processes of a survey.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,6 +126,8 @@ pub struct Root {
     waiting: BTreeMap<u64, Waiting>,
     events: Vec<Event>,
     traffic: Traffic,
+    /// The tests of all courses.
+    tests: Vec<Test>,
     /// When the last block ends, on the clock of this process, in nanoseconds.
     quiet_until_ns: u64,
     is_ending: bool,
@@ -151,6 +160,7 @@ impl Root {
             waiting: BTreeMap::new(),
             events: Vec::new(),
             traffic: Traffic::default(),
+            tests: Vec::new(),
             quiet_until_ns: 0,
             is_ending: false,
             failure: None,
@@ -304,7 +314,10 @@ impl Root {
                     self.attached(rank, None);
                 }
                 Ok(Some(Message::Leave)) => self.gone(rank, None, None),
-                Ok(Some(Message::Up { rank, body })) => self.handle(rank, &body),
+                Ok(Some(Message::Up { mut path, body })) => {
+                    path.push(rank);
+                    self.handle(&path, &body);
+                }
                 Ok(Some(_)) => {
                     let reason = "it sent a message out of turn".into();
                     self.gone(rank, None, Some(reason));
@@ -314,15 +327,26 @@ impl Root {
         }
     }
 
-    /// Handles a message of a member.
-    fn handle(&mut self, rank: u32, body: &[u8]) {
-        let size = self.members.len() as u32;
-        if rank >= size || self.links.is_lost(rank) {
+    /// Handles a message that has come by this path, the sender first. A member that breaks a rule
+    /// is expelled.
+    fn handle(&mut self, path: &[u32], body: &[u8]) {
+        // A member whose parent has changed sends its message again.
+        let sender = path.first().copied();
+        let Some(rank) = sender.filter(|&rank| self.links.leads(path, rank)) else {
             return;
+        };
+        let message = decode(body).ok_or_else(|| NO_MESSAGE.to_owned());
+        if let Err(reason) = message.and_then(|message| self.obey(rank, message)) {
+            self.lose(rank, format!("expelled: {reason}"));
         }
-        match decode(body) {
-            Some(FromMember::Children(children)) => {
-                for &child in children.iter().filter(|&&child| child < size) {
+    }
+
+    /// Handles a message of a member. The error is the rule that it breaks.
+    fn obey(&mut self, rank: u32, message: FromMember) -> Result<(), String> {
+        match message {
+            FromMember::Children(children) => {
+                for &child in &children {
+                    self.check_rank(child)?;
                     if !self.links.is_attached_to(child, Some(rank)) {
                         self.attached(child, Some(rank));
                     }
@@ -334,25 +358,41 @@ impl Root {
                     }
                 }
             }
-            Some(FromMember::Attached(child)) if child < size => self.attached(child, Some(rank)),
-            Some(FromMember::Gone {
+            FromMember::Attached(child) => {
+                self.check_rank(child)?;
+                self.attached(child, Some(rank));
+            }
+            FromMember::Gone {
                 rank: child,
-                reason,
-            }) if child < size => {
+                mut reason,
+            } => {
+                self.check_rank(child)?;
+                reason.iter_mut().for_each(text::accept);
                 self.gone(child, Some(rank), reason);
             }
-            Some(FromMember::Begun) => self.events.push(Event::Begun { rank }),
-            Some(FromMember::Report(report)) if report.rank == rank => self.report(report),
-            Some(FromMember::Checked(document)) => {
+            FromMember::Begun => self.events.push(Event::Begun { rank }),
+            FromMember::Report(report) => self.report(rank, report)?,
+            FromMember::Checked(document) if document.len() > MOST_DOCUMENT => {
+                return Err(format!("its check has {} bytes", document.len()));
+            }
+            FromMember::Checked(document) => {
                 self.events.push(Event::Checked { rank, document });
             }
-            Some(FromMember::Failed(reason)) => self.lose(rank, reason),
-            Some(FromMember::Ended(traffic)) => self.members[rank as usize].ended = Some(traffic),
-            _ => self.lose(
-                rank,
-                "it sent bytes that are not a message of a survey".into(),
-            ),
+            FromMember::Failed(mut reason) => {
+                text::accept(&mut reason);
+                self.lose(rank, reason);
+            }
+            FromMember::Ended(traffic) => self.members[rank as usize].ended = Some(traffic),
         }
+        Ok(())
+    }
+
+    fn check_rank(&self, rank: u32) -> Result<(), String> {
+        let size = self.members.len();
+        let is_valid = (rank as usize) < size;
+        is_valid
+            .then_some(())
+            .ok_or_else(|| format!("it has named rank {rank}, and the survey has {size} processes"))
     }
 
     /// A member is connected to this parent.
@@ -392,11 +432,16 @@ impl Root {
         }
     }
 
-    /// Takes over the report of a block, unless it has come before.
-    fn report(&mut self, report: BlockReport) {
-        if self.members[report.rank as usize].is_new(&report) {
+    /// Takes over the report of a block, unless it has come before. The error is the rule that it
+    /// breaks.
+    fn report(&mut self, rank: u32, mut report: BlockReport) -> Result<(), String> {
+        let member = &mut self.members[rank as usize];
+        if member.is_new(&report) {
+            report.accept(member.expected(rank, &self.tests))?;
+            member.reported(&report);
             self.events.push(Event::Report(report));
         }
+        Ok(())
     }
 
     /// Removes a process from the survey.
