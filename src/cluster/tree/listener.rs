@@ -88,12 +88,12 @@ pub struct Rejection {
 
 /// A connection without a proof.
 #[derive(Debug)]
-struct PendingConnection {
-    link: Link,
-    peer: SocketAddr,
-    since: Instant,
-    ours: Nonce,
-    theirs: Option<Nonce>,
+pub(super) struct PendingConnection {
+    pub(super) link: Link,
+    pub(super) peer: SocketAddr,
+    pub(super) since: Instant,
+    pub(super) ours: Nonce,
+    pub(super) theirs: Option<Nonce>,
 }
 
 /// The listening socket of a process, and the connections without a proof.
@@ -243,7 +243,11 @@ impl SurveyListener {
 impl PendingConnection {
     /// Answers a message. Returns the claim after a valid proof. The error says
     /// why the connection is refused.
-    fn answer(&mut self, message: Message, token: &Token) -> Result<Option<Claim>, String> {
+    pub(super) fn answer(
+        &mut self,
+        message: Message,
+        token: &Token,
+    ) -> Result<Option<Claim>, String> {
         let (proof, claim) = match (message, self.theirs) {
             (Message::Hello { mut version, nonce }, None) => {
                 text::accept(&mut version);

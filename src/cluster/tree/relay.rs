@@ -404,6 +404,29 @@ impl Relay {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl Relay {
+    /// Receives what has arrived on a connection to the coordinator in any state, or to a parent.
+    pub(super) fn receive_by(&mut self, state: usize, link: Link) {
+        self.uplink.take_over(state, link);
+        self.receive_from_parent();
+    }
+
+    /// Receives what has arrived on a connection to a child.
+    pub(super) fn receive_from(&mut self, rank: u32, link: Link) {
+        let key = link.key();
+        let child = RelayChild {
+            link,
+            rank,
+            is_ready: true,
+        };
+        self.children.insert(key, child);
+        self.receive_from_child(key);
+        self.children.clear();
+        self.held.clear();
+    }
+}
+
 /// Removes this process from a path, and returns the next on it; none if this process is its end.
 fn next_on(path: &mut Vec<u32>) -> Option<u32> {
     if !path.is_empty() {

@@ -2,12 +2,16 @@
 //!
 //! * `arrivals`: the processes that ask for a parent.
 //! * `ending`: the end of all processes.
+//! * `messages`: what members send.
 //! * `record`: what the coordinator knows of a process.
 //! * `orders`: what it sends.
 //! * `stalls`: when the coordinator itself was stopped.
 
 mod arrivals;
 mod ending;
+#[cfg(any(test, feature = "testing"))]
+mod fuzzing;
+mod messages;
 mod orders;
 mod record;
 mod stalls;
@@ -26,7 +30,7 @@ use super::clock::now_ns;
 use super::link::{Link, PollSet};
 use super::links::{Parent, TreeLinks};
 use super::listener::{Rejection, SurveyListener};
-use super::message::{FromMember, Message, decode};
+use super::message::Message;
 use super::traffic::Traffic;
 use super::uplink::DETOUR_LIMIT;
 use crate::survey::findings::Test;
@@ -34,7 +38,7 @@ use crate::survey::timetable::{BlockReport, Introduction};
 use facts::error::{Context, Failure};
 use facts::net::listener::Listener;
 use facts::token::Token;
-use facts::{interrupt, limit, text};
+use facts::{interrupt, limit};
 use record::MemberRecord;
 use stalls::StallWatch;
 use waiting::Waiting;
@@ -44,12 +48,6 @@ const LISTENER: u64 = 0;
 
 /// Interval at which the coordinator looks for members that have not come.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// Longest document of the check of a node, in bytes: 8 NICs have 64 KiB.
-const MOST_DOCUMENT: usize = 4 << 20;
-
-/// Why a member that sends other bytes is expelled.
-const NO_MESSAGE: &str = "it sent bytes that are not a message of a survey";
 
 /// What happened to the processes of a survey.
 #[derive(Clone, Debug, PartialEq)]
@@ -327,74 +325,6 @@ impl Root {
         }
     }
 
-    /// Handles a message that has come by this path, the sender first. A member that breaks a rule
-    /// is expelled.
-    fn handle(&mut self, path: &[u32], body: &[u8]) {
-        // A member whose parent has changed sends its message again.
-        let sender = path.first().copied();
-        let Some(rank) = sender.filter(|&rank| self.links.leads(path, rank)) else {
-            return;
-        };
-        let message = decode(body).ok_or_else(|| NO_MESSAGE.to_owned());
-        if let Err(reason) = message.and_then(|message| self.obey(rank, message)) {
-            self.lose(rank, format!("expelled: {reason}"));
-        }
-    }
-
-    /// Handles a message of a member. The error is the rule that it breaks.
-    fn obey(&mut self, rank: u32, message: FromMember) -> Result<(), String> {
-        match message {
-            FromMember::Children(children) => {
-                for &child in &children {
-                    self.check_rank(child)?;
-                    if !self.links.is_attached_to(child, Some(rank)) {
-                        self.attached(child, Some(rank));
-                    }
-                }
-                for child in self.links.children(rank) {
-                    if !children.contains(&child) {
-                        let reason = "it closed its connection: it failed or was killed".into();
-                        self.gone(child, Some(rank), Some(reason));
-                    }
-                }
-            }
-            FromMember::Attached(child) => {
-                self.check_rank(child)?;
-                self.attached(child, Some(rank));
-            }
-            FromMember::Gone {
-                rank: child,
-                mut reason,
-            } => {
-                self.check_rank(child)?;
-                reason.iter_mut().for_each(text::accept);
-                self.gone(child, Some(rank), reason);
-            }
-            FromMember::Begun => self.events.push(Event::Begun { rank }),
-            FromMember::Report(report) => self.report(rank, report)?,
-            FromMember::Checked(document) if document.len() > MOST_DOCUMENT => {
-                return Err(format!("its check has {} bytes", document.len()));
-            }
-            FromMember::Checked(document) => {
-                self.events.push(Event::Checked { rank, document });
-            }
-            FromMember::Failed(mut reason) => {
-                text::accept(&mut reason);
-                self.lose(rank, reason);
-            }
-            FromMember::Ended(traffic) => self.members[rank as usize].ended = Some(traffic),
-        }
-        Ok(())
-    }
-
-    fn check_rank(&self, rank: u32) -> Result<(), String> {
-        let size = self.members.len();
-        let is_valid = (rank as usize) < size;
-        is_valid
-            .then_some(())
-            .ok_or_else(|| format!("it has named rank {rank}, and the survey has {size} processes"))
-    }
-
     /// A member is connected to this parent.
     fn attached(&mut self, rank: u32, parent: Parent) {
         if self.links.attach(rank, parent) {
@@ -430,18 +360,6 @@ impl Root {
             }
             Some(reason) => self.lose(rank, reason),
         }
-    }
-
-    /// Takes over the report of a block, unless it has come before. The error is the rule that it
-    /// breaks.
-    fn report(&mut self, rank: u32, mut report: BlockReport) -> Result<(), String> {
-        let member = &mut self.members[rank as usize];
-        if member.is_new(&report) {
-            report.accept(member.expected(rank, &self.tests))?;
-            member.reported(&report);
-            self.events.push(Event::Report(report));
-        }
-        Ok(())
     }
 
     /// Removes a process from the survey.
