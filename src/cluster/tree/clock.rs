@@ -65,7 +65,7 @@ impl Exchanges {
     pub fn add(&mut self, sent_ns: u64, received_ns: u64, parent_ns: u64, uncertainty_ns: u64) {
         let half_trip = received_ns.saturating_sub(sent_ns) / 2;
         let exchange = Offset {
-            offset_ns: parent_ns.wrapping_sub(sent_ns.saturating_add(half_trip)) as i64,
+            offset_ns: parent_ns.wrapping_sub(sent_ns + half_trip) as i64,
             half_trips_ns: uncertainty_ns.saturating_add(half_trip),
             at_ns: received_ns,
         };

@@ -13,12 +13,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::clock::SharedClock;
 use super::link::Link;
 use super::listener::{Arrival, PendingConnection};
 use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, decode, encode};
 use super::{Event, Meeting, Order, PollSet, Relay, Root};
-use crate::survey::answer::{Answer, PairResult};
+use crate::survey::answer::{Answer, Figures};
 use crate::survey::busy::BusySlots;
 use crate::survey::conductor::{Conductor, Settings};
 use crate::survey::ids::NodeId;
@@ -26,7 +28,6 @@ use crate::survey::pairs::Selection;
 use crate::survey::roster::{Nic, Node, Roster};
 use crate::survey::rounds::NicOrder;
 use crate::survey::timetable::BlockReport;
-use crate::survey::untested::Untested;
 use facts::net::framing;
 use facts::net::listener::{Listener, Reach};
 use facts::text::MOST_TEXT;
@@ -240,28 +241,38 @@ impl Fuzzer {
     }
 }
 
-/// Panics if an event has a long text, or a text with control characters.
+/// Panics if an event has a long text, a text with control characters, or a figure that is none.
 fn assert_plain(event: &Event) {
-    let texts: Vec<&String> = match event {
-        Event::Lost { reason, .. } | Event::TurnedAway { reason, .. } => vec![reason],
+    match event {
+        Event::Lost { reason, .. } | Event::TurnedAway { reason, .. } => assert_text(reason),
         Event::Report(report) => {
-            let of_result = |of: &'_ PairResult| match &of.answer {
-                Answer::Failed(why) | Answer::Untested(Untested::Other(why)) => Some(why.len()),
-                _ => None,
-            };
-            let lengths = report.results.iter().filter_map(of_result);
-            assert!(lengths.max() <= Some(MOST_TEXT));
-            let load = report.load.iter().flat_map(|load| &load.most);
-            load.map(|(name, _)| name).collect()
+            assert_eq!((report.rank, report.block), (0, block().number));
+            assert_texts(&serde_json::to_value(report).expect("a document"));
+            for result in &report.results {
+                if let Answer::Measured(figures) = &result.answer {
+                    let of_bandwidth = tests()[result.test.index()].of_bandwidth;
+                    let is_bandwidth = matches!(figures, Figures::Bandwidth { .. });
+                    assert!(figures.value().is_finite() && figures.value() >= 0.0);
+                    assert_eq!(of_bandwidth, is_bandwidth);
+                }
+            }
         }
-        _ => Vec::new(),
-    };
-    for text in texts {
-        assert!(
-            text.len() < 2 * MOST_TEXT && !text.contains(char::is_control),
-            "{text:?}"
-        );
+        _ => {}
     }
+}
+
+fn assert_texts(value: &Value) {
+    match value {
+        Value::String(text) => assert_text(text),
+        Value::Array(values) => values.iter().for_each(assert_texts),
+        Value::Object(members) => members.values().for_each(assert_texts),
+        _ => {}
+    }
+}
+
+fn assert_text(text: &str) {
+    let is_short = text.len() < 2 * MOST_TEXT;
+    assert!(is_short && !text.contains(char::is_control), "{text:?}");
 }
 
 impl Survey {
