@@ -29,7 +29,7 @@ use cluster::launcher::LauncherTask;
 use diag::run::served::is_started_for_client;
 use facts::error::Failure;
 use facts::interrupt;
-use node::backend;
+use node::{backend, reading};
 use report::documents::{Documents, Places};
 use report::{check_metrics, check_text};
 
@@ -46,6 +46,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         backend::check(*device)?;
     }
     interrupt::watch()?;
+    reading::limit_waits();
     if is_started_for_client() {
         return served::run(request);
     }

@@ -32,6 +32,7 @@ pub mod gpu;
 pub mod local_address;
 pub mod machine;
 pub mod nic;
+pub mod reading;
 pub mod service;
 pub mod slingshot;
 pub mod traffic_class;

@@ -379,6 +379,7 @@ const NODE: Package = Package {
                 ),
                 ("gpu", "buffers on GPUs"),
                 ("nic", "the files of a NIC: counters, link, findings"),
+                ("reading", "files that may not answer"),
             ],
             &[
                 ("machine", "what this machine has: CPUs, memory, huge pages"),
