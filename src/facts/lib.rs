@@ -28,6 +28,7 @@
 //!    | rate             rates that a run is to keep: intended start times                        |
 //!    | release          the sources that this program was built from                             |
 //!    | size             sizes of operations in bytes                                             |
+//!    | text             texts from outside                                                       |
 //!    | token            the secret of a pair of processes                                        |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```

@@ -19,6 +19,7 @@
 //!  0 | explain         errors of libcxi and of the NIC -> failures with remedies                 |
 //!    | gpu             buffers on GPUs                                                           |
 //!    | nic             the files of a NIC: counters, link, findings                              |
+//!    | reading         files that may not answer                                                 |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!

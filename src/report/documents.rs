@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::destination::Destination;
+use super::destination::{self, Destination};
 use super::json;
 use super::json_lines::JsonLines;
 use super::openmetrics::{self, Dialect, Family};
@@ -169,7 +169,7 @@ impl Documents {
         }
         let mut bytes = Vec::new();
         text(&mut bytes)
-            .and_then(|()| super::write_text(&bytes))
+            .and_then(|()| destination::write_text(&bytes))
             .map_err(interrupt::output_failed)
     }
 

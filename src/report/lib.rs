@@ -128,27 +128,15 @@ pub use reporter::{Reporter, text_output};
 pub use run_documents::refused;
 pub use run_facts::Connected;
 
-use std::io::{self, Write};
+use std::io;
 
 use facts::error::Failure;
 use facts::interrupt;
-use facts::text::shown_lines;
 
 /// Returns the failure of a program that was started without a standard output.
 pub fn no_standard_output() -> Failure {
     Failure::environment("standard output is closed: the results would be lost")
         .with_hint("redirect it to a file or to /dev/null")
-}
-
-/// Writes a text to standard output. Names in it may come from files or from other hosts: control
-/// characters are shown.
-///
-/// # Errors
-///
-/// Standard output cannot be written.
-pub fn write_text(text: &[u8]) -> io::Result<()> {
-    let text = String::from_utf8_lossy(text);
-    io::stdout().write_all(shown_lines(&text).as_bytes())
 }
 
 /// Prints a text on standard output. A reader may close the pipe before the end of the text.
@@ -157,7 +145,7 @@ pub fn write_text(text: &[u8]) -> io::Result<()> {
 ///
 /// Standard output cannot be written.
 pub fn print(text: &str) -> Result<(), Failure> {
-    match write_text(text.as_bytes()) {
+    match destination::write_text(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(interrupt::output_failed),
     }

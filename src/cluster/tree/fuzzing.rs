@@ -143,7 +143,7 @@ impl Fuzzer {
             peer,
             since: Instant::now(),
             ours: [0; 16],
-            theirs: (state % 2 == 0).then_some([1; 16]),
+            theirs: state.is_multiple_of(2).then_some([1; 16]),
         };
         let Some(message) = decode(bytes).filter(|_| bytes.len() <= MAX_CLAIM) else {
             return;

@@ -242,5 +242,6 @@ fn own_hint(problem: &Problem) -> Option<String> {
 }
 
 fn print(line: &str) -> Result<(), Failure> {
-    report::write_text(format!("{line}\n").as_bytes()).map_err(interrupt::output_failed)
+    report::destination::write_text(format!("{line}\n").as_bytes())
+        .map_err(interrupt::output_failed)
 }
