@@ -78,8 +78,8 @@ fn escape(kind: u8, more: &[u8]) -> (usize, Option<u8>) {
     }
 }
 
-/// Returns a cell of comma-separated values, as [`shown`] does. Spreadsheets take a text that begins
-/// with one of these characters as a formula, unless an apostrophe stands before it.
+/// Returns a cell of comma-separated values, as [`shown`] does. Spreadsheets take a text that
+/// begins with one of these characters as a formula, unless an apostrophe stands before it.
 pub fn cell(text: &str) -> Cow<'_, str> {
     let shown = shown(text);
     if shown.starts_with(['=', '+', '-', '@']) && shown.parse::<f64>().is_err() {
