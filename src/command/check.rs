@@ -31,7 +31,7 @@ use diag::run::served::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
-use node::backend;
+use node::{backend, reading};
 use report::documents::{Documents, Places};
 use report::{check_metrics, check_text};
 
@@ -48,6 +48,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         backend::check(*device)?;
     }
     interrupt::watch()?;
+    reading::limit_waits();
     if is_started_for_client() {
         return served::run(request);
     }

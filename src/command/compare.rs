@@ -12,6 +12,7 @@ use facts::error::{Failure, invalid};
 use facts::expect::Metric;
 use facts::number::percent;
 use facts::percentile::Percentile;
+use facts::text::shown;
 use plan::cli::definition::OptionDef;
 use plan::cli::parser::hint_before;
 use plan::cli::usage::{Completion, Usage, wrapped};
@@ -287,7 +288,8 @@ fn meant_for_json(source: &Source, arguments: &[OsString]) -> Option<String> {
 }
 
 fn warn(what: impl Display) {
-    let _ = writeln!(io::stderr(), "{NAME}: warning: {what}");
+    let what = what.to_string();
+    let _ = writeln!(io::stderr(), "{NAME}: warning: {}", shown(&what));
 }
 
 /// What the arguments ask for.

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use super::arguments;
 use facts::error::{Failure, invalid};
+use facts::text::shown;
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage, Value};
 use plan::cli::values::place;
@@ -127,7 +128,8 @@ fn read(sources: &[Source]) -> Result<Vec<ReadResult>, Failure> {
 }
 
 fn warn(what: impl Display) {
-    let _ = writeln!(io::stderr(), "{NAME}: warning: {what}");
+    let what = what.to_string();
+    let _ = writeln!(io::stderr(), "{NAME}: warning: {}", shown(&what));
 }
 
 /// Returns a failure because of the arguments.

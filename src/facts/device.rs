@@ -109,6 +109,14 @@ pub struct FabricAddress {
     pub pid: u32,
 }
 
+impl FabricAddress {
+    /// Returns whether a NIC can have this address: NIC addresses have 20 bits, and PIDs are below
+    /// the one that stands for any (nic.md 4.1).
+    pub fn is_valid(self) -> bool {
+        self.nic < 1 << 20 && self.pid < 511
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,8 @@ use std::process::ExitCode;
 use anyhow::Error;
 use rustix::io::Errno;
 
+use crate::text::shown_lines;
+
 /// The hint where the peer has failed.
 pub const SEE_PEER: &str = "see what the peer printed";
 
@@ -279,7 +281,7 @@ impl Failure {
         if let Some(hint) = &self.hint {
             text += &format!("hint: {hint}\n");
         }
-        let _ = err.write_all(text.as_bytes());
+        let _ = err.write_all(shown_lines(&text).as_bytes());
     }
 
     /// Returns the exit status of the program for [`std::process`].

@@ -28,6 +28,7 @@
 //!    | rate             rates that a run is to keep: intended start times                        |
 //!    | release          the sources that this program was built from                             |
 //!    | size             sizes of operations in bytes                                             |
+//!    | text             texts from outside                                                       |
 //!    | token            the secret of a pair of processes                                        |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -56,4 +57,5 @@ pub mod platform;
 pub mod rate;
 pub mod release;
 pub mod size;
+pub mod text;
 pub mod token;

@@ -19,6 +19,7 @@
 //!  0 | explain         errors of libcxi and of the NIC -> failures with remedies                 |
 //!    | gpu             buffers on GPUs                                                           |
 //!    | nic             the files of a NIC: counters, link, findings                              |
+//!    | reading         files that may not answer                                                 |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -32,6 +33,7 @@ pub mod gpu;
 pub mod local_address;
 pub mod machine;
 pub mod nic;
+pub mod reading;
 pub mod service;
 pub mod slingshot;
 pub mod traffic_class;

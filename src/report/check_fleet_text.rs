@@ -7,6 +7,7 @@ use super::check_fleet::{FleetCheck, Majority, NodeVerdict};
 use super::table::{self, Align};
 use super::wrap::wrapped;
 use facts::error::{Context, Failure};
+use facts::text::cell;
 use node::nic::health::ITEMS;
 
 /// Width of lines of words. Host lists may be longer, to be copied.
@@ -95,7 +96,7 @@ pub fn csv(check: &FleetCheck) -> Result<Vec<u8>, Failure> {
     writer.write_record(titles).environment(WHAT)?;
     for node in &check.nodes {
         if node.findings.is_empty() {
-            let row = [node.node.as_str(), node.verdict.name(), "", "", ""];
+            let row = [&cell(&node.node), node.verdict.name(), "", "", ""];
             writer.write_record(row).environment(WHAT)?;
         }
         for found in &node.findings {
@@ -106,7 +107,8 @@ pub fn csv(check: &FleetCheck) -> Result<Vec<u8>, Failure> {
                 &found.device,
                 &found.what,
             ];
-            writer.write_record(row).environment(WHAT)?;
+            let cells = row.map(|text| cell(text).into_owned());
+            writer.write_record(cells).environment(WHAT)?;
         }
     }
     writer

@@ -11,6 +11,7 @@ use super::columns::{COLUMNS, CsvRow};
 use super::outcome::{Options, SizeResult};
 use super::run_columns::{self, RUN_COLUMNS};
 use facts::error::{Context, Failure};
+use facts::text::cell;
 
 /// Returns a percentile of a size; nothing for an interval.
 fn percentile(row: &CsvRow, percent: f64) -> String {
@@ -62,8 +63,8 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
             let fields = columns().map(|column| column.field(outcome, &row));
             let fields = fields.chain(of_run.iter().cloned());
             let further = further.iter().map(|percent| percentile(&row, *percent));
-            let fields = fields.chain(further);
-            writer.write_record(fields).environment(what)?;
+            let cells = fields.chain(further).map(|field| cell(&field).into_owned());
+            writer.write_record(cells).environment(what)?;
         }
     }
     writer

@@ -11,6 +11,7 @@ use tempfile::NamedTempFile;
 use super::stream::Stream;
 use facts::error::{Failure, cause};
 use facts::interrupt;
+use facts::text::shown_lines;
 use plan::outputs::Place;
 
 /// A place that can be written.
@@ -273,6 +274,17 @@ fn hint(path: &Path, error: &io::Error) -> String {
         ErrorKind::IsADirectory => "name a file in this directory".into(),
         _ => "name a file in a directory that exists and that you may write to".into(),
     }
+}
+
+/// Writes a text to standard output. Names in it may come from files or from other hosts: control
+/// characters are shown.
+///
+/// # Errors
+///
+/// Standard output cannot be written.
+pub fn write_text(text: &[u8]) -> io::Result<()> {
+    let text = String::from_utf8_lossy(text);
+    io::stdout().write_all(shown_lines(&text).as_bytes())
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The documents of a run, a survey or a command: opened before the work begins, so that a place
 //! that cannot be written is an error at once, and each written whole or not at all.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::destination::Destination;
+use super::destination::{self, Destination};
 use super::json;
 use super::json_lines::JsonLines;
 use super::openmetrics::{self, Dialect, Family};
@@ -169,7 +169,7 @@ impl Documents {
         }
         let mut bytes = Vec::new();
         text(&mut bytes)
-            .and_then(|()| io::stdout().write_all(&bytes))
+            .and_then(|()| destination::write_text(&bytes))
             .map_err(interrupt::output_failed)
     }
 

@@ -128,7 +128,7 @@ pub use reporter::{Reporter, text_output};
 pub use run_documents::refused;
 pub use run_facts::Connected;
 
-use std::io::{self, Write};
+use std::io;
 
 use facts::error::Failure;
 use facts::interrupt;
@@ -145,7 +145,7 @@ pub fn no_standard_output() -> Failure {
 ///
 /// Standard output cannot be written.
 pub fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().write_all(text.as_bytes()) {
+    match destination::write_text(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(interrupt::output_failed),
     }

@@ -12,6 +12,7 @@ use super::survey::{self, Survey};
 use cluster::survey::findings::{Cause, Matrix, Unit};
 use cluster::survey::ids::{NicId, NodeId, TestId};
 use facts::error::Failure;
+use facts::text;
 
 /// A document, and the file that it was read from.
 #[derive(Debug)]
@@ -119,6 +120,7 @@ fn each<T>(
 ) -> Result<(Vec<T>, Vec<String>), Failure> {
     let shown = source.shown();
     let bytes = source.bytes()?;
+    let bytes = text::shown_json(&bytes);
     let (documents, warnings) =
         runs::documents(&bytes, &shown).map_err(|why| not_a_result(&shown, &why))?;
     let results: Result<Vec<T>, Failure> = documents.into_iter().map(read).collect();

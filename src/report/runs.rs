@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 
 use super::outcome::{Outcome, Side};
 use facts::error::{Failure, cause};
+use facts::text;
 
 /// A run, and the file that it was read from.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Source {
     pub fn name(&self) -> String {
         match self {
             Self::Stdin => "-".into(),
-            Self::File(path) => path.display().to_string(),
+            Self::File(path) => text::shown(&path.display().to_string()).into_owned(),
         }
     }
 

@@ -4,6 +4,7 @@
 mod harness;
 
 mod check;
+mod hostile;
 mod launchers;
 mod slurm;
 mod survey;

@@ -40,14 +40,19 @@ impl MadeUp {
 
     /// Writes a file, named without the leading slash.
     pub fn write(&self, path: &str, text: &str) {
-        let path = self.0.path().join(super::named(path));
+        let path = self.path().join(super::named(path));
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         fs::write(path, text).expect("a file");
     }
 
+    /// Returns its directory.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
     /// Returns the content of a file, named without the leading slash.
     pub fn read(&self, path: &str) -> String {
-        fs::read_to_string(self.0.path().join(path)).expect("a file")
+        fs::read_to_string(self.path().join(path)).expect("a file")
     }
 
     /// A machine with this number of free huge pages of 2M and of 1G.
@@ -59,7 +64,7 @@ impl MadeUp {
 
     /// Makes `command` read the files of this machine.
     pub fn seen_by(&self, mut command: Command) -> Command {
-        command.env("CXIDIAG_ROOT", self.0.path());
+        command.env("CXIDIAG_ROOT", self.path());
         command
     }
 }

@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use node::nic::health::ITEMS;
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::harness::machine::MadeUp;
@@ -95,6 +98,50 @@ fn finds_healthy_nics_of_each_generation_good() {
         for code in ["link-down", "link-speed", "mtu", "retry-handler"] {
             assert_eq!(verdict(&document, code), "good", "{generation} {code}");
         }
+    }
+}
+
+/// Puts a FIFO in the place of a file.
+fn put_fifo(machine: &MadeUp, name: &str) -> PathBuf {
+    let path = machine.path().join(DEVICE).join(name);
+    fs::remove_file(&path).expect("a file");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
+    path
+}
+
+#[test]
+fn names_file_that_does_not_answer() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    put_fifo(&machine, "port/link");
+    let mut command = command_on(&machine, "--quick --json");
+    command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "5");
+    let output = finish(command);
+    assert_status(&output, 4);
+    let document = document(&stdout(&output));
+    let error = &document["devices"][0]["error"]["message"];
+    let expected = "/sys/class/cxi/cxi0/device/port/link: unreadable: no answer";
+    assert_eq!(error, expected);
+    assert_eq!(verdict(&document, "link-speed"), "good");
+}
+
+#[test]
+fn signal_ends_wait_for_a_file() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let machine = MadeUp::described_by(CASSINI_1);
+        let fifo = put_fifo(&machine, "port/link");
+        let check = command_on(&machine, "--quick").spawn().expect("a check");
+        // The FIFO has a writer as soon as somebody reads.
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+        let _writer = loop {
+            match open(&fifo, flags, Mode::empty()) {
+                Ok(writer) => break writer,
+                Err(Errno::NXIO) => std::thread::yield_now(),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        kill_process(Pid::from_raw(check.id() as i32).expect("a process"), signal)
+            .expect("a signal");
+        assert_status(&check.finish(), 130);
     }
 }
 

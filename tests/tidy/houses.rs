@@ -333,6 +333,7 @@ const FACTS: Package = Package {
                 ("rate", "rates that a run is to keep: intended start times"),
                 ("release", "the sources that this program was built from"),
                 ("size", "sizes of operations in bytes"),
+                ("text", "texts from outside"),
                 ("token", "the secret of a pair of processes"),
             ],
             &[
@@ -378,6 +379,7 @@ const NODE: Package = Package {
                 ),
                 ("gpu", "buffers on GPUs"),
                 ("nic", "the files of a NIC: counters, link, findings"),
+                ("reading", "files that may not answer"),
             ],
             &[
                 ("machine", "what this machine has: CPUs, memory, huge pages"),

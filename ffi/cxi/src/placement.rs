@@ -191,11 +191,12 @@ mod tests {
             let policy = || {
                 let pages = crate::pages::Pages::anonymous(1).unwrap();
                 let maps = std::fs::read_to_string("/proc/thread-self/numa_maps").unwrap();
-                let start = format!("{:08x} ", pages.as_ptr().addr());
-                let line = maps.lines().find_map(|line| line.strip_prefix(&start));
                 // The kernel merges adjacent mappings of one policy into one line.
-                let line = line.map(str::to_owned).unwrap_or(maps);
-                line.split(' ').next().unwrap().to_owned()
+                let start = |line: &str| usize::from_str_radix(line, 16).ok();
+                let mappings = maps.lines().filter_map(|line| line.split_once(' '));
+                let below = |(at, _): &(&str, &str)| start(at) <= Some(pages.as_ptr().addr());
+                let (_, mapping) = mappings.take_while(below).last().unwrap();
+                mapping.split(' ').next().unwrap().to_owned()
             };
             assert!(policy().starts_with("prefer"), "{}", policy());
             drop(preferred);

@@ -6,6 +6,7 @@
 //! * `answer`: the result of one pair. `untested`: why a pair has none. `busy`: nodes with busy
 //!   CPUs.
 //! * `timetable`: who does what when, and what the processes of a survey send each other.
+//!   `acceptance`: which of it is accepted.
 //! * `settings`: the settings of a survey, and its progress.
 //! * `conductor`: a survey from the first round to the findings. Its parts: `coverage`, which pairs
 //!   have an answer; `round_plan`, which round is next; `retest_plan`, what the survey measures
@@ -27,6 +28,7 @@
 //! * `findings`: what the survey has found, as data and as a document. `cause`, `summary`: its
 //!   parts.
 
+pub mod acceptance;
 pub mod answer;
 pub mod busy;
 mod cause;

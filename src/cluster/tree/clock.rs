@@ -42,7 +42,8 @@ impl Offset {
 
     /// Returns how far the offset may be off at `here_ns`, in nanoseconds.
     pub fn uncertainty_ns(self, here_ns: u64) -> u64 {
-        self.half_trips_ns + drift(here_ns.saturating_sub(self.at_ns))
+        self.half_trips_ns
+            .saturating_add(drift(here_ns.saturating_sub(self.at_ns)))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::message::{MAX_HELLO, MAX_MESSAGE, Message, decode, frame};
 use facts::net::framing::Incoming;
+use facts::text;
 
 /// How long each step of a knock may take.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -39,7 +40,10 @@ pub fn knock(addresses: &[SocketAddr], rank: u32) -> Option<KnockAnswer> {
         if let Some(bytes) = incoming.advance(count).ok()? {
             return match decode(&bytes)? {
                 Message::Waits => Some(KnockAnswer::Waits),
-                Message::Abort(reason) => Some(KnockAnswer::Failed(reason)),
+                Message::Abort(mut reason) => {
+                    text::accept(&mut reason);
+                    Some(KnockAnswer::Failed(reason))
+                }
                 _ => None,
             };
         }

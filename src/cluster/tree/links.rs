@@ -116,6 +116,13 @@ impl TreeLinks {
         Some(path)
     }
 
+    /// Returns whether a path leads from `rank` up to the coordinator, and `rank` takes part.
+    pub fn leads(&self, path: &[u32], rank: u32) -> bool {
+        let is_known = (rank as usize) < self.members.len();
+        let known = is_known.then(|| self.path(rank)).flatten();
+        known.is_some_and(|known| known.iter().rev().eq(path))
+    }
+
     /// Returns a member and all members below it.
     pub fn below(&self, rank: u32) -> Vec<u32> {
         let mut found = vec![rank];

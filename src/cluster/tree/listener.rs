@@ -16,6 +16,7 @@ use super::link::{Link, PollSet};
 use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, ParentRequest};
 use facts::limit::ANSWER_LIMIT;
 use facts::net::listener::{Listener, out_of};
+use facts::text;
 use facts::token::Token;
 
 /// Maximum number of connections without a proof. More stay with the kernel, which has 4096 places.
@@ -87,12 +88,12 @@ pub struct Rejection {
 
 /// A connection without a proof.
 #[derive(Debug)]
-struct PendingConnection {
-    link: Link,
-    peer: SocketAddr,
-    since: Instant,
-    ours: Nonce,
-    theirs: Option<Nonce>,
+pub(super) struct PendingConnection {
+    pub(super) link: Link,
+    pub(super) peer: SocketAddr,
+    pub(super) since: Instant,
+    pub(super) ours: Nonce,
+    pub(super) theirs: Option<Nonce>,
 }
 
 /// The listening socket of a process, and the connections without a proof.
@@ -242,9 +243,14 @@ impl SurveyListener {
 impl PendingConnection {
     /// Answers a message. Returns the claim after a valid proof. The error says
     /// why the connection is refused.
-    fn answer(&mut self, message: Message, token: &Token) -> Result<Option<Claim>, String> {
+    pub(super) fn answer(
+        &mut self,
+        message: Message,
+        token: &Token,
+    ) -> Result<Option<Claim>, String> {
         let (proof, claim) = match (message, self.theirs) {
-            (Message::Hello { version, nonce }, None) => {
+            (Message::Hello { mut version, nonce }, None) => {
+                text::accept(&mut version);
                 if version != VERSION {
                     return self.refuse(format!(
                         "it is cxidiag {version}, and this is {VERSION}: install the same on all nodes"

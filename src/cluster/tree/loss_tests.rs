@@ -4,7 +4,7 @@ use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::message::{Message, frame};
+use super::message::{FromMember, Message, encode, frame};
 use super::testing::*;
 use super::*;
 
@@ -232,12 +232,34 @@ fn loses_member_that_sends_invalid_bytes() {
     let (mut root, meeting) = root(1);
     let mut member = Stoppable::start(&meeting, 0, 1);
     events(&mut root, 1, joined);
-    let body = vec![0xff];
+    let (path, body) = (Vec::new(), vec![0xff]);
     member
         .line
-        .write_all(&frame(&Message::Up { rank: 0, body }))
+        .write_all(&frame(&Message::Up { path, body }))
         .unwrap();
-    let reason = "it sent bytes that are not a message of a survey";
+    let reason = "expelled: it sent bytes that are not a message of a survey";
     assert_eq!(events(&mut root, 1, lost), [(0, reason.into())]);
+    member.stop();
+}
+
+/// A message names the members that it comes from by its connections, whatever its sender says.
+#[test]
+fn believes_no_member_that_speaks_for_another() {
+    let (mut root, meeting) = root(2);
+    let other = obedient(&meeting, 1, 2);
+    assert_eq!(events(&mut root, 1, joined), [1]);
+    let mut member = Stoppable::start(&meeting, 0, 2);
+    assert_eq!(events(&mut root, 1, joined), [0]);
+    for path in [vec![1], vec![1, 0], vec![7], Vec::new()] {
+        let reason = if path.is_empty() { "no NIC" } else { "a lie" };
+        let body = encode(&FromMember::Failed(reason.into()));
+        let message = Message::Up { path, body };
+        member.line.write_all(&frame(&message)).unwrap();
+    }
+    assert_eq!(events(&mut root, 1, lost), [(0, "no NIC".into())]);
+    root.send_blocks(vec![(1, block(0))]);
+    assert_eq!(events(&mut root, 1, reported), [(0, 1)]);
+    assert_eq!(root.end(LIMIT), []);
+    finish(vec![other]);
     member.stop();
 }

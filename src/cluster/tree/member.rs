@@ -1,6 +1,6 @@
 //! A process of a survey that measures: the interface of its measuring thread.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::Meeting;
 use super::clock::{SharedClock, now_ns};
 use super::message::{FromMember, MAX_MESSAGE, Message, Order, decode, encode, frame};
 use super::relay::Relay;
-use crate::survey::timetable::{BlockReport, Introduction};
+use crate::survey::timetable::{BlockReport, Course, Introduction};
 use facts::error::{Context, Failure};
 use facts::net::framing::Incoming;
-use facts::{interrupt, limit};
+use facts::{interrupt, limit, text};
 
 /// How long a process looks for the coordinator at its start, unless its user wants otherwise:
 /// tasks of a launcher start seconds apart (jobs.md 3.6).
@@ -26,10 +26,12 @@ pub const JOIN_LIMIT: Duration = Duration::from_secs(60);
 /// while a block runs. It inherits the CPUs of the thread that calls [`Member::join`].
 #[derive(Debug)]
 pub struct Member {
-    rank: u32,
+    nics: usize,
     line: UnixStream,
     clock: Arc<SharedClock>,
     thread: JoinHandle<()>,
+    /// What each block is about.
+    course: RefCell<Option<Course>>,
     /// The last order was a course, and the coordinator does not know yet that the process is
     /// prepared.
     prepares: Cell<bool>,
@@ -53,7 +55,7 @@ impl Member {
                 "{WHAT}: its coordinator has no address"
             )));
         }
-        let rank = introduction.rank;
+        let nics = introduction.nics.len();
         let clock = Arc::new(SharedClock::default());
         let (line, other_end) = UnixStream::pair().environment(WHAT)?;
         let limit = limit::in_effect(limit);
@@ -68,10 +70,11 @@ impl Member {
         let thread = thread::Builder::new().name("survey tree".into());
         let thread = thread.spawn(move || node.run()).environment(WHAT)?;
         let member = Self {
-            rank,
+            nics,
             line,
             clock,
             thread,
+            course: RefCell::new(None),
             prepares: Cell::new(false),
         };
         match member.receive()? {
@@ -96,14 +99,26 @@ impl Member {
                 Message::Joined => {}
                 Message::End => return Ok(Order::End),
                 Message::Down { body, .. } => {
-                    let order = decode(&body).ok_or_else(|| {
+                    let order = decode(&body).filter(|order| self.accepts(order));
+                    let order = order.ok_or_else(|| {
                         Failure::peer("the coordinator sent an order that is not valid")
                     })?;
-                    self.prepares.set(matches!(order, Order::Course(_)));
+                    if let Order::Course(course) = &order {
+                        self.course.replace(Some(course.clone()));
+                        self.prepares.set(true);
+                    }
                     return Ok(order);
                 }
                 other => return Err(unexpected(other)),
             }
+        }
+    }
+
+    fn accepts(&self, order: &Order) -> bool {
+        match order {
+            Order::Course(course) => course.is_valid(),
+            Order::Block(block) => block.is_valid(self.nics, self.course.borrow().as_ref()),
+            Order::End => true,
         }
     }
 
@@ -155,9 +170,9 @@ impl Member {
     }
 
     fn send(&self, body: &FromMember) -> Result<(), Failure> {
-        let (rank, body) = (self.rank, encode(body));
+        let (path, body) = (Vec::new(), encode(body));
         (&self.line)
-            .write_all(&frame(&Message::Up { rank, body }))
+            .write_all(&frame(&Message::Up { path, body }))
             .environment("cannot send to the coordinator of the survey")
     }
 
@@ -182,9 +197,15 @@ impl Member {
 /// Returns the failure of a member that received this message instead of an order.
 fn unexpected(message: Message) -> Failure {
     match message {
-        Message::Refused(reason) => Failure::peer(reason),
+        Message::Refused(mut reason) => {
+            text::accept(&mut reason);
+            Failure::peer(reason)
+        }
         // The coordinator prints it.
-        Message::Abort(reason) => Failure::peer(reason).printed(),
+        Message::Abort(mut reason) => {
+            text::accept(&mut reason);
+            Failure::peer(reason).printed()
+        }
         _ => Failure::environment("the survey sent a message out of turn"),
     }
 }

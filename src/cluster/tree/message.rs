@@ -87,8 +87,9 @@ pub enum Message {
     Leave,
     /// For the coordinator; parents pass it on as it is.
     Up {
-        /// Rank of the sender.
-        rank: u32,
+        /// Ranks of the members that it comes from, the sender first: each parent adds the rank of
+        /// its child, so that no member can speak for another one.
+        path: Vec<u32>,
         /// A [`FromMember`].
         body: Vec<u8>,
     },

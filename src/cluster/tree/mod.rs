@@ -11,6 +11,7 @@
 //! * `knock`: how a task that does not see the meeting point learns why.
 //! * `clock`: the clock of the coordinator in the other processes.
 //! * `traffic`: how much they have sent.
+//! * `fuzzing`: any bytes in place of each message, for tests.
 //!
 //! A process connects to the coordinator, introduces itself, and learns who its parent is: the
 //! coordinator, or a member with fewer than [`WIDTH`] children. Orders carry their path, so members
@@ -25,6 +26,8 @@
 //! that looks for a parent then becomes a child of the coordinator, because others may have ended.
 
 mod clock;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
 mod knock;
 mod link;
 mod links;

@@ -43,7 +43,6 @@ struct RelayChild {
 /// The connections of a member.
 #[derive(Debug)]
 pub struct Relay {
-    rank: u32,
     set: PollSet,
     next_key: u64,
     listener: SurveyListener,
@@ -86,7 +85,6 @@ impl Relay {
         let listener = Listener::bind(at.as_deref(), 0, Reach::Everywhere)
             .map_err(|failure| io::Error::other(failure.message()))?;
         let listener = SurveyListener::new(listener, meeting.token.clone(), &set, LISTENER)?;
-        let rank = introduction.rank;
         let request = ParentRequest {
             id: u64::from_le_bytes(random()),
             port: listener.port(),
@@ -95,7 +93,6 @@ impl Relay {
             introduction,
         };
         Ok(Self {
-            rank,
             next_key: LINE,
             listener,
             line: Some(Link::of_pair(line, &set, LINE)?),
@@ -215,8 +212,9 @@ impl Relay {
                     self.send_own(&FromMember::Attached(rank));
                 }
                 Ok(Some(Message::Leave)) => self.lose_child(key, None),
-                Ok(Some(message @ Message::Up { .. })) => {
-                    self.send_up(message);
+                Ok(Some(Message::Up { mut path, body })) => {
+                    path.push(rank);
+                    self.send_up(Message::Up { path, body });
                     if self.ending.is_some() {
                         self.wait_for_others();
                     }
@@ -341,8 +339,8 @@ impl Relay {
 
     /// Sends a message of this process to the coordinator.
     fn send_own(&mut self, body: &FromMember) {
-        let (rank, body) = (self.rank, encode(body));
-        self.send_up(Message::Up { rank, body });
+        let (path, body) = (Vec::new(), encode(body));
+        self.send_up(Message::Up { path, body });
     }
 
     /// Sends a message to the coordinator, as soon as there is a parent.
@@ -404,6 +402,29 @@ impl Relay {
     fn fail(&mut self, reason: &str) {
         self.send_to_line(&Message::Refused(reason.to_owned()));
         self.is_over = true;
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Relay {
+    /// Receives what has arrived on a connection to the coordinator in any state, or to a parent.
+    pub(super) fn receive_by(&mut self, state: usize, link: Link) {
+        self.uplink.take_over(state, link);
+        self.receive_from_parent();
+    }
+
+    /// Receives what has arrived on a connection to a child.
+    pub(super) fn receive_from(&mut self, rank: u32, link: Link) {
+        let key = link.key();
+        let child = RelayChild {
+            link,
+            rank,
+            is_ready: true,
+        };
+        self.children.insert(key, child);
+        self.receive_from_child(key);
+        self.children.clear();
+        self.held.clear();
     }
 }
 

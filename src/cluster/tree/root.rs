@@ -2,12 +2,16 @@
 //!
 //! * `arrivals`: the processes that ask for a parent.
 //! * `ending`: the end of all processes.
+//! * `messages`: what members send.
 //! * `record`: what the coordinator knows of a process.
 //! * `orders`: what it sends.
 //! * `stalls`: when the coordinator itself was stopped.
 
 mod arrivals;
 mod ending;
+#[cfg(any(test, feature = "testing"))]
+mod fuzzing;
+mod messages;
 mod orders;
 mod record;
 mod stalls;
@@ -26,9 +30,10 @@ use super::clock::now_ns;
 use super::link::{Link, PollSet};
 use super::links::{Parent, TreeLinks};
 use super::listener::{Rejection, SurveyListener};
-use super::message::{FromMember, Message, decode};
+use super::message::Message;
 use super::traffic::Traffic;
 use super::uplink::DETOUR_LIMIT;
+use crate::survey::findings::Test;
 use crate::survey::timetable::{BlockReport, Introduction};
 use facts::error::{Context, Failure};
 use facts::net::listener::Listener;
@@ -119,6 +124,8 @@ pub struct Root {
     waiting: BTreeMap<u64, Waiting>,
     events: Vec<Event>,
     traffic: Traffic,
+    /// The tests of all courses.
+    tests: Vec<Test>,
     /// When the last block ends, on the clock of this process, in nanoseconds.
     quiet_until_ns: u64,
     is_ending: bool,
@@ -151,6 +158,7 @@ impl Root {
             waiting: BTreeMap::new(),
             events: Vec::new(),
             traffic: Traffic::default(),
+            tests: Vec::new(),
             quiet_until_ns: 0,
             is_ending: false,
             failure: None,
@@ -314,54 +322,16 @@ impl Root {
                     self.attached(rank, None);
                 }
                 Ok(Some(Message::Leave)) => self.gone(rank, None, None),
-                Ok(Some(Message::Up { rank, body })) => self.handle(rank, &body),
+                Ok(Some(Message::Up { mut path, body })) => {
+                    path.push(rank);
+                    self.handle(&path, &body);
+                }
                 Ok(Some(_)) => {
                     let reason = "it sent a message out of turn".into();
                     self.gone(rank, None, Some(reason));
                 }
                 Err(loss) => self.gone(rank, None, Some(loss.to_string())),
             }
-        }
-    }
-
-    /// Handles a message of a member.
-    fn handle(&mut self, rank: u32, body: &[u8]) {
-        let size = self.members.len() as u32;
-        if rank >= size || self.links.is_lost(rank) {
-            return;
-        }
-        match decode(body) {
-            Some(FromMember::Children(children)) => {
-                for &child in children.iter().filter(|&&child| child < size) {
-                    if !self.links.is_attached_to(child, Some(rank)) {
-                        self.attached(child, Some(rank));
-                    }
-                }
-                for child in self.links.children(rank) {
-                    if !children.contains(&child) {
-                        let reason = "it closed its connection: it failed or was killed".into();
-                        self.gone(child, Some(rank), Some(reason));
-                    }
-                }
-            }
-            Some(FromMember::Attached(child)) if child < size => self.attached(child, Some(rank)),
-            Some(FromMember::Gone {
-                rank: child,
-                reason,
-            }) if child < size => {
-                self.gone(child, Some(rank), reason);
-            }
-            Some(FromMember::Begun) => self.events.push(Event::Begun { rank }),
-            Some(FromMember::Report(report)) if report.rank == rank => self.report(report),
-            Some(FromMember::Checked(document)) => {
-                self.events.push(Event::Checked { rank, document });
-            }
-            Some(FromMember::Failed(reason)) => self.lose(rank, reason),
-            Some(FromMember::Ended(traffic)) => self.members[rank as usize].ended = Some(traffic),
-            _ => self.lose(
-                rank,
-                "it sent bytes that are not a message of a survey".into(),
-            ),
         }
     }
 
@@ -399,13 +369,6 @@ impl Root {
                 self.members[rank as usize].ended.get_or_insert_default();
             }
             Some(reason) => self.lose(rank, reason),
-        }
-    }
-
-    /// Takes over the report of a block, unless it has come before.
-    fn report(&mut self, report: BlockReport) {
-        if self.members[report.rank as usize].is_new(&report) {
-            self.events.push(Event::Report(report));
         }
     }
 

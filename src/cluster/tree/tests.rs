@@ -206,8 +206,11 @@ fn offset_of_clock_is_within_its_uncertainty() {
         obedient(&meeting, rank, SIZE)
     });
     // Rank 32 is below rank 0.
+    let order = block(0);
+    let sent = order.clone();
     let last = thread::spawn(move || {
         let member = join(&meeting, SIZE - 1, SIZE).unwrap();
+        assert_eq!(member.next().unwrap(), Order::Block(sent));
         let before = Instant::now();
         let local = member.local(now_ns());
         let after = Instant::now();
@@ -217,6 +220,7 @@ fn offset_of_clock_is_within_its_uncertainty() {
         (before, local, after)
     });
     assert_eq!(events(&mut root, 1, joined), [32]);
+    root.send_blocks(vec![(32, order)]);
     let uncertainty = |event| match event {
         Event::Report(report) => report.clock_uncertainty_ns,
         _ => None,

@@ -19,10 +19,12 @@ pub struct Traffic {
 
 impl AddAssign for Traffic {
     fn add_assign(&mut self, more: Self) {
-        self.messages_sent += more.messages_sent;
-        self.bytes_sent += more.bytes_sent;
-        self.messages_received += more.messages_received;
-        self.bytes_received += more.bytes_received;
+        let [sent, bytes_sent] = [more.messages_sent, more.bytes_sent];
+        self.messages_sent = self.messages_sent.saturating_add(sent);
+        self.bytes_sent = self.bytes_sent.saturating_add(bytes_sent);
+        let [received, bytes_received] = [more.messages_received, more.bytes_received];
+        self.messages_received = self.messages_received.saturating_add(received);
+        self.bytes_received = self.bytes_received.saturating_add(bytes_received);
     }
 }
 
@@ -44,7 +46,7 @@ impl LevelTraffic {
     pub fn add(&mut self, of_process: Traffic) {
         self.processes += 1;
         self.sum += of_process;
-        let bytes = |traffic: Traffic| traffic.bytes_sent + traffic.bytes_received;
+        let bytes = |traffic: Traffic| traffic.bytes_sent.saturating_add(traffic.bytes_received);
         if bytes(of_process) > bytes(self.most) {
             self.most = of_process;
         }

@@ -494,5 +494,21 @@ impl Uplink {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl Uplink {
+    /// Continues with this connection in any state.
+    pub(super) fn take_over(&mut self, state: usize, link: Link) {
+        let states = [
+            UplinkState::Greeting,
+            UplinkState::Claiming,
+            UplinkState::Seeking,
+            UplinkState::Syncing,
+            UplinkState::Attached,
+        ];
+        self.enter(states[state % states.len()]);
+        self.link = Some(link);
+    }
+}
+
 #[cfg(test)]
 mod tests;

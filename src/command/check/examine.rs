@@ -215,7 +215,7 @@ fn of_link(files: &Files, generation: Option<Generation>, request: &CheckRequest
 /// Returns the files of a device; `None` if it does not exist.
 fn files(device: DeviceName, machine: &Machine) -> Result<Option<Files>, Failure> {
     match backend::files(device, machine) {
-        Ok(files) => Ok(files.path("").is_dir().then_some(files)),
+        Ok(files) => Ok(files.exist().then_some(files)),
         Err(failure) if is_of_no_device(&failure) => Ok(None),
         Err(failure) => Err(failure),
     }

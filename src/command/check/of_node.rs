@@ -11,7 +11,8 @@ use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use node::machine::{self, Machine};
-use node::nic::health::{host, presence};
+use node::nic::health::{Finding, host, presence};
+use node::reading::{self, NO_ANSWER};
 use node::slingshot::{Grant, Launcher};
 use report::check::{Check, Examined};
 
@@ -20,7 +21,14 @@ use report::check::{Check, Examined};
 /// # Errors
 ///
 /// Settings of the site or of the job that are invalid, and an interruption.
-pub fn check(mut request: CheckRequest) -> Result<Check, Failure> {
+pub fn check(request: CheckRequest) -> Result<Check, Failure> {
+    let check = check_machine(request);
+    // A file without an answer is not the reason then.
+    interrupt::check()?;
+    check
+}
+
+fn check_machine(mut request: CheckRequest) -> Result<Check, Failure> {
     let machine = Machine::this();
     request.fill_from(site::read(&machine)?);
     let launcher = Launcher::find(|name| env::var(name).ok()).map_err(Failure::usage)?;
@@ -30,10 +38,11 @@ pub fn check(mut request: CheckRequest) -> Result<Check, Failure> {
     };
     let devices = request.devices(grant, &machine)?;
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let examined = examine(&devices, &request, grant, &machine)?;
+    let mut examined = examine(&devices, &request, grant, &machine)?;
     let count = presence::count(nics(&examined, &machine), request.expected_nics);
     let mut host = vec![count, presence::driver(&machine)];
     host.extend(host::findings(&machine, machine::loaded_library()));
+    name_unanswered(&mut host, &mut examined, &machine);
     Ok(Check::new(started, clock.elapsed(), host, examined))
 }
 
@@ -74,6 +83,29 @@ fn examine(
         .into_iter()
         .map(|examination| examination.end(request, machine))
         .collect())
+}
+
+/// Names the files that did not answer: a NIC with such a file is not tested.
+fn name_unanswered(host: &mut [Finding], examined: &mut [Examined], machine: &Machine) {
+    for file in reading::unanswered() {
+        let file = file.strip_prefix(machine.root()).unwrap_or(&file);
+        let is_of = |device: &Examined| {
+            let name = device.device.to_string();
+            file.iter().any(|part| part == name.as_str())
+        };
+        match examined.iter_mut().find(|device| is_of(device)) {
+            Some(device) => {
+                let what = format!("/{}: {NO_ANSWER}", file.display());
+                device.failure.get_or_insert(Failure::environment(what));
+            }
+            None => {
+                let absent = host.iter_mut().filter(|found| found.value.is_none());
+                absent.for_each(|found| {
+                    found.note.get_or_insert_with(|| NO_ANSWER.into());
+                });
+            }
+        }
+    }
 }
 
 /// Returns the number of NICs of the machine: hardware, and the software NICs that were examined.

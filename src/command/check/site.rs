@@ -1,12 +1,12 @@
 //! The settings of a site for all checks of a machine, in a file with a line for each.
 
-use std::fs;
 use std::io::ErrorKind;
 
 use super::request::{CheckRequest, SITE_FILE};
 use super::usage::options;
 use facts::error::{Context, Failure};
 use node::machine::Machine;
+use node::reading;
 use plan::cli::definition;
 use plan::cli::parser::{self, Parsed};
 
@@ -20,7 +20,7 @@ const OPTIONS: [&str; 2] = ["expect-nics", "link-speed"];
 /// A file that cannot be read, and a line that is not an option with a valid value.
 pub fn read(machine: &Machine) -> Result<CheckRequest, Failure> {
     let path = machine.root().join(SITE_FILE);
-    let text = match fs::read_to_string(&path) {
+    let text = match reading::text(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CheckRequest::default()),
         text => text.environment(format_args!("cannot read {}", path.display()))?,
     };

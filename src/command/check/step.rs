@@ -189,11 +189,10 @@ impl Others {
     /// Returns the nodes and their checks. `own` is the node of this task, `hosts` the list of the
     /// launcher.
     fn answers(mut self, own: &str, hosts: &[String]) -> Answers {
-        let mut answers = Vec::new();
+        let (mut answers, mut without) = (Vec::new(), Vec::new());
         let joined = self.joined.iter();
         let joined = joined.map(|(rank, (host, _))| (*rank, host.as_str()));
-        let own = (self.own, own);
-        let joined = joined.chain([own]).collect();
+        let joined = joined.chain([(self.own, own)]).collect();
         let names = nodes_of_tasks(self.size, hosts, &joined);
         for rank in (0..self.size).filter(|rank| *rank != self.own) {
             let joined = self.joined.remove(&rank);
@@ -207,10 +206,13 @@ impl Others {
             let document = self.documents.remove(&rank).unwrap_or_else(|| Err(late()));
             let name = names[rank as usize].clone();
             match document {
-                Ok(document) if document.is_empty() => {}
+                Ok(document) if document.is_empty() => without.push(name),
                 document => answers.push((name, document.and_then(|document| read(&document)))),
             }
         }
+        without.retain(|name| name != own && answers.iter().all(|(known, _)| known != name));
+        let why = || Err("no task has checked it".to_owned());
+        answers.extend(without.into_iter().map(|name| (name, why())));
         answers
     }
 }

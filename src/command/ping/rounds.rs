@@ -2,7 +2,6 @@
 //! answer delay no others.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -243,5 +242,6 @@ fn own_hint(problem: &Problem) -> Option<String> {
 }
 
 fn print(line: &str) -> Result<(), Failure> {
-    writeln!(io::stdout(), "{line}").map_err(interrupt::output_failed)
+    report::destination::write_text(format!("{line}\n").as_bytes())
+        .map_err(interrupt::output_failed)
 }

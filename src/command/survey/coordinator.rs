@@ -480,6 +480,10 @@ impl CoordinatorLoop<'_> {
                     Event::Lost { rank, reason } => {
                         self.late.lose(rank);
                         waiting.remove(&rank);
+                        if let Some(node) = self.members.node(rank) {
+                            let host = &self.members.roster.node(node).host;
+                            self.outputs.note(&format!("{host}: {reason}"));
+                        }
                         lost.insert(rank, reason);
                     }
                     Event::Joined(introduction) => self.late.arrive(introduction),

@@ -104,7 +104,9 @@ impl JoinedMembers {
                         self.joined.insert(introduction.rank, introduction);
                     }
                     Event::Lost { rank, reason } => {
-                        self.joined.remove(&rank);
+                        if let Some(left) = self.joined.remove(&rank) {
+                            outputs.note(&format!("{}: {reason}", left.host));
+                        }
                         self.lost.insert(rank, reason);
                     }
                     Event::Knocked { rank } => {

@@ -92,7 +92,7 @@ impl Outputs {
                 text::write(&mut bytes, survey)
             };
             written
-                .and_then(|()| io::stdout().write_all(&bytes))
+                .and_then(|()| report::destination::write_text(&bytes))
                 .map_err(interrupt::output_failed)?;
         } else if survey.result().is_ok() {
             // A verdict that is not good is the message of the failure.

@@ -15,6 +15,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::reading;
 use facts::number::decimal;
 
 pub use huge_pages::{Pool, setting};
@@ -57,13 +58,12 @@ impl Machine {
 
     /// Returns whether a directory, named without the leading slash, exists and is empty.
     pub fn is_empty_directory(&self, path: &str) -> bool {
-        let entries = fs::read_dir(self.root.join(path));
-        entries.is_ok_and(|mut entries| entries.next().is_none())
+        reading::names(&self.root.join(path)).is_ok_and(|names| names.is_empty())
     }
 
     /// Returns the contents of a file, named without the leading slash.
     fn read(&self, path: impl AsRef<Path>) -> Option<String> {
-        fs::read_to_string(self.root.join(path)).ok()
+        reading::text(&self.root.join(path)).ok()
     }
 
     /// Returns the number in a file.

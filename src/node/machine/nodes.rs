@@ -1,10 +1,8 @@
 //! CPUs, NUMA nodes, and the NUMA node of a NIC.
 
-use std::fs;
-use std::path::Path;
-
 use super::memory::kilobytes;
 use super::{Machine, list};
+use crate::reading;
 use facts::number::decimal;
 
 /// Directory of the NUMA nodes in the kernel, with one directory each.
@@ -20,18 +18,16 @@ impl Machine {
 
     /// Returns the names of the NICs that the driver shows.
     pub fn cxi_devices(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.root.join("sys/class/cxi"));
-        let names = entries.into_iter().flatten().flatten();
-        names
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect()
+        let names = reading::names(&self.root.join("sys/class/cxi")).unwrap_or_default();
+        let names = names.into_iter();
+        names.filter_map(|name| name.into_string().ok()).collect()
     }
 
     /// Returns the MAC address of a NIC; `None` without its network interface.
     pub fn mac_of_device(&self, device: &str) -> Option<String> {
         let interfaces = self.root.join(format!("sys/class/cxi/{device}/device/net"));
-        let first = fs::read_dir(interfaces).ok()?.flatten().next()?;
-        let address = fs::read_to_string(first.path().join("address")).ok()?;
+        let names = reading::names(&interfaces).ok()?;
+        let address = reading::text(&interfaces.join(names.first()?).join("address")).ok()?;
         Some(address.trim().to_owned())
     }
 
@@ -98,12 +94,11 @@ impl Machine {
     }
 
     fn nodes(&self) -> Vec<u32> {
-        let entries = fs::read_dir(self.root.join(Path::new(NODES)));
+        let names = reading::names(&self.root.join(NODES)).unwrap_or_default();
         let number = |name: &str| decimal(name.strip_prefix("node")?);
-        let mut nodes: Vec<u32> = entries
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| number(entry.ok()?.file_name().to_str()?)?.try_into().ok())
+        let mut nodes: Vec<u32> = names
+            .iter()
+            .filter_map(|name| number(name.to_str()?)?.try_into().ok())
             .collect();
         nodes.sort_unstable();
         nodes

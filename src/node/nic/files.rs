@@ -1,11 +1,11 @@
 //! The files of one NIC, below a root directory: `/` for hardware.
 
 use std::any::Any;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::counter::Reading;
+use crate::reading;
 use facts::number::decimal;
 
 /// The files of one NIC. A file that is missing, unreadable or empty has no value: an older driver,
@@ -41,6 +41,11 @@ impl Files {
         self.root.join(device).join("device").join(name)
     }
 
+    /// Returns whether the NIC has any files.
+    pub fn exist(&self) -> bool {
+        reading::exists(&self.path(""))
+    }
+
     /// Returns the text of a file of the PCI device, without white space at its ends.
     pub fn text(&self, name: &str) -> Option<String> {
         text(&self.path(name))
@@ -53,10 +58,9 @@ impl Files {
 
     /// Returns the names of the entries of a directory of the PCI device, in order.
     pub fn entries(&self, name: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.path(name)).into_iter().flatten();
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .collect();
+        let names = reading::names(&self.path(name)).unwrap_or_default();
+        let names = names.into_iter();
+        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
         names.sort_unstable();
         names
     }
@@ -76,10 +80,15 @@ impl Files {
         if let Some(interface) = self.entries("net").first() {
             return self.text(&format!("net/{interface}/{name}"));
         }
-        let interfaces = fs::read_dir(self.root.join("sys/class/net")).ok()?;
-        let mut paths = interfaces.filter_map(|entry| Some(entry.ok()?.path()));
+        let interfaces = self.root.join("sys/class/net");
+        let mut paths =
+            (reading::names(&interfaces).ok()?.into_iter()).map(|name| interfaces.join(name));
         let of_nic = Path::new("device/cxi").join(&self.device);
-        text(&paths.find(|path| path.join(&of_nic).exists())?.join(name))
+        text(
+            &paths
+                .find(|path| reading::exists(&path.join(&of_nic)))?
+                .join(name),
+        )
     }
 
     /// Returns the text of a file of the host, named without the leading slash.
@@ -89,12 +98,14 @@ impl Files {
 }
 
 fn text(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
+    let text = reading::text(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -5,6 +5,12 @@ use serde::Deserialize;
 use super::finding::{NodeFinding, NodeVerdict, UNTESTED};
 use crate::check::MISSING;
 use facts::error::Failure;
+use facts::text;
+
+/// Most NICs of a node, and most items of a NIC or of the host: a node has one vote, whatever it
+/// sends.
+const MOST_DEVICES: usize = 128;
+const MOST_ITEMS: usize = 256;
 
 /// The check of a node. Fields that later releases add do not matter.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,14 +49,35 @@ pub(super) struct NodeItem {
 }
 
 impl NodeCheck {
-    /// Reads the document of a check.
+    /// Reads the document of a check, and cuts its texts.
     ///
     /// # Errors
     ///
     /// Bytes that are no such document.
     pub fn read(document: &[u8]) -> Result<Self, Failure> {
-        serde_json::from_slice(document)
-            .map_err(|error| Failure::environment(format!("it sent no check: {error}")))
+        let read: Result<Self, _> = serde_json::from_slice(document);
+        let mut check = read.map_err(|error| {
+            let mut why = format!("it sent no check: {error}");
+            text::accept(&mut why);
+            Failure::environment(why)
+        })?;
+        let items = check.blocks().map(|(_, items)| items.len()).max();
+        if check.devices.len() > MOST_DEVICES || items > Some(MOST_ITEMS) {
+            return Err(Failure::environment("it sent a check that is too long"));
+        }
+        check.texts().for_each(text::accept);
+        Ok(check)
+    }
+
+    fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let names = [&mut self.cxidiag_version, &mut self.host_name];
+        let of_devices = self.devices.iter_mut().flat_map(|device| {
+            let error = device.error.as_mut().map(|error| &mut error.message);
+            let items = device.items.iter_mut().flat_map(NodeItem::texts);
+            [&mut device.name].into_iter().chain(error).chain(items)
+        });
+        let of_host = self.host.iter_mut().flat_map(NodeItem::texts);
+        names.into_iter().chain(of_devices).chain(of_host)
     }
 
     /// Returns the items of each device and of the host, with its name.
@@ -58,6 +85,14 @@ impl NodeCheck {
         let devices = self.devices.iter();
         let devices = devices.map(|device| (device.name.as_str(), device.items.as_slice()));
         devices.chain([("host", self.host.as_slice())])
+    }
+}
+
+impl NodeItem {
+    fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let known = [&mut self.code, &mut self.name, &mut self.verdict];
+        let others = [&mut self.value, &mut self.limit, &mut self.note];
+        known.into_iter().chain(others.into_iter().flatten())
     }
 }
 

@@ -144,7 +144,7 @@ fn counters(cause: &Cause) -> String {
     for counter_evidence in &cause.counters {
         let meaning = meaning(&counter_evidence.counter);
         match sums.iter_mut().find(|(known, _)| *known == meaning) {
-            Some((_, sum)) => *sum += counter_evidence.change,
+            Some((_, sum)) => *sum = sum.saturating_add(counter_evidence.change),
             None => sums.push((meaning, counter_evidence.change)),
         }
     }

@@ -19,6 +19,7 @@ use cluster::survey::findings::Test;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
 use facts::error::{Failure, cause, invalid};
+use facts::text;
 
 /// The first line of a survey.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -236,7 +237,7 @@ impl<R: BufRead> Earlier<R> {
                 _ if bytes.trim_ascii().is_empty() => continue,
                 _ => {}
             }
-            match serde_json::from_slice::<Line>(&bytes) {
+            match serde_json::from_slice::<Line>(&text::shown_json(&bytes)) {
                 Ok(line) => match result(line, &known, tests) {
                     Some(result) => {
                         taken.results += 1;

@@ -7,6 +7,7 @@ use cluster::survey::roster::{Nic, Roster};
 use facts::error::{Context, Failure};
 use facts::expect::Metric;
 use facts::percentile::Percentile;
+use facts::text::cell;
 
 /// The subject of a row.
 struct Row<'a> {
@@ -154,8 +155,8 @@ impl PairTable {
             roster,
             test: &tests[result.test.index()],
         };
-        let fields = COLUMNS.map(|(_, field)| field(&row));
-        self.rows.write_record(fields).environment(WHAT)
+        let cells = COLUMNS.map(|(_, field)| cell(&field(&row)).into_owned());
+        self.rows.write_record(cells).environment(WHAT)
     }
 
     /// Writes the table.
@@ -192,7 +193,7 @@ mod tests {
             ..result()
         };
         let failed = PairResult {
-            answer: Answer::Failed("no answer, within 2 s".into()),
+            answer: Answer::Failed("=no answer, within\x1b 2 s".into()),
             ..result()
         };
         for result in [result(), bandwidth, failed] {
@@ -205,7 +206,7 @@ class,stage,round,active_pairs,answer,samples,min_ns,median_ns,p99_ns,max_ns,\
 bandwidth_bytes_per_s,operations_per_s,message,p5_ns,waited_percent
 write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,measured,5000,3500,3900,5100,9000,,,,3600,0
 write-bw,1048576,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,retest 2,2,4,measured,,,,,,9500000000,9059.906,,,0
-write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,failed,,,,,,,,\"no answer, within 2 s\",,0
+write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,failed,,,,,,,,\"'=no answer, within\\x1b 2 s\",,0
 ";
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
     }

@@ -568,3 +568,39 @@ fn rejects_files_that_cannot_be_compared() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("cannot read /no/such/file: No such file"));
 }
+
+/// Names come from files of other people, and so do the files.
+#[test]
+fn shows_control_characters_of_names() {
+    let mut pair = Pair::of("write-lat");
+    pair.base["host"]["name"] = "\u{1b}[2Jnode1\nnode2".into();
+    pair.new["labels"] = json!({"rack": "\u{9b}31m"});
+    let directory = pair.directory.path();
+    let files = ["base\u{1b}[31m", "new"].map(|name| directory.join(name));
+    for (file, document) in files.iter().zip([&pair.base, &pair.new]) {
+        std::fs::write(file, document.to_string() + "\n{\n").unwrap();
+    }
+    let [base, new] = files.each_ref().map(|file| file.to_str().unwrap());
+    let output = Fabric::new().run(&["compare", base, new]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    for text in [stdout(&output), stderr(&output)] {
+        assert!(
+            !text.contains(|c: char| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+        assert!(text.contains("base\\x1b[31m"), "{text}");
+    }
+    let text = stdout(&output);
+    for name in ["\\x1b[2Jnode1\\x0anode2", "\\x9b31m"] {
+        assert!(text.contains(name), "{text}");
+    }
+    let page = directory.join("page");
+    let page = page.to_str().unwrap();
+    let output = Fabric::new().run(&["report", base, new, "--output", page]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(
+        stderr(&output).contains("base\\x1b[31m"),
+        "{}",
+        stderr(&output)
+    );
+}

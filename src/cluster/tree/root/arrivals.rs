@@ -19,14 +19,15 @@ impl Root {
             claim,
         } = arrival;
         let request = match claim {
-            Claim::Seek(request) => request,
+            Claim::Seek(mut request) => match request.introduction.accept() {
+                Ok(()) => request,
+                Err(reason) => return self.refuse(link, peer, reason),
+            },
             Claim::Knock(rank) => return self.answer_knock(link, rank),
             Claim::Attach(_) => return,
         };
         if let Err(reason) = self.register(&request, peer) {
-            link.send(&Message::Refused(reason.clone()));
-            self.turned_away(Rejection { peer, reason });
-            return;
+            return self.refuse(link, peer, reason);
         }
         let rank = request.introduction.rank;
         if let Some(reason) = &self.failure {
@@ -47,6 +48,11 @@ impl Root {
         };
         self.waiting.insert(waiting.link.key(), waiting);
         self.place_waiting();
+    }
+
+    fn refuse(&mut self, mut link: Link, peer: SocketAddr, reason: String) {
+        link.send(&Message::Refused(reason.clone()));
+        self.turned_away(Rejection { peer, reason });
     }
 
     /// Answers a task that does not see the meeting point.

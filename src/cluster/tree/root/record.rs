@@ -3,7 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::survey::timetable::{BlockReport, Introduction};
+use crate::survey::acceptance::Expected;
+use crate::survey::findings::Test;
+use crate::survey::timetable::{Block, BlockReport, Introduction};
 use crate::tree::message::{Order, ParentRequest, encode};
 use crate::tree::traffic::Traffic;
 
@@ -29,7 +31,9 @@ pub struct MemberRecord {
     /// Number of its last order.
     serial: u32,
     orders: Vec<Arc<PendingOrder>>,
-    /// The last block that it has reported.
+    /// The last block that it was sent.
+    block: Option<Block>,
+    /// Number of the last block that it has reported.
     reported: Option<u32>,
     /// What it has sent and received up to its end; none while it has not ended.
     pub ended: Option<Traffic>,
@@ -81,6 +85,9 @@ impl MemberRecord {
 
     /// Keeps an order until it is known to have arrived.
     pub fn keep(&mut self, order: &Order) -> Arc<PendingOrder> {
+        if let Order::Block(block) = order {
+            self.block = Some(block.clone());
+        }
         self.serial += 1;
         let kept = Arc::new(PendingOrder {
             serial: self.serial,
@@ -100,15 +107,26 @@ impl MemberRecord {
         self.orders.clear();
     }
 
-    /// Returns whether a report has not come before. It shows that the orders up to now have
-    /// arrived.
-    pub fn is_new(&mut self, report: &BlockReport) -> bool {
-        let is_new = self.reported.is_none_or(|last| report.block > last);
-        if is_new {
-            self.reported = Some(report.block);
-            self.forget_orders();
+    /// Returns what the next report of the process with this `rank` is about.
+    pub fn expected<'a>(&'a self, rank: u32, tests: &'a [Test]) -> Expected<'a> {
+        let introduction = self.introduction.as_ref();
+        Expected {
+            rank,
+            nics: introduction.map_or(0, |of| of.nics.len()),
+            tests,
+            block: self.block.as_ref(),
         }
-        is_new
+    }
+
+    /// Returns whether a report has not come before.
+    pub fn is_new(&self, report: &BlockReport) -> bool {
+        self.reported.is_none_or(|last| report.block > last)
+    }
+
+    /// Notes a report. It shows that the orders up to now have arrived.
+    pub fn reported(&mut self, report: &BlockReport) {
+        self.reported = Some(report.block);
+        self.forget_orders();
     }
 }
 

@@ -1,11 +1,11 @@
 //! Whether the NICs are there (health.md 2.3): those that were asked for, as many as the site
 //! expects, and each with a driver.
 
-use std::fs;
 use std::path::Path;
 
 use super::item::{Finding, Item, Verdict};
 use crate::machine::Machine;
+use crate::reading;
 
 /// Whether a NIC that was asked for exists.
 pub static DEVICE: Item = Item {
@@ -66,12 +66,12 @@ pub fn count(found: usize, expected: Option<u32>) -> Finding {
 
 /// The NICs on the PCI bus that no driver uses.
 pub fn driver(machine: &Machine) -> Finding {
-    let Ok(entries) = fs::read_dir(machine.root().join("sys/bus/pci/devices")) else {
+    let directory = machine.root().join("sys/bus/pci/devices");
+    let Ok(names) = reading::names(&directory) else {
         return Finding::absent(&DRIVER);
     };
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let unused =
-        paths.filter(|path| is_nic(path) && path.join("driver").symlink_metadata().is_err());
+    let paths = names.into_iter().map(|name| directory.join(name));
+    let unused = paths.filter(|path| is_nic(path) && !reading::exists(&path.join("driver")));
     let mut names: Vec<String> = unused
         .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
         .collect();
@@ -84,7 +84,7 @@ pub fn driver(machine: &Machine) -> Finding {
 
 /// Returns whether the PCI device at `path` is a NIC.
 fn is_nic(path: &Path) -> bool {
-    let ids = ["vendor", "device"].map(|name| fs::read_to_string(path.join(name)));
+    let ids = ["vendor", "device"].map(|name| reading::text(&path.join(name)));
     let ids = ids.map(Result::unwrap_or_default);
     PCI_NICS.contains(&[ids[0].trim(), ids[1].trim()])
 }

@@ -1,0 +1,312 @@
+//! Any bytes in place of each message of the tree: nothing panics, and what is accepted obeys the
+//! rules. `tests/fuzz` runs the targets under libFuzzer, a test of this package on the stable
+//! toolchain.
+
+mod targets;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::clock::SharedClock;
+use super::link::Link;
+use super::listener::{Arrival, PendingConnection};
+use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, decode, encode};
+use super::{Event, Meeting, Order, PollSet, Relay, Root};
+use crate::survey::answer::{Answer, Figures};
+use crate::survey::busy::BusySlots;
+use crate::survey::conductor::{Conductor, Settings};
+use crate::survey::ids::NodeId;
+use crate::survey::pairs::Selection;
+use crate::survey::roster::{Nic, Node, Roster};
+use crate::survey::rounds::NicOrder;
+use crate::survey::timetable::BlockReport;
+use facts::net::framing;
+use facts::net::listener::{Listener, Reach};
+use facts::text::MOST_TEXT;
+use facts::token::Token;
+pub use targets::{RECEIVERS, Receiver, Target, targets};
+use targets::{block, course, introduction, tests};
+
+/// Messages after which the conclusions of the survey are drawn, and it begins again.
+const RESULTS: usize = 500;
+
+/// What receives bytes.
+pub struct Fuzzer {
+    root: Root,
+    relay: Relay,
+    /// The other end of the line to the measuring thread.
+    line: UnixStream,
+    set: PollSet,
+    token: Token,
+    survey: Option<Survey>,
+    accepted: u64,
+}
+
+/// What a coordinator knows of a survey.
+struct Survey {
+    conductor: Conductor,
+    busy: BusySlots,
+    results: usize,
+}
+
+fn token() -> Token {
+    Token::new(OsStr::new("secret")).expect("a token")
+}
+
+impl Default for Fuzzer {
+    /// Creates a coordinator and a member.
+    fn default() -> Self {
+        let listener = Listener::bind(None, 0, Reach::ThisMachine).expect("a port");
+        let meeting = Meeting {
+            addresses: vec![SocketAddr::from(([127, 0, 0, 1], 1))],
+            token: token(),
+        };
+        let (line, other_end) = UnixStream::pair().expect("a pair of sockets");
+        let limit = Duration::from_secs(3600);
+        let clock = Arc::new(SharedClock::default());
+        let relay = Relay::new(meeting, introduction(1), limit, other_end, clock);
+        let mut fuzzer = Self {
+            root: Root::listen(listener, token(), 0).expect("a coordinator"),
+            relay: relay.expect("a member"),
+            line,
+            set: PollSet::new().expect("a set"),
+            token: token(),
+            survey: None,
+            accepted: 0,
+        };
+        fuzzer.restart();
+        fuzzer
+    }
+}
+
+impl Fuzzer {
+    fn restart(&mut self) {
+        let members = [0, 1].map(introduction);
+        self.root.restart(&members, &course(), &block());
+    }
+
+    /// Returns how many messages were accepted.
+    pub fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// Receives `bytes` in place of a message. The first byte chooses the state of a connection.
+    ///
+    /// # Panics
+    ///
+    /// If anything is accepted that breaks a rule.
+    pub fn receive(&mut self, receiver: Receiver, state: u8, bytes: &[u8]) {
+        match receiver {
+            Receiver::Listener => self.listen(state, bytes),
+            Receiver::Coordinator => self.coordinate(bytes),
+            Receiver::CoordinatorOfMember => {
+                let (path, body) = (Vec::new(), bytes.to_owned());
+                self.coordinate(&encode(&Message::Up { path, body }));
+            }
+            Receiver::Member => {
+                let (link, _other) = self.link(bytes);
+                self.relay.receive_by(state.into(), link);
+                self.renew_member();
+            }
+            Receiver::Parent => {
+                let (link, _other) = self.link(bytes);
+                self.relay.receive_from(u32::from(state), link);
+                self.renew_member();
+            }
+            Receiver::MemberOfCoordinator => self.order(bytes),
+        }
+    }
+
+    /// Returns a connection on which `bytes` have arrived, and its other end.
+    fn link(&self, bytes: &[u8]) -> (Link, UnixStream) {
+        let (mut near, far) = UnixStream::pair().expect("a pair of sockets");
+        near.write_all(&framing::message(bytes))
+            .expect("a short message");
+        let mut link = Link::of_pair(far, &self.set, 1_000).expect("a connection");
+        link.allow(MAX_MESSAGE);
+        (link, near)
+    }
+
+    fn listen(&mut self, state: u8, bytes: &[u8]) {
+        let (link, _other) = self.link(&[]);
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let mut connection = PendingConnection {
+            link,
+            peer,
+            since: Instant::now(),
+            ours: [0; 16],
+            theirs: state.is_multiple_of(2).then_some([1; 16]),
+        };
+        let Some(message) = decode(bytes).filter(|_| bytes.len() <= MAX_CLAIM) else {
+            return;
+        };
+        match connection.answer(message, &self.token) {
+            Ok(Some(claim)) => {
+                self.accepted += 1;
+                let link = connection.link;
+                let events = self.root.receive_claim(Arrival { link, peer, claim });
+                for event in events {
+                    assert!(matches!(
+                        event,
+                        Event::Knocked { .. } | Event::TurnedAway { .. }
+                    ));
+                    assert_plain(&event);
+                }
+                self.restart();
+            }
+            Ok(None) => self.accepted += 1,
+            Err(reason) => assert!(reason.len() < 2 * MOST_TEXT, "{reason}"),
+        }
+    }
+
+    fn coordinate(&mut self, bytes: &[u8]) {
+        let (link, _other) = self.link(bytes);
+        let events = self.root.receive_by(link);
+        for event in events {
+            assert_plain(&event);
+            self.accepted += u64::from(!matches!(event, Event::Lost { .. }));
+            match event {
+                Event::Report(report) => self.add(&report),
+                Event::Begun { rank } | Event::Checked { rank, .. } => assert_eq!(rank, 0),
+                Event::Lost { rank, .. } => assert!(rank < 2),
+                other => panic!("{other:?}"),
+            }
+        }
+        self.restart();
+    }
+
+    /// Draws conclusions from a report, as a coordinator does.
+    fn add(&mut self, report: &BlockReport) {
+        let survey = self.survey.get_or_insert_with(Survey::new);
+        let slots = block().tasks.len() as u32;
+        let load = report.load.as_ref();
+        survey
+            .busy
+            .add(report.rank, slots, &report.results, load, &tests());
+        for result in &report.results {
+            survey.conductor.add_earlier(result);
+            survey.conductor.add(result);
+        }
+        survey.results += 1;
+        if survey.results >= RESULTS {
+            let findings = survey.conductor.findings();
+            let nodes = survey.busy.nodes(survey.conductor.roster());
+            serde_json::to_string(&(findings, nodes)).expect("a document");
+            self.survey = None;
+        }
+    }
+
+    fn order(&mut self, bytes: &[u8]) {
+        let course = course();
+        match decode::<Order>(bytes) {
+            Some(Order::Course(course)) if course.is_valid() => {
+                assert_eq!(course.tests.len(), course.arguments.len());
+            }
+            Some(Order::Block(block)) if block.is_valid(2, Some(&course)) => {
+                for task in &block.tasks {
+                    let begins_ns = block.begins_ns + u64::from(task.slot) * block.slot_ns;
+                    let _ = SharedClock::default().local(begins_ns);
+                    let _ = &course.tests[task.test.index()];
+                }
+            }
+            Some(Order::End) => {}
+            _ => return,
+        }
+        self.accepted += 1;
+    }
+
+    /// Replaces a member that has ended, and takes what it has sent to its measuring thread.
+    fn renew_member(&mut self) {
+        self.line.set_nonblocking(true).expect("a socket");
+        let mut read = [0; 1 << 12];
+        let mut has_read = false;
+        while self.line.read(&mut read).is_ok_and(|count| count > 0) {
+            has_read = true;
+        }
+        self.accepted += u64::from(has_read);
+        if has_read || self.relay.is_over() {
+            let Self {
+                root, relay, line, ..
+            } = Self::default();
+            (self.root, self.relay, self.line) = (root, relay, line);
+        }
+    }
+}
+
+/// Panics if an event has a long text, a text with control characters, or a figure that is none.
+fn assert_plain(event: &Event) {
+    match event {
+        Event::Lost { reason, .. } | Event::TurnedAway { reason, .. } => assert_text(reason),
+        Event::Report(report) => {
+            assert_eq!((report.rank, report.block), (0, block().number));
+            assert_texts(&serde_json::to_value(report).expect("a document"));
+            for result in &report.results {
+                if let Answer::Measured(figures) = &result.answer {
+                    let of_bandwidth = tests()[result.test.index()].of_bandwidth;
+                    let is_bandwidth = matches!(figures, Figures::Bandwidth { .. });
+                    assert!(figures.value().is_finite() && figures.value() >= 0.0);
+                    assert_eq!(of_bandwidth, is_bandwidth);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn assert_texts(value: &Value) {
+    match value {
+        Value::String(text) => assert_text(text),
+        Value::Array(values) => values.iter().for_each(assert_texts),
+        Value::Object(members) => members.values().for_each(assert_texts),
+        _ => {}
+    }
+}
+
+fn assert_text(text: &str) {
+    let is_short = text.len() < 2 * MOST_TEXT;
+    assert!(is_short && !text.contains(char::is_control), "{text:?}");
+}
+
+impl Survey {
+    fn new() -> Self {
+        let node = |rank| Node {
+            host: format!("nid{rank}"),
+            rank,
+            absent: None,
+        };
+        let nic = |index: u32| Nic {
+            node: NodeId(index / 2),
+            device: format!("cxi{}", index % 2),
+            nid: Some(index),
+            location: None,
+            failure: None,
+        };
+        let roster = Roster {
+            nodes: [0, 1].map(node).into(),
+            nics: [0, 1, 2, 3].map(nic).into(),
+        };
+        let settings = Settings {
+            selections: vec![Selection::All],
+            nics: NicOrder::AtOnce,
+            most_active: None,
+            seed: 1,
+            expectations: Vec::new(),
+            sensitivity: None,
+            keep_figures: Some(true),
+        };
+        let conductor = Conductor::new(roster, tests(), settings);
+        Self {
+            conductor: conductor.expect("a survey of all pairs"),
+            busy: BusySlots::default(),
+            results: 0,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Members of a survey that report what cannot be: the survey goes on without them.
+
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::alone;
+use crate::harness::{Command, Fabric, schema, stderr, stdout};
+use cluster::launcher::LauncherTask;
+use cluster::meeting_point::MeetingPoint;
+use cluster::survey::answer::{Answer, CounterEvidence, Figures, PairResult};
+use cluster::survey::busy::HostLoad;
+use cluster::survey::ids::{NicId, TestId};
+use cluster::survey::timetable::{Block, BlockReport, Introduction, NicFacts, Part};
+use cluster::survey::untested::Untested;
+use cluster::tree::{Meeting, Member, Order};
+use facts::device::FabricAddress;
+
+/// Time limit for anything that has to happen.
+const LIMIT: Duration = Duration::from_secs(60);
+
+const BANDWIDTH: Answer = Answer::Measured(Figures::Bandwidth {
+    bytes_per_second: 1e9,
+    operations_per_second: 1e6,
+});
+
+const ENDLESS: Answer = Answer::Measured(Figures::Latency {
+    count: 1,
+    min_ns: u64::MAX,
+    p5_ns: None,
+    median_ns: u64::MAX,
+    p99_ns: None,
+    max_ns: u64::MAX,
+});
+
+/// A change that makes a report invalid, and a part of the reason for which its member is expelled.
+type Lie = (fn(&mut BlockReport), &'static str);
+
+const LIES: [Lie; 8] = [
+    (
+        |report| change(report, |of| of.test = TestId(999)),
+        "no slot",
+    ),
+    (
+        |report| change(report, |of| of.pair.target = NicId(0)),
+        "no slot",
+    ),
+    (
+        |report| {
+            let counter_evidence = CounterEvidence {
+                nic: NicId(4_000_000_000),
+                counter: "pct_sct_timeouts".into(),
+                change: 1,
+            };
+            change(report, |of| of.counters = vec![counter_evidence]);
+        },
+        "a counter of another NIC",
+    ),
+    (
+        |report| change(report, |of| of.answer = BANDWIDTH),
+        "a bandwidth",
+    ),
+    (
+        |report| change(report, |of| of.answer = ENDLESS),
+        "a latency",
+    ),
+    (|report| report.rank = 0, "about rank 0"),
+    (|report| report.block = u32::MAX, "block 4294967295"),
+    (
+        |report| {
+            report.load = Some(HostLoad {
+                mean: f64::NAN,
+                cpus: 1,
+                most: vec![("\x1b[2J".repeat(1_000_000), f64::INFINITY)],
+            })
+        },
+        "a load",
+    ),
+];
+
+fn change(report: &mut BlockReport, of_result: impl FnOnce(&mut PairResult)) {
+    report.results.first_mut().map(of_result);
+}
+
+/// Returns the report of a member that was late for all of its slots.
+fn report(rank: u32, address: FabricAddress, block: &Block) -> BlockReport {
+    let of_initiator = block
+        .tasks
+        .iter()
+        .filter(|task| task.part == Part::Initiator);
+    let results = of_initiator.map(|task| PairResult {
+        test: task.test,
+        pair: task.pair,
+        stage: task.stage,
+        round: task.round,
+        active: task.active,
+        answer: Answer::Untested(Untested::Late),
+        waited_percent: 0,
+        counters: Vec::new(),
+    });
+    BlockReport {
+        block: block.number,
+        rank,
+        results: results.collect(),
+        addresses: vec![Ok(address)],
+        beyond_ns: 0,
+        clock_uncertainty_ns: None,
+        load: None,
+    }
+}
+
+/// Starts a member whose reports are lies. It ends when the coordinator has
+/// expelled it, or with the survey.
+fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut BlockReport)) -> JoinHandle<()> {
+    let point = MeetingPoint::File(file.to_owned());
+    let address = FabricAddress {
+        nic: 900 + rank,
+        pid: 7,
+    };
+    let introduction = Introduction {
+        rank,
+        size,
+        host: format!("liar{rank}"),
+        topology: None,
+        nics: vec![NicFacts {
+            device: format!("soft{rank}"),
+            address: Some(address),
+            vni: 1,
+            class: "BEST_EFFORT".into(),
+            location: None,
+            simulated: true,
+            failure: None,
+        }],
+    };
+    let task = LauncherTask {
+        launcher: "Open MPI",
+        variable: "OMPI_COMM_WORLD_RANK",
+        rank,
+        size,
+        local_rank: None,
+        node_index: None,
+        node: None,
+        job: None,
+        step: None,
+        end_of_job: None,
+        hosts: Vec::new(),
+        topology: None,
+    };
+    thread::spawn(move || {
+        let found = point.find(&task, Instant::now() + LIMIT).unwrap();
+        let meeting = Meeting {
+            addresses: found.addresses,
+            token: found.token,
+        };
+        let member = Member::join(&meeting, introduction, LIMIT).unwrap();
+        while let Ok(order) = member.next() {
+            if let Order::Block(block) = order {
+                let mut report = report(rank, address, &block);
+                lie(&mut report);
+                member.report(report).unwrap();
+            }
+        }
+    })
+}
+
+fn task(fabric: &Fabric, file: &Path, rank: u32, size: u32) -> Command {
+    let file = file.display();
+    let mut command = fabric.command(&format!(
+        "survey --device=soft{rank} --meeting-point={file} --pairs=all --pair-time=20ms --json"
+    ));
+    command
+        .env("OMPI_COMM_WORLD_RANK", rank.to_string())
+        .env("OMPI_COMM_WORLD_SIZE", size.to_string());
+    command
+}
+
+#[test]
+fn expels_members_whose_reports_cannot_be_true() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("meeting");
+    let size = 2 + LIES.len() as u32;
+    let honest = [0, 1].map(|rank| task(&fabric, &file, rank, size).spawn().unwrap());
+    let liars = (2..).zip(LIES);
+    let liars: Vec<_> = liars
+        .map(|(rank, (lie, _))| liar(&file, rank, size, lie))
+        .collect();
+    let [first, second] = honest.map(|process| process.finish());
+    liars.into_iter().for_each(|liar| liar.join().unwrap());
+    let (text, notes) = (stdout(&first), stderr(&first));
+    assert_eq!(first.status.code(), Some(4), "{text}\n{notes}");
+    assert!(second.status.success());
+    let schema = include_str!("../../docs/survey.schema.json");
+    let document = schema::document(schema, &text);
+    assert_eq!(document["conclusion"], "undecided", "{notes}");
+    assert!(
+        document["verdict"]["answered"].as_u64() >= Some(1),
+        "{text}"
+    );
+    let nodes = document["roster"]["nodes"].as_array().unwrap();
+    for (rank, (_, expected)) in (2..).zip(LIES) {
+        let reason = nodes[rank]["absent"].as_str().expect("a reason");
+        assert!(reason.contains(expected), "{rank}: {reason}");
+        let line = format!("cxidiag survey: liar{rank}: {reason}");
+        let named = notes.lines().filter(|note| *note == line);
+        assert_eq!(named.count(), 1, "{notes}");
+    }
+    assert_eq!(nodes[0]["absent"], nodes[1]["absent"]);
+}
