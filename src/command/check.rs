@@ -69,15 +69,15 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 /// The nodes that a survey is about to measure.
 #[derive(Clone, Copy, Debug)]
 pub enum Nodes<'a> {
-    /// Those of the tasks of a launcher, of which this process is one.
+    /// The nodes of the tasks of a launcher. This process is one of them.
     OfTasks(&'a LauncherTask),
-    /// Those with these servers, at this port.
+    /// The nodes on which these servers run, at this port.
     OfServers(&'a [String], Option<u16>),
 }
 
 /// Checks these devices, or all hardware, of the nodes that a survey is about to measure, and
-/// prints what the checks amount to on standard error. Tasks meet at a point of their own, beside
-/// that of the survey.
+/// prints what the checks amount to on standard error. Tasks have a meeting point of their own,
+/// beside the one of the survey.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ use cluster::survey::busy::HostLoad;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::timetable::{Block, BlockReport, Introduction, NicFacts, Part};
 use cluster::survey::untested::Untested;
-use cluster::tree::{Meeting, Member, Order};
+use cluster::tree::{Bounds, Meeting, Member, Order};
 use facts::device::FabricAddress;
 
 /// Time limit for anything that has to happen.
@@ -151,6 +151,7 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut BlockReport)) -> JoinHan
         let meeting = Meeting {
             addresses: found.addresses,
             token: found.token,
+            bounds: Bounds::default(),
         };
         let member = Member::join(&meeting, introduction, LIMIT).unwrap();
         while let Ok(order) = member.next() {

@@ -362,6 +362,64 @@ fn host(rank: u32) -> String {
     format!("127.0.0.{}", rank + 1)
 }
 
+#[test]
+fn tasks_check_their_nodes_first() {
+    let _alone = alone();
+    let (fabric, directory) = (Fabric::new(), tempfile::tempdir().unwrap());
+    let options = "--check --expect=p50<1s --pairs=all --json=found.json";
+    let start = |rank: u32| {
+        let mut command = task_of_slurm(&fabric, directory.path(), rank, 3, options);
+        if rank == 1 {
+            command.env("CXIDIAG_FAULTS", "pcie-width=8");
+        }
+        command.spawn().expect("cxidiag starts")
+    };
+    let others = [1, 2].map(start);
+    let output = start(0).finish();
+    let text = stderr(&output);
+    assert_status(&output, 3);
+    let checked =
+        "cxidiag survey: check: bad: 1 of 3 nodes; 2 good\n\nBAD pcie-width soft1 (1 node): ";
+    assert!(text.starts_with(checked), "{text}");
+    // The survey itself is good: it measures whatever the checks find.
+    assert!(
+        stdout(&output).starts_with("good: 3 NICs, 3 pairs"),
+        "{}",
+        stdout(&output)
+    );
+    for task in others {
+        let output = task.finish();
+        assert_success(&output);
+        assert_eq!(stdout(&output), "");
+    }
+    let left = fs::read_dir(directory.path()).expect("a directory");
+    let names: Vec<_> = left.flatten().map(|file| file.file_name()).collect();
+    assert_eq!(names, ["found.json"]);
+}
+
+#[test]
+fn servers_check_their_nodes_first() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let server = |host: u32, port: &str| {
+        let arguments = format!("serve --device=soft{host} --bind=127.0.0.{host} --port={port}");
+        let mut command = fabric.command(&arguments);
+        if host == 2 {
+            command.env("CXIDIAG_FAULTS", "pcie-width=8");
+        }
+        Server::start(command)
+    };
+    let first = server(1, "0");
+    let _second = server(2, &first.port);
+    let port = &first.port;
+    let output = fabric.run(&format!(
+        "survey --hosts=127.0.0.[1-2] --port={port} --check --expect=p50<1s --quiet"
+    ));
+    assert_status(&output, 3);
+    let checked = "cxidiag survey: check: bad: 1 of 2 nodes; 1 good\n";
+    assert!(stderr(&output).contains(checked), "{}", stderr(&output));
+}
+
 /// The launcher merges what its tasks print: only the first one prints why the survey has failed.
 #[test]
 fn tasks_end_silently_with_coordinator_that_fails_at_start() {
@@ -631,6 +689,7 @@ fn refuses_invalid_arguments() {
             "--loopback=4 --hosts=a",
             "--loopback and --hosts exclude each other",
         ),
+        ("--loopback=4 --check", "--check checks nodes"),
         (
             "--loopback=4 write-lta",
             "unknown tool 'write-lta': did you mean write-lat",

@@ -125,7 +125,7 @@ const OTHERS: [Launcher; 4] = [
 /// The number of a process of PMIx, which sets no number of processes (jobs.md 2.1).
 const PMIX_RANK: &str = "PMIX_RANK";
 
-/// Returns the nodes of all tasks, by rank. `hosts` are those of the launcher's list, one for each
+/// Returns the nodes of all tasks, by rank. `hosts` is the list of the launcher, with one for each
 /// task; `joined` are the nodes of the tasks that have said it. An absent task is on one of the
 /// others; without a host for it, it has the name `rank 3`.
 pub fn nodes_of_tasks(size: u32, hosts: &[String], joined: &BTreeMap<u32, &str>) -> Vec<String> {

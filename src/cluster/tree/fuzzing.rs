@@ -19,7 +19,7 @@ use super::clock::SharedClock;
 use super::link::Link;
 use super::listener::{Arrival, PendingConnection};
 use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, decode, encode};
-use super::{Event, Meeting, Order, PollSet, Relay, Root};
+use super::{Bounds, Event, Meeting, Order, PollSet, Relay, Root};
 use crate::survey::answer::{Answer, Figures};
 use crate::survey::busy::BusySlots;
 use crate::survey::conductor::{Conductor, Settings};
@@ -68,6 +68,7 @@ impl Default for Fuzzer {
         let meeting = Meeting {
             addresses: vec![SocketAddr::from(([127, 0, 0, 1], 1))],
             token: token(),
+            bounds: Bounds::default(),
         };
         let (line, other_end) = UnixStream::pair().expect("a pair of sockets");
         let limit = Duration::from_secs(3600);
