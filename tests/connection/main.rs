@@ -14,3 +14,4 @@ mod ping;
 mod processes;
 mod serve;
 mod signals;
+mod soak;
