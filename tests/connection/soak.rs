@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{Fabric, assert_status, finish};
 
-/// The time in seconds, if not that of the suite.
+/// The environment variable with another time than the usual one, in seconds.
 const VARIABLE: &str = "CXIDIAG_SOAK_SECONDS";
 const USUAL: u64 = 4;
 
