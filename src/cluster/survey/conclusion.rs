@@ -243,7 +243,7 @@ mod tests {
     fn reports_nics_without_a_judged_class_as_untested() {
         // Three pairs on a switch, and nothing to compare them with.
         let of_one_switch = findings_with(Vec::new(), "within-switch", |_| true);
-        let too_few = "too few pairs of its class to compare with";
+        let too_few = "too few pairs to compare";
         let parts = untested(&of_one_switch);
         assert_eq!(&parts[3..], [0, 1, 2].map(|nic| (NicId(nic), too_few)));
         // The pairs between the switches are enough to judge each NIC.

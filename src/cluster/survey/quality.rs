@@ -18,12 +18,12 @@ use crate::location::Class;
 const MOST_IN_TAIL: f64 = 0.1;
 
 /// Why the measured pairs of a NIC say nothing.
-const ALL_WAITED: &str = "its processes waited for their CPUs in all pairs";
+const ALL_WAITED: &str = "processes waited for their CPUs in all pairs";
 const ONLY_BOUNDS: &str = "busy CPUs have limited the bandwidths";
-const TOO_FEW: &str = "too few pairs of its class to compare with";
-const BIASED: &str = "the missing pairs of its class are unevenly spread";
-const MIXED: &str = "the pairs of its class differ too much";
-const TOO_COARSE: &str = "the survey would not have found it twice as slow";
+const TOO_FEW: &str = "too few pairs to compare";
+const BIASED: &str = "the missing pairs are unevenly spread";
+const MIXED: &str = "the pairs differ too much";
+const TOO_COARSE: &str = "a NIC twice as slow would not have been found";
 
 /// A class judges no NIC good if a NIC would have to be slower by more than this to be found, and
 /// by more than the ratio that the user asks for.
