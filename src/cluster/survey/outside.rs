@@ -116,8 +116,15 @@ impl ResultStore {
         let (mut outside, mut inside) = (0, 0);
         for result in retests {
             let is_outside = self.source(result, judgement, roster).is_some();
-            let one = Observation::of(result, roster.class(result.pair), false);
-            inside += usize::from(!is_outside);
+            let class = roster.class(result.pair);
+            let one = Observation::of(result, class, false);
+            let limit = judgement.limits.get(&(result.test, class));
+            // A bound outside the limit says nothing.
+            let is_silent = match (limit, &one) {
+                (Some(limit), Some(one)) => limit.has_costs() && limit.residual(one).is_none(),
+                _ => false,
+            };
+            inside += usize::from(!is_outside && !is_silent);
             // A process that waited for its CPU may be why the pair is slow.
             outside += usize::from(is_outside && !one.is_some_and(|one| one.is_disturbed));
         }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::findings::{Outlier, Statistic, Unit};
-use super::ids::{NicId, PopulationKey, TestId};
+use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::population::LEAST_FIGURES;
 use super::result_store::ResultStore;
 use super::robust::{FALSE_ALARM, error_of_median, lower_median, score_limit};
@@ -18,7 +18,7 @@ use crate::location::Class;
 const MOST_IN_TAIL: f64 = 0.1;
 
 /// Why the measured pairs of a NIC say nothing.
-const ALL_WAITED: &str = "processes waited for their CPUs in all pairs";
+const MOST_WAITED: &str = "processes waited for their CPUs in too many pairs";
 const ONLY_BOUNDS: &str = "busy CPUs have limited the bandwidths";
 const TOO_FEW: &str = "too few pairs to compare";
 const BIASED: &str = "the missing pairs are unevenly spread";
@@ -157,22 +157,59 @@ impl Judgement {
         outliers
     }
 
-    /// Returns the NICs with measured pairs of a test of which none says anything, and why.
+    /// Returns the NICs with measured pairs of a test of which too few say something, and why.
     pub fn unjudged(&self, results: &ResultStore, test: TestId) -> Vec<(NicId, &'static str)> {
-        let mut silent: BTreeMap<NicId, Option<&str>> = BTreeMap::new();
+        let mut silent: BTreeMap<NicId, Silent> = BTreeMap::new();
         let of_classes = Class::ALL.map(|class| self.why_silent(results, (test, class)));
         for one in results.observations(test) {
             let of_class = of_classes[one.class as usize];
             let limit = self.limits.get(&(test, one.class));
             let is_bound = limit.is_some_and(|of| of.has_costs() && of.residual(one).is_none());
-            let reason = of_class.or(is_bound.then_some(ALL_WAITED));
-            for nic in one.pair.nics() {
-                let known = silent.entry(nic).or_insert(reason);
-                *known = known.and(reason);
+            let reason = of_class.or(is_bound.then_some(MOST_WAITED));
+            for (role, nic) in one.pair.roles() {
+                silent.entry(nic).or_default().add(role, reason);
             }
         }
         let silent = silent.into_iter();
-        silent.filter_map(|(nic, why)| Some((nic, why?))).collect()
+        silent
+            .filter_map(|(nic, silent)| Some((nic, silent.why()?)))
+            .collect()
+    }
+}
+
+/// The measured pairs of a NIC by role, and how many of them say nothing.
+#[derive(Default)]
+struct Silent {
+    pairs: [u32; 2],
+    /// Whatever the reason is.
+    silent: [u32; 2],
+    /// Because a process waited for its CPU.
+    waited: [u32; 2],
+    reason: Option<&'static str>,
+}
+
+impl Silent {
+    fn add(&mut self, role: Role, reason: Option<&'static str>) {
+        let role = role.index();
+        self.pairs[role] += 1;
+        self.silent[role] += u32::from(reason.is_some());
+        self.waited[role] += u32::from(reason == Some(MOST_WAITED));
+        self.reason = self.reason.or(reason);
+    }
+
+    /// Returns why the pairs do not suffice, if they do not. A slow NIC that waits may be silent in
+    /// the role in which it is slow.
+    fn why(&self) -> Option<&'static str> {
+        let has_waited_in = |role: Role| {
+            let role = role.index();
+            self.waited[role] > 0 && self.silent[role] == self.pairs[role]
+        };
+        let all: u32 = self.pairs.iter().sum();
+        let has_mostly_waited = 2 * self.waited.iter().sum::<u32>() > all;
+        if has_mostly_waited || Role::BOTH.into_iter().any(has_waited_in) {
+            return Some(MOST_WAITED);
+        }
+        self.reason.filter(|_| self.silent == self.pairs)
     }
 }
 
@@ -196,7 +233,7 @@ impl Judgement {
         } else if limit.is_biased {
             BIASED
         } else if limit.statistic == Statistic::Median && judged.count() < LEAST_FIGURES {
-            ALL_WAITED
+            MOST_WAITED
         } else {
             MIXED
         })
@@ -220,12 +257,13 @@ fn found_with(pairs: usize, selected: &Selected) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::answer::Stage;
     use super::super::conductor::Conductor;
     use super::super::explanation_tests::{named, run, settings, survey};
     use super::super::findings::{Certainty, Direction, Findings, Statistic, Unit};
     use super::super::ids::{NicId, NodeId};
     use super::super::settings::Settings;
-    use super::super::testing::{Cluster, Fault, Load};
+    use super::super::testing::{Cluster, Fault, Load, pair};
     use super::TOO_COARSE;
 
     fn cluster(tool: &str, factor: f64) -> Cluster {
@@ -317,6 +355,62 @@ mod tests {
         assert_eq!(untested(0.05, None), [""; 0]);
         assert_eq!(untested(0.6, None), [TOO_COARSE; 16]);
         assert_eq!(untested(0.6, Some(20.0)), [""; 0]);
+    }
+
+    #[test]
+    fn calls_no_slow_nic_good_beside_busy_cpus() {
+        for (seed, disturbed) in (0..30).flat_map(|seed| [(seed, 0.3), (seed, 0.6)]) {
+            let mut cluster = Cluster::new([0, 0, 12, 1], &["write-bw"], seed);
+            let nic = Unit::Nic(NicId(3));
+            cluster.faults = vec![Fault::slow(nic, Direction::Initiator, 2.0)];
+            cluster.load = Some(Load {
+                node: None,
+                disturbed,
+                untested: 0.0,
+                discards: false,
+            });
+            let findings = survey(&mut cluster, "random:4", seed);
+            let named = findings.causes.iter();
+            let named = named.filter(|of| of.certainty != Certainty::Transient);
+            let units = named.map(|of| of.unit);
+            let untested = findings.untested.iter().map(|of| of.unit);
+            let is_own = |unit: &Unit| match unit {
+                Unit::Path(pair) => pair.initiator == NicId(3),
+                unit => *unit == nic,
+            };
+            let is_found = units.chain(untested).any(|unit| is_own(&unit));
+            assert!(is_found, "{disturbed} {seed}: {:?}", findings.causes);
+        }
+    }
+
+    #[test]
+    fn retests_beside_busy_cpus_do_not_show_that_a_slow_path_is_good() {
+        let mut cluster = Cluster::new([0, 0, 12, 1], &["write-bw"], 1);
+        let path = Unit::Path(pair(3, 5));
+        cluster.faults = vec![Fault::slow(path, Direction::Both, 2.0)];
+        let settings = settings("all", 1);
+        let roster = cluster.roster.clone();
+        let mut conductor = Conductor::new(roster, cluster.tests.clone(), settings).unwrap();
+        while !conductor.is_over() {
+            for round in conductor.next_rounds(100) {
+                cluster.load = (round.stage != Stage::Sweep).then_some(Load {
+                    node: None,
+                    // Slow pairs are disturbed less often.
+                    disturbed: 10.0,
+                    untested: 0.0,
+                    discards: false,
+                });
+                for result in cluster.measure(&round) {
+                    conductor.add(&result);
+                }
+            }
+        }
+        let found = named(&conductor.findings());
+        let names_path = |unit| matches!(unit, Unit::Path(of) if of.nics() == [NicId(3), NicId(5)]);
+        assert!(
+            matches!(found[..], [(unit, Certainty::Suspect, _)] if names_path(unit)),
+            "{found:?}"
+        );
     }
 
     #[test]
