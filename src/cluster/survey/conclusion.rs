@@ -88,7 +88,7 @@ impl Conclusion<'_> {
         });
         let mut named: BTreeSet<NicId> = of_causes.chain(of_untested).collect();
         for test in TestId::first(self.results.tests().len()) {
-            for (nic, reason) in judgement.unjudged(self.results, test) {
+            for (nic, reason) in judgement.unjudged(self.results, test, self.roster) {
                 if named.insert(nic) {
                     untested.push(UntestedPart {
                         unit: Unit::Nic(nic),

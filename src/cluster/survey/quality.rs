@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::findings::{Outlier, Statistic, Unit};
 use super::ids::{NicId, PopulationKey, Role, TestId};
+use super::observation::Observation;
 use super::population::LEAST_FIGURES;
-use super::result_store::ResultStore;
+use super::result_store::{ResultStore, TestPair};
 use super::robust::{FALSE_ALARM, error_of_median, lower_median, score_limit};
 use super::roster::Roster;
 use super::selection::Selected;
@@ -158,14 +159,19 @@ impl Judgement {
     }
 
     /// Returns the NICs with measured pairs of a test of which too few say something, and why.
-    pub fn unjudged(&self, results: &ResultStore, test: TestId) -> Vec<(NicId, &'static str)> {
+    pub fn unjudged(
+        &self,
+        results: &ResultStore,
+        test: TestId,
+        roster: &Roster,
+    ) -> Vec<(NicId, &'static str)> {
         let mut silent: BTreeMap<NicId, Silent> = BTreeMap::new();
         let of_classes = Class::ALL.map(|class| self.why_silent(results, (test, class)));
         for one in results.observations(test) {
             let of_class = of_classes[one.class as usize];
-            let limit = self.limits.get(&(test, one.class));
-            let is_bound = limit.is_some_and(|of| of.has_costs() && of.residual(one).is_none());
-            let reason = of_class.or(is_bound.then_some(MOST_WAITED));
+            let is_cleared = || results.retested((test, one.pair), self, roster).1 > 0;
+            let is_silent = self.is_silent(test, one) && !is_cleared();
+            let reason = of_class.or(is_silent.then_some(MOST_WAITED));
             for (role, nic) in one.pair.roles() {
                 silent.entry(nic).or_default().add(role, reason);
             }
@@ -214,6 +220,25 @@ impl Silent {
 }
 
 impl Judgement {
+    /// Returns whether a pair says nothing: a process waited for its CPU, and the pair is slow.
+    fn is_silent(&self, test: TestId, one: &Observation) -> bool {
+        let limit = self.limits.get(&(test, one.class));
+        limit.is_some_and(|of| of.has_costs() && of.residual(one).is_none())
+    }
+
+    /// Returns the pairs of the sweep that say nothing.
+    pub fn silent_pairs(&self, results: &ResultStore) -> Vec<TestPair> {
+        let tests = TestId::first(results.tests().len());
+        let all = tests.flat_map(|test| {
+            results
+                .observations(test)
+                .iter()
+                .map(move |one| (test, one))
+        });
+        let silent = all.filter(|(test, one)| one.is_of_sweep && self.is_silent(*test, one));
+        silent.map(|(test, one)| (test, one.pair)).collect()
+    }
+
     /// Returns why no pair of a class says anything.
     fn why_silent(&self, results: &ResultStore, key: PopulationKey) -> Option<&'static str> {
         if results.expected(key.0).is_some() {
@@ -381,6 +406,35 @@ mod tests {
             let is_found = units.chain(untested).any(|unit| is_own(&unit));
             assert!(is_found, "{disturbed} {seed}: {:?}", findings.causes);
         }
+    }
+
+    #[test]
+    fn retests_clear_pairs_that_say_nothing() {
+        let mut retests = 0;
+        for seed in 0..10 {
+            let mut cluster = Cluster::new([0, 0, 12, 1], &["write-bw"], seed);
+            let settings = settings("random:4", seed);
+            let roster = cluster.roster.clone();
+            let mut conductor = Conductor::new(roster, cluster.tests.clone(), settings).unwrap();
+            while !conductor.is_over() {
+                for round in conductor.next_rounds(100) {
+                    let is_sweep = round.stage == Stage::Sweep;
+                    cluster.load = is_sweep.then_some(Load {
+                        node: None,
+                        disturbed: 0.2,
+                        untested: 0.0,
+                        discards: false,
+                    });
+                    retests += usize::from(!is_sweep);
+                    for result in cluster.measure(&round) {
+                        conductor.add(&result);
+                    }
+                }
+            }
+            let findings = conductor.findings();
+            assert_eq!((named(&findings), findings.untested), Default::default());
+        }
+        assert!(retests > 0);
     }
 
     #[test]

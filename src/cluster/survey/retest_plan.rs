@@ -171,8 +171,8 @@ impl RetestPlan {
     }
 }
 
-/// Returns all pairs outside the limits, if there are few: their retests find the noise among them
-/// before the survey looks for causes.
+/// Returns all pairs outside the limits, and those whose figures say nothing, if there are few: their
+/// retests find the noise among them before the survey looks for causes.
 fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
     let SweepResults {
         roster,
@@ -184,6 +184,7 @@ fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
     let judgement = Judgement::of(results, limits.clone(), roster);
     let outside = results.outside(&judgement, roster);
     let keys = outside.iter().map(|one| (one.test, one.pair));
+    let keys = keys.chain(judgement.silent_pairs(results));
     let open = keys.filter(|key| results.needs_retest(*key, &judgement, roster));
     let open: Vec<TestPair> = open.collect();
     if open.len() <= FEW_SUSPECTS {
