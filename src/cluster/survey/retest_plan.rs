@@ -171,8 +171,8 @@ impl RetestPlan {
     }
 }
 
-/// Returns all pairs outside the limits, and those whose figures say nothing, if there are few: their
-/// retests find the noise among them before the survey looks for causes.
+/// Returns all pairs outside the limits, and those whose figures say nothing, if there are few.
+/// Their retests find the noise among them before the survey looks for causes.
 fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
     let SweepResults {
         roster,
