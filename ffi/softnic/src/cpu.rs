@@ -30,6 +30,8 @@ const MOVE: Duration = Duration::from_millis(10);
 pub struct Cpus {
     /// The CPUs that the thread could use at first; `None` if they are unknown.
     usable: Option<CpuSet>,
+    /// Number of CPUs of the machine.
+    online: usize,
     /// The CPU to which the thread is bound, and since when.
     bound: Option<(usize, Instant)>,
     /// `/proc/loadavg`, with the number of runnable threads.
@@ -44,6 +46,7 @@ impl Cpus {
     pub fn new() -> Self {
         Self {
             usable: sched_getaffinity(None).ok(),
+            online: online(),
             bound: None,
             load: File::open("/proc/loadavg").ok(),
             checked: None,
@@ -52,11 +55,11 @@ impl Cpus {
         }
     }
 
-    /// Returns the number of idle CPUs if there is a CPU for each runnable thread of the machine,
-    /// the caller included; otherwise `None`.
+    /// Returns the number of idle CPUs that the caller may use, if it may spin: there is a CPU for
+    /// each runnable thread of the machine, the caller included. Otherwise `None`.
     ///
-    /// Threads are counted for the whole machine, and CPUs only as far as this thread may use them,
-    /// so a process that is restricted to few CPUs of a busy machine sleeps instead of spinning.
+    /// Threads are counted for the whole machine. A caller that is restricted to some of its CPUs
+    /// spins if nobody else needs the CPU that it runs on.
     pub fn spare(&mut self, now: Instant) -> Option<usize> {
         if self
             .checked
@@ -65,7 +68,10 @@ impl Cpus {
             self.checked = Some(now);
             // If the load is unknown, a CPU is assumed to be spare.
             let spare = match (self.wanted(), &self.usable) {
-                (Some(wanted), Some(usable)) => (usable.count() as usize).checked_sub(wanted),
+                (Some(wanted), Some(usable)) => {
+                    let usable = usable.count() as usize;
+                    idle(usable, self.online, wanted, || !yielded_to_another())
+                }
                 _ => Some(1),
             };
             let is_change = spare.is_some() != self.spare.is_some();
@@ -115,6 +121,26 @@ impl Cpus {
 fn running(line: &str) -> Option<usize> {
     let (running, _) = line.split_ascii_whitespace().nth(3)?.split_once('/')?;
     running.parse().ok()
+}
+
+/// Returns the number of idle CPUs of `usable` ones, of `online` CPUs of the machine, on which
+/// `wanted` threads can run. If some of these run elsewhere, `is_alone` says whether the caller
+/// shares its CPU with nobody.
+fn idle(
+    usable: usize,
+    online: usize,
+    wanted: usize,
+    is_alone: impl FnOnce() -> bool,
+) -> Option<usize> {
+    let certainly = usable.checked_sub(wanted);
+    certainly.or_else(|| (wanted <= online && is_alone()).then_some(0))
+}
+
+/// Returns the number of CPUs of the machine; zero if it is unknown.
+fn online() -> usize {
+    // SAFETY: sysconf has no preconditions.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    online.try_into().unwrap_or(0)
 }
 
 /// Yields the CPU. Returns whether another thread needed it and ran.
@@ -205,6 +231,15 @@ mod tests {
     }
 
     #[test]
+    fn counts_idle_cpus_for_restricted_thread() {
+        assert_eq!(idle(8, 8, 3, || unreachable!()), Some(5));
+        assert_eq!(idle(1, 8, 3, || true), Some(0));
+        assert_eq!(idle(1, 8, 3, || false), None);
+        // A busy machine: yielding would cost a time slice.
+        assert_eq!(idle(1, 8, 9, || unreachable!()), None);
+    }
+
+    #[test]
     fn detects_that_yield_ran_another_thread() {
         // The main thread of the test and the other thread compete for one CPU.
         let cpus = rustix::thread::sched_getaffinity(None).unwrap();
@@ -250,6 +285,7 @@ mod tests {
         let now = Instant::now();
         let mut cpus = Cpus {
             usable: None,
+            online: 0,
             bound: None,
             load: None,
             checked: Some(now),
