@@ -85,6 +85,10 @@ pub enum Stage {
     Retest(u8),
     /// A NIC of a suspect pair with another partner, or the suspect pair in the other direction.
     Swap,
+    /// A pair of a class whose pairs differ too much, again. The best one of its results counts.
+    Again,
+    /// A good pair before or after retests and swaps, for comparison.
+    Comparison,
 }
 
 /// A change of a counter of a NIC during a pair, which may explain its answer.

@@ -121,7 +121,10 @@ impl Conductor {
 
     /// Begins the phase after a phase without open pairs.
     fn begin_next_phase(&mut self) {
-        if matches!(self.rounds.phase(), Phase::Sweep | Phase::Repeat) {
+        if matches!(
+            self.rounds.phase(),
+            Phase::Sweep | Phase::Repeat | Phase::Again
+        ) {
             let pairs = self.coverage.repeat();
             if !pairs.is_empty() {
                 let queue = self.retests.queue(pairs, Stage::Sweep, self.most_active);
@@ -129,14 +132,24 @@ impl Conductor {
                 return;
             }
             self.limits = Some(self.limits_so_far());
+            let sweep = SweepResults {
+                roster: &self.roster,
+                results: &self.results,
+                limits: self.limits.get_or_insert_default(),
+                parked: &self.parked,
+            };
+            if let Some(queue) = self.retests.next_again(sweep) {
+                self.rounds.begin(Phase::Again, queue);
+                return;
+            }
         }
-        let next = self.retests.next(SweepResults {
+        let sweep = SweepResults {
             roster: &self.roster,
             results: &self.results,
             limits: self.limits.get_or_insert_default(),
             parked: &self.parked,
-        });
-        match next {
+        };
+        match self.retests.next(sweep) {
             Some((phase, queue)) => self.rounds.begin(phase, queue),
             None => self.rounds.finish(),
         }

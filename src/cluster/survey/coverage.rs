@@ -94,10 +94,10 @@ impl Coverage {
 
     /// Counts a pair that was measured or failed.
     pub fn count(&mut self, stage: Stage) {
-        if stage == Stage::Sweep {
-            self.answered += 1;
-        } else {
-            self.retested += 1;
+        match stage {
+            Stage::Sweep => self.answered += 1,
+            Stage::Retest(_) | Stage::Swap => self.retested += 1,
+            Stage::Again | Stage::Comparison => {}
         }
     }
 

@@ -25,7 +25,7 @@ const FEW_UNEXPLAINED: usize = 3;
 /// Bad NICs may determine the centre of a population of few NICs, if this part of its pairs is
 /// better than the centre by more than the limit, and no part explains some slow pairs.
 const MOST_BETTER: f64 = 0.07;
-const FEW_NICS: usize = 32;
+pub const FEW_NICS: usize = 32;
 const LEAST_BETTER: usize = 2;
 
 /// The explanations of all pairs outside the limits.

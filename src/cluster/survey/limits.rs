@@ -55,6 +55,9 @@ pub struct Limit {
     pub is_biased: bool,
     /// Logarithm of the ratio by which waiting for CPUs may have raised the figures of good pairs.
     pub waiting: f64,
+    /// Logarithm of the ratio between single measurements of pairs and their best ones, of which the
+    /// limit is.
+    pub single: f64,
 }
 
 /// The limits of the populations.
@@ -72,6 +75,8 @@ struct ClassCentre {
     count: usize,
     /// The logarithm of the ratio by which waiting for CPUs may have raised the figures of pairs.
     waiting: f64,
+    /// The logarithm of the ratio between single measurements of pairs and their best ones.
+    single: f64,
 }
 
 /// What the fit says about some classes of a test.
@@ -159,6 +164,7 @@ impl ResultStore {
                 usual_retries,
                 is_biased: false,
                 waiting: 0.0,
+                single: 0.0,
             };
             limits.insert(*key, limit);
         }
@@ -172,6 +178,7 @@ impl ResultStore {
                     let noise = score_limit(own.count) * own.spread;
                     (limit.statistic, limit.centre) = (own.statistic, own.centre);
                     (limit.spread, limit.waiting) = (own.spread, own.waiting);
+                    limit.single = own.single;
                     limit.is_biased = of.biased.contains(&own.class);
                     if !limit.is_biased {
                         limit.of_pair = limit.ratio.max(noise);
@@ -274,8 +281,12 @@ impl ResultStore {
             };
             let spread = upper_spread(own().map(|index| selected.rest[index]).collect());
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
-            let of_class = pairs.iter().filter(|one| one.class == class);
-            let waiting = lower_median(of_class.map(|one| one.waiting(statistic)).collect());
+            let median = |of: &dyn Fn(&Observation) -> f64| {
+                let of_class = pairs.iter().filter(|one| one.class == class);
+                lower_median(of_class.map(|one| of(one)).collect())
+            };
+            let waiting = median(&|one| one.waiting(statistic));
+            let single = median(&Observation::improvement);
             classes.push(ClassCentre {
                 class,
                 statistic,
@@ -283,6 +294,7 @@ impl ResultStore {
                 spread: spread.max(LEAST_SPREAD),
                 count,
                 waiting,
+                single,
             });
             let of_class = judged().filter(|(one, _)| one.class == class);
             let answered: Vec<(Pair, bool)> = of_class

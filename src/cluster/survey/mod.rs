@@ -21,7 +21,8 @@
 //!   that explain what the fit leaves. `slow_parts`: these parts with their retests. `quality`:
 //!   what the survey could have found. `robust`: the statistics.
 //! * `outside`: the pairs outside the limits. `retest`: suspect pairs again, and with other
-//!   partners.
+//!   partners. `comparison`: good pairs beside them, and slow pairs of classes that judge nothing.
+//!   `drift`: what such pairs say about retests.
 //! * `explanation`: the parts that explain the pairs outside the limits. `search`: how parts are
 //!   found whose pairs fail. `tally`, `role_counts`: counts of their pairs. `failures`: failures
 //!   that are not noise.
@@ -32,9 +33,11 @@ pub mod acceptance;
 pub mod answer;
 pub mod busy;
 mod cause;
+mod comparison;
 mod conclusion;
 pub mod conductor;
 mod coverage;
+mod drift;
 mod explanation;
 mod failures;
 pub mod findings;

@@ -1,7 +1,7 @@
 //! The figures of pairs as the fit reads them: logarithms of costs, of which large values are bad.
 //! The cost of a latency is the latency, the cost of a bandwidth its reciprocal.
 
-use super::answer::{Answer, Figures, Pair, PairResult};
+use super::answer::{Answer, Figures, Pair, PairResult, Stage};
 use super::busy::most_waited_percent;
 use super::findings::Statistic;
 use crate::location::Class;
@@ -23,6 +23,10 @@ pub struct Observation {
     pub is_disturbed: bool,
     /// Whether the user has asked for the pair: the partners of suspects are not random.
     pub is_of_sweep: bool,
+    /// Number of the round in the survey.
+    pub round: u32,
+    /// Logarithm of the cost in the first measurement.
+    first: f32,
     /// Logarithm of the cost.
     cost: f32,
     /// Logarithm of the cost by the 5th percentile, or by the smallest latency if that is unknown;
@@ -43,7 +47,7 @@ pub struct Reading {
 
 impl Observation {
     /// Returns the observation of a pair that was measured.
-    pub fn of(result: &PairResult, class: Class, is_of_sweep: bool) -> Option<Self> {
+    pub fn of(result: &PairResult, class: Class) -> Option<Self> {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
@@ -70,11 +74,37 @@ impl Observation {
             pair: result.pair,
             class,
             is_disturbed: result.waited_percent > most_waited_percent(of_bandwidth),
-            is_of_sweep,
+            is_of_sweep: result.stage == Stage::Sweep,
+            round: result.round,
+            first: cost as f32,
             cost: cost as f32,
             p5: p5 as f32,
             min: min as f32,
         })
+    }
+
+    /// Returns the logarithm of the ratio between the first cost and the best one.
+    pub fn improvement(&self) -> f64 {
+        f64::from(self.first - self.cost)
+    }
+
+    /// Replaces figures by those of another measurement of the pair that are better.
+    pub fn improve(&mut self, other: &Self) {
+        self.is_disturbed &= other.is_disturbed;
+        self.cost = self.cost.min(other.cost);
+        self.p5 = self.p5.min(other.p5);
+        self.min = self.min.min(other.min);
+    }
+
+    /// Returns the observation with costs that are lower by this logarithm.
+    pub fn faster_by(self, log: f64) -> Self {
+        let lower = |cost: f32| cost - log as f32;
+        Self {
+            cost: lower(self.cost),
+            p5: lower(self.p5),
+            min: lower(self.min),
+            ..self
+        }
     }
 
     /// Returns the logarithm of the ratio between a figure by this statistic and the smallest one:

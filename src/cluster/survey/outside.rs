@@ -59,13 +59,15 @@ impl ResultStore {
         roster: &Roster,
     ) -> Option<LimitSource> {
         let class = roster.class(result.pair);
-        let Some(one) = Observation::of(result, class, false) else {
+        let Some(one) = self.figures_of(result, roster) else {
             return Some(LimitSource::Failure);
         };
+        let key = (result.test, class);
+        let one = self.comparisons.without_drift(key, one, &judgement.limits);
         if self.breaks_expectation(result).is_some() {
             return Some(LimitSource::Expect);
         }
-        let limit = judgement.limits.get(&(result.test, class))?;
+        let limit = judgement.limits.get(&key)?;
         let threshold = judgement.threshold(result.test, result.pair, limit, roster);
         limit.source(&one, result.retries(), threshold)
     }
@@ -77,7 +79,7 @@ impl ResultStore {
             let source = self.source(result, judgement, roster)?;
             let limit = judgement.limits.get(&(result.test, class));
             let statistic = limit.map(|limit| limit.statistic).unwrap_or_default();
-            let value = Observation::of(result, class, false).map(|one| {
+            let value = self.figures_of(result, roster).map(|one| {
                 let cost = one.reading(statistic).cost;
                 figure(cost, self.of_bandwidth(result.test))
             });
@@ -117,7 +119,7 @@ impl ResultStore {
         for result in retests {
             let is_outside = self.source(result, judgement, roster).is_some();
             let class = roster.class(result.pair);
-            let one = Observation::of(result, class, false);
+            let one = Observation::of(result, class);
             let limit = judgement.limits.get(&(result.test, class));
             // A bound outside the limit says nothing.
             let is_silent = match (limit, &one) {

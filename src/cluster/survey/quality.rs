@@ -239,6 +239,14 @@ impl Judgement {
         silent.map(|(test, one)| (test, one.pair)).collect()
     }
 
+    /// Returns whether a class judges nothing because its pairs differ too much, although CPUs are
+    /// not busy.
+    pub fn differs_too_much(&self, results: &ResultStore, key: PopulationKey) -> bool {
+        let limit = self.limits.get(&key);
+        limit.is_some_and(|limit| limit.statistic == Statistic::Median)
+            && [Some(MIXED), Some(TOO_COARSE)].contains(&self.why_silent(results, key))
+    }
+
     /// Returns why no pair of a class says anything.
     fn why_silent(&self, results: &ResultStore, key: PopulationKey) -> Option<&'static str> {
         if results.expected(key.0).is_some() {

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::answer::{Answer, FEW_RETRIES, Figures, Pair, PairResult, Stage};
+use super::drift::Comparisons;
 use super::findings::{Test, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
 use super::observation::Observation;
@@ -79,6 +80,9 @@ pub struct ResultStore {
     /// First results of pairs.
     pub(super) records: Vec<PairResult>,
     pub(super) retests: HashMap<TestPair, Vec<PairResult>>,
+    pub(super) comparisons: Comparisons,
+    /// The best figures of pairs of the sweep that were measured again.
+    improved: HashMap<TestPair, Observation>,
     counters: BTreeMap<(NicId, String), u64>,
     worst: Option<(f64, PairResult)>,
     suspects: u64,
@@ -106,6 +110,8 @@ impl ResultStore {
             aggregates: BTreeMap::new(),
             records: Vec::new(),
             retests: HashMap::new(),
+            comparisons: Comparisons::default(),
+            improved: HashMap::new(),
             counters: BTreeMap::new(),
             worst: None,
             suspects: 0,
@@ -180,6 +186,14 @@ impl ResultStore {
             return;
         }
         let class = roster.class(result.pair);
+        // A failure is a result like that of a swap.
+        match (result.stage, Observation::of(result, class)) {
+            (Stage::Again, Some(again)) => return self.improve(result, &again),
+            (Stage::Comparison, Some(one)) => {
+                return self.comparisons.add((result.test, class), one);
+            }
+            _ => {}
+        }
         self.count(result, class, 1);
         let limit = self.gather(result, class, roster);
         let excess = match (&result.answer, limit) {
@@ -260,6 +274,22 @@ impl ResultStore {
         self.populations[&(result.test, class)].limit
     }
 
+    /// Adds another measurement of a pair of the sweep. The best one counts.
+    fn improve(&mut self, result: &PairResult, again: &Observation) {
+        let mut known = self.observations[result.test.index()].iter_mut();
+        if let Some(first) = known.find(|one| one.is_of_sweep && one.pair == result.pair) {
+            first.improve(again);
+            self.improved.insert((result.test, result.pair), *first);
+        }
+    }
+
+    /// Returns the figures of a result: the best ones, if the sweep's pair was measured again.
+    pub(super) fn figures_of(&self, result: &PairResult, roster: &Roster) -> Option<Observation> {
+        let one = Observation::of(result, roster.class(result.pair))?;
+        let improved = self.improved.get(&(result.test, result.pair));
+        Some(*improved.filter(|_| one.is_of_sweep).unwrap_or(&one))
+    }
+
     /// Keeps the figure of a pair, unless both NICs have many in the class.
     fn observe(&mut self, result: &PairResult, class: Class) {
         let is_of_sweep = result.stage == Stage::Sweep;
@@ -268,7 +298,7 @@ impl ResultStore {
         if is_of_sweep && result.pair.nics().iter().all(has_many) {
             return;
         }
-        let observation = Observation::of(result, class, is_of_sweep);
+        let observation = Observation::of(result, class);
         self.observations[result.test.index()].extend(observation);
     }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
+use super::comparison::GoodPairs;
 use super::findings::{Certainty, Unit};
 use super::ids::{NicId, Role, TestId};
 use super::outside::Outside;
@@ -22,57 +23,89 @@ use crate::location::Class;
 const PAIRS_OF_NIC: usize = 4;
 const PAIRS_OF_LARGER: usize = 8;
 
+/// Rounds between two comparisons: what slows the cluster down for a while lasts longer.
+const ROUNDS_BETWEEN: usize = 4;
+
 /// Number of partners of a suspect NIC in each role, if the cluster has as many.
 const LEAST_PARTNERS: usize = 3;
 
 /// Pairs that are measured in disjoint rounds.
 #[derive(Debug, Default)]
 pub struct Queue {
-    pending: VecDeque<TestPair>,
-    stage: Option<Stage>,
+    /// The pairs of each stage. The rounds of one end before those of the next begin.
+    parts: VecDeque<(Stage, VecDeque<TestPair>)>,
     most_active: usize,
 }
 
 impl Queue {
     /// Creates a queue whose rounds have at most `most_active` pairs.
-    pub fn new(pending: Vec<TestPair>, stage: Stage, most_active: usize) -> Self {
+    pub fn new(pairs: Vec<TestPair>, stage: Stage, most_active: usize) -> Self {
         Self {
-            pending: pending.into(),
-            stage: Some(stage),
+            parts: VecDeque::from([(stage, pairs.into())]),
             most_active: most_active.max(1),
         }
     }
 
+    /// Adds a pair of each class for comparison before all pairs, after them, and between parts of
+    /// them.
+    pub fn compare(mut self, good: &mut GoodPairs) -> Self {
+        let compared = |good: &mut GoodPairs| (Stage::Comparison, good.take().into());
+        let most = self.most_active.saturating_mul(ROUNDS_BETWEEN);
+        let mut parts = VecDeque::from([compared(good)]);
+        for (stage, mut pairs) in self.parts {
+            while !pairs.is_empty() {
+                let rest = pairs.split_off(pairs.len().min(most));
+                parts.extend([(stage, pairs), compared(good)]);
+                pairs = rest;
+            }
+        }
+        self.parts = parts;
+        self
+    }
+
     /// Returns the pairs of the sweep that no round has yet.
     pub fn of_sweep(&self) -> impl Iterator<Item = TestPair> {
-        let is_of_sweep = self.stage == Some(Stage::Sweep);
-        self.pending.iter().copied().filter(move |_| is_of_sweep)
+        let of_sweep = self
+            .parts
+            .iter()
+            .filter(|(stage, _)| *stage == Stage::Sweep);
+        of_sweep.flat_map(|(_, pairs)| pairs).copied()
     }
 
     /// Removes the pairs that `is_wanted` refuses. Returns the removed pairs.
     pub fn refuse(&mut self, is_wanted: impl Fn(Pair) -> bool) -> Vec<TestPair> {
         let mut refused = Vec::new();
-        self.pending.retain(|key| {
-            let is_kept = is_wanted(key.1);
-            if !is_kept {
-                refused.push(*key);
-            }
-            is_kept
-        });
+        for (_, pairs) in &mut self.parts {
+            pairs.retain(|key| {
+                let is_kept = is_wanted(key.1);
+                if !is_kept {
+                    refused.push(*key);
+                }
+                is_kept
+            });
+        }
         refused
     }
 
     /// Returns the next round. No node occurs twice in it if the NICs of a node measure in turn;
     /// otherwise no NIC does.
     pub fn next(&mut self, roster: &Roster, order: NicOrder) -> Option<Round> {
-        let test = self.pending.front()?.0;
+        while self
+            .parts
+            .front()
+            .is_some_and(|(_, pairs)| pairs.is_empty())
+        {
+            self.parts.pop_front();
+        }
+        let (stage, pending) = self.parts.front_mut()?;
+        let test = pending.front()?.0;
         let mut busy = HashSet::new();
         let mut pairs = Vec::new();
         let part = |nic: NicId| match order {
             NicOrder::InTurn => Unit::Node(roster.nic(nic).node),
             NicOrder::AtOnce => Unit::Nic(nic),
         };
-        self.pending.retain(|(of, pair)| {
+        pending.retain(|(of, pair)| {
             let (one, other) = (part(pair.initiator), part(pair.target));
             let fits = *of == test
                 && pairs.len() < self.most_active
@@ -86,7 +119,7 @@ impl Queue {
         });
         Some(Round {
             test,
-            stage: self.stage?,
+            stage: *stage,
             pairs,
         })
     }

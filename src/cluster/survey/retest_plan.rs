@@ -4,6 +4,7 @@
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage};
+use super::comparison::{GoodPairs, pairs_of_unclear_classes};
 use super::explanation::{Explained, FEW_SUSPECTS, explain};
 use super::ids::NicId;
 use super::limits::Limits;
@@ -19,6 +20,9 @@ use super::unmeasured::why_unusable;
 
 /// How often the survey chooses suspects.
 const MOST_WAVES: u8 = 8;
+
+/// How often the pairs of a class that differ too much are measured again.
+const MOST_AGAIN: u8 = 3;
 
 /// How often NICs get other partners.
 const MOST_SWAPS: u8 = 3;
@@ -47,6 +51,7 @@ pub struct RetestPlan {
     retest: u8,
     /// Largest number of pairs in a round of the first retest of the wave.
     widest: usize,
+    again: u8,
     waves: u8,
     swaps: u8,
 }
@@ -60,6 +65,7 @@ impl RetestPlan {
             wave: Vec::new(),
             retest: 0,
             widest: 0,
+            again: 0,
             waves: 0,
             swaps: 0,
         }
@@ -75,6 +81,18 @@ impl RetestPlan {
     /// Returns pairs that a phase measures, at most `most` at the same time.
     pub fn queue(&self, pairs: Vec<TestPair>, stage: Stage, most: usize) -> Queue {
         Queue::new(pairs, stage, most.min(self.most_active))
+    }
+
+    /// Returns the pairs that the survey measures again before it looks for suspects, if any.
+    pub fn next_again(&mut self, sweep: SweepResults<'_>) -> Option<Queue> {
+        if self.again >= MOST_AGAIN {
+            return None;
+        }
+        let explained = explain(sweep.results, sweep.limits, sweep.roster);
+        let pairs = pairs_of_unclear_classes(sweep.results, &explained, sweep.roster);
+        self.again += 1;
+        let queue = || self.queue(pairs.clone(), Stage::Again, self.most_active);
+        (!pairs.is_empty()).then(queue)
     }
 
     /// Returns the next phase and its pairs; `None` if nothing is left to measure.
@@ -113,7 +131,9 @@ impl RetestPlan {
         } else {
             self.widest >> (self.retest - 1)
         };
-        Some(self.queue(undecided, Stage::Retest(self.retest), most))
+        let mut good = good_pairs(&undecided, explained, sweep);
+        let queue = self.queue(undecided, Stage::Retest(self.retest), most);
+        Some(queue.compare(&mut good))
     }
 
     /// Returns the suspects that are retested next.
@@ -166,9 +186,15 @@ impl RetestPlan {
             return None;
         }
         self.swaps += 1;
+        let mut good = good_pairs(&pairs, explained, sweep);
         let queue = self.queue(pairs, Stage::Swap, self.most_active);
-        Some((Phase::Swap, queue))
+        Some((Phase::Swap, queue.compare(&mut good)))
     }
+}
+
+/// Returns the good pairs that may be measured beside these.
+fn good_pairs(pairs: &[TestPair], explained: &Explained, sweep: SweepResults<'_>) -> GoodPairs {
+    GoodPairs::beside(pairs, sweep.results, &explained.judgement, sweep.roster)
 }
 
 /// Returns all pairs outside the limits, and those whose figures say nothing, if there are few.

@@ -32,6 +32,8 @@ pub enum Phase {
     Sweep,
     /// It measures pairs without an answer again.
     Repeat,
+    /// It measures the pairs of classes again whose pairs differ too much.
+    Again,
     /// It measures suspect pairs again.
     Retest,
     /// It measures the NICs of suspects with other partners.

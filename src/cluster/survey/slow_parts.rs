@@ -140,9 +140,7 @@ impl Judgement {
             if (one.class == Class::Loopback) != in_loopback {
                 continue;
             }
-            let limit = self.limits.get(&(test, one.class));
-            let limit = limit.filter(|limit| limit.has_costs());
-            if let Some(value) = limit.and_then(|limit| limit.residual(one)) {
+            if let Some(value) = self.residual(one, test, results) {
                 pairs.push(PairResidual {
                     pair: one.pair,
                     value,
@@ -255,7 +253,7 @@ impl Judgement {
                 let domain = usize::from(one.class == Class::Loopback);
                 all[domain] += 1;
                 disturbed[domain] += usize::from(one.is_disturbed);
-                for (index, rest) in self.shares(one, test, roster) {
+                for (index, rest) in self.shares(one, test, results, roster) {
                     if one.is_of_sweep {
                         first[index].insert(one.pair, rest);
                     } else {
@@ -286,8 +284,8 @@ impl Judgement {
                     let of_pair = again[index].entry(result.pair).or_default();
                     of_pair.push(f64::INFINITY);
                 }
-            } else if let Some(one) = Observation::of(result, class, false) {
-                for (index, rest) in self.shares(&one, result.test, roster) {
+            } else if let Some(one) = Observation::of(result, class) {
+                for (index, rest) in self.shares(&one, result.test, results, roster) {
                     again[index].entry(one.pair).or_default().push(rest);
                 }
             }
@@ -325,11 +323,23 @@ impl Judgement {
         }
     }
 
+    /// Returns how far a pair is from the centre of its class, without what slowed all pairs down.
+    fn residual(&self, one: &Observation, test: TestId, results: &ResultStore) -> Option<f64> {
+        let key = (test, one.class);
+        let limit = self.limits.get(&key).filter(|limit| limit.has_costs())?;
+        let comparisons = &results.comparisons;
+        limit.residual(&comparisons.without_drift(key, *one, &self.limits))
+    }
+
     /// Returns the slow parts of a pair, with the residual that the other parts leave each.
-    fn shares(&self, one: &Observation, test: TestId, roster: &Roster) -> Vec<(usize, f64)> {
-        let limit = self.limits.get(&(test, one.class));
-        let limit = limit.filter(|limit| limit.has_costs());
-        let Some(residual) = limit.and_then(|limit| limit.residual(one)) else {
+    fn shares(
+        &self,
+        one: &Observation,
+        test: TestId,
+        results: &ResultStore,
+        roster: &Roster,
+    ) -> Vec<(usize, f64)> {
+        let Some(residual) = self.residual(one, test, results) else {
             return Vec::new();
         };
         let parts = self.covering(test, one.pair, roster);

@@ -274,6 +274,7 @@ impl CoordinatorLoop<'_> {
             let taken = earlier.results(&roster, &tests, |result| results.push(result))?;
             for result in &results {
                 self.conductor.add_earlier(result);
+                self.round = self.round.max(result.round + 1);
             }
             self.late.note(&results);
             self.outputs.note(&taken.to_string());

@@ -82,6 +82,8 @@ const COLUMNS: [(&str, Field); 23] = [
         Stage::Sweep => "sweep".into(),
         Stage::Retest(number) => format!("retest {number}"),
         Stage::Swap => "swap".into(),
+        Stage::Again => "again".into(),
+        Stage::Comparison => "comparison".into(),
     }),
     ("round", |row| row.result.round.to_string()),
     ("active_pairs", |row| row.result.active.to_string()),

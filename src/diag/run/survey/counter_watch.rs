@@ -45,7 +45,7 @@ impl Watch {
     /// Reads the counters of `device` that count in this stage. `None` if it has none.
     pub fn begin(device: DeviceName, stage: Stage) -> Option<Self> {
         let started = Instant::now();
-        let before = if stage == Stage::Sweep {
+        let before = if matches!(stage, Stage::Sweep | Stage::Again | Stage::Comparison) {
             Before::Retries(retries(device)?)
         } else {
             Before::All(read(device, started)?)

@@ -1,0 +1,99 @@
+//! The choice of pairs that are measured again for comparison: the pairs of a class that judges
+//! nothing because they differ too much, and good pairs beside retests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::explanation::{Explained, FEW_NICS, FEW_SUSPECTS};
+use super::ids::{NicId, TestId};
+use super::result_store::{ResultStore, TestPair};
+use super::roster::Roster;
+use super::slow_parts::Judgement;
+use super::unmeasured::why_unusable;
+use crate::location::Class;
+
+/// Returns the pairs of classes that judge nothing because their pairs differ too much, if pairs and
+/// NICs are few. Where CPUs are not busy, pairs whose processes slept differ by chance: the better one of two
+/// results is the true one. All pairs are measured as often, so that the better results of some do
+/// not make the others look slow.
+pub fn pairs_of_unclear_classes(
+    results: &ResultStore,
+    explained: &Explained,
+    roster: &Roster,
+) -> Vec<TestPair> {
+    let keys = explained.judgement.limits.keys();
+    let unclear: BTreeSet<(TestId, Class)> = keys
+        .filter(|key| explained.judgement.differs_too_much(results, **key))
+        .copied()
+        .collect();
+    let tests = TestId::first(results.tests().len());
+    let all = tests.flat_map(|test| {
+        let own = results.observations(test).iter();
+        let own = own.filter(move |one| one.is_of_sweep);
+        own.map(move |one| ((test, one.class), (test, one.pair)))
+    });
+    let again: Vec<TestPair> = all
+        .filter(|(key, (_, pair))| unclear.contains(key) && why_unusable(roster, *pair).is_none())
+        .map(|(_, of)| of)
+        .collect();
+    if results.nics >= FEW_NICS || again.len() > FEW_SUSPECTS {
+        Vec::new()
+    } else {
+        again
+    }
+}
+
+/// The good pairs that may be measured beside the retests of suspects, those first that share the
+/// fewest NICs with them.
+pub struct GoodPairs {
+    of_classes: BTreeMap<(TestId, Class), Vec<TestPair>>,
+}
+
+impl GoodPairs {
+    /// Returns the good pairs of the classes of `suspects`.
+    pub fn beside(
+        suspects: &[TestPair],
+        results: &ResultStore,
+        judgement: &Judgement,
+        roster: &Roster,
+    ) -> Self {
+        let nics: BTreeSet<NicId> = suspects.iter().flat_map(|(_, pair)| pair.nics()).collect();
+        let keys = suspects
+            .iter()
+            .map(|(test, pair)| (*test, roster.class(*pair)));
+        let keys: BTreeSet<(TestId, Class)> = keys.collect();
+        let good = |key: (TestId, Class)| {
+            let limit = judgement.limits.get(&key).filter(|limit| limit.has_costs());
+            let own = results.observations(key.0).iter();
+            let own = own.filter(|one| {
+                one.is_of_sweep && one.class == key.1 && why_unusable(roster, one.pair).is_none()
+            });
+            let mut good: Vec<(usize, f64, TestPair)> = own
+                .filter_map(|one| {
+                    let shared = one
+                        .pair
+                        .nics()
+                        .iter()
+                        .filter(|nic| nics.contains(nic))
+                        .count();
+                    let distance = limit?.residual(one)?.abs();
+                    Some((shared, distance, (key.0, one.pair)))
+                })
+                .filter(|(_, distance, of)| {
+                    *distance < results.ratio(key.0) && !suspects.contains(of)
+                })
+                .collect();
+            // The best are last.
+            good.sort_by(|one, other| (other.0.cmp(&one.0)).then(other.1.total_cmp(&one.1)));
+            good.into_iter().map(|(_, _, of)| of).collect()
+        };
+        Self {
+            of_classes: keys.into_iter().map(|key| (key, good(key))).collect(),
+        }
+    }
+
+    /// Takes a pair of each class that has one left.
+    pub fn take(&mut self) -> Vec<TestPair> {
+        let classes = self.of_classes.values_mut();
+        classes.filter_map(Vec::pop).collect()
+    }
+}
