@@ -132,20 +132,7 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut BlockReport)) -> JoinHan
             failure: None,
         }],
     };
-    let task = LauncherTask {
-        launcher: "Open MPI",
-        variable: "OMPI_COMM_WORLD_RANK",
-        rank,
-        size,
-        local_rank: None,
-        node_index: None,
-        node: None,
-        job: None,
-        step: None,
-        end_of_job: None,
-        hosts: Vec::new(),
-        topology: None,
-    };
+    let task = LauncherTask::numbered("Open MPI", "OMPI_COMM_WORLD_RANK", rank, size);
     thread::spawn(move || {
         let found = point.find(&task, Instant::now() + LIMIT).unwrap();
         let meeting = Meeting {
