@@ -88,20 +88,11 @@ fn report(rank: u32, address: FabricAddress, block: &Block) -> BlockReport {
         .tasks
         .iter()
         .filter(|task| task.part == Part::Initiator);
-    let results = of_initiator.map(|task| PairResult {
-        test: task.test,
-        pair: task.pair,
-        stage: task.stage,
-        round: task.round,
-        active: task.active,
-        answer: Answer::Untested(Untested::Late),
-        waited_percent: 0,
-        counters: Vec::new(),
-    });
+    let late = |task| PairResult::of(task, Answer::Untested(Untested::Late));
     BlockReport {
         block: block.number,
         rank,
-        results: results.collect(),
+        results: of_initiator.map(late).collect(),
         addresses: vec![Ok(address)],
         beyond_ns: 0,
         clock_uncertainty_ns: None,
