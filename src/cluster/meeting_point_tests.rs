@@ -8,18 +8,12 @@ use crate::tree::JOIN_LIMIT;
 
 fn task(job: &str, step: &str) -> LauncherTask {
     LauncherTask {
-        launcher: "Slurm",
-        variable: "SLURM_PROCID",
-        rank: 0,
-        size: 2,
         local_rank: Some(0),
         node_index: Some(0),
-        node: None,
         job: Some(job.into()),
         step: Some(step.into()),
-        end_of_job: None,
         hosts: vec!["localhost".into()],
-        topology: None,
+        ..LauncherTask::numbered("Slurm", "SLURM_PROCID", 0, 2)
     }
 }
 

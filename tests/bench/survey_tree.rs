@@ -161,16 +161,7 @@ fn report(rank: u32, block: &Block) -> BlockReport {
         p99_ns: Some(2_200),
         max_ns: 9_000,
     };
-    let result = |task: &Task| PairResult {
-        test: task.test,
-        pair: task.pair,
-        stage: task.stage,
-        round: task.round,
-        active: task.active,
-        answer: Answer::Measured(figures),
-        waited_percent: 0,
-        counters: Vec::new(),
-    };
+    let result = |task| PairResult::of(task, Answer::Measured(figures));
     BlockReport {
         block: block.number,
         rank,

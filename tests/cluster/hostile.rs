@@ -88,20 +88,11 @@ fn report(rank: u32, address: FabricAddress, block: &Block) -> BlockReport {
         .tasks
         .iter()
         .filter(|task| task.part == Part::Initiator);
-    let results = of_initiator.map(|task| PairResult {
-        test: task.test,
-        pair: task.pair,
-        stage: task.stage,
-        round: task.round,
-        active: task.active,
-        answer: Answer::Untested(Untested::Late),
-        waited_percent: 0,
-        counters: Vec::new(),
-    });
+    let late = |task| PairResult::of(task, Answer::Untested(Untested::Late));
     BlockReport {
         block: block.number,
         rank,
-        results: results.collect(),
+        results: of_initiator.map(late).collect(),
         addresses: vec![Ok(address)],
         beyond_ns: 0,
         clock_uncertainty_ns: None,
@@ -132,20 +123,7 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut BlockReport)) -> JoinHan
             failure: None,
         }],
     };
-    let task = LauncherTask {
-        launcher: "Open MPI",
-        variable: "OMPI_COMM_WORLD_RANK",
-        rank,
-        size,
-        local_rank: None,
-        node_index: None,
-        node: None,
-        job: None,
-        step: None,
-        end_of_job: None,
-        hosts: Vec::new(),
-        topology: None,
-    };
+    let task = LauncherTask::numbered("Open MPI", "OMPI_COMM_WORLD_RANK", rank, size);
     thread::spawn(move || {
         let found = point.find(&task, Instant::now() + LIMIT).unwrap();
         let meeting = Meeting {

@@ -182,27 +182,31 @@ fn serve_impatiently(fabric: &Fabric) -> Server {
     Server::start(command)
 }
 
-/// Starts a client that waits for its turn and is stopped then.
-fn stopped_in_queue(fabric: &Fabric, server: &mut Server) -> Process {
-    let mut client = fabric.client_command("read-lat", server, "-d soft2 -n 3");
-    let mut client = client.spawn().expect("cxidiag starts");
-    assert!(note(&mut client).ends_with(": place 1\n"));
-    signal(client.id(), "STOP");
-    client
+/// Starts an impatient server that calls a client which is stopped. Returns the server, that
+/// client, and the client behind it, which runs `tool` with soft3.
+fn call_stopped_client(fabric: &Fabric, tool: &str, args: &str) -> (Server, Process, Process) {
+    let mut server = serve_impatiently(fabric);
+    let first = measuring(fabric, &mut server, "");
+    let waiting = |tool, args: &str, place| {
+        let mut client = fabric.client_command(tool, &server, args);
+        let mut client = client.spawn().expect("cxidiag starts");
+        let note = note(&mut client);
+        assert!(note.ends_with(&format!(": place {place}\n")), "{note}");
+        client
+    };
+    let stopped = waiting("read-lat", "-d soft2 -n 3", 1);
+    signal(stopped.id(), "STOP");
+    let next = waiting(tool, &format!("-d soft3 {args}"), 2);
+    drop(first);
+    server.wait_for(" read-lat on soft0: does not answer when it is called, place 2\n");
+    (server, stopped, next)
 }
 
 #[test]
 fn stopped_client_lets_others_pass_twice_and_leaves() {
     let fabric = Fabric::new();
-    let mut server = serve_impatiently(&fabric);
-    let first = measuring(&fabric, &mut server, "");
-    let stopped = stopped_in_queue(&fabric, &mut server);
-    let mut other = fabric.client_command("send-lat", &server, "-d soft3 -n 3");
-    let mut other = other.spawn().expect("cxidiag starts");
-    assert!(note(&mut other).ends_with(": place 2\n"));
-    drop(first);
-    server.wait_for(" read-lat on soft0: does not answer when it is called, place 2\n");
-    assert!(other.wait().success());
+    let (mut server, stopped, mut next) = call_stopped_client(&fabric, "send-lat", "-n 3");
+    assert!(next.wait().success());
     server.wait_for(" read-lat on soft0: does not answer when it is called, place 1\n");
     server.wait_for(": did not begin: it did not answer when it was called, 3 times\n");
     signal(stopped.id(), "CONT");
@@ -216,18 +220,11 @@ fn stopped_client_lets_others_pass_twice_and_leaves() {
 #[test]
 fn client_that_goes_on_is_served_when_it_is_called_again() {
     let fabric = Fabric::new();
-    let mut server = serve_impatiently(&fabric);
-    let first = measuring(&fabric, &mut server, "");
-    let stopped = stopped_in_queue(&fabric, &mut server);
-    let args = "-d soft3 -n 1 --latency-gap=1000000000000";
-    let mut other = fabric.client_command("write-lat", &server, args);
-    let mut other = other.spawn().expect("cxidiag starts");
-    assert!(note(&mut other).ends_with(": place 2\n"));
-    drop(first);
-    server.wait_for(" read-lat on soft0: does not answer when it is called, place 2\n");
+    let endless = "-n 1 --latency-gap=1000000000000";
+    let (mut server, stopped, next) = call_stopped_client(&fabric, "write-lat", endless);
     server.wait_for(" write-lat on soft0: begins\n");
     signal(stopped.id(), "CONT");
-    drop(other);
+    drop(next);
     assert!(stopped.finish().status.success());
     server.wait_for(" read-lat on soft0: done after ");
     stop(server);

@@ -3,6 +3,8 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use tempfile::TempDir;
+
 use crate::harness::{
     self, Command, Fabric, assert_has_form_of, assert_status, assert_success, finish, named, seed,
     stdout,
@@ -113,19 +115,30 @@ fn runs_two_pairs_at_a_time() {
     fabric.assert_nothing_left();
 }
 
-/// Tests that run as root start it as the user nobody.
-#[test]
-fn runs_as_an_ordinary_user() {
+/// Returns a loopback run of a copy of the program, and the directory of the copy. Each user may
+/// execute the copy and write to the directory.
+fn run_for_each_user() -> (Command, TempDir) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = directory.path().join("cxidiag");
     harness::copy_program(&program);
     let everyone = PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(directory.path(), everyone).expect("a mode");
     let mut command = Command::new(&program);
-    command
-        .args("write-lat --loopback -d soft0 -n 5".split(' '))
-        .env("CXIDIAG_FABRIC_DIR", directory.path().join("fabric"));
-    if std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) {
+    command.args("write-lat --loopback -d soft0 -n 5".split(' '));
+    (command, directory)
+}
+
+/// Whether this process may start another one as any user.
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0)
+}
+
+/// Tests that run as root start it as the user nobody.
+#[test]
+fn runs_as_an_ordinary_user() {
+    let (mut command, directory) = run_for_each_user();
+    command.env("CXIDIAG_FABRIC_DIR", directory.path().join("fabric"));
+    if is_root() {
         command.user(65534, 65534);
     }
     assert_success(&finish(command));
@@ -134,22 +147,14 @@ fn runs_as_an_ordinary_user() {
 /// Anybody may make a directory in /dev/shm.
 #[test]
 fn runs_although_another_user_has_taken_the_directory_of_the_fabric() {
-    if !std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) {
+    if !is_root() {
         return;
     }
     const USER: u32 = 64_999;
     let taken = format!("/dev/shm/cxidiag-{USER}");
     std::fs::create_dir(&taken).expect("a directory");
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let program = directory.path().join("cxidiag");
-    harness::copy_program(&program);
-    let everyone = PermissionsExt::from_mode(0o777);
-    std::fs::set_permissions(directory.path(), everyone).expect("a mode");
-    let mut command = Command::new(&program);
-    command
-        .args("write-lat --loopback -d soft0 -n 5".split(' '))
-        .env_remove("CXIDIAG_FABRIC_DIR")
-        .user(USER, USER);
+    let (mut command, _directory) = run_for_each_user();
+    command.env_remove("CXIDIAG_FABRIC_DIR").user(USER, USER);
     let output = command.output();
     std::fs::remove_dir(&taken).expect("an empty directory");
     let output = output.expect("the program starts");

@@ -177,6 +177,25 @@ impl LauncherTask {
             .transpose()
     }
 
+    /// Returns a task of which the launcher gives only rank and size.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn numbered(launcher: &'static str, variable: &'static str, rank: u32, size: u32) -> Self {
+        Self {
+            launcher,
+            variable,
+            rank,
+            size,
+            local_rank: None,
+            node_index: None,
+            node: None,
+            job: None,
+            step: None,
+            end_of_job: None,
+            hosts: Vec::new(),
+            topology: None,
+        }
+    }
+
     /// Returns rank, size and where they come from: `rank 3 of 8 from Slurm (SLURM_PROCID)`.
     pub fn source(&self) -> String {
         let Self {

@@ -237,14 +237,9 @@ impl Block {
     /// Returns whether a process with this many `nics`, prepared for `course`, can carry out this
     /// order of its coordinator.
     pub fn is_valid(&self, nics: usize, course: Option<&Course>) -> bool {
-        let (tests, first) = course.map_or((0, 0), |of| (of.tests.len(), of.first_nic.0));
+        let (tests, first) = course.map_or((0, NicId(0)), |of| (of.tests.len(), of.first_nic));
         let is_valid = |task: &Task| {
-            let nic = match task.part {
-                Part::Initiator | Part::Alone => task.pair.initiator,
-                Part::Target => task.pair.target,
-            };
-            let is_own = |index: u32| (index as usize) < nics;
-            nic.0.checked_sub(first).is_some_and(is_own)
+            task.own_nic(first, nics).is_some()
                 && task.slot < self.slots
                 && task.test.index() < tests
                 && task.peer.is_valid()

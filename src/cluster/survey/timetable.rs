@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Pair, PairResult, Stage};
+use super::answer::{Answer, Pair, PairResult, Stage};
 use super::busy::HostLoad;
 use super::ids::{NicId, TestId};
 use crate::location::Location;
@@ -51,6 +51,35 @@ pub struct Task {
     pub part: Part,
     /// Address of the other NIC.
     pub peer: FabricAddress,
+}
+
+impl Task {
+    /// Returns which NIC of a process does the task: its index among `nics` NICs, of which `first`
+    /// is the first. `None` if the NIC belongs to another process.
+    pub fn own_nic(&self, first: NicId, nics: usize) -> Option<usize> {
+        let nic = match self.part {
+            Part::Initiator | Part::Alone => self.pair.initiator,
+            Part::Target => self.pair.target,
+        };
+        let index = nic.0.checked_sub(first.0)? as usize;
+        (index < nics).then_some(index)
+    }
+}
+
+impl PairResult {
+    /// Returns the result of a task whose NICs did not wait for a CPU, without counters.
+    pub fn of(task: &Task, answer: Answer) -> Self {
+        Self {
+            test: task.test,
+            pair: task.pair,
+            stage: task.stage,
+            round: task.round,
+            active: task.active,
+            answer,
+            waited_percent: 0,
+            counters: Vec::new(),
+        }
+    }
 }
 
 /// The slots of one process.
@@ -136,4 +165,36 @@ pub struct Course {
     pub pair_ns: u64,
     /// Index in the roster of the first NIC of the process. Its others follow.
     pub first_nic: NicId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_own_nics_from_first_nic_of_process() {
+        let task = |part| Task {
+            slot: 0,
+            test: TestId(0),
+            stage: Stage::Sweep,
+            round: 0,
+            active: 1,
+            pair: Pair {
+                initiator: NicId(7),
+                target: NicId(10),
+            },
+            part,
+            peer: FabricAddress { nic: 1, pid: 2 },
+        };
+        for (part, first, nics, expected) in [
+            (Part::Initiator, 5, 4, Some(2)),
+            (Part::Alone, 5, 3, Some(2)),
+            (Part::Target, 5, 6, Some(5)),
+            (Part::Target, 5, 5, None),
+            (Part::Initiator, 8, 4, None),
+        ] {
+            let found = task(part).own_nic(NicId(first), nics);
+            assert_eq!(found, expected, "{part:?} of {nics} NICs from {first}");
+        }
+    }
 }

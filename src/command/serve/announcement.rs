@@ -1,7 +1,7 @@
 //! What the server prints at its start: where it listens, whom it serves, and what is wrong.
 
+use super::limits::Limits;
 use super::log::{Log, Priority};
-use super::supervisor::Limits;
 use diag::session::LISTENING;
 use node::backend;
 use plan::Plan;

@@ -3,6 +3,7 @@
 //! * This file: options, and the start of the server.
 //! * `announcement`: what it prints at its start. `supervisor`: the main thread.
 //! * `client`: a client, and the process that measures with it; `ending`: how both have ended.
+//! * `limits`: what clients may ask for.
 //! * `room`: who gets a process; `queue`: whose turn it is.
 //! * `log`: the lines about events; `run_log`: how many of them are about runs.
 //!
@@ -13,6 +14,7 @@
 mod announcement;
 mod client;
 mod ending;
+mod limits;
 mod log;
 mod queue;
 mod room;
@@ -47,6 +49,7 @@ use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
 use facts::number::{bytes_within, time, time_text, within};
 use facts::token::Token;
+use limits::Limits;
 use log::Log;
 use node::backend;
 use node::explain::Explain;
@@ -56,7 +59,7 @@ use plan::cli::usage::{Completion, Usage};
 use plan::tools::TOOLS;
 use plan::typed::Typed;
 use plan::{Plan, Role};
-use supervisor::{Limits, Supervisor};
+use supervisor::Supervisor;
 
 /// The options of the tools that `serve` has as well, by their long forms.
 const OF_TOOLS: [&str; 10] = [

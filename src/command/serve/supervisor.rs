@@ -14,39 +14,23 @@ use sd_notify::NotifyState;
 
 use super::client::{Client, News};
 use super::ending::Outcome;
+use super::limits::{Limits, lacks};
 use super::log::{Log, Priority};
 use super::queue::{places, turns};
 use super::room::{self, Arrived};
 use super::run_log::RunLog;
 use diag::session::arrivals::{Arrival, Newcomer};
 use diag::session::check_order::{self, CHECK_INTERVAL};
-use diag::session::control_line::{Ready, ServerReach};
+use diag::session::control_line::ServerReach;
 use diag::session::{LineLimit, Totals, status};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::host::host_name;
 use facts::interrupt;
-use facts::number::time_text;
-use node::machine::Machine;
 use plan::Plan;
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);
-
-/// What clients may ask for.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Clients at a time, those that wait included.
-    pub clients: usize,
-    /// Length of a run.
-    pub run: Duration,
-    /// Bytes of the buffers of all runs.
-    pub buffers: u64,
-    /// Coordinators of surveys may be on any host, also without a token and allowed networks.
-    pub surveys: bool,
-    /// The token was made by this process, which prints it.
-    pub shows_token: bool,
-}
 
 /// The clients of the server.
 pub struct Supervisor<'a> {
@@ -197,7 +181,11 @@ impl<'a> Supervisor<'a> {
         // From the last one on: a late client moves to the end.
         for (index, news) in news.into_iter().rev() {
             match news {
-                News::Ready(ready) => self.check(index, ready),
+                News::Ready(ready) => {
+                    if let Some(reason) = self.limits.excess(&ready) {
+                        self.clients[index].refuse(reason);
+                    }
+                }
                 News::Begins => self.client_line(index, "begins"),
                 News::Late => self.send_back(index),
             }
@@ -218,30 +206,6 @@ impl<'a> Supervisor<'a> {
                 &format!("does not answer when it is called, place {place}"),
             );
         }
-    }
-
-    /// Refuses the run of a client that needs more than the limits.
-    fn check(
-        &mut self,
-        index: usize,
-        Ready {
-            buffer_bytes,
-            asked_ms,
-            ..
-        }: Ready,
-    ) {
-        let Limits { run, buffers, .. } = self.limits;
-        let asked = Duration::from_millis(asked_ms.unwrap_or_default());
-        let reason = if buffer_bytes > buffers {
-            let (needed, most) = (mebibytes(buffer_bytes), mebibytes(buffers));
-            format!("the run needs buffers of {needed} here; --max-buffers of the server is {most}")
-        } else if asked > run {
-            let (asked, run) = (time_text(asked), time_text(run));
-            format!("the run takes {asked}; --max-run of the server is {run}")
-        } else {
-            return;
-        };
-        self.clients[index].refuse(reason);
     }
 
     /// Starts a process for each client that has arrived.
@@ -444,33 +408,4 @@ impl<'a> Supervisor<'a> {
 /// Returns the line about a client that is refused.
 fn refusal_line(peer: SocketAddr, doing: &str, device: DeviceName, reason: &str) -> String {
     format!("{peer} {doing} on {device}: refused: {reason}")
-}
-
-/// Returns a size for messages.
-fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
-}
-
-/// Returns why clients cannot measure with `device`, if they cannot; `own` is the NIC that they get
-/// by default. A NIC of software exists once it is opened.
-fn lacks(device: DeviceName, own: DeviceName) -> Option<String> {
-    if device == own {
-        return None;
-    }
-    if device.kind != own.kind {
-        return Some(format!(
-            "this server has no {device}: it measures with NICs such as {own}"
-        ));
-    }
-    if !device.platform().is_listed {
-        return None;
-    }
-    let names = Machine::this().cxi_devices();
-    let exists = names.contains(&device.to_string());
-    (!exists).then(|| {
-        format!(
-            "this machine has no {device}; its NICs are {}",
-            names.join(" ")
-        )
-    })
 }

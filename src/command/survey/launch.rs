@@ -350,18 +350,8 @@ mod tests {
     /// Returns the names of hosts, where the tasks with these ranks have joined from these hosts.
     fn names(listed: &[&str], size: u32, joined: &[(u32, &str)]) -> Vec<String> {
         let task = LauncherTask {
-            launcher: "Slurm",
-            variable: "SLURM_PROCID",
-            rank: 0,
-            size,
-            local_rank: None,
-            node_index: None,
-            node: None,
-            job: None,
-            step: None,
-            end_of_job: None,
             hosts: listed.iter().map(|&host| host.to_owned()).collect(),
-            topology: None,
+            ..LauncherTask::numbered("Slurm", "SLURM_PROCID", 0, size)
         };
         let joined = joined.iter().map(|&(rank, host)| {
             let introduction = Introduction {

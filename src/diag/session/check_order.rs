@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::caller::Caller;
 use super::connect::Search;
-use super::connection::LinkError;
 use super::invitation::greet;
+use super::link_error::LinkError;
 use super::peer_facts::CHECK;
 use super::wire::REFUSAL;
 use facts::error::{Context, Failure};

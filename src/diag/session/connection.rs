@@ -11,14 +11,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use anyhow::Error;
 use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, recv, sockopt};
 
+use super::link_error::{self, LinkError};
 use super::tick::Deadline;
 use super::wire::{self, INTERRUPT_NOTICE, MAX_PAYLOAD, Notice, REFUSAL, TICK};
-use facts::advice::{Situation, remedy};
-use facts::error::{Failure, Kind};
+use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::framing::{Incoming, TooLong, message};
@@ -38,121 +37,6 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which a waiting side makes the kernel send a probe, so that [`SILENCE`] covers
 /// several probes.
 const ATTENTION: Duration = Duration::from_millis(250);
-
-/// What separates a peer from the reason why it cannot run, in messages.
-const CANNOT_RUN: &str = " cannot run: ";
-
-/// What separates a peer from the place where it was interrupted, in messages.
-const INTERRUPTED: &str = " was interrupted ";
-
-/// What separates a peer from the reason why it has ended the run, in messages.
-const ENDED_RUN: &str = " ended the run: ";
-
-/// Why an exchange failed.
-#[derive(Debug)]
-pub enum LinkError {
-    /// The peer closed or reset the connection.
-    Closed,
-    /// The peer sent an interrupt notice.
-    InterruptNotice,
-    /// The peer cannot run, for this reason.
-    Refusal(String),
-    /// This side was interrupted or has failed.
-    Interrupted(Failure),
-    /// The peer's host or the network no longer answers.
-    Silent,
-    /// No message arrived within this time.
-    Late(Duration),
-    /// The peer announced a message that is too long.
-    TooLong {
-        /// Bytes announced.
-        length: u32,
-        /// Bytes allowed.
-        most: usize,
-    },
-    /// Any other error of the socket.
-    Io(io::Error),
-}
-
-impl LinkError {
-    /// Returns the failure for the user; `doing` names the purpose of the exchange.
-    pub fn into_failure(self, peer: SocketAddr, doing: &str) -> Failure {
-        match self {
-            Self::Closed => Failure::peer(format!(
-                "the peer ({peer}) closed the connection {doing}: it failed or was killed"
-            )),
-            Self::Refusal(reason) => Failure::new(
-                Kind::Peer,
-                Error::msg(format!("the peer ({peer}){CANNOT_RUN}{reason}")),
-            ),
-            Self::InterruptNotice => {
-                Failure::peer(format!("the peer ({peer}){INTERRUPTED}{doing}"))
-            }
-            Self::Interrupted(failure) => failure,
-            Self::Silent => silent(peer, doing),
-            Self::Late(limit) => {
-                let limit = limit.as_secs();
-                Failure::environment(format!(
-                    "the peer ({peer}) did not answer {doing} within {limit} s"
-                ))
-                .with_hint(remedy(Situation::PeerEnded))
-            }
-            Self::TooLong { length, most } => Failure::environment(format!(
-                "the peer ({peer}) announced {length} bytes {doing} (at most {most} allowed)"
-            ))
-            .with_hint(remedy(Situation::NoDiagnostic)),
-            Self::Io(error) => Failure::new(Kind::Environment, error).context(format_args!(
-                "the connection to the peer ({peer}) failed {doing}"
-            )),
-        }
-    }
-}
-
-/// Returns whether a message consists of the reason of the peer.
-pub fn is_reason_of_peer(message: &str) -> bool {
-    message.contains(CANNOT_RUN) || message.contains(ENDED_RUN)
-}
-
-/// Returns whether a message is about the interruption of the peer.
-pub fn is_interruption_of_peer(message: &str) -> bool {
-    message.starts_with("the peer (") && message.contains(INTERRUPTED)
-}
-
-/// Returns the failure for a host that no longer answers.
-fn silent(peer: SocketAddr, doing: &str) -> Failure {
-    Failure::environment(format!(
-        "lost the connection to the peer ({peer}) {doing}: its host does not answer"
-    ))
-    .with_hint(remedy(Situation::PeerGone))
-}
-
-impl From<io::Error> for LinkError {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
-                Self::Closed
-            }
-            // The errors of the kernel when probes or data are not acknowledged.
-            ErrorKind::TimedOut
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable
-            | ErrorKind::NetworkDown => Self::Silent,
-            _ => Self::Io(error),
-        }
-    }
-}
-
-impl From<Failure> for LinkError {
-    fn from(failure: Failure) -> Self {
-        Self::Interrupted(failure)
-    }
-}
-
-impl From<rustix::io::Errno> for LinkError {
-    fn from(error: rustix::io::Errno) -> Self {
-        io::Error::from(error).into()
-    }
-}
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -313,9 +197,7 @@ impl Connection {
         if !self.is_ready.get() {
             return LinkError::Refusal(reason).into_failure(self.peer, "");
         }
-        let peer = self.peer;
-        let message = format!("the peer ({peer}){ENDED_RUN}{reason}");
-        Failure::new(Kind::Peer, Error::msg(message))
+        link_error::ended_run(self.peer, &reason)
     }
 
     /// Returns whether there is something to read. Does not wait.

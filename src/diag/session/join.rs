@@ -2,9 +2,10 @@
 
 use super::agreed::Agreed;
 use super::connect::Search;
-use super::connection::{Connection, LinkError};
+use super::connection::Connection;
 use super::handshake::{Handshake, Refusal};
 use super::introduction::{Introduction, machine};
+use super::link_error::LinkError;
 use super::open::Session;
 use super::turn;
 use super::wire::{BUSY, MAX_PAYLOAD, REFUSAL};

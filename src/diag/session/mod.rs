@@ -9,7 +9,7 @@
 //! * `admission`: whether two cxidiag measure together: jobs, tokens, busy servers.
 //! * `counters`: the counters of a server's NIC as messages.
 //! * `connection`: a connection, the exchange of one message in each direction, detection of a lost
-//!   peer.
+//!   peer. `link_error`: why an exchange failed.
 //! * `reception`, `refusal_log`: how a server finds its client among unrelated
 //!   connections.
 //! * `server`: a server's socket, from client to client.
@@ -44,6 +44,7 @@ mod handshake;
 mod introduction;
 pub mod invitation;
 mod join;
+mod link_error;
 mod open;
 mod option_block;
 mod peer_facts;
@@ -59,8 +60,9 @@ mod wire;
 
 pub use agreed::Agreed;
 pub use caller::Caller;
-pub use connection::{Look, is_interruption_of_peer, is_reason_of_peer};
+pub use connection::Look;
 pub use join::join;
+pub use link_error::{is_interruption_of_peer, is_reason_of_peer};
 pub use open::Session;
 pub use refusal_log::{LineLimit, RefusalLog, Totals};
 pub use server::{LISTENING, Server};

@@ -6,9 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::agreed::Agreed;
-use super::connection::{Connection, LinkError, Look};
+use super::connection::{Connection, Look};
 use super::control_line::ControlLine;
 use super::handshake;
+use super::link_error::LinkError;
 use super::tick::Ticker;
 use super::wire::{self, REFUSAL};
 use facts::error::{Context, Failure, Kind};

@@ -18,7 +18,8 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::agreed::Agreed;
 use super::caller::Caller;
-use super::connection::{Connection, LinkError};
+use super::connection::Connection;
+use super::link_error::LinkError;
 use super::open::Session;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
 use facts::error::{Failure, Step};

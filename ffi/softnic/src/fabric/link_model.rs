@@ -10,6 +10,8 @@ use cxi_sys::{C_RC_OK, C_RC_UNDELIVERABLE};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::health::Health;
+use super::link_settings::{Selection, Settings};
+use super::random::Random;
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Kind, Packet};
 use crate::engine::telemetry::LinkCounts;
@@ -19,102 +21,6 @@ const HEADER: u64 = 64;
 
 /// Number of times that a lost packet is sent before its operation fails (libcxi.md 12.3).
 const TRIES: u32 = 5;
-
-/// The link, as described by the environment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// From one NIC to another.
-    pub latency: Duration,
-    /// The most by which the latency of a packet exceeds `latency`, evenly distributed.
-    pub jitter: Duration,
-    /// Bytes per second on the link of each NIC; `None` for unlimited.
-    pub bandwidth: Option<f64>,
-    pub faults: Faults,
-    pub health: Health,
-}
-
-/// Injected faults.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Faults {
-    /// Seed of the random numbers.
-    pub seed: u64,
-    /// Probability that a packet is lost each time it is sent.
-    pub loss: f64,
-    /// Time after which a lost packet is sent again.
-    pub retry: Duration,
-    /// Probability that a packet is late, and its delay.
-    pub delay: Option<(f64, Duration)>,
-    /// Probability that one byte of the data of a packet changes.
-    pub corrupt: f64,
-    pub errors: Vec<InjectedError>,
-    /// When the link goes down after the device was opened, and for how long; `None` for ever.
-    pub down: Option<(Duration, Option<Duration>)>,
-}
-
-/// A return code with which operations fail.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct InjectedError {
-    pub code: ReturnCode,
-    pub selection: Selection,
-}
-
-/// The operations that fail.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Selection {
-    /// The operation with this number, counted from 1 at the opening of the device.
-    Number(u64),
-    /// Each operation with this probability.
-    Probability(f64),
-}
-
-impl Faults {
-    /// Whether the link is up at this time after the opening.
-    pub fn is_up(&self, age: Duration) -> bool {
-        match self.down {
-            None => true,
-            Some((from, None)) => age < from,
-            Some((from, Some(length))) => age < from || age >= from.saturating_add(length),
-        }
-    }
-
-    /// Returns when the link comes up again after the opening.
-    pub fn restart(&self) -> Option<Duration> {
-        let (from, length) = self.down?;
-        Some(from.saturating_add(length?))
-    }
-
-    /// Returns how much of this time after the opening the link was up.
-    pub fn time_up(&self, age: Duration) -> Duration {
-        let down = match self.down {
-            None => Duration::ZERO,
-            Some((from, length)) => {
-                let down = age.saturating_sub(from);
-                length.map_or(down, |length| down.min(length))
-            }
-        };
-        age.saturating_sub(down)
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            latency: Duration::ZERO,
-            jitter: Duration::ZERO,
-            bandwidth: None,
-            faults: Faults {
-                seed: 1,
-                loss: 0.0,
-                retry: Duration::from_millis(1),
-                delay: None,
-                corrupt: 0.0,
-                errors: Vec::new(),
-                down: None,
-            },
-            health: Health::default(),
-        }
-    }
-}
 
 /// The link of one open device.
 pub struct LinkModel {
@@ -225,7 +131,8 @@ impl LinkModel {
         } else {
             &mut self.requests
         };
-        let losses = random.losses(faults.loss);
+        let is_lost = |_: &u32| random.happens(faults.loss);
+        let losses = (0..TRIES).take_while(is_lost).count() as u32;
         if !is_response {
             self.lost += u64::from(losses);
             self.resent += u64::from(losses.min(TRIES - 1));
@@ -272,41 +179,11 @@ fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos() as u64
 }
 
-/// Pseudorandom numbers from a seed (splitmix64, S. Vigna, public domain).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
-    }
-
-    /// Whether an event with this probability happens.
-    fn happens(&mut self, probability: f64) -> bool {
-        probability > 0.0 && ((self.next() >> 11) as f64) < probability * (1u64 << 53) as f64
-    }
-
-    /// Returns a number from 0 to `limit`, all equally probable. Draws none for 0.
-    fn at_most(&mut self, limit: u64) -> u64 {
-        match limit {
-            0 => 0,
-            _ => ((u128::from(self.next()) * (u128::from(limit) + 1)) >> 64) as u64,
-        }
-    }
-
-    /// Returns how many times in a row a packet is lost, at most `TRIES`.
-    fn losses(&mut self, probability: f64) -> u32 {
-        (0..TRIES).take_while(|_| self.happens(probability)).count() as u32
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use cxi_sys::{C_RC_NO_SPACE, C_RC_PT_DISABLED};
 
+    use super::super::link_settings::InjectedError;
     use super::*;
     use crate::engine::packet::MTU;
 

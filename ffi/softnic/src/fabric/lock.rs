@@ -55,7 +55,8 @@ struct Holder {
     is_stopped: bool,
 }
 
-/// Returns who holds the lock of a file; `None` if nobody, or a process that cannot be seen here.
+/// Returns the process that holds the lock of a file; `None` if no process holds it, or if /proc
+/// does not show the holder because it is in another PID namespace.
 fn holder(file: impl AsFd) -> Option<Holder> {
     let inode = rustix::fs::fstat(file).ok()?.st_ino;
     let pid = owner(&fs::read_to_string("/proc/locks").ok()?, inode)?;

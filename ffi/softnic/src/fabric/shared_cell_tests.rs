@@ -1,10 +1,17 @@
 //! Cells with several responses, and cells with any bytes, between two NICs of this process.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use cxi_sys::C_RC_OK;
 use proptest::prelude::*;
 
-use super::*;
-use crate::engine::packet::Kind;
+use super::link_model::LinkModel;
+use super::port::CELLS;
+use super::{Fabric, Settings};
+use crate::engine::VniRange;
+use crate::engine::packet::{Kind, Packet};
+use crate::engine::wire::{Arrival, Peer, Wire};
 
 /// Addresses that no other test uses.
 const NIDS: [u32; 2] = [0xf_fff1, 0xf_fff2];

@@ -22,7 +22,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::health::{MOST_FLAPS, MOST_PER_SECOND, PCIE_SPEEDS, PCIE_WIDTHS};
-use super::link_model::{InjectedError, Selection, Settings};
+use super::link_settings::{InjectedError, Selection, Settings};
 use crate::engine::{ReturnCode, return_codes};
 
 /// The items of a variable, by name, with their forms.

@@ -160,17 +160,12 @@ fn report() -> BlockReport {
             change: 7,
         };
         PairResult {
-            test: task.test,
-            pair: task.pair,
-            stage: task.stage,
-            round: task.round,
-            active: task.active,
-            answer,
             waited_percent: 3,
             counters: of_initiator
                 .then_some(counter_evidence)
                 .into_iter()
                 .collect(),
+            ..PairResult::of(&task, answer)
         }
     });
     BlockReport {

@@ -27,7 +27,7 @@ pub use slot::{longest, most_beyond, sufficient};
 
 use cluster::survey::answer::{Answer, PairResult};
 use cluster::survey::ids::NicId;
-use cluster::survey::timetable::{Block, BlockReport, Course, NicFacts, Part, Task};
+use cluster::survey::timetable::{Block, BlockReport, Course, NicFacts, Task};
 use cluster::survey::untested::Untested;
 use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
@@ -146,13 +146,14 @@ impl Nics {
             let of_task = |answer| PairResult {
                 waited_percent: report.waited_percent,
                 counters: report.counters,
-                ..result(&report.task, answer)
+                ..PairResult::of(&report.task, answer)
             };
             results.extend(report.answer.map(of_task));
         }
         for task in left {
             let why = self.give_up(&task);
-            results.push(result(&task, Answer::Untested(Untested::Other(why))));
+            let answer = Answer::Untested(Untested::Other(why));
+            results.push(PairResult::of(&task, answer));
         }
         BlockReport {
             block: block.number,
@@ -167,12 +168,7 @@ impl Nics {
 
     /// Returns the index of the NIC that does `task`, if it is one of these.
     fn member_of(&self, task: &Task) -> Option<usize> {
-        let nic = match task.part {
-            Part::Initiator | Part::Alone => task.pair.initiator,
-            Part::Target => task.pair.target,
-        };
-        let index = nic.0.checked_sub(self.first_nic.0)? as usize;
-        (index < self.members.len()).then_some(index)
+        task.own_nic(self.first_nic, self.members.len())
     }
 
     /// Gives up the NIC of a task that has not ended, unless the process was interrupted. Returns
@@ -307,19 +303,5 @@ fn next(reports: &Receiver<Report>, until: Instant) -> Option<Report> {
         if interrupt::requested() || Instant::now() > until {
             left = left.checked_sub(SLICE)?;
         }
-    }
-}
-
-/// Returns the result of a task.
-fn result(task: &Task, answer: Answer) -> PairResult {
-    PairResult {
-        test: task.test,
-        pair: task.pair,
-        stage: task.stage,
-        round: task.round,
-        active: task.active,
-        answer,
-        waited_percent: 0,
-        counters: Vec::new(),
     }
 }

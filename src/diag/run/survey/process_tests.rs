@@ -13,6 +13,7 @@ use super::tests::{PAIR, begin, nic_plan};
 use super::*;
 use cluster::survey::answer::{Figures, Pair, Stage};
 use cluster::survey::ids::{NicId, TestId};
+use cluster::survey::timetable::Part;
 use facts::device::FabricAddress;
 use node::service::VniOption;
 

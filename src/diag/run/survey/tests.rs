@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use cluster::survey::answer::{Figures, Pair, Stage};
 use cluster::survey::ids::{NicId, TestId};
+use cluster::survey::timetable::Part;
 use node::machine::placement::Cpus;
 use node::service::ServiceOptions;
 use plan::testing::plan;

@@ -1,0 +1,65 @@
+//! `survey --check`: nodes are checked before their NICs are measured.
+
+use std::fs;
+
+use super::servers::server_command;
+use super::tasks::task_of_slurm;
+use crate::alone;
+use crate::harness::{Fabric, Server, assert_status, assert_success, stderr, stdout};
+
+#[test]
+fn tasks_check_their_nodes_first() {
+    let _alone = alone();
+    let (fabric, directory) = (Fabric::new(), tempfile::tempdir().unwrap());
+    let options = "--check --expect=p50<1s --pairs=all --json=found.json";
+    let start = |rank: u32| {
+        let mut command = task_of_slurm(&fabric, directory.path(), rank, 3, options);
+        if rank == 1 {
+            command.env("CXIDIAG_FAULTS", "pcie-width=8");
+        }
+        command.spawn().expect("cxidiag starts")
+    };
+    let others = [1, 2].map(start);
+    let output = start(0).finish();
+    let text = stderr(&output);
+    assert_status(&output, 3);
+    let checked =
+        "cxidiag survey: check: bad: 1 of 3 nodes; 2 good\n\nBAD pcie-width soft1 (1 node): ";
+    assert!(text.starts_with(checked), "{text}");
+    // The survey itself is good: it measures whatever the checks find.
+    assert!(
+        stdout(&output).starts_with("good: 3 NICs, 3 pairs"),
+        "{}",
+        stdout(&output)
+    );
+    for task in others {
+        let output = task.finish();
+        assert_success(&output);
+        assert_eq!(stdout(&output), "");
+    }
+    let left = fs::read_dir(directory.path()).expect("a directory");
+    let names: Vec<_> = left.flatten().map(|file| file.file_name()).collect();
+    assert_eq!(names, ["found.json"]);
+}
+
+#[test]
+fn servers_check_their_nodes_first() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let server = |host, port: &str| {
+        let mut command = server_command(&fabric, host, port);
+        if host == 2 {
+            command.env("CXIDIAG_FAULTS", "pcie-width=8");
+        }
+        Server::start(command)
+    };
+    let first = server(1, "0");
+    let _second = server(2, &first.port);
+    let port = &first.port;
+    let output = fabric.run(&format!(
+        "survey --hosts=127.0.0.[1-2] --port={port} --check --expect=p50<1s --quiet"
+    ));
+    assert_status(&output, 3);
+    let checked = "cxidiag survey: check: bad: 1 of 2 nodes; 1 ";
+    assert!(stderr(&output).contains(checked), "{}", stderr(&output));
+}

@@ -1,0 +1,101 @@
+//! Surveys that are interrupted, or lose members, and what they have written.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{absent, bad, document, start, wait_for_lines};
+use crate::alone;
+use crate::harness::planted::member;
+use crate::harness::{Fabric, assert_status, stderr};
+
+/// Runs a survey, and sends a signal to the member of a rank when the first results are written.
+fn with_signal(rank: u32, signal: Signal) -> Value {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let lines = directory.path().join("lines");
+    let arguments = format!(
+        "survey --loopback=4 --pairs=all write-lat read-lat --json --jsonl={}",
+        lines.display()
+    );
+    let mut survey = start(fabric.command(&arguments));
+    wait_for_lines(&mut survey, &lines, 2);
+    kill_process(member(&fabric, rank).expect("a member"), signal).unwrap();
+    let output = survey.finish();
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    document(&output)
+}
+
+#[test]
+fn names_killed_and_stopped_processes() {
+    let _alone = alone();
+    for (signal, reason) in [
+        (Signal::KILL, "closed its connection"),
+        (Signal::STOP, "did not report"),
+    ] {
+        let document = with_signal(2, signal);
+        let absent = absent(&document);
+        assert_eq!(absent.len(), 1, "{absent:?}");
+        assert_eq!(absent[0].0, 2, "{absent:?}");
+        assert!(absent[0].1.contains(reason), "{absent:?}");
+        assert_eq!(bad(&document), (vec![], 0), "{signal:?}: {document}");
+    }
+}
+
+#[test]
+fn interrupted_survey_writes_its_results_and_is_resumed() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let lines = directory.path().join("lines");
+    let arguments = format!(
+        "survey --loopback=4 --pairs=all write-lat read-lat --json --jsonl={}",
+        lines.display()
+    );
+    let mut survey = start(fabric.command(&arguments));
+    wait_for_lines(&mut survey, &lines, 2);
+    kill_process(Pid::from_raw(survey.id() as i32).unwrap(), Signal::TERM).unwrap();
+    let output = survey.finish();
+    assert_status(&output, 130);
+    let interrupted = document(&output);
+    assert_eq!(interrupted["conclusion"], "interrupted");
+    let answered = |document: &Value| document["verdict"]["answered"].as_u64().unwrap();
+    assert!(answered(&interrupted) < 12, "{interrupted}");
+    let before = fs::read_to_string(&lines).unwrap().len();
+
+    let output = fabric.run(&format!("{arguments} --resume={}", lines.display()));
+    let resumed = document(&output);
+    assert_eq!(resumed["verdict"]["planned"], 12);
+    assert!(answered(&resumed) >= answered(&interrupted));
+    assert!(
+        stderr(&output).contains("earlier results"),
+        "{}",
+        stderr(&output)
+    );
+    let text = fs::read_to_string(&lines).unwrap();
+    let (earlier, new) = text.split_at(before);
+    let measured = sweep(earlier, |answer| !answer["measured"].is_null());
+    let again = sweep(new, |_| true);
+    assert!(measured.is_disjoint(&again), "{text}");
+    assert_eq!(measured.union(&again).count(), 12, "{text}");
+}
+
+/// Returns tool and NICs of each pair of the sweep in `lines` whose answer `is_wanted`.
+fn sweep(lines: &str, is_wanted: impl Fn(&Value) -> bool) -> BTreeSet<[String; 3]> {
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines
+        .filter(|line| line["stage"] == "sweep" && is_wanted(&line["answer"]))
+        .map(|line| {
+            [
+                &line["tool"],
+                &line["initiator"]["device"],
+                &line["target"]["device"],
+            ]
+            .map(Value::to_string)
+        })
+        .collect()
+}

@@ -1,0 +1,145 @@
+//! What surveys find: good fabrics, and fabrics with faults.
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::{SHORT, bad, device, document};
+use crate::alone;
+use crate::harness::{Fabric, assert_status, finish, schema, stderr, stdout};
+
+/// Runs a survey with variables of the environment. Returns its output and document.
+fn survey(arguments: &str, variables: &[(&str, &str)]) -> (Output, Value) {
+    let fabric = Fabric::new();
+    let mut command = fabric.command(&format!("survey {arguments} --json"));
+    command.envs(variables.iter().copied());
+    let output = finish(command);
+    let document = document(&output);
+    fabric.assert_nothing_left();
+    (output, document)
+}
+
+/// Why pairs are untested on a busy machine.
+const BUSY: [&str; 2] = ["waited for its CPU", "late for its slot"];
+
+/// Runs surveys of a fabric with a fault until one finds it. On a busy machine, too many pairs may
+/// be untested for a verdict, and the exit status is 4. Then the next survey, which gets its
+/// options, has longer slots. One pair at a time needs the fewest CPUs.
+#[track_caller]
+fn bad_one_of_ten<T>(survey: impl Fn(&str) -> (Output, T)) -> (Output, T) {
+    for attempt in 0..10 {
+        let pair_time = 20 << attempt.min(4);
+        let (output, found) = survey(&format!("--max-active=1 --pair-time={pair_time}ms"));
+        if output.status.code() != Some(4) {
+            assert_status(&output, 3);
+            return (output, found);
+        }
+        let text = stdout(&output);
+        assert!(BUSY.iter().any(|reason| text.contains(reason)), "{text}");
+    }
+    panic!("ten surveys have not measured enough pairs");
+}
+
+#[test]
+fn measures_all_pairs_with_each_tool() {
+    let _alone = alone();
+    let (output, document) = survey(
+        &format!("--loopback=4 --pairs=all {SHORT} write-lat send-lat write-bw"),
+        &[],
+    );
+    // A process may have waited for its CPU: such a pair is untested, and nothing is bad.
+    assert!(
+        [Some(0), Some(4)].contains(&output.status.code()),
+        "{}",
+        stdout(&output)
+    );
+    let verdict = &document["verdict"];
+    assert_eq!(verdict["planned"], 3 * 6);
+    assert_eq!(bad(&document), (vec![], 0), "{}", stdout(&output));
+    let devices: Vec<String> = (0..4).map(|nic| device(&document, nic)).collect();
+    assert_eq!(devices, ["soft0", "soft1", "soft2", "soft3"]);
+    for (matrix, of_bandwidth) in verdict["matrices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip([false, false, true])
+    {
+        let test = &document["setup"]["tests"][matrix["test"].as_u64().unwrap() as usize];
+        assert_eq!(test["of_bandwidth"], of_bandwidth);
+        for cell in matrix["cells"].as_array().unwrap() {
+            let figure = cell[2].as_f64().unwrap_or_else(|| panic!("{test}: {cell}"));
+            // Nanoseconds, or bytes per second.
+            let plausible = if of_bandwidth { 1e6..1e12 } else { 100.0..1e8 };
+            assert!(plausible.contains(&figure), "{test}: {cell}");
+        }
+    }
+}
+
+#[test]
+fn names_slow_nic() {
+    let _alone = alone();
+    let (output, directory) = bad_one_of_ten(|options| {
+        let fabric = Fabric::new();
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = format!("survey --loopback=5 {options} --bad-nodes=bad --json=found.json");
+        let mut command = fabric.command(&arguments);
+        command
+            .env("CXIDIAG_LINK", "nic=2,latency=5ms")
+            .current_dir(directory.path());
+        (finish(command), directory)
+    });
+    let text = stdout(&output);
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+    let document = schema::document(
+        include_str!("../../../docs/survey.schema.json"),
+        &read("found.json"),
+    );
+    assert_eq!(bad(&document), (vec!["soft2".to_owned()], 0), "{text}");
+    assert_eq!(read("bad"), "", "node2 is no node of the cluster");
+    assert!(stderr(&output).contains("--bad-nodes (the file stays empty"));
+    assert!(text.starts_with("bad: 1 NIC"), "{text}");
+    assert!(text.contains("node2 soft2: writes "), "{text}");
+    assert!(
+        text.contains("software NICs: no Cassini hardware involved"),
+        "{text}"
+    );
+}
+
+#[test]
+fn names_nic_whose_operations_fail() {
+    let _alone = alone();
+    let failing = ("CXIDIAG_FAULTS", "nic=1,error=PT_DISABLED:0.9");
+    let (output, document) =
+        bad_one_of_ten(|options| survey(&format!("--loopback=5 {options}"), &[failing]));
+    assert_eq!(
+        bad(&document),
+        (vec!["soft1".to_owned()], 0),
+        "{}",
+        stdout(&output)
+    );
+    let evidence = &document["verdict"]["culprits"][0]["evidence"][0];
+    assert_eq!(evidence["source"], "failure");
+    assert!(
+        evidence["failure"]
+            .as_str()
+            .unwrap()
+            .contains("PT_DISABLED")
+    );
+}
+
+/// A NIC that cannot be opened is no measurement of it.
+#[test]
+fn nic_without_link_is_untested() {
+    let _alone = alone();
+    let (output, document) = survey(
+        &format!("--loopback=4 {SHORT}"),
+        &[("CXIDIAG_FAULTS", "nic=1,down=0s")],
+    );
+    assert_eq!(output.status.code(), Some(4), "{}", stdout(&output));
+    assert_eq!(
+        document["roster"]["nics"][1]["failure"],
+        "the link of soft1 is down"
+    );
+    assert_eq!(bad(&document), (vec![], 0));
+}
