@@ -1,5 +1,6 @@
 //! Parts that several benchmarks share.
 
+mod answer;
 mod arrivals;
 mod atomic_model;
 pub mod atomics;
