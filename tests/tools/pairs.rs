@@ -59,8 +59,8 @@ fn sums_all_pairs_and_names_the_slowest() {
     }
 }
 
-/// An interface has 16 communication profiles, and the driver of SHS 14.0 does not find an equal one
-/// again.
+/// An interface has 16 communication profiles, and the driver of SHS 14.0 does not find an equal
+/// one again.
 #[test]
 fn all_pairs_share_their_profiles() {
     for release in ["13", "14"] {

@@ -33,9 +33,9 @@ impl TriggerQueue {
     /// the completions of its DMA commands and COMMAND_FAILURE go to `events`.
     ///
     /// The queue has LCID 0, whatever the LCID of `profile` is. The first profile of an interface
-    /// has LCID 0, and one from [`CommunicationProfile::for_triggers`]; but another process can have
-    /// it, if its interface shares resources with this one (libcxi.md 4). DMA commands need a
-    /// `profile` with LCID 0.
+    /// has LCID 0, and so has one from [`CommunicationProfile::for_triggers`]. But another process
+    /// can have LCID 0, if its interface shares an RGID with this one (libcxi.md 5). DMA commands
+    /// need a `profile` with LCID 0.
     ///
     /// # Errors
     ///
@@ -109,9 +109,9 @@ impl TriggerQueue {
 /// All methods that add a command fail with [`EmitError::OtherInterface`] if a counter belongs to
 /// another interface, with [`EmitError::ThresholdTooLarge`] if a threshold exceeds 48 bits, with
 /// [`EmitError::OtherEventQueue`] if an embedded command reports to another event queue, with
-/// [`EmitError::OtherProfile`] if there is an embedded command and the profile of the queue does not
-/// have LCID 0, and with [`EmitError::QueueFull`] or [`EmitError::EventQueueFull`] if there is no room for the command or
-/// its events. A command that is refused leaves the batch as it was.
+/// [`EmitError::OtherProfile`] if there is an embedded command and the profile of the queue does
+/// not have LCID 0, and with [`EmitError::QueueFull`] or [`EmitError::EventQueueFull`] if there is
+/// no room for the command or its events. A command that is refused leaves the batch as it was.
 #[must_use = "commands are discarded unless committed"]
 pub struct TriggerBatch<'queue> {
     queue: &'queue mut TriggerQueue,
