@@ -1,7 +1,9 @@
 //! The endpoint of a process on the fabric: device, service, VNI, interface, address.
 
+use std::cell::OnceCell;
+
 use cxi::gpu::Gpus;
-use cxi::sys::{C_PID_ANY, CXI_TC_TYPE_DEFAULT, cxi_traffic_class_type};
+use cxi::sys::{C_PID_ANY, CXI_TC_TYPE_DEFAULT, CXI_TC_TYPE_HRP, cxi_traffic_class_type};
 use cxi::{CommunicationProfile, Device, Domain, Lni};
 
 use facts::advice::{self, Situation};
@@ -26,6 +28,7 @@ pub struct Endpoint {
     device: Device,
     lni: Lni,
     domain: Domain,
+    profiles: Profiles,
     access: Access,
     name: DeviceName,
     /// The runtime of the GPUs with buffers, and these buffers.
@@ -37,6 +40,15 @@ pub struct Endpoint {
     hint: Option<String>,
     /// The loopback mode of the link, if it is in one.
     loopback_mode: Option<String>,
+}
+
+/// The communication profiles, each allocated once: all pairs of queues share them, because an
+/// interface has 16 and the driver need not find an equal one again (libcxi.md 5).
+#[derive(Default)]
+struct Profiles {
+    default: OnceCell<CommunicationProfile>,
+    high_rate: OnceCell<CommunicationProfile>,
+    trigger: OnceCell<CommunicationProfile>,
 }
 
 impl Endpoint {
@@ -83,6 +95,7 @@ impl Endpoint {
             device,
             lni,
             domain,
+            profiles: Profiles::default(),
             access,
             name: site.device,
             gpus,
@@ -93,10 +106,7 @@ impl Endpoint {
         };
         if endpoint.access.class.value != TrafficClass::BestEffort {
             // Before the peer is involved: the QoS profile of the driver may lack the class.
-            let profile = endpoint.default_profile()?;
-            profile
-                .close()
-                .explain("cannot release a communication profile")?;
+            endpoint.default_profile()?;
         }
         Ok(endpoint)
     }
@@ -121,27 +131,50 @@ impl Endpoint {
         &self.access
     }
 
-    /// Allocates a communication profile of this type on the VNI and in the traffic class of this
-    /// side.
-    ///
-    /// # Errors
-    ///
-    /// See libcxi.md 5.
-    pub fn profile(&self, ty: cxi_traffic_class_type) -> Result<CommunicationProfile, cxi::Error> {
-        let class = self.access.class.value.number();
-        CommunicationProfile::new(&self.lni, self.domain.vni(), class, ty)
-    }
-
-    /// Allocates the communication profile of all operations but high-rate puts.
+    /// Returns the communication profile of all operations but High Rate Puts.
     ///
     /// # Errors
     ///
     /// See libcxi.md 5.
     pub fn default_profile(&self) -> Result<CommunicationProfile, Failure> {
         let (vni, class) = (self.access.vni.value, self.access.class.value);
-        self.profile(CXI_TC_TYPE_DEFAULT).explain(format_args!(
+        shared(&self.profiles.default, || self.profile(CXI_TC_TYPE_DEFAULT)).explain(format_args!(
             "cannot allocate a communication profile for {class} on VNI {vni}"
         ))
+    }
+
+    /// Returns the communication profile of High Rate Puts.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 5.
+    pub fn high_rate_profile(&self) -> Result<CommunicationProfile, cxi::Error> {
+        shared(&self.profiles.high_rate, || self.profile(CXI_TC_TYPE_HRP))
+    }
+
+    /// Returns the communication profile for trigger queues: one with LCID 0, unless another
+    /// process has LCID 0. A queue whose commands only wait for counters needs no more (libcxi.md
+    /// 5).
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 5.
+    pub fn trigger_profile(&self) -> Result<CommunicationProfile, Failure> {
+        let default = self.default_profile()?;
+        if default.lcid() == 0 {
+            return Ok(default);
+        }
+        let (class, ty) = (self.access.class.value.number(), CXI_TC_TYPE_DEFAULT);
+        let vni = self.domain.vni();
+        let with_lcid_0 = || CommunicationProfile::for_triggers(&self.lni, vni, class, ty);
+        Ok(shared(&self.profiles.trigger, with_lcid_0).unwrap_or(default))
+    }
+
+    /// Allocates a communication profile of this type on the VNI and in the traffic class of this
+    /// side.
+    fn profile(&self, ty: cxi_traffic_class_type) -> Result<CommunicationProfile, cxi::Error> {
+        let class = self.access.class.value.number();
+        CommunicationProfile::new(&self.lni, self.domain.vni(), class, ty)
     }
 
     /// Returns the GPUs of this machine, if buffers of this side lie on any.
@@ -234,10 +267,32 @@ impl Endpoint {
     /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         const WHAT: &str = "cannot release the NIC";
+        let Profiles {
+            default,
+            high_rate,
+            trigger,
+        } = self.profiles;
+        for profile in [trigger, high_rate, default].map(OnceCell::into_inner) {
+            profile
+                .map_or(Ok(()), CommunicationProfile::close)
+                .explain(WHAT)?;
+        }
         self.domain.close().explain(WHAT)?;
         self.lni.close().explain(WHAT)?;
         self.device.close().explain(WHAT)
     }
+}
+
+/// Returns the profile in `place`, allocated at the first call.
+fn shared(
+    place: &OnceCell<CommunicationProfile>,
+    allocate: impl FnOnce() -> Result<CommunicationProfile, cxi::Error>,
+) -> Result<CommunicationProfile, cxi::Error> {
+    if let Some(profile) = place.get() {
+        return Ok(profile.clone());
+    }
+    let profile = allocate()?;
+    Ok(place.get_or_init(|| profile).clone())
 }
 
 /// PCI device id of Cassini 1 (libcxi.md 2.2).

@@ -251,6 +251,15 @@ impl Failure {
         self
     }
 
+    /// Adds advice after the advice that the failure has.
+    pub fn with_further_hint(mut self, hint: impl Display) -> Self {
+        self.hint = Some(match self.hint {
+            Some(first) => format!("{first}; {hint}"),
+            None => hint.to_string(),
+        });
+        self
+    }
+
     /// Adds advice, if there is any.
     pub fn with_hint_if(mut self, hint: Option<String>) -> Self {
         self.hint = hint.or(self.hint);

@@ -186,6 +186,7 @@ impl<'a> WaitPolicy<'a> {
             since: now,
             looked: self.looked_before(now),
             noticed: false,
+            is_over: false,
         });
         let looks = now.saturating_sub(watch.looked) >= LOOK;
         if looks {
@@ -194,10 +195,14 @@ impl<'a> WaitPolicy<'a> {
         }
         let waited = now.saturating_sub(watch.since);
         let give_up = in_effect(GIVE_UP).saturating_add(self.allowance);
-        if waited >= give_up || looks && self.supervisor.is_over() {
+        if watch.is_over {
             return Err(self
                 .supervisor
                 .no_answer(event, Duration::from_nanos(waited)));
+        }
+        if waited >= give_up || looks && self.supervisor.is_over() {
+            watch.is_over = true;
+            return Ok(looks);
         }
         if waited >= NOTICE.saturating_add(self.allowance) && !watch.noticed {
             watch.noticed = true;
@@ -270,6 +275,9 @@ struct Watch {
     since: u64,
     looked: u64,
     noticed: bool,
+    /// The wait ends after another round of polls: this thread may not have run for all of the time
+    /// in which the NIC has answered.
+    is_over: bool,
 }
 
 /// Supervisors for the tests of the loops.
@@ -342,6 +350,22 @@ mod tests {
         let result = WaitPolicy::new(&supervisor).wait(&clock, "ACK", || None::<()>);
         assert_eq!(result.unwrap_err().message(), "ACK 40");
         assert_eq!(supervisor.notices.get(), 1);
+    }
+
+    /// The thread loses its CPU in the second round of polls; the NIC answers meanwhile.
+    #[test]
+    fn polls_again_after_end_of_limit() {
+        let clock = Fast(Cell::new(0));
+        let supervisor = Watching::peer(true);
+        let mut polls = 0;
+        let seen = WaitPolicy::new(&supervisor).wait_untimed(&clock, "ACK", || {
+            polls += 1;
+            if polls == 17_000 {
+                clock.0.set(clock.0.get() + 2 * GIVE_UP);
+            }
+            (polls > 18_000).then_some(7)
+        });
+        assert_eq!(seen.unwrap(), 7);
     }
 
     #[test]

@@ -231,6 +231,36 @@ static void effective_user(void)
 	cxil_close_device(dev);
 }
 
+/* Runs the program $CXIDIAG while this process has LCID 0 of the RGID, with another VNI */
+static void shared_lcids(void)
+{
+	static const char *const tools[] = { "write-bw", "read-bw", "send-bw", "atomic-bw" };
+	struct cxil_dev *dev = open_device();
+	struct cxi_svc_desc desc = with_vni(70);
+	struct cxil_lni *lni;
+	struct cxi_cp *cp;
+	char command[1024];
+	int service;
+
+	desc.num_vld_vnis = 2;
+	desc.vnis[1] = 71;
+	service = alloc_svc(dev, desc);
+	CHECK_EQ(cxil_set_svc_lpr(dev, service, 8), 0);
+	lni = alloc_lni(dev, service);
+	CHECK_EQ(cxil_alloc_cp(lni, 70, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT, &cp), 0);
+	CHECK_EQ(cp->lcid, 0);
+	for (size_t at = 0; at < sizeof(tools) / sizeof(*tools); at++) {
+		snprintf(command, sizeof(command),
+			 "\"$CXIDIAG\" %s --loopback -d soft0 --svc-id=%d --vni=71 -n 2 -l 4",
+			 tools[at], service);
+		CHECK_EQ(system(command), 0);
+	}
+	CHECK_EQ(cxil_destroy_cp(cp), 0);
+	CHECK_EQ(cxil_destroy_lni(lni), 0);
+	CHECK_EQ(cxil_destroy_svc(dev, service), 0);
+	cxil_close_device(dev);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -244,6 +274,7 @@ static const struct {
 	{ "pids", pids, false },
 	{ "ranges", ranges, true },
 	{ "effective_user", effective_user, true },
+	{ "shared_lcids", shared_lcids, true },
 };
 
 int main(int argc, char **argv)

@@ -195,6 +195,13 @@ parts! {
     keeps_device_usable_after_seteuid: "effective_user"
 }
 
+/// A process of a service whose LNIs share RGIDs has LCID 0, with another VNI than the tools.
+#[test]
+fn tools_run_beside_owner_of_lcid_0() {
+    let program = concat!("CXIDIAG=", env!("CARGO_BIN_EXE_cxidiag"));
+    run_under(&["env", program], "services", "shared_lcids");
+}
+
 #[test]
 fn memory_mapped_on_demand_may_come_and_go() {
     run("on_demand", "");

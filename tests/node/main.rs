@@ -11,3 +11,4 @@ mod libcxi;
 mod memory;
 mod one_cpu;
 mod placement;
+mod recorded;

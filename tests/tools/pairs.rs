@@ -59,6 +59,24 @@ fn sums_all_pairs_and_names_the_slowest() {
     }
 }
 
+/// An interface has 16 communication profiles, and the driver of SHS 14.0 does not find an equal
+/// one again.
+#[test]
+fn all_pairs_share_their_profiles() {
+    for release in ["13", "14"] {
+        for tool in bandwidth_tools() {
+            let fabric = Fabric::new();
+            let options = "-n 1 -l 1 -b --pairs=16";
+            let size = if tool == "atomic-bw" { "" } else { "-s 8" };
+            let mut command =
+                fabric.command(&format!("{tool} --loopback -d soft0 {options} {size}"));
+            command.env("CXIDIAG_SHS", release);
+            assert_success(&harness::finish(command));
+            fabric.assert_nothing_left();
+        }
+    }
+}
+
 #[test]
 fn slowest_pair_has_the_least_bandwidth() {
     let run = document("write-bw", "-n 2 -l 3 -P 4");

@@ -41,6 +41,21 @@ fn measures_with_each_kind_of_command() {
     fabric.assert_nothing_left();
 }
 
+/// Whether hardware executes unrestricted reads is not known.
+#[test]
+fn failed_unrestricted_read_names_the_restricted_form() {
+    let fabric = Fabric::new();
+    for tool in ["read-lat", "read-bw"] {
+        for (options, is_named) in [("--unrestricted", true), ("", false)] {
+            let mut command = fabric.command(&format!("{tool} --loopback -d soft0 -n 1 {options}"));
+            command.env("CXIDIAG_FAULTS", "error=ENTRY_NOT_FOUND@1");
+            let error = assert_status(&harness::finish(command), 1);
+            assert!(error.contains("ENTRY_NOT_FOUND"), "{error}");
+            assert_eq!(error.contains("restricted reads"), is_named, "{error}");
+        }
+    }
+}
+
 #[test]
 fn reports_every_latency() {
     harness::assert_every_latency_is_reported("read-lat");

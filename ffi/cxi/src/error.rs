@@ -140,6 +140,9 @@ pub enum EmitError {
     },
     /// The command names an object of another interface.
     OtherInterface,
+    /// The profile of the trigger queue does not have LCID 0, under which the NIC would execute the
+    /// command.
+    OtherProfile,
     /// The threshold exceeds 48 bits, the width of a success count.
     ThresholdTooLarge,
     /// The queue has no C_STATE yet, which an immediate data command needs.
@@ -172,6 +175,9 @@ impl fmt::Display for EmitError {
                 )
             }
             Self::OtherInterface => f.write_str("the command names an object of another interface"),
+            Self::OtherProfile => {
+                f.write_str("the command would run under a profile other than that of its queue")
+            }
             Self::ThresholdTooLarge => f.write_str("the threshold exceeds 48 bits"),
             Self::NoCState => f.write_str("an immediate data command needs a C_STATE before it"),
             Self::RestrictedMessage => f.write_str("a small message needs an unrestricted C_STATE"),

@@ -174,7 +174,9 @@ impl Release for DomainHandle {
     }
 }
 
-/// A communication profile: the VNI and traffic class of a transmit queue.
+/// A communication profile: the VNI and traffic class of a transmit queue. Clones are the same
+/// profile, which is released with the last of them.
+#[derive(Clone)]
 pub struct CommunicationProfile {
     handle: Arc<ProfileHandle>,
     /// `Send`, not `Sync`: the library has no locks.
@@ -243,8 +245,8 @@ impl CommunicationProfile {
         })
     }
 
-    /// Returns the number (LCID, 0 to 15) by which queues and commands name the profile. Equal
-    /// profiles of one interface share an LCID.
+    /// Returns the number (LCID, 0 to 15) by which queues and commands name the profile. Whether
+    /// equal profiles share an LCID depends on the driver (libcxi.md 5).
     pub fn lcid(&self) -> u32 {
         self.handle.lcid()
     }
@@ -253,8 +255,8 @@ impl CommunicationProfile {
     ///
     /// # Errors
     ///
-    /// EBUSY while a transmit queue uses the profile, which libcxi does not check (libcxi.md 5);
-    /// errors of `cxil_destroy_cp`.
+    /// EBUSY while a transmit queue uses the profile, which libcxi does not check (libcxi.md 5), or
+    /// a clone exists; errors of `cxil_destroy_cp`.
     pub fn close(self) -> Result<(), Error> {
         close(self.handle)
     }

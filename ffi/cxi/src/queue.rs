@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use cxi_sys::records::{CmdHeader, CqStatus};
-use cxi_sys::{CXI_CQ_UPDATE_ALWAYS, cxi_cq, cxi_cq_alloc_opts};
+use cxi_sys::{CXI_CQ_TX_WITH_TRIG_CMDS, CXI_CQ_UPDATE_ALWAYS, cxi_cq, cxi_cq_alloc_opts};
 
 use crate::bus::{Bus, MappedQueue};
 use crate::counter::{Counter, CounterHandle};
@@ -47,12 +47,17 @@ impl CommandQueue {
         failures: Option<&EventQueue>,
     ) -> Result<Self, Error> {
         let api = lni.library().api();
+        // The driver refuses trigger queues with another LCID (libcxi.md 8.2).
+        let is_trigger = flags & CXI_CQ_TX_WITH_TRIG_CMDS != 0;
+        let lcid = profile
+            .filter(|_| !is_trigger)
+            .map_or(0, |profile| profile.lcid());
         let options = cxi_cq_alloc_opts {
             count: slots,
             policy: CXI_CQ_UPDATE_ALWAYS,
             stat_cnt_pool: 0,
             flags,
-            lcid: profile.map_or(0, |profile| profile.lcid()),
+            lcid,
             lpe_cdt_thresh_id: 0,
         };
         let failures = failures.map(EventQueue::handle);

@@ -24,18 +24,23 @@ pub struct TriggerQueue {
     // Released before the event queue that its commands report to (libcxi.md 10).
     commands: CommandQueue,
     events: Arc<EventQueueHandle>,
+    /// The profile of the queue has LCID 0.
+    runs_dma: bool,
 }
 
 impl TriggerQueue {
     /// Allocates a queue of at least `slots` slots, like [`TransmitQueue::new`]. Trigger events,
-    /// the completions of its DMA commands and COMMAND_FAILURE go to `events`. `profile` must have
-    /// LCID 0: the first profile of an interface, or one from
-    /// [`CommunicationProfile::for_triggers`].
+    /// the completions of its DMA commands and COMMAND_FAILURE go to `events`.
+    ///
+    /// The queue has LCID 0, whatever the LCID of `profile` is. The first profile of an interface
+    /// has LCID 0, and so has one from [`CommunicationProfile::for_triggers`]. But another process
+    /// can have LCID 0, if its interface shares an RGID with this one (libcxi.md 5). DMA commands
+    /// need a `profile` with LCID 0.
     ///
     /// # Errors
     ///
-    /// EINVAL if the LCID of `profile` is not 0 or `events` belongs to another interface; others
-    /// see libcxi.md 8.2.
+    /// EINVAL if no profile has LCID 0 or `events` belongs to another interface; others see
+    /// libcxi.md 8.2.
     ///
     /// [`TransmitQueue::new`]: crate::TransmitQueue::new
     pub fn new(
@@ -54,6 +59,7 @@ impl TriggerQueue {
         Ok(Self {
             commands,
             events: Arc::clone(events.handle()),
+            runs_dma: profile.lcid() == 0,
         })
     }
 
@@ -102,9 +108,10 @@ impl TriggerQueue {
 ///
 /// All methods that add a command fail with [`EmitError::OtherInterface`] if a counter belongs to
 /// another interface, with [`EmitError::ThresholdTooLarge`] if a threshold exceeds 48 bits, with
-/// [`EmitError::OtherEventQueue`] if an embedded command reports to another event queue, and with
-/// [`EmitError::QueueFull`] or [`EmitError::EventQueueFull`] if there is no room for the command or
-/// its events. A command that is refused leaves the batch as it was.
+/// [`EmitError::OtherEventQueue`] if an embedded command reports to another event queue, with
+/// [`EmitError::OtherProfile`] if there is an embedded command and the profile of the queue does
+/// not have LCID 0, and with [`EmitError::QueueFull`] or [`EmitError::EventQueueFull`] if there is
+/// no room for the command or its events. A command that is refused leaves the batch as it was.
 #[must_use = "commands are discarded unless committed"]
 pub struct TriggerBatch<'queue> {
     queue: &'queue mut TriggerQueue,
@@ -319,6 +326,9 @@ impl TriggerBatch<'_> {
         embedded: &[u8],
     ) -> Result<(), EmitError> {
         let command = self.command_after(counter, threshold)?;
+        if !self.queue.runs_dma {
+            return Err(EmitError::OtherProfile);
+        }
         let events = self.queue.events.events_of(dma)?;
         self.emit(C_CMD_CT_TRIG_DMA, events, &command, embedded)
     }

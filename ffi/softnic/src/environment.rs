@@ -6,6 +6,7 @@
 //! | `CXIDIAG_NIDS` | their addresses, separated by commas | 0x12 for the first |
 //! | `CXIDIAG_SERVICES` | `enabled` or `disabled`: service 1 alone, in this state | four services |
 //! | `CXIDIAG_QOS` | QoS profile: `HPC`, `LL_BE_BD_ET` or `LL_BE_BD_ET1_ET2` | `LL_BE_BD_ET` |
+//! | `CXIDIAG_SHS` | release of the driver: `13` (12.0 to 13.1) or `14` | `14` |
 //!
 //! NICs without a given address get the addresses after the last given one.
 
@@ -144,11 +145,21 @@ impl QosProfile {
     }
 }
 
-/// What parameters of the driver set on hardware.
+/// Releases of the Slingshot Host Software whose drivers behave differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// SHS 12.0 to 13.1: an equal communication profile is found again at any LCID.
+    Shs13,
+    /// SHS 14.0: an equal communication profile is found again at LCID 0 only (libcxi.md 5).
+    Shs14,
+}
+
+/// What the driver and its parameters decide on hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Driver {
     pub services: InitialServices,
     pub qos: QosProfile,
+    pub release: Release,
 }
 
 impl Driver {
@@ -157,10 +168,18 @@ impl Driver {
     /// # Errors
     /// One line that names the variable.
     pub fn from_environment() -> Result<Self, String> {
-        Self::new(env::var_os("CXIDIAG_SERVICES"), env::var_os("CXIDIAG_QOS"))
+        Self::new(
+            env::var_os("CXIDIAG_SERVICES"),
+            env::var_os("CXIDIAG_QOS"),
+            env::var_os("CXIDIAG_SHS"),
+        )
     }
 
-    fn new(services: Option<OsString>, qos: Option<OsString>) -> Result<Self, String> {
+    fn new(
+        services: Option<OsString>,
+        qos: Option<OsString>,
+        release: Option<OsString>,
+    ) -> Result<Self, String> {
         let services = choice(
             "CXIDIAG_SERVICES",
             services,
@@ -172,7 +191,17 @@ impl Driver {
             ],
         )?;
         let qos = choice("CXIDIAG_QOS", qos, QosProfile::LlBeBdEt, &QosProfile::NAMES)?;
-        Ok(Self { services, qos })
+        let release = choice(
+            "CXIDIAG_SHS",
+            release,
+            Release::Shs14,
+            &[("13", Release::Shs13), ("14", Release::Shs14)],
+        )?;
+        Ok(Self {
+            services,
+            qos,
+            release,
+        })
     }
 }
 
@@ -248,7 +277,7 @@ mod tests {
     #[test]
     fn reads_driver_parameters() {
         let driver = |services: &str, qos: &str| {
-            let found = Driver::new(Some(services.into()), Some(qos.into()))?;
+            let found = Driver::new(Some(services.into()), Some(qos.into()), None)?;
             Ok::<_, String>((found.services, found.qos))
         };
         let default = (InitialServices::Examples, QosProfile::LlBeBdEt);
@@ -266,6 +295,22 @@ mod tests {
         );
         let message = driver("", "hpc").unwrap_err();
         assert!(message.starts_with("CXIDIAG_QOS=hpc: "), "{message}");
+    }
+
+    #[test]
+    fn reads_release_of_driver() {
+        let release = |text: &str| {
+            let found = Driver::new(None, None, Some(text.into()));
+            found.map(|driver| driver.release)
+        };
+        for (text, expected) in [
+            ("", Ok(Release::Shs14)),
+            ("14", Ok(Release::Shs14)),
+            ("13", Ok(Release::Shs13)),
+            ("12", Err("CXIDIAG_SHS=12: expected 13 or 14".to_owned())),
+        ] {
+            assert_eq!(release(text), expected, "{text}");
+        }
     }
 
     #[test]

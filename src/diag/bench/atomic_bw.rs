@@ -50,7 +50,7 @@ impl OneSided for AtomicBandwidth {
         let buffer = atomics::initiator_buffer(atomic, list_size.into());
         let mut lists = ListInitiator::new(endpoint, peer, buffer, list_size.into(), WORDS)?;
         if endpoint.hrp(run).is_on() {
-            lists.allow_high_rate(endpoint)?;
+            lists.allow_high_rate(endpoint, run.min_size)?;
         }
         if run.idc().is_on() {
             let context = atomics::idc_context(run, atomic, Some(lists.counter()));

@@ -6,7 +6,7 @@
 use super::api::{Bandwidth, Peer, RepeatLists, Visitor};
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, Ends, OneSided, RestrictedDma, UnrestrictedDma, Walk, measure_lists,
+    Direction, Ends, OneSided, RestrictedDma, UnrestrictedDma, Walk, failed_full_get, measure_lists,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -62,7 +62,7 @@ impl Bandwidth for ReadBandwidth {
             // A full DMA command: a NOMATCH command is always restricted (nic.md 3.8), and clearing
             // its bit may have no effect (defect T4 of tools.md).
             let get = |lists: &ListInitiator| UnrestrictedDma::new(lists, Direction::Get, size);
-            measure_lists(pairs, walk, get, repeat)
+            measure_lists(pairs, walk, get, repeat).map_err(failed_full_get)
         } else {
             let get = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Get, size);
             measure_lists(pairs, walk, get, repeat)

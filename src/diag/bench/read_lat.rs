@@ -6,7 +6,9 @@
 use cxi::EventType;
 
 use super::api::{OneSidedLatency, Peer, RepeatTransaction, Visitor};
-use super::common::{Completion, Direction, Ends, Initiator, NotIssued, OneSided, measure};
+use super::common::{
+    Completion, Direction, Ends, Initiator, NotIssued, OneSided, failed_full_get, measure,
+};
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use plan::buffers::Buffer;
@@ -56,7 +58,7 @@ impl OneSidedLatency for ReadLatency {
             // its bit may have no effect (defect T4 of tools.md).
             let get = initiator.full(Direction::Get, size);
             let get = initiator.transmit.prepare_dma(&get).nic(NOT_ISSUED)?;
-            measure(initiator, get, COMPLETION, run.use_ll, repeat)
+            measure(initiator, get, COMPLETION, run.use_ll, repeat).map_err(failed_full_get)
         } else {
             let get = initiator.nomatch(Direction::Get, size);
             let get = initiator

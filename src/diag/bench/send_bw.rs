@@ -111,7 +111,7 @@ impl Benchmark for SendBandwidth {
             (true, true) => 2 * EVENTS_PER_MESSAGE as u32,
         };
         let mut portals = Portals::new(endpoint, events_per_message * (list_size + 1))?;
-        let arrived = TriggeredCounter::new(endpoint, &sender.initiator, &portals.events)?;
+        let arrived = TriggeredCounter::new(endpoint, &portals.events)?;
         let buffer = map(endpoint, Use::Receive, buffer(part.is_target()))?;
         let mut portal = portals.open(endpoint, peer.portal, true)?;
         let entry = Entry {
@@ -132,8 +132,7 @@ impl Benchmark for SendBandwidth {
         };
 
         let rendezvous = if run.rdzv {
-            let fetched =
-                TriggeredCounter::new(endpoint, &sender.initiator, &sender.initiator.events)?;
+            let fetched = TriggeredCounter::new(endpoint, &sender.initiator.events)?;
             let source = Source::new(
                 endpoint,
                 peer.address,

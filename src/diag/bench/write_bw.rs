@@ -43,7 +43,7 @@ impl OneSided for WriteBandwidth {
         let list_size = run.lists()?.list_size.into();
         let mut lists = ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)?;
         if endpoint.hrp(run).is_on() {
-            lists.allow_high_rate(endpoint)?;
+            lists.allow_high_rate(endpoint, run.min_size)?;
         }
         if run.use_idc {
             let counter = lists.counter();

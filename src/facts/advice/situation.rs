@@ -35,6 +35,8 @@ pub enum Situation {
     NoPeerToPeer,
     /// The service allows no High Rate Puts.
     NoHighRatePuts,
+    /// Unrestricted reads fail.
+    UnrestrictedReads,
     /// The link of the NIC is down.
     LinkDown,
     /// The service is disabled.
@@ -120,6 +122,7 @@ impl fmt::Display for Situation {
             NoSuchGpu => "no GPU of this number",
             NoPeerToPeer => "the NIC cannot map the memory of a GPU",
             NoHighRatePuts => "no High Rate Puts",
+            UnrestrictedReads => "unrestricted reads fail",
             LinkDown => "the link is down",
             ServiceDisabled => "the service is disabled",
             ServiceWithoutVni => "the service has no VNI",

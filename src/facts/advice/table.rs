@@ -341,6 +341,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "use --no-hrp, or choose another service with --svc-id",
     ),
     row(
+        Found(UnrestrictedReads),
+        "no known program issues the commands of unrestricted reads (full GETs to a list entry without matching): the NIC may not execute them",
+        "if restricted reads succeed (leave --unrestricted out), use those",
+    ),
+    row(
         Found(LinkDown),
         "the NIC sees no link",
         "check the cable and the switch port",

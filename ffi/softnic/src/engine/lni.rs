@@ -5,16 +5,15 @@ use cxi_sys::{C_COMM_PROF_PER_CQ, CXI_TC_BEST_EFFORT};
 use super::address::VniRange;
 use super::memory::AddressSpace;
 
-/// Communication profiles of one LNI.
+/// Communication profiles of one RGID.
 pub const PROFILES: usize = C_COMM_PROF_PER_CQ as usize;
 
-/// A communication profile. Requests for the same VNI and traffic class share one.
+/// A communication profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub vni: u16,
     pub tc: u32,
     pub tc_type: u32,
-    pub users: usize,
 }
 
 impl Profile {
@@ -25,16 +24,28 @@ impl Profile {
     }
 }
 
+/// The references of an LNI to a profile of its RGID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldProfile {
+    pub profile: Profile,
+    pub users: usize,
+}
+
 /// A logical network interface: the owner of all other objects of one client.
 #[derive(Default)]
 pub struct Lni {
     /// The number of its service.
     pub service: u32,
+    /// The resource group, which LNIs of the service may share.
+    pub rgid: u16,
     /// The most list entries and pending triggered operations that the service allows it.
     pub most_entries: usize,
     pub most_pending: usize,
     pub reservations: Vec<Reservation>,
-    pub profiles: [Option<Profile>; PROFILES],
+    /// The profiles that this LNI has allocated, by LCID.
+    pub profiles: [Option<HeldProfile>; PROFILES],
+    /// Profiles of other LNIs of the RGID with which this LNI has made queues, by LCID.
+    pub of_neighbours: [Option<Profile>; PROFILES],
     pub space: AddressSpace,
     pub wait_objects: usize,
 }
@@ -43,7 +54,17 @@ impl Lni {
     /// Returns the profile with this LCID.
     #[inline]
     pub fn profile(&self, lcid: u8) -> Option<&Profile> {
-        self.profiles.get(usize::from(lcid))?.as_ref()
+        let lcid = usize::from(lcid);
+        match self.profiles.get(lcid)? {
+            Some(held) => Some(&held.profile),
+            None => self.of_neighbours[lcid].as_ref(),
+        }
+    }
+
+    /// Adds a reference to the profile with this LCID.
+    pub fn hold(&mut self, lcid: usize, profile: Profile) {
+        let held = self.profiles[lcid].get_or_insert(HeldProfile { profile, users: 0 });
+        held.users += 1;
     }
 }
 

@@ -288,12 +288,12 @@ impl Node {
 /// Makes an LNI with all of `memory` mapped. Returns its number, and the address of the memory.
 pub fn add_lni(engine: &mut Engine<TestWire>, memory: &Pages, len: usize) -> (usize, u8, u64) {
     let mut lni = Lni::default();
-    lni.profiles[0] = Some(Profile {
+    let profile = Profile {
         vni: VNI,
         tc: 0,
         tc_type: 0,
-        users: 1,
-    });
+    };
+    lni.hold(0, profile);
     let va = memory.at(0, len).expose_provenance();
     let (lac, iova) = lni.space.map(Location::pinned(va), len, RW).unwrap();
     (engine.lnis.insert(lni).unwrap(), lac, iova)

@@ -20,13 +20,13 @@ use rustix::io::Errno;
 use rustix::thread::{futex, sched_getcpu};
 
 use crate::counter_names::COUNT;
-use crate::engine::VniRange;
 use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
+use crate::engine::{PROFILES, Profile, VniRange};
 use crate::pages::Pages;
 pub use counts::read as read_counts;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are ignored.
-const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x08");
+const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x09");
 
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
@@ -38,7 +38,9 @@ const VNIS_AT: usize = 192;
 const PIDS_AT: usize = 4096;
 /// The resources that each LNI of the owner uses, by its number.
 const USE_AT: usize = PIDS_AT + VNIS * 8 * PID_WORDS;
-const USE_LEN: usize = 32;
+const USE_LEN: usize = 8 * USE_WORDS;
+/// Words of an LNI: its service and RGID, two for the counts, and a half for each profile.
+const USE_WORDS: usize = 3 + PROFILES / 2;
 /// The counts of the owner (`counts`): two words of 32 bits, and the counts.
 const COUNTS_AT: usize = USE_AT + LNIS * USE_LEN;
 const COUNTS_LEN: usize = 8 + 8 * COUNT;
@@ -122,10 +124,29 @@ pub struct Header {
 pub struct Use {
     /// The service of the LNI; 0 for no LNI.
     pub service: u32,
+    /// The RGID of the LNI.
+    pub rgid: u16,
     /// By `CXI_RSRC_TYPE_*`.
     pub counts: [u16; 8],
-    /// Communication profiles.
-    pub profiles: u16,
+    /// Communication profiles, by LCID.
+    pub profiles: [Option<Profile>; PROFILES],
+}
+
+/// Marks a profile of an LNI that exists; below it are its type, its class and its VNI.
+const HELD: u32 = 1 << 31;
+
+fn profile_bits(profile: Option<Profile>) -> u32 {
+    profile.map_or(0, |Profile { vni, tc, tc_type }| {
+        HELD | tc_type << 24 | tc << 16 | u32::from(vni)
+    })
+}
+
+fn parse_profile_bits(bits: u32) -> Option<Profile> {
+    (bits & HELD != 0).then_some(Profile {
+        vni: bits as u16,
+        tc: bits >> 16 & 0xff,
+        tc_type: bits >> 24 & 0x7f,
+    })
 }
 
 /// Returns the resources in use by the LNIs of a port. Unwritten bytes are no LNIs.
@@ -137,12 +158,16 @@ pub fn read_uses(file: &File) -> Vec<Use> {
     let (words, _) = bytes.as_chunks::<8>();
     let word = |at: usize| u64::from_le_bytes(words[at]);
     let of_lni = |lni: usize| {
-        let first = lni * USE_LEN / 8;
+        let first = lni * USE_WORDS;
         let packed = u128::from(word(first + 1)) | u128::from(word(first + 2)) << 64;
         Use {
             service: word(first) as u32,
+            rgid: (word(first) >> 32) as u16,
             counts: std::array::from_fn(|kind| (packed >> (16 * kind)) as u16),
-            profiles: word(first + 3) as u16,
+            profiles: std::array::from_fn(|lcid| {
+                let pair = word(first + 3 + lcid / 2);
+                parse_profile_bits((pair >> (32 * (lcid % 2))) as u32)
+            }),
         }
     };
     (0..LNIS)
@@ -240,13 +265,16 @@ impl Port {
         let packed = (used.counts.iter().enumerate()).fold(0u128, |sum, (kind, &count)| {
             sum | u128::from(count) << (16 * kind)
         });
-        let words = [
-            u64::from(used.service),
+        let counts = [
+            u64::from(used.rgid) << 32 | u64::from(used.service),
             packed as u64,
             (packed >> 64) as u64,
-            u64::from(used.profiles),
         ];
-        for (index, word) in words.into_iter().enumerate() {
+        let (pairs, _) = used.profiles.as_chunks::<2>();
+        let profiles = pairs
+            .iter()
+            .map(|pair| u64::from(profile_bits(pair[1])) << 32 | u64::from(profile_bits(pair[0])));
+        for (index, word) in counts.into_iter().chain(profiles).enumerate() {
             let at = USE_AT + lni * USE_LEN + 8 * index;
             self.pages.word(at).store(word, Ordering::Release);
         }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::boundary::{Handle, answer, from_c, hand_out, require_root};
 use super::event_queue::EqHandle;
 use super::lni::LniHandle;
-use super::service::registry::{allocate, publish};
+use super::service::registry::{ServiceRegistry, allocate, publish};
 use crate::doorbell::{Doorbell, Trapped};
 use crate::engine::ring::{CommandRing, StatusPolicy};
 use crate::engine::target_queue::TargetQueue;
@@ -140,11 +140,13 @@ fn make(
             });
         }
         let lcid = opts.lcid as usize;
-        owner
-            .profiles
-            .get(lcid)
-            .and_then(Option::as_ref)
-            .ok_or(Errno::INVAL)?;
+        if owner.profiles.get(lcid).ok_or(Errno::INVAL)?.is_none() {
+            let rgid = owner.rgid;
+            let of_rgid = ServiceRegistry::open(&engine.wire)?.profiles_of(rgid);
+            let profile = of_rgid[lcid].ok_or(Errno::INVAL)?;
+            let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
+            owner.of_neighbours[lcid] = Some(profile);
+        }
         let queue = TransmitQueue::new(ring, lni.number, lcid as u8, trigger, error_eq);
         allocate(engine, lni.number, CXI_RSRC_TYPE_TXQ, |engine| {
             engine.tx.insert(queue).ok_or(Errno::NOSPC)

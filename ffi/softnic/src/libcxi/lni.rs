@@ -10,7 +10,7 @@ use super::boundary::{Handle, answer, answer_number, from_c, hand_out, require_r
 use super::device::PID_COUNT;
 use super::service::registry::{ServiceRegistry, publish};
 use crate::engine::{Domain, Engine, Lni, PROFILES, Profile, Reservation};
-use crate::environment::QosProfile;
+use crate::environment::{QosProfile, Release};
 use crate::fabric::Fabric;
 use crate::nic::Nic;
 
@@ -76,9 +76,9 @@ pub unsafe extern "C" fn cxil_alloc_lni(
             let registry = ServiceRegistry::open(&engine.wire)?;
             let service = registry.service(svc_id)?;
             service.admit()?;
-            registry.check_lnis(service)?;
             let lni = Lni {
                 service: svc_id,
+                rgid: registry.next_rgid(service)?,
                 most_entries: registry.most(service, CXI_RSRC_TYPE_LE),
                 most_pending: registry.most(service, CXI_RSRC_TYPE_TLE),
                 ..Lni::default()
@@ -181,8 +181,8 @@ pub unsafe extern "C" fn cxil_alloc_cp(
     unsafe { cxil_alloc_trig_cp(lni, vni, tc, tc_type, ANY_LCID, cp) }
 }
 
-/// Makes a communication profile, or shares an existing one with the same VNI and class, if its
-/// LCID is of the requested kind. ENOSPC if no LCID of that kind is free.
+/// Makes a communication profile, or shares an equal one of the RGID, if its LCID is of the
+/// requested kind and one at which the driver looks. ENOSPC if no LCID of that kind is free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_trig_cp(
     lni: *mut cxil_lni,
@@ -209,31 +209,27 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
             let exclusive = registry
                 .service(own)
                 .is_ok_and(|own| own.exclusive_profiles);
-            let profiles = &mut engine
-                .lnis
-                .get_mut(lni.number)
-                .ok_or(Errno::INVAL)?
-                .profiles;
-            for lcid in admitted.clone() {
-                if let Some(profile) = &mut profiles[lcid]
-                    && !exclusive
-                    && (profile.vni, profile.tc, profile.tc_type) == (vni, tc, tc_type)
-                {
-                    profile.users += 1;
-                    return Ok((lcid, vni));
+            let searched = match engine.wire.driver.release {
+                _ if exclusive => 0..0,
+                Release::Shs13 => admitted.clone(),
+                Release::Shs14 => admitted.start..1,
+            };
+            let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
+            let profile = Profile { vni, tc, tc_type };
+            let profiles = registry.profiles_of(owner.rgid);
+            let equal = searched
+                .into_iter()
+                .find(|&lcid| profiles[lcid] == Some(profile));
+            let lcid = match equal {
+                Some(lcid) => lcid,
+                None => {
+                    let free = admitted.clone().find(|&lcid| profiles[lcid].is_none());
+                    let free = free.ok_or(Errno::NOSPC)?;
+                    registry.check_profiles()?;
+                    free
                 }
-            }
-            let lcid = admitted
-                .clone()
-                .find(|&lcid| profiles[lcid].is_none())
-                .ok_or(Errno::NOSPC)?;
-            registry.check_profiles()?;
-            profiles[lcid] = Some(Profile {
-                vni,
-                tc,
-                tc_type,
-                users: 1,
-            });
+            };
+            owner.hold(lcid, profile);
             publish(engine, lni.number);
             Ok((lcid, vni))
         })?;
@@ -261,9 +257,9 @@ pub unsafe extern "C" fn cxil_destroy_cp(cp: *mut cxi_cp) -> c_int {
         nic.with(|engine| {
             let profiles = &mut engine.lnis.get_mut(*lni).ok_or(Errno::INVAL)?.profiles;
             let entry = profiles.get_mut(public.lcid as usize).ok_or(Errno::INVAL)?;
-            let profile = entry.as_mut().ok_or(Errno::INVAL)?;
-            profile.users -= 1;
-            if profile.users == 0 {
+            let held = entry.as_mut().ok_or(Errno::INVAL)?;
+            held.users -= 1;
+            if held.users == 0 {
                 *entry = None;
                 publish(engine, *lni);
             }
@@ -368,12 +364,13 @@ pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
             let is_exclusive = registry.service(owner.service)?.exclusive_profiles;
             let entry = owner.profiles.get_mut(lcid).ok_or(Errno::INVAL)?;
-            let profile = entry.as_mut().ok_or(Errno::INVAL)?;
+            let held = entry.as_mut().ok_or(Errno::INVAL)?;
             let vni = u16::try_from(vni).map_err(|_| Errno::INVAL)?;
-            if !is_exclusive || !registry.vnis_with(profile.vni).contains(vni) {
+            if !is_exclusive || !registry.vnis_with(held.profile.vni).contains(vni) {
                 return Err(Errno::INVAL);
             }
-            profile.vni = vni;
+            held.profile.vni = vni;
+            publish(engine, lni.number);
             Ok(vni)
         })?;
         cp.public.__bindgen_anon_1.vni = vni.into();

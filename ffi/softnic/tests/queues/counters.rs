@@ -72,31 +72,56 @@ fn limits_counters_of_nic_to_2047() {
     close(other);
 }
 
-/// LCID 0 for trigger queues, 1 and up for other queues, or any (libcxi.md 5).
+/// LCID 0 for trigger queues, 1 and up for other queues, or any. Since SHS 14.0 an equal profile is
+/// found again at LCID 0 only (libcxi.md 5).
 #[test]
 fn allocates_profiles_by_lcid() {
     alone!();
-    let rig = Rig::new();
-    let lni = alloc_lni(rig.dev);
-    for (vni, cp_type, expected) in [
-        (VNI, NON_TRIG_LCID, Ok(1)),
-        // Shared.
-        (VNI, ANY_LCID, Ok(1)),
-        // Not shared, since it must be 0; then shared.
-        (VNI, TRIG_LCID, Ok(0)),
-        (VNI, TRIG_LCID, Ok(0)),
-        (10, TRIG_LCID, Err(ENOSPC)),
-        (10, ANY_LCID, Ok(2)),
-        (VNI, 3, Err(EINVAL)),
-        (0, TRIG_LCID, Err(EINVAL)),
-    ] {
-        let (mut cp, tc, tc_type) = (null_mut(), CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT);
-        let code = call!(cxil_alloc_trig_cp(lni, vni, tc, tc_type, cp_type, &mut cp));
-        assert_eq!(
-            answered(code).map(|_| lcid(cp)),
-            expected,
-            "{vni} {cp_type}"
-        );
+    for (release, again, next) in [("13", 1, 2), ("14", 2, 3)] {
+        set("CXIDIAG_SHS", release);
+        let dev = open(0);
+        let lni = alloc_lni(dev);
+        for (vni, cp_type, expected) in [
+            (VNI, NON_TRIG_LCID, Ok(1)),
+            (VNI, NON_TRIG_LCID, Ok(again)),
+            // LCID 0 is free.
+            (VNI, TRIG_LCID, Ok(0)),
+            (VNI, TRIG_LCID, Ok(0)),
+            (VNI, ANY_LCID, Ok(0)),
+            (10, TRIG_LCID, Err(ENOSPC)),
+            (10, ANY_LCID, Ok(next)),
+            (VNI, 3, Err(EINVAL)),
+            (0, TRIG_LCID, Err(EINVAL)),
+        ] {
+            let (mut cp, tc, tc_type) = (null_mut(), CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT);
+            let code = call!(cxil_alloc_trig_cp(lni, vni, tc, tc_type, cp_type, &mut cp));
+            assert_eq!(
+                answered(code).map(|_| lcid(cp)),
+                expected,
+                "{release} {vni} {cp_type}"
+            );
+        }
+        close(dev);
+    }
+}
+
+/// Sixteen requests for one type beside the first profile.
+#[test]
+fn equal_profiles_use_lcids_up_since_release_14() {
+    alone!();
+    for (release, allocated) in [("13", 16), ("14", 15)] {
+        set("CXIDIAG_SHS", release);
+        let dev = open(0);
+        let lni = alloc_lni(dev);
+        assert_eq!(lcid(alloc_cp(lni, VNI)), 0);
+        let request = || {
+            let (mut cp, tc) = (null_mut(), CXI_TC_BEST_EFFORT);
+            call!(cxil_alloc_cp(lni, VNI, tc, CXI_TC_TYPE_HRP, &mut cp))
+        };
+        let codes: Vec<i32> = (0..16).map(|_| request()).collect();
+        let refused = vec![-ENOSPC; 16 - allocated];
+        assert_eq!(codes, [vec![0; allocated], refused].concat(), "{release}");
+        close(dev);
     }
 }
 

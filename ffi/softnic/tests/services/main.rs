@@ -10,5 +10,6 @@ mod limits;
 mod nic_limits;
 mod parameters;
 mod ranges;
+mod shared_rgid;
 mod sharing;
 mod users;

@@ -40,13 +40,15 @@ fn shares_rgid_between_lnis() {
     assert_eq!(lni(dev, 1).err(), Some(ENOSPC));
     let more = [0; 2].map(|_| lni(second, 5).unwrap());
     assert_eq!(lni(second, 5).err(), Some(ENOSPC));
-    more.into_iter().for_each(drop_lni);
-    drop_lni(lnis[0]);
-    // Three LNIs need one RGID.
+    // An RGID is free again after its last LNI.
+    drop_lni(lnis[3]);
+    drop_lni(more[0]);
+    assert_eq!(lni(dev, 1).err(), Some(ENOSPC));
+    drop_lni(more[1]);
     let other = alloc_lni(dev);
     assert_eq!(lni(dev, 5).err(), Some(ENOSPC));
     drop_lni(other);
-    lnis[1..].iter().for_each(|lni| drop_lni(*lni));
+    lnis[..3].iter().for_each(|lni| drop_lni(*lni));
     assert_eq!(destroy(dev, 5), Ok(0));
     close(dev);
     close(second);

@@ -65,7 +65,11 @@ fn starts_with_service_of_job() {
 #[test]
 fn rejects_invalid_driver_parameters() {
     alone!();
-    for (variable, value) in [("CXIDIAG_SERVICES", "1"), ("CXIDIAG_QOS", "hpc")] {
+    for (variable, value) in [
+        ("CXIDIAG_SERVICES", "1"),
+        ("CXIDIAG_QOS", "hpc"),
+        ("CXIDIAG_SHS", "12"),
+    ] {
         set(variable, value);
         let mut dev = null_mut();
         assert_eq!(call!(cxil_open_device(0, &mut dev)), -EINVAL);

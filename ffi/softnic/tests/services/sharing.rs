@@ -281,6 +281,19 @@ fn removes_files_of_interrupted_writers() {
 /// Where a port has the uses of its LNIs.
 const USES_AT: u64 = 20480;
 
+/// Bytes of an LNI there.
+const USE_LEN: usize = 88;
+
+/// Returns what 256 LNIs of a service claim: maximal uses, each in an RGID of its own.
+fn claims(service: u32, first_rgid: u16) -> Vec<u8> {
+    let mut claims = vec![0xff; 256 * USE_LEN];
+    for (claim, rgid) in claims.chunks_exact_mut(USE_LEN).zip(first_rgid..) {
+        claim[..4].copy_from_slice(&service.to_le_bytes());
+        claim[4..6].copy_from_slice(&rgid.to_le_bytes());
+    }
+    claims
+}
+
 /// The uses in another process's port are not trusted.
 #[test]
 fn survives_false_claims_of_ports() {
@@ -290,17 +303,12 @@ fn survives_false_claims_of_ports() {
         .write(true)
         .open(fabric().join("cxisoft-12.1"))
         .unwrap();
-    // 256 LNIs of the default service, with maximal uses.
-    let mut claims = [0xff; 256 * 32];
-    for claim in claims.chunks_exact_mut(32) {
-        claim[..8].copy_from_slice(&1_u64.to_le_bytes());
-    }
-    port.write_all_at(&claims, USES_AT).unwrap();
+    port.write_all_at(&claims(1, 0), USES_AT).unwrap();
     assert_eq!(used(dev, 1), [u16::MAX; KINDS]);
     assert_eq!(lni(dev, 1).err(), Some(ENOSPC));
     assert_eq!(lni(dev, 2).err(), Some(ENOSPC));
-    // LNIs of unknown services.
-    port.write_all_at(&[0xff; 256 * 32], USES_AT).unwrap();
+    // LNIs of an unknown service, in RGIDs that no NIC has.
+    port.write_all_at(&claims(u32::MAX, 1000), USES_AT).unwrap();
     assert_eq!(used(dev, 1), [0; KINDS]);
     let user = lni(dev, 1).unwrap();
     assert_eq!(counters(user, 1), 1);

@@ -1,7 +1,8 @@
 //! Counts the operations that arrive at a target, without its software.
 
-use cxi::{CommunicationProfile, Counter, EventQueue, TriggerQueue};
+use cxi::{Counter, EventQueue, TriggerQueue};
 
+use super::answer::answer;
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use node::explain::Explain;
@@ -9,14 +10,10 @@ use node::explain::Explain;
 /// Slots of the trigger queue; the library rounds up to a page.
 const TRIGGER_SLOTS: u32 = 1;
 
-/// How long the NIC may take to write the counts back, in nanoseconds.
-const ANSWER_TIME: u64 = 1_000_000_000;
-
 /// A counter of the operations on a list entry, and the queue on which its counts are requested.
 pub struct Arrivals {
     counter: Counter,
     triggers: TriggerQueue,
-    profile: CommunicationProfile,
 }
 
 impl Arrivals {
@@ -28,16 +25,11 @@ impl Arrivals {
     pub fn new(endpoint: &Endpoint, events: &EventQueue) -> Result<Self, Failure> {
         let counter =
             Counter::with_write_back(endpoint.lni()).explain("cannot allocate a counter")?;
-        let profile = endpoint.default_profile()?;
-        let mut triggers = TriggerQueue::new(&profile, TRIGGER_SLOTS, events)
+        let mut triggers = TriggerQueue::new(&endpoint.trigger_profile()?, TRIGGER_SLOTS, events)
             .explain("cannot allocate a trigger queue")?;
         triggers.keep_counter(&counter);
         counter.reset();
-        Ok(Self {
-            counter,
-            triggers,
-            profile,
-        })
+        Ok(Self { counter, triggers })
     }
 
     /// Returns the number of the counter, for list entries.
@@ -56,20 +48,11 @@ impl Arrivals {
         let mut batch = self.triggers.batch();
         batch.emit_get(&self.counter).nic("cannot read a counter")?;
         batch.commit_doorbell();
-        let start = cxi::clock::now_ns();
-        loop {
-            if let Some(counts) = self.counter.written_back() {
-                return Ok(counts.success);
-            }
-            if cxi::clock::now_ns() - start > ANSWER_TIME {
-                return Err(Failure::nic(
-                    "reading a counter: the NIC did not answer within a second",
-                ));
-            }
-        }
+        let counts = answer("reading a counter", || self.counter.written_back())?;
+        Ok(counts.success)
     }
 
-    /// Releases queue, counter and profile, after the entries that count on it.
+    /// Releases queue and counter, after the entries that count on it.
     ///
     /// # Errors
     ///
@@ -78,9 +61,6 @@ impl Arrivals {
         self.triggers
             .close()
             .explain("cannot release a trigger queue")?;
-        self.counter.close().explain("cannot release a counter")?;
-        self.profile
-            .close()
-            .explain("cannot release a communication profile")
+        self.counter.close().explain("cannot release a counter")
     }
 }

@@ -1,6 +1,5 @@
 //! Lists: the operations that one doorbell issues, counted together (tools.md 3.7).
 
-use cxi::sys::CXI_TC_TYPE_HRP;
 use cxi::{CommunicationProfile, EmitError, Event, EventType, Record, ReturnCode, TransmitBatch};
 
 use super::operation::NotIssued;
@@ -72,7 +71,7 @@ impl ListInitiator {
     ) -> Result<Self, Failure> {
         let slots = SLOTS_PER_OPERATION * list_size + FURTHER_SLOTS;
         let mut initiator = Initiator::with_queues(endpoint, peer, buffer, slots, list_size + 1)?;
-        let completed = TriggeredCounter::new(endpoint, &initiator, &initiator.events)?;
+        let completed = TriggeredCounter::new(endpoint, &initiator.events)?;
         completed.keep_for(&mut initiator.transmit);
         Ok(Self {
             initiator,
@@ -82,18 +81,19 @@ impl ListInitiator {
         })
     }
 
-    /// Allocates the profile of high-rate puts.
+    /// Allows operations with the profile of high-rate puts, and selects the profile of operations
+    /// of `size` bytes. Called before all other commands, as in the legacy tools (tools.md 4.3).
     ///
     /// # Errors
     ///
-    /// A call that the library refuses.
-    pub fn allow_high_rate(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
-        let profile = endpoint.profile(CXI_TC_TYPE_HRP).map_err(no_high_rate)?;
+    /// A call that the library refuses, and a queue without room for the command.
+    pub fn allow_high_rate(&mut self, endpoint: &Endpoint, size: u64) -> Result<(), Failure> {
+        let profile = endpoint.high_rate_profile().map_err(no_high_rate)?;
         self.high_rate = Some(HighRate {
             profile,
             is_selected: false,
         });
-        Ok(())
+        self.select_profile(size)
     }
 
     /// Selects the profile of the operations that follow, which have `size` bytes: the

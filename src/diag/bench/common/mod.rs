@@ -1,9 +1,11 @@
 //! Parts that several benchmarks share.
 
+mod answer;
 mod arrivals;
 mod atomic_model;
 pub mod atomics;
 mod ends;
+mod full_get;
 mod initiator;
 mod issuer;
 mod list_commands;
@@ -27,6 +29,7 @@ pub use arrivals::Arrivals;
 #[cfg(test)]
 pub use atomic_model::applied_times;
 pub use ends::Ends;
+pub use full_get::failed_full_get;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};
 pub use numbering::{Numbering, PERIOD};

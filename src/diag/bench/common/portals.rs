@@ -6,6 +6,7 @@ use cxi::sys::{
 };
 use cxi::{EventQueue, EventType, MemoryRegion, PortalTableEntry, Record, ReturnCode, TargetQueue};
 
+use super::answer::answer;
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use node::explain;
@@ -13,9 +14,6 @@ use node::explain::Explain;
 
 /// Slots of the target queue; the library rounds up to a page.
 const TARGET_SLOTS: u32 = 1;
-
-/// How long the NIC may take to enable a portal or to link an entry, in nanoseconds.
-const PATIENCE: u64 = 1_000_000_000;
 
 /// The operations that a list entry over a whole buffer accepts, and how it reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,23 +183,15 @@ impl Portals {
 
     /// Waits for the event that answers a target command.
     fn answer(&mut self, what: &str, expected: EventType) -> Result<Record, Failure> {
-        let start = cxi::clock::now_ns();
-        loop {
-            if let Some(event) = self.events.poll() {
-                let (seen, code, record) =
-                    (event.event_type(), event.return_code(), event.record());
-                self.events.acknowledge();
-                if (seen, code) != (expected, ReturnCode::OK) {
-                    return Err(explain::unexpected(what, seen, expected, code));
-                }
-                return Ok(record);
-            }
-            if cxi::clock::now_ns() - start > PATIENCE {
-                return Err(Failure::nic(format!(
-                    "{what}: the NIC did not answer within a second"
-                )));
-            }
+        let (seen, code, record) = answer(what, || {
+            let event = self.events.poll()?;
+            Some((event.event_type(), event.return_code(), event.record()))
+        })?;
+        self.events.acknowledge();
+        if (seen, code) != (expected, ReturnCode::OK) {
+            return Err(explain::unexpected(what, seen, expected, code));
         }
+        Ok(record)
     }
 
     /// Releases the queues, after the portals.

@@ -2,7 +2,6 @@
 
 use cxi::{Counter, EventQueue, TransmitQueue, TriggerQueue};
 
-use super::Initiator;
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use node::explain::Explain;
@@ -24,14 +23,10 @@ impl TriggeredCounter {
     /// # Errors
     ///
     /// A call that the library refuses.
-    pub fn new(
-        endpoint: &Endpoint,
-        initiator: &Initiator,
-        events: &EventQueue,
-    ) -> Result<Self, Failure> {
+    pub fn new(endpoint: &Endpoint, events: &EventQueue) -> Result<Self, Failure> {
         let counter = Counter::new(endpoint.lni()).explain("cannot allocate a counter")?;
         counter.reset();
-        let mut triggers = TriggerQueue::new(&initiator.profile, TRIGGER_SLOTS, events)
+        let mut triggers = TriggerQueue::new(&endpoint.trigger_profile()?, TRIGGER_SLOTS, events)
             .explain("cannot allocate a trigger queue")?;
         triggers.keep_counter(&counter);
         Ok(Self {

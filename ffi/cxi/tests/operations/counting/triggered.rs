@@ -2,7 +2,7 @@
 
 use cxi::records::FullDmaCmd;
 use cxi::sys::*;
-use cxi::{Counter, EmitError, EventType, MemoryRegion, TriggerQueue};
+use cxi::{CommunicationProfile, Counter, EmitError, EventType, MemoryRegion, TriggerQueue};
 
 use super::bench::{Bench, wait_for};
 use crate::rig::{LEN, PLAIN, Rig, USER_PTR, dma_amo, next, nomatch, pattern};
@@ -23,6 +23,25 @@ impl Bench {
             .unwrap();
         batch.commit_doorbell();
     }
+}
+
+/// The queue has LCID 0, with which DMA commands would go to another VNI.
+#[test]
+fn queue_of_other_profile_reports_counts_but_runs_no_dma() {
+    let mut bench = bench();
+    let rig = &bench.rig;
+    let profile =
+        CommunicationProfile::new(&rig.lni, 10, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT).unwrap();
+    assert_eq!(profile.lcid(), 1);
+    bench.trigger = TriggerQueue::new(&profile, 1, &rig.events).unwrap();
+    bench.arm(3);
+    let put = bench.rig.dma(C_CMD_PUT, PLAIN, 8);
+    let mut batch = bench.trigger.batch();
+    let refused = batch.emit_trigger_dma(&bench.counter, 4, &put);
+    assert_eq!(refused, Err(EmitError::OtherProfile));
+    drop(batch);
+    bench.counter.add_success(3);
+    assert_eq!(bench.triggered(), bench.at(3));
 }
 
 #[test]

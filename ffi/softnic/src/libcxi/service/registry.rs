@@ -1,16 +1,18 @@
 //! The services of a NIC, and the resources in use, over all processes.
 
+use std::collections::HashSet;
+
 use cxi_sys::*;
 use rustix::io::Errno;
 
 use super::record::{IDS, KINDS, Service, TOTALS, built_in};
 use super::text;
-use crate::engine::{Engine, VniRange};
+use crate::engine::{Engine, PROFILES, Profile, VniRange};
 use crate::environment::InitialServices;
 use crate::fabric::{Directory, Fabric, Use};
 
 /// Communication profiles of the NIC (libcxi.md 11).
-const PROFILES: u32 = 255;
+const MOST_PROFILES: usize = 255;
 
 /// The services of a NIC and the resources in use. While it exists, no other process changes them.
 pub struct ServiceRegistry {
@@ -88,31 +90,37 @@ impl ServiceRegistry {
         rest.min(service.limit(kind).0.into()) as usize
     }
 
+    /// Returns the communication profiles of an RGID, by LCID.
+    pub fn profiles_of(&self, rgid: u16) -> [Option<Profile>; PROFILES] {
+        let sharing: Vec<&Use> = (self.uses.iter())
+            .filter(|used| used.rgid == rgid)
+            .collect();
+        std::array::from_fn(|lcid| sharing.iter().find_map(|used| used.profiles[lcid]))
+    }
+
     /// Checks that the NIC may have one more communication profile: ENOSPC otherwise.
     pub fn check_profiles(&self) -> Result<(), Errno> {
-        let used: u32 = (self.uses.iter())
-            .map(|used| u32::from(used.profiles))
-            .sum();
-        if used < PROFILES {
+        let lcids = self.uses.iter().flat_map(|used| {
+            let held = (0..PROFILES).filter(|&lcid| used.profiles[lcid].is_some());
+            held.map(|lcid| (used.rgid, lcid))
+        });
+        if lcids.collect::<HashSet<_>>().len() < MOST_PROFILES {
             Ok(())
         } else {
             Err(Errno::NOSPC)
         }
     }
 
-    /// Checks that a service may have one more LNI: ENOSPC when all RGIDs are in use.
-    pub fn check_lnis(&self, service: &Service) -> Result<(), Errno> {
-        let groups = |service: &Service, lnis: u32| lnis.div_ceil(service.lnis_per_rgid);
-        let used: u32 = self
-            .services
-            .iter()
-            .map(|each| groups(each, self.users(each.id) + u32::from(each.id == service.id)))
-            .sum();
-        if used < C_NUM_RGIDS {
-            Ok(())
-        } else {
-            Err(Errno::NOSPC)
-        }
+    /// Returns the RGID of the next LNI of a service: one with fewer LNIs than may share it, else
+    /// the lowest free one; ENOSPC when all RGIDs are in use.
+    pub fn next_rgid(&self, service: &Service) -> Result<u16, Errno> {
+        let lnis = |rgid| self.uses.iter().filter(|used| used.rgid == rgid).count() as u32;
+        let mut own = (self.uses.iter())
+            .filter(|used| used.service == service.id)
+            .map(|used| used.rgid);
+        own.find(|&rgid| lnis(rgid) < service.lnis_per_rgid)
+            .or_else(|| (1..C_NUM_RGIDS as u16).find(|&rgid| lnis(rgid) == 0))
+            .ok_or(Errno::NOSPC)
     }
 
     /// Returns the resources of each kind beside those that other services use or reserve.
@@ -252,8 +260,9 @@ pub fn publish(engine: &Engine<Fabric>, lni: usize) {
         ];
         Use {
             service: owner.service,
+            rgid: owner.rgid,
             counts: counts.map(|count| count as u16),
-            profiles: owner.profiles.iter().flatten().count() as u16,
+            profiles: owner.profiles.map(|held| held.map(|held| held.profile)),
         }
     });
     engine.wire.port().set_use(lni, used);
