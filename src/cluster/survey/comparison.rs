@@ -11,10 +11,10 @@ use super::slow_parts::Judgement;
 use super::unmeasured::why_unusable;
 use crate::location::Class;
 
-/// Returns the pairs of classes that judge nothing because their pairs differ too much, if pairs and
-/// NICs are few. Where CPUs are not busy, pairs whose processes slept differ by chance: the better one of two
-/// results is the true one. All pairs are measured as often, so that the better results of some do
-/// not make the others look slow.
+/// Returns the pairs of classes that judge nothing because their pairs differ too much, if there
+/// are few pairs and NICs. Where CPUs are not busy, pairs whose processes slept differ by chance:
+/// the better one of two results is the true one. All pairs are measured equally often, so that
+/// better results of some do not make the others look slow.
 pub fn pairs_of_unclear_classes(
     results: &ResultStore,
     explained: &Explained,

@@ -55,8 +55,8 @@ pub struct Limit {
     pub is_biased: bool,
     /// Logarithm of the ratio by which waiting for CPUs may have raised the figures of good pairs.
     pub waiting: f64,
-    /// Logarithm of the ratio between single measurements of pairs and their best ones, of which the
-    /// limit is.
+    /// Logarithm of the ratio between single measurements of pairs and their best ones, from which
+    /// the limit follows.
     pub single: f64,
 }
 

@@ -88,7 +88,7 @@ impl Observation {
         f64::from(self.first - self.cost)
     }
 
-    /// Replaces figures by those of another measurement of the pair that are better.
+    /// Replaces figures by better ones of another measurement of the pair.
     pub fn improve(&mut self, other: &Self) {
         self.is_disturbed &= other.is_disturbed;
         self.cost = self.cost.min(other.cost);

@@ -63,7 +63,7 @@ impl ResultStore {
             return Some(LimitSource::Failure);
         };
         let key = (result.test, class);
-        let one = self.comparisons.without_drift(key, one, &judgement.limits);
+        let one = judgement.without_drift(self, key, one);
         if self.breaks_expectation(result).is_some() {
             return Some(LimitSource::Expect);
         }

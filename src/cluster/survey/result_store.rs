@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::answer::{Answer, FEW_RETRIES, Figures, Pair, PairResult, Stage};
-use super::drift::Comparisons;
 use super::findings::{Test, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
 use super::observation::Observation;
@@ -80,7 +79,8 @@ pub struct ResultStore {
     /// First results of pairs.
     pub(super) records: Vec<PairResult>,
     pub(super) retests: HashMap<TestPair, Vec<PairResult>>,
-    pub(super) comparisons: Comparisons,
+    /// The comparisons of each class, by round.
+    pub(super) comparisons: BTreeMap<PopulationKey, BTreeMap<u32, Vec<Observation>>>,
     /// The best figures of pairs of the sweep that were measured again.
     improved: HashMap<TestPair, Observation>,
     counters: BTreeMap<(NicId, String), u64>,
@@ -110,7 +110,7 @@ impl ResultStore {
             aggregates: BTreeMap::new(),
             records: Vec::new(),
             retests: HashMap::new(),
-            comparisons: Comparisons::default(),
+            comparisons: BTreeMap::new(),
             improved: HashMap::new(),
             counters: BTreeMap::new(),
             worst: None,
@@ -186,11 +186,12 @@ impl ResultStore {
             return;
         }
         let class = roster.class(result.pair);
-        // A failure is a result like that of a swap.
+        // A failure counts like the failure of a swap.
         match (result.stage, Observation::of(result, class)) {
             (Stage::Again, Some(again)) => return self.improve(result, &again),
             (Stage::Comparison, Some(one)) => {
-                return self.comparisons.add((result.test, class), one);
+                let of_class = self.comparisons.entry((result.test, class)).or_default();
+                return of_class.entry(result.round).or_default().push(one);
             }
             _ => {}
         }

@@ -32,7 +32,7 @@ const LEAST_PARTNERS: usize = 3;
 /// Pairs that are measured in disjoint rounds.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// The pairs of each stage. The rounds of one end before those of the next begin.
+    /// The pairs of each stage. All rounds of one stage end before the next stage begins.
     parts: VecDeque<(Stage, VecDeque<TestPair>)>,
     most_active: usize,
 }

@@ -327,8 +327,7 @@ impl Judgement {
     fn residual(&self, one: &Observation, test: TestId, results: &ResultStore) -> Option<f64> {
         let key = (test, one.class);
         let limit = self.limits.get(&key).filter(|limit| limit.has_costs())?;
-        let comparisons = &results.comparisons;
-        limit.residual(&comparisons.without_drift(key, *one, &self.limits))
+        limit.residual(&self.without_drift(results, key, *one))
     }
 
     /// Returns the slow parts of a pair, with the residual that the other parts leave each.
