@@ -17,6 +17,10 @@ const STOPPED_LIMIT: Duration = Duration::from_secs(2);
 /// Other holders work, for less than a millisecond, but may wait for a CPU.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// Interval at which a waiting process looks who holds the lock. The kernel stops all file locks of
+/// the machine while it lists them, so many waiting processes must not ask often.
+const LOOK: Duration = Duration::from_millis(250);
+
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
@@ -26,6 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 /// EBUSY if another process holds the lock for too long.
 pub fn lock(directory: impl AsFd) -> Result<(), Errno> {
     let start = Instant::now();
+    let mut looked = start;
     let mut stopped_since = None;
     let mut pause = FIRST_PAUSE;
     loop {
@@ -34,7 +39,8 @@ pub fn lock(directory: impl AsFd) -> Result<(), Errno> {
             Err(Errno::INTR) => continue,
             result => return result,
         }
-        if pause == LONGEST_PAUSE {
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
             let is_stopped = holder(&directory).is_some_and(|holder| holder.is_stopped);
             let since = stopped_since.filter(|_| is_stopped);
             stopped_since = since.or(is_stopped.then(Instant::now));
