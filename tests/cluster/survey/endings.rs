@@ -2,26 +2,36 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{absent, bad, document, start, wait_for_lines};
+use super::{absent, bad, document, wait_for_lines};
 use crate::alone;
 use crate::harness::planted::member;
-use crate::harness::{Fabric, assert_status, stderr};
+use crate::harness::{Fabric, Process, assert_status, stderr};
+
+/// Returns the arguments of a survey of four NICs that writes each result to `lines`.
+fn arguments(lines: &Path) -> String {
+    format!(
+        "survey --loopback=4 --pairs=all write-lat read-lat --json --jsonl={}",
+        lines.display()
+    )
+}
+
+/// Starts a survey, and waits until it has written its first results.
+fn start(fabric: &Fabric, lines: &Path) -> Process {
+    let mut survey = super::start(fabric.command(&arguments(lines)));
+    wait_for_lines(&mut survey, lines, 2);
+    survey
+}
 
 /// Runs a survey, and sends a signal to the member of a rank when the first results are written.
 fn with_signal(rank: u32, signal: Signal) -> Value {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
-    let lines = directory.path().join("lines");
-    let arguments = format!(
-        "survey --loopback=4 --pairs=all write-lat read-lat --json --jsonl={}",
-        lines.display()
-    );
-    let mut survey = start(fabric.command(&arguments));
-    wait_for_lines(&mut survey, &lines, 2);
+    let survey = start(&fabric, &directory.path().join("lines"));
     kill_process(member(&fabric, rank).expect("a member"), signal).unwrap();
     let output = survey.finish();
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
@@ -50,12 +60,7 @@ fn interrupted_survey_writes_its_results_and_is_resumed() {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let lines = directory.path().join("lines");
-    let arguments = format!(
-        "survey --loopback=4 --pairs=all write-lat read-lat --json --jsonl={}",
-        lines.display()
-    );
-    let mut survey = start(fabric.command(&arguments));
-    wait_for_lines(&mut survey, &lines, 2);
+    let survey = start(&fabric, &lines);
     kill_process(Pid::from_raw(survey.id() as i32).unwrap(), Signal::TERM).unwrap();
     let output = survey.finish();
     assert_status(&output, 130);
@@ -65,7 +70,11 @@ fn interrupted_survey_writes_its_results_and_is_resumed() {
     assert!(answered(&interrupted) < 12, "{interrupted}");
     let before = fs::read_to_string(&lines).unwrap().len();
 
-    let output = fabric.run(&format!("{arguments} --resume={}", lines.display()));
+    let output = fabric.run(&format!(
+        "{} --resume={}",
+        arguments(&lines),
+        lines.display()
+    ));
     let resumed = document(&output);
     assert_eq!(resumed["verdict"]["planned"], 12);
     assert!(answered(&resumed) >= answered(&interrupted));
@@ -80,6 +89,13 @@ fn interrupted_survey_writes_its_results_and_is_resumed() {
     let again = sweep(new, |_| true);
     assert!(measured.is_disjoint(&again), "{text}");
     assert_eq!(measured.union(&again).count(), 12, "{text}");
+    assert!(rounds(earlier).max() < rounds(new).min(), "{text}");
+}
+
+/// Returns the numbers of the rounds in `lines`.
+fn rounds(lines: &str) -> impl Iterator<Item = u64> {
+    let lines = lines.lines().map(serde_json::from_str::<Value>);
+    lines.filter_map(|line| line.unwrap()["round"].as_u64())
 }
 
 /// Returns tool and NICs of each pair of the sweep in `lines` whose answer `is_wanted`.

@@ -128,7 +128,7 @@ fn names_nic_whose_operations_fail() {
     );
 }
 
-/// A NIC that cannot be opened is no measurement of it.
+/// A NIC that cannot be opened was not measured, so it is not bad.
 #[test]
 fn nic_without_link_is_untested() {
     let _alone = alone();

@@ -17,8 +17,8 @@ const STOPPED_LIMIT: Duration = Duration::from_secs(2);
 /// Other holders work, for less than a millisecond, but may wait for a CPU.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Interval at which a waiting process looks who holds the lock. The kernel stops all file locks of
-/// the machine while it lists them, so many waiting processes must not ask often.
+/// Interval at which a waiting process looks for the holder of the lock. Reading /proc/locks blocks
+/// all flock calls of the machine.
 const LOOK: Duration = Duration::from_millis(250);
 
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
