@@ -85,9 +85,11 @@ pub enum Stage {
     Retest(u8),
     /// A NIC of a suspect pair with another partner, or the suspect pair in the other direction.
     Swap,
-    /// A pair of a class whose pairs differ too much, again. The best one of its results counts.
+    /// A pair of the sweep again, because the pairs of its class differ too much. The best one of
+    /// its results counts.
     Again,
-    /// A good pair before or after retests and swaps, for comparison.
+    /// A good pair before or after retests and swaps: whether the cluster is as fast as in the
+    /// sweep.
     Comparison,
 }
 

@@ -1,15 +1,14 @@
 //! The choice of pairs that are measured again for comparison: the pairs of a class that judges
 //! nothing because they differ too much, and good pairs beside retests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::explanation::{Explained, FEW_NICS, FEW_SUSPECTS};
-use super::ids::{NicId, TestId};
+use super::explanation::{FEW_NICS, FEW_SUSPECTS};
+use super::ids::{NicId, PopulationKey, TestId};
 use super::result_store::{ResultStore, TestPair};
 use super::roster::Roster;
 use super::slow_parts::Judgement;
 use super::unmeasured::why_unusable;
-use crate::location::Class;
 
 /// Returns the pairs of classes that judge nothing because their pairs differ too much, if there
 /// are few pairs and NICs. Where CPUs are not busy, pairs whose processes slept differ by chance:
@@ -17,14 +16,15 @@ use crate::location::Class;
 /// better results of some do not make the others look slow.
 pub fn pairs_of_unclear_classes(
     results: &ResultStore,
-    explained: &Explained,
+    judgement: &Judgement,
     roster: &Roster,
 ) -> Vec<TestPair> {
-    let keys = explained.judgement.limits.keys();
-    let unclear: BTreeSet<(TestId, Class)> = keys
-        .filter(|key| explained.judgement.differs_too_much(results, **key))
-        .copied()
-        .collect();
+    if results.nics >= FEW_NICS {
+        return Vec::new();
+    }
+    let is_unclear = |key: &PopulationKey| judgement.differs_too_much(results, *key);
+    let keys = judgement.limits.keys().copied();
+    let unclear: BTreeSet<PopulationKey> = keys.filter(is_unclear).collect();
     let tests = TestId::first(results.tests().len());
     let all = tests.flat_map(|test| {
         let own = results.observations(test).iter();
@@ -35,17 +35,17 @@ pub fn pairs_of_unclear_classes(
         .filter(|(key, (_, pair))| unclear.contains(key) && why_unusable(roster, *pair).is_none())
         .map(|(_, of)| of)
         .collect();
-    if results.nics >= FEW_NICS || again.len() > FEW_SUSPECTS {
-        Vec::new()
-    } else {
+    if again.len() <= FEW_SUSPECTS {
         again
+    } else {
+        Vec::new()
     }
 }
 
-/// The good pairs that may be measured beside the retests of suspects, those first that share the
-/// fewest NICs with them.
+/// The good pairs that may be measured beside the retests of suspects, by class. The last ones
+/// share the fewest NICs with the suspects.
 pub struct GoodPairs {
-    of_classes: BTreeMap<(TestId, Class), Vec<TestPair>>,
+    of_classes: BTreeMap<PopulationKey, Vec<TestPair>>,
 }
 
 impl GoodPairs {
@@ -56,12 +56,13 @@ impl GoodPairs {
         judgement: &Judgement,
         roster: &Roster,
     ) -> Self {
-        let nics: BTreeSet<NicId> = suspects.iter().flat_map(|(_, pair)| pair.nics()).collect();
+        let nics: HashSet<NicId> = suspects.iter().flat_map(|(_, pair)| pair.nics()).collect();
         let keys = suspects
             .iter()
             .map(|(test, pair)| (*test, roster.class(*pair)));
-        let keys: BTreeSet<(TestId, Class)> = keys.collect();
-        let good = |key: (TestId, Class)| {
+        let keys: BTreeSet<PopulationKey> = keys.collect();
+        let suspects: HashSet<&TestPair> = suspects.iter().collect();
+        let good = |key: PopulationKey| {
             let limit = judgement.limits.get(&key).filter(|limit| limit.has_costs());
             let own = results.observations(key.0).iter();
             let own = own.filter(|one| {
@@ -82,7 +83,6 @@ impl GoodPairs {
                     *distance < results.ratio(key.0) && !suspects.contains(of)
                 })
                 .collect();
-            // The best are last.
             good.sort_by(|one, other| (other.0.cmp(&one.0)).then(other.1.total_cmp(&one.1)));
             good.into_iter().map(|(_, _, of)| of).collect()
         };

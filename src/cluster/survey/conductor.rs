@@ -132,24 +132,14 @@ impl Conductor {
                 return;
             }
             self.limits = Some(self.limits_so_far());
-            let sweep = SweepResults {
-                roster: &self.roster,
-                results: &self.results,
-                limits: self.limits.get_or_insert_default(),
-                parked: &self.parked,
-            };
-            if let Some(queue) = self.retests.next_again(sweep) {
-                self.rounds.begin(Phase::Again, queue);
-                return;
-            }
         }
-        let sweep = SweepResults {
+        let next = self.retests.next(SweepResults {
             roster: &self.roster,
             results: &self.results,
             limits: self.limits.get_or_insert_default(),
             parked: &self.parked,
-        };
-        match self.retests.next(sweep) {
+        });
+        match next {
             Some((phase, queue)) => self.rounds.begin(phase, queue),
             None => self.rounds.finish(),
         }

@@ -25,8 +25,10 @@ const FEW_UNEXPLAINED: usize = 3;
 /// Bad NICs may determine the centre of a population of few NICs, if this part of its pairs is
 /// better than the centre by more than the limit, and no part explains some slow pairs.
 const MOST_BETTER: f64 = 0.07;
-pub const FEW_NICS: usize = 32;
 const LEAST_BETTER: usize = 2;
+
+/// A cluster with fewer NICs has few: one of them takes part in many of the pairs.
+pub const FEW_NICS: usize = 32;
 
 /// The explanations of all pairs outside the limits.
 #[derive(Debug)]

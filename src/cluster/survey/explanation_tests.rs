@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{Answer, Figures, Stage};
+use super::answer::PairResult;
 use super::conductor::{Conductor, Settings};
 use super::findings::{Certainty, Direction, Findings, LimitSource, Unit};
 use super::ids::{NicId, NodeId};
 use super::pairs::parse;
 use super::rounds::NicOrder;
 use super::testing::{Cluster, Effect, Fault, pair};
+use super::timetable::Round;
 
 /// Returns the settings of a survey of these pairs.
 pub fn settings(pairs: &str, seed: u64) -> Settings {
@@ -25,15 +26,34 @@ pub fn settings(pairs: &str, seed: u64) -> Settings {
 
 /// Answers rounds until the survey is over.
 pub fn run(cluster: &mut Cluster, conductor: &mut Conductor) {
+    run_with(cluster, conductor, Cluster::measure);
+}
+
+/// Answers rounds as `measure` does until the survey is over.
+fn run_with(
+    cluster: &mut Cluster,
+    conductor: &mut Conductor,
+    mut measure: impl FnMut(&mut Cluster, &Round) -> Vec<PairResult>,
+) {
     while !conductor.is_over() {
-        for result in conductor
-            .next_rounds(100)
-            .iter()
-            .flat_map(|round| cluster.measure(round))
-        {
-            conductor.add(&result);
+        for round in conductor.next_rounds(100) {
+            for result in measure(cluster, &round) {
+                conductor.add(&result);
+            }
         }
     }
+}
+
+/// Returns the findings of a survey whose rounds `measure` answers.
+pub fn survey_with(
+    cluster: &mut Cluster,
+    settings: Settings,
+    measure: impl FnMut(&mut Cluster, &Round) -> Vec<PairResult>,
+) -> Findings {
+    let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
+    let mut conductor = Conductor::new(roster, tests, settings).unwrap();
+    run_with(cluster, &mut conductor, measure);
+    conductor.findings()
 }
 
 /// Returns the findings of a survey.
@@ -45,11 +65,7 @@ pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
 
 /// Returns the findings of a survey that NICs may leave.
 fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
-    let settings = settings(pairs, seed);
-    let mut conductor =
-        Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap();
-    run(cluster, &mut conductor);
-    conductor.findings()
+    survey_with(cluster, settings(pairs, seed), Cluster::measure)
 }
 
 /// Returns the parts that are bad or suspect.
@@ -474,70 +490,4 @@ fn names_slow_software_nic_among_noisy_ones() {
             "seed {seed}"
         );
     }
-}
-
-/// Measures a survey of five NICs on a machine that is slower by a factor at times.
-fn survey_of_slow_times(
-    cluster: &mut Cluster,
-    is_slow: impl Fn(Stage, usize) -> bool,
-    factor: f64,
-) -> Findings {
-    let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
-    let one_at_a_time = Settings {
-        most_active: Some(1),
-        ..settings("random:4", 1)
-    };
-    let mut conductor = Conductor::new(roster, tests, one_at_a_time).unwrap();
-    let mut number = 0;
-    while !conductor.is_over() {
-        for round in conductor.next_rounds(100) {
-            let is_slow = is_slow(round.stage, number);
-            number += 1;
-            for mut result in cluster.measure(&round) {
-                if let (true, Answer::Measured(Figures::Latency { median_ns, .. })) =
-                    (is_slow, &mut result.answer)
-                {
-                    *median_ns = (*median_ns as f64 * factor) as u64;
-                }
-                conductor.add(&result);
-            }
-        }
-    }
-    conductor.findings()
-}
-
-#[test]
-fn names_no_path_of_a_machine_that_is_slow_at_times() {
-    // The first and the last pair are slow, and all retests.
-    let is_slow = |stage, number| stage != Stage::Sweep || [0, 15].contains(&number);
-    let mut cluster = Cluster::new([0, 0, 5, 1], &["write-lat"], 1);
-    cluster.noise = 0.05;
-    let findings = survey_of_slow_times(&mut cluster, is_slow, 1.8);
-    assert_eq!(named(&findings), []);
-    assert!(findings.untested.is_empty(), "{:?}", findings.untested);
-    // A slow path is still found.
-    let path = Unit::Path(pair(1, 4));
-    cluster.faults = vec![Fault::slow(path, Direction::Both, 10.0)];
-    let findings = survey_of_slow_times(&mut cluster, is_slow, 1.8);
-    let found: Vec<Unit> = named(&findings).iter().map(|one| one.0).collect();
-    assert_eq!(found, [path]);
-}
-
-#[test]
-fn judges_pairs_by_the_best_of_several_measurements_if_they_differ() {
-    let survey_at = |slow: fn(Stage, usize) -> bool, fault: Option<Fault>| {
-        let mut cluster = Cluster::new([0, 0, 5, 1], &["write-lat"], 1);
-        cluster.noise = 0.05;
-        cluster.faults.extend(fault);
-        survey_of_slow_times(&mut cluster, slow, 20.0)
-    };
-    // Every third measurement is slow.
-    let third = |_, number: usize| number.is_multiple_of(3);
-    let findings = survey_at(third, None);
-    assert_eq!(named(&findings), []);
-    assert!(findings.untested.is_empty(), "{:?}", findings.untested);
-    let unit = Unit::Nic(NicId(2));
-    let findings = survey_at(third, Some(Fault::slow(unit, Direction::Both, 3.0)));
-    let found: Vec<Unit> = named(&findings).iter().map(|one| one.0).collect();
-    assert_eq!(found, [unit]);
 }

@@ -55,9 +55,6 @@ pub struct Limit {
     pub is_biased: bool,
     /// Logarithm of the ratio by which waiting for CPUs may have raised the figures of good pairs.
     pub waiting: f64,
-    /// Logarithm of the ratio between single measurements of pairs and their best ones, from which
-    /// the limit follows.
-    pub single: f64,
 }
 
 /// The limits of the populations.
@@ -75,8 +72,6 @@ struct ClassCentre {
     count: usize,
     /// The logarithm of the ratio by which waiting for CPUs may have raised the figures of pairs.
     waiting: f64,
-    /// The logarithm of the ratio between single measurements of pairs and their best ones.
-    single: f64,
 }
 
 /// What the fit says about some classes of a test.
@@ -164,7 +159,6 @@ impl ResultStore {
                 usual_retries,
                 is_biased: false,
                 waiting: 0.0,
-                single: 0.0,
             };
             limits.insert(*key, limit);
         }
@@ -178,7 +172,6 @@ impl ResultStore {
                     let noise = score_limit(own.count) * own.spread;
                     (limit.statistic, limit.centre) = (own.statistic, own.centre);
                     (limit.spread, limit.waiting) = (own.spread, own.waiting);
-                    limit.single = own.single;
                     limit.is_biased = of.biased.contains(&own.class);
                     if !limit.is_biased {
                         limit.of_pair = limit.ratio.max(noise);
@@ -281,12 +274,8 @@ impl ResultStore {
             };
             let spread = upper_spread(own().map(|index| selected.rest[index]).collect());
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
-            let median = |of: &dyn Fn(&Observation) -> f64| {
-                let of_class = pairs.iter().filter(|one| one.class == class);
-                lower_median(of_class.map(|one| of(one)).collect())
-            };
-            let waiting = median(&|one| one.waiting(statistic));
-            let single = median(&Observation::improvement);
+            let of_class = pairs.iter().filter(|one| one.class == class);
+            let waiting = lower_median(of_class.map(|one| one.waiting(statistic)).collect());
             classes.push(ClassCentre {
                 class,
                 statistic,
@@ -294,7 +283,6 @@ impl ResultStore {
                 spread: spread.max(LEAST_SPREAD),
                 count,
                 waiting,
-                single,
             });
             let of_class = judged().filter(|(one, _)| one.class == class);
             let answered: Vec<(Pair, bool)> = of_class

@@ -19,10 +19,10 @@
 //!   `missing`: whether a NIC has enough of its pairs for a verdict.
 //! * `fit`: the robust additive fit of a test. `limits`: what follows from it. `selection`: parts
 //!   that explain what the fit leaves. `slow_parts`: these parts with their retests. `quality`:
-//!   what the survey could have found. `robust`: the statistics.
+//!   what the survey could have found. `silence`: pairs that say nothing. `robust`: the statistics.
 //! * `outside`: the pairs outside the limits. `retest`: suspect pairs again, and with other
-//!   partners. `comparison`: good pairs beside them, and slow pairs of classes that judge nothing.
-//!   `drift`: what such pairs say about retests.
+//!   partners. `comparison`: good pairs beside them, and pairs of classes that judge nothing.
+//!   `drift`: what the good pairs say about retests.
 //! * `explanation`: the parts that explain the pairs outside the limits. `search`: how parts are
 //!   found whose pairs fail. `tally`, `role_counts`: counts of their pairs. `failures`: failures
 //!   that are not noise.
@@ -64,6 +64,7 @@ mod search;
 mod selection;
 pub mod settings;
 mod shape;
+mod silence;
 mod slow_parts;
 mod summary;
 mod tally;

@@ -25,8 +25,6 @@ pub struct Observation {
     pub is_of_sweep: bool,
     /// Number of the round in the survey.
     pub round: u32,
-    /// Logarithm of the cost in the first measurement.
-    first: f32,
     /// Logarithm of the cost.
     cost: f32,
     /// Logarithm of the cost by the 5th percentile, or by the smallest latency if that is unknown;
@@ -76,16 +74,10 @@ impl Observation {
             is_disturbed: result.waited_percent > most_waited_percent(of_bandwidth),
             is_of_sweep: result.stage == Stage::Sweep,
             round: result.round,
-            first: cost as f32,
             cost: cost as f32,
             p5: p5 as f32,
             min: min as f32,
         })
-    }
-
-    /// Returns the logarithm of the ratio between the first cost and the best one.
-    pub fn improvement(&self) -> f64 {
-        f64::from(self.first - self.cost)
     }
 
     /// Replaces figures by better ones of another measurement of the pair.

@@ -51,6 +51,7 @@ pub struct RetestPlan {
     retest: u8,
     /// Largest number of pairs in a round of the first retest of the wave.
     widest: usize,
+    /// How often the survey has measured pairs again that differ too much.
     again: u8,
     waves: u8,
     swaps: u8,
@@ -83,22 +84,13 @@ impl RetestPlan {
         Queue::new(pairs, stage, most.min(self.most_active))
     }
 
-    /// Returns the pairs that the survey measures again before it looks for suspects, if any.
-    pub fn next_again(&mut self, sweep: SweepResults<'_>) -> Option<Queue> {
-        if self.again >= MOST_AGAIN {
-            return None;
-        }
-        let explained = explain(sweep.results, sweep.limits, sweep.roster);
-        let pairs = pairs_of_unclear_classes(sweep.results, &explained, sweep.roster);
-        self.again += 1;
-        let queue = || self.queue(pairs.clone(), Stage::Again, self.most_active);
-        (!pairs.is_empty()).then(queue)
-    }
-
     /// Returns the next phase and its pairs; `None` if nothing is left to measure.
     pub fn next(&mut self, sweep: SweepResults<'_>) -> Option<(Phase, Queue)> {
         loop {
             let explained = explain(sweep.results, sweep.limits, sweep.roster);
+            if let Some(queue) = self.next_again(&explained, sweep) {
+                return Some((Phase::Again, queue));
+            }
             if let Some(queue) = self.next_retest(&explained, sweep) {
                 return Some((Phase::Retest, queue));
             }
@@ -109,6 +101,19 @@ impl RetestPlan {
             (self.waves, self.retest, self.widest) = (self.waves + 1, 0, 0);
             self.wave = wave;
         }
+    }
+
+    /// Returns pairs that differ too much to find suspects among them.
+    fn next_again(&mut self, explained: &Explained, sweep: SweepResults<'_>) -> Option<Queue> {
+        if self.waves > 0 || self.again >= MOST_AGAIN {
+            return None;
+        }
+        self.again += 1;
+        let pairs = pairs_of_unclear_classes(sweep.results, &explained.judgement, sweep.roster);
+        if pairs.is_empty() {
+            return None;
+        }
+        Some(self.queue(pairs, Stage::Again, self.most_active))
     }
 
     /// Returns the next retest of the wave. Later retests have fewer pairs at the same time.

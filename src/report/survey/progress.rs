@@ -53,7 +53,7 @@ pub fn measuring(
     let suspects = words::grouped(suspects);
     let work = match phase {
         Phase::Repeat => Some(", again those without an answer".into()),
-        Phase::Again => Some(", again those that differ much".into()),
+        Phase::Again => Some(", again those that differ too much".into()),
         Phase::Retest | Phase::Swap => Some(format!(
             ", {suspects} suspect: {} again",
             words::counted(retested, "pair")
