@@ -2,6 +2,8 @@
 //! that does not answer cannot hold up the command.
 
 use std::ffi::OsString;
+use std::fmt;
+use std::fs;
 use std::io::Read;
 use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
@@ -10,10 +12,32 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
 use facts::child;
-use facts::error::{Context, Failure, Step};
+use facts::error::{Context, Failure, Kind, Step};
 use facts::interrupt;
 use facts::number::time_text;
+use measure::CpuShare;
 use report::outcome::Outcome;
+
+/// A run that waited for CPUs for more than this part of its time limit, and ran for less time than
+/// this, says nothing about a NIC. Runs on idle CPUs need some ten milliseconds.
+const MOST_WAITED: u32 = 5;
+const ENOUGH: Duration = Duration::from_millis(300);
+
+/// The cause of a run that did not end in time because its processes waited for CPUs.
+#[derive(Debug)]
+pub struct Starved {
+    /// How long they waited.
+    pub waited: Duration,
+}
+
+impl std::error::Error for Starved {}
+
+impl fmt::Display for Starved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waited = self.waited.as_secs_f64();
+        write!(f, "its processes waited {waited:.1} s for CPUs")
+    }
+}
 
 /// A run of a tool.
 #[derive(Debug)]
@@ -26,6 +50,8 @@ pub struct Probe {
     pub variables: Vec<(&'static str, Option<String>)>,
     /// Time limit of the process from `since` on, if there is one.
     pub limit: Option<Duration>,
+    /// The limit to which the time for which its processes wait for CPUs is added, if it is.
+    pub longest: Option<Duration>,
     /// When the time began to count.
     pub since: Instant,
 }
@@ -36,8 +62,8 @@ impl Probe {
     /// # Errors
     ///
     /// A process that cannot be started, that exceeds the time limit (with the step on the way to
-    /// the server at which it was, or else [`Step::Answer`]), or that writes no result; an
-    /// interruption.
+    /// the server at which it was, or else [`Step::Answer`]; because of [`Starved`] if it waited
+    /// for its CPU), or that writes no result; an interruption.
     pub fn run(&self) -> Result<Outcome, Failure> {
         let mut command = child::command();
         for (name, value) in &self.variables {
@@ -57,12 +83,26 @@ impl Probe {
             started.map_err(|failure| failure.context(format!("cannot run {}", self.tool)))?;
         let mut running = Running::new(child);
         let left = |limit: Duration| limit.saturating_sub(self.since.elapsed());
-        let is_in_time = running.read(self.limit.map(left))?;
-        if !is_in_time {
-            running.ask_to_end()?;
+        let mut is_in_time = running.read(self.limit.map(left))?;
+        let mut shares = Shares::default();
+        while let Some(limit) = self.limit.filter(|_| !is_in_time) {
+            let longest = self.longest.unwrap_or(limit);
+            shares = running.shares();
+            let more = left((limit + shares.waited).min(longest));
+            if more.is_zero() {
+                running.ask_to_end()?;
+                break;
+            }
+            is_in_time = running.read(Some(more))?;
         }
         let outcome = running.outcome();
         if let Some(limit) = self.limit.filter(|_| !is_in_time) {
+            if self.longest.is_some() && shares.are_too_small(limit) {
+                let waited = shares.waited;
+                let took = self.since.elapsed().as_secs();
+                let what = format!("{} did not end within {took} s", self.tool);
+                return Err(Failure::new(Kind::Environment, Starved { waited }).context(what));
+            }
             let what = format!("{} did not end within {}", self.tool, time_text(limit));
             let failure = Failure::environment(match running.last_note() {
                 Some(note) => format!("{what}: {note}"),
@@ -84,6 +124,22 @@ impl Probe {
 
 /// How long a run that exceeds its time limit may take to release its NIC.
 const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// The CPU times of a process and of those that it has started.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shares {
+    /// How long they have waited for CPUs, together: they wait for each other.
+    waited: Duration,
+    /// How long the longest of them has run.
+    ran: Duration,
+}
+
+impl Shares {
+    /// Returns whether they explain that a run has not ended within its limit.
+    fn are_too_small(self, limit: Duration) -> bool {
+        self.waited > limit / MOST_WAITED && self.ran < ENOUGH
+    }
+}
 
 /// A process, and what it has written. It is killed when this value is dropped, if it has not
 /// ended.
@@ -159,6 +215,20 @@ impl Running {
         }
     }
 
+    /// Returns the shares of the main threads of the process and of those that it has started.
+    fn shares(&self) -> Shares {
+        let own = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
+        let children = children.unwrap_or_default();
+        let children = children.split_whitespace().filter_map(|id| id.parse().ok());
+        let all = std::iter::once(own).chain(children);
+        let all: Vec<CpuShare> = all.filter_map(CpuShare::of_process).collect();
+        Shares {
+            waited: all.iter().map(|of| of.waited()).sum(),
+            ran: all.iter().map(|of| of.ran()).max().unwrap_or_default(),
+        }
+    }
+
     /// Sends SIGTERM, after which the process writes its document, and reads on for a moment.
     fn ask_to_end(&mut self) -> Result<(), Failure> {
         if let Some(process) = Pid::from_raw(self.child.id() as i32) {
@@ -199,5 +269,24 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times in milliseconds, of runs with a limit of 3 s.
+    #[test]
+    fn busy_cpus_excuse_runs_that_hardly_ran() {
+        let excuse = |waited, ran| {
+            let [waited, ran] = [waited, ran].map(Duration::from_millis);
+            Shares { waited, ran }.are_too_small(Duration::from_secs(3))
+        };
+        assert!(excuse(8000, 42));
+        // A NIC that does not answer, beside two busy loops and on an idle host.
+        assert!(!excuse(8300, 554));
+        assert!(!excuse(20, 2900));
+        assert!(!excuse(20, 42));
     }
 }

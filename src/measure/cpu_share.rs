@@ -18,6 +18,12 @@ impl CpuShare {
         Self::parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
     }
 
+    /// Returns the times of the main thread of a process. `None` if there is no such process, or if
+    /// the kernel does not count them.
+    pub fn of_process(id: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{id}/schedstat")).ok()?)
+    }
+
     /// Returns the sums over the threads of this process with this name. `None` if there is none,
     /// or if the kernel does not count the times.
     pub fn of_threads(name: &str) -> Option<Self> {
@@ -41,6 +47,16 @@ impl CpuShare {
             ran: numbers.next()?.ok()?,
             waited: numbers.next()?.ok()?,
         })
+    }
+
+    /// Returns how long the threads have run, together.
+    pub fn ran(self) -> Duration {
+        Duration::from_nanos(self.ran)
+    }
+
+    /// Returns how long the threads have waited for a CPU, together.
+    pub fn waited(self) -> Duration {
+        Duration::from_nanos(self.waited)
     }
 
     /// Returns how long the threads have waited for a CPU since `earlier`, together.

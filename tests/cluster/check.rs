@@ -218,9 +218,9 @@ fn server_checks_once_a_second() {
         let mut command = fabric.command(&format!("check --hosts=127.0.3.11 -p {port} --quiet"));
         command.spawn().expect("cxidiag starts")
     };
-    // The second one comes again.
-    let both = [check(), check()];
-    for check in both {
+    // The others come again. On a busy machine some may come later than a second.
+    let all: [_; 4] = std::array::from_fn(|_| check());
+    for check in all {
         let output = check.finish();
         assert_success(&output);
         assert_eq!(stdout(&output), "good: 1 of 1 node\n");

@@ -197,6 +197,10 @@ fn send(stream: &mut TcpStream, payload: &[u8], deviation: &str) -> bool {
     }
 }
 
+/// The length that no message has: a client sends it every two seconds
+/// (docs/control-connection.md).
+const TICK: u32 = u32::MAX - 2;
+
 /// Receives a message, or `None` at the end of the connection. Fails on a part of one: the legacy
 /// tools take what one recv() returns (wire.md 2).
 fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
@@ -209,9 +213,13 @@ fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
         }
         Some(bytes)
     };
-    let header = whole(4)?;
-    let length = u32::from_le_bytes(header.try_into().expect("4 bytes"));
-    whole(length as usize)
+    loop {
+        let header = whole(4)?;
+        let length = u32::from_le_bytes(header.try_into().expect("4 bytes"));
+        if length != TICK {
+            return whole(length as usize);
+        }
+    }
 }
 
 /// A run of cxidiag against a replayed peer.

@@ -83,6 +83,9 @@ impl ResultStore {
                 let cost = one.reading(statistic).cost;
                 figure(cost, self.of_bandwidth(result.test))
             });
+            let fails_again = self.fails_again(result);
+            let outcome = self.outcome((result.test, result.pair), judgement, roster);
+            let fails_twice = fails_again && matches!(result.answer, Answer::Failed(_));
             Some(Outside {
                 test: result.test,
                 pair: result.pair,
@@ -91,8 +94,12 @@ impl ResultStore {
                 value,
                 retries: result.retries(),
                 stage: result.stage,
-                outcome: self.outcome((result.test, result.pair), judgement, roster),
-                fails_again: self.fails_again(result),
+                // Other measurements that succeed do not excuse two that fail.
+                outcome: match outcome {
+                    RetestOutcome::Transient if fails_twice => RetestOutcome::Open,
+                    outcome => outcome,
+                },
+                fails_again,
             })
         };
         self.records.iter().filter_map(outside).collect()
@@ -151,5 +158,44 @@ impl ResultStore {
         passes < DECISIVE
             && failures + DECISIVE <= MOST_RETESTS as usize
             && retests < 2 * MOST_RETESTS as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explanation_tests::{named, settings, survey_with};
+    use super::super::findings::{Certainty, Unit};
+    use super::super::testing::{Cluster, pair};
+    use super::*;
+
+    /// Returns how certain the survey is of a path whose measurements with these numbers fail.
+    fn certainty(failing: &[usize]) -> Option<Certainty> {
+        let mut cluster = Cluster::new([0, 0, 12, 1], &["write-lat"], 1);
+        let path = pair(3, 5);
+        let mut measured = 0;
+        let findings = survey_with(&mut cluster, settings("all", 1), |cluster, round| {
+            let mut results = cluster.measure(round);
+            for result in &mut results {
+                if result.pair.nics() == path.nics() || result.pair.nics() == pair(5, 3).nics() {
+                    if failing.contains(&measured) {
+                        result.answer = Answer::Failed("UNDELIVERABLE".into());
+                    }
+                    measured += 1;
+                }
+            }
+            results
+        });
+        let is_path = |unit: &Unit| matches!(unit, Unit::Path(_));
+        assert!(named(&findings).iter().all(|(unit, _, _)| is_path(unit)));
+        let causes = findings.causes.iter();
+        causes.map(|cause| cause.certainty).next()
+    }
+
+    #[test]
+    fn path_that_fails_twice_is_not_transient() {
+        assert_eq!(certainty(&[0]), Some(Certainty::Transient));
+        assert_eq!(certainty(&[0, 2]), Some(Certainty::Suspect));
+        assert_eq!(certainty(&[0, 1, 2, 3, 4, 5, 6, 7]), Some(Certainty::Bad));
+        assert_eq!(certainty(&[]), None);
     }
 }

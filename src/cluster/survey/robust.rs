@@ -10,6 +10,10 @@ const UPPER: (f64, f64) = (0.75, 0.6745);
 /// Standard error of a median, as a multiple of the standard error of a mean.
 const ERROR_OF_MEDIAN: f64 = 1.2533;
 
+/// The error of an effect is at least this, however many pairs there are: figures drift between the
+/// sweep and the retests.
+pub const LEAST_ERROR: f64 = 0.0025;
+
 /// Probability with which a survey without a fault suspects any part.
 pub const FALSE_ALARM: f64 = 0.05;
 

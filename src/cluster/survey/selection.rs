@@ -12,7 +12,7 @@ use super::answer::Pair;
 use super::findings::Unit;
 use super::ids::{NicId, Role};
 use super::robust::{
-    FALSE_ALARM, binomial_tail, error_of_median, lower_median, score_limit, spread,
+    FALSE_ALARM, LEAST_ERROR, binomial_tail, error_of_median, lower_median, score_limit, spread,
 };
 use super::roster::Roster;
 use super::units::{group_pair, parts_of_nic};
@@ -334,7 +334,8 @@ fn keep_significant(
         }
         if gone.is_empty() {
             for effect in &mut effects {
-                effect.error = error_of_median(spread_of_rest, effect.pairs.len());
+                let error = error_of_median(spread_of_rest, effect.pairs.len());
+                effect.error = error.max(LEAST_ERROR);
             }
             return Selected {
                 effects,

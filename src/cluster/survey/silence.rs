@@ -103,12 +103,13 @@ impl Judgement {
         silent.map(|(test, one)| (test, one.pair)).collect()
     }
 
-    /// Returns whether a class judges nothing because its pairs differ too much, although CPUs are
-    /// not busy.
+    /// Returns whether a class judges nothing because its pairs differ too much, or because a few
+    /// pairs with the same NIC waited, although CPUs are not busy.
     pub fn differs_too_much(&self, results: &ResultStore, key: PopulationKey) -> bool {
         let limit = self.limits.get(&key);
         limit.is_some_and(|limit| limit.statistic == Statistic::Median)
-            && [Some(MIXED), Some(TOO_COARSE)].contains(&self.why_silent(results, key))
+            && [Some(MIXED), Some(TOO_COARSE), Some(BIASED)]
+                .contains(&self.why_silent(results, key))
     }
 
     /// Returns why no pair of a class says anything.
@@ -211,6 +212,36 @@ mod tests {
             assert_eq!((named(&findings), findings.untested), Default::default());
         }
         assert!(retests > 0);
+    }
+
+    #[test]
+    fn measures_again_what_is_biased() {
+        let mut biased = 0;
+        for seed in 0..200 {
+            let mut cluster = Cluster::new([0, 0, 12, 1], &["write-bw"], seed);
+            cluster.faults = vec![Fault::slow(Unit::Nic(NicId(5)), Direction::Both, 1.05)];
+            let settings = settings("random:4", seed);
+            let mut rounds = 0;
+            let findings = survey_with(&mut cluster, settings, |cluster, round| {
+                let is_sweep = round.stage == Stage::Sweep;
+                rounds += usize::from(round.stage == Stage::Again);
+                cluster.load = is_sweep.then_some(Load {
+                    node: Some(NodeId(5)),
+                    ..load(0.8)
+                });
+                cluster.measure(round)
+            });
+            let is_own = |(unit, _, _): &(Unit, Certainty, Direction)| match unit {
+                Unit::Path(pair) => pair.nics().contains(&NicId(5)),
+                unit => *unit == Unit::Nic(NicId(5)),
+            };
+            if rounds > 0 {
+                biased += 1;
+                assert!(named(&findings).iter().all(is_own), "{:?}", findings.causes);
+                assert_eq!(findings.untested, []);
+            }
+        }
+        assert!(biased > 0);
     }
 
     #[test]

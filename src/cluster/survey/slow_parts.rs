@@ -8,7 +8,7 @@ use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
 use super::observation::Observation;
 use super::result_store::ResultStore;
-use super::robust::{error_of_median, lower_median};
+use super::robust::{LEAST_ERROR, error_of_median, lower_median};
 use super::roster::Roster;
 use super::selection::{PairResidual, Selected, select};
 use super::units::{group_pair, members, parts_of_nic};
@@ -380,7 +380,7 @@ fn certainty(
         .chain(first.values())
         .copied()
         .collect();
-    let error = error_of_median(spread, all.len());
+    let error = error_of_median(spread, all.len()).max(LEAST_ERROR);
     let median = lower_median(all);
     if median > ratio && 2 * hits > again.len() {
         Some(Certainty::Bad)
@@ -388,5 +388,31 @@ fn certainty(
         Some(Certainty::Suspect)
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explanation_tests::{named, survey};
+    use super::super::findings::Direction;
+    use super::super::testing::{Cluster, Fault};
+    use super::*;
+
+    #[test]
+    fn names_nothing_but_the_nic_at_the_limit() {
+        for (factor, seed) in (0..60).map(|seed| ([1.299, 1.3, 1.301][seed as usize % 3], seed)) {
+            let mut cluster = Cluster::new([0, 0, 12, 1], &["write-lat"], seed);
+            cluster.noise = 0.001;
+            let nic = Unit::Nic(NicId(3));
+            cluster.faults = vec![Fault::slow(nic, Direction::Both, factor)];
+            let findings = survey(&mut cluster, "all", seed);
+            let named = named(&findings).into_iter();
+            let units: Vec<Unit> = named.map(|(unit, _, _)| unit).collect();
+            assert_eq!(
+                (units, findings.untested),
+                (vec![nic], vec![]),
+                "{factor} {seed}"
+            );
+        }
     }
 }

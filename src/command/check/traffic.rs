@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::super::probe::Probe;
+use super::super::probe::{Probe, Starved};
 use facts::advice::{Situation, remedy};
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::{Failure, Kind};
@@ -20,8 +20,11 @@ use report::outcome::Problem;
 /// Time limit of a run. Runs take some ten milliseconds.
 const LIMIT: Duration = Duration::from_secs(3);
 
+/// Time limit of a run whose processes wait for CPUs.
+const LONGEST: Duration = Duration::from_secs(10);
+
 /// Runs on all NICs that may exceed their limit: a check of eight NICs, two of which do not answer,
-/// takes less than 10 s.
+/// takes less than 10 s; on busy CPUs, less than 25 s.
 const MAX_TIMEOUTS: usize = 2;
 
 /// The runs: tool, item, options.
@@ -108,6 +111,7 @@ impl<'a> Runs<'a> {
                 Ok(outcome) => outcome,
                 Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
                 Err(failure) if is_of_system(&failure) => {
+                    self.without_result += usize::from(is_starved(&failure));
                     findings.extend(rest(at, "a run was not possible"));
                     return Ok((findings, Some(failure)));
                 }
@@ -154,13 +158,19 @@ fn probe(
         arguments,
         variables: vec![(LIBCXI_VARIABLE, library)],
         limit: Some(LIMIT),
+        longest: Some(LONGEST),
         since: Instant::now(),
     }
 }
 
-/// Returns whether the system refused to start a run, which says nothing about the NIC.
+/// Returns whether the system refused to start a run or left it without CPU, which says nothing
+/// about the NIC.
 fn is_of_system(failure: &Failure) -> bool {
-    failure.error.root_cause().is::<io::Error>()
+    failure.error.root_cause().is::<io::Error>() || is_starved(failure)
+}
+
+fn is_starved(failure: &Failure) -> bool {
+    failure.error.root_cause().is::<Starved>()
 }
 
 /// Returns whether a run found wrong data, on either side.
@@ -199,7 +209,6 @@ fn evaluated(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use facts::error::Context;
 
     #[test]
     fn runs_without_end_leave_out_later_runs_and_then_later_nics() {
@@ -225,19 +234,25 @@ mod tests {
     }
 
     #[test]
-    fn nic_is_not_bad_because_no_process_starts() {
-        let refused = |_, _| {
-            let refused: Result<Outcome, _> = Err(io::Error::from(io::ErrorKind::WouldBlock));
-            refused.environment("cannot run write-lat")
+    fn nic_is_not_bad_because_no_process_starts_or_runs() {
+        let refused = || Failure::new(Kind::Environment, io::Error::from_raw_os_error(11));
+        let starved = || {
+            Failure::new(
+                Kind::Environment,
+                Starved {
+                    waited: Duration::from_secs(8),
+                },
+            )
         };
-        let (findings, failure) = Runs::new(None).measure_by(refused, false, None).unwrap();
-        let mut verdicts = findings.iter().map(|found| found.verdict);
-        assert!(verdicts.all(|verdict| verdict == Verdict::NotAvailable));
-        assert!(
-            failure
-                .unwrap()
-                .message()
-                .starts_with("cannot run write-lat: ")
-        );
+        for (cause, message) in [
+            (&refused as &dyn Fn() -> Failure, "write-lat: "),
+            (&starved, "write-lat: its processes waited 8.0 s for CPUs"),
+        ] {
+            let run = |_, _| Err(cause().context("write-lat"));
+            let (findings, failure) = Runs::new(None).measure_by(run, false, None).unwrap();
+            let mut verdicts = findings.iter().map(|found| found.verdict);
+            assert!(verdicts.all(|verdict| verdict == Verdict::NotAvailable));
+            assert!(failure.unwrap().message().starts_with(message));
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! answer delay no others.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,6 +28,10 @@ const NO_SERVER: &str = "check that the host is up, that 'cxidiag serve' runs th
 
 /// What to do with a server that does not speak.
 const FROZEN: &str = "see on the host what listens on the port ('ss -ltnp') and whether it is stopped ('ps', state T or D); this has nothing to do with the NICs";
+
+/// What to do if a process of this machine did not even begin to connect.
+const STARVED: &str =
+    "this machine is too busy: ping fewer hosts at a time, or with a longer --timeout";
 
 /// What to do if another client measures.
 const BUSY: &str = "wait for the other clients ('cxidiag serve --status' on the host lists them)";
@@ -185,6 +190,7 @@ impl Rounds {
             arguments,
             variables: Vec::new(),
             limit: Some(self.timeout),
+            longest: None,
             since,
         };
         match probe.run() {
@@ -195,12 +201,12 @@ impl Rounds {
                 Ok(Answer::of(outcome))
             }
             Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
-            Err(failure) => Ok(Answer::none(&self.explain(failure))),
+            Err(failure) => Ok(Answer::none(&self.explain(failure, host))),
         }
     }
 
     /// Returns the failure of a run without an outcome: one that did not end in time, at its step.
-    fn explain(&self, failure: Failure) -> Failure {
+    fn explain(&self, failure: Failure, host: &str) -> Failure {
         let limit = time_text(self.timeout);
         let at = |step, message: String, hint| {
             Failure::environment(message).in_step(step).with_hint(hint)
@@ -209,6 +215,11 @@ impl Rounds {
             // The server is a process of this run.
             Some(_) if self.is_loopback => {
                 at(Step::Answer, failure.message(), remedy(Situation::NoAnswer))
+            }
+            // An address needs no name service: this machine had no time for the run.
+            Some(Step::Name) if is_address(host) => {
+                let message = format!("did not begin to connect within {limit}");
+                Failure::environment(message).with_hint(STARVED)
             }
             Some(step @ Step::Name) => {
                 let message = format!("the name is not resolved within {limit}");
@@ -241,7 +252,32 @@ fn own_hint(problem: &Problem) -> Option<String> {
     Some(own.map_or(hint.clone(), |(_, own)| (*own).into()))
 }
 
+fn is_address(host: &str) -> bool {
+    host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+}
+
 fn print(line: &str) -> Result<(), Failure> {
     report::destination::write_text(format!("{line}\n").as_bytes())
         .map_err(interrupt::output_failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blames_name_service_for_names_only() {
+        let rounds = Rounds {
+            timeout: Duration::from_secs(5),
+            ..Rounds::default()
+        };
+        let explained = |host| {
+            let ended = Failure::environment("did not end").in_step(Step::Name);
+            rounds.explain(ended, host).message()
+        };
+        assert_eq!(explained("nid0001"), "the name is not resolved within 5s");
+        for host in ["10.1.1.8", "::1", "[fe80::1]"] {
+            assert_eq!(explained(host), "did not begin to connect within 5s");
+        }
+    }
 }

@@ -12,6 +12,7 @@ use super::super::testing::{
 use super::super::wire::{encode_address, string};
 use super::*;
 use facts::error::Kind;
+use facts::net::framing::message;
 
 #[test]
 fn listener_stays_open_while_a_client_is_served() {
@@ -168,13 +169,17 @@ fn busy_server_closes_connection_while_legacy_client_listens() {
 #[test]
 fn busy_server_ignores_unrelated_connections() {
     let (server, port, first) = busy_server();
-    let silent = TcpStream::connect((HOST, port)).unwrap();
+    let mut silent = TcpStream::connect((HOST, port)).unwrap();
     let mut garbage = TcpStream::connect((HOST, port)).unwrap();
     garbage.write_all(&[0xff; 99]).unwrap();
     Script(garbage).ended();
     client(port, &[], CLIENT).unwrap_err();
     first.barrier("first", LONG).unwrap();
-    Script(silent).ended();
+    // After two seconds, the server sends its name.
+    let mut sent = Vec::new();
+    let _ = silent.read_to_end(&mut sent);
+    let name = message(&string("cxi_write_lat"));
+    assert!(sent.is_empty() || sent == name, "{sent:?}");
     client(port, &[], CLIENT).unwrap();
     server.join().unwrap();
 }

@@ -30,6 +30,9 @@ pub fn summary(survey: &Survey) -> String {
         Conclusion::Undecided if !suspect.is_empty() => {
             format!("undecided: {suspect} suspect; {}", nics(survey))
         }
+        Conclusion::Undecided if verdict.populations.iter().any(|of| of.biased) => {
+            format!("undecided: the missing pairs of a class are unevenly spread; {pairs} measured")
+        }
         Conclusion::Undecided if is_mixed(verdict) => {
             format!("undecided: the pairs of a class differ too much; {pairs} measured")
         }

@@ -107,7 +107,7 @@ fn quiet_prints_results_without_summary_and_notes() {
     let [full, quiet] = [full, quiet].map(|output| {
         let text = stdout(&output);
         let is_row = |line: &str| line.starts_with("   ");
-        // The columns of the expectations are as wide as their figures.
+        // The columns of the expectations, and the line below them, are as wide as their figures.
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let lines = text.lines().map(|line| {
             if is_row(line) {
@@ -116,7 +116,10 @@ fn quiet_prints_results_without_summary_and_notes() {
                 words(line)
             }
         });
-        lines.collect::<Vec<_>>().join("\n")
+        let all = lines.collect::<Vec<_>>().join("\n");
+        let (before, below) = all.rsplit_once('\n').expect("lines");
+        assert!(below.chars().all(|c| c == '-'), "{below}");
+        before.to_owned()
     });
     let (summary, results) = full.split_once("\nPlatform ").expect("a software NIC");
     assert!(summary.contains("\nIterations "), "{summary}");

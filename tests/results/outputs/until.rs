@@ -5,11 +5,12 @@ use std::process::Output;
 use super::{document, short};
 use crate::harness::{Fabric, assert_status, assert_success, finish, stdout};
 
-/// A run until the median is known to `limit`, at most 1 s, on a link whose jitter is far larger
-/// than a nanosecond.
-fn run(tool: &str, limit: &str, more: &str) -> Output {
-    let args =
-        format!("{tool} --loopback -d soft0 --latency-gap=0 --until={limit} -D 1 --quiet {more}");
+/// A run until the median is known to `limit`, at most `seconds`, on a link whose jitter is far
+/// larger than a nanosecond.
+fn run(tool: &str, limit: &str, seconds: u32, more: &str) -> Output {
+    let args = format!(
+        "{tool} --loopback -d soft0 --latency-gap=0 --until={limit} -D {seconds} --quiet {more}"
+    );
     let fabric = Fabric::new();
     let mut command = fabric.command(&args);
     command.env("CXIDIAG_LINK", "latency=1us,jitter=20us");
@@ -22,11 +23,11 @@ const LATENCY_TOOLS: [&str; 4] = ["write-lat", "read-lat", "atomic-lat", "send-l
 fn ends_when_median_is_known_to_limit() {
     for tool in LATENCY_TOOLS {
         // Any interval lies within this limit, so the first decision ends the run.
-        let output = run(tool, "100000%", "--json");
+        let output = run(tool, "100000%", 60, "--json");
         assert_success(&output);
         let run = document(&output);
         assert_eq!(run["options"]["until_percent"], 100_000.0);
-        assert_eq!(run["options"]["duration_s"], 1);
+        assert_eq!(run["options"]["duration_s"], 60);
         let result = &run["results"][0];
         assert_eq!(result["count"], 100, "{tool}");
         let latency = &result["latency"];
@@ -40,7 +41,7 @@ fn ends_when_median_is_known_to_limit() {
 #[test]
 fn reports_unstable_median_at_end_of_duration() {
     for tool in LATENCY_TOOLS {
-        let output = run(tool, "0.000001%", "--json");
+        let output = run(tool, "0.000001%", 1, "--json");
         let errors = assert_status(&output, 3);
         assert!(errors.contains("unstable: the median"), "{errors}");
         let run = document(&output);
@@ -48,7 +49,7 @@ fn reports_unstable_median_at_end_of_duration() {
         assert_eq!(run["results"][0]["latency"]["median_is_stable"], false);
         assert_eq!(run["results"][0]["extent"], "complete");
     }
-    let output = run("write-lat", "0.000001%", "");
+    let output = run("write-lat", "0.000001%", 1, "");
     assert_status(&output, 3);
     let text = stdout(&output);
     let row = text.lines().rev().nth(1).unwrap();
@@ -57,7 +58,7 @@ fn reports_unstable_median_at_end_of_duration() {
 
 #[test]
 fn prints_median_and_interval_of_stable_size() {
-    let output = run("write-lat", "100000%", "-s 8:16");
+    let output = run("write-lat", "100000%", 60, "-s 8:16");
     assert_success(&output);
     let text = stdout(&output);
     let (_, block) = text.split_once("Median[us]").expect("the block");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Seconds after which the kernel kills a process of a test.
-const LIMIT: u32 = 60;
+const LIMIT: u32 = 240;
 
 const FABRIC: &str = "CXIDIAG_FABRIC_DIR";
 const ROLE: &str = "SOFTNIC_TEST_ROLE";

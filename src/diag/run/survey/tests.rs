@@ -159,7 +159,7 @@ fn figures(result: &PairResult) -> Figures {
 }
 
 /// Attempts to measure a pair on a machine whose CPUs are busy.
-const ATTEMPTS: u32 = 50;
+const ATTEMPTS: u32 = 1000;
 
 #[test]
 fn measures_pair_with_each_tool() {
