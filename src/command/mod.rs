@@ -10,6 +10,7 @@ mod output;
 mod ping;
 mod probe;
 mod report;
+mod selftest;
 mod serve;
 mod survey;
 
@@ -55,6 +56,12 @@ pub static COMMANDS: &[Command] = &[
         about: "Check the health of NICs, with a write and a read",
         usage: check::usage,
         run: check::run,
+    },
+    Command {
+        name: "selftest",
+        about: "Compare a NIC with what the documents say about it",
+        usage: selftest::usage,
+        run: selftest::run,
     },
     Command {
         name: "survey",

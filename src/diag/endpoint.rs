@@ -76,9 +76,10 @@ impl Endpoint {
     ) -> Result<Self, Failure> {
         let place = site.placement.take()?;
         let hint = placement::hint(site.cpus, site.device, &Machine::this());
-        if !device.info().link_up {
+        if !device.info().link_up && !site.ignore_link {
             let message = format!("the link of {} is down", site.device);
-            return Err(advice::found(Situation::LinkDown, message));
+            let failure = advice::found(Situation::LinkDown, message);
+            return Err(failure.with_further_hint("--ignore-link measures all the same"));
         }
         let service = site.service.find(&device, site.device)?;
         let svc_id = service.value.id;
@@ -223,6 +224,9 @@ impl Endpoint {
     pub fn warnings(&self) -> Vec<String> {
         let info = self.device.info();
         let mut warnings = Vec::new();
+        if !info.link_up {
+            warnings.push(format!("warning: the link of {} is down", info.name));
+        }
         if info.retry_handler_eq == 0 {
             warnings.push(format!(
                 "warning: the retry handler of {0} is not running (service cxi_rh@{0}): lost packets are not sent again",

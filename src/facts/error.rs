@@ -141,8 +141,10 @@ pub struct Failure {
     pub error: Error,
     /// What to check and do, where the cause is known; one line.
     pub hint: Option<String>,
-    /// Where it happened, at the end of the message.
+    /// Why and where it happened, at the end of the message.
     place: Option<String>,
+    /// What the NIC says about each of its queues and portals.
+    nic_states: Vec<String>,
     /// Whether the user has read it elsewhere.
     is_printed: bool,
 }
@@ -156,6 +158,7 @@ impl Failure {
             error: error.into(),
             hint: None,
             place: None,
+            nic_states: Vec::new(),
             is_printed: false,
         }
     }
@@ -227,10 +230,24 @@ impl Failure {
         self
     }
 
-    /// Adds where it happened.
+    /// Adds why or where it happened.
     pub fn at(mut self, place: impl Into<String>) -> Self {
-        self.place = Some(place.into());
+        self.place = Some(match self.place {
+            Some(first) => format!("{first}; {}", place.into()),
+            None => place.into(),
+        });
         self
+    }
+
+    /// Adds what the NIC says about each of its queues and portals.
+    pub fn with_nic_states(mut self, states: Vec<String>) -> Self {
+        self.nic_states = states;
+        self
+    }
+
+    /// Returns what the NIC says about each of its queues and portals, if it was asked.
+    pub fn nic_states(&self) -> &[String] {
+        &self.nic_states
     }
 
     /// Marks a failure that standard output or another process has shown: only its exit status

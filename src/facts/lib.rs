@@ -11,6 +11,7 @@
 //!    | phase            the phases of a run, by name                                             |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | advice           what a refused call or a bad event means, and what to do                 |
+//!    | atomic_model     what an atomic operation makes of a value                                |
 //!    | child            processes of this program that another one starts                        |
 //!    | device           names of NICs, and the library that opens them                           |
 //!    | expect           bounds on metrics, as typed after `--expect`                             |
@@ -39,6 +40,7 @@
 
 pub mod advice;
 pub mod atomic;
+pub mod atomic_model;
 pub mod bandwidth_unit;
 pub mod child;
 pub mod device;

@@ -10,6 +10,9 @@ use facts::{interrupt, limit};
 /// Interval of checks of the control connection during a wait, in nanoseconds.
 const LOOK: u64 = 1_000_000;
 
+/// Time after which a wait looks for commands that the NIC has refused, in nanoseconds.
+const REFUSED: u64 = 100_000_000;
+
 /// Time after which the user is informed of a slow answer, in nanoseconds.
 const NOTICE: u64 = 2_000_000_000;
 
@@ -30,6 +33,12 @@ pub trait Supervisor {
     /// checked.
     fn is_over(&self) -> bool {
         false
+    }
+
+    /// Returns the failure of this side's NIC that ends a wait, if there is one: a command that it
+    /// has refused. Called when the peer was checked, in waits of more than 100 ms.
+    fn refusal(&self) -> Option<Failure> {
+        None
     }
 
     /// Reports a wait of `waited` seconds, which ends after `limit` seconds.
@@ -194,6 +203,12 @@ impl<'a> WaitPolicy<'a> {
             self.look_after_peer()?;
         }
         let waited = now.saturating_sub(watch.since);
+        if looks
+            && waited >= REFUSED
+            && let Some(failure) = self.supervisor.refusal()
+        {
+            return Err(failure);
+        }
         let give_up = in_effect(GIVE_UP).saturating_add(self.allowance);
         if watch.is_over {
             return Err(self

@@ -19,6 +19,7 @@
 //!  0 | explain         errors of libcxi and of the NIC -> failures with remedies                 |
 //!    | gpu             buffers on GPUs                                                           |
 //!    | nic             the files of a NIC: counters, link, findings                              |
+//!    | nic_states      what the NIC says about its queues and portals, in words                  |
 //!    | reading         files that may not answer                                                 |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -33,6 +34,7 @@ pub mod gpu;
 pub mod local_address;
 pub mod machine;
 pub mod nic;
+pub mod nic_states;
 pub mod reading;
 pub mod service;
 pub mod slingshot;

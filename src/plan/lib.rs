@@ -83,6 +83,8 @@ pub struct Site<'a> {
     pub cpus: &'a Cpus,
     /// The chosen CPUs of the measuring thread.
     pub placement: &'a Placement,
+    /// Whether the NIC is used although its link is down.
+    pub ignore_link: bool,
     /// The buffers that lie on GPUs.
     pub gpus: OnGpus,
 }
@@ -104,6 +106,8 @@ pub struct Plan {
     pub service: ServiceRequest,
     /// TCP port to listen on (0: any free one) or to connect to.
     pub port: u16,
+    /// Whether the NIC is used although its link is down.
+    pub ignore_link: bool,
     /// Library to load for a hardware device; `None` for the system's `libcxi.so.1`.
     pub libcxi: Option<LibraryFile>,
     /// This side's buffers that lie on GPUs.
@@ -223,6 +227,7 @@ impl Plan {
                 Some(path) => Some(LibraryFile::new(path, "--libcxi")),
                 None => libcxi.map(|path| LibraryFile::new(path, LIBCXI_VARIABLE)),
             },
+            ignore_link: typed.ignore_link,
             gpus: typed.gpus,
             cpus: typed.cpus,
             placement: Placement::default(),
@@ -262,6 +267,7 @@ impl Plan {
             service: &self.service,
             cpus: &self.cpus,
             placement: &self.placement,
+            ignore_link: self.ignore_link,
             gpus: self.gpus,
         }
     }
@@ -300,6 +306,9 @@ impl Plan {
         arguments.extend(svc_id.map(|id| format!("--svc-id={id}").into()));
         arguments.extend(vni.map(|vni| format!("--vni={vni}").into()));
         arguments.extend(class.map(|class| format!("--traffic-class={class}").into()));
+        if self.ignore_link {
+            arguments.push("--ignore-link".into());
+        }
         // The server inherits the environment.
         if let Some(library) = &self.libcxi
             && self.device.platform().loads_library

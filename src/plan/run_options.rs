@@ -500,6 +500,15 @@ mod tests {
     use crate::testing::plan;
 
     #[test]
+    fn all_sizes_are_powers_of_two_up_to_8_mib() {
+        for option in ["-a", "--all-sizes"] {
+            let sizes: Vec<u64> = plan("write-bw", &[option]).run.sizes().collect();
+            let expected: Vec<u64> = (0..=23).map(|power| 1 << power).collect();
+            assert_eq!(sizes, expected, "{option}");
+        }
+    }
+
+    #[test]
     fn run_until_stopped_has_one_size_and_a_client_that_issues() {
         let stopped = |tool: &str, options: &[&str]| {
             let mut run = plan(tool, &[options, &["-D", "4294967295"]].concat()).run;

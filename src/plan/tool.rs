@@ -136,6 +136,8 @@ pub enum Opt {
     TrafficClass,
     /// `--peer-device`
     PeerDevice,
+    /// `--ignore-link`
+    IgnoreLink,
     /// `--libcxi`
     Libcxi,
 }
@@ -205,6 +207,7 @@ const PROCESS: &[Opt] = &[
     Opt::Cpu,
     Opt::Vni,
     Opt::TrafficClass,
+    Opt::IgnoreLink,
     Opt::Libcxi,
 ];
 

@@ -58,6 +58,8 @@ pub struct Typed {
     pub wait: Option<Duration>,
     /// `--peer-device`.
     pub peer_device: Option<PeerDevice>,
+    /// `--ignore-link`.
+    pub ignore_link: bool,
     /// `--libcxi`.
     pub libcxi: Option<PathBuf>,
     /// `--tx-gpu`, `--rx-gpu`, `--gpu-type`.
@@ -96,6 +98,7 @@ impl Typed {
             connect_timeout: None,
             wait: None,
             peer_device: None,
+            ignore_link: false,
             libcxi: None,
             gpus: OnGpus::default(),
             cpus: Cpus::Any,

@@ -32,6 +32,7 @@
 //!    | differences           what makes runs differ beside their results                         |
 //!    | extra                 text after the documented table, on request                         |
 //!    | ping_text             the answers of NICs as text                                         |
+//!    | selftest_text         checks of facts about a NIC as text                                 |
 //!    | text                  the table of results                                                |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | check                 the health of NICs as JSON                                          |
@@ -44,6 +45,7 @@
 //!    | noise                 how far a metric of one run can be trusted                          |
 //!    | percentiles           the block of percentiles after the table                            |
 //!    | ping                  the answers of NICs, as data and as JSON                            |
+//!    | selftest              checks of facts about a NIC, as data and as JSON                    |
 //!    | run_columns           the columns of CSV about the run                                    |
 //!    | runs                  runs that tools wrote, read back                                    |
 //!    +-------------------------------------------------------------------------------------------+
@@ -113,12 +115,14 @@ mod sampler;
 mod samples;
 #[cfg(test)]
 mod schema;
+pub mod selftest;
+pub mod selftest_text;
 mod stream;
 pub mod summary;
 pub mod survey;
 pub mod table;
 pub mod text;
-mod wrap;
+pub mod wrap;
 
 pub use counters::{PeerCounters, RunCounters};
 pub use destination::Destination;

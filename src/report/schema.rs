@@ -13,6 +13,7 @@ use super::comparison::{self, Comparison};
 use super::devices::{self, Inventory};
 use super::outcome::{Outcome, SCHEMA_VERSION};
 use super::ping::{self, Ping};
+use super::selftest::{self, SelfTest};
 use super::survey::{self, Survey};
 use facts::error::Kind;
 use facts::percentile::Percentile;
@@ -237,6 +238,14 @@ fn of_ping() -> Value {
     schema
 }
 
+fn of_selftest() -> Value {
+    let version = json!(selftest::SCHEMA_VERSION);
+    let rules = [("/properties/schema_version", "const", version)];
+    let mut schema = schema::<SelfTest>("Facts about a NIC that cxidiag selftest checks", &rules);
+    close(&mut schema);
+    schema
+}
+
 fn of_check() -> Value {
     let verdicts = json!(["good", "suspect", "bad", "shown", "not_available"]);
     let codes = ITEMS.map(|item| item.code).to_vec();
@@ -302,6 +311,7 @@ fn matches_schemas_in_docs() {
         ("changes", of_changes()),
         ("comparison", of_comparison()),
         ("ping", of_ping()),
+        ("selftest", of_selftest()),
         ("check", of_check()),
         ("check-fleet", of_fleet()),
         ("survey", of_survey()),

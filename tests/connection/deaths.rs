@@ -283,6 +283,11 @@ impl Case {
             _ => &["closed the connection"],
         };
         assert!(how.iter().any(|how| line.contains(how)), "{self:?}: {said}");
+        // A wait for the NIC says what became of its commands.
+        assert!(
+            !line.contains("no answer to a") || line.contains(" the NIC has "),
+            "{self:?}: {said}"
+        );
         assert!(
             self.blow == Blow::Stop || line.contains("the peer (127.0.0.1:"),
             "{self:?}: {said}"

@@ -178,6 +178,12 @@ fn refuses_to_run_on_a_link_that_is_down() {
         error.contains("the link of soft0 is down\nhint: "),
         "{error}"
     );
+    let error = error_of("write-lat", "down=0s", "--ignore-link");
+    assert!(
+        error.contains("warning: the link of soft0 is down\n"),
+        "{error}"
+    );
+    assert!(error.contains("UNDELIVERABLE"), "{error}");
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod gpu;
 mod huge_pages;
 mod libcxi;
 mod memory;
+mod nic_states;
 mod one_cpu;
 mod placement;
 mod recorded;
+mod selftest;

@@ -48,6 +48,7 @@ pub static PACKAGES: &[Package] = &[
     PLAN,
     CLUSTER,
     REPORT,
+    SELFTEST,
     DIAG,
     PROGRAM,
 ];
@@ -118,7 +119,13 @@ const WRAPPER: Package = Package {
                 ("huge_page", "memory of one huge page"),
                 ("launch", "doorbells and low-latency writes"),
             ],
-            &[("owned", "the order in which objects are released")],
+            &[
+                (
+                    "observer",
+                    "what the NIC says about its objects, for any thread",
+                ),
+                ("owned", "the order in which objects are released"),
+            ],
             &[("device", "NICs and their information")],
             &[
                 (
@@ -133,6 +140,7 @@ const WRAPPER: Package = Package {
             ],
             &[("event_queue", "event queues")],
             &[
+                ("attempt", "single calls with any arguments"),
                 ("portal", "portals table entries"),
                 ("queue", "what all command queues have in common"),
             ],
@@ -341,6 +349,7 @@ const FACTS: Package = Package {
                     "advice",
                     "what a refused call or a bad event means, and what to do",
                 ),
+                ("atomic_model", "what an atomic operation makes of a value"),
                 ("child", "processes of this program that another one starts"),
                 ("device", "names of NICs, and the library that opens them"),
                 ("expect", "bounds on metrics, as typed after `--expect`"),
@@ -379,6 +388,10 @@ const NODE: Package = Package {
                 ),
                 ("gpu", "buffers on GPUs"),
                 ("nic", "the files of a NIC: counters, link, findings"),
+                (
+                    "nic_states",
+                    "what the NIC says about its queues and portals, in words",
+                ),
                 ("reading", "files that may not answer"),
             ],
             &[
@@ -557,6 +570,10 @@ const REPORT: Package = Package {
                 ("noise", "how far a metric of one run can be trusted"),
                 ("percentiles", "the block of percentiles after the table"),
                 ("ping", "the answers of NICs, as data and as JSON"),
+                (
+                    "selftest",
+                    "checks of facts about a NIC, as data and as JSON",
+                ),
                 ("run_columns", "the columns of CSV about the run"),
                 ("runs", "runs that tools wrote, read back"),
             ],
@@ -569,6 +586,7 @@ const REPORT: Package = Package {
                 ("differences", "what makes runs differ beside their results"),
                 ("extra", "text after the documented table, on request"),
                 ("ping_text", "the answers of NICs as text"),
+                ("selftest_text", "checks of facts about a NIC as text"),
                 ("text", "the table of results"),
             ],
             &[
@@ -597,6 +615,30 @@ const REPORT: Package = Package {
                 ("results", "any results of ours, read back"),
             ],
             &[("html", "the page of `report`")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+const SELFTEST: Package = Package {
+    name: "selftest",
+    directory: "src/selftest",
+    uses: &["cxi", "facts", "node", "report"],
+    holds: "checks of what `docs/reference` says about the NIC, its driver and its library",
+    must_not: "know which kind of NIC it checks",
+    house: House {
+        directory: "src/selftest",
+        module: "",
+        shown_in: &["docs/architecture.md", "src/selftest/lib.rs"],
+        floors: &[
+            &[("ended", "how a check ends, and comparisons that end it")],
+            &[("events", "events as checks see them, and waits for them")],
+            &[("bench", "what a check works with: both ends on one NIC")],
+            &[("table", "a check as plain data")],
+            &[("checks", "the checks, a file for each group")],
+            &[("run", "selects checks and executes them")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -644,7 +686,7 @@ const PROGRAM: Package = Package {
     name: "cxidiag",
     directory: "",
     uses: &[
-        "cluster", "cxi", "diag", "facts", "measure", "node", "plan", "report",
+        "cluster", "cxi", "diag", "facts", "measure", "node", "plan", "report", "selftest",
     ],
     holds: "the program: tools and commands by name",
     must_not: "",

@@ -81,6 +81,11 @@ impl MappedQueue {
         Some(queue)
     }
 
+    /// Returns the address of the status block.
+    pub(crate) fn status_block(&self) -> NonNull<u64> {
+        self.commands.cast()
+    }
+
     fn status_word(&self) -> &AtomicU64 {
         // SAFETY: libcxi maps the command memory page-aligned as long as the queue; it begins with
         // the 8 bytes of the status block, which the CPU accesses only through atomics.

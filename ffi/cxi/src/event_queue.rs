@@ -14,6 +14,7 @@ use crate::fence;
 use crate::library::Progress;
 use crate::lni::{Lni, LniHandle};
 use crate::memory::RegionHandle;
+use crate::observer::{Registration, Source};
 use crate::owned::{Destroy, Owned, Release, close};
 use crate::pages::Pages;
 
@@ -39,6 +40,21 @@ impl EventQueue {
     ///
     /// The errors of `mmap`; see libcxi.md 7.4 and 8.1.
     pub fn new(lni: &Lni, events: u32, flags: u64) -> Result<Self, Error> {
+        Self::with_reserved_slots(lni, events, flags, 0)
+    }
+
+    /// Allocates a queue like [`new`](Self::new), with `reserved` slots that incoming messages may
+    /// not use (nic.md 5.1).
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if `reserved` exceeds the slots of the queue, and the errors of [`new`](Self::new).
+    pub fn with_reserved_slots(
+        lni: &Lni,
+        events: u32,
+        flags: u64,
+        reserved: u32,
+    ) -> Result<Self, Error> {
         const CALL: &str = "cxil_alloc_evtq";
         let lni = lni.handle();
         let api = lni.library().api();
@@ -55,7 +71,7 @@ impl EventQueue {
             status_thresh_count: 0,
             ec_delay: 0,
             cpu_affinity: 0,
-            reserved_slots: 0,
+            reserved_slots: reserved,
         };
         let object = Owned::allocate(
             lni.library(),
@@ -84,14 +100,17 @@ impl EventQueue {
             sw_state: NonNull::new(eq.sw_state_addr).ok_or(Error::new(CALL, libc::EFAULT))?,
         };
         let slots = queue_len / SLOT;
+        let number = eq.eqn as u16;
+        let status = memory.events.cast();
         Ok(Self {
             consumer: Consumer::new(memory),
             completed: 0,
             progress: lni.progress(),
             handle: Arc::new(EventQueueHandle {
+                registration: lni.observer().register(Source::Events { number, status }),
                 object,
                 region,
-                number: eq.eqn as u16,
+                number,
                 capacity: (slots - UNUSABLE_SLOTS) as u32,
                 in_flight: AtomicU32::new(0),
                 failures_only: AtomicBool::new(false),
@@ -213,6 +232,8 @@ reporting!(CStateCmd, NomatchDmaCmd, FullDmaCmd, DmaAmoCmd);
 
 /// The part of an event queue that dependent objects share.
 pub(crate) struct EventQueueHandle {
+    // Ends before the queue and its memory are released.
+    registration: Registration,
     object: Owned<cxi_eq>,
     region: RegionHandle,
     number: u16,
@@ -279,6 +300,7 @@ impl Release for EventQueueHandle {
     const CALL: &'static str = "cxil_destroy_evtq";
 
     fn release(&mut self) -> Result<(), Error> {
+        self.registration.end();
         let queue = self.object.release();
         let memory = self.region.release();
         queue.and(memory)

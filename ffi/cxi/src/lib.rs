@@ -15,6 +15,7 @@
 //! | [`PortalTableEntry`] | targets of operations |
 //! | [`address`] | fabric addresses and match ids |
 //! | [`clock`] | the clocks of the measurements |
+//! | [`attempt`] | single calls with any arguments |
 //! | [`calibration`] | queues without a NIC |
 //! | [`placement`] | the CPUs of a thread and the NUMA node of its memory |
 //! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | errors and codes |
@@ -38,7 +39,8 @@
 //!    | transmit_queue    commands to initiators                                                  |
 //!    | trigger_queue     commands that wait for counters                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | portal            portals table entries                                                   |
+//!  9 | attempt           single calls with any arguments                                         |
+//!    | portal            portals table entries                                                   |
 //!    | queue             what all command queues have in common                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //!  8 | event_queue       event queues                                                            |
@@ -51,7 +53,8 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | device            NICs and their information                                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | owned             the order in which objects are released                                 |
+//!  4 | observer          what the NIC says about its objects, for any thread                     |
+//!    | owned             the order in which objects are released                                 |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | backing           the pages behind memory                                                 |
 //!    | huge_page         memory of one huge page                                                 |
@@ -115,6 +118,7 @@
 //! ```
 
 pub mod address;
+pub mod attempt;
 mod backing;
 mod bus;
 pub mod calibration;
@@ -133,6 +137,7 @@ mod launch;
 mod library;
 mod lni;
 mod memory;
+mod observer;
 mod owned;
 mod pages;
 pub mod placement;
@@ -142,6 +147,13 @@ mod queue;
 mod ring;
 mod service;
 pub mod standard_output;
+#[cfg(test)]
+#[path = "../tests/steps/mod.rs"]
+#[allow(
+    dead_code,
+    reason = "shared with the test `mock`, which uses all of it"
+)]
+mod steps;
 mod target_queue;
 mod transmit_queue;
 mod trigger_queue;
@@ -160,7 +172,8 @@ pub use huge_page::HugePage;
 pub use library::Library;
 pub use lni::{CommunicationProfile, Domain, Lni};
 pub use memory::MemoryRegion;
-pub use pages::Pages;
+pub use observer::{ObjectState, Observer, QueueKind};
+pub use pages::{Pages, page_size};
 pub use portal::PortalTableEntry;
 pub use prepared::{Prepared, idc_amo_words, idc_put_words};
 pub use service::{Limit, Member, RESOURCES, Service};

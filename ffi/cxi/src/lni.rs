@@ -12,6 +12,7 @@ use cxi_sys::{
 use crate::device::{Device, DeviceHandle};
 use crate::error::Error;
 use crate::library::{Library, Progress};
+use crate::observer::Observer;
 use crate::owned::{Destroy, Owned, Release, close};
 
 /// A logical network interface (LNI): the access of the process to a NIC, in one service. All
@@ -45,6 +46,7 @@ impl Lni {
             handle: Arc::new(LniHandle {
                 object,
                 device: Arc::clone(device),
+                observer: Observer::default(),
             }),
             _one_thread: PhantomData,
         })
@@ -53,6 +55,11 @@ impl Lni {
     /// Returns the number of the interface within the open device.
     pub fn id(&self) -> u32 {
         self.handle.object.read().id
+    }
+
+    /// Returns the observer of the objects of the interface.
+    pub fn observer(&self) -> &Observer {
+        &self.handle.observer
     }
 
     /// Releases the interface.
@@ -72,6 +79,7 @@ impl Lni {
 pub(crate) struct LniHandle {
     object: Owned<cxil_lni>,
     device: Arc<DeviceHandle>,
+    observer: Observer,
 }
 
 impl LniHandle {
@@ -85,6 +93,10 @@ impl LniHandle {
 
     pub(crate) fn progress(&self) -> Progress {
         self.device.progress()
+    }
+
+    pub(crate) fn observer(&self) -> &Observer {
+        &self.observer
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::error::Error;
 
 /// Returns the size of a page of this machine in bytes.
-pub(crate) fn page_size() -> usize {
+pub fn page_size() -> usize {
     // SAFETY: sysconf has no preconditions.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).unwrap_or(4096)
@@ -73,6 +73,17 @@ impl Pages {
 
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
+    }
+
+    /// Changes what the process may do with the pages: `PROT_*` of `mprotect`. Accesses that are
+    /// not permitted any more end the process.
+    pub(crate) fn protect(&self, rights: i32) -> Result<(), Error> {
+        const CALL: &str = "mprotect";
+        // SAFETY: the range is exactly one mapping, which `self` owns.
+        match unsafe { libc::mprotect(self.start.as_ptr().cast(), self.len, rights) } {
+            0 => Ok(()),
+            _ => Err(Error::last(CALL, libc::EACCES)),
+        }
     }
 
     fn byte(&self, offset: usize) -> &AtomicU8 {

@@ -1,5 +1,6 @@
 //! Portals table entries and their mappings.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use cxi_sys::*;
@@ -9,6 +10,7 @@ use crate::error::Error;
 use crate::event_queue::{EventQueue, EventQueueHandle};
 use crate::lni::{Domain, DomainHandle, Lni, LniHandle};
 use crate::memory::{MemoryRegion, RegionHandle};
+use crate::observer::{Registration, Source};
 use crate::owned::{Destroy, Owned};
 
 /// A portals table entry (PTE): the target of operations to a NIC, PID and portal index.
@@ -16,8 +18,9 @@ use crate::owned::{Destroy, Owned};
 /// It receives operations once it is mapped and a command of a [`TargetQueue`](crate::TargetQueue)
 /// has enabled it (nic.md 8.1).
 pub struct PortalTableEntry {
-    // Mappings are released before the entry, and the entry before the objects it names (libcxi.md
-    // 10).
+    // Observation ends first. Mappings are released before the entry, and the entry before the
+    // objects it names (libcxi.md 10).
+    registration: Registration,
     mappings: Vec<Mapping>,
     object: Owned<cxil_pte>,
     kept_mapped: Vec<Arc<RegionHandle>>,
@@ -39,6 +42,22 @@ impl PortalTableEntry {
     ///
     /// See libcxi.md 8.3.
     pub fn new(lni: &Lni, events: &EventQueue, is_matching: bool) -> Result<Self, Error> {
+        Self::with_options(lni, events, |options| {
+            options.set_is_matching(is_matching.into());
+        })
+    }
+
+    /// Allocates an entry that reports to `events`, with the options that `set` sets and no others
+    /// (nic.md 8.1).
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 8.3.
+    pub fn with_options(
+        lni: &Lni,
+        events: &EventQueue,
+        set: impl FnOnce(&mut cxi_pt_alloc_opts),
+    ) -> Result<Self, Error> {
         let lni = lni.handle();
         let events = events.handle();
         let api = lni.library().api();
@@ -47,7 +66,7 @@ impl PortalTableEntry {
             _bitfield_1: Default::default(),
             __bindgen_padding_0: [0; 5],
         };
-        options.set_is_matching(is_matching.into());
+        set(&mut options);
         let object = Owned::allocate(
             lni.library(),
             "cxil_alloc_pte",
@@ -61,7 +80,14 @@ impl PortalTableEntry {
                 (api.cxil_alloc_pte)(lni.as_ptr(), events.as_ptr(), &raw mut options, entry)
             },
         )?;
+        let entry = NonNull::new(object.as_ptr());
+        let source = Source::Portal {
+            number: object.read().ptn as u16,
+            entry: entry.ok_or(Error::new("cxil_alloc_pte", libc::EFAULT))?,
+            library: lni.library().share(),
+        };
         Ok(Self {
+            registration: lni.observer().register(source),
             mappings: Vec::new(),
             object,
             kept_mapped: Vec::new(),
@@ -123,6 +149,7 @@ impl PortalTableEntry {
     ///
     /// The first failure of `cxil_unmap_pte` or `cxil_destroy_pte`.
     pub fn close(mut self) -> Result<(), Error> {
+        self.registration.end();
         let unmapped = self
             .mappings
             .iter_mut()

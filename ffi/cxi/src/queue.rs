@@ -8,7 +8,9 @@ use std::ptr;
 use std::sync::Arc;
 
 use cxi_sys::records::{CmdHeader, CqStatus};
-use cxi_sys::{CXI_CQ_TX_WITH_TRIG_CMDS, CXI_CQ_UPDATE_ALWAYS, cxi_cq, cxi_cq_alloc_opts};
+use cxi_sys::{
+    CXI_CQ_IS_TX, CXI_CQ_TX_WITH_TRIG_CMDS, CXI_CQ_UPDATE_ALWAYS, cxi_cq, cxi_cq_alloc_opts,
+};
 
 use crate::bus::{Bus, MappedQueue};
 use crate::counter::{Counter, CounterHandle};
@@ -18,6 +20,7 @@ use crate::launch::Producer;
 use crate::library::Progress;
 use crate::lni::{LniHandle, ProfileHandle};
 use crate::memory::{MemoryRegion, RegionHandle};
+use crate::observer::{QueueKind, Registration, Source};
 use crate::owned::{Destroy, Owned};
 use crate::ring::Ring;
 
@@ -25,6 +28,8 @@ pub(crate) const ALLOCATE: &str = "cxil_alloc_cmdq";
 
 /// A command queue. The objects that it keeps are released after it (libcxi.md 10).
 pub(crate) struct CommandQueue {
+    // Ends before the queue is released.
+    registration: Registration,
     producer: Producer<MappedQueue>,
     progress: Progress,
     object: Owned<cxi_cq>,
@@ -77,7 +82,14 @@ impl CommandQueue {
         )?;
         let cq = object.read();
         let bus = MappedQueue::new(&cq).ok_or(Error::new(ALLOCATE, libc::EFAULT))?;
+        let kind = match (flags & CXI_CQ_IS_TX != 0, is_trigger) {
+            (false, _) => QueueKind::Target,
+            (true, false) => QueueKind::Transmit,
+            (true, true) => QueueKind::Trigger,
+        };
+        let status = bus.status_block();
         Ok(Self {
+            registration: lni.observer().register(Source::Commands { kind, status }),
             producer: Producer {
                 ring: Ring::new(cq.size),
                 bus,
@@ -141,12 +153,28 @@ impl CommandQueue {
         self.producer.write_command(wp, halves, command, payload)
     }
 
+    /// Returns the bytes of the commands that lie in the ring between the write pointer and
+    /// half-slot `wp`, with their padding.
+    pub(crate) fn bytes(&self, wp: u32) -> Vec<u8> {
+        let Producer { ring, bus, .. } = &self.producer;
+        let mut bytes = Vec::new();
+        let mut at = ring.wp;
+        while at != wp {
+            for offset in (0..32).step_by(8) {
+                let word = bus.read_ring(at as usize * 32 + offset);
+                bytes.extend(word.to_ne_bytes());
+            }
+            at = ring.advance(at, 1);
+        }
+        bytes
+    }
+
     /// Hands the commands up to half-slot `wp` to the NIC by doorbell.
     #[inline]
     pub(crate) fn commit_doorbell(&mut self, wp: u32) {
         self.producer.ring.wp = wp;
         self.producer.doorbell();
-        self.progress.run();
+        self.launched();
     }
 
     /// Hands the commands up to half-slot `wp` to the NIC: the first one or two slots through a
@@ -155,7 +183,7 @@ impl CommandQueue {
     pub(crate) fn commit_low_latency(&mut self, wp: u32) {
         self.producer.ring.wp = wp;
         self.producer.low_latency();
-        self.progress.run();
+        self.launched();
     }
 
     /// Writes a command of `WORDS` words and hands it to the NIC, by low-latency write if it
@@ -167,11 +195,19 @@ impl CommandQueue {
         low_latency: bool,
     ) -> Result<(), EmitError> {
         self.producer.issue(command, low_latency)?;
-        self.progress.run();
+        self.launched();
         Ok(())
     }
 
+    /// Notes for observers what the NIC was told, and runs a software NIC.
+    #[inline]
+    fn launched(&self) {
+        self.registration.set_written(self.producer.ring.hw_wp / 2);
+        self.progress.run();
+    }
+
     pub(crate) fn release(&mut self) -> Result<(), Error> {
+        self.registration.end();
         self.object.release()
     }
 }

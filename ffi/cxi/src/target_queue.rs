@@ -86,6 +86,24 @@ impl TargetBatch<'_> {
         self.emit(encode::set_state(command).bytes())
     }
 
+    /// Adds a command as it is, of any type and opcode, even one that the NIC refuses.
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::QueueFull`].
+    ///
+    /// # Panics
+    ///
+    /// Panics unless the command is 64 bytes long.
+    pub fn emit_bytes(&mut self, command: &[u8]) -> Result<(), EmitError> {
+        self.emit(command.try_into().expect("a command of 64 bytes"))
+    }
+
+    /// Returns the bytes of the commands so far as the NIC will read them, padding included.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.commands.bytes(self.wp)
+    }
+
     /// Hands the commands to the NIC by doorbell. An empty batch stores nothing.
     #[inline]
     pub fn commit_doorbell(self) {

@@ -351,6 +351,30 @@ impl TransmitBatch<'_> {
         self.emit(2, 0, encode::cq(C_CMD_CQ_FENCE, 0).bytes(), &[])
     }
 
+    /// Adds a command as it is, of any type and opcode, even one that the NIC refuses. It reserves
+    /// no room for events: the caller sizes the event queue for them.
+    ///
+    /// # Errors
+    ///
+    /// See [`TransmitBatch`].
+    ///
+    /// # Panics
+    ///
+    /// Panics unless the command is 32, 64, 128 or 256 bytes long.
+    pub fn emit_bytes(&mut self, command: &[u8]) -> Result<(), EmitError> {
+        let length = command.len();
+        assert!(
+            matches!(length, 32 | 64 | 128 | 256),
+            "a command of {length} bytes"
+        );
+        self.emit(length as u32 / 32, 0, command, &[])
+    }
+
+    /// Returns the bytes of the commands so far as the NIC will read them, padding included.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.queue.commands.bytes(self.wp)
+    }
+
     /// Hands the commands to the NIC by doorbell. An empty batch stores nothing.
     #[inline]
     pub fn commit_doorbell(self) {

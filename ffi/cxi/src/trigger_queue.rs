@@ -283,6 +283,11 @@ impl TriggerBatch<'_> {
         self.emit(C_CMD_CT_CANCEL, 0, &command, &[])
     }
 
+    /// Returns the bytes of the commands so far as the NIC will read them, padding included.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.queue.commands.bytes(self.wp)
+    }
+
     /// Hands the commands to the NIC by doorbell. An empty batch stores nothing.
     #[inline]
     pub fn commit_doorbell(self) {

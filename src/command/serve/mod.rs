@@ -62,12 +62,13 @@ use plan::{Plan, Role};
 use supervisor::Supervisor;
 
 /// The options of the tools that `serve` has as well, by their long forms.
-const OF_TOOLS: [&str; 10] = [
+const OF_TOOLS: [&str; 11] = [
     "device",
     "svc-id",
     "vni",
     "traffic-class",
     "cpu",
+    "ignore-link",
     "libcxi",
     "port",
     "bind",

@@ -27,6 +27,7 @@ const NO_PAUSES: &str = "it measures without pauses between operations";
 const NO_SAMPLES: &str = "a survey keeps no single samples";
 const SECRET: &str = "its processes admit each other by the secret in CXIDIAG_TOKEN";
 const HOST_MEMORY: &str = "all buffers are in host memory";
+const NO_LINK: &str = "it leaves out NICs whose link is down";
 const OWN_TEXT: &str = "the text of a survey does not depend on it";
 
 /// Returns the effect of an option in a survey.
@@ -70,6 +71,7 @@ fn effect(option: Opt) -> Effect {
         Opt::Samples | Opt::HdrLog => Effect::Refused(NO_SAMPLES),
         Opt::TxGpu | Opt::RxGpu | Opt::GpuType => Effect::Refused(HOST_MEMORY),
         Opt::AnyJob | Opt::Token => Effect::Refused(SECRET),
+        Opt::IgnoreLink => Effect::Refused(NO_LINK),
         Opt::PeerDevice
         | Opt::Wait
         | Opt::ConnectTimeout

@@ -21,6 +21,7 @@ use facts::phase::{Phase, enter};
 use node::backend;
 use node::gpu;
 use node::machine::Machine;
+use node::nic_states;
 use plan::Plan;
 use plan::buffers::Need;
 use plan::run_options::Side;
@@ -223,6 +224,7 @@ fn drive<B: Benchmark, R: Results>(
         results.begin_size(reporter, size);
         // The NIC may report an error because the peer has ended.
         measure(&context, &mut pairs, size, &mut results)
+            .map_err(|failure| nic_states::explain(failure, endpoint.lni().observer()))
             .map_err(|failure| session.cause(failure, MID_RUN))?;
         let issued = results.issued(run)?;
         counters.add(run, size, &issued);

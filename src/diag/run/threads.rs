@@ -303,6 +303,10 @@ impl Supervisor for Gate<'_> {
         self.check()
     }
 
+    fn refusal(&self) -> Option<Failure> {
+        self.notices.refusal()
+    }
+
     fn slow(&self, operation: &str, waited: u64, limit: u64) {
         self.notices.slow(operation, waited, limit);
     }

@@ -3,12 +3,15 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use cxi::Observer;
+
 use crate::endpoint::Endpoint;
 use crate::session::Session;
 use facts::advice::{Situation, remedy};
 use facts::error::Failure;
 use facts::interrupt;
 use measure::Supervisor;
+use node::nic_states;
 use plan::Plan;
 
 /// The time of a failure during the measurement, in messages.
@@ -30,6 +33,7 @@ impl<'a> Watchdog<'a> {
                 program: &plan.program,
                 device: &info.name,
                 retry_handler_runs: info.retry_handler_eq != 0,
+                observer: Some(endpoint.lni().observer()),
             },
         }
     }
@@ -46,6 +50,10 @@ impl Supervisor for Watchdog<'_> {
         self.session.check_peer(MID_RUN)
     }
 
+    fn refusal(&self) -> Option<Failure> {
+        self.notices.refusal()
+    }
+
     fn slow(&self, operation: &str, waited: u64, limit: u64) {
         self.notices.slow(operation, waited, limit);
     }
@@ -56,12 +64,14 @@ impl Supervisor for Watchdog<'_> {
 }
 
 /// Reports long waits for the NIC.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Notices<'a> {
     /// Name of the program, at the beginning of each message.
     program: &'a str,
     device: &'a str,
     retry_handler_runs: bool,
+    /// The observer of the objects of this side's interface.
+    observer: Option<&'a Observer>,
 }
 
 impl Notices<'_> {
@@ -79,11 +89,16 @@ impl Notices<'_> {
         );
     }
 
+    /// Returns the failure of a command that the NIC has refused, if there is one.
+    pub fn refusal(&self) -> Option<Failure> {
+        self.observer.and_then(nic_states::refusal)
+    }
+
     /// Returns the failure of an operation without an answer.
     pub fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
         let waited = waited.as_secs();
         let failure = Failure::nic(format!("no answer to a {operation} within {waited} s"));
-        failure.with_hint(if self.retry_handler_runs {
+        let failure = failure.with_hint(if self.retry_handler_runs {
             remedy(Situation::NoAnswer).to_owned()
         } else {
             let remedy = remedy(Situation::NoRetryHandler);
@@ -92,6 +107,10 @@ impl Notices<'_> {
                 self.device,
                 remedy.replace("cxiN", self.device)
             )
-        })
+        });
+        match self.observer {
+            Some(observer) => nic_states::explain_wait(failure, observer),
+            None => failure,
+        }
     }
 }

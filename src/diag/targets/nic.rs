@@ -221,6 +221,7 @@ fn allocate(
         service,
         cpus: &plan.cpus,
         placement,
+        ignore_link: false,
         gpus: OnGpus::default(),
     };
     let device = backend::open(plan.device, plan.libcxi.as_ref())?;

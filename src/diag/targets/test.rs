@@ -13,7 +13,7 @@ use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::figures::Figures;
 use measure::{CpuShare, Supervisor};
-use node::backend;
+use node::{backend, nic_states};
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
 
@@ -27,8 +27,8 @@ pub struct TestPlan {
     pub tool: &'static Tool,
     /// Its options.
     pub run: RunOptions,
-    /// The failure of a process says nothing about a pair if the process waited for its CPU during
-    /// a larger part of the measurement, in percent. A target that waited so long says so.
+    /// A missing answer says nothing about a pair if the process waited for its CPU during a larger
+    /// part of the measurement, in percent. A target that waited longer reports this itself.
     pub max_waited_percent: f64,
 }
 
@@ -150,9 +150,9 @@ impl<B: Benchmark> TestOf<B> {
     }
 
     /// Measures with `resources`. Beside busy CPUs, the initiator of a one-sided tool measures
-    /// again until the window ends: more samples say more. The failure of a process that waited for
-    /// its CPU is discarded: its operations may have come after the target's part. Its figures are
-    /// bounds. Returns whether nothing is under way afterwards, and the figures.
+    /// again until the window ends: more samples say more. A missing answer is discarded if the
+    /// process waited for its CPU, and its figures are bounds. Returns whether nothing is under way
+    /// afterwards, and the figures.
     fn measure_with(
         &self,
         resources: &mut B::Resources,
@@ -179,7 +179,16 @@ impl<B: Benchmark> TestOf<B> {
                         found = Some(earlier.map_or(figures, |earlier| earlier.or_better(figures)));
                     }
                     (Err(_), Some(figures)) => return (false, Ok(figures)),
-                    (Err(failure), None) => return (false, had_cpu.and(Err(failure))),
+                    (Err(failure), None) => {
+                        // An answer may only be late. An error of the NIC says nothing after the
+                        // window, when the target may have closed.
+                        let counts = if attempt.lacks_answer() {
+                            had_cpu
+                        } else {
+                            attempt.check()
+                        };
+                        return (false, counts.and(Err(failure)));
+                    }
                 }
                 let is_over = had_cpu.is_ok() || attempt.left() < self.pair / SHORTEST;
                 if is_over || self.serve.is_some() {
@@ -271,8 +280,9 @@ impl<B: Benchmark> Test for TestOf<B> {
             Err(failure) => return Done::nothing(failure),
         };
         let (is_over, result) = self.measure_with(&mut resources, attempt, instruments);
+        let observer = endpoint.lni().observer();
         Done {
-            result,
+            result: result.map_err(|failure| nic_states::explain(failure, observer)),
             is_released: close::<B>(resources, attempt) && is_over,
         }
     }
@@ -406,13 +416,41 @@ mod tests {
     }
 
     #[test]
-    fn failure_of_process_without_cpu_is_discarded() {
+    fn failure_after_the_window_is_discarded() {
         let endpoint = endpoint(&plan("write-lat", &[]));
         let own = endpoint.address().address;
         let mut instruments = Instruments::new().unwrap();
-        let mut measure = |max_waited_percent| {
+        let writes = TestOf {
+            max_waited_percent: f64::INFINITY,
+            // There is no target.
+            measure: |context, resources, instruments| {
+                while !context.supervisor.is_over() {
+                    std::thread::yield_now();
+                }
+                (writes().measure)(context, resources, instruments)
+            },
+            ..writes()
+        };
+        let window = Window {
+            ready: Instant::now(),
+            ends: Instant::now() + Duration::from_secs(1),
+        };
+        let attempt = Attempt::new(window, Side::Client);
+        let done = writes.measure(&endpoint, own, &attempt, &mut instruments);
+        let failure = done.result.unwrap_err();
+        assert_eq!(failure.error.downcast_ref(), Some(&NotMeasured::Late));
+        endpoint.close().unwrap();
+    }
+
+    #[test]
+    fn missing_answer_at_process_without_cpu_is_discarded() {
+        let endpoint = endpoint(&plan("write-lat", &[]));
+        let own = endpoint.address().address;
+        let mut instruments = Instruments::new().unwrap();
+        let mut measure = |max_waited_percent, measure: MeasurePair<write_lat::WriteLatency>| {
             let writes = TestOf {
                 max_waited_percent,
+                measure,
                 ..writes()
             };
             let window = Window {
@@ -420,13 +458,20 @@ mod tests {
                 ends: Instant::now() + Duration::from_secs(60),
             };
             let attempt = Attempt::new(window, Side::Client);
-            // There is no target.
             let done = writes.measure(&endpoint, own, &attempt, &mut instruments);
             assert!(!done.is_released);
             done.result.unwrap_err()
         };
-        assert_eq!(measure(f64::INFINITY).kind, Kind::Nic);
-        let failure = measure(-1.0);
+        let silent: MeasurePair<write_lat::WriteLatency> = |context, _, _| {
+            let failure = context
+                .supervisor
+                .no_answer("write", Duration::from_millis(5));
+            Err(failure)
+        };
+        assert_eq!(measure(f64::INFINITY, silent).kind, Kind::Nic);
+        // There is no target: an error of the NIC within the window.
+        assert_eq!(measure(-1.0, writes().measure).kind, Kind::Nic);
+        let failure = measure(-1.0, silent);
         assert_eq!(failure.message(), "the process waited for its CPU");
         assert_eq!(failure.kind, Kind::Environment);
         endpoint.close().unwrap();

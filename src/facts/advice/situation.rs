@@ -53,6 +53,8 @@ pub enum Situation {
     OneNodeStep,
     /// The retry handler of the NIC does not run.
     NoRetryHandler,
+    /// The NIC has refused a command before it became an operation.
+    CommandRefused,
     /// No event reports the completion of an operation.
     NoAnswer,
     /// The control connection is refused.
@@ -131,6 +133,7 @@ impl fmt::Display for Situation {
             GrantUnusable => "the service of SLINGSHOT_* cannot be used",
             OneNodeStep => "a step on one node has no service",
             NoRetryHandler => "the retry handler is not running",
+            CommandRefused => "a refused command",
             NoAnswer => "no answer to an operation",
             ConnectionRefused => "connection refused",
             ServerBusy => "the server is busy",

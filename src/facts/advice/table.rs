@@ -386,6 +386,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "start the service cxi_rh@cxiN",
     ),
     row(
+        Found(CommandRefused),
+        "the service or profile lacks a right, or this release of driver or firmware has other rules than cxidiag knows",
+        "run 'cxidiag selftest --report=FILE', and report the whole line with this file",
+    ),
+    row(
         Found(NoAnswer),
         "packets or their replies are lost",
         "check the links of both NICs, the switch, and whether the peer's node still runs",

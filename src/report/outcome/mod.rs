@@ -130,6 +130,10 @@ pub struct Problem {
     /// of these.
     #[serde(default)]
     pub step: Option<String>,
+    /// What the NIC said about each of its queues and portals after the failure; empty if it was
+    /// not asked.
+    #[serde(default)]
+    pub nic_states: Vec<String>,
 }
 
 impl From<&Failure> for Problem {
@@ -139,6 +143,7 @@ impl From<&Failure> for Problem {
             message: failure.message(),
             hint: failure.hint.clone(),
             step: failure.step().map(|step| step.name().into()),
+            nic_states: failure.nic_states().to_vec(),
         }
     }
 }

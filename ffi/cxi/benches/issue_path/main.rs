@@ -8,6 +8,8 @@
 #[path = "../../tests/mock/api/mod.rs"]
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
 mod api;
+#[path = "../../tests/steps/library.rs"]
+mod library;
 mod plain;
 
 use std::hint::black_box;

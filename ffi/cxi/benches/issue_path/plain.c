@@ -1,13 +1,11 @@
 /*
- * The same operations in plain C, for comparison: each step of nic.md 2.3 to 2.8 and 5.3 to 5.4 as
- * it is written there, compiled with -O2. The numbers in brackets are sections of nic.md.
+ * The same operations in plain C, for comparison: the steps of steps.h, compiled with -O2. The
+ * numbers in brackets are sections of nic.md.
  *
  * The functions named floor_* store and load the same words, with the same fences, and do nothing
  * else.
  */
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+#include "../../tests/steps/steps.h"
 
 /* Every command [3.1] */
 struct header {
@@ -23,29 +21,7 @@ struct command {
 	uint8_t rest[254];
 };
 
-/* A command queue [2.2, 2.3]; positions are in half-slots */
-struct queue {
-	uint8_t *ring;
-	uint8_t *launch;
-	uint32_t size32;
-	uint32_t wp;
-	uint32_t hw_wp;
-	uint32_t rp;
-};
-
-/* An event queue [5.2] */
-struct events {
-	uint8_t *buf;
-	uint64_t *sw_state;
-	uint32_t byte_size;
-	uint32_t rd_offset;
-	uint32_t prev_rd_offset;
-	uint64_t state;
-};
-
-enum { FIRST = 8, LL64 = 1024, LL128A = 2048, LL128U = 3072 };
 enum { TYPE_IDC = 0, TYPE_DMA = 1, OPCODE_PUT = 1, OPCODE_ATOMIC = 4 };
-enum { NULL_EVENT = 31, SLOT = 64 };
 
 static inline void store_fence(void)
 {
@@ -56,115 +32,50 @@ static inline void store_fence(void)
 #endif
 }
 
-static inline uint8_t *half(const struct queue *q, uint32_t at)
+static inline void fence_before(struct queue *q)
 {
-	return q->ring + 32 * (uint64_t)at;
-}
-
-static inline struct header *header(const struct queue *q, uint32_t at)
-{
-	return (struct header *)half(q, at);
-}
-
-static inline uint32_t advance(const struct queue *q, uint32_t at, uint32_t n)
-{
-	at += n;
-	return at >= q->size32 ? FIRST : at;
-}
-
-static inline uint32_t free_halves(const struct queue *q)
-{
-	return q->wp >= q->rp ? q->size32 - q->wp + q->rp - 2 - FIRST : q->rp - q->wp - 2;
-}
-
-/* [2.4] */
-static inline uint32_t usable(struct queue *q)
-{
-	uint32_t f = free_halves(q);
-
-	if (f < 16) {
-		q->rp = 2 * *(volatile uint16_t *)q->ring;
-		f = free_halves(q);
-	}
-	return f;
-}
-
-/* [2.5, 2.6] */
-static inline bool pad(struct queue *q, uint32_t halves)
-{
-	uint32_t n = -q->wp & (halves - 1);
-
-	if (usable(q) < n + halves)
-		return false;
-	for (uint32_t i = 0; i < n; i++)
-		memset(half(q, q->wp + i), 0, 8);
-	q->wp = advance(q, q->wp, n);
-	return true;
-}
-
-/* [2.7] */
-static inline void fill_slot(struct queue *q)
-{
-	if (q->wp % 2) {
-		memset(half(q, q->wp), 0, 8);
-		q->wp = advance(q, q->wp, 1);
-	}
-}
-
-static inline void ring(struct queue *q)
-{
-	if (q->wp == q->hw_wp)
-		return;
-	fill_slot(q);
-	store_fence();
-	q->hw_wp = q->wp;
-	*(volatile uint64_t *)q->launch = q->wp / 2;
+	(void)q;
 	store_fence();
 }
 
-static inline void copy(struct queue *q, uint32_t window, uint32_t slots)
+static inline void fence_after(struct queue *q)
 {
-	const uint64_t *from = (const uint64_t *)half(q, q->hw_wp);
-	volatile uint64_t *to =
-		(volatile uint64_t *)(q->launch + window + ((q->hw_wp / 2) & 15) * SLOT);
-
-	for (uint32_t i = 0; i < slots * 8; i++)
-		to[i] = from[i];
-	q->hw_wp = advance(q, q->hw_wp, 2 * slots);
+	(void)q;
+	store_fence();
 }
 
-/* [2.8] */
-static inline void ll_ring(struct queue *q)
+static inline void write_noop(struct queue *q, uint32_t at, uint32_t halves, uint64_t header)
 {
-	uint32_t n;
+	(void)halves;
+	memcpy(half(q, at), &header, 8);
+}
 
-	if (q->wp == q->hw_wp)
-		return;
-	if (header(q, q->hw_wp)->cmd_size == 3) {
-		ring(q);
-		return;
-	}
-	fill_slot(q);
+static inline void store(struct queue *q, uint32_t to, uint64_t value)
+{
+	*(volatile uint64_t *)(q->launch + to) = value;
+}
+
+static inline void copy_word(struct queue *q, uint32_t to, uint32_t from)
+{
+	store(q, to, *(const uint64_t *)(q->ring + from));
+}
+
+static inline void zero(struct events *e, uint32_t from, uint32_t to)
+{
+	memset(e->buf + from, 0, to - from);
+}
+
+static inline void fence_acknowledge(struct events *e)
+{
+	(void)e;
+#if !defined(__x86_64__)
 	store_fence();
-	n = q->wp > q->hw_wp ? q->wp - q->hw_wp : q->size32 - q->hw_wp;
-	if (n == 2) {
-		copy(q, LL64, 1);
-	} else if (q->hw_wp % 4) {
-		if (header(q, q->hw_wp)->opcode) {
-			copy(q, LL64, 1);
-		} else if (n < 6 || header(q, q->hw_wp + 2)->cmd_size == 3) {
-			ring(q);
-			return;
-		} else {
-			q->hw_wp += 2;
-			copy(q, LL128U, 2);
-		}
-	} else {
-		copy(q, LL128A, 2);
-	}
-	store_fence();
-	if (q->wp != q->hw_wp)
-		ring(q);
+#endif
+}
+
+static inline void store_sw_state(struct events *e, uint64_t value)
+{
+	*(volatile uint64_t *)e->sw_state = value;
 }
 
 /* [3.2]: a command of `length` bytes, made from a template */
@@ -185,14 +96,6 @@ static inline bool emit(struct queue *q, const struct command *template, uint32_
 	}
 	q->wp = advance(q, q->wp, 1u << size);
 	return true;
-}
-
-static inline void commit(struct queue *q, bool low_latency)
-{
-	if (low_latency)
-		ll_ring(q);
-	else
-		ring(q);
 }
 
 /* A DMA command of 32 or 64 bytes, `count` times */
@@ -290,48 +193,6 @@ bool plain_idc_amo(struct queue *q, struct command *template, uint32_t count, bo
 		commit(q, low_latency);
 	}
 	return true;
-}
-
-/* [5.3] */
-static inline const uint8_t *peek(struct events *e)
-{
-	for (;;) {
-		const volatile uint8_t *event = e->buf + e->rd_offset;
-		uint32_t size = event[14] & 3, length = 8 << size;
-
-		if (!size || !(event[length - 1] & 0x3f))
-			return NULL;
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if ((event[14] >> 2 & 31) != NULL_EVENT)
-			return (const uint8_t *)event;
-		e->rd_offset += length;
-		if (e->rd_offset >= e->byte_size)
-			e->rd_offset = SLOT;
-	}
-}
-
-static inline void next(struct events *e)
-{
-	e->rd_offset += 8 << (e->buf[e->rd_offset + 14] & 3);
-	if (e->rd_offset >= e->byte_size)
-		e->rd_offset = SLOT;
-}
-
-/* [5.4] */
-static inline void acknowledge(struct events *e)
-{
-	if (e->rd_offset < e->prev_rd_offset) {
-		memset(e->buf + e->prev_rd_offset, 0, e->byte_size - e->prev_rd_offset);
-		memset(e->buf + SLOT, 0, e->rd_offset - SLOT);
-	} else {
-		memset(e->buf + e->prev_rd_offset, 0, e->rd_offset - e->prev_rd_offset);
-	}
-	e->prev_rd_offset = e->rd_offset;
-	e->state = (e->state & ~0x3ffffffULL) | e->rd_offset / SLOT;
-#if !defined(__x86_64__)
-	store_fence();
-#endif
-	*(volatile uint64_t *)e->sw_state = e->state;
 }
 
 /* Polls, checks type and return code, and acknowledges; returns how many events were as expected */

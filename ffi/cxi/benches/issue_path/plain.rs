@@ -1,12 +1,8 @@
 //! The C side of the comparison, compiled when the benchmark starts.
 
-use std::ffi::{CString, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::process::Command;
-use std::sync::OnceLock;
-
 use cxi::sys::{C_CQ_FIRST_WR_PTR, C_EVENT_ACK, C_RC_OK};
+
+use crate::library::{Library, functions};
 
 /// A command as C has it, with room for the longest.
 #[repr(C, align(64))]
@@ -20,7 +16,7 @@ impl Bytes {
     }
 }
 
-/// `struct queue` of plain.c.
+/// `struct queue` of steps.h.
 #[repr(C)]
 struct Queue {
     ring: *mut u8,
@@ -29,9 +25,10 @@ struct Queue {
     wp: u32,
     hw_wp: u32,
     rp: u32,
+    is_trigger: bool,
 }
 
-/// `struct events` of plain.c.
+/// `struct events` of steps.h.
 #[repr(C)]
 struct Events {
     buf: *mut u8,
@@ -42,33 +39,7 @@ struct Events {
     state: u64,
 }
 
-/// Declares the functions of plain.c, looked up by name.
-macro_rules! functions {
-    ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        struct Functions {
-            $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-        }
-
-        impl Functions {
-            fn load(library: &Path) -> Self {
-                let path = CString::new(library.as_os_str().as_bytes()).expect("no zero bytes");
-                // SAFETY: the path is a C string; loading this library runs no code of its own.
-                let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-                assert!(!library.is_null(), "cannot load {path:?}");
-                Self {$(
-                    // SAFETY: plain.c defines the function with these types.
-                    $name: unsafe {
-                        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(
-                            symbol(library, concat!(stringify!($name), "\0"))
-                        )
-                    },
-                )*}
-            }
-        }
-    };
-}
-
-functions! {
+functions! { "benches/issue_path/plain.c";
     plain_nomatch: fn(*mut Queue, *const Bytes, u32, bool) -> bool;
     plain_dma: fn(*mut Queue, *const Bytes, u32, bool) -> bool;
     plain_list: fn(*mut Queue, *mut Bytes, u32, u32) -> bool;
@@ -78,33 +49,6 @@ functions! {
     plain_poll: fn(*mut Events, u32, u32) -> u32;
     floor_launch: fn(*mut Queue, *const u64, u32, u32, bool);
     floor_poll: fn(*mut Events, u32) -> u32;
-}
-
-fn symbol(library: *mut c_void, name: &'static str) -> *mut c_void {
-    // SAFETY: the library is loaded and the name ends with a zero byte.
-    let symbol = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
-    assert!(!symbol.is_null(), "plain.c has no {name}");
-    symbol
-}
-
-/// Compiles plain.c with the system's C compiler.
-fn functions() -> &'static Functions {
-    static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
-    FUNCTIONS.get_or_init(|| {
-        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plain.so");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/issue_path/plain.c");
-        let status = Command::new("cc")
-            .args([
-                "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
-            ])
-            .args([library.as_os_str(), source.as_ref()])
-            .status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "the comparison needs a C compiler, cc"
-        );
-        Functions::load(&library)
-    })
 }
 
 /// Bytes of an event queue.
@@ -140,6 +84,7 @@ impl Plain {
                 wp: first,
                 hw_wp: first,
                 rp: first,
+                is_trigger: false,
             },
             events: Events {
                 buf: events.as_mut_ptr().cast(),
@@ -149,7 +94,7 @@ impl Plain {
                 prev_rd_offset: 64,
                 state: 0,
             },
-            functions: functions(),
+            functions: Functions::get(),
             write_at: 64,
             _ring: ring,
             _launch: launch,

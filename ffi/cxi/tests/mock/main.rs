@@ -4,8 +4,16 @@
 mod api;
 mod counting;
 mod memory_use;
+mod observation;
 mod owners;
 mod queues;
+mod second_opinion;
+#[path = "../steps/mod.rs"]
+#[allow(
+    dead_code,
+    reason = "shared with the tests of the library, which use all of it"
+)]
+mod steps;
 mod triggers;
 
 use cxi::sys::{

@@ -1,6 +1,7 @@
 //! The wrapper with a software NIC: both ends of each operation in one process.
 
 mod atomics;
+mod attempts;
 mod counting;
 mod gets;
 mod initiators;

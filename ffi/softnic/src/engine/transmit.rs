@@ -137,10 +137,15 @@ impl TransmitQueue {
                 break;
             };
             let header = command.header;
-            match fetched.and_then(|()| self.execute(number, &command, &mut operation, nic)) {
-                Ok(Step::Done) => self.ring.advance(header),
+            let accepted = fetched.and_then(|()| nic.wire.refusal().map_or(Ok(()), Err));
+            match accepted.and_then(|()| self.execute(number, &command, &mut operation, nic)) {
+                Ok(Step::Done) => {
+                    nic.wire.count_command();
+                    self.ring.advance(header);
+                }
                 Ok(Step::Wait) => break,
                 Err(code) => {
+                    nic.wire.count_command();
                     let slot = self.ring.fail(header, code);
                     self.report_failure(number, slot, header, code, nic.eqs);
                 }

@@ -73,6 +73,15 @@ pub trait Wire {
     /// Returns the space of the last arrival on `lane` to its sender.
     fn release(&mut self, lane: usize);
 
+    /// Returns the code with which the NIC refuses the next command of a transmit queue, if that
+    /// fault was injected.
+    fn refusal(&self) -> Option<ReturnCode> {
+        None
+    }
+
+    /// Counts a command of a transmit queue.
+    fn count_command(&mut self) {}
+
     /// Whether a received packet is due in a moment.
     fn is_about_to_receive(&self) -> bool {
         false

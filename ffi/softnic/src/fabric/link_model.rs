@@ -37,6 +37,8 @@ pub struct LinkModel {
     busy_until: u64,
     /// Number of operations sent.
     operations: u64,
+    /// Number of commands of transmit queues that were executed.
+    commands: u64,
     /// Requests that were lost, one for each time, and those that were sent again.
     lost: u64,
     resent: u64,
@@ -60,9 +62,21 @@ impl LinkModel {
             opened: now(),
             busy_until: 0,
             operations: 0,
+            commands: 0,
             lost: 0,
             resent: 0,
         }))
+    }
+
+    /// Returns the code with which the NIC refuses the next command, if it does.
+    pub fn refusal(&self) -> Option<ReturnCode> {
+        let (code, number) = self.settings.faults.refusal?;
+        (self.commands + 1 == number).then_some(code)
+    }
+
+    /// Counts a command that the NIC has executed.
+    pub fn count_command(&mut self) {
+        self.commands += 1;
     }
 
     /// Whether the link is up.

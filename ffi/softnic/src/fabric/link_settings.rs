@@ -32,6 +32,9 @@ pub struct Faults {
     /// Probability that one byte of the data of a packet changes.
     pub corrupt: f64,
     pub errors: Vec<InjectedError>,
+    /// The code with which the NIC refuses a command of a transmit queue, and the number of the
+    /// command, counted from 1 at the opening of the device.
+    pub refusal: Option<(ReturnCode, u64)>,
     /// When the link goes down after the device was opened, and for how long; `None` for ever.
     pub down: Option<(Duration, Option<Duration>)>,
 }
@@ -94,6 +97,7 @@ impl Default for Settings {
                 delay: None,
                 corrupt: 0.0,
                 errors: Vec::new(),
+                refusal: None,
                 down: None,
             },
             health: Health::default(),

@@ -14,6 +14,7 @@
 //! | `corrupt=0.01` | probability that one byte of the data of a packet changes |
 //! | `error=PT_DISABLED@100` | the 100th operation fails with this return code, a name or a number |
 //! | `error=NO_SPACE:0.001` | each operation fails with this probability |
+//! | `refuse=PERM_VIOLATION@100` | the NIC refuses the 100th command of its transmit queues |
 //! | `down=1.5s`, `down=1.5s:0.2s` | the link goes down 1.5 s after the device was opened, for ever or for 0.2 s |
 //! | the others | see [`Health`](super::health::Health) |
 
@@ -63,6 +64,10 @@ const FAULTS: Items = &[
     (
         "error",
         "error=CODE@NUMBER or error=CODE:PROBABILITY, CODE a return code like NO_SPACE or its number from 2 to 63",
+    ),
+    (
+        "refuse",
+        "refuse=CODE@NUMBER, CODE a return code like PERM_VIOLATION or its number from 2 to 63",
     ),
     (
         "down",
@@ -201,6 +206,11 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         }
         "corrupt" => faults.corrupt = probability(value)?,
         "error" => faults.errors.push(error(value)?),
+        "refuse" => {
+            let (code, number) = value.split_once('@')?;
+            let number = whole(number).filter(|&number| number > 0)?;
+            faults.refusal = Some((failure(code)?, number));
+        }
         "down" => {
             faults.down = Some(match value.split_once(':') {
                 Some((from, length)) => (time(from)?, Some(time(length)?)),
@@ -220,8 +230,15 @@ fn error(value: &str) -> Option<InjectedError> {
         let (code, chance) = value.split_once(':')?;
         (code, Selection::Probability(probability(chance)?))
     };
-    let code = return_codes::of_failure(code).or_else(|| number_of_failure(code))?;
-    Some(InjectedError { code, selection })
+    Some(InjectedError {
+        code: failure(code)?,
+        selection,
+    })
+}
+
+/// Parses the return code of a failure, a name or a number.
+fn failure(text: &str) -> Option<ReturnCode> {
+    return_codes::of_failure(text).or_else(|| number_of_failure(text))
 }
 
 /// Parses the number of a return code, 2 to 63, with or without a name. 0 and 1 are not failures.

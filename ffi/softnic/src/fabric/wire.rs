@@ -19,6 +19,18 @@ impl Wire for Fabric {
     }
 
     #[inline]
+    fn refusal(&self) -> Option<ReturnCode> {
+        self.link.as_ref().and_then(|link| link.refusal())
+    }
+
+    #[inline]
+    fn count_command(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.count_command();
+        }
+    }
+
+    #[inline]
     fn resolve(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode> {
         for route in &self.routes {
             if (route.nid, route.vni, route.pid) == (nid, vni, pid)

@@ -5,6 +5,7 @@
 //! little-endian words, the low half first.
 
 use facts::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
+use facts::atomic_model::{is_signed, ones};
 
 /// Both operands of the next operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,11 +100,6 @@ fn alternate(ty: AtomicType, value: u128) -> u128 {
     if value == one { number(ty, 2) } else { one }
 }
 
-/// Returns a value with all bits of the type set.
-pub(super) fn ones(ty: AtomicType) -> u128 {
-    u128::MAX >> (128 - 8 * ty.size())
-}
-
 /// Returns the greatest finite value.
 fn greatest(ty: AtomicType) -> u128 {
     match ty {
@@ -140,9 +136,4 @@ pub(super) fn above(ty: AtomicType, value: u128) -> u128 {
         AtomicType::Double => f64::from_bits(value as u64).next_up().to_bits().into(),
         _ => value.wrapping_add(1) & ones(ty),
     }
-}
-
-pub(super) fn is_signed(ty: AtomicType) -> bool {
-    use AtomicType::{Int8, Int16, Int32, Int64};
-    matches!(ty, Int8 | Int16 | Int32 | Int64)
 }

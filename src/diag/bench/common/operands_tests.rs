@@ -1,8 +1,9 @@
 //! Compares operands with the model of the operations.
 
-use super::atomic_model::{applied, applied_times, target_after};
-use super::operands::{Operands, above, below, initial_target, ones};
+use super::atomic_model::{applied_times, target_after};
+use super::operands::{Operands, above, below, initial_target};
 use facts::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, TYPES};
+use facts::atomic_model::{applied, ones};
 
 /// Returns all valid combinations; the comparison applies to CSWAP only.
 pub(crate) fn combinations() -> Vec<Atomic> {

@@ -4,13 +4,16 @@ use cxi::records::{SetStateCmd, TargetCmd};
 use cxi::sys::{
     C_CMD_TGT_APPEND, C_CMD_TGT_SETSTATE, C_PTL_LIST_PRIORITY, C_PTLTE_ENABLED, CXI_EQ_EC_DISABLE,
 };
-use cxi::{EventQueue, EventType, MemoryRegion, PortalTableEntry, Record, ReturnCode, TargetQueue};
+use cxi::{
+    EventQueue, EventType, MemoryRegion, Observer, PortalTableEntry, Record, ReturnCode,
+    TargetQueue,
+};
 
 use super::answer::answer;
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
-use node::explain;
 use node::explain::Explain;
+use node::{explain, nic_states};
 
 /// Slots of the target queue; the library rounds up to a page.
 const TARGET_SLOTS: u32 = 1;
@@ -97,6 +100,7 @@ pub enum Reports {
 
 /// The command queue that opens portals, and the event queue of the portals.
 pub struct Portals {
+    observer: Observer,
     commands: TargetQueue,
     /// Events of all portals.
     pub events: EventQueue,
@@ -114,7 +118,11 @@ impl Portals {
             .explain("cannot allocate the target's event queue")?;
         let commands = TargetQueue::new(lni, TARGET_SLOTS, None)
             .explain("cannot allocate the target command queue")?;
-        Ok(Self { commands, events })
+        Ok(Self {
+            observer: lni.observer().clone(),
+            commands,
+            events,
+        })
     }
 
     /// Allocates a portal at `index` of the domain, and enables it.
@@ -186,10 +194,12 @@ impl Portals {
         let (seen, code, record) = answer(what, || {
             let event = self.events.poll()?;
             Some((event.event_type(), event.return_code(), event.record()))
-        })?;
+        })
+        .map_err(|failure| nic_states::explain_wait(failure, &self.observer))?;
         self.events.acknowledge();
         if (seen, code) != (expected, ReturnCode::OK) {
-            return Err(explain::unexpected(what, seen, expected, code));
+            let failure = explain::unexpected(what, seen, expected, code);
+            return Err(nic_states::explain(failure, &self.observer));
         }
         Ok(record)
     }

@@ -110,6 +110,25 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         },
     },
     ToolOption {
+        id: Opt::IgnoreLink,
+        short: None,
+        long: "ignore-link",
+        value: None,
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| "Measure although the device says that its link is\ndown".into(),
+        manual: |_| {
+            "Measure although the device says that its link is down, after a warning. Without this \
+             option that is an error: operations would fail after half a minute. It is not known \
+             whether the driver reports a link in a loopback mode as up."
+        },
+        set: |typed, _| {
+            typed.ignore_link = true;
+            Ok(())
+        },
+    },
+    ToolOption {
         id: Opt::Libcxi,
         short: None,
         long: "libcxi",

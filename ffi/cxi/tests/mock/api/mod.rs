@@ -166,8 +166,21 @@ pub fn ring_word(index: usize, offset: usize) -> u64 {
 
 /// Sets the NIC's read pointer of command queue `index`.
 pub fn set_read_pointer(index: usize, slot: u32) {
+    set_status(index, slot, C_RC_OK);
+}
+
+/// Sets the status of the first event queue: an event was dropped.
+pub fn drop_event() {
+    let start = with(|state| state.events[0].start);
+    // SAFETY: the tests keep the event queue allocated, and access its memory only atomically.
+    let word = unsafe { AtomicU64::from_ptr(start.wrapping_add(8).cast()) };
+    word.store(1 << 56, Ordering::Release);
+}
+
+/// Sets the NIC's read pointer and return code of command queue `index`.
+pub fn set_status(index: usize, slot: u32, code: c_return_code) {
     let (commands, _) = with(|state| state.queues[index]);
-    let status = u64::from(slot) | u64::from(C_RC_OK) << 48;
+    let status = u64::from(slot) | u64::from(code) << 48;
     // SAFETY: the tests keep the queue allocated, and access its status only atomically.
     let word = unsafe { AtomicU64::from_ptr(commands.cast()) };
     word.store(status, Ordering::Release);
@@ -178,6 +191,28 @@ pub fn launch_word(index: usize, offset: usize) -> u64 {
     let (_, launch) = with(|state| state.queues[index]);
     // SAFETY: the tests keep the queue allocated, and pass offsets inside its memory.
     unsafe { launch.wrapping_add(offset).cast::<u64>().read_volatile() }
+}
+
+/// Makes the memory of command queue `index`, of `slots` slots, stale: all bytes after the status
+/// become 0xee.
+pub fn make_stale(index: usize, slots: u32) {
+    let (commands, _) = with(|state| state.queues[index]);
+    // SAFETY: the tests keep the queue, which has `slots` slots, allocated.
+    unsafe {
+        commands
+            .wrapping_add(8)
+            .write_bytes(0xee, slots as usize * 64 - 8)
+    };
+}
+
+/// Returns the memory of command queue `index`, of `slots` slots, and its launch page.
+pub fn queue_memory(index: usize, slots: u32) -> (Vec<u8>, [u8; 4096]) {
+    let (commands, launch) = with(|state| state.queues[index]);
+    let mut copy = vec![0; slots as usize * 64];
+    // SAFETY: the tests keep the queue, which has `slots` slots, allocated.
+    unsafe { commands.copy_to_nonoverlapping(copy.as_mut_ptr(), copy.len()) };
+    // SAFETY: the tests keep the queue, and thus its launch page, allocated.
+    (copy, unsafe { launch.cast::<[u8; 4096]>().read_volatile() })
 }
 
 /// Returns the table without progress hook, like hardware.
@@ -211,6 +246,7 @@ pub fn api() -> Api {
         cxil_unmap_pte: unmap_pte,
         cxil_alloc_evtq: alloc_evtq,
         cxil_destroy_evtq: destroy_evtq,
+        cxil_pte_status: Some(pte_status),
         cxil_svc_get_vni_range: Some(svc_get_vni_range),
         progress: None,
     }
@@ -595,6 +631,22 @@ unsafe extern "C" fn alloc_pte(
 ) -> c_int {
     let holds = [lni as usize, events as usize];
     allocate(Kind::Portal, cxil_pte { ptn: 9 }, &holds, &[], out)
+}
+
+/// Reports a disabled entry that has dropped three messages.
+unsafe extern "C" fn pte_status(portal: *mut cxil_pte, status: *mut cxi_pte_status) -> c_int {
+    let is_allocated = with(|state| {
+        let mut objects = state.objects.iter();
+        objects.any(|object| object.address == portal as usize)
+    });
+    if !is_allocated {
+        return -libc::EINVAL;
+    }
+    // SAFETY: the wrapper passes a valid out pointer.
+    let status = unsafe { &mut *status };
+    status.state = C_PTLTE_DISABLED as u8;
+    status.drop_count = 3;
+    0
 }
 
 unsafe extern "C" fn destroy_pte(portal: *mut cxil_pte) -> c_int {

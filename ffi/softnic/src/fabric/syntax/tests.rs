@@ -1,4 +1,4 @@
-use cxi_sys::{C_RC_NO_SPACE, C_RC_PT_DISABLED};
+use cxi_sys::{C_RC_NO_SPACE, C_RC_PERM_VIOLATION, C_RC_PT_DISABLED};
 use proptest::prelude::*;
 
 use super::*;
@@ -12,7 +12,7 @@ fn settings(link: &str, faults: &str) -> Result<Settings, String> {
 fn reads_every_item() {
     let found = settings(
         "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
-        "tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,down=1.5s:0.2s",
+        "tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
     )
     .unwrap();
     assert_eq!(found.latency, Duration::from_micros(2));
@@ -27,6 +27,7 @@ fn reads_every_item() {
         Some(Duration::from_millis(200)),
     );
     assert_eq!(faults.down, Some(down));
+    assert_eq!(faults.refusal, Some((C_RC_PERM_VIOLATION, 9)));
     let errors = [
         (C_RC_PT_DISABLED, Selection::Number(100)),
         (C_RC_NO_SPACE, Selection::Probability(1.0)),
@@ -136,6 +137,10 @@ fn rejects_invalid_items_by_variable() {
         "error=0x3f@1",
         "error=NONSENSE@1",
         "error=@1",
+        "refuse=NO_SPACE",
+        "refuse=NO_SPACE@0",
+        "refuse=OK@1",
+        "refuse=NO_SPACE:0.5",
         "down=",
         "down=1",
         "down=1s:",

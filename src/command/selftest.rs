@@ -1,0 +1,309 @@
+//! `selftest`: compares a NIC with the facts of docs/reference (docs/hardware.md).
+//!
+//! * This file: what the command takes, and its course.
+//! * `nic`: what is known of the NIC and its software.
+//! * `peer`: checks that need a second NIC.
+
+mod nic;
+mod peer;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::{arguments, output};
+use facts::device::{DEFAULT_DEVICE, DeviceName};
+use facts::error::Failure;
+use facts::interrupt;
+use node::backend;
+use peer::{PEER, PeerRuns};
+use plan::cli::definition::OptionDef;
+use plan::cli::usage::{Completion, Usage};
+use plan::cli::{self, Request};
+use plan::outputs::Place;
+use plan::tool::PROGRAM;
+use plan::tools::TOOLS;
+use plan::{DEFAULT_PORT, Plan};
+use report::Destination;
+use report::documents::Documents;
+use report::selftest::{Certainty, SelfTest};
+use report::selftest_text;
+use report::table::{self, Align};
+use selftest::{GROUPS, Selection};
+
+/// Returns what the command takes.
+pub fn usage() -> Usage {
+    Usage {
+        program: "cxidiag selftest".into(),
+        about: "Compare a NIC with what the documents say about it",
+        synopsis: vec![("cxidiag selftest [OPTIONS]".into(), "")],
+        arguments: Completion::Nothing,
+        about_arguments: "Each check observes one fact of docs/reference on the NIC, which\n\
+                          addresses itself. It takes seconds, and releases everything.",
+        options: arguments::entries(options()),
+        remarks: vec![
+            "The last line says how many facts hold. Exit status: 0 all that could be\n\
+             checked hold, 3 one differs, 1 nothing could be checked, 2 invalid arguments,\n\
+             130 interrupted.",
+        ],
+        ..Usage::default()
+    }
+}
+
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a NIC that cannot be opened, differing facts, and an output file that cannot
+/// be written.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let Some(request) = parse(&arguments)? else {
+        return Ok(());
+    };
+    if request.lists {
+        return report::print(&list());
+    }
+    let documents = Documents::open_json(request.json.as_ref())?;
+    let file = request
+        .report
+        .as_deref()
+        .map(Destination::file)
+        .transpose()?;
+    let plan = request.plan()?;
+    backend::check(plan.device)?;
+    interrupt::watch()?;
+    let (nic, facts) = nic::open(&plan, request.with_names)?;
+    let mut results = SelfTest::new(facts);
+    if request.has_local() {
+        selftest::run(&nic, &request.selection, request.with_names, |result| {
+            results.add(result);
+        })?;
+    }
+    drop(nic);
+    if let Some(host) = request.peer.as_deref() {
+        let runs = PeerRuns {
+            host,
+            plan: &plan,
+            passed_on: [request.passed_on, request.of_peer].concat(),
+            with_names: request.with_names,
+        };
+        runs.execute(&request.peer_names, |result| results.add(result))?;
+    }
+    if let Some(file) = file {
+        let mut text = Vec::new();
+        let written = selftest_text::write_report(&mut text, &results);
+        written.map_err(interrupt::output_failed)?;
+        file.write(&text)?;
+    }
+    output::write(&documents, &results, selftest_text::write)?;
+    results.result().map_err(|failure| {
+        if documents.has_stdout() {
+            failure
+        } else {
+            failure.printed()
+        }
+    })
+}
+
+/// What the arguments ask for.
+#[derive(Debug, Default)]
+struct SelfTestRequest {
+    device: Option<DeviceName>,
+    peer: Option<String>,
+    selection: Selection,
+    /// Names of checks of the peer that are selected; `peer` itself selects all.
+    peer_names: Vec<String>,
+    has_only: bool,
+    lists: bool,
+    with_names: bool,
+    report: Option<PathBuf>,
+    json: Option<Place>,
+    /// Options of service, VNI, traffic class and library, as the tools take them.
+    passed_on: Vec<String>,
+    /// Options of runs with the peer.
+    of_peer: Vec<String>,
+}
+
+impl SelfTestRequest {
+    /// Returns whether checks without a peer are selected.
+    fn has_local(&self) -> bool {
+        !self.has_only || !self.selection.is_empty()
+    }
+
+    /// Returns the plan of a run on this NIC: its service is chosen by the rules of the tools.
+    fn plan(&self) -> Result<Plan, Failure> {
+        let tool = &TOOLS[0];
+        let device = self.device.unwrap_or(DEFAULT_DEVICE);
+        let own = ["--loopback".to_owned(), format!("--device={device}")];
+        let arguments = own.iter().chain(&self.passed_on).map(OsString::from);
+        let parsed = cli::parse(tool, arguments.collect()).map_err(|refusal| refusal.failure)?;
+        let Request::Run(typed) = parsed else {
+            return Err(Failure::usage("--help and --version stand alone"));
+        };
+        let library = arguments::library_of_environment().map(|library| library.path);
+        Plan::new(tool, PROGRAM.into(), *typed, library)
+    }
+
+    /// Checks the options of the runs with the peer by the rules of the tools.
+    fn check_peer(&self) -> Result<(), Failure> {
+        let tool = &TOOLS[0];
+        let host = self.peer.iter().map(OsString::from);
+        let arguments = self.of_peer.iter().map(OsString::from);
+        let arguments = arguments.chain(["--".into()]).chain(host);
+        match cli::parse(tool, arguments.collect()).map_err(|refusal| refusal.failure)? {
+            Request::Run(typed) => Plan::new(tool, PROGRAM.into(), *typed, None).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    fn add(&mut self, name: &str) -> Result<(), String> {
+        self.has_only = true;
+        if name == PEER || peer::exists(name) {
+            self.peer_names.push(name.to_owned());
+            return Ok(());
+        }
+        if self.selection.add(name) {
+            return Ok(());
+        }
+        let groups = groups().join(", ");
+        Err(format!("expected a group ({groups}) or a check of --list"))
+    }
+}
+
+fn options() -> Vec<OptionDef<SelfTestRequest>> {
+    type Def = OptionDef<SelfTestRequest>;
+    let of_peer =
+        |option: OptionDef<Vec<String>>| -> Def { option.within(|request| &mut request.of_peer) };
+    let mut only = Def::text("only", "GROUP|CHECK", |request, typed| {
+        typed.split(',').try_for_each(|name| request.add(name))
+    })
+    .completed_by(Completion::Words(groups))
+    .explained(
+        "Run this group or check only, such as queues or\nqueues/wrap (default: all); may be repeated",
+        "Run this group of checks, or this check, only. The option may be repeated, and takes a \
+         list with commas.",
+    );
+    only.repeats = true;
+    let mut options = vec![
+        Def::text("device", "DEV", |request, typed| {
+            request.device = Some(typed.parse()?);
+            Ok(())
+        })
+        .letter('d')
+        .completed_by(Completion::Devices)
+        .explained(
+            format!("NIC to check (default: {DEFAULT_DEVICE})"),
+            "The NIC to check.",
+        ),
+        Def::text("peer", "HOST", |request, typed| {
+            request.peer = Some(typed.to_owned());
+            Ok(())
+        })
+        .completed_by(Completion::Hosts)
+        .explained(
+            "Also run the tools against 'cxidiag serve' on HOST\n(default: no peer)",
+            "Also check what needs a second NIC: run the eight tools, with a few operations each, \
+             against **cxidiag serve** on *HOST*. These checks are the group *peer*.",
+        ),
+        of_peer(arguments::passed_on("port", "PORT").letter('p').explained(
+            format!("TCP port of the server of --peer (default: {DEFAULT_PORT})"),
+            "The TCP port of the server of **--peer**.",
+        )),
+        of_peer(
+            arguments::passed_on("peer-device", "DEV|auto")
+                .completed_by(Completion::Devices)
+                .explained(
+                    "NIC of the server of --peer (default: as for the\ntools)",
+                    "The NIC of the server of **--peer**: a name, or *auto* for the one with the \
+                     name of the NIC of this machine.",
+                ),
+        ),
+        only,
+        Def::switch("list", |request| request.lists = true).explained(
+            "List the checks with their facts, and check nothing",
+            "List the checks with the sections that state their facts and how certain these are, \
+             and check nothing.",
+        ),
+        Def::file("report", |request| &mut request.report).explained(
+            "Write all results to FILE, as text for an issue\n(default: no file)",
+            "Write the NIC, its software and the result of each check to *FILE*, as text to attach \
+             to an issue. Without **--with-names** it has no names of hosts and no addresses.",
+        ),
+        Def::switch("with-names", |request| request.with_names = true).explained(
+            "Leave the names of hosts and the addresses of NICs in\nthe results",
+            "Leave the names of hosts and the addresses of NICs in the results. Without this \
+             option, addresses in the bytes of commands and events are 0.",
+        ),
+    ];
+    let service = arguments::service([
+        "The CXI service to use, as for the tools.",
+        "The VNI to use, as for the tools.",
+        "The traffic class to use, as for the tools.",
+    ]);
+    let passed_on =
+        service.map(|option| -> Def { option.within(|request| &mut request.passed_on) });
+    options.extend(passed_on);
+    options.push(output::json().within(|request| &mut request.json));
+    let library = arguments::passed_on("libcxi", "PATH").completed_by(Completion::Files);
+    let library = library.explained(
+        "Library to load for hardware (default: as for the\ntools)",
+        "The library to load for cxiN devices.",
+    );
+    options.push(library.within(|request| &mut request.passed_on));
+    options
+}
+
+/// Returns the names of the groups.
+fn groups() -> Vec<String> {
+    let names = GROUPS.iter().map(|group| group.name);
+    names.chain([PEER]).map(str::to_owned).collect()
+}
+
+/// Reads the arguments. Returns `None` if they ask for help or the version.
+fn parse(arguments: &[OsString]) -> Result<Option<SelfTestRequest>, Failure> {
+    let mut request = SelfTestRequest::default();
+    if arguments::read(&usage(), &options(), arguments, &mut request)?.is_none() {
+        return Ok(None);
+    }
+    if request.peer.is_none() {
+        if !request.peer_names.is_empty() {
+            let message = format!("--only={PEER} needs --peer=HOST");
+            return Err(Failure::usage(message));
+        }
+        if let Some(option) = request.of_peer.first() {
+            let message = format!("{option} has no effect without --peer");
+            return Err(Failure::usage(message));
+        }
+    } else {
+        request.check_peer()?;
+    }
+    if request.peer.is_some() && request.has_only && request.peer_names.is_empty() {
+        let message = format!("--peer has no effect without --only={PEER}");
+        return Err(Failure::usage(message));
+    }
+    Ok(Some(request))
+}
+
+/// Returns the table of `--list`.
+fn list() -> String {
+    let row = |name: String, fact: &str, certainty: Certainty, statement: &str| {
+        let statement = report::wrap::wrapped(statement, 60, "").join("\n");
+        vec![
+            name,
+            fact.to_owned(),
+            certainty.name().to_owned(),
+            statement,
+        ]
+    };
+    let local = Selection::default();
+    let local = local.checks().map(|(group, check)| {
+        let name = format!("{}/{}", group.name, check.name);
+        row(name, check.fact, check.certainty, check.statement)
+    });
+    let peer = peer::CHECKS.iter().map(|check| {
+        let name = format!("{PEER}/{}", check.name);
+        row(name, check.fact, check.certainty, check.statement)
+    });
+    let titles = ["Check", "Fact", "Certainty", "Statement"];
+    let lines = table::lines(&titles, local.chain(peer).collect(), &[Align::Left; 4]);
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,363 @@
+//! The checks of facts about a NIC, as data and as JSON. The doc comments of the types are the
+//! descriptions in their schema, docs/selftest.schema.json.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use facts::error::Failure;
+
+/// Name of the group of checks with a peer.
+pub const PEER: &str = "peer";
+
+/// Version of the document. It changes when a field is removed or changes its meaning.
+pub(super) const SCHEMA_VERSION: u32 = 1;
+
+/// How certain the page of a fact is of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// Read in a source, or exercised by one.
+    Stated,
+    /// Inferred, or contradicted by another source.
+    Inferred,
+    /// Not in any source: what the software NIC assumes.
+    Assumed,
+}
+
+impl Certainty {
+    /// Returns the word for texts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stated => "stated",
+            Self::Inferred => "inferred",
+            Self::Assumed => "assumed",
+        }
+    }
+}
+
+/// What a check has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FactVerdict {
+    /// The fact was observed.
+    Holds,
+    /// Something else was observed.
+    Differs,
+    /// The service or the driver does not allow what the check needs.
+    Refused,
+    /// The check does not apply here.
+    Skipped,
+}
+
+impl FactVerdict {
+    /// All verdicts, the worst first.
+    pub const ALL: [Self; 4] = [Self::Differs, Self::Refused, Self::Skipped, Self::Holds];
+
+    /// Returns whether the check has observed something.
+    fn has_run(self) -> bool {
+        matches!(self, Self::Holds | Self::Differs)
+    }
+
+    /// Returns the word for texts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Differs => "differs",
+            Self::Refused => "refused",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// A check of one fact.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FactResult {
+    /// Group of the check.
+    pub group: &'static str,
+    /// Name of the check within its group.
+    pub name: &'static str,
+    /// Sections of docs/reference that state the fact.
+    pub fact: &'static str,
+    /// How certain these sections are.
+    pub certainty: Certainty,
+    /// The fact in one line.
+    pub statement: &'static str,
+    /// What the check has found.
+    pub verdict: FactVerdict,
+    /// What the fact says; null unless the verdict is differs.
+    pub expected: Option<String>,
+    /// What was observed; null unless the verdict is differs.
+    pub seen: Option<String>,
+    /// Why the check was refused or skipped; null for other verdicts.
+    pub reason: Option<String>,
+    /// Bytes of the last commands before a difference, in hexadecimal; null if there were none.
+    pub command: Option<String>,
+    /// Bytes of the last event before a difference, in hexadecimal; null if there was none.
+    pub event: Option<String>,
+    /// Time of the check in microseconds.
+    pub elapsed_us: u64,
+}
+
+impl FactResult {
+    /// Returns the result of a check that has found nothing else than the fact.
+    pub fn holding(
+        (group, name): (&'static str, &'static str),
+        fact: &'static str,
+        certainty: Certainty,
+        statement: &'static str,
+    ) -> Self {
+        Self {
+            group,
+            name,
+            fact,
+            certainty,
+            statement,
+            verdict: FactVerdict::Holds,
+            expected: None,
+            seen: None,
+            reason: None,
+            command: None,
+            event: None,
+            elapsed_us: 0,
+        }
+    }
+}
+
+impl FactResult {
+    /// Returns the name with which --only selects the check.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.group, self.name)
+    }
+}
+
+/// The NIC and its software. A value that is unknown is null.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TestedNic {
+    /// Name of the NIC.
+    pub device: String,
+    /// Whether it is a software NIC, so that no Cassini hardware is involved.
+    pub is_software: bool,
+    /// Generation of the NIC, with its PCI ids and revision.
+    pub generation: String,
+    /// Name of the driver.
+    pub driver: String,
+    /// Version of the driver.
+    pub driver_version: Option<String>,
+    /// Version of the firmware.
+    pub firmware: Option<String>,
+    /// File of the libcxi in use.
+    pub library: Option<String>,
+    /// Name of the board.
+    pub board: String,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// Architecture of the CPU.
+    pub architecture: &'static str,
+    /// Size of a page in bytes.
+    pub page_bytes: usize,
+    /// Width of a PID in bits.
+    pub pid_bits: u32,
+    /// Whether the retry handler runs.
+    pub has_retry_handler: bool,
+    /// Whether it is a virtual function.
+    pub is_virtual_function: bool,
+    /// Whether the effective user is root.
+    pub is_root: bool,
+    /// CXI service in use.
+    pub svc_id: u32,
+    /// VNI in use.
+    pub vni: u32,
+    /// Traffic class in use.
+    pub traffic_class: String,
+    /// Name of this host; null without --with-names.
+    pub host: Option<String>,
+    /// Address of the NIC; null without --with-names.
+    pub nic_address: Option<u32>,
+    /// PCI address; null without --with-names.
+    pub pci_address: Option<String>,
+}
+
+/// The checks of facts about a NIC, as `cxidiag selftest --json` writes them.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SelfTest {
+    /// Version of this layout.
+    schema_version: u32,
+    /// Version of cxidiag.
+    cxidiag_version: &'static str,
+    /// Revision of its sources; null if unknown.
+    revision: Option<&'static str>,
+    /// Start of the first check, in milliseconds since 1970-01-01 (UTC).
+    started_unix_ms: u64,
+    /// Time until the end of the last check, in milliseconds.
+    elapsed_ms: u64,
+    /// Number of checks that ran: those that hold and those that differ.
+    pub(super) ran: usize,
+    /// Number of checks that hold.
+    pub(super) held: usize,
+    /// The NIC.
+    pub nic: TestedNic,
+    /// The checks, in the order of their execution.
+    pub checks: Vec<FactResult>,
+    #[serde(skip)]
+    started: Instant,
+}
+
+impl SelfTest {
+    /// Returns the report before the first check.
+    pub fn new(nic: TestedNic) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            schema_version: SCHEMA_VERSION,
+            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            revision: facts::release::sources().revision,
+            started_unix_ms: since.map_or(0, |since| since.as_millis() as u64),
+            elapsed_ms: 0,
+            ran: 0,
+            held: 0,
+            nic,
+            checks: Vec::new(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Returns version and revision of cxidiag.
+    pub(super) fn release(&self) -> String {
+        match self.revision {
+            Some(revision) => format!("{} ({revision})", self.cxidiag_version),
+            None => self.cxidiag_version.into(),
+        }
+    }
+
+    /// Adds a check.
+    pub fn add(&mut self, result: FactResult) {
+        let held = result.verdict == FactVerdict::Holds;
+        self.held += usize::from(held);
+        self.ran += usize::from(result.verdict.has_run());
+        self.elapsed_ms = self.started.elapsed().as_millis() as u64;
+        self.checks.push(result);
+    }
+
+    /// Returns the checks with this verdict.
+    pub fn with(&self, verdict: FactVerdict) -> impl Iterator<Item = &FactResult> {
+        let is_wanted = move |check: &&FactResult| check.verdict == verdict;
+        self.checks.iter().filter(is_wanted)
+    }
+
+    /// Returns the last line of the text: how many facts hold.
+    pub fn summary(&self) -> String {
+        let mut line = format!("{} of {} facts hold", self.held, self.ran);
+        for verdict in [FactVerdict::Refused, FactVerdict::Skipped] {
+            let count = self.with(verdict).count();
+            if count > 0 {
+                line += &format!(", {count} {}", verdict.name());
+            }
+        }
+        line
+    }
+
+    /// Returns whether all facts hold whose checks ran.
+    ///
+    /// # Errors
+    ///
+    /// A fact that differs, and no check that ran.
+    pub fn result(&self) -> Result<(), Failure> {
+        let mut of_peer = self.checks.iter().filter(|check| check.group == PEER);
+        let first = of_peer.clone().next();
+        let lacks_peer = first.is_some() && !of_peer.any(|check| check.verdict.has_run());
+        match (self.ran, self.ran - self.held) {
+            (0, _) => {
+                let why = self.checks.iter().find_map(|check| check.reason.as_deref());
+                let why = why.unwrap_or("none was selected");
+                Err(Failure::environment(format!("no check could run: {why}")))
+            }
+            (_, 0) if lacks_peer => {
+                let why = first.and_then(|check| check.reason.as_deref());
+                let why = why.unwrap_or_default();
+                Err(Failure::environment(format!(
+                    "no check with the peer could run: {why}"
+                )))
+            }
+            (_, 0) => Ok(()),
+            (ran, differing) => Err(Failure::unmet(format!("{differing} of {ran} facts differ"))),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn check(name: &'static str, verdict: FactVerdict) -> FactResult {
+        let text = |wanted| (verdict == wanted).then(|| "text".to_owned());
+        FactResult {
+            verdict,
+            expected: text(FactVerdict::Differs),
+            seen: text(FactVerdict::Differs),
+            reason: text(FactVerdict::Skipped).or(text(FactVerdict::Refused)),
+            command: (verdict == FactVerdict::Differs).then(|| "15 00".into()),
+            elapsed_us: 3,
+            ..FactResult::holding(
+                ("moves", name),
+                "nic.md 6.4",
+                Certainty::Stated,
+                "a put ends with one ACK",
+            )
+        }
+    }
+
+    pub fn report(verdicts: &[FactVerdict]) -> SelfTest {
+        let mut report = SelfTest::new(TestedNic {
+            device: "cxi0".into(),
+            ..TestedNic::default()
+        });
+        for verdict in verdicts {
+            report.add(check("ack", *verdict));
+        }
+        report
+    }
+
+    #[test]
+    fn counts_checks_that_ran() {
+        use FactVerdict::{Differs, Holds, Refused, Skipped};
+        let all = report(&[Holds, Holds, Skipped, Refused, Skipped]);
+        assert_eq!(all.summary(), "2 of 2 facts hold, 1 refused, 2 skipped");
+        assert!(all.result().is_ok());
+        let one = report(&[Holds, Differs]);
+        assert_eq!(one.summary(), "1 of 2 facts hold");
+        assert_eq!(one.result().unwrap_err().status(), 3);
+        let none = report(&[Refused]).result().unwrap_err();
+        assert_eq!(none.status(), 1);
+        assert_eq!(none.message(), "no check could run: text");
+    }
+
+    /// A peer that was asked for and not reached is no success.
+    #[test]
+    fn fails_without_checks_of_the_peer() {
+        let with_peer = |verdicts: &[FactVerdict]| {
+            let mut results = report(&[FactVerdict::Holds]);
+            for verdict in verdicts {
+                results.add(FactResult {
+                    group: PEER,
+                    ..check("write", *verdict)
+                });
+            }
+            results.result().map_err(|failure| failure.status())
+        };
+        assert_eq!(with_peer(&[]), Ok(()));
+        assert_eq!(with_peer(&[FactVerdict::Refused; 2]), Err(1));
+        assert_eq!(
+            with_peer(&[FactVerdict::Refused, FactVerdict::Holds]),
+            Ok(())
+        );
+        assert_eq!(
+            with_peer(&[FactVerdict::Differs, FactVerdict::Refused]),
+            Err(3)
+        );
+    }
+}

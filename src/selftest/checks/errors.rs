@@ -1,0 +1,383 @@
+//! Return codes of provoked errors, and the formats of events.
+
+use cxi::sys::*;
+use cxi::{CommunicationProfile, Domain, EventQueue, EventType, MemoryRegion, Pages, Record};
+
+use crate::bench::{Checked, differs, ensure, equal, has, matching, silent, skipped};
+use crate::table::{FactCheck, Group, assumed, inferred, stated};
+
+pub static GROUP: Group = Group {
+    name: "errors",
+    checks: CHECKS,
+};
+
+const CHECKS: &[FactCheck] = &[
+    stated(
+        "no-portal",
+        "nic.md 4.3",
+        "an operation to an index without portal ends with PTLTE_NOT_FOUND",
+        |bench| {
+            let dfa = bench.dfa(64);
+            bench.put(8, C_RC_PTLTE_NOT_FOUND, |put| _ = put.set_dfa(dfa))?;
+            bench
+                .get(8, C_RC_PTLTE_NOT_FOUND, |get| _ = get.set_dfa(dfa))
+                .map(drop)
+        },
+    ),
+    stated(
+        "other-vni",
+        "nic.md 4.3",
+        "on the own NIC, an operation on a VNI without portal ends with PTLTE_NOT_FOUND",
+        |bench| {
+            let service = bench.nic.device.service(bench.nic.service)?;
+            let range = service.vni_range().ok().flatten();
+            let mut vnis = service
+                .vnis
+                .iter()
+                .copied()
+                .chain(range.into_iter().flatten());
+            let Some(other) = vnis.find(|vni| u32::from(*vni) != bench.nic.vni) else {
+                return skipped("the service has one VNI");
+            };
+            let (other, class) = (u32::from(other), bench.nic.class);
+            let _portal = bench.plain()?;
+            let _domain = Domain::new(&bench.lni, other, C_PID_ANY)?;
+            let profile = CommunicationProfile::new(&bench.lni, other, class, CXI_TC_TYPE_DEFAULT)?;
+            if service.vnis.is_empty() {
+                return skipped("all VNIs of a range reach one domain");
+            }
+            let put = bench.dma(C_CMD_PUT, 8);
+            bench.send(|batch| {
+                batch.emit_lcid(&profile)?;
+                batch.emit_dma(&put)
+            })?;
+            bench.expect(EventType::ACK, C_RC_PTLTE_NOT_FOUND).map(drop)
+        },
+    ),
+    stated(
+        "no-entry",
+        "nic.md 8.3",
+        "an operation to a portal without entry and without flow control ends with \
+         ENTRY_NOT_FOUND",
+        |bench| {
+            let _portal = bench.portal(0, |_| {})?;
+            bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {})?;
+            bench.get(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
+        },
+    ),
+    inferred(
+        "put-not-permitted",
+        "nic.md 7",
+        "a put to an entry without op_put ends with OP_VIOLATION",
+        |bench| {
+            let mut portal = bench.portal(0, |_| {})?;
+            bench.append(&mut portal, |entry| {
+                silent(entry);
+                entry.set_op_put(false);
+            })?;
+            bench.put(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
+        },
+    ),
+    inferred(
+        "get-not-permitted",
+        "nic.md 7",
+        "a get from an entry without op_get ends with OP_VIOLATION",
+        |bench| {
+            let mut portal = bench.portal(0, |_| {})?;
+            bench.append(&mut portal, |entry| {
+                silent(entry);
+                entry.set_op_get(false);
+            })?;
+            bench.get(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
+        },
+    ),
+    inferred(
+        "restricted-to-matching-portal",
+        "nic.md 7",
+        "a restricted operation to a matching portal ends with INVALID_ENDPOINT",
+        |bench| {
+            let mut portal = bench.portal(0, matching)?;
+            bench.append(&mut portal, silent)?;
+            bench
+                .put(8, C_RC_INVALID_ENDPOINT, |put| _ = put.set_restricted(true))
+                .map(drop)
+        },
+    ),
+    inferred(
+        "restricted-to-local-entry",
+        "nic.md 3.10.1",
+        "a restricted put to a locally managed entry ends with RESTRICTED_UNICAST, unless the \
+         portal has en_restricted_unicast_lm",
+        |bench| {
+            for (allowed, code) in [(0, C_RC_RESTRICTED_UNICAST), (1, C_RC_OK)] {
+                let mut portal =
+                    bench.portal(0, |options| options.set_en_restricted_unicast_lm(allowed))?;
+                bench.append(&mut portal, |entry| {
+                    silent(entry);
+                    entry.set_manage_local(true);
+                })?;
+                bench.put(8, code, |put| _ = put.set_restricted(true))?;
+                portal.entry.close()?;
+            }
+            Ok(())
+        },
+    ),
+    stated(
+        "beyond-entry",
+        "nic.md 7.1",
+        "an access beyond an entry whose offset the initiator chooses fails on both sides and \
+         moves nothing",
+        |bench| {
+            let mut portal = bench.portal(0, |_| {})?;
+            bench.append(&mut portal, |entry| _ = entry.set_length(3000))?;
+            bench.fill()?;
+            let mut put = bench.dma(C_CMD_PUT, 3001);
+            for offset in [0, 1] {
+                put.set_remote_offset(offset).set_request_len(3001);
+                bench.send(|batch| batch.emit_dma(&put))?;
+                let ack = bench.event()?;
+                fails(&ack, EventType::ACK)?;
+                let event = bench.event_at(&mut portal)?;
+                fails(&event, EventType::PUT)?;
+                has("memory", &bench.remote, 0, &[0xee; 3100])?;
+            }
+            Ok(())
+        },
+    ),
+    assumed(
+        "beyond-entry-code",
+        "nic.md 15",
+        "an access beyond an entry ends with NO_SPACE",
+        |bench| {
+            let mut portal = bench.portal(0, |_| {})?;
+            bench.append(&mut portal, |entry| {
+                silent(entry);
+                entry.set_length(3000);
+            })?;
+            bench.put(3001, C_RC_NO_SPACE, |_| {})?;
+            bench
+                .get(1, C_RC_NO_SPACE, |get| _ = get.set_remote_offset(3000))
+                .map(drop)
+        },
+    ),
+    assumed(
+        "local-address-not-mapped",
+        "nic.md 15",
+        "a local address that is not mapped ends with NO_TRANSLATION",
+        |bench| {
+            let _portal = bench.plain()?;
+            // Both memories are in one context, and the address is far beyond them.
+            let address = bench.local.iova(0) ^ 1 << 50;
+            let code = C_RC_NO_TRANSLATION;
+            bench.put(8, code, |put| _ = put.set_local_addr(address))?;
+            bench
+                .get(8, code, |get| _ = get.set_local_addr(address))
+                .map(drop)
+        },
+    ),
+    assumed(
+        "entry-not-mapped",
+        "nic.md 15",
+        "an entry over memory that is not mapped ends with NO_TRANSLATION at the initiator",
+        |bench| {
+            let mut portal = bench.portal(0, |_| {})?;
+            let address = bench.remote.iova(0) ^ 1 << 50;
+            bench.append(&mut portal, |entry| {
+                silent(entry);
+                entry.set_start(address);
+            })?;
+            bench.put(8, C_RC_NO_TRANSLATION, |_| {}).map(drop)
+        },
+    ),
+    stated(
+        "address-context",
+        "nic.md 7",
+        "a logical address context that is not configured ends with INVALID_AC",
+        |bench| {
+            let _portal = bench.plain()?;
+            bench
+                .put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7))
+                .map(drop)
+        },
+    ),
+    stated(
+        "memory-rights",
+        "nic.md 7",
+        "a put from memory mapped without READ, or to memory mapped without WRITE, ends with \
+         PAGE_PERM_ERROR",
+        |bench| {
+            let portal = bench.plain()?;
+            let map = |flag| {
+                let memory = Pages::anonymous(4096)?;
+                MemoryRegion::map(&bench.lni, memory, CXI_MAP_PIN | flag)
+            };
+            let (unreadable, unwritable) = (map(CXI_MAP_WRITE)?, map(CXI_MAP_READ)?);
+            bench.put(8, C_RC_PAGE_PERM_ERROR, |put| {
+                put.set_lac(unreadable.lac())
+                    .set_local_addr(unreadable.iova(0));
+            })?;
+            bench.get(8, C_RC_PAGE_PERM_ERROR, |get| {
+                get.set_lac(unwritable.lac())
+                    .set_local_addr(unwritable.iova(0));
+            })?;
+            portal.entry.close()?;
+            let mut portal = bench.portal(0, |_| {})?;
+            bench.append(&mut portal, |entry| {
+                silent(entry);
+                entry
+                    .set_lac(unwritable.lac())
+                    .set_start(unwritable.iova(0))
+                    .set_length(4096);
+            })?;
+            bench.put(8, C_RC_PAGE_PERM_ERROR, |_| {})?;
+            portal.entry.close()?;
+            Ok(())
+        },
+    ),
+    stated(
+        "failure-despite-disabled-events",
+        "nic.md 6.4",
+        "a failure is reported to the initiator although success events are disabled",
+        |bench| {
+            let dfa = bench.dfa(64);
+            bench
+                .put(8, C_RC_PTLTE_NOT_FOUND, |put| {
+                    put.set_dfa(dfa).set_event_success_disable(true);
+                })
+                .map(drop)
+        },
+    ),
+    assumed(
+        "target-error-flag",
+        "nic.md 15",
+        "tgt_error is set in the event of a failure at the target only",
+        |bench| {
+            let _portal = bench.plain()?;
+            let dfa = bench.dfa(64);
+            let at_target = bench.put(8, C_RC_PTLTE_NOT_FOUND, |put| _ = put.set_dfa(dfa))?;
+            let own = bench.put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7))?;
+            let flags = [at_target, own].map(|event| match event.record {
+                Record::InitiatorShort(event) => Some(event.tgt_error()),
+                _ => None,
+            });
+            equal("tgt_error", flags, [Some(true), Some(false)])
+        },
+    ),
+    stated(
+        "long-initiator-events",
+        "nic.md 6.3",
+        "INIT_LONG makes initiator events 32 bytes long",
+        |bench| {
+            let _portal = bench.plain()?;
+            let flags = CXI_EQ_EC_DISABLE | CXI_EQ_INIT_LONG;
+            let mut events = EventQueue::new(&bench.lni, 8, flags.into())?;
+            let mut queue = cxi::TransmitQueue::new(&bench.profile, 64, &events, None)?;
+            let mut put = bench.dma(C_CMD_PUT, 8);
+            put.set_eq(events.number());
+            let mut batch = queue.batch();
+            batch.emit_dma(&put)?;
+            batch.commit_doorbell();
+            let ack = crate::bench::next(&mut events, &mut bench.trace)?;
+            equal(
+                "type, bytes",
+                (ack.kind, ack.bytes.len()),
+                (EventType::ACK, 32),
+            )?;
+            equal("user_ptr", ack.user_ptr(), put.user_ptr())
+        },
+    ),
+    stated(
+        "time-stamps",
+        "nic.md 6.2",
+        "TIMESTAMP_EVENTS stamps long events with times that do not go back",
+        |bench| {
+            let flags = CXI_EQ_EC_DISABLE | CXI_EQ_TGT_LONG | CXI_EQ_TIMESTAMP_EVENTS;
+            let mut portal = bench.portal_with(0, flags, |_| {})?;
+            bench.append(&mut portal, |_| {})?;
+            let mut times = Vec::new();
+            for _ in 0..2 {
+                bench.put(8, C_RC_OK, |_| {})?;
+                let put = bench
+                    .expect_at(&mut portal, EventType::PUT, C_RC_OK)?
+                    .long()?;
+                ensure(
+                    put.timestamp_ns() < 1_000_000_000,
+                    "ns below 10^9",
+                    put.timestamp_ns(),
+                )?;
+                times.push((put.timestamp_sec_low(), put.timestamp_ns()));
+            }
+            let (first, second) = (times[0], times[1]);
+            let is_next = second.0 == (first.0 + 1) & 3;
+            ensure(
+                is_next || first.0 == second.0 && first.1 < second.1,
+                format_args!("a time after {first:?}"),
+                format_args!("{second:?}"),
+            )
+        },
+    ),
+    stated(
+        "event-sizes",
+        "nic.md 6.3",
+        "LINK, UNLINK and STATE_CHANGE have 64 bytes, PUT and GET of the PRIORITY list 32",
+        |bench| {
+            let flags = CXI_EQ_EC_DISABLE;
+            let mut portal = bench.disabled_portal(0, flags, matching)?;
+            let change = bench.set_state(&mut portal, C_PTLTE_ENABLED, 0, C_RC_OK)?;
+            equal("STATE_CHANGE", change.bytes.len(), 64)?;
+            let link = bench.append(&mut portal, |_| {})?;
+            equal("LINK", link.bytes.len(), 64)?;
+            bench.put(8, C_RC_OK, |_| {})?;
+            let put = bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?;
+            equal("PUT", put.bytes.len(), 32)?;
+            bench.get(8, C_RC_OK, |_| {})?;
+            let get = bench.expect_at(&mut portal, EventType::GET, C_RC_OK)?;
+            equal("GET", get.bytes.len(), 32)?;
+            let command = bench.target_command(&portal, C_CMD_TGT_UNLINK);
+            bench.command(|batch| batch.emit_target(&command))?;
+            let unlink = bench.expect_at(&mut portal, EventType::UNLINK, C_RC_OK)?;
+            equal("UNLINK", unlink.bytes.len(), 64)
+        },
+    ),
+    stated(
+        "combined-events",
+        "nic.md 5.7",
+        "a queue without EC_DISABLE delivers each event of a burst once",
+        |bench| {
+            let _portal = bench.plain()?;
+            let mut events = EventQueue::new(&bench.lni, 60, 0)?;
+            let mut queue = cxi::TransmitQueue::new(&bench.profile, 64, &events, None)?;
+            let mut put = bench.dma(C_CMD_PUT, 8);
+            put.set_eq(events.number());
+            let mut batch = queue.batch();
+            for number in 0..20 {
+                put.set_user_ptr(number);
+                batch.emit_dma(&put)?;
+            }
+            batch.commit_doorbell();
+            let mut seen = Vec::new();
+            for _ in 0..20 {
+                let ack = crate::bench::next(&mut events, &mut bench.trace)?;
+                equal("code", u32::from(ack.code.0), C_RC_OK)?;
+                seen.push(ack.user_ptr());
+            }
+            seen.sort_unstable();
+            ensure(
+                (0..20).eq(seen.iter().copied()),
+                "each event once",
+                format_args!("{seen:?}"),
+            )
+        },
+    ),
+];
+
+/// Checks that an event of this type reports a failure.
+fn fails(event: &crate::bench::Seen, kind: EventType) -> Checked {
+    if event.kind == kind && u32::from(event.code.0) != C_RC_OK {
+        return Ok(());
+    }
+    Err(differs(
+        format_args!("{kind} with a failure"),
+        format_args!("{} {}", event.kind, event.code),
+    ))
+}

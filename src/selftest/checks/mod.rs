@@ -1,0 +1,34 @@
+//! The checks, a file for each group.
+
+mod atomics;
+mod calls;
+mod counters;
+mod errors;
+mod full;
+mod matching;
+mod moves;
+mod portals;
+mod queue_calls;
+mod queues;
+mod rendezvous;
+mod telemetry;
+mod unexpected;
+
+use crate::table::Group;
+
+/// All groups, in the order of their execution: what an operation needs comes before it.
+pub static GROUPS: &[&Group] = &[
+    &calls::GROUP,
+    &queue_calls::GROUP,
+    &queues::GROUP,
+    &moves::GROUP,
+    &atomics::GROUP,
+    &matching::GROUP,
+    &unexpected::GROUP,
+    &errors::GROUP,
+    &counters::GROUP,
+    &portals::GROUP,
+    &rendezvous::GROUP,
+    &full::GROUP,
+    &telemetry::GROUP,
+];

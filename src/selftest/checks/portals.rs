@@ -1,0 +1,233 @@
+//! The states of portals.
+
+use cxi::sys::*;
+use cxi::{EventType, ObjectState};
+
+use crate::bench::{Bench, Checked, Seen, equal, matching, silent, skipped};
+use crate::table::{FactCheck, Group, stated};
+
+pub static GROUP: Group = Group {
+    name: "portals",
+    checks: CHECKS,
+};
+
+/// PCI vendor and device of Cassini 1, whose drop count starts one lower if the NIC has disabled
+/// the portal (nic.md 8.2).
+const CASSINI_1: (u32, u32) = (0x17db, 0x0501);
+
+/// A drop count that is not compared (nic.md 8.2).
+const ANY_COUNT: u32 = (1 << 24) - 1;
+
+const CHECKS: &[FactCheck] = &[
+    stated(
+        "new-portal",
+        "libcxi.md 8.3",
+        "a portal that was mapped and not enabled receives nothing: PT_DISABLED",
+        |bench| {
+            let _portal = bench.disabled_portal(0, CXI_EQ_EC_DISABLE, |_| {})?;
+            bench.put(8, C_RC_PT_DISABLED, |_| {}).map(drop)
+        },
+    ),
+    stated(
+        "enable",
+        "nic.md 8.2",
+        "SETSTATE reports a STATE_CHANGE by software with the portal and the new state",
+        |bench| {
+            let mut portal = bench.disabled_portal(0, CXI_EQ_EC_DISABLE, |_| {})?;
+            let change = bench
+                .set_state(&mut portal, C_PTLTE_ENABLED, 0, C_RC_OK)?
+                .long()?;
+            equal("ptlte_index", change.ptlte_index(), portal.entry.number())?;
+            equal("sc_nic_auto", change.sc_nic_auto(), false)?;
+            bench.append(&mut portal, silent)?;
+            bench.put(8, C_RC_OK, |_| {}).map(drop)
+        },
+    ),
+    stated(
+        "disable",
+        "nic.md 8.2",
+        "a disabled portal refuses operations with PT_DISABLED, and works when it is enabled again",
+        |bench| {
+            let mut portal = bench.plain()?;
+            bench.set_state(&mut portal, C_PTLTE_DISABLED, 0, C_RC_OK)?;
+            bench.put(8, C_RC_PT_DISABLED, |_| {})?;
+            bench.get(8, C_RC_PT_DISABLED, |_| {})?;
+            bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)?;
+            bench.put(8, C_RC_OK, |_| {}).map(drop)
+        },
+    ),
+    stated(
+        "append-while-disabled",
+        "nic.md 8.2",
+        "APPEND works while a portal is disabled",
+        |bench| {
+            let mut portal = bench.portal(0, |_| {})?;
+            bench.set_state(&mut portal, C_PTLTE_DISABLED, 0, C_RC_OK)?;
+            bench.append(&mut portal, silent)?;
+            bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)?;
+            bench.put(8, C_RC_OK, |_| {}).map(drop)
+        },
+    ),
+    stated(
+        "flow-control",
+        "nic.md 8.3",
+        "without entry, a portal with flow control is disabled by the NIC with reason FC_NO_MATCH",
+        |bench| {
+            let mut portal = bench.portal(0, flow_control)?;
+            bench.put(8, C_RC_PT_DISABLED, |_| {})?;
+            let change = bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
+            by_nic(&change, C_SC_FC_NO_MATCH)?;
+            bench.put(8, C_RC_PT_DISABLED, |_| {}).map(drop)
+        },
+    ),
+    stated(
+        "drop-count",
+        "nic.md 8.2",
+        "enabling needs the number of dropped messages, else NO_MATCH, and all ones ignores it",
+        |bench| {
+            let mut portal = bench.portal(0, flow_control)?;
+            for _ in 0..2 {
+                bench.put(8, C_RC_PT_DISABLED, |_| {})?;
+            }
+            bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
+            bench.set_state(&mut portal, C_PTLTE_ENABLED, 7, C_RC_NO_MATCH)?;
+            bench.put(8, C_RC_PT_DISABLED, |_| {})?;
+            bench
+                .set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)
+                .map(drop)
+        },
+    ),
+    stated(
+        "drop-count-value",
+        "nic.md 8.2",
+        "the drop count of a portal that the NIC disabled is the number of refused messages, one less on Cassini 1",
+        |bench| {
+            let mut portal = bench.portal(0, flow_control)?;
+            for _ in 0..3 {
+                bench.put(8, C_RC_PT_DISABLED, |_| {})?;
+            }
+            bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
+            let dropped = drop_count(bench, 3);
+            for count in [dropped - 1, dropped + 1] {
+                bench.set_state(&mut portal, C_PTLTE_ENABLED, count, C_RC_NO_MATCH)?;
+            }
+            bench
+                .set_state(&mut portal, C_PTLTE_ENABLED, dropped, C_RC_OK)
+                .map(drop)
+        },
+    ),
+    stated(
+        "status",
+        "nic.md 8.7",
+        "the driver reports the state and the drop count of a portal",
+        |bench| {
+            let mut portal = bench.portal(0, flow_control)?;
+            for _ in 0..3 {
+                bench.put(8, C_RC_PT_DISABLED, |_| {})?;
+            }
+            bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
+            let states = bench.lni.observer().states();
+            let found = states.iter().find_map(|state| match *state {
+                ObjectState::Portal {
+                    number,
+                    state,
+                    dropped,
+                } if number == portal.entry.number() => Some((u32::from(state), dropped)),
+                _ => None,
+            });
+            match found {
+                Some(found) => {
+                    let dropped = drop_count(bench, 3);
+                    equal("state, drop count", found, (C_PTLTE_DISABLED, dropped))
+                }
+                None => skipped("the library has no cxil_pte_status, or the driver refuses it"),
+            }
+        },
+    ),
+    stated(
+        "software-managed",
+        "nic.md 8.2",
+        "APPEND to the PRIORITY list of a portal that software manages reports PTLTE_SW_MANAGED",
+        |bench| {
+            let mut portal = bench.portal(0, matching)?;
+            let state = C_PTLTE_SOFTWARE_MANAGED;
+            bench.set_state(&mut portal, state, ANY_COUNT, C_RC_OK)?;
+            let entry = bench.entry(&portal);
+            bench.command(|batch| batch.emit_target(&entry))?;
+            let code = C_RC_PTLTE_SW_MANAGED;
+            bench.expect_at(&mut portal, EventType::LINK, code)?;
+            bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)?;
+            bench
+                .append(&mut portal, |entry| _ = entry.set_restart_seq(true))
+                .map(drop)
+        },
+    ),
+    stated(
+        "two-indexes",
+        "nic.md 8.1",
+        "a portal can be mapped at several indexes",
+        |bench| {
+            let mut portal = bench.plain()?;
+            portal.entry.map(&bench.domain, 40)?;
+            for index in [0, 40] {
+                let (dfa, ext) = (bench.dfa(index), cxi::address::index_ext(index));
+                bench.put(8, C_RC_OK, |put| _ = put.set_dfa(dfa).set_index_ext(ext))?;
+            }
+            Ok(())
+        },
+    ),
+    stated(
+        "freed-portal",
+        "nic.md 8.1",
+        "freeing a portal releases its entries: its index is without portal, and free again",
+        |bench| {
+            let portal = bench.plain()?;
+            bench.put(8, C_RC_OK, |_| {})?;
+            portal.entry.close()?;
+            bench.put(8, C_RC_PTLTE_NOT_FOUND, |_| {})?;
+            let _portal = bench.portal(0, |_| {})?;
+            bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
+        },
+    ),
+    stated(
+        "use-of-list-entries",
+        "nic.md 6.6",
+        "LINK has the list entries in use in lpe_stat_1: each append adds one",
+        |bench| {
+            let mut portal = bench.portal(0, matching)?;
+            let mut counts = Vec::new();
+            for _ in 0..2 {
+                let link = bench.append(&mut portal, |_| {})?.long()?;
+                counts.push(link.lpe_stat_1());
+            }
+            equal("entries more in use", counts[1].wrapping_sub(counts[0]), 1)
+        },
+    ),
+];
+
+/// Returns the drop count of a portal that the NIC has disabled, after `refused` messages.
+fn drop_count(bench: &Bench, refused: u32) -> u32 {
+    let info = bench.nic.device.info();
+    let is_first = (info.vendor_id, info.device_id) == CASSINI_1;
+    refused - u32::from(is_first)
+}
+
+fn flow_control(options: &mut cxi_pt_alloc_opts) {
+    options.set_is_matching(1);
+    options.set_en_flowctrl(1);
+}
+
+/// Checks that the NIC has disabled a portal for this reason.
+pub fn by_nic(change: &Seen, reason: c_sc_reason) -> Checked {
+    let change = change.long()?;
+    let seen = (
+        u32::from(change.ptlte_state()),
+        change.sc_nic_auto(),
+        u32::from(change.sc_reason()),
+    );
+    equal(
+        "ptlte_state, sc_nic_auto, sc_reason",
+        seen,
+        (C_PTLTE_DISABLED, true, reason),
+    )
+}

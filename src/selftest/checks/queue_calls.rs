@@ -1,0 +1,355 @@
+//! What libcxi and the driver return: queues, counters, portals.
+
+use cxi::attempt::{self, EventQueuePages};
+use cxi::sys::*;
+use cxi::{CommunicationProfile, Counter, Domain, Error, EventQueue, PortalTableEntry};
+use rustix::process::geteuid;
+
+use crate::bench::{Bench, Checked, ensure, equal, refused, skipped};
+use crate::table::{FactCheck, Group, stated};
+
+pub static GROUP: Group = Group {
+    name: "queue-calls",
+    checks: CHECKS,
+};
+
+const CHECKS: &[FactCheck] = &[
+    stated(
+        "event-queue-length",
+        "libcxi.md 8.1",
+        "the length of an event queue is a nonzero multiple of the page size, else EINVAL",
+        |bench| {
+            for length in [0, 64, page() - 64, page() + 64] {
+                let mut attributes = event_queue();
+                attributes.queue_len = length;
+                refused(libc::EINVAL, allocate(bench, PAGES, &attributes))?;
+            }
+            allocate(bench, PAGES, &event_queue()).map(drop)?;
+            Ok(())
+        },
+    ),
+    stated(
+        "event-queue-alignment",
+        "libcxi.md 8.1",
+        "an event queue begins at a page, else EINVAL",
+        |bench| {
+            let pages = EventQueuePages {
+                offset: 64,
+                ..PAGES
+            };
+            refused(libc::EINVAL, allocate(bench, pages, &event_queue()))
+        },
+    ),
+    stated(
+        "event-queue-without-mapping",
+        "libcxi.md 8.1",
+        "an event queue without mapping and without PASSTHROUGH is EINVAL",
+        |bench| {
+            let pages = EventQueuePages { mapped: 0, ..PAGES };
+            refused(libc::EINVAL, allocate(bench, pages, &event_queue()))
+        },
+    ),
+    stated(
+        "event-queue-outside-mapping",
+        "libcxi.md 8.1",
+        "an event queue that its mapping does not contain is EINVAL",
+        |bench| {
+            let pages = EventQueuePages { mapped: 1, ..PAGES };
+            let mut attributes = event_queue();
+            attributes.queue_len = 2 * page();
+            refused(libc::EINVAL, allocate(bench, pages, &attributes))
+        },
+    ),
+    stated(
+        "event-queue-read-only-mapping",
+        "libcxi.md 8.1",
+        "an event queue in a mapping without WRITE is EINVAL",
+        |bench| {
+            let pages = EventQueuePages {
+                is_writable: false,
+                ..PAGES
+            };
+            refused(libc::EINVAL, allocate(bench, pages, &event_queue()))
+        },
+    ),
+    stated(
+        "event-queue-thresholds",
+        "libcxi.md 8.1",
+        "status thresholds above 100 % or more than 4 are EINVAL",
+        |bench| {
+            for (base, delta, count) in [(101, 0, 1), (50, 101, 1), (50, 1, 5), (50, 40, 4)] {
+                let mut attributes = event_queue();
+                attributes.status_thresh_base = base;
+                attributes.status_thresh_delta = delta;
+                attributes.status_thresh_count = count;
+                refused(libc::EINVAL, allocate(bench, PAGES, &attributes))?;
+            }
+            Ok(())
+        },
+    ),
+    stated(
+        "event-queue-reserved-slots",
+        "libcxi.md 8.1",
+        "more reserved slots than the queue has, less one, are EINVAL",
+        |bench| {
+            let slots = (page() / 64) as u32;
+            let with = |reserved| {
+                let mut attributes = event_queue();
+                attributes.reserved_slots = reserved;
+                attributes
+            };
+            refused(libc::EINVAL, allocate(bench, PAGES, &with(slots)))?;
+            allocate(bench, PAGES, &with(slots - 1)).map(drop)?;
+            Ok(())
+        },
+    ),
+    stated(
+        "event-queue-clears-memory",
+        "libcxi.md 8.1",
+        "the library clears the memory of an event queue",
+        |bench| {
+            let is_zero = allocate(bench, PAGES, &event_queue())?;
+            ensure(is_zero, "memory of zeros", "other bytes")
+        },
+    ),
+    stated(
+        "event-queue-pct",
+        "libcxi.md 8.1",
+        "REGISTER_PCT without CAP_SYS_ADMIN is EPERM",
+        |bench| {
+            if geteuid().is_root() {
+                return skipped("this user has all capabilities");
+            }
+            let mut attributes = event_queue();
+            attributes.flags = CXI_EQ_REGISTER_PCT.into();
+            refused(libc::EPERM, allocate(bench, PAGES, &attributes))
+        },
+    ),
+    stated(
+        "command-queue-sizes",
+        "libcxi.md 8.2",
+        "a command queue has 64 slots or more, in a power-of-two number of pages",
+        |bench| {
+            let page = page() as u32 / 64;
+            for count in [0, 1, page, page + 1, 2 * page + 1, 4 * page + 1] {
+                let slots = command_queue(bench, |options| options.count = count)?;
+                let expected = page * count.max(page).div_ceil(page).next_power_of_two();
+                equal(format_args!("slots for {count}"), slots, expected)?;
+            }
+            Ok(())
+        },
+    ),
+    stated(
+        "command-queue-limit",
+        "libcxi.md 8.2",
+        "a command queue of more than 65536 slots is E2BIG",
+        |bench| {
+            let large = command_queue(bench, |options| options.count = 65537);
+            refused(libc::E2BIG, large)
+        },
+    ),
+    stated(
+        "command-queue-policy",
+        "libcxi.md 8.2",
+        "a policy or threshold id above 3 is EINVAL",
+        |bench| {
+            refused(
+                libc::EINVAL,
+                command_queue(bench, |options| options.policy = 4),
+            )?;
+            let threshold = command_queue(bench, |options| options.lpe_cdt_thresh_id = 4);
+            refused(libc::EINVAL, threshold)
+        },
+    ),
+    stated(
+        "command-queue-lcid",
+        "libcxi.md 8.2",
+        "a transmit queue with an LCID without profile is EINVAL",
+        |bench| {
+            refused(
+                libc::EINVAL,
+                command_queue(bench, |options| options.lcid = 15),
+            )
+        },
+    ),
+    stated(
+        "trigger-queue-lcid",
+        "libcxi.md 8.2",
+        "a trigger queue with another LCID than 0 is EINVAL",
+        |bench| {
+            bench.nic.needs_best_effort()?;
+            let (vni, class) = (bench.nic.vni, bench.nic.class);
+            let ty = CXI_TC_TYPE_RESTRICTED;
+            let other = CommunicationProfile::new(&bench.lni, vni, class, ty)?;
+            let queue = command_queue(bench, |options| {
+                options.flags = CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS;
+                options.lcid = other.lcid();
+            });
+            refused(libc::EINVAL, queue)
+        },
+    ),
+    stated(
+        "ethernet-queue",
+        "libcxi.md 8.2",
+        "an Ethernet queue without CAP_NET_RAW is EPERM",
+        |bench| {
+            if geteuid().is_root() {
+                return skipped("this user has all capabilities");
+            }
+            let queue = command_queue(bench, |options| {
+                options.flags = CXI_CQ_IS_TX | CXI_CQ_TX_ETHERNET;
+            });
+            refused(libc::EPERM, queue)
+        },
+    ),
+    stated(
+        "counter-alignment",
+        "libcxi.md 8.4",
+        "a write-back word that is not aligned to 8 bytes is EINVAL",
+        |bench| {
+            refused(libc::EINVAL, attempt::counter(&bench.lni, 4))?;
+            attempt::counter(&bench.lni, 8)?;
+            Ok(())
+        },
+    ),
+    stated(
+        "portal-index",
+        "libcxi.md 8.3",
+        "mapping a portal at pid_granule or above is EINVAL, at the index below it succeeds",
+        |bench| {
+            let mut entry = PortalTableEntry::new(&bench.lni, &bench.events, false)?;
+            let granule = bench.nic.device.info().pid_granule;
+            refused(libc::EINVAL, entry.map(&bench.domain, granule))?;
+            entry.map(&bench.domain, granule - 1)?;
+            entry.close()?;
+            Ok(())
+        },
+    ),
+    stated(
+        "portal-other-interface",
+        "libcxi.md 8.3",
+        "mapping a portal in a domain of another LNI is EINVAL",
+        |bench| {
+            let lni = bench.nic.lni()?;
+            let domain = Domain::new(&lni, bench.nic.vni, C_PID_ANY)?;
+            let mut entry = PortalTableEntry::new(&bench.lni, &bench.events, false)?;
+            refused(libc::EINVAL, entry.map(&domain, 0))
+        },
+    ),
+    stated(
+        "portal-index-twice",
+        "libcxi.md 8.3",
+        "a second portal at an index that is in use is not refused",
+        |bench| {
+            let mut entries = Vec::new();
+            for _ in 0..2 {
+                let mut entry = PortalTableEntry::new(&bench.lni, &bench.events, false)?;
+                let mapped = entry.map(&bench.domain, 7);
+                mapped.map_err(|error| crate::bench::differs("a mapping", error))?;
+                entries.push(entry);
+            }
+            Ok(())
+        },
+    ),
+    stated(
+        "numbers-from-1",
+        "nic.md 0",
+        "event queues, counters and portals have numbers from 1 to 2047",
+        |bench| {
+            let entry = PortalTableEntry::new(&bench.lni, &bench.events, false)?;
+            let counter = Counter::new(&bench.lni)?;
+            for (what, number) in [
+                ("event queue", bench.events.number()),
+                ("portals table entry", entry.number()),
+                ("counter", counter.number()),
+            ] {
+                let is_valid = (1..2048).contains(&number);
+                ensure(is_valid, format_args!("{what}: 1 to 2047"), number)?;
+            }
+            Ok(())
+        },
+    ),
+    stated(
+        "use-of-service",
+        "libcxi.md 11",
+        "the service counts each event queue, counter, transmit and target queue and portal",
+        use_of_service,
+    ),
+];
+
+fn page() -> usize {
+    cxi::page_size()
+}
+
+const PAGES: EventQueuePages = EventQueuePages {
+    memory: 2,
+    mapped: 2,
+    is_writable: true,
+    offset: 0,
+};
+
+/// Returns the attributes of an event queue of one page.
+fn event_queue() -> cxi_eq_attr {
+    cxi_eq_attr {
+        queue: std::ptr::null_mut(),
+        queue_len: page(),
+        flags: CXI_EQ_EC_DISABLE.into(),
+        status_thresh_base: 0,
+        status_thresh_delta: 0,
+        status_thresh_count: 0,
+        ec_delay: 0,
+        cpu_affinity: 0,
+        reserved_slots: 0,
+    }
+}
+
+fn allocate(
+    bench: &Bench,
+    pages: EventQueuePages,
+    attributes: &cxi_eq_attr,
+) -> Result<bool, Error> {
+    attempt::event_queue(&bench.lni, pages, attributes)
+}
+
+/// Allocates a transmit queue with options changed by `change`, and returns its slots.
+fn command_queue(bench: &Bench, change: impl FnOnce(&mut cxi_cq_alloc_opts)) -> Result<u32, Error> {
+    let mut options = cxi_cq_alloc_opts {
+        count: 1,
+        policy: CXI_CQ_UPDATE_ALWAYS,
+        stat_cnt_pool: 0,
+        flags: CXI_CQ_IS_TX,
+        lcid: bench.profile.lcid(),
+        lpe_cdt_thresh_id: 0,
+    };
+    change(&mut options);
+    attempt::command_queue(&bench.lni, None, &options)
+}
+
+/// The counts include other processes: those only may make them larger.
+fn use_of_service(bench: &mut Bench) -> Checked {
+    let counts = |bench: &Bench| bench.nic.device.in_use(bench.nic.service);
+    let Some(before) = counts(bench)? else {
+        return skipped("the library does not count");
+    };
+    let events = EventQueue::new(&bench.lni, 1, 0)?;
+    let counter = Counter::new(&bench.lni)?;
+    let entry = PortalTableEntry::new(&bench.lni, &events, false)?;
+    let transmit = cxi::TransmitQueue::new(&bench.profile, 1, &events, None)?;
+    let target = cxi::TargetQueue::new(&bench.lni, 1, None)?;
+    let with = counts(bench)?.unwrap_or_default();
+    for (at, name) in cxi::RESOURCES.iter().enumerate().take(5) {
+        let more = i32::from(with[at]) - i32::from(before[at]);
+        ensure(more >= 1, format_args!("one {name} more in use"), more)?;
+    }
+    transmit.close()?;
+    target.close()?;
+    entry.close()?;
+    counter.close()?;
+    events.close()?;
+    let after = counts(bench)?.unwrap_or_default();
+    for (at, name) in cxi::RESOURCES.iter().enumerate().take(5) {
+        let fewer = i32::from(with[at]) - i32::from(after[at]);
+        ensure(fewer >= 1, format_args!("one {name} less in use"), fewer)?;
+    }
+    Ok(())
+}

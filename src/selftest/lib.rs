@@ -1,0 +1,43 @@
+//! Checks of what `docs/reference` says about a NIC, its driver and its library, on this NIC.
+//!
+//! Each check has objects of its own on the NIC, observes one fact, and releases them. It knows
+//! nothing of the kind of NIC: the software NIC, which was built from the same pages, passes all
+//! checks.
+//!
+//! <!-- From tests/tidy/houses.rs: src/selftest -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  6 | lib      the list of modules                                                              |
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | run      selects checks and executes them                                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | checks   the checks, a file for each group                                                |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | table    a check as plain data                                                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | bench    what a check works with: both ends on one NIC                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | events   events as checks see them, and waits for them                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | ended    how a check ends, and comparisons that end it                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod checks;
+mod ended;
+mod events;
+mod run;
+mod table;
+#[cfg(test)]
+mod testing;
+
+pub use bench::Nic;
+pub use checks::GROUPS;
+pub use run::{Selection, run};
+pub use table::{FactCheck, Group};

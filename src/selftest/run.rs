@@ -1,0 +1,293 @@
+//! Selects checks and executes them.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::{Bench, Checked, Ended, Nic, Trace};
+use crate::checks::GROUPS;
+use crate::table::{FactCheck, Group};
+use facts::error::Failure;
+use facts::interrupt;
+use report::selftest::{FactResult, FactVerdict};
+
+/// Time for all checks. Those that do not begin within it are skipped.
+const LIMIT: Duration = Duration::from_secs(50);
+
+/// Bytes of commands that a result has: the last ones, in one command of the largest size.
+const LONGEST: usize = 256;
+
+/// The checks to execute.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Names of groups (`queues`) and of checks (`queues/wrap`); none selects all checks.
+    names: Vec<String>,
+}
+
+impl Selection {
+    /// Adds a group or a check. Returns false if there is none of this name.
+    pub fn add(&mut self, name: &str) -> bool {
+        let is_known = GROUPS.iter().any(|group| {
+            let mut checks = group.checks.iter();
+            group.name == name || checks.any(|check| full_name(group, check) == name)
+        });
+        if is_known {
+            self.names.push(name.to_owned());
+        }
+        is_known
+    }
+
+    /// Returns whether no name was added, which selects all checks.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    fn has(&self, group: &Group, check: &FactCheck) -> bool {
+        let is_it = |name: &String| *name == group.name || *name == full_name(group, check);
+        self.names.is_empty() || self.names.iter().any(is_it)
+    }
+
+    /// Returns the selected checks with their groups.
+    pub fn checks(&self) -> impl Iterator<Item = (&'static Group, &'static FactCheck)> {
+        let all = GROUPS
+            .iter()
+            .flat_map(|group| group.checks.iter().map(move |check| (*group, check)));
+        all.filter(|(group, check)| self.has(group, check))
+    }
+}
+
+fn full_name(group: &Group, check: &FactCheck) -> String {
+    format!("{}/{}", group.name, check.name)
+}
+
+/// Executes the selected checks and hands each result to `add`. With `with_names`, the bytes of
+/// commands and events have the address of the NIC.
+///
+/// # Errors
+///
+/// An interruption.
+pub fn run(
+    nic: &Nic,
+    selection: &Selection,
+    with_names: bool,
+    mut add: impl FnMut(FactResult),
+) -> Result<(), Failure> {
+    let started = Instant::now();
+    for (group, check) in selection.checks() {
+        interrupt::check()?;
+        let since = Instant::now();
+        let (ended, trace) = if started.elapsed() > LIMIT {
+            let why = format!("the checks before it took {} s", LIMIT.as_secs());
+            (Err(Ended::Skipped(why)), Trace::default())
+        } else {
+            execute(nic, check)
+        };
+        interrupt::check()?;
+        let shown = |bytes: &[u8]| {
+            let last = &bytes[bytes.len().saturating_sub(LONGEST)..];
+            let bytes = if with_names {
+                last.to_vec()
+            } else {
+                without_address(last, nic)
+            };
+            (!bytes.is_empty()).then(|| hexadecimal(&bytes))
+        };
+        let name = (group.name, check.name);
+        let (certainty, statement) = (check.certainty, check.statement);
+        let mut result = FactResult::holding(name, check.fact, certainty, statement);
+        result.elapsed_us = since.elapsed().as_micros() as u64;
+        match ended {
+            Ok(()) => {}
+            Err(Ended::Differs { expected, seen }) => {
+                result.verdict = FactVerdict::Differs;
+                result.expected = Some(expected);
+                result.seen = Some(seen);
+                result.command = shown(&trace.command);
+                result.event = shown(&trace.event);
+            }
+            Err(Ended::Refused(why)) => {
+                result.verdict = FactVerdict::Refused;
+                result.reason = Some(why);
+            }
+            Err(Ended::Skipped(why)) => {
+                result.verdict = FactVerdict::Skipped;
+                result.reason = Some(why);
+            }
+        }
+        add(result);
+    }
+    Ok(())
+}
+
+/// Executes a check on objects of its own and releases them.
+fn execute(nic: &Nic, check: &FactCheck) -> (Checked, Trace) {
+    let mut bench = match Bench::new(nic) {
+        Ok(bench) => bench,
+        Err(error) => return (Err(error.into()), Trace::default()),
+    };
+    let ended = (check.run)(&mut bench);
+    let trace = std::mem::take(&mut bench.trace);
+    let released = bench.close().map_err(|error| Ended::Differs {
+        expected: "objects that can be released".into(),
+        seen: error.to_string(),
+    });
+    (ended.and(released), trace)
+}
+
+/// Returns `bytes` with the address of the NIC replaced by 0, wherever an aligned word may hold it:
+/// in the upper 20 bits of a fabric address, in the lower 20 of a match id and of the user pointer
+/// of a get by the NIC (nic.md 4.1, 4.2, 10.3).
+fn without_address(bytes: &[u8], nic: &Nic) -> Vec<u8> {
+    const NODE: u32 = 0xf_ffff;
+    let nid = nic.device.info().nid;
+    let (words, rest) = bytes.as_chunks::<4>();
+    let words = words.iter().flat_map(|word| {
+        let word = u32::from_le_bytes(*word);
+        let word = if word >> 12 == nid {
+            word & 0xfff
+        } else if word & NODE == nid {
+            word & !NODE
+        } else {
+            word
+        };
+        word.to_le_bytes()
+    });
+    words.chain(rest.iter().copied()).collect()
+}
+
+/// Returns bytes as pairs of hexadecimal digits.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let pairs: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    pairs.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::testing::nic;
+    use report::selftest::Certainty;
+
+    fn results(nic: &Nic, names: &[&str], with_names: bool) -> Vec<FactResult> {
+        let mut selection = Selection::default();
+        for name in names {
+            assert!(selection.add(name));
+        }
+        let mut results = Vec::new();
+        run(nic, &selection, with_names, |result| results.push(result)).unwrap();
+        results
+    }
+
+    /// The software NIC was built from the pages that the checks cite.
+    #[test]
+    fn all_facts_hold_on_a_software_nic() {
+        let results = results(&nic(), &[], false);
+        assert!(results.len() > 150, "{} checks", results.len());
+        let others = results.iter().filter(|of| of.verdict != FactVerdict::Holds);
+        let others: Vec<_> = others
+            // Root may do what these two need the refusal of.
+            .filter(|of| of.verdict != FactVerdict::Skipped || of.group != "queue-calls")
+            .collect();
+        assert!(others.is_empty(), "{others:#?}");
+    }
+
+    #[test]
+    fn names_are_unique_and_statements_fit() {
+        let mut names = BTreeSet::new();
+        for (group, check) in Selection::default().checks() {
+            let name = full_name(group, check);
+            let is_plain =
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-/".contains(c);
+            assert!(name.chars().all(is_plain), "{name}");
+            assert!(check.fact.contains(".md "), "{name}");
+            let ends = [
+                check.statement.ends_with('.'),
+                check.statement.contains("  "),
+            ];
+            assert_eq!(ends, [false; 2], "{name}: {}", check.statement);
+            assert!(names.insert(name));
+        }
+    }
+
+    /// docs/hardware.md names the checks of uncertain facts, and no check that does not exist.
+    #[test]
+    fn page_names_checks_of_uncertain_facts() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/hardware.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let groups: BTreeSet<&str> = GROUPS.iter().map(|group| group.name).collect();
+        let named: BTreeSet<&str> = page
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|word| {
+                word.split_once('/')
+                    .is_some_and(|(of, _)| groups.contains(of))
+            })
+            .collect();
+        let mut known = BTreeSet::new();
+        for (group, check) in Selection::default().checks() {
+            let name = full_name(group, check);
+            if check.certainty != Certainty::Stated {
+                assert!(named.contains(name.as_str()), "{name} is missing");
+            }
+            known.insert(name);
+        }
+        for name in named {
+            assert!(known.contains(name), "there is no {name}");
+        }
+    }
+
+    #[test]
+    fn selects_groups_and_checks() {
+        let mut selection = Selection::default();
+        for (name, is_known) in [
+            ("queues/nothing", false),
+            ("rendezvous", true),
+            ("queues/wrap", true),
+        ] {
+            assert_eq!(selection.add(name), is_known);
+        }
+        let names: Vec<String> = selection
+            .checks()
+            .map(|(of, check)| full_name(of, check))
+            .collect();
+        assert_eq!(names[0], "queues/wrap");
+        assert!(
+            names[1..]
+                .iter()
+                .all(|name| name.starts_with("rendezvous/"))
+        );
+        assert!(names.len() > 2);
+    }
+
+    /// Service 3 of a software NIC is disabled.
+    #[test]
+    fn refused_calls_are_no_differences() {
+        let nic = Nic {
+            service: 3,
+            ..nic()
+        };
+        let results = results(&nic, &["portals"], false);
+        assert!(results.iter().all(|of| of.verdict == FactVerdict::Refused));
+        let reason = results[0].reason.as_deref().unwrap();
+        assert!(
+            reason.contains("cxil_alloc_lni: Key has been revoked"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn replaces_address_in_fabric_addresses_and_match_ids() {
+        let nic = nic();
+        let info = nic.device.info();
+        let dfa = cxi::address::dfa(info.nid, 5, 37, info.pid_bits).to_le_bytes();
+        let id = cxi::address::match_id(info.pid_bits, 5, info.nid).to_le_bytes();
+        let other = 0x1234_5678_u32.to_le_bytes();
+        let pointer = (info.nid | 1 << 20).to_le_bytes();
+        let bytes = [dfa, id, other, pointer].concat();
+        let shown = without_address(&bytes, &nic);
+        let dfa = cxi::address::dfa(0, 5, 37, info.pid_bits).to_le_bytes();
+        let id = cxi::address::match_id(info.pid_bits, 5, 0).to_le_bytes();
+        let pointer = (1_u32 << 20).to_le_bytes();
+        assert_eq!(shown, [dfa, id, other, pointer].concat());
+    }
+}
