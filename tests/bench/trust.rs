@@ -4,6 +4,7 @@
 //! Arguments after `--`: names of faults (all but `big` without any), and
 //!
 //! * `--seeds=COUNT`: surveys of each fault with each load, by default 1;
+//! * `--first=SEED`: the seed of the first one, by default 1;
 //! * `--load=COUNT,...`: busy loops, by default 0, 2 and 10;
 //! * `--program=PATH`: another cxidiag than the one of this build;
 //! * `--keep=DIRECTORY`: where the documents of the surveys go.
@@ -41,6 +42,7 @@ struct Request {
     faults: Vec<&'static Fault>,
     loads: Vec<usize>,
     seeds: u64,
+    first: u64,
     program: PathBuf,
     keep: Option<PathBuf>,
 }
@@ -73,12 +75,14 @@ impl Request {
             faults: Vec::new(),
             loads: vec![0, 2, 10],
             seeds: 1,
+            first: 1,
             program: CXIDIAG.into(),
             keep: None,
         };
         for argument in arguments.iter().filter(|argument| *argument != "--bench") {
             match argument.split_once('=').unwrap_or((argument, "")) {
                 ("--seeds", count) => request.seeds = count.parse().expect("a number"),
+                ("--first", seed) => request.first = seed.parse().expect("a number"),
                 ("--load", counts) => {
                     let counts = counts
                         .split(',')
@@ -106,7 +110,7 @@ impl Request {
         let _loops: Vec<Process> = (0..load).map(|_| start_loop()).collect();
         let mut counts = [0; JUDGEMENTS.len()];
         let mut times = Vec::new();
-        for seed in 1..=self.seeds {
+        for seed in self.first..self.first + self.seeds {
             let directory = tempfile::tempdir().expect("a directory");
             let outcome = fault.survey(&self.program, seed, directory.path());
             let found = JUDGEMENTS

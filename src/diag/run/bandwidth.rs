@@ -51,6 +51,11 @@ pub fn measure<B: Bandwidth>(
         peer_issues: part.is_target(),
         answers: B::ANSWERS,
         peer_ends_in_step: context.peer_is_cxidiag,
+        left_by_peer: if context.peer_is_cxidiag {
+            0
+        } else {
+            left_by_legacy_peer(run, size)
+        },
         // All pairs share the link.
         policy: WaitPolicy::new(context.supervisor)
             .for_bytes(run.bytes(size))
@@ -141,6 +146,8 @@ struct Measuring<'a> {
     answers: bool,
     /// The peer completes the iterations that either side has begun when the time is up.
     peer_ends_in_step: bool,
+    /// Most iterations that the peer has left incomplete in earlier sizes.
+    left_by_peer: u64,
     policy: WaitPolicy<'a>,
     /// A CPU for each thread; empty for one thread.
     cpus: &'a [u32],
@@ -215,7 +222,8 @@ impl RepeatLists for Measuring<'_> {
         for (own, progress) in results.own.iter().zip(&measured.progress) {
             let peer = barriers.results(*own)?;
             if self.answers {
-                check_lead(peer, progress.completed, self.list_size)?;
+                let own = progress.completed.saturating_add(self.left_by_peer);
+                check_lead(peer, own, self.list_size)?;
             } else {
                 check_count(peer, self.peer_issues, run)?;
             }
@@ -250,9 +258,18 @@ impl RepeatLists for Measuring<'_> {
     }
 }
 
+/// Returns the most iterations that a legacy peer has left incomplete before `size`: one in each
+/// timed size. It begins each size with a new list (tools.md 7.7), so what still arrives of the old
+/// iteration puts it one ahead.
+fn left_by_legacy_peer(run: &RunOptions, size: u64) -> u64 {
+    let earlier = run.sizes().take_while(|earlier| *earlier < size).count();
+    run.duration().map_or(0, |_| earlier as u64)
+}
+
 /// Checks the number of operations that the peer has reported (defect T27 of tools.md): a rate is
 /// computed from it, and this side waits for the operations. Where software answers, the peer has
-/// completed at most one iteration more than this side, and issued the list of the next one.
+/// completed at most one iteration more than the `completed` ones of this side, and issued the list
+/// of the next one.
 fn check_lead(peer: SideResult, completed: u64, list_size: u64) -> Result<(), Failure> {
     refuse_above(peer, completed.saturating_add(2).saturating_mul(list_size))
 }
@@ -430,6 +447,7 @@ mod tests {
             peer_issues: true,
             answers: true,
             peer_ends_in_step: true,
+            left_by_peer: 0,
             policy: WaitPolicy::new(&Alone),
             cpus: &[],
             notices: Notices::default(),
@@ -457,6 +475,27 @@ mod tests {
             let (other, mut results) = (peer(lists, false), no_results());
             let measuring = Measuring {
                 peer_ends_in_step: false,
+                ..active(&run, &other, &mut results)
+            };
+            let result = measuring.run(&mut [scripted(u64::MAX)]);
+            assert_eq!(result.is_ok(), is_possible, "{lists}");
+        }
+    }
+
+    #[test]
+    fn legacy_peer_may_lead_by_iteration_of_each_earlier_size() {
+        let range = ["-D", "1", "-s", "1024:65536"];
+        let run = plan("send-bw", &range).run;
+        let left = [1024, 2048, 65536].map(|size| left_by_legacy_peer(&run, size));
+        assert_eq!(left, [0, 1, 6]);
+        let untimed = plan("send-bw", &["-n", "5", "-s", "1024:65536"]).run;
+        assert_eq!(left_by_legacy_peer(&untimed, 65536), 0);
+        let run = plan("send-bw", &["-n", "5"]).run;
+        for (lists, is_possible) in [(13, true), (14, false)] {
+            let (other, mut results) = (peer(lists, false), no_results());
+            let measuring = Measuring {
+                peer_ends_in_step: false,
+                left_by_peer: 6,
                 ..active(&run, &other, &mut results)
             };
             let result = measuring.run(&mut [scripted(u64::MAX)]);
