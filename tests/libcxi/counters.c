@@ -1,6 +1,8 @@
 /*
  * Doorbells of counters, as a foreign program rings them: `counters TEST`.
  */
+#define _GNU_SOURCE
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -194,13 +196,20 @@ static bool writable(const void *place)
 	return found;
 }
 
-/* Faults of the program itself go to its own handler; a later handler ends the traps */
+/* Whether the library of cxi-softnic that keeps handlers of the program aside is loaded */
+static bool keeps_handlers_aside(void)
+{
+	return getenv("LD_PRELOAD") && strstr(getenv("LD_PRELOAD"), "libsoftnic-faults.so");
+}
+
+/* Faults of the program itself go to its own handler; a later handler ends the traps, unless it is kept aside */
 static void handlers(void)
 {
 	void *forbidden = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	/* As small as programs make it, above a page that nothing may touch */
 	uint8_t *memory = pages(3 * PAGE);
 	stack_t stack = { .ss_sp = memory + PAGE, .ss_size = 2 * PAGE };
+	struct sigaction action;
 	struct set set;
 
 	CHECK(!mprotect(memory, PAGE, PROT_NONE));
@@ -216,11 +225,66 @@ static void handlers(void)
 	}
 	CHECK_EQ(handled, 3);
 	handle_faults(0);
-	while (!writable(set.ct->doorbell))
+	while (!keeps_handlers_aside() && !writable(set.ct->doorbell))
 		;
 	add(&set, 5);
 	CHECK_EQ(counts(&set), 8);
 	fault_at(forbidden);
+	CHECK(!sigaction(SIGSEGV, NULL, &action));
+	CHECK(action.sa_sigaction == on_fault && action.sa_flags & SA_SIGINFO);
+	CHECK((void *)signal(SIGSEGV, SIG_DFL) == (void *)on_fault);
+	add(&set, 2);
+	CHECK_EQ(counts(&set), 10);
+	set_close(&set);
+}
+
+static struct set *rung;
+
+static void ring_in_handler(int number)
+{
+	(void)number;
+	add(rung, 1);
+}
+
+static void *ring_in_thread(void *blocks)
+{
+	sigset_t all, own;
+
+	sigfillset(&all);
+	if (blocks)
+		CHECK_EQ(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &own), 0);
+	CHECK(sigismember(&own, SIGTERM) && sigismember(&own, SIGUSR1));
+	add(rung, 1);
+	return NULL;
+}
+
+/* Threads and handlers with all signals blocked ring doorbells that trap, thanks to the library of cxi-softnic */
+static void blocked(void)
+{
+	struct sigaction action = { .sa_handler = ring_in_handler };
+	struct set set = set_open();
+	pthread_attr_t attributes;
+	pthread_t thread;
+	sigset_t all;
+
+	CHECK(keeps_handlers_aside());
+	rung = &set;
+	sigfillset(&all);
+	CHECK_EQ(pthread_create(&thread, NULL, ring_in_thread, &set), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(pthread_attr_init(&attributes), 0);
+	CHECK_EQ(pthread_attr_setsigmask_np(&attributes, &all), 0);
+	CHECK_EQ(pthread_create(&thread, &attributes, ring_in_thread, NULL), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(pthread_attr_destroy(&attributes), 0);
+	action.sa_mask = all;
+	CHECK(!sigaction(SIGUSR1, &action, NULL));
+	raise(SIGUSR1);
+	CHECK(!sigprocmask(SIG_BLOCK, &all, NULL));
+	add(&set, 1);
+	CHECK_EQ(counts(&set), 4);
+	CHECK(!writable(set.ct->doorbell));
 	set_close(&set);
 }
 
@@ -336,6 +400,7 @@ int main(int argc, char **argv)
 		{ "order", order },
 		{ "forms", forms },
 		{ "handlers", handlers },
+		{ "blocked", blocked },
 		{ "kills", kills },
 		{ "once", once },
 		{ "children", children },

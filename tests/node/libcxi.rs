@@ -86,11 +86,15 @@ fn run_with(program: &str, argument: &str, trapped: &str) -> Output {
 
 /// Runs a program on the library under another program, such as a debugger.
 fn run_under(other: &[&str], program: &str, argument: &str) -> Output {
+    run_by(wrapper().args(other), program, argument)
+}
+
+/// Runs a program on the library by a wrapper with its options and environment.
+fn run_by(wrapper: &mut Command, program: &str, argument: &str) -> Output {
     // The default place of fabrics: creating files is slower on other file systems.
     let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let output = succeed(
-        wrapper()
-            .args(other)
+        wrapper
             .arg(PROGRAMS.join(program))
             .arg(argument)
             .env("CXIDIAG_FABRIC_DIR", fabric.path().join("fabric")),
@@ -207,13 +211,14 @@ fn memory_mapped_on_demand_may_come_and_go() {
     run("on_demand", "");
 }
 
-// Doorbells of counters trap by default.
+// Doorbells trap by default.
 parts! {
     counters:
     counts_each_store_to_doorbell: "stores"
     executes_commands_before_later_stores: "order"
     counts_stores_of_all_forms: "forms"
     leaves_faults_of_program_to_its_handler: "handlers"
+    traps_where_signals_are_blocked: "blocked"
     fault_kills_program_without_handler: "kills"
     calls_handler_that_resets_itself_once: "once"
     children_change_no_counter_of_parent: "children"
@@ -244,6 +249,26 @@ fn foreign_programs_exchange_data() {
             "{writer}"
         );
     }
+}
+
+/// A program that some other way than `cxi-softnic` has led to the library.
+#[test]
+fn doorbells_of_counters_trap_without_the_preloaded_library() {
+    for test in ["handlers", "kills", "once"] {
+        run_under(&["env", "--unset=LD_PRELOAD"], "counters", test);
+    }
+}
+
+/// Without the traps of queues, which are usual, and under them.
+#[test]
+fn programs_run_with_each_choice_of_traps() {
+    for trapped in ["none", "counters"] {
+        for test in ["forks", "threads", "several_devices", "several_processes"] {
+            run_with("life", test, trapped);
+        }
+    }
+    run_with("smoke", "", "counters");
+    run_with("smoke", "", "none");
 }
 
 /// Programs with threads, children and several devices ring doorbells of queues that trap.
@@ -366,9 +391,11 @@ fn runs_with_sanitizers() {
     // races.
     let suppressions = PROGRAMS.join("tsan.supp");
     fs::write(&suppressions, "called_from_lib:libcxi.so\n").expect("a writable directory");
-    let tsan = format!("TSAN_OPTIONS=suppressions={}", suppressions.display());
-    let asan = "ASAN_OPTIONS=detect_leaks=0";
-    for (sanitizer, option) in [("address,undefined", asan), ("thread", &tsan)] {
+    let tsan = format!("suppressions={}", suppressions.display());
+    for (sanitizer, variable, value) in [
+        ("address,undefined", "ASAN_OPTIONS", "detect_leaks=0"),
+        ("thread", "TSAN_OPTIONS", &tsan),
+    ] {
         // GCC warns that its ThreadSanitizer does not know fences.
         let flags = [&format!("-fsanitize={sanitizer}"), "-Wno-tsan"];
         if !runs_empty_program(&flags) {
@@ -383,7 +410,7 @@ fn runs_with_sanitizers() {
                 &executable,
                 &flags,
             );
-            run_under(&["env", option], &executable, argument);
+            run_by(wrapper().env(variable, value), &executable, argument);
         }
     }
 }

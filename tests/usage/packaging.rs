@@ -135,6 +135,7 @@ fn spec_lists_the_installed_files() {
         "zsh/_cxidiag",
         "fish/cxidiag.fish",
         "softnic/libcxi.so.1.7.0",
+        "softnic/libsoftnic-faults.so",
         "softnic/cxi-softnic",
     ] {
         write(&built.join(file));

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::getpriority_process;
 use rustix::thread::{
-    CpuSet, sched_getaffinity, sched_setaffinity, sched_yield, set_current_timer_slack,
+    CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity, sched_yield,
+    set_current_timer_slack,
 };
 
 /// Time slice of the thread in nanoseconds, the shortest that the kernel grants. A thread that
@@ -23,8 +24,8 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// Time after which a change is confirmed: other threads may have run for a moment only.
 const CONFIRMATION: Duration = Duration::from_millis(1);
 
-/// Interval at which a thread follows those that wake it to another CPU.
-const MOVE: Duration = Duration::from_millis(10);
+/// Interval at which a thread moves to another CPU: that of those that wake it, or away from them.
+pub const MOVE: Duration = Duration::from_millis(10);
 
 /// Chooses whether the calling thread may spin, and its CPU while it does not.
 pub struct Cpus {
@@ -159,6 +160,18 @@ fn involuntary_switches() -> libc::c_long {
     unsafe { usage.assume_init() }.ru_nivcsw
 }
 
+/// Moves the calling thread to another CPU of those that it may use, if there is one.
+pub fn leave() {
+    let Ok(usable) = sched_getaffinity(None) else {
+        return;
+    };
+    let mut others = usable;
+    others.unset(sched_getcpu());
+    if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
+        let _ = sched_setaffinity(None, &usable);
+    }
+}
+
 /// How a thread competes for CPUs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
@@ -259,6 +272,31 @@ mod tests {
                 while !ended.load(std::sync::atomic::Ordering::Relaxed) {}
             });
         });
+    }
+
+    #[test]
+    fn leaves_cpu_for_another_usable_one() {
+        std::thread::spawn(|| {
+            let all = sched_getaffinity(None).unwrap();
+            let before = sched_getcpu();
+            // The scheduler may take the thread back at once.
+            let has_moved = (0..1000).any(|_| {
+                leave();
+                sched_getcpu() != before
+            });
+            assert!(has_moved || all.count() == 1);
+            assert_eq!(sched_getaffinity(None).unwrap(), all);
+            let before = sched_getcpu();
+            // Without another CPU the thread stays, and keeps what it may use.
+            let mut one = CpuSet::new();
+            one.set(before);
+            sched_setaffinity(None, &one).unwrap();
+            leave();
+            assert_eq!(sched_getaffinity(None).unwrap(), one);
+            assert_eq!(sched_getcpu(), before);
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

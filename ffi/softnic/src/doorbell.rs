@@ -2,6 +2,9 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fs;
+
+use crate::trap::{Preload, has_thread_sanitizer};
 
 /// The environment variable that chooses which doorbells trap.
 const VARIABLE: &str = "CXIDIAG_TRAP_DOORBELLS";
@@ -55,14 +58,19 @@ impl Trapped {
     /// # Errors
     /// One line that names the variable.
     pub fn from_environment() -> Result<Self, String> {
-        let value = env::var_os(VARIABLE);
-        let chosen = Self::parse(value.as_deref()).ok_or_else(|| {
-            let value = value.unwrap_or_default();
-            format!(
-                "{VARIABLE}={}: expected none, counters or all",
-                value.display()
-            )
-        })?;
+        let value = env::var_os(VARIABLE).filter(|value| !value.is_empty());
+        let chosen = match &value {
+            None => Self::usual(
+                Preload::get().is_some(),
+                is_traced() || has_thread_sanitizer(),
+            ),
+            Some(value) => Self::parse(value).ok_or_else(|| {
+                format!(
+                    "{VARIABLE}={}: expected none, counters or all",
+                    value.display()
+                )
+            })?,
+        };
         if cfg!(feature = "library") && !is_under_valgrind() {
             Ok(chosen)
         } else {
@@ -70,19 +78,35 @@ impl Trapped {
         }
     }
 
-    /// Returns the choice that a value of the variable stands for. Command queues trap on request
-    /// only, because the kernel kills a program that rings them in a thread that blocks SIGSEGV.
-    fn parse(value: Option<&OsStr>) -> Option<Self> {
-        let Some(value) = value else {
-            return Some(Self::Counters);
-        };
+    /// Returns the choice without the variable. The kernel kills a program that rings a command
+    /// queue that traps in a thread that blocks SIGSEGV, unless `Preload` prevents that; and tools
+    /// that observe the program stop at each trap or report it.
+    fn usual(has_preload: bool, is_observed: bool) -> Self {
+        if has_preload && !is_observed {
+            Self::All
+        } else {
+            Self::Counters
+        }
+    }
+
+    /// Returns the choice that a value of the variable stands for.
+    fn parse(value: &OsStr) -> Option<Self> {
         match value.to_str()? {
             "none" => Some(Self::None),
-            "counters" | "" => Some(Self::Counters),
+            "counters" => Some(Self::Counters),
             "all" => Some(Self::All),
             _ => None,
         }
     }
+}
+
+/// Whether a debugger traces the program.
+fn is_traced() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let tracer = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.is_some_and(|tracer| tracer.trim() != "0")
 }
 
 /// Whether the program runs under valgrind, which shows handlers of faults old values of registers.
@@ -97,12 +121,17 @@ mod tests {
 
     #[test]
     fn parses_choices() {
-        let parse = |value: &str| Trapped::parse(Some(OsStr::new(value)));
-        assert_eq!(Trapped::parse(None), Some(Trapped::Counters));
-        assert_eq!(parse(""), Some(Trapped::Counters));
+        let parse = |value: &str| Trapped::parse(OsStr::new(value));
         assert_eq!(parse("counters"), Some(Trapped::Counters));
         assert_eq!(parse("none"), Some(Trapped::None));
         assert_eq!(parse("all"), Some(Trapped::All));
         assert_eq!(parse("1"), None);
+    }
+
+    #[test]
+    fn traps_all_where_no_trap_can_kill_or_stop() {
+        assert_eq!(Trapped::usual(true, false), Trapped::All);
+        assert_eq!(Trapped::usual(true, true), Trapped::Counters);
+        assert_eq!(Trapped::usual(false, false), Trapped::Counters);
     }
 }

@@ -12,7 +12,7 @@ use rustix::thread::sched_yield;
 use crate::cpu;
 use crate::doorbell::{Doorbell, Trapped};
 use crate::engine::Engine;
-use crate::fabric::{Fabric, Port};
+use crate::fabric::{self, Fabric, Port};
 use crate::fork;
 
 /// The environment variable that leaves the gets of rendezvous puts to software if it is "0", as a
@@ -30,6 +30,11 @@ const NAP: Duration = Duration::from_micros(250);
 /// The longest time for which a thread that rang a doorbell runs the engine while answers are
 /// missing.
 const LINGER: Duration = Duration::from_micros(50);
+
+/// Time after which it lets other threads run, once: the one that answers may need its CPU. Answers
+/// from another CPU come sooner, and beside busy threads it gets its CPU back only after their time
+/// slices.
+const PATIENCE: Duration = Duration::from_micros(10);
 
 thread_local! {
     /// Whether the thread is in a call that uses an engine.
@@ -69,6 +74,8 @@ pub struct Nic {
     pub trapped: Trapped,
     /// Number of threads that run the engine because they rang a doorbell.
     ringing: AtomicU32,
+    /// When a thread that rang last moved to another CPU, in nanoseconds of the monotonic clock.
+    moved: AtomicU64,
     /// Whether there are doorbells that do not trap.
     polls_doorbells: AtomicBool,
 }
@@ -93,6 +100,7 @@ impl Nic {
             generation: fork::generation(),
             trapped,
             ringing: AtomicU32::new(0),
+            moved: AtomicU64::new(0),
             polls_doorbells: AtomicBool::new(false),
         })
     }
@@ -139,6 +147,7 @@ impl Nic {
         let parked = self.port.parked();
         let was_parked = parked.swap(0, Ordering::Relaxed) != 0;
         self.ringing.fetch_add(1, Ordering::Relaxed);
+        self.port.set_ringer();
         let rung = self.ring_engine(doorbell, offset, value);
         self.ringing.fetch_sub(1, Ordering::Relaxed);
         if was_parked {
@@ -150,7 +159,32 @@ impl Nic {
         if self.poll() || self.is_blocked() || self.time_to_next_packet().is_some() {
             self.port.wake();
         }
+        self.leave_shared_cpu();
         rung
+    }
+
+    /// Moves this thread, which has rung a doorbell, to another CPU if the program that it sends to
+    /// rings on the same one. Two programs that spin on one CPU wait for the ends of their time
+    /// slices in each round trip, and the scheduler does not know that they wait for each other.
+    fn leave_shared_cpu(&self) {
+        let shares = |engine: &Engine<Fabric>| engine.wire.shares_cpu;
+        let shares_cpu = self
+            .lock()
+            .is_ok_and(|engine| engine.as_ref().is_some_and(shares));
+        if shares_cpu && self.is_time_to_move() {
+            cpu::leave();
+        }
+    }
+
+    fn is_time_to_move(&self) -> bool {
+        let now = fabric::now();
+        let last = self.moved.load(Ordering::Relaxed);
+        let is_time = now.saturating_sub(last) >= cpu::MOVE.as_nanos() as u64;
+        is_time
+            && self
+                .moved
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
     }
 
     fn ring_engine(
@@ -173,6 +207,7 @@ impl Nic {
             return Err(Errno::INVAL);
         }
         let start = Instant::now();
+        let mut has_yielded = false;
         loop {
             // Locked for one poll at a time, so that other threads can ring.
             let mut engine = self.lock()?;
@@ -183,7 +218,8 @@ impl Nic {
             if !worked && !waits || start.elapsed() >= LINGER {
                 return Ok(());
             }
-            if !worked {
+            if !worked && !has_yielded && start.elapsed() >= PATIENCE {
+                has_yielded = true;
                 sched_yield();
             }
         }
@@ -406,6 +442,31 @@ mod tests {
                 std::thread::yield_now();
             }
         });
+    }
+
+    #[test]
+    fn notices_peer_that_rings_on_the_same_cpu() {
+        let (nic, other) = (Nic::open(0, 0xf_ffec), Nic::open(0, 0xf_ffed));
+        let (nic, other) = (nic.unwrap(), other.unwrap());
+        let [peer, _] = connect([&nic, &other]);
+        let shares_cpu = |own: u64, of_other: u64| {
+            nic.port().ringer().store(own, Ordering::Relaxed);
+            other.port().ringer().store(of_other, Ordering::Relaxed);
+            let send = |engine: &mut Engine<Fabric>| {
+                engine.answer(peer, &Packet::default());
+                engine.wire.flush();
+                Ok(engine.wire.shares_cpu)
+            };
+            nic.with(send).unwrap()
+        };
+        let ringer = |thread: u64, cpu: u64| thread << 32 | (cpu + 1);
+        assert!(shares_cpu(ringer(7, 1), ringer(8, 1)));
+        assert!(!shares_cpu(ringer(7, 1), ringer(8, 0)));
+        // One thread that uses both.
+        assert!(!shares_cpu(ringer(7, 1), ringer(7, 1)));
+        assert!(!shares_cpu(ringer(7, 0), 0));
+        nic.port().set_ringer();
+        assert_ne!(nic.port().ringer().load(Ordering::Relaxed), ringer(7, 0));
     }
 
     #[test]

@@ -98,6 +98,9 @@ pub struct Fabric {
     early: EarlyPackets,
     /// The earliest due time of the packets that were not due at the last poll.
     next_due: Option<u64>,
+    /// Whether the program of the NIC that this one sent to last rings on the CPU on which the own
+    /// program rings.
+    pub shares_cpu: bool,
     /// What parameters of the driver set on hardware.
     pub driver: Driver,
     pub sent: PacketCounts,
@@ -140,6 +143,7 @@ impl Fabric {
             settings,
             early: EarlyPackets::new(),
             next_due: None,
+            shares_cpu: false,
             driver,
             sent: PacketCounts::default(),
             received: PacketCounts::default(),

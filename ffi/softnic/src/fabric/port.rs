@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use cxi_sys::C_PID_ANY;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
-use rustix::thread::{futex, sched_getcpu};
+use rustix::thread::{futex, gettid, sched_getcpu};
 
 use crate::counter_names::COUNT;
 use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
@@ -26,12 +26,13 @@ use crate::pages::Pages;
 pub use counts::read as read_counts;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are ignored.
-const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x09");
+const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x0a");
 
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
 const PARKED_AT: usize = 64;
 const WAKER_AT: usize = 68;
+const RINGER_AT: usize = 72;
 const LANES_AT: usize = 128;
 /// The VNIs on which the owner has PIDs, and below a bit for each PID.
 const VNIS_AT: usize = 192;
@@ -246,6 +247,30 @@ impl Port {
     /// none did.
     pub fn waker(&self) -> &AtomicU32 {
         self.pages.word32(WAKER_AT)
+    }
+
+    /// Returns the word with the thread that last rang a doorbell that traps, and below it its CPU,
+    /// plus 1; 0 if none did.
+    pub fn ringer(&self) -> &AtomicU64 {
+        self.pages.word(RINGER_AT)
+    }
+
+    /// Stores that the calling thread rings a doorbell.
+    pub fn set_ringer(&self) {
+        thread_local! {
+            static THREAD: u64 = u64::from(gettid().as_raw_nonzero().get() as u32) << 32;
+        }
+        let cpu = sched_getcpu() as u64 + 1;
+        let word = THREAD.try_with(|thread| thread | cpu).unwrap_or_default();
+        self.ringer().store(word, Ordering::Relaxed);
+    }
+
+    /// Whether the threads that last rang doorbells of this port and of another one are two threads
+    /// on one CPU.
+    #[inline]
+    pub fn shares_cpu_with(&self, other: &Self) -> bool {
+        let [own, other] = [self, other].map(|port| port.ringer().load(Ordering::Relaxed));
+        own != other && own as u32 == other as u32
     }
 
     /// Wakes the engine thread of the owner, if it sleeps.

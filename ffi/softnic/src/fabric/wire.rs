@@ -210,6 +210,7 @@ impl Wire for Fabric {
                 fenced = true;
             }
             remote.port.wake();
+            self.shares_cpu = self.port.shares_cpu_with(&remote.port);
         }
     }
 }

@@ -6,11 +6,13 @@ use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
+use super::preload::Preload;
 use super::range::{State, open, place_of, ring, state};
 use super::store::{Store, Value, decode};
 use crate::pages::page_size;
 
 /// The action of the program for SIGSEGV, which gets all faults that are not stores to doorbells.
+/// Where [`Preload`] is loaded, it knows this action instead.
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// The code of a fault by an access that the protection of the page forbids.
@@ -46,20 +48,25 @@ pub fn install() {
         // SAFETY: all fields are integers or an optional function, for which zero is a value.
         let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
         action.sa_sigaction = on_fault as *const () as usize;
-        // On the alternate stack if the program handles overflows of its stacks there.
-        action.sa_flags = libc::SA_SIGINFO | previous.sa_flags & libc::SA_ONSTACK;
+        // On the alternate stack if the program handles overflows of its stacks there, or may do so
+        // later.
+        action.sa_flags = libc::SA_SIGINFO
+            | match Preload::get() {
+                Some(_) => libc::SA_ONSTACK,
+                None => previous.sa_flags & libc::SA_ONSTACK,
+            };
         // Handlers of other signals could ring doorbells, or need what this one has locked.
         // SAFETY: the set is writable.
         unsafe { libc::sigfillset(&mut action.sa_mask) };
-        // SAFETY: the action is complete, and `on_fault` returns to code that did nothing wrong.
-        unsafe { libc::sigaction(libc::SIGSEGV, &action, null_mut()) };
+        // SAFETY: `on_fault` returns to code that did nothing wrong.
+        unsafe { replace_handler(libc::SIGSEGV, &action) };
         previous
     });
 }
 
 /// Whether the handler is installed.
 pub fn is_installed() -> bool {
-    current().sa_sigaction == on_fault as *const () as usize
+    Preload::get().is_some() || current().sa_sigaction == on_fault as *const () as usize
 }
 
 fn current() -> libc::sigaction {
@@ -205,19 +212,35 @@ extern "C" fn call_back(call: *mut Call<'_, '_>) {
     call.result = (call.work)();
 }
 
-/// Gives a signal its default action.
-fn reset(signal: c_int, previous: &libc::sigaction) {
-    let mut default = *previous;
-    default.sa_sigaction = libc::SIG_DFL;
-    // SAFETY: the default action needs nothing of the program.
-    unsafe { libc::sigaction(signal, &default, null_mut()) };
+fn default_action(previous: &libc::sigaction) -> libc::sigaction {
+    libc::sigaction {
+        sa_sigaction: libc::SIG_DFL,
+        ..*previous
+    }
+}
+
+/// Puts an action in place of this handler, or of what was there before it.
+///
+/// # Safety
+/// As for sigaction(2): the action is complete, and its handler may run at any instruction.
+unsafe fn replace_handler(signal: c_int, action: &libc::sigaction) {
+    match Preload::get() {
+        // SAFETY: the caller answers for the action.
+        Some(preload) => unsafe { preload.take_faults(action) },
+        None => {
+            // SAFETY: the caller answers for the action.
+            unsafe { libc::sigaction(signal, action, null_mut()) };
+        }
+    }
 }
 
 /// Does what the program's own action for SIGSEGV would do.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: &mut libc::ucontext_t) {
-    let Some(previous) = PREVIOUS.get() else {
+    let previous = Preload::get().map(Preload::action_of_program);
+    let Some(previous) = previous.or_else(|| PREVIOUS.get().copied()) else {
         return;
     };
+    let previous = &previous;
     // SAFETY: the kernel passes a valid description of the signal.
     let was_sent = unsafe { (*info).si_code } <= 0;
     let action = previous.sa_sigaction;
@@ -225,7 +248,8 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: &mut libc::uconte
         return;
     }
     if action == libc::SIG_IGN || action == libc::SIG_DFL {
-        reset(signal, previous);
+        // SAFETY: the default action needs nothing of the program.
+        unsafe { replace_handler(signal, &default_action(previous)) };
         // A fault is repeated when the handler returns; a signal that was sent is not.
         if was_sent {
             // SAFETY: the signal is blocked until the handler returns.
@@ -234,7 +258,9 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: &mut libc::uconte
         return;
     }
     if previous.sa_flags & libc::SA_RESETHAND != 0 {
-        reset(signal, previous);
+        // Of the program's actions: where `Preload` is loaded, this handler stays.
+        // SAFETY: the default action needs nothing of the program.
+        unsafe { libc::sigaction(signal, &default_action(previous), null_mut()) };
     }
     let mut mask = context.uc_sigmask;
     for number in 1..=libc::SIGRTMAX() {

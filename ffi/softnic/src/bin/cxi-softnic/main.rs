@@ -10,6 +10,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -43,7 +44,7 @@ Environment:
   CXIDIAG_QOS              HPC, LL_BE_BD_ET or LL_BE_BD_ET1_ET2
   CXIDIAG_SHS              release of the driver: 13 (12.0 to 13.1) or 14 [14]
   CXIDIAG_RDZV_GET         0: software issues the gets of rendezvous puts
-  CXIDIAG_TRAP_DOORBELLS   none, counters or all [counters]
+  CXIDIAG_TRAP_DOORBELLS   none, counters or all [all; under a debugger counters]
   CXI_SOFTNIC_LIBRARY_DIR  directory that contains the library
 
 Examples:
@@ -63,6 +64,9 @@ const NO_PROGRAM: &str = "expected a program to run (--help shows the usage)";
 const INSTALLED: &str = "/usr/lib/cxidiag/softnic";
 
 const LIBRARY: &str = "libcxi.so.1";
+
+/// The library that lets doorbells trap in any program.
+const PRELOADED: &str = "libsoftnic-faults.so";
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -174,21 +178,43 @@ fn run(program: &OsStr, arguments: &[OsString], with_sys: bool) -> Result<(), (u
             );
         }
     }
-    let mut path = library.into_os_string();
-    if let Some(others) = env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
-        path.push(":");
-        path.push(others);
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if let Some(preloaded) = preloadable(&library.join(PRELOADED)) {
+        command.env("LD_PRELOAD", before("LD_PRELOAD", preloaded));
+        // AddressSanitizer refuses to run behind another library, which does not disturb it here.
+        let allowed = before("ASAN_OPTIONS", "verify_asan_link_order=0".into());
+        command.env("ASAN_OPTIONS", allowed);
     }
-    let error = Command::new(program)
-        .args(arguments)
-        .env("LD_LIBRARY_PATH", path)
-        .exec();
+    command.env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", library.into()));
+    let error = command.exec();
     let status = if error.kind() == io::ErrorKind::NotFound {
         127
     } else {
         126
     };
     Err((status, format!("{}: {error}", program.display())))
+}
+
+/// Returns the path of a library if the dynamic linker can preload it: its lists have no way to
+/// write a separator that is part of a path.
+fn preloadable(library: &Path) -> Option<OsString> {
+    let path = fs::canonicalize(library).ok()?;
+    let has_separator = path
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|byte| b": ".contains(byte));
+    (!has_separator).then(|| path.into())
+}
+
+/// Returns a list of `first` and what the environment variable contains.
+fn before(variable: &str, mut first: OsString) -> OsString {
+    if let Some(others) = env::var_os(variable).filter(|others| !others.is_empty()) {
+        first.push(":");
+        first.push(others);
+    }
+    first
 }
 
 /// Returns the directory of the library. The directory that the environment names comes first, then
