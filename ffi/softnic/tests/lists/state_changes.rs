@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::bench::*;
 use crate::driver::prelude::*;
-use crate::software_managed::{HEADERS, Headers, REQUEST, change, request};
+use crate::request_headers::{HEADERS, Headers};
+use crate::software_managed::{REQUEST, change, request};
 
 #[test]
 fn changes_to_software_when_headers_run_out() {
