@@ -6,7 +6,7 @@ use cxi_sys::*;
 use rustix::io::Errno;
 
 use crate::engine::VniRange;
-use crate::engine::portal::MAX_ENTRIES;
+use crate::engine::portal::{ENTRIES, MAX_ENTRIES};
 use crate::environment::InitialServices;
 
 /// The number of kinds of resources that services limit, `CXI_RSRC_TYPE_*`.
@@ -19,10 +19,17 @@ pub const TOTALS: [u16; KINDS] = [
     C_NUM_TARGET_CQS as u16,
     C_NUM_EQS as u16 - 1,
     C_NUM_CTS as u16 - 1,
-    MAX_ENTRIES as u16,
+    ENTRIES as u16,
     C_NUM_TLES as u16,
     C_NUM_ACS as u16 - 2,
 ];
+
+/// How many of each kind the services together can have.
+pub const USABLE: [u16; KINDS] = {
+    let mut usable = TOTALS;
+    usable[CXI_RSRC_TYPE_LE as usize] = MAX_ENTRIES as u16;
+    usable
+};
 
 /// Pools of list entries and of trigger list entries (libcxi.md 11). A service that reserves some
 /// has a pool.

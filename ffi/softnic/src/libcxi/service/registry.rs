@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::record::{IDS, KINDS, Service, TOTALS, built_in};
+use super::record::{IDS, KINDS, Service, USABLE, built_in};
 use super::text;
 use crate::engine::{Engine, PROFILES, Profile, VniRange};
 use crate::environment::InitialServices;
@@ -86,7 +86,7 @@ impl ServiceRegistry {
         let kind = kind as usize;
         let others = self.services.iter().filter(|other| other.id != service.id);
         let kept: u32 = others.map(|other| u32::from(other.limit(kind).1)).sum();
-        let rest = u32::from(TOTALS[kind]).saturating_sub(kept);
+        let rest = u32::from(USABLE[kind]).saturating_sub(kept);
         rest.min(service.limit(kind).0.into()) as usize
     }
 
@@ -126,7 +126,7 @@ impl ServiceRegistry {
     /// Returns the resources of each kind beside those that other services use or reserve.
     pub fn available(&self, id: u32) -> [u16; KINDS] {
         let others = self.services.iter().filter(|other| other.id != id);
-        let mut left = TOTALS;
+        let mut left = USABLE;
         for other in others {
             for (kind, left) in left.iter_mut().enumerate() {
                 let taken = self.in_use(other.id, kind).max(other.limit(kind).1);
