@@ -125,6 +125,7 @@ impl Fabric {
         fork::keep_from_children(&file);
         // Without counters, devices work all the same.
         let _ = directory.totals(nid);
+        place.keep();
         Ok(Self {
             place,
             port: Arc::new(port),
