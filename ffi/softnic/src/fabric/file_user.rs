@@ -11,8 +11,8 @@ use rustix::process::{Gid, Uid, getegid, geteuid};
 
 /// Makes the calling thread access files as another user and group until it is dropped.
 pub struct FileUser {
-    group: Change,
-    user: Change,
+    group: IdChange,
+    user: IdChange,
     /// The file system user belongs to the thread.
     of_thread: PhantomData<*const ()>,
 }
@@ -22,8 +22,8 @@ impl FileUser {
     /// process that gave up a user for good then meets the errors of its present one.
     pub fn become_user(user: Uid, group: Gid) -> Self {
         Self {
-            group: Change::to(group.as_raw(), effective_group, set_group),
-            user: Change::to(user.as_raw(), effective_user, set_user),
+            group: IdChange::to(group.as_raw(), effective_group, set_group),
+            user: IdChange::to(user.as_raw(), effective_user, set_user),
             of_thread: PhantomData,
         }
     }
@@ -36,18 +36,18 @@ impl Drop for FileUser {
     }
 }
 
-/// A change of the file system user, or of the file system group.
-struct Change {
+/// A change of the file system user or group of a thread.
+struct IdChange {
     to: u32,
-    /// The file system one of before.
+    /// The file system id before the change.
     before: u32,
-    /// The effective one of before.
+    /// The effective id before the change.
     effective: u32,
     read_effective: fn() -> u32,
     set: fn(u32) -> u32,
 }
 
-impl Change {
+impl IdChange {
     fn to(to: u32, read_effective: fn() -> u32, set: fn(u32) -> u32) -> Self {
         Self {
             to,
@@ -61,7 +61,7 @@ impl Change {
     fn undo(&self) {
         let effective = (self.read_effective)();
         if effective != self.effective {
-            // Another thread changed the one of the process, and thereby the file system one.
+            // Another thread changed the effective id of the process, and thereby the file system id.
             (self.set)(effective);
         } else if self.before != self.to {
             (self.set)(self.before);

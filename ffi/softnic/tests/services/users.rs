@@ -150,6 +150,25 @@ fn later_devices_find_services_of_new_effective_user() {
 }
 
 #[test]
+fn service_of_job_stays_with_its_user() {
+    alone!();
+    if !can_change_users() {
+        return;
+    }
+    set("CXIDIAG_SERVICES", "job");
+    let dev = open(0);
+    drop_lni(lni(dev, 5).unwrap());
+    set_effective_user(NOBODY);
+    let later = open(0);
+    for dev in [dev, later] {
+        assert_eq!(lni(dev, 5).err(), Some(EPERM));
+    }
+    set_effective_user(0);
+    close(later);
+    close(dev);
+}
+
+#[test]
 fn devices_in_directory_of_group_survive_change_of_effective_group() {
     alone!();
     if role().is_some() {
