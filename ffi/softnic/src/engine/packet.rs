@@ -268,8 +268,10 @@ mod tests {
         assert_eq!(Packet::from_words(packet.to_words()), Some(packet));
         let of_wire = u64::from(u32::MAX) | WIRE_FLAG;
         assert_eq!(packet.to_words()[0] & of_wire, 0);
+        // Flags by themselves.
         let atomic = Packet {
             kind: Kind::Atomic,
+            small: false,
             length: 32,
             total: 32,
             offset: 0,
@@ -284,6 +286,7 @@ mod tests {
         assert_eq!(Packet::from_words(atomic.to_words()), Some(atomic));
         let rendezvous = Packet {
             kind: Kind::Rendezvous,
+            flush: false,
             offset: 0,
             rendezvous: Rendezvous {
                 eager: (1 << 20) - 1,
