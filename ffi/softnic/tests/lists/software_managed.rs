@@ -332,6 +332,7 @@ fn refuses_message_for_unusable_request_buffer() {
     assert_eq!(bench.put(8, |_| {}).code, C_RC_NO_TRANSLATION);
     let put = bench.reported();
     assert_eq!((put.kind, put.code), (C_EVENT_PUT, C_RC_NO_TRANSLATION));
+    assert_eq!((put.start, put.mlength), (start, 0));
     bench.command(C_CMD_TGT_UNLINK, |entry| {
         _ = entry.set_ptl_list(REQUEST as u8).set_buffer_id(1)
     });
