@@ -188,7 +188,7 @@ const CHECKS: &[FactCheck] = &[
     assumed(
         "remote-offset-of-request",
         "nic.md 8.8",
-        "the remote offset of a put on the REQUEST list is in bytes 22 to 28 of the transport header",
+        "a put on the REQUEST list has its remote offset in bytes 22 to 28 of the transport header",
         |bench| {
             let (mut portal, pattern) = requests(bench)?;
             let offset = 0x01_0203_0405_0607;

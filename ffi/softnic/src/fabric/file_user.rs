@@ -61,7 +61,7 @@ impl IdChange {
     fn undo(&self) {
         let effective = (self.read_effective)();
         if effective != self.effective {
-            // Another thread changed the effective id of the process, and thereby the file system id.
+            // Another thread changed the effective id, and thereby the file system id.
             (self.set)(effective);
         } else if self.before != self.to {
             (self.set)(self.before);
