@@ -37,7 +37,7 @@ int main(void)
 	struct portal portal = portal_open(&rig, INDEX, false);
 	const uint32_t on_demand = CXI_MAP_READ | CXI_MAP_WRITE;
 	uint8_t *area = pages(2 * PAGE), *unwritten = malloc(PAGE);
-	struct cxi_md *md, *heap, *refused;
+	struct cxi_md *md, *faulted, *heap, *refused;
 
 	CHECK_EQ(cxil_map(rig.lni, area, 2 * PAGE, on_demand, NULL, &md), 0);
 	memset(rig.memory, 7, PAGE);
@@ -46,6 +46,7 @@ int main(void)
 	CHECK(area[9] == 0 && area[10] == 7 && area[109] == 7 && area[110] == 0);
 	put(&rig, &portal, md, area, rig.md, rig.memory + PAGE, 200, C_RC_OK);
 	CHECK(rig.memory[PAGE + 9] == 0 && rig.memory[PAGE + 10] == 7);
+	CHECK_EQ(cxil_map(rig.lni, area, PAGE, on_demand | CXI_MAP_FAULT, NULL, &faulted), 0);
 	/* Read-only, then without any rights */
 	CHECK(!mprotect(area, PAGE, PROT_READ));
 	put(&rig, &portal, rig.md, rig.memory, md, area, 8, C_RC_NO_TRANSLATION);
@@ -54,10 +55,12 @@ int main(void)
 	CHECK(!mprotect(area, PAGE, PROT_NONE));
 	put(&rig, &portal, md, area, rig.md, rig.memory, 8, C_RC_NO_TRANSLATION);
 	CHECK_EQ(cxil_map(rig.lni, area, PAGE, RW, NULL, &refused), -EFAULT);
-	CHECK_EQ(cxil_update_md(md, area, PAGE, on_demand | CXI_MAP_FAULT), -EINVAL);
-	CHECK_EQ(cxil_update_md(md, area, PAGE, on_demand | CXI_MAP_PREFETCH), 0);
+	CHECK_EQ(cxil_update_md(faulted, area, PAGE, on_demand | CXI_MAP_FAULT), -EINVAL);
+	CHECK_EQ(cxil_update_md(faulted, area, PAGE, on_demand | CXI_MAP_PREFETCH), 0);
 	CHECK(!mprotect(area, PAGE, PROT_READ | PROT_WRITE));
-	CHECK_EQ(cxil_update_md(md, area, PAGE, on_demand | CXI_MAP_FAULT), 0);
+	CHECK_EQ(cxil_update_md(faulted, area, PAGE, on_demand | CXI_MAP_FAULT), 0);
+	CHECK_EQ(cxil_update_md(md, area, PAGE, on_demand), -EINVAL);
+	CHECK_EQ(cxil_unmap(faulted), 0);
 	put(&rig, &portal, rig.md, rig.memory, md, area, 8, C_RC_OK);
 	CHECK_EQ(cxil_unmap(md), 0);
 	/* Bytes that the program never wrote may be sent */

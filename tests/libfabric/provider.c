@@ -40,6 +40,9 @@
 #define CMD_MATCH_BITS 320, 64
 #define CMD_HEADER_DATA 384, 64
 #define CMD_USER_PTR 448, 64
+#define MSG_MATCH_BITS 64, 64
+#define MSG_HEADER_DATA 128, 64
+#define MSG_USER_PTR 192, 64
 #define AMO_WRITE_ADDR 512, 57
 #define AMO_OP 576, 4
 #define AMO_TYPE 584, 4
@@ -67,6 +70,12 @@
 #define EV_RLENGTH 288, 32
 #define EV_REMOTE_OFFSET 320, 56
 #define EV_START 384, 57
+#define EV_RDZV_ID 496, 8
+
+/* Bytes of the headers of messages on the request list [8.8] */
+#define FABRIC_HEADER 20
+#define UNRESTRICTED_HEADER 43
+#define SMALL_HEADER 29
 
 struct endpoint {
 	struct rig rig;
@@ -487,6 +496,45 @@ static void message(struct endpoint *endpoint, bool initiates, bool expected)
 	barrier(endpoint);
 }
 
+/* Links the source entry of all rendezvous: offsets in it are addresses of the NIC */
+static void link_source(struct endpoint *endpoint)
+{
+	struct rig *rig = &endpoint->rig;
+	uint8_t command[64];
+
+	append(rig, &endpoint->source, command);
+	put_bits(command, TGT_OP_PUT, 0);
+	put_bits(command, TGT_BUFFER_ID, 4);
+	put_bits(command, TGT_START, 0);
+	put_bits(command, TGT_LENGTH, (1ULL << 56) - 1);
+	put_bits(command, TGT_IGNORE_BITS, UINT64_MAX & ~0xffULL);
+	put_bits(command, TGT_MATCH_BITS, RDZV_ID);
+	post(rig, command);
+	linked(endpoint);
+}
+
+/* Unlinks the source entry after the get of a rendezvous message */
+static void unlink_source(struct endpoint *endpoint)
+{
+	const uint8_t *event = await(&endpoint->rig.events, C_EVENT_GET, C_RC_OK);
+
+	CHECK_EQ(get_bits(event, EV_BUFFER_ID), 4);
+	CHECK_EQ(get_bits(event, EV_MLENGTH), LARGE - EAGER);
+	done(&endpoint->rig.events);
+	unlink_entry(endpoint, &endpoint->source, C_PTL_LIST_PRIORITY, 4);
+}
+
+/* The fields of a rendezvous put of what is at SOURCE */
+static void rendezvous_fields(struct endpoint *endpoint, uint8_t command[128])
+{
+	struct rig *rig = &endpoint->rig;
+
+	put_bits(command, CMD_EAGER, EAGER);
+	put_bits(command, CMD_RDZV_ID, RDZV_ID);
+	put_bits(command, CMD_USE_OFFSET, 1);
+	put_bits(command, CMD_REMOTE_OFFSET, iova(rig->md, rig->memory + SOURCE));
+}
+
 /* A message larger than the eager part: the rest is fetched from the source, by the NIC or by software */
 static void rendezvous(struct endpoint *endpoint, bool initiates)
 {
@@ -496,37 +544,22 @@ static void rendezvous(struct endpoint *endpoint, bool initiates)
 	bool issued;
 
 	if (initiates) {
-		/* The source entry of all rendezvous: offsets in it are addresses of the NIC */
-		append(rig, &endpoint->source, command);
-		put_bits(command, TGT_OP_PUT, 0);
-		put_bits(command, TGT_BUFFER_ID, 4);
-		put_bits(command, TGT_START, 0);
-		put_bits(command, TGT_LENGTH, (1ULL << 56) - 1);
-		put_bits(command, TGT_IGNORE_BITS, UINT64_MAX & ~0xffULL);
-		put_bits(command, TGT_MATCH_BITS, RDZV_ID);
-		post(rig, command);
+		link_source(endpoint);
 	} else {
 		link_entry(endpoint, &endpoint->messages, C_PTL_LIST_PRIORITY, 5, LANDING, LARGE, command);
 		manage_local(command, true);
 		post(rig, command);
+		linked(endpoint);
 	}
-	linked(endpoint);
 	barrier(endpoint);
 	if (initiates) {
 		fill(endpoint, SOURCE, LARGE, 3);
 		to_peer(endpoint, command, C_CMD_RENDEZVOUS_PUT, MESSAGES, SOURCE, LARGE);
 		put_bits(command, CMD_MATCH_BITS, TAG);
-		put_bits(command, CMD_EAGER, EAGER);
-		put_bits(command, CMD_RDZV_ID, RDZV_ID);
-		put_bits(command, CMD_USE_OFFSET, 1);
-		put_bits(command, CMD_REMOTE_OFFSET, iova(rig->md, rig->memory + SOURCE));
+		rendezvous_fields(endpoint, command);
 		send(rig, command, 64);
 		completed(endpoint, C_EVENT_ACK);
-		event = await(&rig->events, C_EVENT_GET, C_RC_OK);
-		CHECK_EQ(get_bits(event, EV_BUFFER_ID), 4);
-		CHECK_EQ(get_bits(event, EV_MLENGTH), LARGE - EAGER);
-		done(&rig->events);
-		unlink_entry(endpoint, &endpoint->source, C_PTL_LIST_PRIORITY, 4);
+		unlink_source(endpoint);
 	} else {
 		event = await(&rig->events, C_EVENT_PUT, C_RC_OK);
 		CHECK_EQ(get_bits(event, EV_RENDEZVOUS), 1);
@@ -565,15 +598,96 @@ static void change_state(struct endpoint *endpoint, unsigned int state)
 }
 
 /*
- * Hybrid matching: the portal changes to software and back, and a message that arrives meanwhile is on
- * the request list, behind the header of this NIC (docs/software-nic.md)
+ * Returns the bytes of the headers before the data of a message on the request list, and the remote
+ * offset, which of all fields of the headers is the only one that libfabric reads [8.8]
+ */
+static unsigned int parse_headers(const uint8_t *message, uint64_t *remote_offset)
+{
+	const uint8_t *transport = message + FABRIC_HEADER;
+
+	CHECK_EQ(message[0] >> 4, 4);
+	*remote_offset = 0;
+	if ((transport[0] >> 4 & 7) == 1)
+		return FABRIC_HEADER + SMALL_HEADER;
+	CHECK_EQ(transport[0] >> 4 & 7, 0);
+	for (unsigned int byte = 22; byte < 29; byte++)
+		*remote_offset = *remote_offset << 8 | transport[byte];
+	return FABRIC_HEADER + UNRESTRICTED_HEADER;
+}
+
+/*
+ * Takes the next message from the request list, where it is at `*at`, and moves `*at` behind it. Its
+ * fields are in the event. Fetches the rest of a rendezvous message to the landing buffer.
+ */
+static void take_request(struct endpoint *endpoint, uint64_t *at, unsigned int len, unsigned int seed)
+{
+	struct rig *rig = &endpoint->rig;
+	const uint8_t *event = await(&rig->events, C_EVENT_PUT, C_RC_OK);
+	uint32_t written = get_bits(event, EV_MLENGTH), from = get_bits(event, EV_INITIATOR);
+	uint8_t command[128];
+	uint64_t remote_offset;
+	unsigned int headers;
+
+	CHECK_EQ(get_bits(event, EV_LIST), C_PTL_LIST_REQUEST);
+	CHECK_EQ(get_bits(event, EV_MATCH_BITS), TAG);
+	CHECK_EQ(get_bits(event, EV_HEADER_DATA), 0xfeed);
+	CHECK_EQ(get_bits(event, EV_RLENGTH), len);
+	CHECK_EQ(get_bits(event, EV_START), iova(rig->md, rig->memory + *at));
+	CHECK_EQ(from, match_id(endpoint->nid, endpoint->pid));
+	headers = parse_headers(rig->memory + *at, &remote_offset);
+	CHECK(written > headers);
+	memcpy(rig->memory + LANDING, rig->memory + *at + headers, written - headers);
+	*at += written;
+	written -= headers;
+	if (get_bits(event, EV_RENDEZVOUS)) {
+		CHECK_EQ(written, EAGER);
+		to_peer(endpoint, command, C_CMD_GET, RDZV_GET, LANDING + written, len - written);
+		put_bits(command, CMD_MATCH_BITS, get_bits(event, EV_RDZV_ID));
+		put_bits(command, CMD_REMOTE_OFFSET, remote_offset + written);
+		send(rig, command, 64);
+		completed(endpoint, C_EVENT_REPLY);
+	} else {
+		CHECK_EQ(written, len);
+	}
+	check(endpoint, LANDING, len, seed);
+	done(&rig->events);
+}
+
+/* A small message to the portal for messages */
+static void send_small(struct endpoint *endpoint, unsigned int len)
+{
+	struct rig *rig = &endpoint->rig;
+	uint8_t state[32] = { 0 }, command[64] = { 0 };
+
+	put_bits(state, CMD_OPCODE, C_CMD_CSTATE);
+	put_bits(state, CMD_LENGTH, sizeof(state));
+	put_bits(state, CMD_SEND_DISABLE, 1);
+	put_bits(state, CSTATE_INITIATOR, match_id(rig->dev->info.nid, rig->domain->pid));
+	put_bits(state, CMD_EQ, rig->ini.eq->eqn);
+	CHECK_EQ(cq_emit(rig->tx, state, sizeof(state)), 0);
+	put_bits(command, CMD_SIZE, C_CMD_SIZE_64B);
+	put_bits(command, CMD_OPCODE, C_CMD_SMALL_MESSAGE);
+	put_bits(command, CMD_LENGTH, 32 + len);
+	put_bits(command, CMD_DFA, dfa(endpoint->nid, endpoint->pid, MESSAGES));
+	put_bits(command, MSG_MATCH_BITS, TAG);
+	put_bits(command, MSG_HEADER_DATA, 0xfeed);
+	put_bits(command, MSG_USER_PTR, 0xc0ffee);
+	memcpy(command + 32, rig->memory + SOURCE, len);
+	send(rig, command, 64);
+}
+
+/*
+ * Hybrid matching: the portal changes to software and back, and the messages that arrive meanwhile
+ * are on the request list: a small one, an ordinary one and a rendezvous
  */
 static void hybrid(struct endpoint *endpoint, bool initiates)
 {
+	const unsigned int lens[] = { 13, 1000, LARGE };
 	struct rig *rig = &endpoint->rig;
 	struct cxi_pte_status status = { 0 };
+	uint64_t at = OVERFLOW_BUFFER;
+	unsigned int opcode;
 	uint8_t command[128];
-	const uint8_t *event, *header;
 
 	if (!initiates) {
 		CHECK_EQ(cxil_pte_status(endpoint->messages.pte, &status), 0);
@@ -583,26 +697,32 @@ static void hybrid(struct endpoint *endpoint, bool initiates)
 		manage_local(command, false);
 		post(rig, command);
 		linked(endpoint);
-	}
-	barrier(endpoint);
-	if (initiates) {
-		fill(endpoint, SOURCE, 1000, 8);
-		to_peer(endpoint, command, C_CMD_PUT, MESSAGES, SOURCE, 1000);
-		put_bits(command, CMD_MATCH_BITS, TAG);
-		put_bits(command, CMD_HEADER_DATA, 0xfeed);
-		send(rig, command, 64);
-		completed(endpoint, C_EVENT_ACK);
 	} else {
-		event = await(&rig->events, C_EVENT_PUT, C_RC_OK);
-		CHECK_EQ(get_bits(event, EV_LIST), C_PTL_LIST_REQUEST);
-		CHECK_EQ(get_bits(event, EV_MLENGTH), 1000);
-		header = rig->memory + (get_bits(event, EV_START) - iova(rig->md, rig->memory));
-		CHECK_EQ(get_bits(header, 0, 64), 0xfeed);
-		CHECK_EQ(get_bits(header, 64, 64), TAG);
-		CHECK_EQ(get_bits(header, 224, 32), endpoint->nid);
-		CHECK_EQ(get_bits(header, 256, 32), 1000);
-		check(endpoint, header + 64 - rig->memory, 1000, 8);
-		done(&rig->events);
+		link_source(endpoint);
+	}
+	for (unsigned int turn = 0; turn < 3; turn++) {
+		barrier(endpoint);
+		if (!initiates) {
+			take_request(endpoint, &at, lens[turn], turn);
+		} else {
+			fill(endpoint, SOURCE, lens[turn], turn);
+			if (turn == 0) {
+				send_small(endpoint, lens[turn]);
+			} else {
+				opcode = turn == 1 ? C_CMD_PUT : C_CMD_RENDEZVOUS_PUT;
+				to_peer(endpoint, command, opcode, MESSAGES, SOURCE, lens[turn]);
+				put_bits(command, CMD_MATCH_BITS, TAG);
+				put_bits(command, CMD_HEADER_DATA, 0xfeed);
+				if (turn == 2)
+					rendezvous_fields(endpoint, command);
+				send(rig, command, 64);
+			}
+			completed(endpoint, C_EVENT_ACK);
+		}
+	}
+	if (initiates) {
+		unlink_source(endpoint);
+	} else {
 		unlink_entry(endpoint, &endpoint->messages, C_PTL_LIST_REQUEST, 6);
 		target(rig, command, C_CMD_TGT_SETSTATE, &endpoint->messages);
 		put_bits(command, STATE_STATE, C_PTLTE_ENABLED);

@@ -1,10 +1,11 @@
 //! The states of portals.
 
+use cxi::records::IdcMsgHdr;
 use cxi::sys::*;
 use cxi::{EventType, ObjectState};
 
-use crate::bench::{Bench, Checked, Seen, equal, matching, silent, skipped};
-use crate::table::{FactCheck, Group, stated};
+use crate::bench::{Bench, Checked, Portal, Seen, bytes_of, equal, has, matching, silent, skipped};
+use crate::table::{FactCheck, Group, assumed, stated};
 
 pub static GROUP: Group = Group {
     name: "portals",
@@ -163,6 +164,41 @@ const CHECKS: &[FactCheck] = &[
         },
     ),
     stated(
+        "headers-of-requests",
+        "nic.md 8.8",
+        "messages on the REQUEST list follow each other without gaps, behind headers of version 4 \
+         whose type tells their length, and which mlength includes",
+        |bench| {
+            let (mut portal, pattern) = requests(bench)?;
+            let mut at = 0;
+            for len in [5, 20] {
+                bench.put(len, C_RC_OK, |_| {})?;
+                at += request(bench, &mut portal, at, &pattern[..len], 0, 20 + 43)?;
+                let state = bench.c_state(false);
+                bench.send(|batch| batch.emit_c_state(&state))?;
+                let mut small = IdcMsgHdr::new();
+                small.set_dfa(bench.dfa(0));
+                bench.send(|batch| batch.emit_idc_msg(&small, &pattern[..len]))?;
+                bench.expect(EventType::ACK, C_RC_OK)?;
+                at += request(bench, &mut portal, at, &pattern[..len], 1, 20 + 29)?;
+            }
+            bench.quiet_at(&mut portal)
+        },
+    ),
+    assumed(
+        "remote-offset-of-request",
+        "nic.md 8.8",
+        "a put on the REQUEST list has its remote offset in bytes 22 to 28 of the transport header",
+        |bench| {
+            let (mut portal, pattern) = requests(bench)?;
+            let offset = 0x01_0203_0405_0607;
+            bench.put(5, C_RC_OK, |put| _ = put.set_remote_offset(offset))?;
+            request(bench, &mut portal, 0, &pattern[..5], 0, 20 + 43)?;
+            let expected = [1, 2, 3, 4, 5, 6, 7];
+            has("remote offset", &bench.remote, 20 + 22, &expected)
+        },
+    ),
+    stated(
         "two-indexes",
         "nic.md 8.1",
         "a portal can be mapped at several indexes",
@@ -204,6 +240,41 @@ const CHECKS: &[FactCheck] = &[
         },
     ),
 ];
+
+/// Returns a portal that software manages, with the target's memory on its REQUEST list, and the
+/// pattern in the initiator's memory.
+fn requests(bench: &mut Bench) -> Checked<(Portal, Vec<u8>)> {
+    let mut portal = bench.portal(0, matching)?;
+    let pattern = bench.fill()?;
+    bench.set_state(&mut portal, C_PTLTE_SOFTWARE_MANAGED, ANY_COUNT, C_RC_OK)?;
+    bench.append(&mut portal, |entry| {
+        entry
+            .set_ptl_list(C_PTL_LIST_REQUEST as u8)
+            .set_manage_local(true);
+    })?;
+    Ok((portal, pattern))
+}
+
+/// Expects a message on the REQUEST list at offset `at` of the target's memory: `headers` bytes of
+/// headers of this type, then `data`. Returns its length.
+fn request(
+    bench: &mut Bench,
+    portal: &mut Portal,
+    at: usize,
+    data: &[u8],
+    kind: u8,
+    headers: usize,
+) -> Checked<usize> {
+    let put = bench.expect_at(portal, EventType::PUT, C_RC_OK)?.long()?;
+    equal("ptl_list", u32::from(put.ptl_list()), C_PTL_LIST_REQUEST)?;
+    equal("start", put.start(), bench.remote.iova(at))?;
+    let seen = bytes_of(&bench.remote, at, headers)?;
+    equal("version", seen[0] >> 4, 4)?;
+    equal("type", seen[20] >> 4 & 7, kind)?;
+    equal("mlength", put.mlength() as usize, headers + data.len())?;
+    has("data", &bench.remote, at + headers, data)?;
+    Ok(headers + data.len())
+}
 
 /// Returns the drop count of a portal that the NIC has disabled, after `refused` messages.
 fn drop_count(bench: &Bench, refused: u32) -> u32 {

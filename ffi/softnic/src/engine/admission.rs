@@ -144,7 +144,7 @@ impl<W: Wire> Engine<W> {
         self.lists.matched(matching, 1);
         let mut code = C_RC_OK;
         if list == C_PTL_LIST_REQUEST {
-            code = self.write_request_header(peer, packet, &landing);
+            code = self.write_request_headers(peer, packet, &landing);
         }
         (Some(landing), code)
     }
@@ -156,23 +156,25 @@ impl<W: Wire> Engine<W> {
         self.match_operation(peer, packet)
     }
 
-    /// Writes the header of a message on the REQUEST list, before the place of its data. Returns OK
-    /// or the return code of a failure.
+    /// Writes the headers of a message on the REQUEST list, before the place of its data. Returns
+    /// OK or the return code of a failure.
     #[cold]
-    fn write_request_header(&self, peer: Peer, packet: &Packet, landing: &Landing) -> ReturnCode {
+    fn write_request_headers(&self, peer: Peer, packet: &Packet, landing: &Landing) -> ReturnCode {
         let nid = self.wire.nid(Some(peer));
-        let header = request_list::header(packet, nid, landing.mlength(packet));
+        let headers = request_list::headers(packet, nid, landing.mlength(packet));
+        let length = landing.headers(packet);
         let pte = self.ptes.get(landing.pte);
         let lni = pte.and_then(|pte| self.lnis.get(pte.lni));
-        let (lac, start) = (landing.entry.lac(), landing.start());
+        let lac = landing.entry.lac();
+        let start = landing.place.start - u64::from(length);
         let place = lni.ok_or(C_RC_INVALID_AC).and_then(|lni| {
-            let length = header.len() as u64;
-            lni.space.translate(lac, start, length, Access::Write)
+            lni.space
+                .translate(lac, start, length.into(), Access::Write)
         });
         let written = place.and_then(|to| {
-            // SAFETY: `translate` found the bytes of the header, which software keeps mapped while
-            // list entries use them.
-            unsafe { to.write(header.as_ptr(), header.len()) }
+            // SAFETY: `length` is at most the size of `headers`, and `translate` found as many
+            // bytes, which software keeps mapped while list entries use them.
+            unsafe { to.write(headers.as_ptr(), length as usize) }
         });
         written.err().unwrap_or(C_RC_OK)
     }

@@ -47,6 +47,8 @@ pub struct Operation {
     pub index_ext: u8,
     pub restricted: bool,
     pub flush: bool,
+    /// A small message (nic.md 3.6).
+    pub small: bool,
     pub remote_offset: u64,
     /// Bytes put or requested; the size of the element of an atomic operation.
     pub length: u32,
@@ -76,6 +78,7 @@ impl Operation {
             index_ext: 0,
             restricted: false,
             flush: false,
+            small: false,
             remote_offset: 0,
             length: 0,
             initiator: 0,
@@ -149,6 +152,7 @@ impl Operation {
         self.index_ext = c_state.index_ext();
         self.restricted = c_state.restricted();
         self.flush = c_state.flush();
+        self.small = false;
         self.remote_offset = 0;
         self.length = 0;
         self.initiator = c_state.initiator();
@@ -211,6 +215,7 @@ impl Operation {
             return Err(C_RC_CMD_INVALID_ARG);
         }
         self.immediate(Kind::Put, header.dfa(), c_state, false);
+        self.small = true;
         self.length = payload as u32;
         self.source = Source::Immediate(IdcMsgHdr::SIZE / 8);
         self.match_bits = header.match_bits();
@@ -299,6 +304,7 @@ impl Operation {
         self.index_ext = command.index_ext();
         self.restricted = command.restricted();
         self.flush = command.flush();
+        self.small = false;
         self.remote_offset = command.remote_offset();
         self.length = command.request_len();
         self.initiator = 0;

@@ -71,13 +71,13 @@ impl Target {
 
     /// Returns the event of an operation at its list entry.
     pub fn of(packet: &Packet, landing: &Landing, code: ReturnCode) -> Self {
-        let mlength = match code {
-            C_RC_OK => landing.mlength(packet),
-            _ => 0,
+        let (written, headers) = match code {
+            C_RC_OK => (landing.mlength(packet), landing.headers(packet)),
+            _ => (0, 0),
         };
         // The event of a rendezvous put has the offset from which the rest is fetched.
         let eager = match packet.kind {
-            Kind::Rendezvous => u64::from(mlength),
+            Kind::Rendezvous => u64::from(written),
             _ => 0,
         };
         Self {
@@ -90,9 +90,9 @@ impl Target {
             ptlte_index: landing.pte as u16,
             ptl_list: landing.entry.ptl_list(),
             buffer_id: landing.entry.buffer_id(),
-            mlength,
+            mlength: written + headers,
             remote_offset: packet.remote_offset + eager,
-            start: landing.start(),
+            start: landing.place.start - u64::from(landing.headers(packet)),
             auto_unlinked: landing.auto_unlinked,
             return_code: code,
             ..Self::about(packet)

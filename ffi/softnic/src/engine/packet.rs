@@ -58,6 +58,8 @@ pub struct Packet {
     pub inline: bool,
     /// The target flushes its writes before it answers (nic.md 12), which here it counts only.
     pub flush: bool,
+    /// A put that a small message started (nic.md 3.6): software that matches sees this.
+    pub small: bool,
     /// The traffic class, 0 to 3: half of the priority of requests on the link (health.md 1.5).
     pub class: u8,
     /// Payload bytes in this packet.
@@ -92,6 +94,7 @@ const USE_OFFSET_FOR_GET: u64 = 1 << 42;
 const FLUSH: u64 = 1 << 44;
 const CLASS_SHIFT: u32 = 45;
 const CLASS_MASK: u8 = 3;
+const SMALL: u64 = 1 << 47;
 
 /// A bit of the first word that belongs to the wire, as does the low half of that word.
 pub const WIRE_FLAG: u64 = 1 << 43;
@@ -116,6 +119,7 @@ impl Packet {
                 | flag(self.restricted, RESTRICTED)
                 | flag(self.inline, INLINE_FLAG)
                 | flag(self.flush, FLUSH)
+                | flag(self.small, SMALL)
                 | u64::from(self.class) << CLASS_SHIFT
                 | flag(self.rendezvous.use_offset_for_get, USE_OFFSET_FOR_GET)
                 | u64::from(self.length) << 48,
@@ -175,6 +179,7 @@ impl Packet {
         self.restricted = first & RESTRICTED != 0;
         self.inline = first & INLINE_FLAG != 0;
         self.flush = first & FLUSH != 0;
+        self.small = first & SMALL != 0;
         self.class = (first >> CLASS_SHIFT) as u8 & CLASS_MASK;
         self.length = (first >> 48) as u16;
         self.source = word(1);
@@ -244,6 +249,7 @@ mod tests {
             restricted: true,
             inline: false,
             flush: true,
+            small: true,
             class: 3,
             length: 2048,
             source: 0x1122_3344_5566_7788,
@@ -262,8 +268,10 @@ mod tests {
         assert_eq!(Packet::from_words(packet.to_words()), Some(packet));
         let of_wire = u64::from(u32::MAX) | WIRE_FLAG;
         assert_eq!(packet.to_words()[0] & of_wire, 0);
+        // Flags by themselves.
         let atomic = Packet {
             kind: Kind::Atomic,
+            small: false,
             length: 32,
             total: 32,
             offset: 0,
@@ -278,6 +286,7 @@ mod tests {
         assert_eq!(Packet::from_words(atomic.to_words()), Some(atomic));
         let rendezvous = Packet {
             kind: Kind::Rendezvous,
+            flush: false,
             offset: 0,
             rendezvous: Rendezvous {
                 eager: (1 << 20) - 1,

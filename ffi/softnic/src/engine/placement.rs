@@ -46,14 +46,13 @@ impl Landing {
         }
     }
 
-    /// Returns the IOVA of the first byte written. On the REQUEST list this byte belongs to the
-    /// header.
+    /// Returns the bytes of the headers that precede the data, on the REQUEST list.
     #[inline]
-    pub fn start(&self) -> u64 {
+    pub fn headers(&self, packet: &Packet) -> u32 {
         if request_list::has(&self.entry) {
-            self.place.start - request_list::HEADER as u64
+            request_list::header_length(packet)
         } else {
-            self.place.start
+            0
         }
     }
 
@@ -65,13 +64,13 @@ impl Landing {
 }
 
 /// Returns the offset in the entry at which an operation begins: where the previous one ended if
-/// the entry is managed locally, and on the REQUEST list behind a header; else the remote offset. A
+/// the entry is managed locally, and on the REQUEST list behind headers; else the remote offset. A
 /// rendezvous put that uses its remote offset for the get (nic.md 10.5) begins at 0.
 #[inline]
 fn offset(entry: &Entry, packet: &Packet) -> u64 {
     if entry.command.manage_local() {
         if request_list::has(&entry.command) {
-            request_list::offset(entry.used)
+            entry.used + u64::from(request_list::header_length(packet))
         } else {
             entry.used
         }

@@ -12,7 +12,11 @@ use super::table::Table;
 
 /// List entries of the NIC. libcxi.md 2.2 has this number for each processing element; this NIC has
 /// one.
-pub const MAX_ENTRIES: usize = 16384;
+pub const ENTRIES: usize = 16384;
+
+/// List entries that programs can use: with the limits of the NIC a service gets this many
+/// (libcxi.md 11). The others are presumably the driver's own.
+pub const MAX_ENTRIES: usize = 15724;
 
 /// A drop count that is not compared (nic.md 8.2).
 pub const ANY_DROP_COUNT: u32 = (1 << 24) - 1;

@@ -350,6 +350,7 @@ impl TransmitQueue {
                 kind: operation.kind,
                 restricted: operation.restricted,
                 flush: operation.flush,
+                small: operation.small,
                 class: profile.class(),
                 tag,
                 address: Address::new(vni, pid, index),

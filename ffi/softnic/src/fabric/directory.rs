@@ -63,7 +63,11 @@ impl Directory {
     /// holds it for too long.
     pub fn lock(place: &Place) -> Result<Self, Errno> {
         loop {
-            match rustix::fs::mkdir(&place.path, MADE) {
+            let made = {
+                let _user = place.become_user();
+                rustix::fs::mkdir(&place.path, MADE)
+            };
+            match made {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }

@@ -94,7 +94,11 @@ fn owner(locks: &str, inode: u64) -> Option<u32> {
 
 /// Describes the process that holds the fabric now: "process 4711 (cxidiag, stopped)".
 pub fn describe_holder() -> Option<String> {
-    let directory = fs::File::open(Place::from_environment().ok()?.path).ok()?;
+    let place = Place::from_environment().ok()?;
+    let directory = {
+        let _user = place.become_user();
+        fs::File::open(&place.path).ok()?
+    };
     let holder = holder(directory)?;
     let state = if holder.is_stopped { ", stopped" } else { "" };
     Some(format!("process {} ({}{state})", holder.pid, holder.name))

@@ -31,6 +31,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use rustix::process::Uid;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::counter_names;
@@ -128,6 +129,7 @@ impl Fabric {
         fork::keep_from_children(&file);
         // Without counters, devices work all the same.
         let _ = directory.totals(nid);
+        place.keep();
         Ok(Self {
             place,
             port: Arc::new(port),
@@ -183,6 +185,11 @@ impl Fabric {
     /// Locks and returns the directory.
     pub fn directory(&self) -> Result<Directory, Errno> {
         Directory::lock_existing(&self.place)
+    }
+
+    /// Returns the user as whom this process accesses the fabric.
+    pub fn user(&self) -> Uid {
+        self.place.user
     }
 
     /// Returns the address of this NIC.

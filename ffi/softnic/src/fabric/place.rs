@@ -4,9 +4,10 @@ use std::fs;
 use std::iter;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
-use rustix::process::Uid;
+use rustix::process::{Gid, Uid, getegid, geteuid};
 
 use super::file_user::FileUser;
 
@@ -16,33 +17,69 @@ const VARIABLE: &str = "CXIDIAG_FABRIC_DIR";
 
 const MOST_TAKEN: u32 = 16;
 
-/// The absolute path of the directory, and the user as whom this process accesses it.
+/// The user and the group with which this process opened its first device.
+static FIRST: OnceLock<(Uid, Gid)> = OnceLock::new();
+
+/// The absolute path of the directory, and the user and group as whom this process accesses it.
 #[derive(Clone)]
 pub struct Place {
     pub path: PathBuf,
     pub user: Uid,
+    group: Gid,
 }
 
 impl Place {
-    /// Returns the directory of the environment, for the present effective user.
+    /// Returns the directory of the environment, for the effective user and group with which this
+    /// process opened its first device, or for the present ones if there is no such device or the
+    /// process cannot return to those. Real NICs stay the same for a process that changes its
+    /// effective user, so the fabric has to (libcxi.md 1).
     ///
     /// # Errors
     /// ENOENT without a current directory.
     pub fn from_environment() -> Result<Self, Errno> {
-        let user = rustix::process::geteuid();
+        let (mut user, mut group) = (geteuid(), getegid());
+        if let Some((first_user, first_group)) = FIRST.get() {
+            if own_users().contains(&first_user.as_raw()) {
+                user = *first_user;
+            }
+            if own_groups().contains(&first_group.as_raw()) {
+                group = *first_group;
+            }
+        }
         let path = match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             Some(value) => std::path::absolute(value).map_err(|_| Errno::NOENT)?,
             None => default_paths(user)
                 .find(|path| !is_taken(path, user))
                 .unwrap_or_else(|| default_path(user)),
         };
-        Ok(Self { path, user })
+        Ok(Self { path, user, group })
     }
 
-    /// Makes the calling thread access files as the user of the directory.
+    /// Makes the calling thread access files as the user and the group of the directory.
     pub fn become_user(&self) -> FileUser {
-        FileUser::become_user(self.user)
+        FileUser::become_user(self.user, self.group)
     }
+
+    /// Makes later devices of this process use the fabric as this device does.
+    pub fn keep(&self) {
+        FIRST.get_or_init(|| (self.user, self.group));
+    }
+}
+
+/// Returns the real, effective and saved users of the process.
+fn own_users() -> [u32; 3] {
+    let [mut real, mut effective, mut saved] = [0; 3];
+    // SAFETY: the pointers lead to numbers that live through the call, which cannot fail then.
+    unsafe { libc::getresuid(&raw mut real, &raw mut effective, &raw mut saved) };
+    [real, effective, saved]
+}
+
+/// Returns the real, effective and saved groups of the process.
+fn own_groups() -> [u32; 3] {
+    let [mut real, mut effective, mut saved] = [0; 3];
+    // SAFETY: the pointers lead to numbers that live through the call, which cannot fail then.
+    unsafe { libc::getresgid(&raw mut real, &raw mut effective, &raw mut saved) };
+    [real, effective, saved]
 }
 
 fn default_path(user: Uid) -> PathBuf {

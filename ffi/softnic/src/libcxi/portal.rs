@@ -10,7 +10,7 @@ use super::boundary::{Handle, answer, from_c, hand_out, require_root};
 use super::device::PID_GRANULE;
 use super::service::registry::{allocate, publish};
 use crate::engine::packet::Kind;
-use crate::engine::portal::{ANY_DROP_COUNT, PortalMap, Pte, PteOptions, Signals};
+use crate::engine::portal::{ANY_DROP_COUNT, MAX_ENTRIES, PortalMap, Pte, PteOptions, Signals};
 use crate::nic::Nic;
 
 /// Handle of a portals table entry.
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pt
             status.state = pte.state as u8;
             status.les_reserved = 0;
             status.les_allocated = entries as u16;
-            status.les_max = pte.most_entries as u16;
+            status.les_max = pte.most_entries.min(MAX_ENTRIES) as u16;
             let headers = &pte.lists.unexpected;
             for (index, found) in headers.iter().take(status.ule_count.into()).enumerate() {
                 let offset = match found.header.kind {

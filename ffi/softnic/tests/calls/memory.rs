@@ -160,6 +160,32 @@ fn adds_memory_to_reserved_addresses() {
     assert_eq!(put(1, 8), C_RC_NO_TRANSLATION);
 }
 
+/// Only mappings that fault pages in, or that reserved addresses, can be updated.
+#[test]
+fn updates_only_faulting_and_reserving_mappings() {
+    alone!();
+    let rig = Rig::new();
+    let rights = CXI_MAP_READ | CXI_MAP_WRITE;
+    for (how, code) in [
+        (CXI_MAP_PIN, EINVAL),
+        (0, EINVAL),
+        (CXI_MAP_PREFETCH, EINVAL),
+        (CXI_MAP_FAULT, 0),
+        (CXI_MAP_ALLOC_MD, 0),
+        (CXI_MAP_PIN | CXI_MAP_ALLOC_MD, 0),
+    ] {
+        let base = mmap(null_mut(), PAGE, READ_WRITE, PRIVATE, -1);
+        let pages = Pages { base, len: PAGE };
+        let md = Buffer::over(rig.lni, pages, rights | how).md;
+        let pins = how & CXI_MAP_PIN;
+        assert_eq!(update(md, base, PAGE, rights | pins), code, "{how:#x}");
+        if pins == 0 {
+            let faults = rights | CXI_MAP_FAULT;
+            assert_eq!(update(md, base, PAGE, faults), code, "{how:#x}");
+        }
+    }
+}
+
 #[test]
 fn rejects_invalid_updates() {
     alone!();
@@ -168,7 +194,8 @@ fn rejects_invalid_updates() {
     let page = |number: usize| base.wrapping_add(number * PAGE);
     let (inner, len) = (page(1), 2 * PAGE);
     let read = CXI_MAP_PIN | CXI_MAP_READ;
-    let md = Buffer::over(rig.lni, Pages { base: inner, len }, read).md;
+    let reserved = read | CXI_MAP_ALLOC_MD;
+    let md = Buffer::over(rig.lni, Pages { base: inner, len }, reserved).md;
     assert_eq!(update(null_mut(), page(1), PAGE, read), EINVAL);
     assert_eq!(update(md, page(1), 0, read), EINVAL);
     assert_eq!(update(md, page(0), PAGE, read), EINVAL);

@@ -215,8 +215,7 @@ fn brings_pages_in_on_request_only() {
     }
     // An update of a pinned mapping pins memory without CXI_MAP_PIN too.
     let area = area(1);
-    let pinned = Buffer::over(rig.lni, area, RW);
-    restore(area.base);
+    let pinned = Buffer::over(rig.lni, area, RW | CXI_MAP_ALLOC_MD);
     assert!(!is_resident(area.base));
     assert_eq!(update(pinned.md, area.base, PAGE, ON_DEMAND), 0);
     assert!(is_resident(area.base));
@@ -228,7 +227,7 @@ fn refuses_to_fault_in_what_is_missing() {
     let rig = Rig::new();
     let area = area(2);
     let (md, second) = (
-        Buffer::over(rig.lni, area, ON_DEMAND).md,
+        Buffer::over(rig.lni, area, ON_DEMAND | CXI_MAP_FAULT).md,
         area.base.wrapping_add(PAGE),
     );
     let map = |flags| {

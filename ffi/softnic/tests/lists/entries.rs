@@ -219,6 +219,56 @@ fn raises_match_event_on_request() {
     bench.nothing_more();
 }
 
+/// nic.md 7.1.
+#[test]
+fn operation_past_end_raises_match_event_first() {
+    alone!();
+    for (is_matching, restricted) in [(1, false), (0, false), (0, true)] {
+        let mut bench = Bench::with(|options| {
+            options.set_is_matching(is_matching);
+            options.set_en_event_match(1);
+        });
+        let (dfa, eq) = (bench.rig.dfa(0), bench.rig.eq.number);
+        bench.append(|entry| _ = entry.set_op_get(true).set_event_success_disable(true));
+        let end = bench.sink.pages.len as u64;
+        let mut past_end = |opcode: u32, offset, len| {
+            let command = bench.rig.dma_put(&bench.source, 0, len, |command| {
+                command
+                    .set_opcode(opcode as u8)
+                    .set_restricted(restricted)
+                    .set_remote_offset(offset);
+            });
+            assert_eq!(bench.rig.run(&command).code(), C_RC_NO_SPACE);
+        };
+        past_end(C_CMD_PUT, end - 8, 9);
+        past_end(C_CMD_PUT, end, 20_000);
+        past_end(C_CMD_PUT, u64::MAX >> 8, 1);
+        past_end(C_CMD_GET, end, 1);
+        let amo = dma_amo(false, |amo| {
+            amo.set_dfa(dfa)
+                .set_restricted(restricted)
+                .set_remote_offset(end)
+                .set_lac(bench.source.lac)
+                .set_local_read_addr(bench.source.iova(0))
+                .set_eq(eq);
+        });
+        assert_eq!(bench.rig.code(&amo), C_RC_NO_SPACE);
+        for kind in [
+            C_EVENT_PUT,
+            C_EVENT_PUT,
+            C_EVENT_PUT,
+            C_EVENT_GET,
+            C_EVENT_ATOMIC,
+        ] {
+            for (kind, code) in [(C_EVENT_MATCH, C_RC_OK), (kind, C_RC_NO_SPACE)] {
+                let event = bench.reported();
+                assert_eq!((event.kind, event.code, event.mlength), (kind, code, 0));
+            }
+        }
+        bench.nothing_more();
+    }
+}
+
 /// nic.md 3.10.1.
 #[test]
 fn restricted_put_needs_option_for_locally_managed_entry() {

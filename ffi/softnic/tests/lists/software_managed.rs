@@ -2,53 +2,9 @@
 
 use crate::bench::*;
 use crate::driver::prelude::*;
+use crate::request_headers::{HEADERS, Headers, SMALL_HEADERS};
 
-pub const HEADER: usize = 64;
 pub const REQUEST: u32 = C_PTL_LIST_REQUEST;
-
-/// The header of a message in a request buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Header {
-    pub header_data: u64,
-    pub match_bits: u64,
-    remote_offset: u64,
-    initiator: u32,
-    nid: u32,
-    rlength: u32,
-    mlength: u32,
-    vni: u16,
-    pid: u16,
-    index: u16,
-    opcode: u8,
-    rendezvous_id: u8,
-    flags: u64,
-    reserved: u64,
-}
-
-impl Header {
-    pub fn read(pages: Pages, at: usize) -> Self {
-        let bytes = pages.read(at, HEADER);
-        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-        let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-        let quarter = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        Self {
-            header_data: word(0),
-            match_bits: word(8),
-            remote_offset: word(16),
-            initiator: half(24),
-            nid: half(28),
-            rlength: half(32),
-            mlength: half(36),
-            vni: quarter(40),
-            pid: quarter(42),
-            index: quarter(44),
-            opcode: bytes[46],
-            rendezvous_id: bytes[47],
-            flags: word(48),
-            reserved: word(56),
-        }
-    }
-}
 
 /// State, reason and whether the NIC changed the state, from a STATE_CHANGE.
 pub fn change(event: &Event) -> (u32, u32, bool) {
@@ -80,17 +36,19 @@ pub fn request(bench: &mut Bench, choose: impl FnOnce(&mut TargetCmd)) {
 }
 
 #[test]
-fn stores_messages_behind_headers() {
+fn packs_messages_behind_headers() {
     alone!();
     let mut bench = managed(|_| {});
     request(&mut bench, |entry| _ = entry.set_buffer_id(7));
+    /// With a different number in each byte.
+    const OFFSET: u64 = 0x01_0203_0405_0607;
     let mut at = 0;
     for len in [0, 5, 200, 0, 2049, 20000] {
         let ack = bench.put(len, |put| {
             _ = put
                 .set_match_bits(0x55)
                 .set_initiator(0x123)
-                .set_remote_offset(3)
+                .set_remote_offset(OFFSET)
         });
         assert_eq!((ack.code, ack.mlength), (C_RC_OK, len as u32));
         assert_eq!(ack.ptl_list, REQUEST);
@@ -106,36 +64,91 @@ fn stores_messages_behind_headers() {
             header_data: 0x1dea,
             vni: 1,
             rlength: len as u32,
-            mlength: len as u32,
+            mlength: (HEADERS + len) as u32,
             start: bench.sink.iova(at),
-            remote_offset: 3,
+            remote_offset: OFFSET,
             ..TargetEvent::default()
         };
         assert_eq!(bench.reported(), expected);
-        let header = Header {
+        let headers = Headers {
             header_data: 0x1dea,
             match_bits: 0x55,
-            remote_offset: 3,
+            remote_offset: Some(OFFSET),
             initiator: 0x123,
             nid: bench.rig.nid,
             rlength: len as u32,
-            mlength: len as u32,
+            following: len as u32,
             vni: 1,
             pid: bench.rig.pid as u16,
-            index: 0,
-            opcode: C_CMD_PUT as u8,
-            ..Header::default()
+            ..Headers::default()
         };
-        assert_eq!(Header::read(bench.sink.pages, at), header);
-        let data = bench.sink.pages.read(at + HEADER, len);
+        assert_eq!(Headers::read(bench.sink.pages, at), (headers, HEADERS));
+        let data = bench.sink.pages.read(at + HEADERS, len);
         assert!(data == bench.source.pages.read(0, len), "{len} bytes");
-        at = (at + HEADER + len).next_multiple_of(8);
+        at += HEADERS + len;
     }
     assert!(bench.sink.pages.is(at, PAGE, 0), "behind the last message");
     bench.nothing_more();
 }
 
-/// The header also has what small and restricted puts carry.
+/// Small messages have a shorter header without a remote offset, and follow others without gaps.
+#[test]
+fn packs_small_messages_behind_shorter_headers() {
+    alone!();
+    let mut bench = managed(|_| {});
+    request(&mut bench, |entry| _ = entry.set_buffer_id(7));
+    let (dfa, eq) = (bench.rig.dfa(0), bench.rig.eq.number);
+    bench
+        .rig
+        .tx
+        .emit(&c_state(eq, false, |state| _ = state.set_initiator(0x123)));
+    let mut at = 0;
+    for len in [0, 3, 17, 192] {
+        assert_eq!(bench.put(1, |_| {}).code, C_RC_OK);
+        assert_eq!(bench.reported().start, bench.sink.iova(at));
+        at += HEADERS + 1;
+        let payload: Vec<u8> = (0..len).map(|byte| byte as u8 + 9).collect();
+        let message = idc_msg(&payload, |header| {
+            _ = header
+                .set_dfa(dfa)
+                .set_match_bits(0x77)
+                .set_header_data(0xda1a)
+        });
+        let ack = Completion::of(&bench.rig.run(&message));
+        assert_eq!(
+            (ack.code, ack.mlength, ack.ptl_list),
+            (C_RC_OK, len, REQUEST)
+        );
+        let put = bench.reported();
+        assert_eq!((put.kind, put.start), (C_EVENT_PUT, bench.sink.iova(at)));
+        assert_eq!(
+            (put.rlength, put.mlength),
+            (len, SMALL_HEADERS as u32 + len)
+        );
+        let headers = Headers {
+            header_data: 0xda1a,
+            match_bits: 0x77,
+            initiator: 0x123,
+            nid: bench.rig.nid,
+            rlength: len,
+            following: len,
+            vni: 1,
+            pid: bench.rig.pid as u16,
+            ..Headers::default()
+        };
+        assert_eq!(
+            Headers::read(bench.sink.pages, at),
+            (headers, SMALL_HEADERS)
+        );
+        at += SMALL_HEADERS;
+        assert!(bench.sink.pages.read(at, len as usize) == payload);
+        at += len as usize;
+    }
+    assert!(bench.sink.pages.is(at, PAGE, 0), "behind the last message");
+    bench.nothing_more();
+}
+
+/// The headers also have what immediate and restricted puts carry.
 #[test]
 fn stores_restricted_and_immediate_puts() {
     alone!();
@@ -152,21 +165,20 @@ fn stores_restricted_and_immediate_puts() {
         bench.rig.tx.emit(&idc_put(dfa, 9, &[5; 8]));
     }
     bench.rig.tx.ring();
-    for at in [0, 72, 144] {
+    for at in [0, 71, 142] {
         assert_eq!(bench.rig.eq.wait().code(), C_RC_OK);
-        let expected = Header {
-            remote_offset: 9,
+        let expected = Headers {
+            remote_offset: Some(9),
             nid: bench.rig.nid,
             rlength: 8,
-            mlength: 8,
+            following: 8,
             vni: 1,
             pid: bench.rig.pid as u16,
-            opcode: C_CMD_PUT as u8,
-            flags: 2,
-            ..Header::default()
+            flags: 4,
+            ..Headers::default()
         };
-        assert_eq!(Header::read(bench.sink.pages, at), expected);
-        assert!(bench.sink.pages.is(at + HEADER, 8, 5));
+        assert_eq!(Headers::read(bench.sink.pages, at), (expected, HEADERS));
+        assert!(bench.sink.pages.is(at + HEADERS, 8, 5));
     }
     bench.nothing_more();
 }
@@ -179,7 +191,7 @@ fn software_fetches_rest_of_rendezvous_put() {
     let mut bench = managed(|_| {});
     // With room for the eager part only.
     request(&mut bench, |entry| {
-        _ = entry.set_length((HEADER + EAGER) as u64)
+        _ = entry.set_length((HEADERS + EAGER) as u64)
     });
     // The source's portal for gets.
     let rig = &mut bench.rig;
@@ -211,23 +223,20 @@ fn software_fetches_rest_of_rendezvous_put() {
         (put.kind, put.ptl_list, put.rendezvous),
         (C_EVENT_PUT, REQUEST, true)
     );
-    assert_eq!((put.rlength, put.mlength), (LEN as u32, EAGER as u32));
+    let written = (HEADERS + EAGER) as u32;
+    assert_eq!((put.rlength, put.mlength), (LEN as u32, written));
     assert_eq!(put.remote_offset, 16 + EAGER as u64);
-    let header = Header::read(bench.sink.pages, 0);
+    let (headers, _) = Headers::read(bench.sink.pages, 0);
+    assert_eq!((headers.flags, headers.rendezvous_id), (3, 0xcc));
+    assert_eq!(headers.remote_offset, Some(16), "as the put has it");
     assert_eq!(
-        (header.opcode, header.rendezvous_id),
-        (C_CMD_RENDEZVOUS_PUT as u8, 0xcc)
+        (headers.rlength, headers.following),
+        (LEN as u32, EAGER as u32)
     );
-    assert_eq!(
-        (header.remote_offset, header.flags),
-        (16, 1),
-        "as the put has them"
-    );
-    assert_eq!((header.rlength, header.mlength), (LEN as u32, EAGER as u32));
-    // No get of the NIC: software issues it, with what the header has.
+    // No get of the NIC: software issues it, with what the headers have.
     bench.nothing_more();
-    let (dfa, ext) = address(header.nid, header.initiator >> 23, 255);
-    let to = bench.sink.iova(HEADER + EAGER);
+    let (dfa, ext) = address(headers.nid, headers.initiator >> 23, 255);
+    let to = bench.sink.iova(HEADERS + EAGER);
     let get = bench
         .rig
         .dma_put(&bench.sink, 0, (LEN - EAGER) as u32, |get| {
@@ -235,10 +244,10 @@ fn software_fetches_rest_of_rendezvous_put() {
                 .set_dfa(dfa)
                 .set_index_ext(ext)
                 .set_local_addr(to)
-                .set_remote_offset(header.remote_offset + u64::from(header.mlength));
+                .set_remote_offset(put.remote_offset);
         });
     bench.rig.run(&get).is(C_EVENT_REPLY, C_RC_OK);
-    assert!(bench.sink.pages.read(HEADER, LEN) == bench.source.pages.read(16, LEN));
+    assert!(bench.sink.pages.read(HEADERS, LEN) == bench.source.pages.read(16, LEN));
 }
 
 #[test]
@@ -289,20 +298,20 @@ fn unlinks_request_buffers_that_are_used_up() {
     };
     let event = put(&mut bench, 100);
     assert_eq!((event.buffer_id, event.start), (1, bench.sink.iova(0)));
-    let event = put(&mut bench, 237);
+    let event = put(&mut bench, 75);
     assert_eq!((event.buffer_id, event.start), (2, start));
-    let event = put(&mut bench, 60);
+    let event = put(&mut bench, 74);
     assert_eq!((event.kind, event.buffer_id), (C_EVENT_UNLINK, 1));
     assert_eq!((event.ptl_list, event.auto_unlinked), (REQUEST, true));
     let event = bench.reported();
     assert_eq!(
         (event.kind, event.start),
-        (C_EVENT_PUT, bench.sink.iova(168))
+        (C_EVENT_PUT, bench.sink.iova(163))
     );
     assert!(event.auto_unlinked);
     // A buffer without `min_free` stays when it is full.
-    assert_eq!(bench.put(134, |_| {}).code, C_RC_ENTRY_NOT_FOUND);
-    assert_eq!(put(&mut bench, 132).start, start + 304);
+    assert_eq!(bench.put(300, |_| {}).code, C_RC_ENTRY_NOT_FOUND);
+    assert_eq!(put(&mut bench, 299).start, start + 138);
     assert_eq!(bench.put(0, |_| {}).code, C_RC_ENTRY_NOT_FOUND);
     let gone = bench.command(C_CMD_TGT_UNLINK, |entry| {
         _ = entry.set_ptl_list(REQUEST as u8).set_buffer_id(2)
@@ -315,14 +324,15 @@ fn unlinks_request_buffers_that_are_used_up() {
 fn refuses_message_for_unusable_request_buffer() {
     alone!();
     let mut bench = managed(|_| {});
-    // The data is mapped, the header before it is not.
-    let start = bench.sink.iova(0) - 64;
+    // The data is mapped, the headers before it are not.
+    let start = bench.sink.iova(0) - HEADERS as u64;
     request(&mut bench, |entry| {
         _ = entry.set_start(start).set_buffer_id(1)
     });
     assert_eq!(bench.put(8, |_| {}).code, C_RC_NO_TRANSLATION);
     let put = bench.reported();
     assert_eq!((put.kind, put.code), (C_EVENT_PUT, C_RC_NO_TRANSLATION));
+    assert_eq!((put.start, put.mlength), (start, 0));
     bench.command(C_CMD_TGT_UNLINK, |entry| {
         _ = entry.set_ptl_list(REQUEST as u8).set_buffer_id(1)
     });

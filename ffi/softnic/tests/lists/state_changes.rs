@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::bench::*;
 use crate::driver::prelude::*;
-use crate::software_managed::{HEADER, Header, REQUEST, change, request};
+use crate::request_headers::{HEADERS, Headers};
+use crate::software_managed::{REQUEST, change, request};
 
 #[test]
 fn changes_to_software_when_headers_run_out() {
@@ -97,7 +98,7 @@ fn client_survives_changes_of_state_under_traffic() {
                 let (buffer, before) = match seen.ptl_list {
                     C_PTL_LIST_PRIORITY => (receives, 0),
                     C_PTL_LIST_OVERFLOW => (overflow, 0),
-                    _ => (requests, HEADER),
+                    _ => (requests, HEADERS),
                 };
                 let at = match seen.ptl_list {
                     C_PTL_LIST_PRIORITY => number as usize % 64 * 64,
@@ -108,7 +109,7 @@ fn client_survives_changes_of_state_under_traffic() {
                     "{number}"
                 );
                 if before > 0 {
-                    let header = Header::read(buffer.pages, at - HEADER);
+                    let (header, _) = Headers::read(buffer.pages, at - HEADERS);
                     assert_eq!((header.header_data, header.match_bits), (number, number));
                 }
                 arrived.entry(seen.ptl_list).or_default().push(number);

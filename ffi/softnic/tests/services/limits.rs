@@ -204,7 +204,7 @@ fn rejects_reservation_beyond_available() {
         Err(ENOSPC),
         "without a place for the numbers"
     );
-    let totals = [2047, 1024, 512, 2047, 2047, 16384, 1536, 1022];
+    let totals = [2047, 1024, 512, 2047, 2047, 15724, 1536, 1022];
     assert_eq!(info.rsrc_avail, totals, "512 are the default service's");
     assert!(!info.no_le_pools && !info.no_tle_pools && !info.no_cntr_pools);
     limit(&mut desc, CXI_RSRC_TYPE_TLE, 2048, 1536);
@@ -225,7 +225,7 @@ fn rejects_reservation_beyond_available() {
     assert_eq!(answered(code), Err(ENOSPC));
     assert_eq!(
         info.rsrc_avail,
-        [2047, 1024, 510, 2047, 2047, 16384, 0, 1020]
+        [2047, 1024, 510, 2047, 2047, 15724, 0, 1020]
     );
     assert_eq!(alloc(dev, &next(510)), Ok(6));
     // An update may reuse the service's own reservation.
@@ -310,7 +310,7 @@ fn reserves_list_entries() {
     alone!();
     let Some(dev) = administrator() else { return };
     let mut desc = plain(70);
-    limit(&mut desc, CXI_RSRC_TYPE_LE, 16384, 16382);
+    limit(&mut desc, CXI_RSRC_TYPE_LE, 16384, 15722);
     assert_eq!(alloc(dev, &desc), Ok(5));
     let mut rig = Rig::new();
     let sink = rig.buffer(PAGE);
@@ -320,6 +320,32 @@ fn reserves_list_entries() {
     drop(rig);
     assert_eq!(destroy(dev, 5), Ok(0));
     close(dev);
+}
+
+/// The limit of the default service is the NIC's, of which a part is not for programs
+/// (libcxi.md 11).
+#[test]
+fn default_service_has_fewer_list_entries_than_nic() {
+    alone!();
+    let dev = open(0);
+    let most = limits(&get(dev, 1).unwrap())[CXI_RSRC_TYPE_LE as usize].max;
+    close(dev);
+    assert_eq!(most, 16384);
+    let mut rig = Rig::new();
+    let sink = rig.buffer(PAGE);
+    let portals = [0, 1].map(|index| rig.portal(index, |_| {}));
+    for nth in 1..15724 {
+        let portal = portals[nth % 2].number;
+        rig.tgt.issue(&append(portal, |entry| {
+            whole(entry, &sink);
+            entry.set_event_link_disable(true);
+        }));
+    }
+    assert_eq!(link(&mut rig, portals[0], &sink), C_RC_OK, "15,724");
+    for portal in portals {
+        assert_eq!(link(&mut rig, portal, &sink), C_RC_NO_SPACE);
+    }
+    assert_eq!(used(rig.dev, 1)[CXI_RSRC_TYPE_LE as usize], 15724);
 }
 
 #[test]

@@ -27,6 +27,11 @@ fn set_effective_user(user: u32) {
     assert_eq!(unsafe { libc::seteuid(user) }, 0);
 }
 
+fn set_effective_group(group: u32) {
+    // SAFETY: the system call has no requirements.
+    assert_eq!(unsafe { libc::setegid(group) }, 0);
+}
+
 /// Becomes a user for good, with these groups besides one of its own.
 fn become_user(user: u32, groups: &[u32]) {
     // SAFETY: the pointer leads to `groups`, which has this length.
@@ -91,9 +96,8 @@ fn open_device_survives_change_of_effective_user() {
     // SAFETY: the system call has no requirements; it changes nothing for an invalid user.
     let file_user = unsafe { libc::setfsuid(u32::MAX) };
     assert_eq!(file_user.cast_unsigned(), NOBODY, "after the calls");
-    // Closing removes the port; new devices are the present user's.
+    // Closing removes the port.
     drop(target);
-    assert_eq!(try_open(), Err(EACCES));
     set_effective_user(0);
     assert_eq!(ports(), ["cxisoft-12.0", "services-12"]);
     assert_eq!(lni(rig.dev, 6).err(), Some(EPERM));
@@ -101,6 +105,103 @@ fn open_device_survives_change_of_effective_user() {
     let dev = open(0);
     assert_eq!((destroy(dev, 5), destroy(dev, 6)), (Ok(0), Ok(0)));
     close(dev);
+}
+
+/// Devices that a program opens as another effective user are on the fabric of its first device,
+/// and find the services of the new user there.
+#[test]
+fn later_devices_find_services_of_new_effective_user() {
+    alone!();
+    if !can_change_users() {
+        return;
+    }
+    let dev = open(0);
+    let member = for_member(70, CXI_SVC_MEMBER_UID, NOBODY);
+    assert_eq!(alloc(dev, &member), Ok(5));
+    let of_group = for_member(71, CXI_SVC_MEMBER_GID, NOBODY);
+    assert_eq!(alloc(dev, &of_group), Ok(6));
+    for is_open in [true, false] {
+        if !is_open {
+            close(dev);
+        }
+        let look_up = || {
+            let dev = open(0);
+            assert_eq!(ids(dev), [1, 2, 3, 4, 5, 6]);
+            let found = [5, 6].map(|id| lni(dev, id).is_ok());
+            close(dev);
+            found
+        };
+        assert_eq!(look_up(), [false, false]);
+        set_effective_group(NOBODY);
+        assert_eq!(look_up(), [false, true]);
+        set_effective_user(NOBODY);
+        assert_eq!(look_up(), [true, true]);
+        // The kernel gives the rights of root back with its effective user only.
+        set_effective_user(0);
+        set_effective_group(0);
+    }
+    let dev = open(0);
+    assert_eq!((destroy(dev, 5), destroy(dev, 6)), (Ok(0), Ok(0)));
+    close(dev);
+    // The directory of the fabric is made for its first user too.
+    set_effective_user(NOBODY);
+    assert_eq!(try_open(), Ok(()));
+    set_effective_user(0);
+}
+
+#[test]
+fn service_of_job_stays_with_its_user() {
+    alone!();
+    if !can_change_users() {
+        return;
+    }
+    set("CXIDIAG_SERVICES", "job");
+    let dev = open(0);
+    drop_lni(lni(dev, 5).unwrap());
+    set_effective_user(NOBODY);
+    let later = open(0);
+    for dev in [dev, later] {
+        assert_eq!(lni(dev, 5).err(), Some(EPERM));
+    }
+    set_effective_user(0);
+    close(later);
+    close(dev);
+}
+
+#[test]
+fn devices_in_directory_of_group_survive_change_of_effective_group() {
+    alone!();
+    if role().is_some() {
+        // The directory is open to this user through the effective group only.
+        // SAFETY: a null pointer is valid for no groups.
+        assert_eq!(unsafe { libc::setgroups(0, std::ptr::null()) }, 0);
+        // SAFETY: the system call has no requirements.
+        assert_eq!(unsafe { libc::setresgid(GROUP, GROUP, 1001) }, 0);
+        // SAFETY: the system call has no requirements.
+        assert_eq!(unsafe { libc::setresuid(1001, 1001, 1001) }, 0);
+        let dev = open(0);
+        assert_eq!(lni(dev, 5).err(), Some(EPERM));
+        set_effective_group(1001);
+        drop_lni(lni(dev, 5).unwrap());
+        let later = open(0);
+        drop_lni(lni(later, 5).unwrap());
+        close(later);
+        close(dev);
+        return;
+    }
+    if !can_change_users() {
+        return;
+    }
+    make_directory(0o700);
+    chown(fabric(), None, Some(GROUP)).unwrap();
+    set_mode(0o2770);
+    let dev = open(0);
+    let member = for_member(70, CXI_SVC_MEMBER_GID, 1001);
+    assert_eq!(alloc(dev, &member), Ok(5));
+    Partner::start("member").end();
+    assert_eq!(destroy(dev, 5), Ok(0));
+    close(dev);
+    fs::remove_dir(fabric()).unwrap();
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::ops::RangeInclusive;
 
 use cxi_sys::*;
 use rustix::io::Errno;
+use rustix::process::Uid;
 
 use crate::engine::VniRange;
-use crate::engine::portal::MAX_ENTRIES;
+use crate::engine::portal::{ENTRIES, MAX_ENTRIES};
 use crate::environment::InitialServices;
 
 /// The number of kinds of resources that services limit, `CXI_RSRC_TYPE_*`.
@@ -19,10 +20,17 @@ pub const TOTALS: [u16; KINDS] = [
     C_NUM_TARGET_CQS as u16,
     C_NUM_EQS as u16 - 1,
     C_NUM_CTS as u16 - 1,
-    MAX_ENTRIES as u16,
+    ENTRIES as u16,
     C_NUM_TLES as u16,
     C_NUM_ACS as u16 - 2,
 ];
+
+/// How many of each kind the services together can have.
+pub const USABLE: [u16; KINDS] = {
+    let mut usable = TOTALS;
+    usable[CXI_RSRC_TYPE_LE as usize] = MAX_ENTRIES as u16;
+    usable
+};
 
 /// Pools of list entries and of trigger list entries (libcxi.md 11). A service that reserves some
 /// has a pool.
@@ -77,12 +85,13 @@ pub fn can_share(lnis: u32) -> bool {
     (1..=LNIS_PER_RGID).contains(&lnis)
 }
 
-/// Returns the services of a NIC until they are changed (docs/software-nic.md).
-pub fn built_in(initial: InitialServices) -> Vec<Service> {
+/// Returns the services of a NIC until they are changed (docs/software-nic.md). `user` is the user
+/// of a job.
+pub fn built_in(initial: InitialServices, user: Uid) -> Vec<Service> {
     match initial {
         InitialServices::Examples => examples(),
         InitialServices::DefaultOnly { enabled } => vec![default_service(enabled)],
-        InitialServices::Job => vec![default_service(false), service_of_job()],
+        InitialServices::Job => vec![default_service(false), service_of_job(user)],
     }
 }
 
@@ -123,15 +132,17 @@ fn examples() -> Vec<Service> {
     ]
 }
 
-/// Returns the service that Slurm makes for a step of this user (jobs.md 1.2).
-fn service_of_job() -> Service {
-    let user = rustix::process::geteuid().as_raw();
+/// Returns the service that Slurm makes for a step of a user (jobs.md 1.2).
+fn service_of_job(user: Uid) -> Service {
     let mut tcs = [false; CXI_TC_MAX as usize];
     tcs[CXI_TC_LOW_LATENCY as usize] = true;
     tcs[CXI_TC_BEST_EFFORT as usize] = true;
     Service {
         restricted_members: true,
-        members: [(CXI_SVC_MEMBER_UID, user), (CXI_SVC_MEMBER_IGNORE, 0)],
+        members: [
+            (CXI_SVC_MEMBER_UID, user.as_raw()),
+            (CXI_SVC_MEMBER_IGNORE, 0),
+        ],
         vnis: vec![1358, 1214],
         tcs,
         ..Service::plain(5)

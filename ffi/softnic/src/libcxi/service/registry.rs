@@ -5,10 +5,9 @@ use std::collections::HashSet;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::record::{IDS, KINDS, Service, TOTALS, built_in};
+use super::record::{IDS, KINDS, Service, USABLE, built_in};
 use super::text;
 use crate::engine::{Engine, PROFILES, Profile, VniRange};
-use crate::environment::InitialServices;
 use crate::fabric::{Directory, Fabric, Use};
 
 /// Communication profiles of the NIC (libcxi.md 11).
@@ -20,7 +19,8 @@ pub struct ServiceRegistry {
     nid: u32,
     services: Vec<Service>,
     uses: Vec<Use>,
-    initial: InitialServices,
+    /// The services until they are changed.
+    initial: Vec<Service>,
 }
 
 impl ServiceRegistry {
@@ -31,9 +31,9 @@ impl ServiceRegistry {
     pub fn open(fabric: &Fabric) -> Result<Self, Errno> {
         let directory = fabric.directory()?;
         let nid = fabric.own_nid();
-        let initial = fabric.driver.services;
+        let initial = built_in(fabric.driver.services, fabric.user());
         let services = match directory.services(nid)? {
-            None => built_in(initial),
+            None => initial.clone(),
             Some(text) => text::parse(&text).ok_or(Errno::IO)?,
         };
         let uses = fabric.uses(&directory)?;
@@ -86,7 +86,7 @@ impl ServiceRegistry {
         let kind = kind as usize;
         let others = self.services.iter().filter(|other| other.id != service.id);
         let kept: u32 = others.map(|other| u32::from(other.limit(kind).1)).sum();
-        let rest = u32::from(TOTALS[kind]).saturating_sub(kept);
+        let rest = u32::from(USABLE[kind]).saturating_sub(kept);
         rest.min(service.limit(kind).0.into()) as usize
     }
 
@@ -126,7 +126,7 @@ impl ServiceRegistry {
     /// Returns the resources of each kind beside those that other services use or reserve.
     pub fn available(&self, id: u32) -> [u16; KINDS] {
         let others = self.services.iter().filter(|other| other.id != id);
-        let mut left = TOTALS;
+        let mut left = USABLE;
         for other in others {
             for (kind, left) in left.iter_mut().enumerate() {
                 let taken = self.in_use(other.id, kind).max(other.limit(kind).1);
@@ -204,7 +204,7 @@ impl ServiceRegistry {
 
     /// Replaces the services, for all processes that use the NIC.
     pub fn set_services(&mut self, services: Vec<Service>) -> Result<(), Errno> {
-        let text = (services != built_in(self.initial)).then(|| text::text_of(&services));
+        let text = (services != self.initial).then(|| text::text_of(&services));
         self.directory.set_services(self.nid, text.as_deref())?;
         self.services = services;
         Ok(())

@@ -112,12 +112,14 @@ fn parse_line(line: &str) -> Option<Service> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::Uid;
+
     use super::*;
     use crate::environment::InitialServices;
     use crate::libcxi::service::record::built_in;
 
     fn examples() -> Vec<Service> {
-        built_in(InitialServices::Examples)
+        built_in(InitialServices::Examples, Uid::ROOT)
     }
 
     #[test]
