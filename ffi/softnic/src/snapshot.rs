@@ -63,7 +63,7 @@ impl Snapshot {
         sysfs::add(&mut class, &info, driver, health);
         let device = sysfs::device(&info);
         for (name, content) in history(&settings, &counters) {
-            class.insert(device.join(name), Entry::File(content));
+            class.insert(device.join(name), Entry::File(content.into()));
         }
         let classes = snapshot.root.join("sys/class");
         sysfs::write(&classes, &class)?;
@@ -92,21 +92,16 @@ impl Drop for Snapshot {
     }
 }
 
-/// Returns the files that count errors of PCIe and restarts of the link.
+/// Returns the files that count corrected errors of PCIe and restarts of the link.
 fn history(settings: &Settings, counters: &NicCounters) -> Vec<(String, String)> {
     let errors = (settings.health.pcie_errors * counters.age.as_secs_f64()) as u64;
     let mut files = vec![
         ("properties/pcie_corr_err".to_owned(), format!("{errors}\n")),
-        ("properties/pcie_uncorr_err".to_owned(), "0\n".to_owned()),
+        (
+            "aer_dev_correctable".to_owned(),
+            format!("TOTAL_ERR_COR {errors}\n"),
+        ),
     ];
-    for (kind, total, errors) in [
-        ("correctable", "COR", errors),
-        ("nonfatal", "NONFATAL", 0),
-        ("fatal", "FATAL", 0),
-    ] {
-        let content = format!("TOTAL_ERR_{total} {errors}\n");
-        files.push((format!("aer_dev_{kind}"), content));
-    }
     let restarts = restarts(settings, counters).chain(std::iter::repeat(0));
     for (index, time) in restarts.take(MOST_RESTARTS).enumerate() {
         files.push((format!("link_restarts/time_{index}"), format!("{time}\n")));
