@@ -36,6 +36,7 @@ pub static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
         "loopback",
         "ping_pong",
         "writer",
+        "shown",
     ] {
         compile(&directory, &Path::new(SOURCES).join(program), program, &[]);
     }

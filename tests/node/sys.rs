@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::harness::{assert_success, stdout};
-use crate::libcxi::{PROGRAMS, compile, run_under, shows_nics_in_sys, wrapper};
+use crate::libcxi::{PROGRAMS, compile, run, run_under, shows_nics_in_sys, wrapper};
 
 /// The program that finds NICs as MPICH does.
 const HWLOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libfabric/hwloc");
@@ -23,6 +23,15 @@ fn hwloc_finds_pci_devices_and_interfaces() {
         let choice = format!("HWLOC_COMPONENTS={components}");
         run_under(&["env", &choice], "hwloc", "");
     }
+}
+
+#[test]
+fn shows_fewer_rgids_as_lnis_are_opened() {
+    if !shows_nics_in_sys() {
+        println!("not tested: no mount namespaces");
+        return;
+    }
+    run("shown", "");
 }
 
 /// The files say the same as the information of the device, a Cassini 2, and have its layout.

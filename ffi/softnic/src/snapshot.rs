@@ -43,16 +43,18 @@ impl Snapshot {
         let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;
         let nid = nics.address(number).ok_or(Errno::NODEV)?;
         let place = Place::from_environment()?;
-        let snapshot = {
+        let (snapshot, groups) = {
             let directory = Directory::lock(&place)?;
             directory.sweep()?;
             let (lock, root) = directory.create_snapshot(nid)?;
             fork::keep_from_children(&lock);
-            Self {
+            let groups = fabric::available_groups(&directory, nid);
+            let snapshot = Self {
                 root,
                 place: place.clone(),
                 lock: Some(lock),
-            }
+            };
+            (snapshot, groups)
         };
         let counters = NicCounters::read(|| Directory::lock_existing(&place), nid, &settings)?;
         let health = &settings.health;
@@ -60,7 +62,7 @@ impl Snapshot {
         info.link_state = settings.faults.is_up(counters.age).into();
         let _user = place.become_user();
         let mut class = Entries::new();
-        sysfs::add(&mut class, &info, driver, health);
+        sysfs::add(&mut class, &info, driver, health, groups?);
         let device = sysfs::device(&info);
         for (name, content) in history(&settings, &counters) {
             class.insert(device.join(name), Entry::File(content.into()));

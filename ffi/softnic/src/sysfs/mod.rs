@@ -17,10 +17,10 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cxi_sys::{C_NUM_RGIDS, cxil_devinfo};
+use cxi_sys::cxil_devinfo;
 
 use crate::environment::{Driver, Nics, QosProfile};
-use crate::fabric::{self, Health};
+use crate::fabric::{self, Health, Place};
 use crate::libcxi::{DRIVER, NAME, information};
 
 /// The class that contains the PCI devices. The kernel has them in `/sys/devices`, where a program
@@ -72,13 +72,15 @@ pub type Entries = BTreeMap<PathBuf, Entry>;
 pub fn class_directory(real: &Path) -> Result<Entries, String> {
     let nics = Nics::from_environment()?;
     let driver = Driver::from_environment()?;
+    let place = Place::from_environment().map_err(|error| error.to_string())?;
     let mut directory = links_of_classes(&real.join("class"));
     directory.extend(links(&real.join(PCI_DEVICES), Path::new(PCI_LIST)));
     for number in 0..nics.listed {
         let nid = nics.address(number).expect("listed NICs have addresses");
         let health = fabric::settings(number)?.health;
         let info = information(number, nid, &health);
-        add(&mut directory, &info, driver, &health);
+        let groups = fabric::available_groups_in(&place, nid);
+        add(&mut directory, &info, driver, &health, groups);
         directory.insert(
             Path::new(PCI_LIST).join(pci::address(&info)),
             Entry::Link(Path::new("../../../class").join(device(&info))),
@@ -120,15 +122,21 @@ pub fn device(info: &cxil_devinfo) -> PathBuf {
 }
 
 /// Adds a NIC: its PCI device, its devices in the classes `cxi` and `cxi_user`, and its network
-/// interface.
-pub fn add(directory: &mut Entries, info: &cxil_devinfo, driver: Driver, health: &Health) {
+/// interface. No LNI has `groups` of its RGIDs.
+pub fn add(
+    directory: &mut Entries,
+    info: &cxil_devinfo,
+    driver: Driver,
+    health: &Health,
+    groups: usize,
+) {
     let number = info.dev_id;
     let device = device(info);
     let configuration = pci::configuration(info, health).into();
     let files = lines(pci::files(info, health))
         .into_iter()
         .chain([("config".to_owned(), configuration)])
-        .chain(driver_files(info, health))
+        .chain(driver_files(info, health, groups))
         .chain(link_files(info))
         .chain(class_files(driver.qos));
     for (file, content) in files {
@@ -200,7 +208,7 @@ pub fn write(directory: &Path, entries: &Entries) -> io::Result<()> {
 }
 
 /// Returns the files that the driver adds to the PCI device.
-fn driver_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<u8>)> {
+fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(String, Vec<u8>)> {
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };
     let mut files = vec![
@@ -215,7 +223,7 @@ fn driver_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<u8>)> 
         ("properties/current_esm_link_speed", "Disabled".into()),
         ("properties/driver_rev", env!("CARGO_PKG_VERSION").into()),
         ("properties/pcie_uncorr_err", "0".into()),
-        ("properties/rgids_avail", (C_NUM_RGIDS - 1).to_string()),
+        ("properties/rgids_avail", groups.to_string()),
         ("properties/speed", SPEED.to_string()),
     ];
     if health.pcie_errors == 0.0 {

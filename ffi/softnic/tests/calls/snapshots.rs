@@ -99,6 +99,22 @@ fn shows_files_of_a_healthy_nic() {
     assert!(telemetry.count() > 1500);
 }
 
+#[test]
+fn shows_rgids_without_lnis() {
+    alone!();
+    let shown = || Files::with("").of_device("properties/rgids_avail");
+    assert_eq!(shown(), "255");
+    let (dev, other) = (open(0), open(0));
+    let lnis = [dev, dev, other].map(alloc_lni);
+    assert_eq!(shown(), "252");
+    assert_eq!(call!(cxil_destroy_lni(lnis[1])), 0);
+    assert_eq!(shown(), "253");
+    close(other);
+    assert_eq!(shown(), "254");
+    close(dev);
+    assert_eq!(shown(), "255");
+}
+
 /// Counters that rise by themselves, and nothing else.
 #[test]
 fn counts_code_words_by_the_time() {
