@@ -36,7 +36,7 @@ static void find(hwloc_topology_t topology, const struct cxil_devinfo *nic)
 	CHECK_EQ(found->vendor_id, nic->vendor_id);
 	CHECK_EQ(found->device_id, nic->device_id);
 	CHECK_EQ(found->class_id, 0x0200);
-	/* 16 lanes of 16 GT/s, in GB/s */
+	/* Of 16 lanes with 16 GT/s, in GB/s */
 	CHECK(found->linkspeed > 31 && found->linkspeed < 32);
 	near = hwloc_get_non_io_ancestor_obj(topology, pci);
 	CHECK(near && near->cpuset && !hwloc_bitmap_iszero(near->cpuset));

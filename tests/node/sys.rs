@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::harness::{assert_success, stdout};
+use crate::harness::{Command, assert_success, stderr, stdout};
 use crate::libcxi::{PROGRAMS, compile, run, run_under, shows_nics_in_sys, wrapper};
 
 /// The program that finds NICs as MPICH does.
@@ -22,6 +22,35 @@ fn hwloc_finds_pci_devices_and_interfaces() {
     for components in ["", "-pci"] {
         let choice = format!("HWLOC_COMPONENTS={components}");
         run_under(&["env", &choice], "hwloc", "");
+    }
+}
+
+/// lspci reads the configuration space, and reports files that the kernel has and are missing.
+#[test]
+fn lspci_describes_pci_device() {
+    let has_lspci = Command::new("lspci").arg("--version").output().is_ok();
+    if !has_lspci || !shows_nics_in_sys() {
+        println!("not tested: no lspci, or no mount namespaces");
+        return;
+    }
+    let listed = wrapper()
+        .args(["lspci", "-nvv", "-s", "5f00:01:00.0"])
+        .env("CXIDIAG_FAULTS", "pcie-width=8,pcie-speed=5")
+        .output()
+        .expect("the wrapper starts");
+    let text = stdout(&listed);
+    // Without privileges lspci says that it has no information about modules.
+    let errors = stderr(&listed);
+    assert!(!errors.contains("/sys/bus/pci"), "{errors}");
+    for line in [
+        "5f00:01:00.0 0200: 1590:0371\n",
+        "\tSubsystem: 1590:0371\n",
+        "Express (v2) Endpoint",
+        "Speed 16GT/s, Width x16",
+        "LnkSta:\tSpeed 5GT/s",
+        "Kernel driver in use: softnic\n",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
     }
 }
 

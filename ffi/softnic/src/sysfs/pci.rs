@@ -1,8 +1,8 @@
 //! What the kernel itself shows of the PCI device of a NIC: its files, with its configuration
 //! space.
 //!
-//! Besides readers of Cassini NICs, hwloc and lspci read them. Both read the configuration space;
-//! lspci gives up without `irq` and `resource`.
+//! Besides readers of Cassini NICs, hwloc and lspci read them. lspci reports an error without
+//! `config`, `irq` or `resource`.
 
 use std::fs;
 
