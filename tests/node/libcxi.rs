@@ -37,6 +37,7 @@ pub static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
         "ping_pong",
         "writer",
         "shown",
+        "fetch_add",
     ] {
         compile(&directory, &Path::new(SOURCES).join(program), program, &[]);
     }

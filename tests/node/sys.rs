@@ -63,6 +63,15 @@ fn shows_fewer_rgids_as_lnis_are_opened() {
     run("shown", "");
 }
 
+#[test]
+fn executes_chosen_atomic_operation_as_addition() {
+    if !shows_nics_in_sys() {
+        println!("not tested: no mount namespaces");
+        return;
+    }
+    run("fetch_add", "");
+}
+
 /// The files say the same as the information of the device, a Cassini 2, and have its layout.
 #[test]
 fn check_finds_shown_nic_healthy() {

@@ -17,12 +17,10 @@ use rustix::io::Errno;
 use super::directory::Directory;
 use super::place::Place;
 use super::port;
+use super::shown;
 
 /// The number for a NIC without LNIs: RGID 0 is reserved.
 pub const ALL: usize = C_NUM_RGIDS as usize - 1;
-
-/// Start of the text of links to devices that `cxi-softnic` shows. No kernel has such a class.
-const TREE: &str = "../softnic/";
 
 /// Returns the number of RGIDs that no LNI of the NIC with the address `nid` has.
 ///
@@ -51,10 +49,9 @@ impl ShownGroups {
     /// Returns the file of the NIC with this number; `None` unless this process sees the files of
     /// `cxi-softnic`.
     pub fn of(number: u32) -> Option<Self> {
-        let device = PathBuf::from(format!("/sys/class/cxi/cxi{number}"));
-        let target = fs::read_link(&device).ok()?;
-        target.to_str()?.starts_with(TREE).then(|| Self {
-            path: device.join("device/properties/rgids_avail"),
+        let properties = shown::properties(number)?;
+        Some(Self {
+            path: properties.join("rgids_avail"),
         })
     }
 

@@ -6,6 +6,7 @@
 
 mod directory;
 mod early;
+mod fetch_add;
 mod file_user;
 mod gathered;
 mod groups;
@@ -24,6 +25,7 @@ mod remote;
 #[cfg(test)]
 mod shared_cell_tests;
 mod sharing;
+mod shown;
 mod syntax;
 mod totals;
 mod wire;
@@ -43,6 +45,7 @@ use crate::environment::Driver;
 use crate::fork;
 pub use directory::Directory;
 use early::EarlyPackets;
+use fetch_add::FetchAdd;
 use gathered::Unread;
 use groups::ShownGroups;
 pub use groups::{available as available_groups, available_in as available_groups_in};
@@ -105,6 +108,8 @@ pub struct Fabric {
     pub driver: Driver,
     /// Where this process sees the number of RGIDs without LNIs.
     shown_groups: Option<ShownGroups>,
+    /// What this process sees of the operation that is executed as an addition.
+    pub fetch_add: FetchAdd,
     pub sent: PacketCounts,
     pub received: PacketCounts,
 }
@@ -147,6 +152,7 @@ impl Fabric {
             next_due: None,
             driver,
             shown_groups: ShownGroups::of(number),
+            fetch_add: FetchAdd::of(number),
             sent: PacketCounts::default(),
             received: PacketCounts::default(),
         })

@@ -6,10 +6,10 @@ use super::directory::is_owned;
 use super::port::{LANES, TIMED};
 use super::receive::SOON;
 use super::{Fabric, gathered, link_model};
-use crate::engine::ReturnCode;
 use crate::engine::bytes::copy;
 use crate::engine::packet::{MTU, Packet, SEGMENT};
 use crate::engine::wire::{Arrival, Peer, Wire};
+use crate::engine::{Amo, ReturnCode};
 
 impl Wire for Fabric {
     /// A link carries packets of its own size; without a model, packets are as long as cells.
@@ -24,6 +24,10 @@ impl Wire for Fabric {
     }
 
     #[inline]
+    fn executed(&self, amo: Amo) -> Amo {
+        self.fetch_add.replacement(amo)
+    }
+
     fn count_command(&mut self) {
         if let Some(link) = &mut self.link {
             link.count_command();
