@@ -240,10 +240,10 @@ mod tests {
             index: 77,
         };
         let files = files(device, &Machine::new(None)).unwrap();
-        assert_eq!(files.text("port/link").as_deref(), Some("up"));
+        assert_eq!(files.text("port/0/link/state").as_deref(), Some("up"));
         assert_eq!(files.of_retry_handler("spt_timeouts").as_deref(), Some("0"));
         assert!(files.counter("hni_pcs_good_cw").unwrap().at.is_some());
-        let (path, others) = (files.path("port/link"), files.clone());
+        let (path, others) = (files.path("port/0/link/state"), files.clone());
         drop(files);
         assert!(path.exists());
         drop(others);

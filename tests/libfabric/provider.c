@@ -103,7 +103,10 @@ static void read_line(const char *interface, const char *file, char line[64])
 	fclose(opened);
 }
 
-/* Whether the kernel shows an Ethernet interface of the NIC with an algorithmic MAC address */
+/*
+ * Whether the kernel shows an Ethernet interface of the NIC with an algorithmic MAC address. The
+ * provider takes the PCI address from the text of the link to the device, and follows no link.
+ */
 static bool has_interface(const struct cxil_devinfo *nic)
 {
 	glob_t found;
@@ -112,13 +115,17 @@ static bool has_interface(const struct cxil_devinfo *nic)
 	CHECK_EQ(glob("/sys/class/net/*", 0, NULL, &found), 0);
 	for (size_t at = 0; at < found.gl_pathc; at++) {
 		unsigned int domain, bus, device, function, octet, nid[3];
-		char link[PATH_MAX], path[PATH_MAX], line[64];
+		char link[PATH_MAX], text[PATH_MAX] = "", line[64];
+		const char *last;
 
 		snprintf(link, sizeof(link), "%s/device", found.gl_pathv[at]);
-		if (!realpath(link, path) ||
-		    sscanf(strrchr(path, '/') + 1, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4)
+		if (readlink(link, text, sizeof(text) - 1) < 0)
 			continue;
-		if (domain != nic->pci_domain || bus != nic->pci_bus || device != nic->pci_device)
+		last = strrchr(text, '/');
+		if (!last || sscanf(last + 1, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4)
+			continue;
+		if (domain != nic->pci_domain || bus != nic->pci_bus || device != nic->pci_device ||
+		    function != nic->pci_function)
 			continue;
 		read_line(found.gl_pathv[at], "addr_assign_type", line);
 		CHECK_EQ(atoi(line), 3);

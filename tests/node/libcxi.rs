@@ -24,7 +24,7 @@ static ABI: LazyLock<Value> = LazyLock::new(|| {
 });
 
 /// The directory with the programs, built once.
-static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
+pub static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcxi");
     fs::create_dir_all(&directory).expect("a directory");
     for program in [
@@ -36,6 +36,8 @@ static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
         "loopback",
         "ping_pong",
         "writer",
+        "shown",
+        "fetch_add",
     ] {
         compile(&directory, &Path::new(SOURCES).join(program), program, &[]);
     }
@@ -44,7 +46,7 @@ static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 /// Compiles a program from its source, given without `.c`, and links it with the library.
-fn compile(directory: &Path, source: &Path, executable: &str, options: &[&str]) {
+pub fn compile(directory: &Path, source: &Path, executable: &str, options: &[&str]) {
     let sources = [source, &Path::new(SOURCES).join("rig")].map(|path| path.with_extension("c"));
     succeed(
         Command::new("cc")
@@ -61,7 +63,7 @@ fn compile(directory: &Path, source: &Path, executable: &str, options: &[&str]) 
     );
 }
 
-fn succeed(command: &mut Command) -> Output {
+pub fn succeed(command: &mut Command) -> Output {
     let output = command.output().expect("the program starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {said}");
@@ -69,12 +71,12 @@ fn succeed(command: &mut Command) -> Output {
 }
 
 /// Returns the command that runs programs on the library.
-fn wrapper() -> Command {
+pub fn wrapper() -> Command {
     Command::new(SOFTWARE_NIC.join("cxi-softnic"))
 }
 
 /// Runs a program on the library as users do, on its own fabric.
-fn run(program: &str, argument: &str) -> Output {
+pub fn run(program: &str, argument: &str) -> Output {
     run_under(&[], program, argument)
 }
 
@@ -85,7 +87,7 @@ fn run_with(program: &str, argument: &str, trapped: &str) -> Output {
 }
 
 /// Runs a program on the library under another program, such as a debugger.
-fn run_under(other: &[&str], program: &str, argument: &str) -> Output {
+pub fn run_under(other: &[&str], program: &str, argument: &str) -> Output {
     run_by(wrapper().args(other), program, argument)
 }
 
@@ -359,7 +361,7 @@ fn wrapper_runs_programs_on_the_fabric_of_a_group() {
 }
 
 /// Whether this machine permits the mount namespaces in which the NICs are in `/sys/class`.
-fn shows_nics_in_sys() -> bool {
+pub fn shows_nics_in_sys() -> bool {
     let shown = wrapper()
         .args(["test", "-e", "/sys/class/softnic"])
         .output()
@@ -593,7 +595,13 @@ fn wrapper_shows_nics_in_sys() {
     assert!(output.status.success(), "{output:?}");
     let again = nics(&["--write-sys", written]);
     assert_eq!(again.status.code(), Some(2), "{again:?}");
-    let script = "cat net/hsn1/address cxi/cxi1/device/traffic_classes/active_qos_profile; basename $(realpath net/hsn1/device); ls -d net/hsn* net/lo";
+    // libfabric takes the PCI address from the text of the link, others follow it.
+    let script = "cat net/hsn1/address cxi/cxi1/device/traffic_classes/active_qos_profile
+        for link in net/hsn1 cxi/cxi1 cxi_user/cxi1; do
+            basename $(readlink $link/device)
+            basename $(realpath $link/device)
+        done
+        ls -d net/hsn* net/lo";
     let interfaces = succeed(Command::new("sh").args(["-c", script]).current_dir(written));
 
     let devices = nics(&[env!("CARGO_BIN_EXE_cxidiag"), "devices", "--json", "cxi1"]);
@@ -602,7 +610,10 @@ fn wrapper_shows_nics_in_sys() {
     let pci_address = text(&nic["nic"]["pci_address"]);
     assert_eq!(
         String::from_utf8_lossy(&interfaces.stdout),
-        format!("02:00:00:0a:bc:de\nHPC\n{pci_address}\nnet/hsn0\nnet/hsn1\nnet/lo\n")
+        format!(
+            "02:00:00:0a:bc:de\nHPC\n{}net/hsn0\nnet/hsn1\nnet/lo\n",
+            format!("{pci_address}\n").repeat(6)
+        )
     );
 
     if !shows_nics_in_sys() {
@@ -615,6 +626,23 @@ fn wrapper_shows_nics_in_sys() {
     assert_eq!(nic["mac_address"], "02:00:00:0a:bc:de");
     let shown = nics(&["sh", "-c", &format!("cd /sys/class; {script}")]);
     assert_eq!(shown.stdout, interfaces.stdout);
+    // The devices of the kernel are listed too, if the machine has a list.
+    let listed = |devices: &str| {
+        let listed = succeed(Command::new("ls").arg(devices)).stdout;
+        String::from_utf8(listed).expect("text")
+    };
+    const LIST: &str = "/sys/bus/pci/devices";
+    if Path::new(LIST).exists() {
+        let real = listed(LIST);
+        let shown = nics(&[
+            "sh",
+            "-c",
+            &format!("ls {LIST}; cat {LIST}/{pci_address}/vendor"),
+        ]);
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert_eq!(shown, format!("{real}5f00:00:00.0\n5f00:01:00.0\n0x1590\n"));
+        assert_eq!(listed(LIST), real);
+    }
     // Other processes see the directory of the kernel.
     assert!(!Path::new("/sys/class/softnic").exists());
 }

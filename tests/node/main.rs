@@ -14,3 +14,4 @@ mod one_cpu;
 mod placement;
 mod recorded;
 mod selftest;
+mod sys;

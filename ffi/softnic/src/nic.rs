@@ -129,6 +129,7 @@ impl Nic {
         engine.forget_landing();
         let result = work(engine);
         engine.write_held_events();
+        engine.wire.show_groups();
         result
     }
 

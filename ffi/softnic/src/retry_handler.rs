@@ -72,10 +72,15 @@ pub fn files(counters: &NicCounters, health: &Health) -> Entries {
         "spt_timeouts_u" => of_unordered,
         _ => 0,
     };
-    let counts = COUNTERS.map(|name| (name.into(), Entry::File(format!("{}\n", value(name)))));
+    let counts = COUNTERS.map(|name| {
+        (
+            name.into(),
+            Entry::File(format!("{}\n", value(name)).into()),
+        )
+    });
     let limits = LIMITS.map(|(name, limit)| {
         let path = format!("config/{name}").into();
-        (path, Entry::File(format!("{limit}\n")))
+        (path, Entry::File(format!("{limit}\n").into()))
     });
     counts.into_iter().chain(limits).collect()
 }

@@ -43,16 +43,18 @@ impl Snapshot {
         let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;
         let nid = nics.address(number).ok_or(Errno::NODEV)?;
         let place = Place::from_environment()?;
-        let snapshot = {
+        let (snapshot, groups) = {
             let directory = Directory::lock(&place)?;
             directory.sweep()?;
             let (lock, root) = directory.create_snapshot(nid)?;
             fork::keep_from_children(&lock);
-            Self {
+            let groups = fabric::available_groups(&directory, nid);
+            let snapshot = Self {
                 root,
                 place: place.clone(),
                 lock: Some(lock),
-            }
+            };
+            (snapshot, groups)
         };
         let counters = NicCounters::read(|| Directory::lock_existing(&place), nid, &settings)?;
         let health = &settings.health;
@@ -60,10 +62,10 @@ impl Snapshot {
         info.link_state = settings.faults.is_up(counters.age).into();
         let _user = place.become_user();
         let mut class = Entries::new();
-        sysfs::add(&mut class, &info, driver, health);
+        sysfs::add(&mut class, &info, driver, health, groups?);
         let device = sysfs::device(&info);
         for (name, content) in history(&settings, &counters) {
-            class.insert(device.join(name), Entry::File(content));
+            class.insert(device.join(name), Entry::File(content.into()));
         }
         let classes = snapshot.root.join("sys/class");
         sysfs::write(&classes, &class)?;
@@ -92,21 +94,16 @@ impl Drop for Snapshot {
     }
 }
 
-/// Returns the files that count errors of PCIe and restarts of the link.
+/// Returns the files that count corrected errors of PCIe and restarts of the link.
 fn history(settings: &Settings, counters: &NicCounters) -> Vec<(String, String)> {
     let errors = (settings.health.pcie_errors * counters.age.as_secs_f64()) as u64;
     let mut files = vec![
         ("properties/pcie_corr_err".to_owned(), format!("{errors}\n")),
-        ("properties/pcie_uncorr_err".to_owned(), "0\n".to_owned()),
+        (
+            "aer_dev_correctable".to_owned(),
+            format!("TOTAL_ERR_COR {errors}\n"),
+        ),
     ];
-    for (kind, total, errors) in [
-        ("correctable", "COR", errors),
-        ("nonfatal", "NONFATAL", 0),
-        ("fatal", "FATAL", 0),
-    ] {
-        let content = format!("TOTAL_ERR_{total} {errors}\n");
-        files.push((format!("aer_dev_{kind}"), content));
-    }
     let restarts = restarts(settings, counters).chain(std::iter::repeat(0));
     for (index, time) in restarts.take(MOST_RESTARTS).enumerate() {
         files.push((format!("link_restarts/time_{index}"), format!("{time}\n")));

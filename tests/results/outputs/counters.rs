@@ -42,7 +42,7 @@ fn each_side_shows_counters() {
     for (nic, device) in [("own", "soft1"), ("peer", "soft0")] {
         assert_eq!(client[nic]["device"], device);
         assert_eq!(client[nic]["is_software"], true);
-        assert_eq!(client[nic]["link_speed"], "BS_200G");
+        assert_eq!(client[nic]["link_speed"], "bs200G");
         for name in ["hni_tx_ok_opt", "hni_rx_ok_opt"] {
             assert!(change(&client[nic], name) >= Some(40), "{client}");
         }

@@ -125,6 +125,7 @@ mod test_node;
 use cxi_sys::*;
 
 pub use address::VniRange;
+pub use arithmetic::Amo;
 use counter::Counting;
 use event_queue::EventQueue;
 pub use lni::{Domain, Lni, Md, PROFILES, Profile, Reservation};

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::arithmetic::Amo;
 use super::packet::Packet;
 use super::return_codes::ReturnCode;
 
@@ -77,6 +78,11 @@ pub trait Wire {
     /// fault was injected.
     fn refusal(&self) -> Option<ReturnCode> {
         None
+    }
+
+    /// Returns the operation that the NIC executes in place of `amo`, if the driver chose another.
+    fn executed(&self, amo: Amo) -> Amo {
+        amo
     }
 
     /// Counts a command of a transmit queue.

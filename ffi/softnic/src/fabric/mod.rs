@@ -6,8 +6,10 @@
 
 mod directory;
 mod early;
+mod fetch_add;
 mod file_user;
 mod gathered;
+mod groups;
 mod health;
 mod link_model;
 mod link_settings;
@@ -23,6 +25,7 @@ mod remote;
 #[cfg(test)]
 mod shared_cell_tests;
 mod sharing;
+mod shown;
 mod syntax;
 mod totals;
 mod wire;
@@ -43,7 +46,10 @@ use crate::environment::Driver;
 use crate::fork;
 pub use directory::Directory;
 use early::EarlyPackets;
+use fetch_add::FetchAdd;
 use gathered::Unread;
+use groups::ShownGroups;
+pub use groups::{available as available_groups, available_in as available_groups_in};
 pub use health::Health;
 use link_model::LinkModel;
 pub use link_model::now;
@@ -104,6 +110,10 @@ pub struct Fabric {
     pub shares_cpu: bool,
     /// What parameters of the driver set on hardware.
     pub driver: Driver,
+    /// Where this process sees the number of RGIDs without LNIs.
+    shown_groups: Option<ShownGroups>,
+    /// What this process sees of the operation that is executed as an addition.
+    pub fetch_add: FetchAdd,
     pub sent: PacketCounts,
     pub received: PacketCounts,
 }
@@ -147,6 +157,8 @@ impl Fabric {
             next_due: None,
             shares_cpu: false,
             driver,
+            shown_groups: ShownGroups::of(number),
+            fetch_add: FetchAdd::of(number),
             sent: PacketCounts::default(),
             received: PacketCounts::default(),
         })
@@ -197,6 +209,33 @@ impl Fabric {
         self.nid
     }
 
+    /// Updates the file with the number of RGIDs without LNIs if the LNIs of this device have
+    /// changed since the last call. The directory must not be locked.
+    #[inline]
+    pub fn show_groups(&self) {
+        if self.port.take_groups_changed() {
+            self.write_groups();
+        }
+    }
+
+    #[cold]
+    fn write_groups(&self) {
+        if self.shown_groups.is_some()
+            && let Ok(directory) = self.directory()
+        {
+            self.write_groups_in(&directory);
+        }
+    }
+
+    /// Updates the file. If it cannot be written, it stays as it is: the NIC works without it.
+    fn write_groups_in(&self, directory: &Directory) {
+        if let Some(shown) = &self.shown_groups {
+            // The last device that leaves removes the directory.
+            let number = groups::available(directory, self.nid).unwrap_or(groups::ALL);
+            let _ = shown.write(number);
+        }
+    }
+
     /// Leaves the fabric: releases the endpoints, and removes the port. Lanes need no release,
     /// because their owner is gone.
     fn leave(&mut self) -> Result<(), Errno> {
@@ -206,7 +245,9 @@ impl Fabric {
         self.port.answer_requests();
         directory.count_closed(self.nid, self.file.as_ref().and_then(port::read_counts));
         directory.sweep()?;
-        directory.remove(self.nid, self.slot)
+        let removed = directory.remove(self.nid, self.slot);
+        self.write_groups_in(&directory);
+        removed
     }
 }
 

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use cxi_sys::C_PID_ANY;
 use rustix::fs::FallocateFlags;
@@ -216,6 +216,8 @@ pub fn read_header(file: &File) -> Option<Header> {
 /// A port mapped into this process.
 pub struct Port {
     pages: Pages,
+    /// Whether the RGIDs of its LNIs have changed.
+    groups_changed: AtomicBool,
 }
 
 impl Port {
@@ -235,6 +237,7 @@ impl Port {
     pub fn map(file: &File) -> Result<Self, Errno> {
         Ok(Self {
             pages: Pages::shared(file, PORT_LEN)?,
+            groups_changed: AtomicBool::new(false),
         })
     }
 
@@ -299,10 +302,21 @@ impl Port {
         let profiles = pairs
             .iter()
             .map(|pair| u64::from(profile_bits(pair[1])) << 32 | u64::from(profile_bits(pair[0])));
+        let owner = self.pages.word(USE_AT + lni * USE_LEN);
+        if owner.load(Ordering::Relaxed) != counts[0] {
+            self.groups_changed.store(true, Ordering::Relaxed);
+        }
         for (index, word) in counts.into_iter().chain(profiles).enumerate() {
             let at = USE_AT + lni * USE_LEN + 8 * index;
             self.pages.word(at).store(word, Ordering::Release);
         }
+    }
+
+    /// Returns whether the RGIDs of the LNIs of this port have changed since the last call.
+    #[inline]
+    pub fn take_groups_changed(&self) -> bool {
+        self.groups_changed.load(Ordering::Relaxed)
+            && self.groups_changed.swap(false, Ordering::Relaxed)
     }
 
     /// Returns the lanes that were ever claimed, one bit each. The lowest free lane is claimed

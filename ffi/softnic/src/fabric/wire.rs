@@ -6,10 +6,10 @@ use super::directory::is_owned;
 use super::port::{LANES, TIMED};
 use super::receive::SOON;
 use super::{Fabric, gathered, link_model};
-use crate::engine::ReturnCode;
 use crate::engine::bytes::copy;
 use crate::engine::packet::{MTU, Packet, SEGMENT};
 use crate::engine::wire::{Arrival, Peer, Wire};
+use crate::engine::{Amo, ReturnCode};
 
 impl Wire for Fabric {
     /// A link carries packets of its own size; without a model, packets are as long as cells.
@@ -21,6 +21,11 @@ impl Wire for Fabric {
     #[inline]
     fn refusal(&self) -> Option<ReturnCode> {
         self.link.as_ref().and_then(|link| link.refusal())
+    }
+
+    #[inline]
+    fn executed(&self, amo: Amo) -> Amo {
+        self.fetch_add.replacement(amo)
     }
 
     #[inline]

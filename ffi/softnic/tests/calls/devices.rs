@@ -1,5 +1,6 @@
 //! Devices and services: descriptions and access (libcxi.md 2 to 4).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -202,14 +203,15 @@ fn reads_devices_from_environment() {
 #[test]
 fn shows_software_nics_in_place_of_hardware() {
     alone!();
-    let real = Path::new(env!("CARGO_TARGET_TMPDIR")).join("class");
+    let real = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sys");
     let _ = fs::remove_dir_all(&real);
     for link in [
-        "net/lo",
-        "net/hsn-soft0",
-        "net/hsn9",
-        "cxi/cxi0",
-        "cxi/cxi9",
+        "class/net/lo",
+        "class/net/hsn-soft0",
+        "class/net/hsn9",
+        "class/cxi/cxi0",
+        "class/cxi/cxi9",
+        "bus/pci/devices/0000:c1:00.0",
     ] {
         let link = real.join(link);
         fs::create_dir_all(link.parent().unwrap()).unwrap();
@@ -222,12 +224,73 @@ fn shows_software_nics_in_place_of_hardware() {
     };
     assert_eq!(target("net/lo"), Some("../../devices/real"));
     assert_eq!(target("net/hsn9"), Some("../../devices/real"));
-    let device = "../softnic/5f00:00:00.0";
-    assert_eq!(
-        target("net/hsn-soft0"),
-        Some(&*format!("{device}/net/hsn-soft0"))
-    );
-    assert_eq!(target("cxi/soft0"), Some(&*format!("{device}/cxi/soft0")));
+    let device = "softnic/pci5f00:00/5f00:00:00.0";
+    for (class, name) in [
+        ("net", "hsn-soft0"),
+        ("cxi", "soft0"),
+        ("cxi_user", "soft0"),
+    ] {
+        let place = format!("{device}/{class}/{name}");
+        let shown = target(&format!("{class}/{name}"));
+        assert_eq!(shown, Some(&*format!("../{place}")));
+        // libfabric takes the last component of this text as the PCI address.
+        let device = target(&format!("{place}/device"));
+        assert_eq!(device, Some("../../../5f00:00:00.0"));
+    }
     assert_eq!(target("cxi/cxi0"), None);
     assert_eq!(target("cxi/cxi9"), None);
+    let listed = |address: &str| target(&format!("softnic/pci_devices/{address}"));
+    assert_eq!(listed("0000:c1:00.0"), Some("../../devices/real"));
+    let leads_to_device = format!("../../../class/{device}");
+    assert_eq!(listed("5f00:00:00.0"), Some(&*leads_to_device));
+}
+
+/// Returns the files of the first NIC in the tree of `cxi-softnic`.
+fn shown_files() -> BTreeMap<String, Vec<u8>> {
+    let shown = softnic::sysfs::class_directory(Path::new("/nowhere")).unwrap();
+    let device = Path::new("softnic/pci5f00:00/5f00:00:00.0");
+    let files = shown.into_iter().filter_map(|(path, entry)| {
+        let name = path.strip_prefix(device).ok()?.to_str()?.to_owned();
+        match entry {
+            Entry::File(content) => Some((name, content)),
+            Entry::Link(_) => None,
+        }
+    });
+    files.collect()
+}
+
+#[test]
+fn shows_configuration_space_of_pci_device() {
+    alone!();
+    set("CXIDIAG_FAULTS", "pcie-width=8,pcie-speed=2.5");
+    let files = shown_files();
+    let space = &files["config"];
+    assert_eq!(space.len(), 256);
+    let word = |at: usize| u16::from_le_bytes([space[at], space[at + 1]]);
+    for (ids, of) in [(0x00, "the device"), (0x2c, "the card")] {
+        assert_eq!((word(ids), word(ids + 2)), (0x1590, 0x0371), "{of}");
+    }
+    assert_eq!(word(0x0a), 0x0200, "the class");
+    assert_eq!(word(0x06) & 0x10, 0x10, "there are capabilities");
+    let capability = usize::from(space[0x34]);
+    assert_eq!(word(capability), 0x10, "PCI Express, and no further one");
+    assert_eq!(word(capability + 0x0c), 16 << 4 | 4, "at most 16 GT/s x16");
+    assert_eq!(word(capability + 0x12), 8 << 4 | 1, "now 2.5 GT/s x8");
+}
+
+/// Without faults 0 errors are the truth. A file that is written once cannot show how a count
+/// rises.
+#[test]
+fn shows_no_count_of_pcie_errors_that_rises() {
+    const CORRECTED: [&str; 2] = ["aer_dev_correctable", "properties/pcie_corr_err"];
+    alone!();
+    let files = shown_files();
+    let contents = CORRECTED.map(|name| files.get(name).map(Vec::as_slice));
+    assert_eq!(contents, [Some(&b"TOTAL_ERR_COR 0\n"[..]), Some(b"0\n")]);
+    set("CXIDIAG_FAULTS", "pcie-errors=1000");
+    let files = shown_files();
+    assert!(!CORRECTED.iter().any(|name| files.contains_key(*name)));
+    assert_eq!(files["aer_dev_nonfatal"], b"TOTAL_ERR_NONFATAL 0\n");
+    assert_eq!(files["aer_dev_fatal"], b"TOTAL_ERR_FATAL 0\n");
+    assert_eq!(files["properties/pcie_uncorr_err"], b"0\n");
 }

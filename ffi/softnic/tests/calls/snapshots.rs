@@ -61,9 +61,12 @@ fn shows_files_of_a_healthy_nic() {
         ("properties/hpc_mtu", "2112"),
         ("properties/pct_eq", "2047"),
         ("properties/pcie_corr_err", "0"),
-        ("port/link", "up"),
-        ("port/speed", "BS_200G"),
-        ("port/media", "electrical"),
+        ("port/0/link/state", "up"),
+        ("port/0/link/speed", "bs200G"),
+        ("port/0/link/config/loopback", "disabled"),
+        ("port/0/link/config/pause_map", "0xff"),
+        ("port/0/llr/state", "running"),
+        ("port/0/media/type", "electrical"),
         ("link_restarts/time_0", "0"),
         ("link_restarts/time_9", "0"),
         ("traffic_classes/active_qos_profile", "LL_BE_BD_ET"),
@@ -72,6 +75,8 @@ fn shows_files_of_a_healthy_nic() {
         ("current_link_speed", "16.0 GT/s PCIe"),
         ("current_link_width", "16"),
         ("aer_dev_correctable", "TOTAL_ERR_COR 0"),
+        ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL 0"),
+        ("aer_dev_fatal", "TOTAL_ERR_FATAL 0"),
     ] {
         assert_eq!(files.of_device(name), content, "{name}");
     }
@@ -79,7 +84,7 @@ fn shows_files_of_a_healthy_nic() {
         ("sys/class/net/hsn-soft0/address", "02:00:00:00:00:12"),
         ("sys/class/net/hsn-soft0/addr_assign_type", "3"),
         ("sys/class/net/hsn-soft0/operstate", "up"),
-        ("sys/class/net/hsn-soft0/device/port/link", "up"),
+        ("sys/class/net/hsn-soft0/device/port/0/link/state", "up"),
         ("run/cxi/soft0/spt_timeouts", "0"),
         ("run/cxi/soft0/config/max_spt_retries", "4"),
     ] {
@@ -92,6 +97,22 @@ fn shows_files_of_a_healthy_nic() {
     );
     let telemetry = fs::read_dir(files.path("sys/class/cxi/soft0/device/telemetry")).unwrap();
     assert!(telemetry.count() > 1500);
+}
+
+#[test]
+fn shows_rgids_without_lnis() {
+    alone!();
+    let shown = || Files::with("").of_device("properties/rgids_avail");
+    assert_eq!(shown(), "255");
+    let (dev, other) = (open(0), open(0));
+    let lnis = [dev, dev, other].map(alloc_lni);
+    assert_eq!(shown(), "252");
+    assert_eq!(call!(cxil_destroy_lni(lnis[1])), 0);
+    assert_eq!(shown(), "253");
+    close(other);
+    assert_eq!(shown(), "254");
+    close(dev);
+    assert_eq!(shown(), "255");
 }
 
 /// Counters that rise by themselves, and nothing else.
@@ -118,7 +139,7 @@ fn shows_state_of_an_unhealthy_nic() {
     let device = "sys/class/cxi/soft0/device";
     let interface = "sys/class/net/hsn-soft0";
     for (faults, file, content) in [
-        ("down=0ns", format!("{device}/port/link"), "down"),
+        ("down=0ns", format!("{device}/port/0/link/state"), "down"),
         ("down=0ns", format!("{device}/properties/link"), "0"),
         ("down=0ns", format!("{interface}/operstate"), "down"),
         ("pcie-width=8", format!("{device}/current_link_width"), "8"),
@@ -157,7 +178,7 @@ fn shows_state_of_an_unhealthy_nic() {
             .unwrap()
             > 0
     );
-    assert_eq!(files.of_device("port/link"), "up");
+    assert_eq!(files.of_device("port/0/link/state"), "up");
     // The information about the device agrees.
     set("CXIDIAG_FAULTS", "retry-handler=off,down=0ns");
     let dev = open(0);

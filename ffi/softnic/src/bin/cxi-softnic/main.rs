@@ -15,7 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use namespace::CLASS;
+use namespace::{CLASS, SYS};
 use softnic::sysfs::{self, class_directory};
 
 const USAGE: &str = "\
@@ -23,12 +23,14 @@ usage: cxi-softnic [--no-sys] PROGRAM [ARGUMENT...]
        cxi-softnic --write-sys DIRECTORY
 
 Runs PROGRAM with a libcxi whose devices cxi0, cxi1, ... are software NICs. PROGRAM runs in a mount
-namespace of its own, in which /sys/class shows these NICs and their network interfaces.
+namespace of its own, in which /sys/class shows these NICs and their network interfaces, and
+/sys/bus/pci/devices their PCI devices.
 
 Options:
-  --no-sys               do not change /sys/class
+  --no-sys               do not change /sys
   --write-sys DIRECTORY  write what /sys/class would show to DIRECTORY and exit, for containers that
-                         may not have mount namespaces: bind DIRECTORY to /sys/class there
+                         may not have mount namespaces: bind DIRECTORY to /sys/class there, and
+                         DIRECTORY/softnic/pci_devices to /sys/bus/pci/devices
   -h, --help             print this text
   -V, --version          print the version
 
@@ -171,7 +173,7 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Str
 fn run(program: &OsStr, arguments: &[OsString], with_sys: bool) -> Result<(), (u8, String)> {
     let library = library_directory().map_err(|message| (1, message))?;
     if with_sys {
-        let entries = class_directory(Path::new(CLASS)).map_err(|message| (2, message))?;
+        let entries = class_directory(Path::new(SYS)).map_err(|message| (2, message))?;
         if let Err(error) = namespace::enter(&entries) {
             eprintln!(
                 "cxi-softnic: note: {CLASS} does not show the software NICs: {error}; --no-sys and --write-sys are alternatives"
@@ -235,7 +237,7 @@ fn library_directory() -> Result<PathBuf, String> {
 }
 
 fn write_sys(directory: &Path) -> Result<(), (u8, String)> {
-    let entries = class_directory(Path::new(CLASS)).map_err(|message| (2, message))?;
+    let entries = class_directory(Path::new(SYS)).map_err(|message| (2, message))?;
     if fs::read_dir(directory).is_ok_and(|mut present| present.next().is_some()) {
         let name = directory.display();
         return Err((

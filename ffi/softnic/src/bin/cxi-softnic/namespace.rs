@@ -1,22 +1,27 @@
-//! A mount namespace in which `/sys/class` shows the software NICs.
+//! A mount namespace in which `/sys/class` and the list of PCI devices show the software NICs.
 
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use softnic::sysfs::{self, Entries};
+use softnic::sysfs::{self, Entries, PCI_DEVICES, PCI_LIST};
+
+/// Where the kernel shows devices.
+pub const SYS: &str = "/sys";
 
 /// Where programs look for NICs, and where the private view of them is mounted.
 pub const CLASS: &str = "/sys/class";
 
 /// Moves this process into a mount namespace of its own and mounts `entries` over `/sys/class`
-/// there, if the kernel permits that. The mount ends with the last process in the namespace.
+/// there, and the list of PCI devices in it over the kernel's list, if the kernel permits that. The
+/// mounts end with the last process in the namespace.
 ///
 /// # Errors
 /// Why it is not possible. The process remains where it was.
@@ -41,7 +46,13 @@ fn move_into(entries: &Entries) -> io::Result<()> {
     mount_change("/", downstream)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("cxi-softnic", CLASS, "tmpfs", flags, c"mode=0755")?;
-    sysfs::write(CLASS.as_ref(), entries)
+    sysfs::write(CLASS.as_ref(), entries)?;
+    let pci_devices = Path::new(SYS).join(PCI_DEVICES);
+    // A machine without PCI has no place for the list.
+    if pci_devices.exists() {
+        mount_bind(Path::new(CLASS).join(PCI_LIST), pci_devices)?;
+    }
+    Ok(())
 }
 
 /// Makes a mount namespace in a user namespace, in which a user without privileges may mount. The

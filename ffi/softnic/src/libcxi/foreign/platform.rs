@@ -22,7 +22,8 @@ pub unsafe extern "C" fn cxil_inbound_wait(dev: *mut cxil_dev) -> c_int {
     })
 }
 
-/// Returns the operation that the driver replaces by a fetching add of PCIe: -1 for none.
+/// Returns the operation that the NIC replaces by an addition, as the file of the driver says: -1
+/// for none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_amo_remap_to_pcie_fadd(
     dev: *mut cxil_dev,
@@ -31,8 +32,10 @@ pub unsafe extern "C" fn cxil_get_amo_remap_to_pcie_fadd(
     answer(|| {
         let device = from_c!(handle(dev))?;
         let place = from_c!(output(amo_remap_to_pcie_fadd))?;
-        device.nic.with(|_| Ok(()))?;
-        *place = -1;
+        let opcode = device
+            .nic
+            .with(|engine| Ok(engine.wire.fetch_add.opcode()))?;
+        *place = opcode.map_or(-1, c_int::from);
         Ok(())
     })
 }

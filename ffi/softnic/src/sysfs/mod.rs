@@ -1,9 +1,14 @@
-//! The NICs as the kernel's drivers would show them in `/sys/class` (health.md 2.1, 2.4).
+//! The NICs as the kernel and its drivers would show them in `/sys/class` and in the list of PCI
+//! devices (health.md 2.1, 2.4).
 //!
-//! Programs such as libfabric look there for the network interface of a NIC. The files have the
-//! same values as the information of a device. What changes on hardware (telemetry, link restarts,
-//! error counts of PCIe) is in snapshots only (`snapshot`): `cxi-softnic` shows these files for the
-//! whole time of a program, and a reader would take a constant 0 as a measurement.
+//! Programs such as libfabric look there for the network interface of a NIC, and hwloc for its
+//! place in the machine. The files have the same values as the information of a device. What
+//! changes (telemetry, link restarts, errors of PCIe that a fault plants) is in snapshots only
+//! (`snapshot`): `cxi-softnic` shows these files for the whole time of a program, and a reader
+//! would take a constant number as a measurement. Without that fault, a software NIC has no errors
+//! of PCIe, so that 0 is true.
+
+mod pci;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -12,15 +17,22 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cxi_sys::{C_NUM_RGIDS, cxil_devinfo};
+use cxi_sys::cxil_devinfo;
 
 use crate::environment::{Driver, Nics, QosProfile};
-use crate::fabric::{self, Health};
+use crate::fabric::{self, Health, Place};
 use crate::libcxi::{DRIVER, NAME, information};
 
 /// The class that contains the PCI devices. The kernel has them in `/sys/devices`, where a program
 /// without privileges cannot add any.
 const DEVICES: &str = "softnic";
+
+/// Where the kernel lists PCI devices, below `/sys`.
+pub const PCI_DEVICES: &str = "bus/pci/devices";
+
+/// The directory of the class directory that replaces the kernel's list of PCI devices. Its links
+/// lead to devices only where it is mounted over that list.
+pub const PCI_LIST: &str = "softnic/pci_devices";
 
 /// Classes of the kernel's drivers for Cassini, and of this NIC. They contain software NICs only.
 const CLASSES: [&str; 3] = ["cxi", "cxi_user", DEVICES];
@@ -43,7 +55,7 @@ const ETHERNET_MTU: u32 = 9000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A file with this content.
-    File(String),
+    File(Vec<u8>),
     /// A link to this relative path.
     Link(PathBuf),
 }
@@ -51,40 +63,49 @@ pub enum Entry {
 /// The entries of a directory, by relative path.
 pub type Entries = BTreeMap<PathBuf, Entry>;
 
-/// Returns what `/sys/class` contains on a machine with the listed NICs: the links of `real`, the
-/// class directory of this machine, and the software NICs in place of NICs of the same name.
+/// Returns what `/sys/class` contains on a machine with the listed NICs: the links of the classes
+/// of this machine, whose `/sys` is `real`, and the software NICs in place of NICs of the same
+/// name; and [`PCI_LIST`], the PCI devices of the machine with the software NICs.
 ///
 /// # Errors
 /// One line that names an invalid environment variable.
 pub fn class_directory(real: &Path) -> Result<Entries, String> {
     let nics = Nics::from_environment()?;
     let driver = Driver::from_environment()?;
-    let mut directory = links(real);
+    let place = Place::from_environment().map_err(|error| error.to_string())?;
+    let mut directory = links_of_classes(&real.join("class"));
+    directory.extend(links(&real.join(PCI_DEVICES), Path::new(PCI_LIST)));
     for number in 0..nics.listed {
         let nid = nics.address(number).expect("listed NICs have addresses");
         let health = fabric::settings(number)?.health;
         let info = information(number, nid, &health);
-        add(&mut directory, &info, driver, &health);
+        let groups = fabric::available_groups_in(&place, nid);
+        add(&mut directory, &info, driver, &health, groups);
+        directory.insert(
+            Path::new(PCI_LIST).join(pci::address(&info)),
+            Entry::Link(Path::new("../../../class").join(device(&info))),
+        );
     }
     Ok(directory)
 }
 
 /// Returns the links in the classes of this machine, except those that lead to Cassini NICs.
-fn links(real: &Path) -> Entries {
-    let mut found = Entries::new();
-    for class in entries_of(real) {
-        if CLASSES.iter().any(|ours| class.ends_with(ours)) {
-            continue;
-        }
-        for path in entries_of(&class) {
-            if let Ok(target) = fs::read_link(&path)
-                && let Ok(name) = path.strip_prefix(real)
-            {
-                found.insert(name.to_owned(), Entry::Link(target));
-            }
-        }
-    }
-    found
+fn links_of_classes(real: &Path) -> Entries {
+    let classes = entries_of(real).into_iter();
+    let others = classes.filter(|class| !CLASSES.iter().any(|ours| class.ends_with(ours)));
+    others
+        .filter_map(|class| Some(links(&class, Path::new(class.file_name()?))))
+        .flatten()
+        .collect()
+}
+
+/// Returns the links of a directory of this machine, as entries of `directory`.
+fn links(real: &Path, directory: &Path) -> Entries {
+    let link = |path: PathBuf| {
+        let target = fs::read_link(&path).ok()?;
+        Some((directory.join(path.file_name()?), Entry::Link(target)))
+    };
+    entries_of(real).into_iter().filter_map(link).collect()
 }
 
 /// Returns the paths of the entries of a directory; none if it cannot be read.
@@ -93,38 +114,56 @@ fn entries_of(directory: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Returns the path of the PCI device of a NIC in the class directory.
+/// Returns the path of the PCI device of a NIC in the class directory. As in `/sys/devices`, it is
+/// below a directory of its bus, by whose name hwloc recognizes devices of PCI.
 pub fn device(info: &cxil_devinfo) -> PathBuf {
-    Path::new(DEVICES).join(pci_address(info))
-}
-
-fn pci_address(info: &cxil_devinfo) -> String {
-    format!(
-        "{:04x}:{:02x}:{:02x}.{}",
-        info.pci_domain, info.pci_bus, info.pci_device, info.pci_function
-    )
+    let bus = format!("pci{}", pci::bus(info));
+    Path::new(DEVICES).join(bus).join(pci::address(info))
 }
 
 /// Adds a NIC: its PCI device, its devices in the classes `cxi` and `cxi_user`, and its network
-/// interface.
-pub fn add(directory: &mut Entries, info: &cxil_devinfo, driver: Driver, health: &Health) {
+/// interface. No LNI has `groups` of its RGIDs.
+pub fn add(
+    directory: &mut Entries,
+    info: &cxil_devinfo,
+    driver: Driver,
+    health: &Health,
+    groups: usize,
+) {
     let number = info.dev_id;
     let device = device(info);
-    let files = pci_files(info, health)
+    let configuration = pci::configuration(info, health).into();
+    let files = lines(pci::files(info, health))
         .into_iter()
+        .chain([("config".to_owned(), configuration)])
+        .chain(driver_files(info, health, groups))
+        .chain(link_files(info))
         .chain(class_files(driver.qos));
     for (file, content) in files {
         directory.insert(device.join(file), Entry::File(content));
     }
+    // A PCI device without this link has no driver.
+    let drivers = Path::new("drivers").join(DRIVER);
+    directory.insert(
+        device.join("driver"),
+        Entry::Link(Path::new("../..").join(&drivers)),
+    );
+    let address = pci::address(info);
+    directory.insert(
+        Path::new(DEVICES).join(&drivers).join(&address),
+        Entry::Link(Path::new("../../..").join(&device)),
+    );
     let interface = format!("{INTERFACE}{number}");
     for (file, content) in interface_files(info, health) {
         let path = device.join("net").join(&interface).join(file);
         directory.insert(path, Entry::File(content));
     }
     let cxi = format!("{NAME}{number}");
+    // libfabric takes the PCI address from the text of this link (health.md 2.4).
+    let to_device = Path::new("../../..").join(&address);
     for (class, name) in [("net", &interface), ("cxi", &cxi), ("cxi_user", &cxi)] {
         let place = device.join(class).join(name);
-        directory.insert(place.join("device"), Entry::Link("../..".into()));
+        directory.insert(place.join("device"), Entry::Link(to_device.clone()));
         directory.insert(
             Path::new(class).join(name),
             Entry::Link(Path::new("..").join(&place)),
@@ -134,19 +173,19 @@ pub fn add(directory: &mut Entries, info: &cxil_devinfo, driver: Driver, health:
 
 /// Returns the traffic classes of a profile, with their assured share of the NIC and their limit,
 /// in percent.
-fn class_files(qos: QosProfile) -> Vec<(String, String)> {
+fn class_files(qos: QosProfile) -> Vec<(String, Vec<u8>)> {
     let shares = qos.shares().iter().flat_map(|(class, assured, ceiling)| {
         let file = |name: &str, percent: &u32| {
             (
                 format!("traffic_classes/{class}/{name}"),
-                format!("{percent}\n"),
+                format!("{percent}\n").into(),
             )
         };
         [file("assured_bw", assured), file("ceiling_bw", ceiling)]
     });
     let profile = "traffic_classes/active_qos_profile".to_owned();
     shares
-        .chain([(profile, format!("{}\n", qos.name()))])
+        .chain([(profile, format!("{}\n", qos.name()).into())])
         .collect()
 }
 
@@ -168,53 +207,28 @@ pub fn write(directory: &Path, entries: &Entries) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the files of a PCI device that readers of Cassini NICs use.
-fn pci_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, String)> {
-    let cpus = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+/// Returns the files that the driver adds to the PCI device.
+fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(String, Vec<u8>)> {
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };
-    let link = if info.link_state == 1 { "up" } else { "down" };
-    let (vendor, device) = (info.vendor_id, info.device_id);
     let mut files = vec![
-        (
-            "uevent",
-            format!(
-                "DRIVER={DRIVER}\nPCI_ID={vendor:04X}:{device:04X}\nPCI_SLOT_NAME={}",
-                pci_address(info)
-            ),
-        ),
-        ("vendor", format!("{vendor:#06x}")),
-        ("device", format!("{device:#06x}")),
-        ("class", "0x020000".into()),
-        // A NIC without a place in the machine.
-        ("numa_node", "-1".into()),
-        ("local_cpulist", cpus.trim_end().into()),
-        (
-            "current_link_speed",
-            format!("{:.1} GT/s PCIe", health.pcie_speed),
-        ),
-        ("max_link_speed", "16.0 GT/s PCIe".into()),
-        ("current_link_width", health.pcie_width.to_string()),
-        ("max_link_width", "16".into()),
         ("fru/description", "software NIC".into()),
         ("fru/part_number", "".into()),
         ("fru/serial_number", "".into()),
         ("settings/ac_filter_disabled", "0".into()),
         ("uc/qspi_blob_version", "-".into()),
-        ("port/link", link.into()),
-        ("port/speed", "BS_200G".into()),
-        ("port/media", "electrical".into()),
-        ("port/link_layer_retry", "on".into()),
-        ("port/loopback", "off".into()),
-        ("port/pause", "pfc/802.1qbb".into()),
         ("properties/amo_remap_to_pcie_fadd", "-1".into()),
         ("properties/ats_enabled", "0".into()),
         ("properties/cassini_version", "2.0".into()),
         ("properties/current_esm_link_speed", "Disabled".into()),
         ("properties/driver_rev", env!("CARGO_PKG_VERSION").into()),
-        ("properties/rgids_avail", (C_NUM_RGIDS - 1).to_string()),
+        ("properties/pcie_uncorr_err", "0".into()),
+        ("properties/rgids_avail", groups.to_string()),
         ("properties/speed", SPEED.to_string()),
     ];
+    if health.pcie_errors == 0.0 {
+        files.push(("properties/pcie_corr_err", "0".into()));
+    }
     let numbers: [(&str, &dyn Display); 21] = [
         ("properties/hpc_mtu", &info.link_mtu),
         ("properties/link", &info.link_state),
@@ -247,10 +261,40 @@ fn pci_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, String)> {
     lines(files)
 }
 
+/// Returns the files of the link, which Cassini 2 has in `port/0`. While the link is down, its
+/// state shows that: what the other files show then is not documented.
+///
+/// The driver of Cassini 2 takes no link down because of errors that FEC corrects, unless it is
+/// told to. Here it is told to: at the bit error rate at which the driver of Cassini 1 does
+/// (health.md 1.7), so that the fault `corrected` can fail a check. The other limits are its own,
+/// at 200 Gb/s.
+fn link_files(info: &cxil_devinfo) -> Vec<(String, Vec<u8>)> {
+    let state = if info.link_state == 1 { "up" } else { "down" };
+    let file = |(name, content): (&str, &str)| (format!("port/0/{name}"), format!("{content}\n"));
+    let files = [
+        ("link/state", state),
+        ("link/speed", "bs200G"),
+        ("link/config/loopback", "disabled"),
+        // PFC for all eight priorities.
+        ("link/config/pause_map", "0xff"),
+        ("link/fec/monitor_check/ccw_down_limit", "21250000"),
+        ("link/fec/monitor_check/ccw_warn_limit", "2125000"),
+        ("link/fec/monitor_check/period_ms", "500"),
+        ("link/fec/monitor_check/ucw_down_limit", "21"),
+        ("link/fec/monitor_check/ucw_warn_limit", "10"),
+        ("llr/state", "running"),
+        ("media/type", "electrical"),
+    ];
+    files
+        .map(file)
+        .map(|(name, content)| (name, content.into()))
+        .into()
+}
+
 /// Returns the files of a network interface. Its MAC address is an algorithmic one, set by
 /// software: its low 20 bits are the NIC address (health.md 2.2). Without it, the interface has the
 /// address of the hardware, here one that RFC 7042 reserves for documents.
-fn interface_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, String)> {
+fn interface_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<u8>)> {
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };
     let [_, high, middle, low] = nid.to_be_bytes();
@@ -275,9 +319,9 @@ fn interface_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, String)
 }
 
 /// Ends each content with a newline, as the kernel does.
-fn lines(files: Vec<(&str, String)>) -> Vec<(String, String)> {
+fn lines(files: Vec<(&str, String)>) -> Vec<(String, Vec<u8>)> {
     let files = files.into_iter();
     files
-        .map(|(name, content)| (name.to_owned(), content + "\n"))
+        .map(|(name, content)| (name.to_owned(), (content + "\n").into()))
         .collect()
 }

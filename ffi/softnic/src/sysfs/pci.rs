@@ -1,0 +1,121 @@
+//! What the kernel itself shows of the PCI device of a NIC: its files, with its configuration
+//! space.
+//!
+//! Besides readers of Cassini NICs, hwloc and lspci read them. lspci reports an error without
+//! `config`, `irq` or `resource`.
+
+use std::fs;
+
+use cxi_sys::cxil_devinfo;
+
+use crate::fabric::Health;
+use crate::libcxi::DRIVER;
+
+/// Base class, subclass and programming interface of an Ethernet controller.
+const CLASS: u32 = 0x02_0000;
+
+/// Speed and lanes of the PCIe link of the card.
+const MAX_SPEED: f64 = 16.0;
+const MAX_WIDTH: u64 = 16;
+
+/// Speeds of PCIe links in 10^9 transfers per second. The configuration space has their positions,
+/// counted from 1.
+const SPEEDS: [f64; 5] = [2.5, 5.0, 8.0, 16.0, 32.0];
+
+/// Ranges of addresses in `resource`: six and the ROM. A software NIC has none.
+const RESOURCES: usize = 7;
+
+/// Size of the configuration space. On hardware, users without privileges read the first 64 bytes
+/// of it.
+const CONFIGURATION: usize = 256;
+
+/// Place of the PCI Express capability in the configuration space.
+const CAPABILITY: u8 = 0x40;
+
+/// Returns the address of the PCI device of a NIC.
+pub fn address(info: &cxil_devinfo) -> String {
+    format!(
+        "{}:{:02x}.{}",
+        bus(info),
+        info.pci_device,
+        info.pci_function
+    )
+}
+
+/// Returns the domain and the bus of the PCI device of a NIC.
+pub fn bus(info: &cxil_devinfo) -> String {
+    format!("{:04x}:{:02x}", info.pci_domain, info.pci_bus)
+}
+
+/// Returns the text files without their last newline, and without the counts of errors that a
+/// planted fault makes rise.
+pub fn files(info: &cxil_devinfo, health: &Health) -> Vec<(&'static str, String)> {
+    let cpus = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let (vendor, device) = (info.vendor_id, info.device_id);
+    let mut files = vec![
+        (
+            "uevent",
+            format!(
+                "DRIVER={DRIVER}\nPCI_ID={vendor:04X}:{device:04X}\nPCI_SLOT_NAME={}",
+                address(info)
+            ),
+        ),
+        ("vendor", format!("{vendor:#06x}")),
+        ("device", format!("{device:#06x}")),
+        // The ids of a card are nowhere documented.
+        ("subsystem_vendor", format!("{vendor:#06x}")),
+        ("subsystem_device", format!("{device:#06x}")),
+        ("revision", format!("{:#04x}", info.device_rev as u8)),
+        ("class", format!("{CLASS:#08x}")),
+        ("irq", "0".into()),
+        (
+            "resource",
+            [["0x0000000000000000"; 3].join(" ").as_str(); RESOURCES].join("\n"),
+        ),
+        // A NIC without a place in the machine.
+        ("numa_node", "-1".into()),
+        ("local_cpulist", cpus.trim_end().into()),
+        (
+            "current_link_speed",
+            format!("{:.1} GT/s PCIe", health.pcie_speed),
+        ),
+        ("max_link_speed", format!("{MAX_SPEED:.1} GT/s PCIe")),
+        ("current_link_width", health.pcie_width.to_string()),
+        ("max_link_width", MAX_WIDTH.to_string()),
+        ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL 0".into()),
+        ("aer_dev_fatal", "TOTAL_ERR_FATAL 0".into()),
+    ];
+    if health.pcie_errors == 0.0 {
+        files.push(("aer_dev_correctable", "TOTAL_ERR_COR 0".into()));
+    }
+    files
+}
+
+/// Returns the file `config`, the configuration space: the header of a device with a PCI Express
+/// capability.
+pub fn configuration(info: &cxil_devinfo, health: &Health) -> [u8; CONFIGURATION] {
+    let mut space = [0; CONFIGURATION];
+    let mut set = |at: usize, bytes: &[u8]| space[at..at + bytes.len()].copy_from_slice(bytes);
+    let ids = [info.vendor_id, info.device_id].map(|id| (id as u16).to_le_bytes());
+    set(0x00, ids.as_flattened());
+    // Command: the device accesses memory. Status: it has a list of capabilities.
+    set(0x04, &[0x06, 0x00, 0x10, 0x00]);
+    set(0x08, &[info.device_rev as u8]);
+    set(0x09, &CLASS.to_le_bytes()[..3]);
+    set(0x2c, ids.as_flattened());
+    set(0x34, &[CAPABILITY]);
+    let capability = usize::from(CAPABILITY);
+    // PCI Express, the last capability, in the second version, of an endpoint.
+    set(capability, &[0x10, 0x00, 0x02, 0x00]);
+    let most = link(MAX_SPEED, MAX_WIDTH);
+    set(capability + 0x0c, &u32::from(most).to_le_bytes());
+    let now = link(health.pcie_speed, health.pcie_width);
+    set(capability + 0x12, &now.to_le_bytes());
+    space
+}
+
+/// Returns speed and width of a PCIe link as registers have them.
+fn link(speed: f64, width: u64) -> u16 {
+    let slower = SPEEDS.iter().take_while(|of_list| **of_list < speed);
+    (width as u16) << 4 | (slower.count() + 1) as u16
+}

@@ -1,0 +1,110 @@
+//! What programs find in `/sys` under `cxi-softnic`.
+
+use std::path::Path;
+
+use crate::harness::{Command, assert_success, stderr, stdout};
+use crate::libcxi::{PROGRAMS, compile, run, run_under, shows_nics_in_sys, wrapper};
+
+/// The program that finds NICs as MPICH does.
+const HWLOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libfabric/hwloc");
+
+/// MPICH ends in MPI_Init if hwloc does not know the PCI device of a NIC. hwloc finds PCI devices
+/// by libpciaccess where it is installed, else by itself.
+#[test]
+fn hwloc_finds_pci_devices_and_interfaces() {
+    if !Path::new("/usr/include/hwloc.h").exists() || !shows_nics_in_sys() {
+        println!("not tested: no header of hwloc, or no mount namespaces");
+        return;
+    }
+    // The library comes before the files that use it.
+    let library = ["-Wl,--no-as-needed", "-lhwloc"];
+    compile(&PROGRAMS, Path::new(HWLOC), "hwloc", &library);
+    for components in ["", "-pci"] {
+        let choice = format!("HWLOC_COMPONENTS={components}");
+        run_under(&["env", &choice], "hwloc", "");
+    }
+}
+
+/// lspci reads the configuration space, and reports files that the kernel has and are missing.
+#[test]
+fn lspci_describes_pci_device() {
+    let has_lspci = Command::new("lspci").arg("--version").output().is_ok();
+    if !has_lspci || !shows_nics_in_sys() {
+        println!("not tested: no lspci, or no mount namespaces");
+        return;
+    }
+    let listed = wrapper()
+        .args(["lspci", "-nvv", "-s", "5f00:01:00.0"])
+        .env("CXIDIAG_FAULTS", "pcie-width=8,pcie-speed=5")
+        .output()
+        .expect("the wrapper starts");
+    let text = stdout(&listed);
+    // Without privileges lspci says that it has no information about modules.
+    let errors = stderr(&listed);
+    assert!(!errors.contains("/sys/bus/pci"), "{errors}");
+    for line in [
+        "5f00:01:00.0 0200: 1590:0371\n",
+        "\tSubsystem: 1590:0371\n",
+        "Express (v2) Endpoint",
+        "Speed 16GT/s, Width x16",
+        "LnkSta:\tSpeed 5GT/s",
+        "Kernel driver in use: softnic\n",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn shows_fewer_rgids_as_lnis_are_opened() {
+    if !shows_nics_in_sys() {
+        println!("not tested: no mount namespaces");
+        return;
+    }
+    run("shown", "");
+}
+
+#[test]
+fn executes_chosen_atomic_operation_as_addition() {
+    if !shows_nics_in_sys() {
+        println!("not tested: no mount namespaces");
+        return;
+    }
+    run("fetch_add", "");
+}
+
+/// The files say the same as the information of the device, a Cassini 2, and have its layout.
+#[test]
+fn check_finds_shown_nic_healthy() {
+    if !shows_nics_in_sys() {
+        println!("not tested: no mount namespaces");
+        return;
+    }
+    let fabric = tempfile::tempdir().expect("a temporary directory");
+    let check = wrapper()
+        .args([env!("CARGO_BIN_EXE_cxidiag"), "check", "--quick", "cxi0"])
+        .env("CXIDIAG_FABRIC_DIR", fabric.path())
+        .output()
+        .expect("the wrapper starts");
+    assert_success(&check);
+    let text = stdout(&check);
+    assert!(text.starts_with("OK cxi0\n"), "{text}");
+    let row = |item: &str| {
+        let row = text.lines().find(|line| line.starts_with(item));
+        let words = row.unwrap_or_default()[item.len()..].split_whitespace();
+        words.collect::<Vec<_>>().join(" ")
+    };
+    for (item, expected) in [
+        ("link speed ", "200 Gb/s (bs200G) - - -"),
+        ("link-level retry ", "running running cxi_healthcheck good"),
+        ("link loopback ", "disabled disabled cxi_healthcheck good"),
+        ("link pause ", "0xff - - -"),
+        ("link media ", "electrical - - -"),
+        ("AER fatal ", "0 <1 slingshot-diag good"),
+        ("AER nonfatal ", "0 <5 slingshot-diag good"),
+        ("AER correctable ", "0 <10 slingshot-diag good"),
+        ("PCIe uncorrected ", "0 0 driver good"),
+        ("NICs without driver ", "none none kernel good"),
+    ] {
+        assert_eq!(row(item), expected, "{item}\n{text}");
+    }
+}
