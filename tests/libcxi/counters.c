@@ -179,23 +179,6 @@ static void fault_at(void *place)
 	CHECK(fault == place);
 }
 
-/* Whether the page may be written */
-static bool writable(const void *place)
-{
-	FILE *maps = fopen("/proc/self/maps", "r");
-	unsigned long from, to;
-	char rights[8], line[512];
-	bool found = false;
-
-	CHECK(maps);
-	while (fgets(line, sizeof(line), maps))
-		if (sscanf(line, "%lx-%lx %7s", &from, &to, rights) == 3 && (uintptr_t)place >= from &&
-		    (uintptr_t)place < to)
-			found = rights[1] == 'w';
-	fclose(maps);
-	return found;
-}
-
 /* Whether the library of cxi-softnic that keeps handlers of the program aside is loaded */
 static bool keeps_handlers_aside(void)
 {
@@ -225,7 +208,7 @@ static void handlers(void)
 	}
 	CHECK_EQ(handled, 3);
 	handle_faults(0);
-	while (!keeps_handlers_aside() && !writable(set.ct->doorbell))
+	while (!keeps_handlers_aside() && !is_writable(set.ct->doorbell))
 		;
 	add(&set, 5);
 	CHECK_EQ(counts(&set), 8);
@@ -284,7 +267,7 @@ static void blocked(void)
 	CHECK(!sigprocmask(SIG_BLOCK, &all, NULL));
 	add(&set, 1);
 	CHECK_EQ(counts(&set), 4);
-	CHECK(!writable(set.ct->doorbell));
+	CHECK(!is_writable(set.ct->doorbell));
 	set_close(&set);
 }
 

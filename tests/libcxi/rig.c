@@ -177,3 +177,19 @@ void post(struct rig *rig, const uint8_t command[64])
 	CHECK_EQ(cq_emit(rig->tgt, command, 64), 0);
 	cq_ring(rig->tgt);
 }
+
+bool is_writable(const void *place)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long from, to;
+	char rights[8], line[512];
+	bool found = false;
+
+	CHECK(maps);
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx %7s", &from, &to, rights) == 3 && (uintptr_t)place >= from &&
+		    (uintptr_t)place < to)
+			found = rights[1] == 'w';
+	fclose(maps);
+	return found;
+}

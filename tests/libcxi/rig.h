@@ -98,6 +98,9 @@ void post(struct rig *rig, const uint8_t command[64]);
 void link_all(struct rig *rig, struct portal *portal, unsigned int list, unsigned int id, uint64_t start,
 	      uint64_t len);
 
+/* Whether the page at a place may be written */
+bool is_writable(const void *place);
+
 uint32_t own_dfa(struct rig *rig, unsigned int index);
 
 #endif

@@ -33,6 +33,7 @@ pub static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
         "services",
         "on_demand",
         "counters",
+        "signals",
         "loopback",
         "ping_pong",
         "writer",
@@ -102,6 +103,11 @@ fn run_by(wrapper: &mut Command, program: &str, argument: &str) -> Output {
             .env("CXIDIAG_FABRIC_DIR", fabric.path().join("fabric")),
     );
     assert!(!fabric.path().join("fabric").exists(), "left behind");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let skipped = printed
+        .lines()
+        .filter(|line| line.starts_with("not tested"));
+    skipped.for_each(|line| println!("{line}"));
     output
 }
 
@@ -227,6 +233,15 @@ parts! {
     doorbell_of_destroyed_counter_is_not_memory: "destroyed"
 }
 
+parts! {
+    signals:
+    gives_faults_to_handlers_of_each_signal_function: "names"
+    leaves_other_signals_as_they_are: "others"
+    child_of_vfork_leaves_handler_of_parent: "child_of_vfork"
+    children_of_threads_set_handlers: "children"
+    ends_traps_where_system_call_sets_handler: "system_call"
+}
+
 /// The programs check that their data arrives; their figures are not judged.
 #[test]
 fn foreign_programs_exchange_data() {
@@ -311,7 +326,7 @@ fn libfabric_runs_where_it_has_the_provider() {
             .any(|line| line.starts_with("cxi:"))
     });
     if !has_provider || !shows_nics_in_sys() {
-        println!("not tested: no libfabric with the provider cxi, or no mount namespaces");
+        println!("not tested: libfabric has no provider cxi, or no mount namespaces");
         return;
     }
     let nics = succeed(wrapper().args(["fi_info", "-p", "cxi"]));
@@ -358,6 +373,21 @@ fn wrapper_runs_programs_on_the_fabric_of_a_group() {
     );
     let note = String::from_utf8_lossy(&output.stderr);
     assert!(note.starts_with("cxi-softnic: note: /sys/class "), "{note}");
+}
+
+/// The list of libraries to preload cannot have such a path.
+#[test]
+fn preloads_library_from_directory_with_space() {
+    let directory = tempfile::Builder::new().prefix("soft nic").tempdir();
+    let directory = directory.expect("a temporary directory");
+    let files = ["cxi-softnic", "libcxi.so.1", "libsoftnic-faults.so"];
+    succeed(
+        Command::new("cp")
+            .args(files.map(|file| SOFTWARE_NIC.join(file)))
+            .arg(directory.path()),
+    );
+    let mut moved = Command::new(directory.path().join("cxi-softnic"));
+    run_by(moved.arg("--no-sys"), "counters", "blocked");
 }
 
 /// Whether this machine permits the mount namespaces in which the NICs are in `/sys/class`.

@@ -8,7 +8,8 @@
  * all masks, and once the software NIC handles it (softnic_take_faults), they keep the program's
  * actions for it aside. Faults of the program reach its own handler as before, through the NIC's.
  *
- * A program that makes the system calls itself is not covered.
+ * A program that makes the system calls itself, or through other functions such as sigset(3), is
+ * not covered.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,30 +19,42 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* The action of the program for SIGSEGV, while the NIC handles this signal */
-static struct sigaction action_of_program;
-static bool taken;
+/* The function of this name that would be called without this library */
+#define NEXT(function)                                       \
+	({                                                   \
+		static __typeof__(function) *_Atomic next;   \
+		if (!next)                                   \
+			next = dlsym(RTLD_NEXT, #function);  \
+		next;                                        \
+	})
+
+/*
+ * Two actions of the program for SIGSEGV, of which it has set one last. The other one is free for
+ * the next: a child that is forked in between finds a complete action.
+ */
+static struct sigaction actions[2];
+static atomic_uint last;
+
+/*
+ * The process in which the NIC handles SIGSEGV. A child of vfork(2) has this memory too, and sets
+ * actions of its own.
+ */
+static atomic_int process;
+
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 
 static int next_sigaction(int number, const struct sigaction *action, struct sigaction *old)
 {
-	static int (*_Atomic next)(int, const struct sigaction *, struct sigaction *);
-
-	if (!next)
-		next = dlsym(RTLD_NEXT, "sigaction");
-	return next(number, action, old);
+	return NEXT(sigaction)(number, action, old);
 }
 
-static int next_sigmask(int how, const sigset_t *set, sigset_t *old)
+static int next_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-	static int (*_Atomic next)(int, const sigset_t *, sigset_t *);
-
-	if (!next)
-		next = dlsym(RTLD_NEXT, "pthread_sigmask");
-	return next(how, set, old);
+	return NEXT(sigprocmask)(how, set, old);
 }
 
 /* Excludes other threads, and signal handlers of this one. Returns the mask for leave(). */
@@ -50,7 +63,7 @@ static sigset_t enter(void)
 	sigset_t all, before;
 
 	sigfillset(&all);
-	next_sigmask(SIG_SETMASK, &all, &before);
+	next_sigprocmask(SIG_SETMASK, &all, &before);
 	while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire))
 		;
 	return before;
@@ -59,7 +72,7 @@ static sigset_t enter(void)
 static void leave(sigset_t before)
 {
 	atomic_flag_clear_explicit(&lock, memory_order_release);
-	next_sigmask(SIG_SETMASK, &before, NULL);
+	next_sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 /* For the software NIC: handles SIGSEGV by this action from now on */
@@ -69,9 +82,9 @@ PUBLIC int softnic_take_faults(const struct sigaction *action)
 	struct sigaction old;
 	int result = next_sigaction(SIGSEGV, action, &old);
 
-	if (result == 0 && !taken) {
-		taken = true;
-		action_of_program = old;
+	if (result == 0 && !process) {
+		actions[last] = old;
+		process = getpid();
 	}
 	leave(before);
 	return result;
@@ -82,8 +95,25 @@ PUBLIC void softnic_action_of_program(struct sigaction *action)
 {
 	sigset_t before = enter();
 
-	*action = action_of_program;
+	*action = actions[last];
 	leave(before);
+}
+
+/* Keeps an action for SIGSEGV aside; false if the NIC does not handle this signal here */
+static bool keep(const struct sigaction *action, struct sigaction *old)
+{
+	sigset_t before = enter();
+	struct sigaction previous = actions[last];
+	bool kept = process == getpid();
+
+	if (kept && action) {
+		actions[!last] = *action;
+		last = !last;
+	}
+	leave(before);
+	if (kept && old)
+		*old = previous;
+	return kept;
 }
 
 static sigset_t without_faults(const sigset_t *set)
@@ -97,78 +127,85 @@ static sigset_t without_faults(const sigset_t *set)
 PUBLIC int sigaction(int number, const struct sigaction *action, struct sigaction *old)
 {
 	struct sigaction changed;
-	sigset_t before;
-	bool kept;
 
-	if (number == SIGSEGV) {
-		before = enter();
-		kept = taken;
-		if (kept) {
-			struct sigaction current = action_of_program;
-
-			if (action)
-				action_of_program = *action;
-			if (old)
-				*old = current;
-		}
-		leave(before);
-		if (kept)
-			return 0;
+	if (action) {
+		changed = *action;
+		changed.sa_mask = without_faults(&action->sa_mask);
+		action = &changed;
 	}
-	if (!action)
-		return next_sigaction(number, NULL, old);
-	changed = *action;
-	changed.sa_mask = without_faults(&action->sa_mask);
-	return next_sigaction(number, &changed, old);
+	if (number == SIGSEGV && keep(action, old))
+		return 0;
+	return next_sigaction(number, action, old);
+}
+
+static sighandler_t handle_faults(sighandler_t handler, int flags)
+{
+	struct sigaction action = { .sa_handler = handler, .sa_flags = flags }, old;
+
+	sigemptyset(&action.sa_mask);
+	return sigaction(SIGSEGV, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
 PUBLIC sighandler_t signal(int number, sighandler_t handler)
 {
-	struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
-
-	sigemptyset(&action.sa_mask);
-	return sigaction(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+	return number == SIGSEGV ? handle_faults(handler, SA_RESTART) : NEXT(signal)(number, handler);
 }
 
-PUBLIC int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+/* Other names of signal() */
+PUBLIC sighandler_t bsd_signal(int number, sighandler_t handler)
+	__attribute__((alias("signal"), leaf, nothrow));
+PUBLIC sighandler_t ssignal(int number, sighandler_t handler) __attribute__((alias("signal")));
+
+/* What signal() is in a program that is compiled for X/Open */
+PUBLIC sighandler_t __sysv_signal(int number, sighandler_t handler)
+{
+	return number == SIGSEGV ? handle_faults(handler, SA_RESETHAND | SA_NODEFER) :
+				   NEXT(__sysv_signal)(number, handler);
+}
+
+PUBLIC sighandler_t sysv_signal(int number, sighandler_t handler) __attribute__((alias("__sysv_signal")));
+
+PUBLIC int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
 	sigset_t others;
 
 	if (!set || how == SIG_UNBLOCK)
-		return next_sigmask(how, set, old);
+		return next_sigprocmask(how, set, old);
 	others = without_faults(set);
-	return next_sigmask(how, &others, old);
+	return next_sigprocmask(how, &others, old);
 }
 
-PUBLIC int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+PUBLIC int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	int error = pthread_sigmask(how, set, old);
-
-	if (error == 0)
-		return 0;
-	errno = error;
-	return -1;
+	return sigprocmask(how, set, old) == 0 ? 0 : errno;
 }
 
 PUBLIC int pthread_attr_setsigmask_np(pthread_attr_t *attributes, const sigset_t *set)
 {
-	static int (*_Atomic next)(pthread_attr_t *, const sigset_t *);
 	sigset_t others;
 
-	if (!next)
-		next = dlsym(RTLD_NEXT, "pthread_attr_setsigmask_np");
-	if (!set)
-		return next(attributes, set);
-	others = without_faults(set);
-	return next(attributes, &others);
+	if (set) {
+		others = without_faults(set);
+		set = &others;
+	}
+	return NEXT(pthread_attr_setsigmask_np)(attributes, set);
 }
 
-/* The program may have been started with a mask that blocks the signal */
-__attribute__((constructor)) static void deliver_faults(void)
+/* After fork(2): the thread that held the lock may not exist in the child */
+static void start_child(void)
+{
+	atomic_flag_clear(&lock);
+	if (process)
+		process = getpid();
+}
+
+__attribute__((constructor)) static void start(void)
 {
 	sigset_t faults;
 
+	pthread_atfork(NULL, NULL, start_child);
+	/* The program may have been started with a mask that blocks the signal */
 	sigemptyset(&faults);
 	sigaddset(&faults, SIGSEGV);
-	next_sigmask(SIG_UNBLOCK, &faults, NULL);
+	next_sigprocmask(SIG_UNBLOCK, &faults, NULL);
 }

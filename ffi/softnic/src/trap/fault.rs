@@ -64,9 +64,23 @@ pub fn install() {
     });
 }
 
-/// Whether the handler is installed.
+/// Whether the handler is installed. Asks the kernel: where [`Preload`] is loaded, sigaction(2) of
+/// libc knows the program's action.
 pub fn is_installed() -> bool {
-    Preload::get().is_some() || current().sa_sigaction == on_fault as *const () as usize
+    // Handler, flags, restorer and mask.
+    let mut action = [0_usize; 4];
+    // SAFETY: the kernel writes these four words, of which the mask has 8 bytes. Without success
+    // they stay zero.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            libc::SIGSEGV,
+            null::<usize>(),
+            action.as_mut_ptr(),
+            8,
+        )
+    };
+    action[0] == on_fault as *const () as usize
 }
 
 fn current() -> libc::sigaction {

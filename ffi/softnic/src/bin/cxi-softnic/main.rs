@@ -182,7 +182,7 @@ fn run(program: &OsStr, arguments: &[OsString], with_sys: bool) -> Result<(), (u
     }
     let mut command = Command::new(program);
     command.args(arguments);
-    if let Some(preloaded) = preloadable(&library.join(PRELOADED)) {
+    if let Some(preloaded) = preloaded(&library) {
         command.env("LD_PRELOAD", before("LD_PRELOAD", preloaded));
         // AddressSanitizer refuses to run behind another library, which does not disturb it here.
         let allowed = before("ASAN_OPTIONS", "verify_asan_link_order=0".into());
@@ -198,16 +198,17 @@ fn run(program: &OsStr, arguments: &[OsString], with_sys: bool) -> Result<(), (u
     Err((status, format!("{}: {error}", program.display())))
 }
 
-/// Returns the path of a library if the dynamic linker can preload it: its lists have no way to
-/// write a separator that is part of a path.
-fn preloadable(library: &Path) -> Option<OsString> {
-    let path = fs::canonicalize(library).ok()?;
-    let has_separator = path
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .any(|byte| b": ".contains(byte));
-    (!has_separator).then(|| path.into())
+/// Returns the name by which the dynamic linker preloads a library of this directory, if it is
+/// there: its path, so that programs with another `LD_LIBRARY_PATH` find it. The list has no way to
+/// write a path with a separator: then the linker looks for the file name in `LD_LIBRARY_PATH`.
+fn preloaded(directory: &Path) -> Option<OsString> {
+    let path = fs::canonicalize(directory.join(PRELOADED)).ok()?;
+    let has_separator = path.as_os_str().as_bytes().contains(&b' ');
+    Some(if has_separator {
+        PRELOADED.into()
+    } else {
+        path.into()
+    })
 }
 
 /// Returns a list of `first` and what the environment variable contains.
