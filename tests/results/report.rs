@@ -236,7 +236,7 @@ fn opened(page: &str) -> Option<(String, String)> {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(child) = child else {
-        eprintln!("chromium is not installed: not tested with it");
+        eprintln!("not tested: chromium is not installed");
         return None;
     };
     let output = child.finish();

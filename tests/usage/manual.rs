@@ -40,7 +40,7 @@ fn is_installed(program: &str) -> bool {
         .output()
         .is_ok();
     if !found {
-        eprintln!("{program} is not installed: not tested with it");
+        eprintln!("not tested: {program} is not installed");
     }
     found
 }

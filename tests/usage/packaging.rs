@@ -350,8 +350,8 @@ fn pool_of_test_programs_prints_each_with_its_result() {
     };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("messages");
-    let [passes, fails] = ["true", "false"].map(artifact);
-    fs::write(&file, format!("{passes}\n{fails}\n")).expect("a file");
+    let [prints, fails] = ["echo", "false"].map(artifact);
+    fs::write(&file, format!("{prints}\n{fails}\n")).expect("a file");
     let output = Command::new(root().join("tests/pool"))
         .stdin(fs::File::open(file).expect("a file"))
         .current_dir("/")
@@ -361,14 +361,15 @@ fn pool_of_test_programs_prints_each_with_its_result() {
     assert_status(&output, 101);
     assert_eq!(
         stdout(&output),
-        "     Running tests/main.rs (bin/true)\n\
+        "     Running tests/main.rs (bin/echo)\n\
+         --show-output\n\
          \x20    Running tests/main.rs (bin/false)\n\
          error: test failed, to rerun pass `-p cxi --test false`\n"
     );
 }
 
 #[test]
-fn summarizes_tests_that_passed_and_failed() {
+fn summarizes_tests_that_passed_failed_and_were_skipped() {
     let summary = |seconds: &str, output: &str| {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = directory.path().join("output");
@@ -385,6 +386,19 @@ fn summarizes_tests_that_passed_and_failed() {
     assert_eq!(
         summary("59", passed),
         "18 tests passed in 2 programs, 59 s\n"
+    );
+    let skipped = "     Running tests/main.rs (target/debug/deps/node-b9dd157ab3f187d8)\n\
+                   successes:\n\
+                   ---- sys::finds_devices stdout ----\n\
+                   not tested: no lspci\n\
+                   ---- sys::reads_links stdout ----\n\
+                   listed\n\
+                   not tested here: no lspci\n\
+                   test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured\n";
+    assert_eq!(
+        summary("5", skipped),
+        "2 tests passed in 1 programs, 5 s\n\
+         skipped: no lspci\n    node: sys::finds_devices\n    node: sys::reads_links\n"
     );
     let failed = "     Running tests/guide.rs (target/debug/deps/guide-b9dd157ab3f187d8)\n\
                   test runs_examples_of_guide ... FAILED\n\
