@@ -253,6 +253,11 @@ fn foreign_programs_exchange_data() {
     }
 }
 
+#[test]
+fn traps_in_programs_started_with_blocked_signals() {
+    run_under(&["env", "--block-signal=SEGV"], "counters", "stores");
+}
+
 /// A program that some other way than `cxi-softnic` has led to the library.
 #[test]
 fn doorbells_of_counters_trap_without_the_preloaded_library() {
