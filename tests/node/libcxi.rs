@@ -255,7 +255,10 @@ fn foreign_programs_exchange_data() {
 
 #[test]
 fn traps_in_programs_started_with_blocked_signals() {
-    run_under(&["env", "--block-signal=SEGV"], "counters", "stores");
+    let mut blocking = Command::new("env");
+    blocking.arg("--block-signal=SEGV");
+    blocking.arg(SOFTWARE_NIC.join("cxi-softnic"));
+    run_by(&mut blocking, "counters", "stores");
 }
 
 /// A program that some other way than `cxi-softnic` has led to the library.
