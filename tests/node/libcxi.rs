@@ -268,6 +268,19 @@ fn foreign_programs_exchange_data() {
     }
 }
 
+#[test]
+fn programs_do_not_inherit_blocked_faults() {
+    let mask = |blocked: &str| {
+        let mut command = Command::new("env");
+        command.arg(format!("--block-signal={blocked}"));
+        command.arg(SOFTWARE_NIC.join("cxi-softnic"));
+        let output = succeed(command.args(["grep", "SigBlk", "/proc/self/status"]));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert_eq!(mask("SEGV"), "SigBlk:\t0000000000000000\n");
+    assert_eq!(mask("SEGV,TERM"), "SigBlk:\t0000000000004000\n");
+}
+
 /// A program that some other way than `cxi-softnic` has led to the library.
 #[test]
 fn doorbells_of_counters_trap_without_the_preloaded_library() {

@@ -174,6 +174,7 @@ const SOFTWARE_NIC: Package = Package {
                 ("gpu", "memory of GPUs"),
                 ("huge_page", "the huge pages of a mapping"),
                 ("pages", "memory shared with other threads and processes"),
+                ("preload", "the library that `cxi-softnic` preloads"),
             ],
             &[("process_memory", "what the process has mapped")],
             &[("on_demand", "memory that the program may unmap at any time")],

@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// Time after which a change is confirmed: other threads may have run for a moment only.
 const CONFIRMATION: Duration = Duration::from_millis(1);
 
-/// Interval at which a thread moves to another CPU: that of those that wake it, or away from them.
+/// Interval at which a thread moves to another CPU: to follow those that wake it, or to leave them.
 pub const MOVE: Duration = Duration::from_millis(10);
 
 /// Chooses whether the calling thread may spin, and its CPU while it does not.

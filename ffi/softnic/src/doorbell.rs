@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 
-use crate::trap::{Preload, has_thread_sanitizer};
+use crate::preload::{Preload, has_thread_sanitizer};
 
 /// The environment variable that chooses which doorbells trap.
 const VARIABLE: &str = "CXIDIAG_TRAP_DOORBELLS";

@@ -48,6 +48,7 @@
 //!  0 | gpu              memory of GPUs                                                           |
 //!    | huge_page        the huge pages of a mapping                                              |
 //!    | pages            memory shared with other threads and processes                           |
+//!    | preload          the library that `cxi-softnic` preloads                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -72,6 +73,7 @@ mod nic;
 mod on_demand;
 mod pages;
 mod prefetch;
+mod preload;
 mod process_memory;
 mod retry_handler;
 mod runner;

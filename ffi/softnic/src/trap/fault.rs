@@ -6,10 +6,10 @@ use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-use super::preload::Preload;
 use super::range::{State, open, place_of, ring, state};
 use super::store::{Store, Value, decode};
 use crate::pages::page_size;
+use crate::preload::Preload;
 
 /// The action of the program for SIGSEGV, which gets all faults that are not stores to doorbells.
 /// Where [`Preload`] is loaded, it knows this action instead.

@@ -11,7 +11,6 @@
 
 #[cfg(target_arch = "x86_64")]
 mod fault;
-mod preload;
 mod range;
 #[cfg(target_arch = "x86_64")]
 mod store;
@@ -22,7 +21,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use rustix::mm::MprotectFlags;
 
-pub use preload::{Preload, has_thread_sanitizer};
 use range::{ARMED, ENTRIES, address, disarm, lock_places, open, protect, take_place};
 
 use crate::doorbell::Doorbell;

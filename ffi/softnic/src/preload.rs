@@ -1,5 +1,5 @@
-//! `libsoftnic-faults.so` (`preload/faults.c`), where `cxi-softnic` has preloaded it: no thread blocks
-//! SIGSEGV, and actions that the program sets for it later are kept aside.
+//! `libsoftnic-faults.so` (`preload/faults.c`), where `cxi-softnic` has preloaded it: no thread
+//! blocks SIGSEGV, and actions that the program sets for it later are kept aside.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{MaybeUninit, transmute};
@@ -12,7 +12,7 @@ fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
     NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
 }
 
-/// Whether ThreadSanitizer watches the program: it reports each allocation in a handler of a signal.
+/// Whether ThreadSanitizer watches the program. It reports each allocation in a signal handler.
 pub fn has_thread_sanitizer() -> bool {
     symbol(c"__tsan_init").is_some()
 }
@@ -37,14 +37,14 @@ impl Preload {
     fn find() -> Option<Self> {
         let take = symbol(c"softnic_take_faults")?;
         let action = symbol(c"softnic_action_of_program")?;
-        type Take = unsafe extern "C" fn(*const libc::sigaction) -> c_int;
-        type Action = unsafe extern "C" fn(*mut libc::sigaction);
+        type TakeFaults = unsafe extern "C" fn(*const libc::sigaction) -> c_int;
+        type ActionOfProgram = unsafe extern "C" fn(*mut libc::sigaction);
         Some(Self {
             // SAFETY: only `preload/faults.c` defines this name, with this parameter and result,
             // and a preloaded library is never unloaded.
-            take_faults: unsafe { transmute::<NonNull<c_void>, Take>(take) },
+            take_faults: unsafe { transmute::<NonNull<c_void>, TakeFaults>(take) },
             // SAFETY: as before.
-            action_of_program: unsafe { transmute::<NonNull<c_void>, Action>(action) },
+            action_of_program: unsafe { transmute::<NonNull<c_void>, ActionOfProgram>(action) },
         })
     }
 

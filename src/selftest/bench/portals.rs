@@ -1,0 +1,164 @@
+//! Portals table entries of checks, and list entries on them.
+
+use cxi::records::{SetStateCmd, TargetCmd};
+use cxi::sys::*;
+use cxi::{EventQueue, EventType, PortalTableEntry};
+
+use super::{Bench, Portal};
+use crate::ended::{Checked, equal};
+use crate::events::Seen;
+
+impl Bench<'_> {
+    /// Allocates a portals table entry at `index` with these options, and enables it.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses, or an entry that is not enabled.
+    pub fn portal(
+        &mut self,
+        index: u32,
+        options: impl FnOnce(&mut cxi_pt_alloc_opts),
+    ) -> Checked<Portal> {
+        self.portal_with(index, CXI_EQ_EC_DISABLE, options)
+    }
+
+    /// Allocates and enables a portals table entry whose event queue has these flags.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::portal`].
+    pub fn portal_with(
+        &mut self,
+        index: u32,
+        flags: u32,
+        options: impl FnOnce(&mut cxi_pt_alloc_opts),
+    ) -> Checked<Portal> {
+        let mut portal = self.disabled_portal(index, flags, options)?;
+        self.set_state(&mut portal, C_PTLTE_ENABLED, 0, C_RC_OK)?;
+        Ok(portal)
+    }
+
+    /// Allocates and maps a portals table entry without enabling it.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn disabled_portal(
+        &self,
+        index: u32,
+        flags: u32,
+        options: impl FnOnce(&mut cxi_pt_alloc_opts),
+    ) -> Checked<Portal> {
+        let events = EventQueue::new(&self.lni, 60, flags.into())?;
+        self.portal_on(events, index, options)
+    }
+
+    /// Allocates and maps a portals table entry that reports to `events`, without enabling it.
+    ///
+    /// # Errors
+    ///
+    /// A call that the library refuses.
+    pub fn portal_on(
+        &self,
+        events: EventQueue,
+        index: u32,
+        options: impl FnOnce(&mut cxi_pt_alloc_opts),
+    ) -> Checked<Portal> {
+        let mut entry = PortalTableEntry::with_options(&self.lni, &events, options)?;
+        entry.map(&self.domain, index)?;
+        Ok(Portal {
+            entry,
+            events,
+            index,
+        })
+    }
+
+    /// Sets the state of `portal` and waits for its STATE_CHANGE with this return code.
+    ///
+    /// # Errors
+    ///
+    /// Another event, or none.
+    pub fn set_state(
+        &mut self,
+        portal: &mut Portal,
+        state: c_ptlte_state,
+        drop_count: u32,
+        code: u32,
+    ) -> Checked<Seen> {
+        let mut command = SetStateCmd::new();
+        command
+            .set_ptlte_state(state as u8)
+            .set_ptlte_index(portal.entry.number())
+            .set_drop_count(drop_count);
+        self.command(|batch| batch.emit_set_state(&command))?;
+        let change = self.expect_at(portal, EventType::STATE_CHANGE, code)?;
+        if code == C_RC_OK {
+            let event = change.long()?;
+            equal("state", u32::from(event.ptlte_state()), state)?;
+        }
+        Ok(change)
+    }
+
+    /// Returns an APPEND of an entry over all of the target's memory, for all operations.
+    pub fn entry(&self, portal: &Portal) -> TargetCmd {
+        let mut command = self.target_command(portal, C_CMD_TGT_APPEND);
+        command
+            .set_ptl_list(C_PTL_LIST_PRIORITY as u8)
+            .set_lac(self.remote.lac())
+            .set_start(self.remote.iova(0))
+            .set_length(self.remote.len() as u64)
+            .set_match_id(CXI_MATCH_ID_ANY)
+            .set_op_put(true)
+            .set_op_get(true);
+        command
+    }
+
+    /// Returns a command to `portal`.
+    pub fn target_command(&self, portal: &Portal, opcode: u32) -> TargetCmd {
+        let mut command = TargetCmd::new();
+        command
+            .set_opcode(opcode as u8)
+            .set_ptlte_index(portal.entry.number());
+        command
+    }
+
+    /// Appends the entry of [`Self::entry`], changed by `change`, and waits for its LINK.
+    ///
+    /// # Errors
+    ///
+    /// Another event, or none.
+    pub fn append(
+        &mut self,
+        portal: &mut Portal,
+        change: impl FnOnce(&mut TargetCmd),
+    ) -> Checked<Seen> {
+        let mut command = self.entry(portal);
+        change(&mut command);
+        self.command(|batch| batch.emit_target(&command))?;
+        self.expect_at(portal, EventType::LINK, C_RC_OK)
+    }
+
+    /// Opens a portal without matching at index 0 with one entry that reports nothing.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::portal`] and [`Self::append`].
+    pub fn plain(&mut self) -> Checked<Portal> {
+        let mut portal = self.portal(0, |_| {})?;
+        self.append(&mut portal, silent)?;
+        Ok(portal)
+    }
+}
+
+/// Makes an entry report nothing but its LINK.
+pub fn silent(entry: &mut TargetCmd) {
+    entry
+        .set_event_success_disable(true)
+        .set_event_comm_disable(true)
+        .set_event_unlink_disable(true);
+}
+
+/// Sets no option of a portals table entry but matching.
+pub fn matching(options: &mut cxi_pt_alloc_opts) {
+    options.set_is_matching(1);
+}
