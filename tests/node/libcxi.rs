@@ -82,7 +82,7 @@ pub fn run(program: &str, argument: &str) -> Output {
 }
 
 /// As [`run`], with a choice of the doorbells that trap.
-fn run_with(program: &str, argument: &str, trapped: &str) -> Output {
+pub fn run_with(program: &str, argument: &str, trapped: &str) -> Output {
     let choice = format!("CXIDIAG_TRAP_DOORBELLS={trapped}");
     run_under(&["env", &choice], program, argument)
 }
@@ -93,7 +93,7 @@ pub fn run_under(other: &[&str], program: &str, argument: &str) -> Output {
 }
 
 /// Runs a program on the library by a wrapper with its options and environment.
-fn run_by(wrapper: &mut Command, program: &str, argument: &str) -> Output {
+pub fn run_by(wrapper: &mut Command, program: &str, argument: &str) -> Output {
     // The default place of fabrics: creating files is slower on other file systems.
     let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let output = succeed(
@@ -183,6 +183,7 @@ macro_rules! parts {
         }
     )*};
 }
+pub(crate) use parts;
 
 parts! {
     life:
@@ -219,29 +220,6 @@ fn memory_mapped_on_demand_may_come_and_go() {
     run("on_demand", "");
 }
 
-// Doorbells trap by default.
-parts! {
-    counters:
-    counts_each_store_to_doorbell: "stores"
-    executes_commands_before_later_stores: "order"
-    counts_stores_of_all_forms: "forms"
-    leaves_faults_of_program_to_its_handler: "handlers"
-    traps_where_signals_are_blocked: "blocked"
-    fault_kills_program_without_handler: "kills"
-    calls_handler_that_resets_itself_once: "once"
-    children_change_no_counter_of_parent: "children"
-    doorbell_of_destroyed_counter_is_not_memory: "destroyed"
-}
-
-parts! {
-    signals:
-    gives_faults_to_handlers_of_each_signal_function: "names"
-    leaves_other_signals_as_they_are: "others"
-    child_of_vfork_leaves_handler_of_parent: "child_of_vfork"
-    children_of_threads_set_handlers: "children"
-    ends_traps_where_system_call_sets_handler: "system_call"
-}
-
 /// The programs check that their data arrives; their figures are not judged.
 #[test]
 fn foreign_programs_exchange_data() {
@@ -265,57 +243,6 @@ fn foreign_programs_exchange_data() {
             writer.contains("\n200 writes of 65536 bytes, 16 under way: "),
             "{writer}"
         );
-    }
-}
-
-#[test]
-fn programs_do_not_inherit_blocked_faults() {
-    let mask = |blocked: &str| {
-        let mut command = Command::new("env");
-        command.arg(format!("--block-signal={blocked}"));
-        command.arg(SOFTWARE_NIC.join("cxi-softnic"));
-        let output = succeed(command.args(["grep", "SigBlk", "/proc/self/status"]));
-        String::from_utf8(output.stdout).expect("text")
-    };
-    assert_eq!(mask("SEGV"), "SigBlk:\t0000000000000000\n");
-    assert_eq!(mask("SEGV,TERM"), "SigBlk:\t0000000000004000\n");
-}
-
-/// A program that some other way than `cxi-softnic` has led to the library.
-#[test]
-fn doorbells_of_counters_trap_without_the_preloaded_library() {
-    for test in ["handlers", "kills", "once"] {
-        run_under(&["env", "--unset=LD_PRELOAD"], "counters", test);
-    }
-}
-
-/// Without the traps of queues, which are usual, and under them.
-#[test]
-fn programs_run_with_each_choice_of_traps() {
-    for trapped in ["none", "counters"] {
-        for test in ["forks", "threads", "several_devices", "several_processes"] {
-            run_with("life", test, trapped);
-        }
-    }
-    run_with("smoke", "", "counters");
-    run_with("smoke", "", "none");
-}
-
-/// Programs with threads, children and several devices ring doorbells of queues that trap.
-#[test]
-fn doorbells_of_queues_trap_on_request() {
-    run_with("smoke", "", "all");
-    for test in [
-        "forks",
-        "threads",
-        "several_devices",
-        "several_processes",
-        "cycles",
-    ] {
-        run_with("life", test, "all");
-    }
-    for test in ["stores", "order", "forms", "handlers", "children"] {
-        run_with("counters", test, "all");
     }
 }
 
@@ -386,21 +313,6 @@ fn wrapper_runs_programs_on_the_fabric_of_a_group() {
     );
     let note = String::from_utf8_lossy(&output.stderr);
     assert!(note.starts_with("cxi-softnic: note: /sys/class "), "{note}");
-}
-
-/// The list of libraries to preload cannot have such a path.
-#[test]
-fn preloads_library_from_directory_with_space() {
-    let directory = tempfile::Builder::new().prefix("soft nic").tempdir();
-    let directory = directory.expect("a temporary directory");
-    let files = ["cxi-softnic", "libcxi.so.1", "libsoftnic-faults.so"];
-    succeed(
-        Command::new("cp")
-            .args(files.map(|file| SOFTWARE_NIC.join(file)))
-            .arg(directory.path()),
-    );
-    let mut moved = Command::new(directory.path().join("cxi-softnic"));
-    run_by(moved.arg("--no-sys"), "counters", "blocked");
 }
 
 /// Whether this machine permits the mount namespaces in which the NICs are in `/sys/class`.

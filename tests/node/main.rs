@@ -15,3 +15,4 @@ mod placement;
 mod recorded;
 mod selftest;
 mod sys;
+mod traps;
