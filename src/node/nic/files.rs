@@ -97,7 +97,9 @@ impl Files {
     }
 }
 
-fn text(path: &Path) -> Option<String> {
+/// Returns the text of a file, without white space at its ends; `None` if it is missing, unreadable
+/// or empty.
+pub(super) fn text(path: &Path) -> Option<String> {
     let text = reading::text(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
