@@ -155,7 +155,7 @@ host
 Item          Value      Limit        Source  Verdict
 CPU governor  powersave  performance  HPE     SUSPECT governor
 
-pcie-width cxi0: a PCIe link uses a part of its lanes: reboot the node; if it stays so, reseat the card, and check slot and riser
+pcie-width cxi0: a degraded link: reboot the node, then reseat the card, and check slot and riser; fewer lanes than on other nodes: compare slot and riser
 governor host: latencies vary with the frequency: set the governor 'performance'
 ";
         assert_eq!(text(&check(of_nic, vec![suspect()], None)), expected);

@@ -128,8 +128,8 @@ fn slow_slot_differs_from_most_nodes() {
     let width = "PCIe width x8; 4 of 5 NICs have x16";
     let upstream = "PCIe upstream x8 16.0 GT/s; 4 of 5 NICs have x16 16.0 GT/s";
     let expected = [
-        ["pcie-upstream", "nid0003", upstream],
         ["pcie-width", "nid0004", width],
+        ["pcie-upstream", "nid0003", upstream],
     ];
     assert_eq!(found, expected, "{text}");
 }

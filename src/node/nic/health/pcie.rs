@@ -13,7 +13,7 @@ pub static WIDTH: Item = Item {
     code: "pcie-width",
     name: "PCIe width",
     source: "cxidiag",
-    remedy: "a PCIe link uses a part of its lanes: reboot the node; if it stays so, reseat the card, and check slot and riser",
+    remedy: "a degraded link: reboot the node, then reseat the card, and check slot and riser; fewer lanes than on other nodes: compare slot and riser",
 };
 
 /// Speed of the links.
@@ -21,7 +21,7 @@ pub static SPEED: Item = Item {
     code: "pcie-speed",
     name: "PCIe speed",
     source: "cxidiag",
-    remedy: "a PCIe link is slower than it can be: reboot the node; if it stays so, check slot, riser and BIOS settings",
+    remedy: "a degraded link: reboot the node, then check slot, riser and BIOS settings; slower than on other nodes: compare slot and BIOS settings",
 };
 
 /// The links above the slot of the NIC.
