@@ -1,7 +1,10 @@
 //! `cxidiag check` of the PCIe links between CPU and NIC, as `CXIDIAG_FAULTS` plants them.
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::Output;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 
 use crate::harness::machine::MadeUp;
@@ -123,6 +126,31 @@ fn document_has_ends_of_degraded_link() {
     let alone = document("");
     let expected = serde_json::json!(["x16", 16.0, "x16", null, "good", null]);
     assert_eq!(serde_json::json!(item(&alone, "pcie-width")), expected);
+}
+
+/// A FIFO in the place of a file of a bridge does not answer.
+#[test]
+fn names_file_of_bridge_that_does_not_answer() {
+    const DEVICES: &str = "sys/devices/pci0000:40";
+    let machine = MadeUp::new(&[(&format!("{DEVICES}/0000:40:01.1/max_link_speed"), "")]);
+    let (root, class) = (machine.path(), "sys/class/cxi/cxi0");
+    fs::create_dir_all(root.join(DEVICES).join("0000:40:01.1/0000:41:00.0")).unwrap();
+    fs::create_dir_all(root.join(class)).unwrap();
+    let link = "../../../devices/pci0000:40/0000:40:01.1/0000:41:00.0";
+    symlink(link, root.join(class).join("device")).unwrap();
+    machine.describe(include_str!("../fixtures/nics/cassini1"));
+    let fifo = root.join(DEVICES).join("0000:40:01.1/max_link_width");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
+    let fabric = Fabric::new();
+    let mut command = fabric.command("check cxi0 --quick --quiet");
+    command
+        .env_remove("CXIDIAG_LIBCXI")
+        .env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "5");
+    let output = finish(machine.seen_by(command));
+    assert_status(&output, 4);
+    let file = "/sys/class/cxi/cxi0/device/../max_link_width";
+    let line = format!("UNDECIDED untested cxi0: {file}: unreadable: no answer\n");
+    assert_eq!(stdout(&output), line);
 }
 
 /// Programs under `cxi-softnic` find the same bridges above the NIC.

@@ -222,7 +222,7 @@ fn of_pcie(files: &Files, generation: Option<Generation>) -> Vec<Finding> {
         pcie::upstream(&path),
     ];
     findings.extend(pcie_errors::aer(files));
-    findings.push(pcie_errors::aer_of_bridges(&path));
+    findings.push(pcie_errors::aer_of_bridges(files, &path));
     findings
 }
 

@@ -97,9 +97,7 @@ impl Files {
     }
 }
 
-/// Returns the text of a file, without white space at its ends; `None` if it is missing, unreadable
-/// or empty.
-pub(super) fn text(path: &Path) -> Option<String> {
+fn text(path: &Path) -> Option<String> {
     let text = reading::text(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }

@@ -1,11 +1,8 @@
 //! The PCIe links between a NIC and its host, one behind the other (health.md 2.1).
 
-use std::path::{Path, PathBuf};
-
-use super::files::{Files, text};
+use super::files::Files;
 use super::pcie_speed::{PcieSpeed, gigatransfers};
 use crate::reading;
-use facts::number::decimal;
 
 /// The PCIe links between a NIC and its host.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +29,9 @@ pub struct PcieLink {
 pub struct PciDevice {
     /// Its address, such as `0000:41:00.0`.
     pub address: String,
-    directory: PathBuf,
+    /// The way from the NIC to its directory: `../../`. A file that does not answer is thus a file
+    /// of the NIC.
+    way: String,
     /// Lanes in use.
     pub width: Option<u64>,
     /// Lanes that it can use.
@@ -53,10 +52,10 @@ impl PciePath {
         let device = reading::resolved(&files.path("")).unwrap_or_default();
         let mut upwards: Vec<PciDevice> = device
             .ancestors()
-            .map_while(|directory| {
-                let address = directory.file_name()?.to_str()?;
-                is_address(address).then(|| PciDevice::read(address, directory))
-            })
+            .map_while(|directory| directory.file_name()?.to_str())
+            .take_while(|name| is_address(name))
+            .enumerate()
+            .map(|(number, address)| PciDevice::read(files, address, "../".repeat(number)))
             .collect();
         if let Some(nic) = upwards.first_mut() {
             nic.gt_per_s = PcieSpeed::read(files).map(|speed| speed.gt_per_s);
@@ -77,23 +76,26 @@ impl PciePath {
 }
 
 impl PciDevice {
-    fn read(address: &str, directory: &Path) -> Self {
-        let text = |name: &str| text(&directory.join(name));
-        let width = |name: &str| decimal(&text(name)?).filter(|lanes| *lanes > 0);
-        let speed = |name: &str| gigatransfers(&text(name)?);
+    fn read(files: &Files, address: &str, way: String) -> Self {
+        let width = |name| {
+            let lanes = files.number(&format!("{way}{name}"))?;
+            Some(lanes).filter(|lanes| *lanes > 0)
+        };
+        let speed = |name| gigatransfers(&files.text(&format!("{way}{name}"))?);
         Self {
             address: address.to_owned(),
-            directory: directory.to_owned(),
             width: width("current_link_width"),
             max_width: width("max_link_width"),
             gt_per_s: speed("current_link_speed"),
             max_gt_per_s: speed("max_link_speed"),
+            way,
         }
     }
 
-    /// Returns the text of a file of the device, without white space at its ends.
-    pub fn text(&self, name: &str) -> Option<String> {
-        text(&self.directory.join(name))
+    /// Returns the text of a file of the device, without white space at its ends. `files` are the
+    /// files of the NIC.
+    pub fn text(&self, files: &Files, name: &str) -> Option<String> {
+        files.text(&format!("{}{name}", self.way))
     }
 }
 

@@ -80,8 +80,9 @@ pub fn aer(files: &Files) -> Vec<Finding> {
 
 /// Advanced error reporting of the bridges above the NIC: those with errors, with their counts. A
 /// root port also counts the messages about errors that it receives from all devices below it.
-pub fn aer_of_bridges(path: &PciePath) -> Finding {
-    let counts: Vec<(&str, &str, u64)> = path.bridges.iter().flat_map(counts_of).collect();
+pub fn aer_of_bridges(files: &Files, path: &PciePath) -> Finding {
+    let bridges = path.bridges.iter();
+    let counts: Vec<(&str, &str, u64)> = bridges.flat_map(|of| counts_of(files, of)).collect();
     if counts.is_empty() {
         return Finding::absent(&AER_BRIDGES);
     }
@@ -99,7 +100,7 @@ pub fn aer_of_bridges(path: &PciePath) -> Finding {
 }
 
 /// Returns the counts of a bridge, each with its address and what it counts.
-fn counts_of(bridge: &PciDevice) -> Vec<(&str, &'static str, u64)> {
+fn counts_of<'a>(files: &Files, bridge: &'a PciDevice) -> Vec<(&'a str, &'static str, u64)> {
     const COUNTS: [(&str, &str); 6] = [
         ("aer_dev_fatal", "fatal"),
         ("aer_dev_nonfatal", "nonfatal"),
@@ -108,7 +109,10 @@ fn counts_of(bridge: &PciDevice) -> Vec<(&str, &'static str, u64)> {
         ("aer_rootport_total_err_nonfatal", "nonfatal messages"),
         ("aer_rootport_total_err_cor", "correctable messages"),
     ];
-    let count = |(file, name)| Some((bridge.address.as_str(), name, total(&bridge.text(file)?)?));
+    let count = |(file, name)| {
+        let count = total(&bridge.text(files, file)?)?;
+        Some((bridge.address.as_str(), name, count))
+    };
     COUNTS.into_iter().filter_map(count).collect()
 }
 
@@ -221,7 +225,7 @@ mod tests {
     #[test]
     fn names_bridges_with_errors() {
         let made_up = MadeUp::at("pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:04.0/0000:43:00.0");
-        let found = || aer_of_bridges(&PciePath::read(&made_up.files));
+        let found = || aer_of_bridges(&made_up.files, &PciePath::read(&made_up.files));
         made_up.write("aer_dev_fatal", "TOTAL_ERR_FATAL 3\n");
         assert_eq!(found().verdict, NotAvailable, "the NIC is no bridge");
         made_up.write("../aer_dev_fatal", "Undefined 0\nTOTAL_ERR_FATAL 0\n");
