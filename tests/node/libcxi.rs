@@ -92,7 +92,7 @@ pub fn run_under(other: &[&str], program: &str, argument: &str) -> Output {
 }
 
 /// Runs a program on the library by a wrapper with its options and environment.
-fn run_by(wrapper: &mut Command, program: &str, argument: &str) -> Output {
+pub fn run_by(wrapper: &mut Command, program: &str, argument: &str) -> Output {
     // The default place of fabrics: creating files is slower on other file systems.
     let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let output = succeed(
