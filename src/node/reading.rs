@@ -76,6 +76,15 @@ pub fn exists(path: &Path) -> bool {
     within_limit(path, |path| fs::metadata(path)).is_ok()
 }
 
+/// Returns the path without symbolic links.
+///
+/// # Errors
+///
+/// The errors of [`text`].
+pub fn resolved(path: &Path) -> io::Result<PathBuf> {
+    within_limit(path, |path| fs::canonicalize(path))
+}
+
 fn within_limit<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> io::Result<T> {
     if !IS_LIMITED.load(Ordering::Relaxed) {
         return read(path);

@@ -78,11 +78,13 @@ pub(super) struct ItemResult {
     pub(super) number: Option<f64>,
     /// What is allowed; null if there is no limit, and if there is no value.
     pub(super) limit: Option<String>,
+    /// Where it is, such as between two PCI devices; null if it is about all of the NIC or host.
+    pub(super) place: Option<String>,
     /// Where the limit comes from; null if there is no limit.
     pub(super) source: Option<&'static str>,
     /// good, suspect, bad, shown (without a limit), or not_available.
     pub(super) verdict: &'static str,
-    /// Why there is no value; null if unknown.
+    /// What explains the value, or why there is none; null if nothing does.
     pub(super) note: Option<String>,
     #[serde(skip)]
     pub(super) item: &'static Item,
@@ -99,6 +101,7 @@ impl From<Finding> for ItemResult {
             value: found.value,
             number: found.number,
             limit: found.limit,
+            place: found.place,
             verdict: match found.verdict {
                 Verdict::Shown => "shown",
                 Verdict::NotAvailable => "not_available",
@@ -116,8 +119,9 @@ impl From<Finding> for ItemResult {
 impl ItemResult {
     /// Returns what is wrong with it, for the first line.
     fn described(&self) -> String {
-        let [value, limit, note] = [&self.value, &self.limit, &self.note].map(Option::as_deref);
-        described(self.name, value, limit, note)
+        let [value, limit] = [&self.value, &self.limit].map(Option::as_deref);
+        let [place, note] = [&self.place, &self.note].map(Option::as_deref);
+        described(self.name, value, limit, place, note)
     }
 }
 
@@ -126,10 +130,14 @@ pub(super) fn described(
     name: &str,
     value: Option<&str>,
     limit: Option<&str>,
+    place: Option<&str>,
     note: Option<&str>,
 ) -> String {
+    let place = place.map_or(String::new(), |place| format!(" {place}"));
     match (value, limit, note) {
-        (Some(value), Some(limit), _) => format!("{name} {value}, expected {limit}"),
+        (Some(value), Some(limit), _) => {
+            format!("{name} {value}{place}, expected {limit}")
+        }
         (Some(value), None, _) => format!("{name} {value}"),
         // Reasons for draining a node are short.
         (None, _, Some(note)) => note.split(';').next().unwrap_or(note).to_owned(),

@@ -54,15 +54,12 @@ fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
         .partition(|item| item.verdict_kind != Verdict::NotAvailable);
     if !with_value.is_empty() {
         let titles = ["Item", "Value", "Limit", "Source", "Verdict"];
-        let rows = with_value.into_iter().map(row).collect();
+        let rows = with_value.iter().map(|item| row(item)).collect();
         for line in table::lines(&titles, rows, &[Align::Left; 5]) {
             writeln!(out, "{line}")?;
         }
     }
-    for item in items
-        .iter()
-        .filter(|item| item.verdict_kind >= Verdict::Suspect)
-    {
+    for item in &with_value {
         if let Some(note) = &item.note {
             writeln!(out, "{}: {note}", item.name)?;
         }
@@ -150,7 +147,7 @@ FAIL pcie-width cxi0: PCIe width x8, expected x16
 cxi0
 Item        Value  Limit  Source           Verdict
 link state  up     up     cxi_healthcheck  good
-PCIe width  x8     x16    cxi_healthcheck  BAD pcie-width
+PCIe width  x8     x16    cxidiag          BAD pcie-width
 Not available: link lanes
 Not available (--no-traffic): read latency
 
@@ -158,7 +155,7 @@ host
 Item          Value      Limit        Source  Verdict
 CPU governor  powersave  performance  HPE     SUSPECT governor
 
-pcie-width cxi0: the card uses a part of its lanes: reseat it, and check slot and riser
+pcie-width cxi0: a degraded link: reboot the node, then reseat the card, and check slot and riser; fewer lanes than on other nodes: compare slot and riser
 governor host: latencies vary with the frequency: set the governor 'performance'
 ";
         assert_eq!(text(&check(of_nic, vec![suspect()], None)), expected);

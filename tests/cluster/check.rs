@@ -86,6 +86,54 @@ fn tasks_of_a_launcher_check_their_nodes() {
     assert!(left.is_empty(), "the meeting point is left: {left:?}");
 }
 
+/// A slot that is slower than the NIC is no defect. That it is slower than elsewhere shows.
+#[test]
+fn slow_slot_differs_from_most_nodes() {
+    let (fabric, directory) = (Fabric::new(), tempfile::tempdir().unwrap());
+    let mut tasks: Vec<_> = (0..5)
+        .map(|rank| {
+            let mut task = task(
+                &fabric,
+                directory.path(),
+                rank,
+                5,
+                "soft1 --json=found.json",
+            );
+            let path = match rank {
+                3 => "8@16:8@16/16@16",
+                4 => "16@16/8@16:8@16",
+                _ => "16@16/16@16",
+            };
+            task.env("CXIDIAG_FAULTS", format!("pcie-path={path}"));
+            task.spawn().expect("cxidiag starts")
+        })
+        .collect();
+    let first = tasks.remove(0).finish();
+    assert_success(&first);
+    let text = stdout(&first);
+    assert!(
+        text.starts_with("good: 3 of 5 nodes; 2 suspect\n"),
+        "{text}"
+    );
+    for task in tasks {
+        assert_success(&task.finish());
+    }
+    let found = fs::read_to_string(directory.path().join("found.json")).expect("a file");
+    let document = document(&found);
+    let groups = document["groups"].as_array().expect("groups");
+    let found = groups
+        .iter()
+        .map(|of| [&of["code"], &of["nodes"], &of["what"]]);
+    let found: Vec<_> = found.collect();
+    let width = "PCIe width x8; 4 of 5 NICs have x16";
+    let upstream = "PCIe upstream x8 16.0 GT/s; 4 of 5 NICs have x16 16.0 GT/s";
+    let expected = [
+        ["pcie-width", "nid0004", width],
+        ["pcie-upstream", "nid0003", upstream],
+    ];
+    assert_eq!(found, expected, "{text}");
+}
+
 #[test]
 fn task_with_local_option_checks_its_node_alone() {
     let (fabric, directory) = (Fabric::new(), tempfile::tempdir().unwrap());

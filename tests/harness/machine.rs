@@ -23,19 +23,24 @@ impl MadeUp {
     /// A machine with the files of a text such as `tests/fixtures/nics/cassini1`.
     pub fn described_by(text: &str) -> Self {
         let machine = Self::new(&[]);
+        machine.describe(text);
+        machine
+    }
+
+    /// Writes the files of a text such as `tests/fixtures/nics/cassini1`.
+    pub fn describe(&self, text: &str) {
         let mut directory = "";
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             if let Some(named) = line.strip_prefix('[') {
                 directory = named.trim_end_matches(']');
             } else {
                 let (name, content) = line.split_once(": ").expect("a name and a content");
-                machine.write(
+                self.write(
                     &format!("{directory}/{name}"),
                     &content.replace("\\n", "\n"),
                 );
             }
         }
-        machine
     }
 
     /// Writes a file, named without the leading slash.

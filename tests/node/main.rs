@@ -4,6 +4,7 @@
 mod harness;
 
 mod check;
+mod check_pcie;
 mod devices;
 mod gpu;
 mod huge_pages;

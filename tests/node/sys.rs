@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::harness::{Command, assert_success, stderr, stdout};
-use crate::libcxi::{PROGRAMS, compile, run, run_under, shows_nics_in_sys, wrapper};
+use crate::libcxi::{PROGRAMS, compile, run, run_by, shows_nics_in_sys, wrapper};
 
 /// The program that finds NICs as MPICH does.
 const HWLOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libfabric/hwloc");
@@ -21,7 +21,12 @@ fn hwloc_finds_pci_devices_and_interfaces() {
     compile(&PROGRAMS, Path::new(HWLOC), "hwloc", &library);
     for components in ["", "-pci"] {
         let choice = format!("HWLOC_COMPONENTS={components}");
-        run_under(&["env", &choice], "hwloc", "");
+        // Without bridges above the NICs, and with them.
+        for faults in ["", "pcie-path=8@8/16@16"] {
+            let mut wrapper = wrapper();
+            wrapper.args(["env", &choice]).env("CXIDIAG_FAULTS", faults);
+            run_by(&mut wrapper, "hwloc", "");
+        }
     }
 }
 

@@ -63,7 +63,7 @@ impl Snapshot {
         let _user = place.become_user();
         let mut class = Entries::new();
         sysfs::add(&mut class, &info, driver, health, groups?);
-        let device = sysfs::device(&info);
+        let device = sysfs::device(&info, health);
         for (name, content) in history(&settings, &counters) {
             class.insert(device.join(name), Entry::File(content.into()));
         }

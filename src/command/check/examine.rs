@@ -16,9 +16,12 @@ use node::backend;
 use node::machine::Machine;
 use node::nic::files::Files;
 use node::nic::health::code_words::{self, CodeWords};
-use node::nic::health::pcie::{self, Monitor};
-use node::nic::health::{Finding, Generation, address, host, identity, link, presence, services};
+use node::nic::health::pcie_errors::{self, Monitor};
+use node::nic::health::{
+    Finding, Generation, address, host, identity, link, pcie, presence, services,
+};
 use node::nic::link_speed::LinkSpeed;
+use node::nic::pcie_path::PciePath;
 use node::slingshot::Grant;
 use report::check::Examined;
 
@@ -167,8 +170,7 @@ impl Examination {
         } else {
             code_words::left_out("--quick")
         });
-        findings.extend([pcie::width(&files), pcie::speed(&files, generation)]);
-        findings.extend(pcie::aer(&files));
+        findings.extend(of_pcie(&files, generation));
         findings.extend(Monitor::read(&files).evaluate(first.monitor, &files));
         let iommu = if is_software {
             Finding::untested(&host::IOMMU, "software NIC")
@@ -210,6 +212,18 @@ fn of_link(files: &Files, generation: Option<Generation>, request: &CheckRequest
         link::warnings(files),
         link::media(files, generation),
     ]
+}
+
+fn of_pcie(files: &Files, generation: Option<Generation>) -> Vec<Finding> {
+    let path = PciePath::read(files);
+    let mut findings = vec![
+        pcie::width(files, &path),
+        pcie::speed(files, &path, generation),
+        pcie::upstream(&path),
+    ];
+    findings.extend(pcie_errors::aer(files));
+    findings.push(pcie_errors::aer_of_bridges(files, &path));
+    findings
 }
 
 /// Returns the files of a device; `None` if it does not exist.

@@ -8,6 +8,7 @@
 //! * `findings`: what these counters explain; `evidence`: what its rules know.
 //! * `link_speed`: the modes of a link; `code_word_limits`: limits of its errors.
 //! * `pcie_speed`: the speed of the connection to the host, with limits of its errors.
+//! * `pcie_path`: the links between the NIC and its host, one behind the other.
 //! * `health`: what the files show of the health of a NIC.
 //!
 //! Hardware and software NICs have the same files; only the root directory differs
@@ -22,4 +23,5 @@ pub mod files;
 pub mod findings;
 pub mod health;
 pub mod link_speed;
+pub mod pcie_path;
 pub mod pcie_speed;

@@ -10,7 +10,7 @@ use super::node_check::NodeCheck;
 use node::nic::health::{Item, host, identity, link, pcie, presence};
 
 /// The settings that are compared, of NICs and of hosts.
-const COMPARED: [&Item; 15] = [
+const COMPARED: [&Item; 16] = [
     &presence::COUNT,
     &identity::GENERATION,
     &identity::FIRMWARE,
@@ -24,6 +24,7 @@ const COMPARED: [&Item; 15] = [
     &link::PAUSE,
     &pcie::WIDTH,
     &pcie::SPEED,
+    &pcie::UPSTREAM,
     &host::IOMMU,
     &host::GOVERNOR,
 ];

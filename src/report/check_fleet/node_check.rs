@@ -44,6 +44,8 @@ pub(super) struct NodeItem {
     pub(super) name: String,
     pub(super) value: Option<String>,
     limit: Option<String>,
+    /// Earlier releases do not send it.
+    place: Option<String>,
     verdict: String,
     note: Option<String>,
 }
@@ -91,7 +93,8 @@ impl NodeCheck {
 impl NodeItem {
     fn texts(&mut self) -> impl Iterator<Item = &mut String> {
         let known = [&mut self.code, &mut self.name, &mut self.verdict];
-        let others = [&mut self.value, &mut self.limit, &mut self.note];
+        let [value, limit] = [&mut self.value, &mut self.limit];
+        let others = [value, limit, &mut self.place, &mut self.note];
         known.into_iter().chain(others.into_iter().flatten())
     }
 }
@@ -145,6 +148,7 @@ fn described(item: &NodeItem) -> String {
         &item.name,
         item.value.as_deref(),
         item.limit.as_deref(),
+        item.place.as_deref(),
         item.note.as_deref(),
     )
 }

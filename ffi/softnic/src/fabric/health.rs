@@ -10,8 +10,36 @@ pub const MOST_PER_SECOND: f64 = 1e9;
 pub const PCIE_WIDTHS: [u64; 5] = [1, 2, 4, 8, 16];
 pub const PCIE_SPEEDS: [f64; 4] = [2.5, 5.0, 8.0, 16.0];
 
+/// The speeds of PCIe links that bridges can have.
+pub const BRIDGE_SPEEDS: [f64; 5] = [2.5, 5.0, 8.0, 16.0, 32.0];
+
+/// The most lanes and the largest speed in GT/s of the NIC.
+pub const PCIE_MAX: PcieLanes = PcieLanes {
+    width: 16,
+    speed: 16.0,
+};
+
+/// The most links between the root port and the NIC, which includes its own.
+pub const MOST_PCIE_LINKS: usize = 4;
+
 /// The most restarts of the link that the driver remembers (health.md 2.1).
 pub const MOST_FLAPS: u64 = 10;
+
+/// Lanes and their speed in GT/s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PcieLanes {
+    pub width: u64,
+    pub speed: f64,
+}
+
+/// A PCIe link on the path of a NIC.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PcieLink {
+    /// What is in use.
+    pub current: PcieLanes,
+    /// The most that the bridges at its ends can do.
+    pub max: PcieLanes,
+}
 
 /// The state of a NIC as its driver shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,10 +62,11 @@ pub struct Health {
     pub lost_events: f64,
     /// Rate of PCIe errors that were corrected.
     pub pcie_errors: f64,
-    /// Lanes of the PCIe link.
-    pub pcie_width: u64,
-    /// Speed of the PCIe link in GT/s.
-    pub pcie_speed: f64,
+    /// The lanes of the NIC.
+    pub pcie: PcieLanes,
+    /// The links from the root port to the NIC, whose own is the last; what it does is in `pcie`.
+    /// Empty if there are no bridges.
+    pub pcie_path: Vec<PcieLink>,
     /// Restarts of the link before the NIC started, one a minute.
     pub flaps: u64,
     /// Whether there is a retry handler.
@@ -58,8 +87,8 @@ impl Default for Health {
             slow_host: 0,
             lost_events: 0.0,
             pcie_errors: 0.0,
-            pcie_width: 16,
-            pcie_speed: 16.0,
+            pcie: PCIE_MAX,
+            pcie_path: Vec::new(),
             flaps: 0,
             has_retry_handler: true,
             has_ama: true,

@@ -50,7 +50,7 @@ use fetch_add::FetchAdd;
 use gathered::Unread;
 use groups::ShownGroups;
 pub use groups::{available as available_groups, available_in as available_groups_in};
-pub use health::Health;
+pub use health::{Health, PCIE_MAX, PcieLanes};
 use link_model::LinkModel;
 pub use link_model::now;
 pub use link_settings::Settings;

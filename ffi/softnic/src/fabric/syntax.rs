@@ -22,7 +22,10 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::health::{MOST_FLAPS, MOST_PER_SECOND, PCIE_SPEEDS, PCIE_WIDTHS};
+use super::health::{
+    BRIDGE_SPEEDS, MOST_FLAPS, MOST_PCIE_LINKS, MOST_PER_SECOND, PCIE_MAX, PCIE_SPEEDS,
+    PCIE_WIDTHS, PcieLanes, PcieLink,
+};
 use super::link_settings::{InjectedError, Selection, Settings};
 use crate::engine::{ReturnCode, return_codes};
 
@@ -93,6 +96,12 @@ const FAULTS: Items = &[
     ),
     ("pcie-width", "pcie-width=LANES: 1, 2, 4, 8 or 16"),
     ("pcie-speed", "pcie-speed=SPEED: 2.5, 5, 8 or 16 GT/s"),
+    (
+        "pcie-path",
+        "pcie-path=LINK/LINK..., from the root port to the NIC, at most 4, each WIDTH@SPEED or \
+         WIDTH@SPEED:WIDTH@SPEED, what it does and the most that its bridges can do: 1, 2, 4, 8 or \
+         16 lanes at 2.5, 5, 8, 16 or 32 GT/s; the NIC does at most 16 GT/s",
+    ),
     ("flaps", "flaps=NUMBER, from 0 to 10"),
     ("retry-handler", "retry-handler=off"),
     ("ama", "ama=off"),
@@ -189,10 +198,14 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         "lost-events" => health.lost_events = probability(value)?,
         "pcie-errors" => health.pcie_errors = rate(value)?,
         "pcie-width" => {
-            health.pcie_width = whole(value).filter(|width| PCIE_WIDTHS.contains(width))?;
+            health.pcie.width = whole(value).filter(|width| PCIE_WIDTHS.contains(width))?;
         }
         "pcie-speed" => {
-            health.pcie_speed = number(value).filter(|speed| PCIE_SPEEDS.contains(speed))?;
+            health.pcie.speed = number(value).filter(|speed| PCIE_SPEEDS.contains(speed))?;
+        }
+        "pcie-path" => {
+            health.pcie_path = pcie_path(value)?;
+            health.pcie = health.pcie_path.last()?.current;
         }
         "flaps" => health.flaps = whole(value).filter(|&flaps| flaps <= MOST_FLAPS)?,
         "retry-handler" => health.has_retry_handler = off(value)?,
@@ -220,6 +233,41 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+/// Parses the links from the root port to the NIC.
+fn pcie_path(text: &str) -> Option<Vec<PcieLink>> {
+    let links: Option<Vec<PcieLink>> = text.split('/').map(pcie_link).collect();
+    let links = links.filter(|links| links.len() <= MOST_PCIE_LINKS)?;
+    let of_nic = links.last()?.current;
+    (of_nic.speed <= PCIE_MAX.speed).then_some(links)
+}
+
+/// Parses a link. Unless told otherwise, its bridges can do what the NIC can, or what the link does
+/// if that is more.
+fn pcie_link(text: &str) -> Option<PcieLink> {
+    let (current, max) = match text.split_once(':') {
+        Some((current, max)) => (pcie_lanes(current)?, pcie_lanes(max)?),
+        None => {
+            let current = pcie_lanes(text)?;
+            let max = PcieLanes {
+                width: PCIE_MAX.width,
+                speed: current.speed.max(PCIE_MAX.speed),
+            };
+            (current, max)
+        }
+    };
+    let is_possible = current.width <= max.width && current.speed <= max.speed;
+    is_possible.then_some(PcieLink { current, max })
+}
+
+/// Parses `16@8`: lanes, and their speed in GT/s.
+fn pcie_lanes(text: &str) -> Option<PcieLanes> {
+    let (width, speed) = text.split_once('@')?;
+    Some(PcieLanes {
+        width: whole(width).filter(|width| PCIE_WIDTHS.contains(width))?,
+        speed: number(speed).filter(|speed| BRIDGE_SPEEDS.contains(speed))?,
+    })
 }
 
 fn error(value: &str) -> Option<InjectedError> {

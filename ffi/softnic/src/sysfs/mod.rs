@@ -83,7 +83,7 @@ pub fn class_directory(real: &Path) -> Result<Entries, String> {
         add(&mut directory, &info, driver, &health, groups);
         directory.insert(
             Path::new(PCI_LIST).join(pci::address(&info)),
-            Entry::Link(Path::new("../../../class").join(device(&info))),
+            Entry::Link(Path::new("../../../class").join(device(&info, &health))),
         );
     }
     Ok(directory)
@@ -115,10 +115,13 @@ fn entries_of(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the path of the PCI device of a NIC in the class directory. As in `/sys/devices`, it is
-/// below a directory of its bus, by whose name hwloc recognizes devices of PCI.
-pub fn device(info: &cxil_devinfo) -> PathBuf {
-    let bus = format!("pci{}", pci::bus(info));
-    Path::new(DEVICES).join(bus).join(pci::address(info))
+/// below a directory of its bus, by whose name hwloc recognizes devices of PCI, and below its
+/// bridges.
+pub fn device(info: &cxil_devinfo, health: &Health) -> PathBuf {
+    let mut path = Path::new(DEVICES).join(format!("pci{}", pci::bus(info)));
+    let bridges = pci::bridges(info, health).into_iter();
+    path.extend(bridges.map(|(address, _)| address));
+    path.join(pci::address(info))
 }
 
 /// Adds a NIC: its PCI device, its devices in the classes `cxi` and `cxi_user`, and its network
@@ -131,7 +134,14 @@ pub fn add(
     groups: usize,
 ) {
     let number = info.dev_id;
-    let device = device(info);
+    let device = device(info, health);
+    let mut bridges = device.ancestors().skip(1);
+    for (_, files) in pci::bridges(info, health).into_iter().rev() {
+        let bridge = bridges.next().expect("the device is below its bridges");
+        for (file, content) in lines(files) {
+            directory.insert(bridge.join(file), Entry::File(content));
+        }
+    }
     let configuration = pci::configuration(info, health).into();
     let files = lines(pci::files(info, health))
         .into_iter()
@@ -144,9 +154,10 @@ pub fn add(
     }
     // A PCI device without this link has no driver.
     let drivers = Path::new("drivers").join(DRIVER);
+    let up_to_devices: PathBuf = device.components().skip(1).map(|_| "..").collect();
     directory.insert(
         device.join("driver"),
-        Entry::Link(Path::new("../..").join(&drivers)),
+        Entry::Link(up_to_devices.join(&drivers)),
     );
     let address = pci::address(info);
     directory.insert(

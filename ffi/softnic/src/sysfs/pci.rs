@@ -8,15 +8,14 @@ use std::fs;
 
 use cxi_sys::cxil_devinfo;
 
-use crate::fabric::Health;
+use crate::fabric::{Health, PCIE_MAX, PcieLanes};
 use crate::libcxi::DRIVER;
 
 /// Base class, subclass and programming interface of an Ethernet controller.
 const CLASS: u32 = 0x02_0000;
 
-/// Speed and lanes of the PCIe link of the card.
-const MAX_SPEED: f64 = 16.0;
-const MAX_WIDTH: u64 = 16;
+/// Base class, subclass and programming interface of a bridge between buses of PCI.
+const BRIDGE_CLASS: u32 = 0x06_0400;
 
 /// Speeds of PCIe links in 10^9 transfers per second. The configuration space has their positions,
 /// counted from 1.
@@ -75,20 +74,62 @@ pub fn files(info: &cxil_devinfo, health: &Health) -> Vec<(&'static str, String)
         // A NIC without a place in the machine.
         ("numa_node", "-1".into()),
         ("local_cpulist", cpus.trim_end().into()),
-        (
-            "current_link_speed",
-            format!("{:.1} GT/s PCIe", health.pcie_speed),
-        ),
-        ("max_link_speed", format!("{MAX_SPEED:.1} GT/s PCIe")),
-        ("current_link_width", health.pcie_width.to_string()),
-        ("max_link_width", MAX_WIDTH.to_string()),
         ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL 0".into()),
         ("aer_dev_fatal", "TOTAL_ERR_FATAL 0".into()),
     ];
+    files.extend(lanes(health.pcie, PCIE_MAX));
     if health.pcie_errors == 0.0 {
         files.push(("aer_dev_correctable", "TOTAL_ERR_COR 0".into()));
     }
     files
+}
+
+/// Returns the bridges above a NIC, from the root port down, each with its address and text files
+/// without their last newline. Between two links is a switch: a port above it and one below it.
+///
+/// The list of PCI devices has no bridges. Their addresses are on the bus of the NIC, so that no
+/// other NIC has them.
+pub fn bridges(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<(&'static str, String)>)> {
+    let links = &health.pcie_path;
+    let of_ports = links.iter().enumerate().flat_map(|(index, link)| {
+        let is_of_nic = index + 1 == links.len();
+        let current = if is_of_nic { health.pcie } else { link.current };
+        let ports = if is_of_nic { 1 } else { 2 };
+        vec![lanes(current, link.max); ports]
+    });
+    let mut bridges: Vec<_> = (1..)
+        .zip(of_ports)
+        .map(|(device, lanes)| {
+            let mut files = vec![
+                ("class", format!("{BRIDGE_CLASS:#08x}")),
+                ("aer_dev_correctable", "TOTAL_ERR_COR 0".into()),
+                ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL 0".into()),
+                ("aer_dev_fatal", "TOTAL_ERR_FATAL 0".into()),
+            ];
+            files.extend(lanes);
+            (format!("{}:{device:02x}.0", bus(info)), files)
+        })
+        .collect();
+    if let Some((_, files)) = bridges.first_mut() {
+        let totals = [
+            "aer_rootport_total_err_cor",
+            "aer_rootport_total_err_nonfatal",
+            "aer_rootport_total_err_fatal",
+        ];
+        files.extend(totals.map(|name| (name, "0".to_owned())));
+    }
+    bridges
+}
+
+/// Returns the files of the link of a device.
+fn lanes(current: PcieLanes, max: PcieLanes) -> [(&'static str, String); 4] {
+    let speed = |lanes: PcieLanes| format!("{:.1} GT/s PCIe", lanes.speed);
+    [
+        ("current_link_speed", speed(current)),
+        ("max_link_speed", speed(max)),
+        ("current_link_width", current.width.to_string()),
+        ("max_link_width", max.width.to_string()),
+    ]
 }
 
 /// Returns the file `config`, the configuration space: the header of a device with a PCI Express
@@ -107,15 +148,15 @@ pub fn configuration(info: &cxil_devinfo, health: &Health) -> [u8; CONFIGURATION
     let capability = usize::from(CAPABILITY);
     // PCI Express, the last capability, in the second version, of an endpoint.
     set(capability, &[0x10, 0x00, 0x02, 0x00]);
-    let most = link(MAX_SPEED, MAX_WIDTH);
+    let most = link(PCIE_MAX);
     set(capability + 0x0c, &u32::from(most).to_le_bytes());
-    let now = link(health.pcie_speed, health.pcie_width);
+    let now = link(health.pcie);
     set(capability + 0x12, &now.to_le_bytes());
     space
 }
 
 /// Returns speed and width of a PCIe link as registers have them.
-fn link(speed: f64, width: u64) -> u16 {
-    let slower = SPEEDS.iter().take_while(|of_list| **of_list < speed);
-    (width as u16) << 4 | (slower.count() + 1) as u16
+fn link(lanes: PcieLanes) -> u16 {
+    let slower = SPEEDS.iter().take_while(|speed| **speed < lanes.speed);
+    (lanes.width as u16) << 4 | (slower.count() + 1) as u16
 }

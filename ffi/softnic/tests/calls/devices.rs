@@ -245,6 +245,35 @@ fn shows_software_nics_in_place_of_hardware() {
     assert_eq!(listed("5f00:00:00.0"), Some(&*leads_to_device));
 }
 
+/// The device is below its bridges, and all links still lead to it.
+#[test]
+fn shows_planted_bridges_above_device() {
+    alone!();
+    set("CXIDIAG_FAULTS", "pcie-path=16@16/8@16");
+    let shown = softnic::sysfs::class_directory(Path::new("/nowhere")).unwrap();
+    let tree = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bridges");
+    let _ = fs::remove_dir_all(&tree);
+    let class = tree.join("sys/class");
+    softnic::sysfs::write(&class, &shown).unwrap();
+    let resolved = |path: &str| fs::canonicalize(class.join(path)).unwrap();
+    let device = resolved("cxi/soft0/device");
+    let width = |path: &Path| fs::read_to_string(path.join("current_link_width")).unwrap();
+    assert_eq!(width(&device), "8\n");
+    let root_port = device.ancestors().nth(3).unwrap();
+    assert_eq!(width(root_port), "16\n");
+    assert!(root_port.parent().unwrap().ends_with("pci5f00:00"));
+    assert_eq!(resolved("net/hsn-soft0/device"), device);
+    // The list of PCI devices is mounted elsewhere: its links are from `/sys/bus/pci/devices`.
+    let in_list = Path::new("softnic/pci_devices/5f00:00:00.0");
+    let Some(Entry::Link(target)) = shown.get(in_list) else {
+        panic!("no link");
+    };
+    let list = tree.join("sys/bus/pci/devices");
+    fs::create_dir_all(&list).unwrap();
+    assert_eq!(fs::canonicalize(list.join(target)).unwrap(), device);
+    fs::remove_dir_all(&tree).unwrap();
+}
+
 /// Returns the files of the first NIC in the tree of `cxi-softnic`.
 fn shown_files() -> BTreeMap<String, Vec<u8>> {
     let shown = softnic::sysfs::class_directory(Path::new("/nowhere")).unwrap();

@@ -115,6 +115,56 @@ fn shows_rgids_without_lnis() {
     assert_eq!(shown(), "255");
 }
 
+/// The kernel shows a switch as two bridges, each with the link that it is an end of, and a NIC
+/// below the bridges above it.
+#[test]
+fn shows_bridges_of_planted_path() {
+    alone!();
+    let files = Files::with("pcie-path=8@32:16@32/4@16:8@16");
+    let device = fs::canonicalize(files.path("sys/class/cxi/soft0/device")).unwrap();
+    let upwards: Vec<&str> = device
+        .ancestors()
+        .map(|of| of.file_name().unwrap().to_str().unwrap())
+        .take_while(|name| !name.starts_with("pci"))
+        .collect();
+    let [nic, below, above, root_port] = upwards[..] else {
+        panic!("{}", device.display());
+    };
+    assert_eq!(nic, "5f00:00:00.0");
+    assert!([below, above, root_port].iter().all(|name| *name != nic));
+    for (up, width, max_width, speed, max_speed) in [
+        ("", "4", "16", "16.0", "16.0"),
+        ("../", "4", "8", "16.0", "16.0"),
+        ("../../", "8", "16", "32.0", "32.0"),
+        ("../../../", "8", "16", "32.0", "32.0"),
+    ] {
+        let shown = |name: &str| files.of_device(&format!("{up}{name}"));
+        assert_eq!(shown("current_link_width"), width, "{up}");
+        assert_eq!(shown("max_link_width"), max_width, "{up}");
+        assert_eq!(shown("current_link_speed"), format!("{speed} GT/s PCIe"));
+        assert_eq!(shown("max_link_speed"), format!("{max_speed} GT/s PCIe"));
+        assert_eq!(shown("aer_dev_correctable"), "TOTAL_ERR_COR 0");
+        let class = if up.is_empty() {
+            "0x020000"
+        } else {
+            "0x060400"
+        };
+        assert_eq!(shown("class"), class, "{up}");
+    }
+    assert_eq!(files.of_device("../../../aer_rootport_total_err_cor"), "0");
+    let driver = fs::canonicalize(device.join("driver")).unwrap();
+    assert!(driver.ends_with("softnic/drivers/softnic"), "{driver:?}");
+    let again = fs::canonicalize(driver.join(nic)).unwrap();
+    assert_eq!(again, device, "the driver leads to the device");
+
+    // The width of the NIC is the width of its link, at both ends.
+    let files = Files::with("pcie-path=16@16,pcie-width=2");
+    for up in ["", "../"] {
+        let width = files.of_device(&format!("{up}current_link_width"));
+        assert_eq!(width, "2", "{up}");
+    }
+}
+
 /// Counters that rise by themselves, and nothing else.
 #[test]
 fn counts_code_words_by_the_time() {

@@ -54,9 +54,11 @@ pub struct Finding {
     pub number: Option<f64>,
     /// What is allowed.
     pub limit: Option<String>,
+    /// Where it is, such as `between 0000:40:01.1 and 0000:41:00.0`, if not in all of the NIC.
+    pub place: Option<String>,
     /// What follows.
     pub verdict: Verdict,
-    /// Why there is no value, where that is known.
+    /// What explains the value, or why there is none, where that is known.
     pub note: Option<String>,
 }
 
@@ -68,6 +70,7 @@ impl Finding {
             value: None,
             number: None,
             limit: None,
+            place: None,
             verdict: Verdict::NotAvailable,
             note: None,
         }

@@ -7,7 +7,7 @@
 //! * `item`: something that is checked, and what was found.
 //! * `presence`: whether the NICs are there.
 //! * `link`: state, speed, mode and flaps of the link; `code_words`: its error rates.
-//! * `pcie`: the connection to the host.
+//! * `pcie`: lanes and speed of the connection to the host; `pcie_errors`: its errors.
 //! * `address`: fabric address and retry handler.
 //! * `identity`: what is shown without a limit: generation, firmware, driver, QoS profile.
 //! * `services`: who may use the NIC.
@@ -21,6 +21,7 @@ pub mod identity;
 mod item;
 pub mod link;
 pub mod pcie;
+pub mod pcie_errors;
 pub mod presence;
 pub mod services;
 pub mod traffic;
@@ -28,7 +29,7 @@ pub mod traffic;
 pub use item::{Finding, Generation, Item, Verdict};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 44] = [
+pub static ITEMS: [&Item; 46] = [
     &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
@@ -46,11 +47,13 @@ pub static ITEMS: [&Item; 44] = [
     &code_words::REPLAYS,
     &pcie::WIDTH,
     &pcie::SPEED,
-    &pcie::AER_FATAL,
-    &pcie::AER_NONFATAL,
-    &pcie::AER_CORRECTABLE,
-    &pcie::UNCORRECTED,
-    &pcie::CORRECTED,
+    &pcie::UPSTREAM,
+    &pcie_errors::AER_FATAL,
+    &pcie_errors::AER_NONFATAL,
+    &pcie_errors::AER_CORRECTABLE,
+    &pcie_errors::AER_BRIDGES,
+    &pcie_errors::UNCORRECTED,
+    &pcie_errors::CORRECTED,
     &identity::MEMORY_ERRORS,
     &address::ALGORITHMIC,
     &address::RETRY_HANDLER,
@@ -100,6 +103,19 @@ pub mod testing {
             for (name, content) in of_device {
                 made_up.write(name, content);
             }
+            made_up
+        }
+
+        /// Makes an empty directory of the device, and above it the directories of its bridges:
+        /// `pci0000:40/0000:40:01.1/0000:41:00.0`.
+        pub fn at(device: &str) -> Self {
+            let made_up = Self::new(&[]);
+            let root = made_up.directory.path();
+            let class = root.join("sys/class/cxi/cxi0");
+            fs::create_dir_all(root.join("sys/devices").join(device)).unwrap();
+            fs::create_dir_all(&class).unwrap();
+            let link = format!("../../../devices/{device}");
+            std::os::unix::fs::symlink(link, class.join("device")).unwrap();
             made_up
         }
 

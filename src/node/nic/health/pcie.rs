@@ -1,318 +1,236 @@
-//! The connection of the NIC to the host.
+//! Lanes and speed of the PCIe links between NIC and host (health.md 2.2).
+//!
+//! A link is degraded if it does less than both of its ends can do. A link that does less than the
+//! NIC can because of the slot is not: it is as good as this machine permits.
 
 use super::item::{Finding, Generation, Item, Verdict, unless_good};
-use crate::nic::counter::{Change, Reading};
 use crate::nic::files::Files;
-use crate::nic::pcie_speed::{PcieSpeed, max_corrected_per_minute};
+use crate::nic::pcie_path::{PciDevice, PcieLink, PciePath};
+use crate::nic::pcie_speed::PcieSpeed;
 
-/// Lanes of the connection.
+/// Lanes of the links.
 pub static WIDTH: Item = Item {
     code: "pcie-width",
     name: "PCIe width",
-    source: "cxi_healthcheck",
-    remedy: "the card uses a part of its lanes: reseat it, and check slot and riser",
+    source: "cxidiag",
+    remedy: "a degraded link: reboot the node, then reseat the card, and check slot and riser; fewer lanes than on other nodes: compare slot and riser",
 };
 
-/// Speed of the connection.
+/// Speed of the links.
 pub static SPEED: Item = Item {
     code: "pcie-speed",
     name: "PCIe speed",
-    source: "cxi_healthcheck",
-    remedy: "the card is slower than it can be: check slot, riser and BIOS settings",
+    source: "cxidiag",
+    remedy: "a degraded link: reboot the node, then check slot, riser and BIOS settings; slower than on other nodes: compare slot and BIOS settings",
 };
 
-/// Errors after which the connection starts anew.
-pub static AER_FATAL: Item = Item {
-    code: "aer-fatal",
-    name: "AER fatal",
-    source: "slingshot-diag",
-    remedy: "PCIe errors: reseat the card, and check slot and riser; counted since the last boot",
-};
-
-/// Errors of one transfer.
-pub static AER_NONFATAL: Item = Item {
-    code: "aer-nonfatal",
-    name: "AER nonfatal",
-    source: "slingshot-diag",
-    remedy: "PCIe errors: reseat the card, and check slot and riser; counted since the last boot",
-};
-
-/// Errors that PCIe has repaired.
-pub static AER_CORRECTABLE: Item = Item {
-    code: "aer-correctable",
-    name: "AER correctable",
-    source: "slingshot-diag",
-    remedy: "PCIe errors: reseat the card, and check slot and riser; counted since the last boot",
-};
-
-/// Unrepaired errors that the driver has counted.
-pub static UNCORRECTED: Item = Item {
-    code: "pcie-uncorrected",
-    name: "PCIe uncorrected",
-    source: "driver",
-    remedy: "PCIe errors since the driver was loaded: reseat the card, and check slot and riser",
-};
-
-/// Repaired errors that the driver has counted.
-pub static CORRECTED: Item = Item {
-    code: "pcie-corrected",
-    name: "PCIe corrected",
-    source: "driver",
-    remedy: "PCIe errors in a minute above the driver's limit: reseat the card, and check slot and riser",
+/// The links above the slot of the NIC.
+pub static UPSTREAM: Item = Item {
+    code: "pcie-upstream",
+    name: "PCIe upstream",
+    source: "-",
+    remedy: "shown only: compare it with other nodes",
 };
 
 /// Lanes of the card.
-const LANES: u64 = 16;
+const LANES: f64 = 16.0;
 
-/// The number of lanes: all that the card has.
-pub fn width(files: &Files) -> Finding {
-    let lanes = |name| files.number(name).filter(|lanes| *lanes > 0);
-    let Some(current) = lanes("current_link_width") else {
-        return Finding::absent(&WIDTH);
-    };
-    let max = lanes("max_link_width").unwrap_or(LANES);
-    let verdict = if current < max {
-        Verdict::Bad
-    } else {
-        unless_good(current < LANES, Verdict::Suspect)
-    };
-    let limit = format!("x{}", max.max(LANES));
-    Finding::compared(&WIDTH, format!("x{current}"), limit, verdict).with_number(current as f64)
+/// What is compared of a link: its lanes or its speed.
+struct Measure {
+    item: &'static Item,
+    current: fn(&PciDevice) -> Option<f64>,
+    max: fn(&PciDevice) -> Option<f64>,
+    text: fn(f64) -> String,
+    base_units: f64,
 }
 
-/// Compares the speed with the largest speed of the card and with the speed of its generation. An
-/// extended speed is configured, and need not be the speed of the generation.
-pub fn speed(files: &Files, generation: Option<Generation>) -> Finding {
-    let Some(current) = PcieSpeed::read(files) else {
-        return Finding::absent(&SPEED);
-    };
-    let value = format!("{:.1} GT/s", current.gt_per_s);
-    let of_generation = generation
-        .filter(|_| !current.is_extended)
-        .map(Generation::pcie_gt_per_s);
-    let of_card = PcieSpeed::max(files).or(generation.map(Generation::pcie_gt_per_s));
-    let limits = [of_card, of_generation];
-    let Some(limit) = limits.into_iter().flatten().reduce(f64::max) else {
-        return Finding::shown(&SPEED, value);
-    };
-    let is_below = |limit: Option<f64>| limit.is_some_and(|limit| current.gt_per_s < limit);
-    let verdict = if is_below(of_card) {
-        Verdict::Bad
-    } else {
-        unless_good(is_below(of_generation), Verdict::Suspect)
-    };
-    Finding::compared(&SPEED, value, format!("{limit:.1} GT/s"), verdict)
-        .with_number(current.gt_per_s * 1e9)
+static LANES_OF_LINK: Measure = Measure {
+    item: &WIDTH,
+    current: |device| device.width.map(|lanes| lanes as f64),
+    max: |device| device.max_width.map(|lanes| lanes as f64),
+    text: |lanes| format!("x{lanes}"),
+    base_units: 1.0,
+};
+
+static SPEED_OF_LINK: Measure = Measure {
+    item: &SPEED,
+    current: |device| device.gt_per_s,
+    max: |device| device.max_gt_per_s,
+    text: |gt_per_s| format!("{gt_per_s:.1} GT/s"),
+    base_units: 1e9,
+};
+
+/// Lanes or speed of a link.
+struct Figure<'a> {
+    current: Option<f64>,
+    /// The most that the lower end can do.
+    max: Option<f64>,
+    /// The most that the upper end can do.
+    max_of_upper: Option<f64>,
+    /// `None` if no bridge is visible above the NIC.
+    link: Option<&'a PcieLink>,
 }
 
-/// Advanced error reporting: counts since the last boot, which the kernel keeps.
-pub fn aer(files: &Files) -> Vec<Finding> {
-    [
-        (&AER_FATAL, "fatal", 1, Verdict::Bad),
-        (&AER_NONFATAL, "nonfatal", 5, Verdict::Suspect),
-        (&AER_CORRECTABLE, "correctable", 10, Verdict::Suspect),
-    ]
-    .into_iter()
-    .map(|(item, name, limit, beyond)| {
-        let total = files
-            .text(&format!("aer_dev_{name}"))
-            .and_then(|text| total(&text));
-        total.map_or_else(
-            || Finding::absent(item),
-            |count| {
-                let verdict = unless_good(count >= limit, beyond);
-                Finding::compared(item, count.to_string(), format!("<{limit}"), verdict)
-                    .with_number(count as f64)
-            },
-        )
-    })
-    .collect()
-}
-
-/// Returns the total of a list such as `RxErr 0`, whose last line may be `TOTAL_ERR_COR 0`.
-fn total(text: &str) -> Option<u64> {
-    let count = |line: &str| line.split_whitespace().last()?.parse::<u64>().ok();
-    let stated = text.lines().find(|line| line.starts_with("TOTAL_ERR_"));
-    match stated {
-        Some(line) => count(line),
-        None => text.lines().map(count).sum(),
-    }
-}
-
-/// The counts of the driver's PCIe monitor at one moment. It updates them once a minute.
-#[derive(Clone, Copy, Debug)]
-pub struct Monitor {
-    corrected: Option<u64>,
-    uncorrected: Option<u64>,
-}
-
-impl Monitor {
-    /// Reads the counts.
-    pub fn read(files: &Files) -> Self {
+impl<'a> Figure<'a> {
+    fn of(measure: &Measure, link: &'a PcieLink) -> Self {
         Self {
-            corrected: files.number("properties/pcie_corr_err"),
-            uncorrected: files.number("properties/pcie_uncorr_err"),
+            current: (measure.current)(&link.lower),
+            max: (measure.max)(&link.lower),
+            max_of_upper: (measure.max)(&link.upper),
+            link: Some(link),
         }
     }
 
-    /// Evaluates the last of two readings: unrepaired errors since the driver was loaded, and
-    /// repaired ones of the last update, if there was one in between.
-    pub fn evaluate(self, before: Self, files: &Files) -> Vec<Finding> {
-        let uncorrected = self.uncorrected.map_or_else(
-            || Finding::absent(&UNCORRECTED),
-            |count| {
-                let verdict = unless_good(count > 0, Verdict::Suspect);
-                Finding::compared(&UNCORRECTED, count.to_string(), "0", verdict)
-                    .with_number(count as f64)
-            },
-        );
-        let corrected = self.corrected.map_or_else(
-            || Finding::absent(&CORRECTED),
-            |count| corrected(before.corrected, count, files),
-        );
-        vec![uncorrected, corrected]
+    /// Returns what both ends can do; `None` if that is unknown.
+    fn limit(&self) -> Option<f64> {
+        match self.link {
+            None => self.max,
+            Some(_) => Some(self.max?.min(self.max_of_upper?)),
+        }
+    }
+
+    /// Returns the share of what both ends can do, if it is less than all.
+    fn degradation(&self) -> Option<f64> {
+        let share = self.current? / self.limit()?;
+        Some(share).filter(|share| *share < 1.0)
     }
 }
 
-fn corrected(before: Option<u64>, count: u64, files: &Files) -> Finding {
-    let reading = |value| Reading { value, at: None };
-    let added = before.map(|before| Change::between(reading(before), reading(count)));
-    let added = match added {
-        Some(Change::Counted { by, .. }) => by,
-        _ => 0,
+/// The number of lanes: all that both ends of each link have.
+pub fn width(files: &Files, path: &PciePath) -> Finding {
+    let lanes = |name| files.number(name).filter(|lanes| *lanes > 0);
+    let current = lanes("current_link_width").map(|lanes| lanes as f64);
+    let max = lanes("max_link_width").map_or(LANES, |lanes| lanes as f64);
+    compared(&LANES_OF_LINK, path, current, Some(max), Some(LANES))
+}
+
+/// The speed of each lane: all that both ends of each link can do. A `generation` is known for
+/// hardware only. An extended speed is configured, and need not be the speed of the generation.
+pub fn speed(files: &Files, path: &PciePath, generation: Option<Generation>) -> Finding {
+    let current = PcieSpeed::read(files);
+    let of_generation = generation.map(Generation::pcie_gt_per_s);
+    let is_extended = current.is_some_and(|speed| speed.is_extended);
+    let expected = of_generation.filter(|_| !is_extended);
+    let max = PcieSpeed::max(files).or(of_generation);
+    let current = current.map(|speed| speed.gt_per_s);
+    compared(&SPEED_OF_LINK, path, current, max, expected)
+}
+
+/// The links above the slot, to be compared with other nodes: other slots have other links.
+pub fn upstream(path: &PciePath) -> Finding {
+    let Some(of_nic) = path.links.last() else {
+        return Finding::untested(&UPSTREAM, "no bridge is visible above the NIC");
     };
-    let speed = PcieSpeed::read(files).map(|speed| speed.gt_per_s);
-    let limit = speed.and_then(max_corrected_per_minute);
-    let value = format!("{added} during the check, {count} in all");
-    let finding = match limit {
-        None => Finding::shown(&CORRECTED, value),
-        Some(limit) => {
-            let verdict = unless_good(added > limit, Verdict::Suspect);
-            Finding::compared(&CORRECTED, value, format!("{limit} per minute"), verdict)
+    let above = above_slot(path);
+    if above.is_empty() {
+        return Finding::shown(&UPSTREAM, "none");
+    }
+    let lanes_and_speed = |link: &PcieLink| {
+        let width = (link.lower.width).map_or("x?".to_owned(), |lanes| format!("x{lanes}"));
+        let speed = link.lower.gt_per_s;
+        let speed = speed.map_or("? GT/s".to_owned(), |speed| format!("{speed:.1} GT/s"));
+        format!("{width} {speed}")
+    };
+    let values: Vec<String> = above.iter().map(lanes_and_speed).collect();
+    let transfers = |link: &PcieLink| Some(link.lower.width? as f64 * link.lower.gt_per_s?);
+    let is_slower = |link: &&PcieLink| transfers(link) < transfers(of_nic);
+    let slower = above.iter().filter(|link| transfers(link).is_some());
+    let slower: Vec<String> = slower.filter(is_slower).map(between).collect();
+    let note = (!slower.is_empty())
+        .then(|| format!("slower than the link of the NIC {}", slower.join(", ")));
+    Finding {
+        note,
+        ..Finding::shown(&UPSTREAM, values.join(", "))
+    }
+}
+
+/// Returns the links above the link of the NIC.
+fn above_slot(path: &PciePath) -> &[PcieLink] {
+    path.links.split_last().map_or(&[], |(_, above)| above)
+}
+
+fn between(link: &PcieLink) -> String {
+    format!("between {} and {}", link.upper.address, link.lower.address)
+}
+
+/// Compares each link of the path with its ends. The NIC has `current` and can do `max`; a NIC that
+/// cannot do what is `expected` of its kind is suspect.
+fn compared(
+    measure: &Measure,
+    path: &PciePath,
+    current: Option<f64>,
+    max: Option<f64>,
+    expected: Option<f64>,
+) -> Finding {
+    let of_nic = path.links.last();
+    let nic = Figure {
+        current,
+        max,
+        max_of_upper: of_nic.and_then(|link| (measure.max)(&link.upper)),
+        link: of_nic,
+    };
+    let above = above_slot(path).iter();
+    let links: Vec<Figure> = above.map(|link| Figure::of(measure, link)).collect();
+    let mut degraded: Vec<(f64, &Figure)> = links
+        .iter()
+        .chain([&nic])
+        .filter_map(|link| Some((link.degradation()?, link)))
+        .collect();
+    degraded.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let (link, verdict, note) = match degraded.first() {
+        Some((_, worst)) => (*worst, Verdict::Bad, ends_of(measure, &degraded)),
+        None => {
+            let is_less = expected.is_some_and(|expected| max.is_some_and(|max| max < expected));
+            let verdict = unless_good(is_less, Verdict::Suspect);
+            (&nic, verdict, limit_of_slot(measure, &nic))
         }
     };
-    finding.with_number(count as f64)
+    let Some(current) = link.current else {
+        return Finding::absent(measure.item);
+    };
+    let value = (measure.text)(current);
+    let finding = match (verdict, link.limit(), expected) {
+        (_, None, _) => Finding::shown(measure.item, value),
+        (Verdict::Suspect, _, Some(limit)) | (_, Some(limit), _) => {
+            Finding::compared(measure.item, value, (measure.text)(limit), verdict)
+        }
+    };
+    let place = link.link.filter(|_| verdict == Verdict::Bad).map(between);
+    Finding {
+        place,
+        note,
+        ..finding.with_number(current * measure.base_units)
+    }
+}
+
+/// Returns where the degraded links are, the worst first, and what their ends can do. `None` if
+/// only the NIC itself is visible.
+fn ends_of(measure: &Measure, degraded: &[(f64, &Figure)]) -> Option<String> {
+    let text = measure.text;
+    let place = |(index, (_, link)): (usize, &(f64, &Figure))| {
+        let start = match index {
+            0 => String::new(),
+            _ => format!("also {} ", text(link.current?)),
+        };
+        let most = [link.max_of_upper?, link.max?].map(text).join(" and ");
+        Some(format!(
+            "{start}{}; they can do {most}",
+            between(link.link?)
+        ))
+    };
+    let places: Vec<String> = degraded.iter().enumerate().filter_map(place).collect();
+    (!places.is_empty()).then(|| places.join("; "))
+}
+
+/// Returns which slot limits the NIC, if it does.
+fn limit_of_slot(measure: &Measure, nic: &Figure) -> Option<String> {
+    let (max, of_slot) = (nic.max?, nic.max_of_upper?);
+    let is_limit = of_slot < max && nic.current? < max;
+    let slot = &nic.link?.upper.address;
+    let [of_slot, max] = [of_slot, max].map(measure.text);
+    is_limit.then(|| format!("limited by the slot {slot}, {of_slot}; the NIC can do {max}"))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::testing::{MadeUp, assert_verdicts};
-    use super::Verdict::{Bad, Good, NotAvailable, Shown, Suspect};
-    use super::*;
-
-    #[test]
-    fn width_below_maximum_is_bad_and_a_small_maximum_suspect() {
-        for (current, max, verdict) in [
-            ("16", "16", Good),
-            ("8", "16", Bad),
-            ("8", "8", Suspect),
-            ("16", "", Good),
-            ("0", "0", NotAvailable),
-            ("Unknown", "16", NotAvailable),
-        ] {
-            let made_up = MadeUp::new(&[("current_link_width", current), ("max_link_width", max)]);
-            assert_eq!(width(&made_up.files).verdict, verdict, "{current} of {max}");
-        }
-    }
-
-    #[test]
-    fn speed_below_maximum_is_bad_unless_extended() {
-        for (current, max, extended, verdict) in [
-            ("16.0 GT/s PCIe", "16.0 GT/s PCIe", "Disabled", Good),
-            ("16 GT/s", "16 GT/s", "Disabled", Good),
-            ("8.0 GT/s PCIe", "16.0 GT/s PCIe", "Absent", Bad),
-            ("8.0 GT/s PCIe", "16.0 GT/s PCIe", "25.0 GT/s", Good),
-            ("Unknown", "16.0 GT/s PCIe", "", NotAvailable),
-        ] {
-            let made_up = MadeUp::new(&[
-                ("current_link_speed", current),
-                ("max_link_speed", max),
-                ("properties/current_esm_link_speed", extended),
-            ]);
-            let found = speed(&made_up.files, None);
-            assert_eq!(found.verdict, verdict, "{current} {max} {extended}");
-        }
-        let of = |generation| move |files: &Files| speed(files, generation);
-        let name = "current_link_speed";
-        assert_verdicts(name, of(Some(Generation::Cassini2)), &[("16 GT/s", Bad)]);
-        assert_verdicts(name, of(Some(Generation::Cassini1)), &[("16 GT/s", Good)]);
-        assert_verdicts(name, of(None), &[("16 GT/s", Shown)]);
-        for (generation, speed, verdict) in [
-            (Generation::Cassini1, "16.0 GT/s", Good),
-            (Generation::Cassini1, "8.0 GT/s", Suspect),
-            (Generation::Cassini2, "16.0 GT/s", Suspect),
-            (Generation::Cassini2, "32.0 GT/s", Good),
-        ] {
-            let made_up = MadeUp::new(&[(name, speed), ("max_link_speed", speed)]);
-            let found = super::speed(&made_up.files, Some(generation));
-            assert_eq!(found.verdict, verdict, "{generation:?} {speed}");
-        }
-        let extended = MadeUp::new(&[
-            (name, "16.0 GT/s"),
-            ("max_link_speed", "16.0 GT/s"),
-            ("properties/current_esm_link_speed", "25.0 GT/s"),
-        ]);
-        let found = speed(&extended.files, Some(Generation::Cassini2));
-        assert_eq!(found.verdict, Good);
-    }
-
-    #[test]
-    fn counts_of_error_reporting_have_the_limits_of_slingshot_diag() {
-        for (name, number, below, beyond, verdict) in [
-            (
-                "fatal",
-                0,
-                "RxErr 0\nTOTAL_ERR_FATAL 0\n",
-                "TOTAL_ERR_FATAL 1\n",
-                Bad,
-            ),
-            (
-                "nonfatal",
-                1,
-                "TOTAL_ERR_NONFATAL 4",
-                "TOTAL_ERR_NONFATAL 5",
-                Suspect,
-            ),
-            (
-                "correctable",
-                2,
-                "RxErr 4\nBadTLP 5\n",
-                "RxErr 4\nBadTLP 6\n",
-                Suspect,
-            ),
-        ] {
-            let evaluate = |files: &Files| aer(files).remove(number);
-            let cases = [
-                (below, Good),
-                (beyond, verdict),
-                ("nothing\n", NotAvailable),
-            ];
-            assert_verdicts(&format!("aer_dev_{name}"), evaluate, &cases);
-        }
-    }
-
-    #[test]
-    fn errors_of_the_monitor_have_the_limits_of_the_driver() {
-        for (speed, added, verdict) in [
-            ("16.0 GT/s PCIe", 31, Good),
-            ("16.0 GT/s PCIe", 40, Suspect),
-            ("32.0 GT/s PCIe", 40, Good),
-            ("64.0 GT/s PCIe", 40, Shown),
-        ] {
-            let made_up = MadeUp::new(&[("current_link_speed", speed)]);
-            let read = |count: u64| {
-                made_up.write("properties/pcie_corr_err", &count.to_string());
-                Monitor::read(&made_up.files)
-            };
-            let (before, after) = (read(1000), read(1000 + added));
-            let found = after.evaluate(before, &made_up.files).remove(1);
-            assert_eq!(found.verdict, verdict, "{speed} {added}");
-        }
-        let evaluate = |files: &Files| {
-            let reading = Monitor::read(files);
-            reading.evaluate(reading, files).remove(0)
-        };
-        let cases = [("0\n", Good), ("1\n", Suspect), ("", NotAvailable)];
-        assert_verdicts("properties/pcie_uncorr_err", evaluate, &cases);
-    }
-}
+#[path = "pcie_tests.rs"]
+mod tests;

@@ -12,7 +12,7 @@ fn settings(link: &str, faults: &str) -> Result<Settings, String> {
 fn reads_every_item() {
     let found = settings(
         "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
-        "tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
+        "tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
     )
     .unwrap();
     assert_eq!(found.latency, Duration::from_micros(2));
@@ -35,6 +35,7 @@ fn reads_every_item() {
     ];
     let errors = errors.map(|(code, selection)| InjectedError { code, selection });
     assert_eq!(faults.errors, errors);
+    let lanes = |width, speed| PcieLanes { width, speed };
     let health = Health {
         corrected: 7.5,
         uncorrected: 8.0,
@@ -45,8 +46,21 @@ fn reads_every_item() {
         slow_host: 5,
         lost_events: 0.6,
         pcie_errors: 9.0,
-        pcie_width: 4,
-        pcie_speed: 8.0,
+        pcie: lanes(4, 8.0),
+        pcie_path: vec![
+            PcieLink {
+                current: lanes(8, 32.0),
+                max: lanes(16, 32.0),
+            },
+            PcieLink {
+                current: lanes(16, 16.0),
+                max: lanes(16, 16.0),
+            },
+            PcieLink {
+                current: lanes(1, 2.5),
+                max: lanes(16, 16.0),
+            },
+        ],
         flaps: 10,
         has_retry_handler: false,
         has_ama: false,
@@ -54,6 +68,17 @@ fn reads_every_item() {
     assert_eq!(found.health, health);
     assert_eq!(read(0, None, None), Ok(Settings::default()));
     assert_eq!(settings("", ""), Ok(Settings::default()));
+}
+
+#[test]
+fn path_has_the_link_of_the_nic_last() {
+    let found = settings("", "pcie-path=16@32/8@8:8@32").unwrap().health;
+    let [above, of_nic] = found.pcie_path[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(found.pcie, of_nic.current);
+    assert_eq!((above.max.width, above.max.speed), (16, 32.0), "at least");
+    assert_eq!((of_nic.max.width, of_nic.max.speed), (8, 32.0));
 }
 
 #[test]
@@ -158,6 +183,16 @@ fn rejects_invalid_items_by_variable() {
         "pcie-width=3",
         "pcie-width=32",
         "pcie-speed=32",
+        "pcie-path=",
+        "pcie-path=16",
+        "pcie-path=16@16/",
+        "pcie-path=3@16",
+        "pcie-path=16@17",
+        "pcie-path=16@32",
+        "pcie-path=16@16:8@16",
+        "pcie-path=16@16:16@8",
+        "pcie-path=16@16:16",
+        "pcie-path=1@2.5/1@2.5/1@2.5/1@2.5/1@2.5",
         "flaps=11",
         "flaps=-1",
         "retry-handler=on",
