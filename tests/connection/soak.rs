@@ -7,7 +7,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -120,11 +119,25 @@ fn server_holds_nothing_of_strangers_and_killed_clients() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
     let mut server = fabric.command("serve -d soft0 -p 0");
-    server.stdout(fs::File::create(&log).expect("a file"));
-    let mut server = server.stderr(Stdio::null()).spawn().expect("a server");
+    let file = fs::File::create(&log).expect("a file");
+    let errors = file.try_clone().expect("a descriptor");
+    let mut server = server
+        .stdout(file)
+        .stderr(errors)
+        .spawn()
+        .expect("a server");
     let port = port(&log);
     let client = |args: &str| fabric.command(&format!("write-lat 127.0.0.1 -p {port} {args}"));
-    let honest = || assert_status(&finish(client("-d soft1 -n 5 --quiet --wait=5m")), 0);
+    let honest = || {
+        let output = finish(client("-d soft1 -n 5 --quiet --wait=5m"));
+        if !output.status.success() {
+            let text = fs::read_to_string(&log).expect("a file");
+            let own = text.lines().filter(|line| !line.contains(" ignored: "));
+            let last: Vec<&str> = own.rev().take(40).collect();
+            println!("the last lines of the server, from the end: {last:#?}");
+        }
+        assert_status(&output, 0);
+    };
     honest();
     let before = Held::by(server.id());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -227,7 +227,7 @@ fn serves_a_legacy_client_with_huge_pages() {
         ..Peer::of("write-lat")
     };
     let served = fabric.replay_client("write-lat", peer);
-    assert_eq!(served.received.len(), 5);
+    assert_eq!(served.received.len(), 5, "{}", stderr(&served.cxidiag));
     assert!(stdout(&served.cxidiag).contains("Enabled (2M - 1 pages)\n"));
 
     let poor = MadeUp::with_huge_pages([0, 0]);
