@@ -58,6 +58,9 @@ fn children(parent: u32) -> u64 {
     parents.filter(|of: &u32| *of == parent).count() as u64
 }
 
+/// Time of the server beyond the soak.
+const MARGIN: Duration = Duration::from_secs(300);
+
 /// Counts what has been done, by its name.
 #[derive(Default)]
 struct Counts([AtomicU64; 4]);
@@ -119,6 +122,7 @@ fn server_holds_nothing_of_strangers_and_killed_clients() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
     let mut server = fabric.command("serve -d soft0 -p 0");
+    server.limit(end - Instant::now() + MARGIN);
     let file = fs::File::create(&log).expect("a file");
     let errors = file.try_clone().expect("a descriptor");
     let mut server = server
