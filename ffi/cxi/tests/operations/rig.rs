@@ -78,8 +78,13 @@ impl Rig {
 
     /// A rig whose event queues have these flags.
     pub fn with_queues(flags: u32) -> Self {
+        Self::on(0, flags)
+    }
+
+    /// A rig on the NIC with this number.
+    pub fn on(number: u32, flags: u32) -> Self {
         let library = Library::from_api(softnic::api());
-        let device = Device::open(&library, 0).unwrap();
+        let device = Device::open(&library, number).unwrap();
         let service = device.service(CXI_DEFAULT_SVC_ID).unwrap();
         let vni = u32::from(service.vnis[0]);
         let lni = Lni::new(&device, service.id).unwrap();
