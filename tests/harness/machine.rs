@@ -141,8 +141,8 @@ impl HugePages {
         text.trim().parse().expect("a number")
     }
 
-    /// Waits until all pages are free again: those of a process that has ended are in use for a
-    /// moment longer if another process reads its files in `/proc`.
+    /// Waits until all pages are free again. A process that has ended keeps its pages for a moment
+    /// if another process reads its files in `/proc`.
     pub fn wait(&self) {
         while self.now_free() < self.free {
             thread::sleep(Duration::from_millis(1));
