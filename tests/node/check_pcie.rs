@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::harness::machine::MadeUp;
 use crate::harness::{Fabric, assert_status, finish, schema, stdout};
-use crate::libcxi::{shows_nics_in_sys, wrapper};
+use crate::sys::check_shown_nic;
 
 /// A check of soft0 with these faults.
 fn check(options: &str, faults: &str) -> Output {
@@ -156,17 +156,9 @@ fn names_file_of_bridge_that_does_not_answer() {
 /// Programs under `cxi-softnic` find the same bridges above the NIC.
 #[test]
 fn finds_planted_bridges_in_sys() {
-    if !shows_nics_in_sys() {
-        println!("not tested: no mount namespaces");
+    let Some(check) = check_shown_nic("pcie-path=8@16/16@16") else {
         return;
-    }
-    let fabric = tempfile::tempdir().expect("a temporary directory");
-    let check = wrapper()
-        .args([env!("CARGO_BIN_EXE_cxidiag"), "check", "--quick", "cxi0"])
-        .env("CXIDIAG_FABRIC_DIR", fabric.path())
-        .env("CXIDIAG_FAULTS", "pcie-path=8@16/16@16")
-        .output()
-        .expect("the wrapper starts");
+    };
     assert_status(&check, 3);
     let text = stdout(&check);
     let line = "FAIL pcie-width cxi0: PCIe width x8 between 5f00:00:01.0 and \

@@ -165,11 +165,7 @@ impl<'nic> Bench<'nic> {
         &mut self,
         emit: impl FnOnce(&mut TransmitBatch<'_>) -> Result<(), EmitError>,
     ) -> Checked {
-        let mut batch = self.transmit.batch();
-        emit(&mut batch)?;
-        self.trace.command = batch.bytes();
-        batch.commit_doorbell();
-        Ok(())
+        self.send_by(|batch| batch.commit_doorbell(), emit)
     }
 
     /// Emits commands by `emit` and hands them over by a low-latency write.
@@ -181,10 +177,18 @@ impl<'nic> Bench<'nic> {
         &mut self,
         emit: impl FnOnce(&mut TransmitBatch<'_>) -> Result<(), EmitError>,
     ) -> Checked {
+        self.send_by(|batch| batch.commit_low_latency(), emit)
+    }
+
+    fn send_by(
+        &mut self,
+        commit: impl FnOnce(TransmitBatch<'_>),
+        emit: impl FnOnce(&mut TransmitBatch<'_>) -> Result<(), EmitError>,
+    ) -> Checked {
         let mut batch = self.transmit.batch();
         emit(&mut batch)?;
         self.trace.command = batch.bytes();
-        batch.commit_low_latency();
+        commit(batch);
         Ok(())
     }
 
