@@ -2,8 +2,6 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -81,7 +79,6 @@ impl MadeUp {
 pub struct HugePages {
     /// Free pages.
     pub free: u64,
-    pool: PathBuf,
     setting: PathBuf,
     before: String,
     _one_at_a_time: File,
@@ -122,31 +119,17 @@ impl HugePages {
         let there = number(before.clone())?;
         let mut pages = Self {
             free: 0,
-            pool: pool.to_owned(),
             setting,
             before,
             _one_at_a_time: lock,
         };
         let wanted = (there + count).to_string();
         fs::write(&pages.setting, wanted).map_err(|error| error.to_string())?;
-        pages.free = pages.now_free();
+        pages.free = number(read(&pool.join("free_hugepages"))?)?;
         if pages.free < least {
             return Err(format!("the kernel finds only {}", pages.free));
         }
         Ok(pages)
-    }
-
-    fn now_free(&self) -> u64 {
-        let text = fs::read_to_string(self.pool.join("free_hugepages")).expect("a number");
-        text.trim().parse().expect("a number")
-    }
-
-    /// Waits until all pages are free again. A process that has ended keeps its pages for a moment
-    /// if another process reads its files in `/proc`.
-    pub fn wait(&self) {
-        while self.now_free() < self.free {
-            thread::sleep(Duration::from_millis(1));
-        }
     }
 }
 
