@@ -53,8 +53,8 @@ pub fn usage() -> Usage {
 ///
 /// # Errors
 ///
-/// Invalid arguments, a NIC that cannot be opened, differing facts, and an output file that cannot
-/// be written.
+/// Invalid arguments, a NIC that cannot be opened, facts that differ, and a file that cannot be
+/// written.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(request) = parse(&arguments)? else {
         return Ok(());
