@@ -1,0 +1,95 @@
+//! The columns of the matrix of causes and tests (diagnosis.md 5): the figure of a test, or how much
+//! longer one test takes than another.
+
+use crate::tests::TestCode;
+
+/// A column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Column {
+    /// The test of the survey.
+    Survey,
+    /// Latency of small writes in loopback.
+    Write,
+    /// How much longer a write takes whose data the NIC reads from memory.
+    HostRead,
+    /// How much longer a write takes whose command the NIC reads from memory.
+    CommandRead,
+    /// How much longer a write takes after a pause of 1 ms.
+    Pause,
+    /// Latency of small reads in loopback.
+    Read,
+    /// Bandwidth of writes in loopback.
+    WriteBandwidth,
+    /// Bandwidth of reads in loopback.
+    ReadBandwidth,
+    /// Bandwidth of writes that the culprit sends.
+    Sent,
+    /// Bandwidth of writes that the culprit receives.
+    Received,
+    /// Latency of writes that the culprit sends.
+    WriteTo,
+    /// Latency of writes that the culprit receives.
+    WriteFrom,
+}
+
+impl Column {
+    /// All columns.
+    pub const ALL: [Self; 12] = [
+        Self::Survey,
+        Self::Write,
+        Self::HostRead,
+        Self::CommandRead,
+        Self::Pause,
+        Self::Read,
+        Self::WriteBandwidth,
+        Self::ReadBandwidth,
+        Self::Sent,
+        Self::Received,
+        Self::WriteTo,
+        Self::WriteFrom,
+    ];
+
+    /// Returns its test, and the test whose latency is subtracted.
+    pub fn tests(self) -> (TestCode, Option<TestCode>) {
+        match self {
+            Self::Survey => (TestCode::S, None),
+            Self::Write => (TestCode::L1, None),
+            Self::HostRead => (TestCode::L2, Some(TestCode::L1)),
+            Self::CommandRead => (TestCode::L3, Some(TestCode::L1)),
+            Self::Pause => (TestCode::L5, Some(TestCode::L1)),
+            Self::Read => (TestCode::L4, None),
+            Self::WriteBandwidth => (TestCode::B1, None),
+            Self::ReadBandwidth => (TestCode::B3, None),
+            Self::Sent => (TestCode::B4, None),
+            Self::Received => (TestCode::B5, None),
+            Self::WriteTo => (TestCode::P1, None),
+            Self::WriteFrom => (TestCode::P2, None),
+        }
+    }
+
+    /// Returns its code in documents: `L1`, `L2-L1`.
+    pub fn code(self) -> String {
+        match self.tests() {
+            (test, None) => format!("{test:?}"),
+            (test, Some(other)) => format!("{test:?}-{other:?}"),
+        }
+    }
+
+    /// Returns its name in sentences.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Survey => "the test of the survey",
+            Self::Write => "small writes in loopback",
+            Self::HostRead => "reading the data of a write from memory",
+            Self::CommandRead => "reading a command from memory",
+            Self::Pause => "a pause of 1 ms before a write",
+            Self::Read => "small reads in loopback",
+            Self::WriteBandwidth => "large writes in loopback",
+            Self::ReadBandwidth => "large reads in loopback",
+            Self::Sent => "large writes sent",
+            Self::Received => "large writes received",
+            Self::WriteTo => "small writes sent",
+            Self::WriteFrom => "small writes received",
+        }
+    }
+}

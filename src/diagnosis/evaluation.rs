@@ -1,0 +1,416 @@
+//! Readings and figures -> causes, each as sure as the evidence permits (diagnosis.md 6.2).
+
+use serde::{Deserialize, Serialize};
+
+use crate::causes::{CAUSES, CPU_WAIT, Cause, Cell, Sign};
+use crate::columns::Column;
+use crate::comparison::{Comparison, Measured, Outcome, compare};
+use crate::majority::{self, Difference};
+use crate::readings::{Readings, State, find};
+use crate::tests::TestCode;
+
+/// Most causes that are named by their figures alone.
+const MOST_POSSIBLE: usize = 3;
+
+/// Cells beside the decisive ones that must hold for a certain cause.
+const FURTHER: usize = 2;
+
+/// How sure a cause is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// Direct evidence proves the cause, and the tests show what it makes slow.
+    Because,
+    /// There is direct evidence, and tests do not contradict it.
+    Probably,
+    /// The tests fit, without direct evidence; or only a difference from other NICs is known.
+    Possibly,
+    /// There is direct evidence, and tests contradict it.
+    AlsoFound,
+    /// The culprit was slow, and is not slow now.
+    Transient,
+    /// Nothing that was read or measured explains the culprit.
+    Unknown,
+}
+
+/// What is known about a culprit.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// The items of the culprit.
+    pub own: &'a Readings,
+    /// The items of good NICs of the same kind.
+    pub others: &'a [Readings],
+    /// The figures.
+    pub measured: &'a Measured,
+    /// Whether operations of the culprit failed in the survey.
+    pub fails: bool,
+}
+
+/// A cause, or that there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Why {
+    /// The id of the cause; null if none is known.
+    pub cause: Option<String>,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// The cause in words; null if none is known.
+    pub what: Option<String>,
+    /// What supports it, and what contradicts it.
+    pub evidence: Vec<Evidence>,
+    /// What to do; null if no cause is known.
+    #[serde(rename = "do")]
+    pub advice: Option<String>,
+    /// Who can do it: user, root, fabric manager or hands; null if no cause is known.
+    pub by: Option<String>,
+}
+
+/// An item, or a test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Evidence {
+    /// Code of an item of check, or of a test: L1, or L2-L1 for a difference.
+    pub test: String,
+    /// It in words.
+    pub text: String,
+    /// The figure of the culprit, in nanoseconds or bytes per second; null for an item.
+    pub own: Option<f64>,
+    /// The figure of good NICs.
+    pub others: Option<f64>,
+    /// Unit of the figures: ns or B/s.
+    pub unit: Option<String>,
+    /// What the cause makes of the figure.
+    pub expected: Option<String>,
+    /// Whether it contradicts the cause.
+    pub contradicts: bool,
+}
+
+/// What was found about a culprit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnosis {
+    /// The causes, the surest first; at least one entry.
+    pub whys: Vec<Why>,
+    /// Items in which the culprit differs from good NICs.
+    pub differs: Vec<Difference>,
+    /// Ids of causes that files or tests exclude.
+    pub excluded: Vec<String>,
+}
+
+/// Returns what is known about the causes of a culprit.
+pub fn evaluate(case: Case) -> Diagnosis {
+    let comparisons = compare(case.measured);
+    let differs = majority::differences(case.own, case.others);
+    let mut all: Vec<Assessment> = CAUSES
+        .iter()
+        .map(|cause| Assessment::of(cause, case, &comparisons, &differs))
+        .collect();
+    let no_cpu = |of: &Assessment| of.cause.signs == [Sign::Wrong(CPU_WAIT)];
+    if let Some(found) = all.iter().find(|of| no_cpu(of) && !of.signs.is_empty()) {
+        return Diagnosis {
+            whys: vec![found.why(Confidence::Probably)],
+            differs: Vec::new(),
+            excluded: Vec::new(),
+        };
+    }
+    let explained: Vec<Column> = all
+        .iter()
+        .filter(|of| of.confidence(case.fails) == Some(Confidence::Because))
+        .flat_map(Assessment::slows)
+        .collect();
+    let has_certain = all
+        .iter()
+        .any(|of| of.confidence(case.fails) == Some(Confidence::Because));
+    for of in &mut all {
+        of.leave_out_slow(&explained);
+    }
+    let mut found: Vec<(Confidence, usize, &Assessment)> = Vec::new();
+    for of in &all {
+        let confidence = match of.confidence(case.fails) {
+            // The certain cause explains what is slow.
+            Some(Confidence::Probably | Confidence::Possibly)
+                if has_certain && of.matched.is_empty() =>
+            {
+                Some(Confidence::AlsoFound)
+            }
+            other => other,
+        };
+        found.extend(confidence.map(|confidence| (confidence, of.matched.len(), of)));
+    }
+    let is_known = |(confidence, _, of): &(Confidence, usize, &Assessment)| {
+        *confidence < Confidence::Possibly
+            || *confidence == Confidence::Possibly && !of.signs.is_empty()
+    };
+    let is_slow = comparisons.iter().any(|of| of.outcome == Outcome::Slower);
+    if is_slow && !found.iter().any(is_known) {
+        let mut possible: Vec<_> = all.iter().filter(|of| of.fits(&comparisons)).collect();
+        possible.sort_by_key(|of| std::cmp::Reverse(of.matched.len()));
+        let possible = possible.into_iter().take(MOST_POSSIBLE);
+        found.extend(possible.map(|of| (Confidence::Possibly, of.matched.len(), of)));
+    }
+    found.sort_by_key(|(confidence, matched, _)| (*confidence, std::cmp::Reverse(*matched)));
+    let excluded = all.iter().filter(|of| of.is_excluded());
+    let excluded = excluded.map(|of| of.cause.id.to_owned()).collect();
+    let mut whys: Vec<Why> = found.iter().map(|(how, _, of)| of.why(*how)).collect();
+    let explains = |why: &Why| why.confidence < Confidence::AlsoFound;
+    if !whys.iter().any(explains) {
+        whys.insert(0, without_cause(case, &comparisons));
+    }
+    Diagnosis {
+        whys,
+        differs,
+        excluded,
+    }
+}
+
+/// Returns the entry of a culprit without a cause: it is transient if the test that found it is as
+/// fast as on good NICs now.
+fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
+    let is_slow = comparisons.iter().any(|of| of.outcome == Outcome::Slower);
+    let survey = comparisons.iter().find(|of| of.column == Column::Survey);
+    let is_same = survey.is_some_and(|of| of.outcome == Outcome::Same);
+    let is_transient = !case.fails && !is_slow && is_same;
+    let shown = |of: &&Comparison| of.outcome == Outcome::Slower || of.column == Column::Survey;
+    let mut evidence: Vec<Evidence> = comparisons
+        .iter()
+        .filter(shown)
+        .map(|of| evidence(of, None))
+        .collect();
+    let failure = case.measured.get(&TestCode::S);
+    if let Some(why) = failure.and_then(|figures| figures.failure.clone()) {
+        evidence.push(Evidence {
+            text: why,
+            ..item("S", "")
+        });
+    }
+    Why {
+        cause: None,
+        confidence: if is_transient {
+            Confidence::Transient
+        } else {
+            Confidence::Unknown
+        },
+        what: None,
+        evidence,
+        advice: None,
+        by: None,
+    }
+}
+
+/// How one cause fits.
+struct Assessment {
+    cause: &'static Cause,
+    /// What proves it: codes and texts of items.
+    signs: Vec<(String, String)>,
+    /// Whether only differences from other NICs prove it.
+    only_differs: bool,
+    /// Whether each of its signs can be read.
+    is_readable: bool,
+    matched: Vec<(Comparison, Cell)>,
+    contradicted: Vec<(Comparison, Cell)>,
+}
+
+impl Assessment {
+    fn of(
+        cause: &'static Cause,
+        case: Case,
+        comparisons: &[Comparison],
+        differs: &[Difference],
+    ) -> Self {
+        let normals = majority::normals(case.others);
+        let held = cause.signs.iter().filter_map(|sign| {
+            let reading = find(case.own, sign.code());
+            match sign {
+                Sign::Wrong(code) => {
+                    // An item without a value can be bad: the NIC lacks what it must have.
+                    let reading = case.own.iter().find(|of| of.code == *code)?;
+                    let is_wrong = matches!(reading.state, State::Bad | State::Suspect);
+                    is_wrong.then(|| (*sign, reading.text.clone()))
+                }
+                Sign::Differs(code) => {
+                    let own = differs.iter().find(|of| of.attribute == *code)?;
+                    let is_bad = reading.is_some_and(|of| of.state == State::Bad);
+                    let text = difference_text(own);
+                    (own.supports && !is_bad).then_some((*sign, text))
+                }
+            }
+        });
+        let held: Vec<(Sign, String)> = held.collect();
+        let is_readable = |sign: &Sign| match sign {
+            Sign::Wrong(code) => find(case.own, code).is_some_and(|of| of.state != State::Shown),
+            Sign::Differs(code) => find(case.own, code).is_some() && normals.contains_key(code),
+        };
+        let mut found = Self {
+            cause,
+            only_differs: held
+                .iter()
+                .all(|(sign, _)| matches!(sign, Sign::Differs(_))),
+            signs: held
+                .into_iter()
+                .map(|(sign, text)| (sign.code().to_owned(), text))
+                .collect(),
+            is_readable: !cause.signs.is_empty() && cause.signs.iter().any(is_readable),
+            matched: Vec::new(),
+            contradicted: Vec::new(),
+        };
+        for (column, cell) in cause.cells {
+            let Some(of) = comparisons.iter().find(|of| of.column == *column) else {
+                continue;
+            };
+            match holds(*cell, of) {
+                Some(true) => found.matched.push((*of, *cell)),
+                Some(false) => found.contradicted.push((*of, *cell)),
+                None => {}
+            }
+        }
+        found
+    }
+
+    /// Returns how sure the cause is by direct evidence; `None` without any.
+    fn confidence(&self, fails: bool) -> Option<Confidence> {
+        if self.signs.is_empty() {
+            return None;
+        }
+        Some(if self.cause.fails {
+            if fails {
+                Confidence::Because
+            } else {
+                Confidence::AlsoFound
+            }
+        } else if !self.contradicted.is_empty() {
+            Confidence::AlsoFound
+        } else if self.is_shown() {
+            Confidence::Because
+        } else if self.only_differs && self.matched.is_empty() {
+            Confidence::Possibly
+        } else {
+            Confidence::Probably
+        })
+    }
+
+    /// Returns whether the tests show what the cause makes slow: all decisive cells hold, and
+    /// further ones.
+    fn is_shown(&self) -> bool {
+        self.has_decisive_cells() && self.matched.len() >= self.decisive() + FURTHER
+    }
+
+    fn has_decisive_cells(&self) -> bool {
+        let held = self.matched.iter().filter(|(_, cell)| cell.is_decisive());
+        self.decisive() > 0 && held.count() == self.decisive()
+    }
+
+    fn decisive(&self) -> usize {
+        let cells = self.cause.cells.iter();
+        cells.filter(|(_, cell)| cell.is_decisive()).count()
+    }
+
+    /// Returns whether the tests alone permit the cause: everything that is slow is slow because of
+    /// it, and nothing contradicts it.
+    fn fits(&self, comparisons: &[Comparison]) -> bool {
+        let slow = comparisons.iter().filter(|of| {
+            let is_of_survey = of.column == Column::Survey;
+            of.outcome == Outcome::Slower && !is_of_survey
+        });
+        let is_explained = |of: &Comparison| {
+            let mut cells = self.cause.cells.iter();
+            cells.any(|(column, cell)| *column == of.column && !cell.is_same())
+        };
+        self.signs.is_empty()
+            && !self.is_readable
+            && self.contradicted.is_empty()
+            && self.has_decisive_cells()
+            && self.matched.iter().any(|(_, cell)| !cell.is_same())
+            && self.matched.len() >= FURTHER
+            && slow.into_iter().all(is_explained)
+    }
+
+    /// Returns whether files or tests exclude the cause.
+    fn is_excluded(&self) -> bool {
+        self.signs.is_empty() && (self.is_readable || !self.contradicted.is_empty())
+    }
+
+    /// Returns the columns that are slow because of it.
+    fn slows(&self) -> Vec<Column> {
+        let slow = self.matched.iter().filter(|(_, cell)| !cell.is_same());
+        slow.map(|(of, _)| of.column).collect()
+    }
+
+    /// Leaves out cells that other causes contradict: a second cause may have made them slow.
+    fn leave_out_slow(&mut self, explained: &[Column]) {
+        self.contradicted
+            .retain(|(of, cell)| !(cell.is_same() && explained.contains(&of.column)));
+    }
+
+    fn why(&self, confidence: Confidence) -> Why {
+        let signs = self.signs.iter().map(|(code, text)| item(code, text));
+        let matched = self.matched.iter();
+        let matched = matched.map(|(of, cell)| evidence(of, Some((*cell, false))));
+        let contradicted = self.contradicted.iter();
+        let contradicted = contradicted.map(|(of, cell)| evidence(of, Some((*cell, true))));
+        Why {
+            cause: Some(self.cause.id.into()),
+            confidence,
+            what: Some(self.cause.what.into()),
+            evidence: signs.chain(matched).chain(contradicted).collect(),
+            advice: Some(self.cause.advice.into()),
+            by: Some(self.cause.by.name().into()),
+        }
+    }
+}
+
+/// Returns whether a column is as expected; `None` if the figures do not say.
+fn holds(cell: Cell, of: &Comparison) -> Option<bool> {
+    match (cell, of.outcome) {
+        (Cell::Varies, _) => None,
+        (Cell::Share(low, high) | Cell::Certainly(low, high), _) => {
+            let (least, most) = of.shares;
+            let middle = f64::midpoint(least, most);
+            if (low..=high).contains(&middle) && most < 1.0 {
+                Some(true)
+            } else if least > high || most < low {
+                Some(false)
+            } else {
+                None
+            }
+        }
+        (_, Outcome::Unclear) => None,
+        (_, outcome) => Some(cell.is_same() == (outcome == Outcome::Same)),
+    }
+}
+
+fn item(code: &str, text: &str) -> Evidence {
+    Evidence {
+        test: code.to_owned(),
+        text: text.to_owned(),
+        own: None,
+        others: None,
+        unit: None,
+        expected: None,
+        contradicts: false,
+    }
+}
+
+/// Returns a column as evidence, with what a cause makes of it and whether it contradicts the
+/// cause.
+fn evidence(of: &Comparison, expected: Option<(Cell, bool)>) -> Evidence {
+    Evidence {
+        own: Some(of.own),
+        others: Some(of.others),
+        unit: Some(if of.of_bandwidth { "B/s" } else { "ns" }.into()),
+        expected: expected.map(|(cell, _)| cell.words()),
+        contradicts: expected.is_some_and(|(_, contradicts)| contradicts),
+        ..item(&of.column.code(), of.column.name())
+    }
+}
+
+/// Returns a difference from most good NICs, in words.
+pub fn difference_text(of: &Difference) -> String {
+    format!(
+        "{} {}, {} of {} others {}",
+        of.name, of.own, of.with_normal, of.of, of.normal
+    )
+}
+
+#[cfg(test)]
+#[path = "evaluation_tests.rs"]
+mod tests;

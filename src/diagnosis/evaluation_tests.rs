@@ -1,0 +1,331 @@
+//! The vectors of diagnosis.md 8 that need no NIC, by their numbers.
+
+use super::*;
+use crate::comparison::Figures;
+use crate::readings::Reading;
+
+/// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
+const HEALTHY: [(TestCode, bool, f64); 12] = [
+    (TestCode::S, true, 23e9),
+    (TestCode::L1, false, 1400.0),
+    (TestCode::L2, false, 1800.0),
+    (TestCode::L3, false, 1900.0),
+    (TestCode::L4, false, 1900.0),
+    (TestCode::L5, false, 1500.0),
+    (TestCode::B1, true, 23e9),
+    (TestCode::B3, true, 20e9),
+    (TestCode::B4, true, 23e9),
+    (TestCode::B5, true, 23e9),
+    (TestCode::P1, false, 2400.0),
+    (TestCode::P2, false, 2400.0),
+];
+
+const BANDWIDTHS: [TestCode; 5] = [
+    TestCode::S,
+    TestCode::B1,
+    TestCode::B3,
+    TestCode::B4,
+    TestCode::B5,
+];
+
+/// Returns the figures of a NIC that is healthy but for these tests, whose figures have these
+/// factors.
+fn measured(factors: &[(TestCode, f64)]) -> Measured {
+    let of = |(code, of_bandwidth, value): (TestCode, bool, f64)| {
+        let factor = factors.iter().find(|(own, _)| *own == code);
+        let own = value * factor.map_or(1.0, |(_, factor)| *factor);
+        let figures = Figures {
+            of_bandwidth,
+            own: vec![own, own * 0.99],
+            others: vec![value, value * 0.98, value * 1.01],
+            failure: None,
+        };
+        (code, figures)
+    };
+    HEALTHY.map(of).into()
+}
+
+/// Returns these factors for tests of bandwidth.
+fn bandwidths(factor: f64) -> Vec<(TestCode, f64)> {
+    BANDWIDTHS.map(|code| (code, factor)).into()
+}
+
+fn reading(code: &str, value: &str, state: State) -> Reading {
+    Reading {
+        code: code.into(),
+        name: code.into(),
+        value: Some(value.into()),
+        state,
+        text: format!("{code} {value}"),
+        is_attribute: true,
+    }
+}
+
+fn healthy() -> Readings {
+    vec![
+        reading("pcie-width", "x16", State::Good),
+        reading("pcie-speed", "16.0 GT/s", State::Good),
+        reading("link-speed", "BS_200G", State::Good),
+        reading("link-flaps", "0", State::Good),
+        reading("iommu", "identity", State::Good),
+        reading("firmware", "1.6", State::Shown),
+        reading("numa", "near", State::Good),
+        reading("retry-handler", "on", State::Good),
+    ]
+}
+
+/// Returns the items of a NIC that is healthy but for this one.
+fn with(code: &str, value: &str, state: State) -> Readings {
+    let mut all = healthy();
+    all.retain(|of| of.code != code);
+    all.push(reading(code, value, state));
+    all
+}
+
+fn diagnosis(own: &Readings, measured: &Measured) -> Diagnosis {
+    let others = vec![healthy(); 7];
+    evaluate(Case {
+        own,
+        others: &others,
+        measured,
+        fails: false,
+    })
+}
+
+/// Returns the causes with their confidence.
+fn causes(found: &Diagnosis) -> Vec<(Option<&str>, Confidence)> {
+    let whys = found.whys.iter();
+    whys.map(|of| (of.cause.as_deref(), of.confidence))
+        .collect()
+}
+
+fn found(own: &Readings, measured: &Measured) -> Vec<(Option<String>, Confidence)> {
+    let found = diagnosis(own, measured);
+    let causes = causes(&found).into_iter();
+    causes
+        .map(|(id, how)| (id.map(str::to_owned), how))
+        .collect()
+}
+
+fn named(id: &str, confidence: Confidence) -> (Option<String>, Confidence) {
+    (Some(id.to_owned()), confidence)
+}
+
+/// Vectors 1 and 2.
+#[test]
+fn narrow_link_is_cause_only_if_bandwidth_is_low() {
+    let narrow = with("pcie-width", "x8", State::Bad);
+    let slow = measured(&bandwidths(0.55));
+    assert_eq!(
+        found(&narrow, &slow),
+        [named("pcie-narrow", Confidence::Because)]
+    );
+    let expected = [
+        (None, Confidence::Transient),
+        named("pcie-narrow", Confidence::AlsoFound),
+    ];
+    assert_eq!(found(&narrow, &measured(&[])), expected);
+    // Only latencies are slow.
+    let latencies = [TestCode::S, TestCode::L1, TestCode::L2, TestCode::L4];
+    let latencies = measured(&latencies.map(|code| (code, 2.0)));
+    let all = found(&narrow, &latencies);
+    assert!(all.contains(&named("pcie-narrow", Confidence::AlsoFound)));
+    assert!(all.iter().all(|(_, how)| *how > Confidence::Because));
+}
+
+/// Vector 3: the files of PCIe and link are good, which excludes them.
+#[test]
+fn names_only_what_files_do_not_exclude() {
+    let found = diagnosis(&healthy(), &measured(&bandwidths(0.55)));
+    let all = causes(&found);
+    assert!(
+        all.iter().all(|(_, how)| *how == Confidence::Possibly),
+        "{all:?}"
+    );
+    let ids: Vec<&str> = all.iter().filter_map(|(id, _)| *id).collect();
+    assert!(ids.contains(&"memory-bw") && !ids.contains(&"pcie-narrow"));
+    for excluded in ["pcie-narrow", "pcie-slow", "link-speed", "fgfc"] {
+        assert!(
+            found.excluded.iter().any(|id| id == excluded),
+            "{:?}",
+            found.excluded
+        );
+    }
+}
+
+/// Vectors 4 and 5.
+#[test]
+fn slot_is_cause_if_other_slots_can_do_more() {
+    let slow = measured(&bandwidths(0.55));
+    let slot = with("pcie-width", "x8", State::Good);
+    assert_eq!(
+        found(&slot, &slow),
+        [named("pcie-slot", Confidence::Because)]
+    );
+    let others = vec![slot.clone(); 7];
+    let alike = evaluate(Case {
+        own: &slot,
+        others: &others,
+        measured: &slow,
+        fails: false,
+    });
+    assert!(
+        causes(&alike)
+            .iter()
+            .all(|(id, _)| *id != Some("pcie-slot"))
+    );
+}
+
+/// Vector 9, without files of idle states.
+#[test]
+fn pauses_that_cost_time_are_possibly_idle_states() {
+    let slow = measured(&[(TestCode::S, 0.5), (TestCode::L5, 30.0)]);
+    assert_eq!(
+        found(&healthy(), &slow),
+        [named("cpu-sleep", Confidence::Possibly)]
+    );
+}
+
+/// Vector 10.
+#[test]
+fn slow_host_reads_with_translation_are_because_of_iommu() {
+    let mut factors = bandwidths(0.8);
+    factors.extend([
+        (TestCode::L1, 1.4),
+        (TestCode::L2, 1.9),
+        (TestCode::L3, 1.9),
+        (TestCode::L4, 1.5),
+    ]);
+    let translated = with("iommu", "DMA", State::Suspect);
+    assert_eq!(
+        found(&translated, &measured(&factors)),
+        [named("iommu", Confidence::Because)]
+    );
+}
+
+/// Vectors 14 and 15.
+#[test]
+fn distinguishes_slow_link_from_lost_lanes() {
+    let slow = measured(&bandwidths(0.5));
+    let speed = with("link-speed", "BJ_100G", State::Bad);
+    assert_eq!(
+        found(&speed, &slow),
+        [named("link-speed", Confidence::Because)]
+    );
+    let mut factors = bandwidths(0.5);
+    factors.retain(|(code, _)| *code != TestCode::B4);
+    let mut lanes = healthy();
+    lanes.push(reading("link-degraded", "2 of 4", State::Bad));
+    assert_eq!(
+        found(&lanes, &measured(&factors)),
+        [named("link-lanes", Confidence::Because)]
+    );
+}
+
+/// Vectors 18 and 31.
+#[test]
+fn culprit_that_is_fast_now_is_transient() {
+    let flaps = with("link-flaps", "6", State::Suspect);
+    assert_eq!(
+        found(&flaps, &measured(&[])),
+        [named("link-flaps", Confidence::Probably)]
+    );
+    assert_eq!(
+        found(&healthy(), &measured(&[])),
+        [(None, Confidence::Transient)]
+    );
+    // The test of the survey is still slow, and no other.
+    assert_eq!(
+        found(&healthy(), &measured(&[(TestCode::S, 0.5)])),
+        [(None, Confidence::Unknown)]
+    );
+}
+
+/// Vectors 19 and 21.
+#[test]
+fn state_of_nic_explains_failures_without_traffic() {
+    for (code, id) in [("retry-handler", "retry-off"), ("ama", "ama")] {
+        let off = with(code, "off", State::Bad);
+        let of = |fails| {
+            let others = vec![healthy(); 7];
+            let measured = Measured::new();
+            let own = &off;
+            let found = evaluate(Case {
+                own,
+                others: &others,
+                measured: &measured,
+                fails,
+            });
+            found
+                .whys
+                .iter()
+                .map(|of| of.confidence)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(true), [Confidence::Because], "{id}");
+        assert_eq!(of(false), [Confidence::Unknown, Confidence::AlsoFound]);
+    }
+}
+
+/// Vectors 27 and 28.
+#[test]
+fn difference_alone_is_never_the_cause() {
+    let other = with("firmware", "1.5", State::Shown);
+    let slow = measured(&[(TestCode::S, 0.6), (TestCode::L1, 1.5), (TestCode::L2, 1.5)]);
+    assert_eq!(
+        found(&other, &slow),
+        [named("firmware", Confidence::Possibly)]
+    );
+    let mut others = vec![healthy(); 4];
+    others.extend(vec![other.clone(); 3]);
+    let cleared = evaluate(Case {
+        own: &other,
+        others: &others,
+        measured: &slow,
+        fails: false,
+    });
+    assert_eq!(causes(&cleared)[0], (None, Confidence::Unknown));
+    assert_eq!(cleared.differs, []);
+}
+
+/// Vector 30.
+#[test]
+fn busy_cpus_say_nothing_about_nic() {
+    let mut busy = with("pcie-width", "x8", State::Bad);
+    busy.push(reading(CPU_WAIT, "in all tests", State::Suspect));
+    let all = found(&busy, &Measured::new());
+    assert_eq!(all, [named("cpu-noise", Confidence::Probably)]);
+}
+
+/// Vector 32, with files of the second cause.
+#[test]
+fn names_two_causes_that_explain_different_tests() {
+    let mut both = with("pcie-width", "x8", State::Bad);
+    both.retain(|of| of.code != "numa");
+    both.push(reading("numa", "far", State::Suspect));
+    let mut factors = bandwidths(0.55);
+    factors.extend([(TestCode::L5, 30.0)]);
+    let found = diagnosis(&both, &measured(&factors));
+    assert_eq!(
+        causes(&found)[0],
+        (Some("pcie-narrow"), Confidence::Because)
+    );
+    let numa = found
+        .whys
+        .iter()
+        .find(|of| of.cause.as_deref() == Some("numa"));
+    assert_eq!(numa.map(|of| of.confidence), Some(Confidence::AlsoFound));
+}
+
+#[test]
+fn figures_that_vary_prove_nothing() {
+    let narrow = with("pcie-width", "x8", State::Bad);
+    let mut varies = measured(&bandwidths(0.55));
+    for figures in varies.values_mut().filter(|of| of.of_bandwidth) {
+        figures.own.push(figures.others[0]);
+    }
+    assert_eq!(
+        found(&narrow, &varies),
+        [named("pcie-narrow", Confidence::Probably)]
+    );
+}

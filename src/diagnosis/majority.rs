@@ -1,0 +1,134 @@
+//! What most good NICs of one kind have, and what a culprit has instead (diagnosis.md 4.2).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::readings::{Readings, find};
+
+/// Fewest good NICs with a value: with fewer, the item says nothing.
+const FEWEST: usize = 5;
+
+/// Part of the good NICs that have the normal value.
+const NORMAL: f64 = 0.6;
+
+/// Largest part of the good NICs that have the value of the culprit if it supports a cause, and the
+/// part above which it clears the item.
+const RARE: f64 = 0.05;
+const COMMON: f64 = 0.2;
+
+/// An item in which a culprit differs from most good NICs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Difference {
+    /// Code of the item.
+    pub attribute: String,
+    /// Its name.
+    pub name: String,
+    /// The value of the culprit.
+    pub own: String,
+    /// The value of most good NICs.
+    pub normal: String,
+    /// Number of good NICs with this value.
+    pub with_normal: usize,
+    /// Number of good NICs with any value.
+    pub of: usize,
+    /// Whether hardly any good NIC has the value of the culprit, so that the difference supports a
+    /// cause. If not, some have it.
+    pub supports: bool,
+}
+
+/// Returns the items that good NICs agree about: their normal values.
+pub fn normals<'a>(others: &'a [Readings]) -> BTreeMap<&'a str, &'a str> {
+    let codes = others.iter().flatten().filter(|of| of.is_attribute);
+    let codes: std::collections::BTreeSet<&str> = codes.map(|of| of.code.as_str()).collect();
+    let normal = |code: &'a str| {
+        let values = values(others, code);
+        let (value, count) = most(&values)?;
+        let is_normal = values.len() >= FEWEST && count as f64 >= NORMAL * values.len() as f64;
+        is_normal.then_some((code, value))
+    };
+    codes.into_iter().filter_map(normal).collect()
+}
+
+/// Returns the items in which a culprit with these readings differs from good NICs. Items whose
+/// value many good NICs share with it are left out.
+pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
+    let difference = |(code, normal): (&str, &str)| {
+        let reading = find(own, code)?;
+        let value = reading.value.as_deref()?;
+        let values = values(others, code);
+        let count = |of: &str| values.iter().filter(|value| **value == of).count();
+        let share = count(value) as f64 / values.len() as f64;
+        (value != normal && share <= COMMON).then(|| Difference {
+            attribute: code.to_owned(),
+            name: reading.name.clone(),
+            own: value.to_owned(),
+            normal: normal.to_owned(),
+            with_normal: count(normal),
+            of: values.len(),
+            supports: share <= RARE,
+        })
+    };
+    normals(others).into_iter().filter_map(difference).collect()
+}
+
+fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a str> {
+    let found = others.iter().filter_map(|own| find(own, code));
+    found.filter_map(|of| of.value.as_deref()).collect()
+}
+
+/// Returns the most frequent value, and how many have it.
+fn most<'a>(values: &[&'a str]) -> Option<(&'a str, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::readings::{Reading, State};
+
+    fn readings(value: &str) -> Readings {
+        vec![Reading {
+            code: "firmware".into(),
+            name: "firmware".into(),
+            value: Some(value.into()),
+            state: State::Shown,
+            text: value.into(),
+            is_attribute: true,
+        }]
+    }
+
+    /// Returns whether a NIC with `1.5` differs from others with these values, and whether the
+    /// difference supports a cause.
+    fn differs(others: &[&str]) -> Option<bool> {
+        let others: Vec<Readings> = others.iter().map(|value| readings(value)).collect();
+        let found = differences(&readings("1.5"), &others);
+        found.first().map(|of| of.supports)
+    }
+
+    #[test]
+    fn compares_with_normal_value_of_good_nics() {
+        assert_eq!(differs(&["1.6"; 5]), Some(true));
+        assert_eq!(differs(&["1.5"; 5]), None);
+        // Too few, and no normal value.
+        assert_eq!(differs(&["1.6"; 4]), None);
+        assert_eq!(differs(&["1.6", "1.6", "1.7", "1.7", "1.8"]), None);
+    }
+
+    #[test]
+    fn values_of_good_nics_clear_the_culprit() {
+        // One of 7, and 3 of 10.
+        let one = ["1.6", "1.6", "1.6", "1.6", "1.6", "1.6", "1.5"];
+        assert_eq!(differs(&one), Some(false));
+        let three = [&["1.5"; 3][..], &["1.6"; 7][..]].concat();
+        assert_eq!(differs(&three), None);
+        // One of 20.
+        let twenty = [&["1.5"][..], &["1.6"; 19][..]].concat();
+        assert_eq!(differs(&twenty), Some(true));
+    }
+}

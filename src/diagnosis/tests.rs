@@ -1,0 +1,180 @@
+//! The tests of a diagnosis (diagnosis.md 1). Each measures the culprit and good NICs in turn.
+
+use serde::{Deserialize, Serialize};
+
+/// A test, by its code in the documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub enum TestCode {
+    /// The test of the survey with which the culprit was found.
+    S,
+    /// Small writes in loopback.
+    L1,
+    /// Small writes in loopback whose data the NIC reads from memory.
+    L2,
+    /// Small writes in loopback whose commands the NIC reads from memory.
+    L3,
+    /// Small reads in loopback.
+    L4,
+    /// Small writes in loopback with pauses of 1 ms.
+    L5,
+    /// Large writes in loopback.
+    B1,
+    /// Large reads in loopback.
+    B3,
+    /// Large writes that the culprit sends.
+    B4,
+    /// Large writes that the culprit receives.
+    B5,
+    /// Small writes that the culprit sends.
+    P1,
+    /// Small writes that the culprit receives.
+    P2,
+}
+
+/// Between which NICs a test measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Each NIC with itself.
+    Loopback,
+    /// From the culprit to a good NIC, beside two good NICs.
+    From,
+    /// From a good NIC to the culprit, beside two good NICs.
+    To,
+}
+
+/// When a test is measured: a later step only if the earlier ones leave it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The tests that separate the own node from what is beyond it.
+    First,
+    /// The tests that separate the causes.
+    Second,
+}
+
+/// A test, and how its tool is run.
+#[derive(Debug)]
+pub struct Test {
+    /// Its code.
+    pub code: TestCode,
+    /// The tool.
+    pub tool: &'static str,
+    /// Size of its operations in bytes.
+    pub size_bytes: u64,
+    /// Its other arguments.
+    pub arguments: &'static [&'static str],
+    /// Between which NICs it measures.
+    pub route: Route,
+    /// When it is measured.
+    pub step: Step,
+    /// Its name in sentences.
+    pub name: &'static str,
+}
+
+const NO_GAP: &str = "--latency-gap=0";
+const LIST: &str = "--list-size=32";
+const SMALL: u64 = 8;
+const LARGE: u64 = 1 << 16;
+
+/// The tests, in the order in which they are measured. [`TestCode::S`] comes from the survey.
+pub const TESTS: [Test; 11] = [
+    Test {
+        code: TestCode::L1,
+        tool: "write-lat",
+        size_bytes: SMALL,
+        arguments: &[NO_GAP],
+        route: Route::Loopback,
+        step: Step::First,
+        name: "small writes in loopback",
+    },
+    Test {
+        code: TestCode::L2,
+        tool: "write-lat",
+        size_bytes: SMALL,
+        arguments: &[NO_GAP, "--no-idc"],
+        route: Route::Loopback,
+        step: Step::First,
+        name: "small writes in loopback, data read from memory",
+    },
+    Test {
+        code: TestCode::B1,
+        tool: "write-bw",
+        size_bytes: LARGE,
+        arguments: &[LIST],
+        route: Route::Loopback,
+        step: Step::First,
+        name: "large writes in loopback",
+    },
+    Test {
+        code: TestCode::L3,
+        tool: "write-lat",
+        size_bytes: SMALL,
+        arguments: &[NO_GAP, "--no-ll"],
+        route: Route::Loopback,
+        step: Step::Second,
+        name: "small writes in loopback, commands read from memory",
+    },
+    Test {
+        code: TestCode::L4,
+        tool: "read-lat",
+        size_bytes: SMALL,
+        arguments: &[NO_GAP],
+        route: Route::Loopback,
+        step: Step::Second,
+        name: "small reads in loopback",
+    },
+    Test {
+        code: TestCode::L5,
+        tool: "write-lat",
+        size_bytes: SMALL,
+        arguments: &["--latency-gap=1000"],
+        route: Route::Loopback,
+        step: Step::Second,
+        name: "small writes in loopback after pauses of 1 ms",
+    },
+    Test {
+        code: TestCode::B3,
+        tool: "read-bw",
+        size_bytes: LARGE,
+        arguments: &[LIST],
+        route: Route::Loopback,
+        step: Step::Second,
+        name: "large reads in loopback",
+    },
+    Test {
+        code: TestCode::B4,
+        tool: "write-bw",
+        size_bytes: LARGE,
+        arguments: &[LIST],
+        route: Route::From,
+        step: Step::Second,
+        name: "large writes that it sends",
+    },
+    Test {
+        code: TestCode::B5,
+        tool: "write-bw",
+        size_bytes: LARGE,
+        arguments: &[LIST],
+        route: Route::To,
+        step: Step::Second,
+        name: "large writes that it receives",
+    },
+    Test {
+        code: TestCode::P1,
+        tool: "write-lat",
+        size_bytes: SMALL,
+        arguments: &[NO_GAP],
+        route: Route::From,
+        step: Step::Second,
+        name: "small writes that it sends",
+    },
+    Test {
+        code: TestCode::P2,
+        tool: "write-lat",
+        size_bytes: SMALL,
+        arguments: &[NO_GAP],
+        route: Route::To,
+        step: Step::Second,
+        name: "small writes that it receives",
+    },
+];
