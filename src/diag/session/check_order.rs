@@ -21,8 +21,8 @@ use plan::Plan;
 /// Time from one check to the next, for all clients of a server.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a client waits for a server that has just run another check.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// How long a client waits for a server that has just run another check: as long as for a check.
+const PATIENCE: Duration = CHECK_LIMIT;
 
 /// Time limit of a quick check, which takes some milliseconds.
 const CHECK_LIMIT: Duration = Duration::from_secs(10);

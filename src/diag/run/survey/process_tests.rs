@@ -17,11 +17,13 @@ use cluster::survey::timetable::Part;
 use facts::device::FabricAddress;
 use node::service::VniOption;
 
-/// Variables of a process: its tool, its device, the number of its NIC, its VNI.
+/// Variables of a process: its tool, its device, the number of its NIC, its VNI, the time of a pair
+/// in milliseconds.
 const TOOL: &str = "CXIDIAG_TEST_MEMBER_TOOL";
 const DEVICE: &str = "CXIDIAG_TEST_MEMBER_DEVICE";
 const NUMBER: &str = "CXIDIAG_TEST_MEMBER_NUMBER";
 const VNI: &str = "CXIDIAG_TEST_MEMBER_VNI";
+const PAIR_MS: &str = "CXIDIAG_TEST_MEMBER_PAIR_MS";
 
 /// Begin of the lines with data, among the lines of the test harness.
 const DATA: &str = "data: ";
@@ -43,7 +45,8 @@ fn member() {
     plan.service.vni = vni.map(|vni| VniOption::Number(vni.parse().unwrap()));
     let mut nics = Nics::open(vec![plan]).unwrap();
     let number = env::var(NUMBER).unwrap().parse().unwrap();
-    begin(&mut nics, number, &[&tool]);
+    let pair = Duration::from_millis(env::var(PAIR_MS).unwrap().parse().unwrap());
+    begin(&mut nics, number, &[&tool], pair);
     write(&nics.facts());
     for line in std::io::stdin().lines() {
         let block: Block = serde_json::from_str(&line.unwrap()).unwrap();
@@ -72,7 +75,13 @@ struct Member {
 
 impl Member {
     /// Starts the process of NIC `number`, and waits until that is open.
-    fn start(number: u32, device: &str, tool: &str, (variable, value): (&str, &str)) -> Self {
+    fn start(
+        number: u32,
+        device: &str,
+        tool: &str,
+        (variable, value): (&str, &str),
+        pair: Duration,
+    ) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         let mut child = command
             .args([
@@ -83,6 +92,7 @@ impl Member {
             .env(TOOL, tool)
             .env(DEVICE, device)
             .env(NUMBER, number.to_string())
+            .env(PAIR_MS, pair.as_millis().to_string())
             .env(variable, value)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -133,6 +143,8 @@ struct Group {
     members: Vec<Member>,
     /// Why pairs are measured.
     stage: Stage,
+    /// Time for measuring a pair.
+    pair: Duration,
     /// Length of a slot.
     slot: Duration,
 }
@@ -140,13 +152,24 @@ struct Group {
 impl Group {
     /// Starts a process for each variable, and sets the variable in its environment.
     fn new(first_device: u32, tool: &str, variables: &[(&str, &str)]) -> Self {
+        Self::with_pair(first_device, tool, variables, PAIR)
+    }
+
+    /// Starts a process for each variable, which measures a pair for the time `pair`.
+    fn with_pair(
+        first_device: u32,
+        tool: &str,
+        variables: &[(&str, &str)],
+        pair: Duration,
+    ) -> Self {
         let start = |(number, variable)| {
             let device = format!("soft{}", first_device + number);
-            Member::start(number, &device, tool, variable)
+            Member::start(number, &device, tool, variable, pair)
         };
         Self {
             members: (0..).zip(variables.iter().copied()).map(start).collect(),
             stage: Stage::Retest(1),
+            pair,
             slot: SLOT,
         }
     }
@@ -193,7 +216,7 @@ impl Group {
         let is_open = result
             .as_ref()
             .is_some_and(|result| result.answer == Answer::Untested(Untested::ShortSlot));
-        let most = most_beyond(PAIR).as_nanos() as u64;
+        let most = most_beyond(self.pair).as_nanos() as u64;
         assert!(!is_open || report.beyond_ns == most);
         result
     }
@@ -293,8 +316,10 @@ fn failed_operations_are_answers() {
 
 #[test]
 fn longest_slot_decides_about_missing_answer() {
-    let mut group = Group::new(72, "write-lat", &[GOOD, SILENT]);
-    group.slot = sufficient(PAIR, PAIR / 2);
+    // Short for this time, and long enough for processes on busy CPUs not to be late.
+    let pair = 10 * PAIR;
+    let mut group = Group::with_pair(72, "write-lat", &[GOOD, SILENT], pair);
+    group.slot = sufficient(pair, pair / 2);
     let mut reasons = Vec::new();
     while !reasons.contains(&Untested::ShortSlot) {
         assert!(reasons.len() < ATTEMPTS as usize, "{reasons:?}");
@@ -309,7 +334,7 @@ fn longest_slot_decides_about_missing_answer() {
             other => panic!("{other:?}"),
         }
     }
-    group.slot = longest(PAIR);
+    group.slot = longest(pair);
     failure(group.measure(1, 0));
 }
 

@@ -35,7 +35,7 @@ pub fn nic_plan(device: &str) -> NicPlan {
 }
 
 /// Begins tests of these tools. `number` is the number of the first NIC.
-pub fn begin(nics: &mut Nics, number: u32, tools: &[&str]) {
+pub fn begin(nics: &mut Nics, number: u32, tools: &[&str], pair: Duration) {
     let of = |tool: &&str| {
         // Small buffers: debug builds take long to fill them.
         let option = if tool.ends_with("bw") {
@@ -54,7 +54,7 @@ pub fn begin(nics: &mut Nics, number: u32, tools: &[&str]) {
     let course = Course {
         tests: Vec::new(),
         arguments: Vec::new(),
-        pair_ns: PAIR.as_nanos() as u64,
+        pair_ns: pair.as_nanos() as u64,
         first_nic: NicId(number),
     };
     nics.begin(3, &course, &plans);
@@ -65,7 +65,7 @@ impl Rig {
     fn new(devices: &[&str], tools: &[&str]) -> Self {
         let plans = devices.iter().map(|device| nic_plan(device));
         let mut nics = Nics::open(plans.collect()).unwrap();
-        begin(&mut nics, 10, tools);
+        begin(&mut nics, 10, tools, PAIR);
         Self {
             nics,
             tests: tools.len(),
