@@ -29,6 +29,11 @@ const COMPARED: [&Item; 16] = [
     &host::GOVERNOR,
 ];
 
+/// Returns whether the item with this code is compared between NICs.
+pub(super) fn is_compared(code: &str) -> bool {
+    COMPARED.iter().any(|item| item.code == code)
+}
+
 /// The code of the version of cxidiag.
 const VERSION: &str = "cxidiag";
 

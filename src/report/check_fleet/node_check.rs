@@ -2,8 +2,10 @@
 
 use serde::Deserialize;
 
+use super::agreement::is_compared;
 use super::finding::{NodeFinding, NodeVerdict, UNTESTED};
 use crate::check::MISSING;
+use diagnosis::readings::{Reading, Readings, State};
 use facts::error::Failure;
 use facts::text;
 
@@ -82,6 +84,13 @@ impl NodeCheck {
         names.into_iter().chain(of_devices).chain(of_host)
     }
 
+    /// Returns what the check says about the NIC `device` and its host.
+    pub fn readings(&self, device: &str) -> Readings {
+        let blocks = self.blocks();
+        let own = blocks.filter(|(name, _)| *name == device || *name == "host");
+        own.flat_map(|(_, items)| items).map(reading).collect()
+    }
+
     /// Returns the items of each device and of the host, with its name.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (&str, &[NodeItem])> {
         let devices = self.devices.iter();
@@ -104,6 +113,23 @@ impl NodeDevice {
     pub(super) fn value(&self, code: &str) -> Option<&str> {
         let mut items = self.items.iter();
         items.find(|item| item.code == code)?.value.as_deref()
+    }
+}
+
+fn reading(item: &NodeItem) -> Reading {
+    let state = match item.verdict.as_str() {
+        "good" => State::Good,
+        "suspect" => State::Suspect,
+        "bad" => State::Bad,
+        _ => State::Shown,
+    };
+    Reading {
+        code: item.code.clone(),
+        name: item.name.clone(),
+        value: item.value.clone(),
+        state,
+        text: described(item),
+        is_attribute: is_compared(&item.code),
     }
 }
 

@@ -42,6 +42,7 @@ impl Survey {
             setup,
             roster,
             verdict,
+            why: Vec::new(),
         };
         survey.summary = summary(&survey);
         survey

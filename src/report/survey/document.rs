@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::why::Explanation;
 use crate::outcome::Problem;
 use cluster::survey::busy::BusyNode;
 use cluster::survey::findings::{Findings, Test};
@@ -116,6 +117,9 @@ pub struct Survey {
     pub roster: Roster,
     /// What the survey has found.
     pub verdict: Findings,
+    /// Why culprits are slow; empty without --why.
+    #[serde(default)]
+    pub why: Vec<Explanation>,
 }
 
 impl Survey {
