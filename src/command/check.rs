@@ -4,11 +4,12 @@
 //! * `of_node`: the check of this node; `site`: settings of the site.
 //! * `examine`: the check of one NIC; `traffic`, `uses`, `lock`: writing and reading through it.
 //! * `fleet`: the checks of many nodes in one. `hosts`: through `cxidiag serve`, whose process is
-//!   `served`. `step`: by the tasks of a launcher.
+//!   `served`. `step`: by the tasks of a launcher. `in_survey`: by the members of a survey.
 
 mod examine;
 mod fleet;
 mod hosts;
+mod in_survey;
 mod lock;
 mod of_node;
 mod request;
@@ -23,6 +24,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use self::in_survey::SurveyChecks;
 use self::request::CheckRequest;
 pub use self::usage::usage;
 use super::output;

@@ -184,6 +184,9 @@ pub enum Order {
     Block(Block),
     /// To end.
     End,
+    /// To check its NICs by their files, and to send the document. The second check of a process
+    /// says what has changed since the first one.
+    Check,
 }
 
 /// Returns the bytes of a value.

@@ -102,6 +102,11 @@ impl Examination {
         }
     }
 
+    /// Returns the NIC.
+    pub fn device(&self) -> DeviceName {
+        self.device
+    }
+
     /// Returns whether the NIC has files.
     pub fn has_files(&self) -> bool {
         matches!(self.first, Ok(Some(_)))

@@ -13,7 +13,7 @@ use facts::interrupt;
 use node::machine::{self, Machine};
 use node::nic::health::{Finding, host, presence};
 use node::reading::{self, NO_ANSWER};
-use node::slingshot::{Grant, Launcher};
+use node::slingshot::Launcher;
 use report::check::{Check, Examined};
 
 /// Checks this node.
@@ -28,61 +28,94 @@ pub fn check(request: CheckRequest) -> Result<Check, Failure> {
     check
 }
 
-fn check_machine(mut request: CheckRequest) -> Result<Check, Failure> {
-    let machine = Machine::this();
-    request.fill_from(site::read(&machine)?);
-    let launcher = Launcher::find(|name| env::var(name).ok()).map_err(Failure::usage)?;
-    let grant = match &launcher {
-        Launcher::Granted(grant) => Some(grant),
-        Launcher::Absent | Launcher::Incomplete(_) => None,
-    };
-    let devices = request.devices(grant, &machine)?;
-    let (started, clock) = (SystemTime::now(), Instant::now());
-    let mut examined = examine(&devices, &request, grant, &machine)?;
-    let count = presence::count(nics(&examined, &machine), request.expected_nics);
-    let mut host = vec![count, presence::driver(&machine)];
-    host.extend(host::findings(&machine, machine::loaded_library()));
-    name_unanswered(&mut host, &mut examined, &machine);
-    Ok(Check::new(started, clock.elapsed(), host, examined))
+fn check_machine(request: CheckRequest) -> Result<Check, Failure> {
+    let mut ongoing = OngoingCheck::begin(request)?;
+    ongoing.traffic()?;
+    ongoing.wait()?;
+    Ok(ongoing.end())
 }
 
-/// Examines the devices: their files, then traffic on one NIC after the other, then the files again
-/// when the window is over.
-fn examine(
-    devices: &[DeviceName],
-    request: &CheckRequest,
-    grant: Option<&Grant>,
-    machine: &Machine,
-) -> Result<Vec<Examined>, Failure> {
-    let began = Instant::now();
-    let mut examinations: Vec<Examination> = devices
-        .iter()
-        .map(|device| Examination::begin(*device, request, grant, machine))
-        .collect();
-    if request.has_traffic() && examinations.iter().any(Examination::has_files) {
-        let has_hardware = (devices.iter()).any(|device| device.platform().is_listed);
+/// A check of this node that has read the files for the first time.
+pub struct OngoingCheck {
+    request: CheckRequest,
+    machine: Machine,
+    started: SystemTime,
+    clock: Instant,
+    examinations: Vec<Examination>,
+}
+
+impl OngoingCheck {
+    /// Begins the check: reads the files of the devices.
+    ///
+    /// # Errors
+    ///
+    /// Settings of the site or of the job that are invalid.
+    pub fn begin(mut request: CheckRequest) -> Result<Self, Failure> {
+        let machine = Machine::this();
+        request.fill_from(site::read(&machine)?);
+        let launcher = Launcher::find(|name| env::var(name).ok()).map_err(Failure::usage)?;
+        let grant = match &launcher {
+            Launcher::Granted(grant) => Some(grant),
+            Launcher::Absent | Launcher::Incomplete(_) => None,
+        };
+        let devices = request.devices(grant, &machine)?;
+        let (started, clock) = (SystemTime::now(), Instant::now());
+        let begin = |device: &DeviceName| Examination::begin(*device, &request, grant, &machine);
+        let examinations = devices.iter().map(begin).collect();
+        Ok(Self {
+            request,
+            machine,
+            started,
+            clock,
+            examinations,
+        })
+    }
+
+    /// Writes and reads through one NIC after the other, if the request has it.
+    fn traffic(&mut self) -> Result<(), Failure> {
+        if !self.request.has_traffic() || !self.has_files() {
+            return Ok(());
+        }
+        let mut devices = self.examinations.iter().map(Examination::device);
+        let has_hardware = devices.any(|device| device.platform().is_listed);
         let lock = if has_hardware {
-            lock::take(machine)
+            lock::take(&self.machine)
         } else {
             Ok(None)
         };
         interrupt::check()?;
-        let mut runs = Runs::new(request.libcxi.as_ref());
-        for examination in &mut examinations {
-            examination.traffic(&lock, &mut runs, request)?;
+        let mut runs = Runs::new(self.request.libcxi.as_ref());
+        for examination in &mut self.examinations {
+            examination.traffic(&lock, &mut runs, &self.request)?;
         }
+        Ok(())
     }
-    if request.has_window() && examinations.iter().any(Examination::has_files) {
-        let left = request
-            .window
-            .unwrap_or(WINDOW)
-            .saturating_sub(began.elapsed());
-        interrupt::wait_for_any(&mut Vec::new(), Some(left))?;
+
+    /// Waits until the window is over, if the request has one.
+    fn wait(&self) -> Result<(), Failure> {
+        if self.request.has_window() && self.has_files() {
+            let window = self.request.window.unwrap_or(WINDOW);
+            let left = window.saturating_sub(self.clock.elapsed());
+            interrupt::wait_for_any(&mut Vec::new(), Some(left))?;
+        }
+        Ok(())
     }
-    Ok(examinations
-        .into_iter()
-        .map(|examination| examination.end(request, machine))
-        .collect())
+
+    fn has_files(&self) -> bool {
+        self.examinations.iter().any(Examination::has_files)
+    }
+
+    /// Reads the files again, and returns what was found.
+    pub fn end(self) -> Check {
+        let (request, machine) = (self.request, self.machine);
+        let ended = self.examinations.into_iter();
+        let mut examined: Vec<Examined> = ended.map(|of| of.end(&request, &machine)).collect();
+        let count = presence::count(nics(&examined, &machine), request.expected_nics);
+        let mut host = vec![count, presence::driver(&machine)];
+        host.extend(host::findings(&machine, machine::loaded_library()));
+        name_unanswered(&mut host, &mut examined, &machine);
+        Check::new(self.started, self.clock.elapsed(), host, examined)
+    }
 }
 
 /// Names the files that did not answer: a NIC with such a file is not tested.

@@ -1,6 +1,8 @@
 //! The coordinator loop: waits for the members, sends them blocks of slots, receives their results,
 //! and ends the survey. The coordinator measures nothing itself.
 
+pub mod why;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, BufReader, Write};
@@ -19,9 +21,12 @@ use super::request::SurveyRequest;
 use super::results::BlockResults;
 use super::written::Outputs;
 use cluster::host_list::compress;
+use cluster::survey::answer::Pair;
 use cluster::survey::busy::BusySlots;
 use cluster::survey::conductor::{Conductor, Phase, Settings};
 use cluster::survey::findings::Test;
+use cluster::survey::ids::NicId;
+use cluster::survey::roster::Roster;
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::timetable::{BlockReport, Course, Round};
 use cluster::tree::{DETOUR_LIMIT, Event, Root, now_ns};
@@ -138,7 +143,15 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         round: 0,
         uncertainty_ns: None,
     };
-    let ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
+    let mut ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
+    let verdict = survey.conductor.findings();
+    let mut why = Vec::new();
+    if request.explains && ended.is_ok() {
+        match survey.explain(&verdict) {
+            Ok(explanations) => why = explanations,
+            Err(failure) => ended = Err(failure),
+        }
+    }
     let CoordinatorLoop {
         mut root,
         members,
@@ -148,7 +161,6 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         busy_slots,
         ..
     } = survey;
-    let verdict = conductor.findings();
     let mut document = Survey::new(
         setup,
         started,
@@ -158,6 +170,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         ended.as_ref().copied(),
     );
     document.clock_uncertainty_ns = uncertainty_ns;
+    document.why = why;
     document.busy_nodes = busy_slots.nodes(&document.roster);
     // The results come first: a member that hangs must not delay them.
     let found = outputs.end(&document);
@@ -230,6 +243,29 @@ fn by_size(limit: Duration, of_thousand: Duration, size: u32) -> Duration {
 fn join_limit(request: &SurveyRequest, launch: &Launch) -> Duration {
     let usual = || limit::in_effect(by_size(JOIN_LIMIT, JOIN_LIMIT_OF_THOUSAND, launch.size));
     request.join_limit.unwrap_or_else(usual)
+}
+
+/// What the members have answered to a block.
+struct MeasuredBlock {
+    slots: Slots,
+    /// Number of slots of each member, by rank.
+    slots_of: BTreeMap<u32, usize>,
+    reports: Vec<BlockReport>,
+    /// Pairs that were in no block, with their slots.
+    left_out: Vec<(u32, Pair)>,
+    /// Members that were lost, with the reasons.
+    lost: BTreeMap<u32, String>,
+    /// NICs that cannot measure any longer, with the reasons.
+    failed: Vec<(NicId, String)>,
+}
+
+impl MeasuredBlock {
+    /// Returns the results of its `rounds`, and the lost members.
+    fn results(self, rounds: &[Round], roster: &Roster) -> (BlockResults, BTreeMap<u32, String>) {
+        let (left_out, lost) = (&self.left_out, &self.lost);
+        let results = BlockResults::new(rounds, self.slots, self.reports, left_out, lost, roster);
+        (results, self.lost)
+    }
 }
 
 /// A survey in progress.
@@ -388,8 +424,8 @@ impl CoordinatorLoop<'_> {
         }
     }
 
-    /// Measures a block of rounds of the same test, in slots of this length.
-    fn measure(&mut self, rounds: &[Round], slot: Duration, tests: &[Test]) -> Result<(), Failure> {
+    /// Has the members measure a block of rounds, in slots of this length.
+    fn run_block(&mut self, rounds: &[Round], slot: Duration) -> Result<MeasuredBlock, Failure> {
         let size = self.members.roster.nodes.len() as u32;
         let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, size);
         let slots = Slots {
@@ -423,20 +459,36 @@ impl CoordinatorLoop<'_> {
             }
             _ => None,
         })?;
+        let mut failed = Vec::new();
         for report in &reports {
-            let failed = self.members.set_addresses(report.rank, &report.addresses);
-            for (nic, reason) in failed {
-                self.conductor.fail_nic(nic, &reason);
-            }
+            failed.extend(self.members.set_addresses(report.rank, &report.addresses));
         }
-        for report in &reports {
-            let slots = slots_of.get(&report.rank).copied().unwrap_or_default();
+        self.block += 1;
+        self.round += rounds.len() as u32;
+        Ok(MeasuredBlock {
+            slots,
+            slots_of,
+            reports,
+            left_out,
+            lost,
+            failed,
+        })
+    }
+
+    /// Measures a block of rounds of the same test, in slots of this length.
+    fn measure(&mut self, rounds: &[Round], slot: Duration, tests: &[Test]) -> Result<(), Failure> {
+        let block = self.run_block(rounds, slot)?;
+        for (nic, reason) in &block.failed {
+            self.conductor.fail_nic(*nic, reason);
+        }
+        for report in &block.reports {
+            let slots = block.slots_of.get(&report.rank).copied();
             let load = report.load.as_ref();
+            let slots = slots.unwrap_or_default() as u32;
             self.busy_slots
-                .add(report.rank, slots as u32, &report.results, load, tests);
+                .add(report.rank, slots, &report.results, load, tests);
         }
-        let roster = &self.members.roster;
-        let block = BlockResults::new(rounds, slots, reports, &left_out, &lost, roster);
+        let (block, lost) = block.results(rounds, &self.members.roster);
         self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
         self.pace.add(&block);
         let of_bandwidth = tests[block.test.index()].of_bandwidth;
@@ -450,8 +502,6 @@ impl CoordinatorLoop<'_> {
             self.conductor.add(result);
         }
         self.lose(lost);
-        self.block += 1;
-        self.round += rounds.len() as u32;
         let state = self.conductor.progress();
         if state.phase == Phase::Sweep && !self.has_estimate {
             let note = estimate(state.answered, state.planned, self.measuring.elapsed());

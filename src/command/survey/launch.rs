@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::coordinator::why;
 use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
 use super::request::{self, RequestedTest, SurveyRequest};
@@ -135,7 +136,9 @@ impl<'a> Launch<'a> {
             token: own.is_none().then(|| text(token)),
             devices: request.devices.iter().map(DeviceName::to_string).collect(),
             hosts: networks.iter().map(IpNet::to_string).collect(),
-            tests: request.tests.iter().map(of_test).collect(),
+            tests: (request.tests.iter().map(of_test))
+                .chain(why::tests(request))
+                .collect(),
             service: request.service.clone(),
         };
         let found: Vec<u32> = addresses.keys().copied().collect();

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::load_watch::LoadWatch;
 use super::request::{self, ProcessSource, SurveyRequest};
+use crate::command::check::SurveyChecks;
 use crate::command::joining::join;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
@@ -11,7 +12,7 @@ use cluster::survey::timetable::{Course, Introduction};
 use cluster::tree::{Bounds, Order};
 use diag::run::survey::{self, NicPlan, Nics, TestPlan};
 use facts::device::DeviceName;
-use facts::error::Failure;
+use facts::error::{Failure, Kind};
 use facts::host::host_name;
 use node::backend;
 use node::machine::Machine;
@@ -85,6 +86,7 @@ pub fn run(
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<(), Failure> {
     let count = plans.len();
+    let mut checks = SurveyChecks::new(plans.iter().map(|plan| plan.device).collect());
     let mut load = LoadWatch::begin();
     let mut nics = Nics::open(plans)?;
     let rank = identity.rank;
@@ -117,6 +119,12 @@ pub fn run(
                 report.load = load.of(&report.results, &measured);
                 member.report(report)?;
             }
+            Order::Check => match checks.document() {
+                Ok(document) => member.send_check(document)?,
+                Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+                // The coordinator does without.
+                Err(_) => member.send_check(Vec::new())?,
+            },
             Order::End => break,
         }
     }

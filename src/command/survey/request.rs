@@ -59,6 +59,8 @@ pub struct SurveyRequest {
     pub processes: ProcessSource,
     /// The nodes are checked first.
     pub checks_nodes: bool,
+    /// The survey finds out why NICs are bad or suspect.
+    pub explains: bool,
     /// The NICs of each process; empty for all hardware.
     pub devices: Vec<DeviceName>,
     /// All NICs of a node measure at the same time.

@@ -102,6 +102,7 @@ struct Wishes {
     keeps_matrix: bool,
     resume: Option<PathBuf>,
     checks_nodes: bool,
+    explains: bool,
     is_quiet: bool,
 }
 
@@ -264,6 +265,14 @@ fn measurements() -> Vec<Def> {
              The default is 1.3 for latencies and 1/0.93 for bandwidths. A smaller ratio needs more \
              pairs of each NIC: the last lines show the ratio that each test could have found.",
         ),
+        Def::switch("why", |wishes| wishes.explains = true).explained(
+            "Find out why bad and suspect NICs are slow: 10 s for\neach, a minute in all",
+            "Find out why NICs and nodes are bad or suspect, after the last pair: read the files of \
+             each of them and of good NICs, and measure both in turn with tests that separate the \
+             causes. About 10 s for each culprit, and a minute in all; culprits whose files and \
+             failing tests are the same are measured once. The verdict and the exit status do not \
+             depend on it.",
+        ),
         Def::text("time-limit", "TIME", |wishes, typed| {
             wishes.time_limit = Some(time(typed, SHORTEST..=LONGEST)?);
             Ok(())
@@ -411,6 +420,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     Ok(Some(SurveyRequest {
         processes,
         checks_nodes: wishes.checks_nodes,
+        explains: wishes.explains,
         devices: wishes.devices,
         at_once: wishes.at_once,
         service: wishes.service,

@@ -81,9 +81,14 @@ pub fn lines(survey: &Survey, of: &Explanation) -> Vec<String> {
                     lines.extend(part("evidence", &evidence(&why.evidence)));
                 }
             }
-            _ => {
+            (confidence, _) => {
                 lines.extend(sentence(&stated(why)));
-                lines.extend(part("evidence", &evidence(&why.evidence)));
+                // What only fits says nothing beside a contradiction.
+                let is_shown = |of: &&Evidence| {
+                    confidence != Confidence::AlsoFound || of.own.is_none() || of.contradicts
+                };
+                let shown: Vec<Evidence> = why.evidence.iter().filter(is_shown).cloned().collect();
+                lines.extend(part("evidence", &evidence(&shown)));
                 lines.extend(why.advice.iter().flat_map(|text| part("do", text)));
             }
         }
@@ -132,11 +137,12 @@ fn several(possible: &[&Why]) -> String {
     format!("possibly {}", all.collect::<Vec<_>>().join("; or "))
 }
 
-/// Returns what excluded causes are about, each subject once.
+/// Returns what excluded causes are about, each subject once. Causes of failures are left out: they
+/// have no part in something slow.
 fn subjects(excluded: &[String]) -> String {
     let mut subjects: Vec<&str> = Vec::new();
     for cause in excluded.iter().filter_map(|id| causes::cause(id)) {
-        if !subjects.contains(&cause.subject) {
+        if !cause.fails && !subjects.contains(&cause.subject) {
             subjects.push(cause.subject);
         }
     }

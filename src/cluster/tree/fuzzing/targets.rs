@@ -331,6 +331,7 @@ pub fn targets() -> Vec<Target> {
             encode(&Order::Block(block())),
         ),
         ("order of end", MemberOfCoordinator, encode(&Order::End)),
+        ("order of check", MemberOfCoordinator, encode(&Order::Check)),
     ];
     let target = |(name, receiver, seed)| Target {
         name,

@@ -32,6 +32,13 @@ impl Root {
         }
     }
 
+    /// Asks each of these processes for a check of its NICs.
+    pub fn send_checks(&mut self, ranks: impl IntoIterator<Item = u32>) {
+        for rank in ranks {
+            self.order(rank, &Order::Check);
+        }
+    }
+
     /// Sends an order, and keeps it until it is known to have arrived.
     fn order(&mut self, rank: u32, order: &Order) {
         if (rank as usize) < self.members.len() && !self.links.is_lost(rank) {

@@ -1,0 +1,52 @@
+//! The checks of a member of a survey, for the diagnosis of culprits.
+
+use std::time::Duration;
+
+use super::of_node::{self, OngoingCheck};
+use super::request::CheckRequest;
+use facts::device::DeviceName;
+use facts::error::{Context, Failure};
+use node::reading;
+
+/// The checks of the NICs of a member. They read files only.
+pub struct SurveyChecks {
+    devices: Vec<DeviceName>,
+    /// The check that the first one has begun.
+    ongoing: Option<OngoingCheck>,
+}
+
+impl SurveyChecks {
+    /// Returns the checks of these NICs.
+    pub fn new(devices: Vec<DeviceName>) -> Self {
+        let ongoing = None;
+        Self { devices, ongoing }
+    }
+
+    /// Returns the document of a check. The second one also has what has changed since the first
+    /// one, such as errors of the link.
+    ///
+    /// # Errors
+    ///
+    /// Settings of the site or of the job that are invalid, and an interruption.
+    pub fn document(&mut self) -> Result<Vec<u8>, Failure> {
+        let check = match self.ongoing.take() {
+            Some(ongoing) => ongoing.end(),
+            None => {
+                reading::limit_waits();
+                let request = CheckRequest {
+                    devices: self.devices.clone(),
+                    no_traffic: true,
+                    window: Some(Duration::ZERO),
+                    ..CheckRequest::default()
+                };
+                self.ongoing = Some(OngoingCheck::begin(request.clone())?);
+                of_node::check(CheckRequest {
+                    is_quick: true,
+                    window: None,
+                    ..request
+                })?
+            }
+        };
+        serde_json::to_vec(&check).environment("cannot write the document of the check")
+    }
+}

@@ -1,0 +1,552 @@
+//! Why culprits are slow: the coordinator has their files and those of good NICs read, has both
+//! measured in turn, and evaluates what comes of it (diagnosis.md 6.1).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::{CoordinatorLoop, PREPARATION_LIMIT, REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, by_size};
+use crate::command::survey::request::{RequestedTest, SurveyRequest};
+use cluster::location::Class;
+use cluster::survey::answer::{Answer, Pair, PairResult, Stage};
+use cluster::survey::busy::is_busy;
+use cluster::survey::findings::{
+    Cause, Certainty, Direction, Findings, LimitSource, Test as SurveyTest, Unit,
+};
+use cluster::survey::ids::{NicId, TestId};
+use cluster::survey::roster::Roster;
+use cluster::survey::timetable::{Course, Round};
+use cluster::tree::Event;
+use diag::run::survey::longest;
+use diagnosis::causes::CPU_WAIT;
+use diagnosis::comparison::{Figures, Measured};
+use diagnosis::evaluation::{Case, Confidence, evaluate};
+use diagnosis::readings::{Reading, Readings, State};
+use diagnosis::tests::{Route, Step, TESTS, Test, TestCode};
+use facts::error::Failure;
+use facts::limit;
+use facts::number::time_text;
+use plan::tools::TOOLS;
+use report::check_fleet::NodeCheck;
+use report::survey::nics::{self, states};
+use report::survey::why::Explanation;
+use report::survey::words;
+
+/// How long a test measures a NIC.
+const PAIR_TIME: Duration = Duration::from_millis(50);
+
+/// Time for all culprits (diagnosis.md 6.1).
+const TIME: Duration = Duration::from_secs(60);
+
+/// Longest diagnosis of a culprit: one is not begun with less time.
+const OF_CULPRIT: Duration = Duration::from_secs(10);
+
+/// Most kinds of culprits that are measured.
+const MOST_SIGNATURES: usize = 8;
+
+/// Most culprits whose files are read.
+const MOST_CULPRITS: usize = 64;
+
+/// Good NICs whose files are read, and beside which culprits are measured.
+const CONTROLS: usize = 8;
+const PARTNERS: usize = 2;
+
+const ONLY_NICS: &str = "only NICs and nodes are diagnosed; for switches, groups and paths, see the \
+                         counters of the switch ports (fabric manager)";
+
+/// A culprit of the survey.
+struct Culprit<'a> {
+    cause: &'a Cause,
+    /// The NIC that is measured for it.
+    nic: NicId,
+}
+
+impl Culprit<'_> {
+    /// Returns whether its operations failed.
+    fn fails(&self) -> bool {
+        let evidence = self.cause.evidence.first();
+        evidence.is_some_and(|of| of.source == LimitSource::Failure)
+    }
+}
+
+/// What a slot measures.
+#[derive(Clone, Copy)]
+struct Slot {
+    code: TestCode,
+    of_culprit: bool,
+    test: TestId,
+    pair: Pair,
+}
+
+/// The tests of a diagnosis, in the order of its course.
+struct Tests {
+    /// The tests of the survey, then others.
+    course: Vec<(SurveyTest, Vec<String>)>,
+    /// The place of each test of a diagnosis.
+    places: BTreeMap<TestCode, TestId>,
+}
+
+/// Returns the tests that a survey may add to find out why, as tools with their arguments.
+pub fn tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec<String>)> {
+    let tests = TESTS.iter().filter(|_| request.explains);
+    tests.map(|test| (test.tool.into(), arguments(test, &request.service)))
+}
+
+fn arguments(test: &Test, service: &[String]) -> Vec<String> {
+    let own = test.arguments.iter().map(|text| (*text).to_owned());
+    let size = format!("--size={}", test.size_bytes);
+    own.chain([size]).chain(service.iter().cloned()).collect()
+}
+
+impl Tests {
+    fn new(of_survey: &[RequestedTest], service: &[String]) -> Self {
+        let known = of_survey.iter();
+        let mut tests = Self {
+            course: known
+                .map(|of| (of.test.clone(), of.arguments.clone()))
+                .collect(),
+            places: BTreeMap::new(),
+        };
+        for test in &TESTS {
+            let of_bandwidth = TOOLS
+                .iter()
+                .any(|tool| tool.name == test.tool && tool.measures_bandwidth());
+            let wanted = (
+                SurveyTest {
+                    tool: test.tool.into(),
+                    size_bytes: test.size_bytes,
+                    of_bandwidth,
+                },
+                arguments(test, service),
+            );
+            let place = tests.course.iter().position(|of| *of == wanted);
+            let place = place.unwrap_or_else(|| {
+                tests.course.push(wanted);
+                tests.course.len() - 1
+            });
+            tests.places.insert(test.code, TestId(place as u16));
+        }
+        tests
+    }
+
+    /// Returns the course of a process whose first NIC is this one.
+    fn course(&self, first_nic: NicId) -> Course {
+        let (tests, arguments) = self.course.iter().cloned().unzip();
+        Course {
+            tests,
+            arguments,
+            pair_ns: PAIR_TIME.as_nanos() as u64,
+            first_nic,
+        }
+    }
+}
+
+impl CoordinatorLoop<'_> {
+    /// Finds out why the culprits of a verdict are slow.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub(super) fn explain(&mut self, verdict: &Findings) -> Result<Vec<Explanation>, Failure> {
+        let began = Instant::now();
+        let (culprits, mut explanations) = culprits(self.conductor.roster(), verdict);
+        if culprits.is_empty() {
+            return Ok(explanations);
+        }
+        let controls = self.controls(verdict, &culprits);
+        if controls.is_empty() {
+            let why = "there is no good NIC to compare with";
+            explanations.extend(culprits.iter().map(|of| left_out(of.cause, why)));
+            return Ok(explanations);
+        }
+        let parts = words::counted(culprits.len() as u64, "part");
+        self.outputs.note(&format!("finding out why: {parts}"));
+        let all = culprits.iter().map(|of| of.nic).chain(controls.clone());
+        let ranks = |nics: &mut dyn Iterator<Item = NicId>| -> BTreeSet<u32> {
+            nics.map(|nic| self.conductor.roster().node_of(nic).rank)
+                .collect()
+        };
+        let ranks = ranks(&mut all.clone());
+        let first = self.checks(&ranks)?;
+        let of_nic = |checks: &BTreeMap<u32, NodeCheck>, nic: NicId, roster: &Roster| {
+            let check = checks.get(&roster.node_of(nic).rank);
+            check.map_or(Vec::new(), |check| check.readings(&roster.nic(nic).device))
+        };
+        let roster = self.conductor.roster().clone();
+        let others = |checks: &_| -> Vec<Readings> {
+            controls
+                .iter()
+                .map(|nic| of_nic(checks, *nic, &roster))
+                .collect()
+        };
+        let tests = Tests::new(&self.request.tests, &self.request.service);
+        self.prepare_diagnosis(&tests, &ranks)?;
+        let mut kinds: Vec<(Vec<String>, usize)> = Vec::new();
+        let mut measured: BTreeMap<usize, (Measured, bool)> = BTreeMap::new();
+        let mut same: BTreeMap<usize, usize> = BTreeMap::new();
+        for (index, culprit) in culprits.iter().enumerate() {
+            let own = of_nic(&first, culprit.nic, &roster);
+            let signature = signature(culprit, &own, &others(&first));
+            if let Some((_, other)) = kinds.iter().find(|(known, _)| *known == signature) {
+                same.insert(index, *other);
+                continue;
+            }
+            let is_late = began.elapsed() + OF_CULPRIT > TIME
+                || self.left().is_some_and(|left| left < OF_CULPRIT);
+            if kinds.len() >= MOST_SIGNATURES || is_late {
+                explanations.push(left_out(culprit.cause, "there was no time for it"));
+                continue;
+            }
+            kinds.push((signature, index));
+            let hard = evaluate(Case {
+                own: &own,
+                others: &others(&first),
+                measured: &Measured::new(),
+                fails: culprit.fails(),
+            });
+            let is_explained = hard.whys.first().map(|why| why.confidence);
+            let found = if is_explained == Some(Confidence::Because) {
+                (Measured::new(), false)
+            } else {
+                self.measure_culprit(culprit, &controls, &tests)?
+            };
+            measured.insert(index, found);
+        }
+        let second = self.checks(&ranks)?;
+        for (index, (figures, waited)) in &measured {
+            let culprit = &culprits[*index];
+            let latest = |nic| match of_nic(&second, nic, &roster) {
+                empty if empty.is_empty() => of_nic(&first, nic, &roster),
+                readings => readings,
+            };
+            let mut own = latest(culprit.nic);
+            own.extend(waited.then(cpu_wait));
+            let others: Vec<Readings> = controls.iter().map(|nic| latest(*nic)).collect();
+            let found = evaluate(Case {
+                own: &own,
+                others: &others,
+                measured: figures,
+                fails: culprit.fails(),
+            });
+            explanations.push(Explanation {
+                nic: (!figures.is_empty()).then_some(culprit.nic),
+                controls: controls.iter().copied().take(PARTNERS).collect(),
+                causes: found.whys,
+                differs: found.differs,
+                excluded: found.excluded,
+                left_out: own
+                    .is_empty()
+                    .then(|| "its files could not be read".to_owned()),
+                ..left_out(culprit.cause, "")
+            });
+        }
+        explanations.extend(same.iter().map(|(index, other)| Explanation {
+            same_as: Some(culprits[*other].cause.unit),
+            left_out: None,
+            ..left_out(culprits[*index].cause, "")
+        }));
+        let place = |of: &Explanation| {
+            let mut causes = verdict.causes.iter();
+            causes.position(|cause| cause.unit == of.culprit)
+        };
+        explanations.sort_by_key(place);
+        Ok(explanations)
+    }
+
+    /// Returns NICs to compare culprits with, on nodes of their own: good ones first, then NICs at
+    /// the switch of the first culprit. A NIC that busy CPUs have left untested may be slow itself:
+    /// beside it, a culprit looks faster, so that no cause becomes surer.
+    fn controls(&self, verdict: &Findings, culprits: &[Culprit]) -> Vec<NicId> {
+        let roster = self.conductor.roster();
+        let states = states(roster, verdict);
+        let first = roster.nic(culprits[0].nic);
+        let is_usable = |nic: &NicId| {
+            matches!(
+                states[nic.index()],
+                nics::State::Good | nics::State::Untested
+            ) && self.members.addresses[nic.index()].is_some()
+                && !culprits
+                    .iter()
+                    .any(|of| roster.nic(of.nic).node == roster.nic(*nic).node)
+        };
+        let mut good: Vec<NicId> = roster.nic_ids().filter(is_usable).collect();
+        let is_far = |nic: &NicId| {
+            let of = roster.nic(*nic);
+            let is_other_device = of.device != first.device && !of.device.starts_with("soft");
+            let class = Class::between(first.location, of.location);
+            let is_untested = states[nic.index()] == nics::State::Untested;
+            (is_untested, is_other_device, class != Class::Switch)
+        };
+        good.sort_by_key(is_far);
+        let mut nodes = BTreeSet::new();
+        good.retain(|nic| nodes.insert(roster.nic(*nic).node));
+        good.truncate(CONTROLS);
+        good
+    }
+
+    /// Asks these processes for checks of their NICs. A process without an answer has none.
+    fn checks(&mut self, ranks: &BTreeSet<u32>) -> Result<BTreeMap<u32, NodeCheck>, Failure> {
+        self.root.send_checks(ranks.iter().copied());
+        let size = ranks.len() as u32;
+        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
+        let reason = format!("it did not check its NICs within {}", time_text(limit));
+        let until = Instant::now() + limit::in_effect(limit);
+        let mut checks = BTreeMap::new();
+        self.wait_for(ranks.clone(), until, &reason, |event| match event {
+            Event::Checked { rank, document } => {
+                checks.extend(NodeCheck::read(&document).ok().map(|check| (rank, check)));
+                Some(rank)
+            }
+            _ => None,
+        })?;
+        Ok(checks)
+    }
+
+    /// Prepares these processes for the tests.
+    fn prepare_diagnosis(&mut self, tests: &Tests, ranks: &BTreeSet<u32>) -> Result<(), Failure> {
+        let firsts = self.members.first_nics.iter();
+        let firsts = firsts.filter(|(rank, _)| ranks.contains(rank));
+        let courses = firsts.map(|(rank, first)| (*rank, tests.course(*first)));
+        self.root.send_courses(courses.collect());
+        let reason = "it did not open its targets in time";
+        let until = Instant::now() + limit::in_effect(PREPARATION_LIMIT);
+        self.wait_for(ranks.clone(), until, reason, |event| match event {
+            Event::Begun { rank } => Some(rank),
+            _ => None,
+        })?;
+        Ok(())
+    }
+
+    /// Measures a culprit beside good NICs. Returns the figures, and whether the processes of the
+    /// culprit waited for their CPUs in all tests.
+    fn measure_culprit(
+        &mut self,
+        culprit: &Culprit,
+        controls: &[NicId],
+        tests: &Tests,
+    ) -> Result<(Measured, bool), Failure> {
+        let mut found = Found::default();
+        let of_survey = of_survey(culprit, controls);
+        let mut slots = of_survey.clone();
+        slots.extend(of_step(Step::First, culprit.nic, controls, tests));
+        self.run_slots(&slots, tests, &mut found)?;
+        slots = of_step(Step::Second, culprit.nic, controls, tests);
+        self.run_slots(&slots, tests, &mut found)?;
+        // What decides is measured again: one measurement may have been an accident.
+        let slowest = found.slowest();
+        let again = TESTS.iter().filter(|test| Some(test.code) == slowest);
+        let mut again: Vec<Slot> = again
+            .flat_map(|test| slots_of(test, culprit.nic, controls, tests))
+            .collect();
+        if slowest == Some(TestCode::S) {
+            again = of_survey;
+        }
+        again.extend(again.first().copied());
+        self.run_slots(&again, tests, &mut found)?;
+        Ok((found.measured, found.own > 0 && found.own == found.void))
+    }
+
+    /// Measures in these slots, one pair at a time.
+    fn run_slots(
+        &mut self,
+        slots: &[Slot],
+        tests: &Tests,
+        found: &mut Found,
+    ) -> Result<(), Failure> {
+        let rounds: Vec<Round> = slots
+            .iter()
+            .map(|slot| Round {
+                test: slot.test,
+                stage: Stage::Comparison,
+                pairs: vec![slot.pair],
+            })
+            .collect();
+        if rounds.is_empty() {
+            return Ok(());
+        }
+        let first = self.round;
+        let block = self.run_block(&rounds, longest(PAIR_TIME))?;
+        let (results, _) = block.results(&rounds, &self.members.roster);
+        for result in &results.pairs {
+            let slot = result.round.checked_sub(first);
+            if let Some(slot) = slot.and_then(|slot| slots.get(slot as usize)) {
+                let of_bandwidth = tests.course[slot.test.index()].0.of_bandwidth;
+                found.add(slot, result, of_bandwidth);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the slots of a culprit have come to.
+#[derive(Default)]
+struct Found {
+    measured: Measured,
+    /// Number of slots of the culprit, and of those in which a process waited for its CPU.
+    own: u32,
+    void: u32,
+}
+
+impl Found {
+    fn add(&mut self, slot: &Slot, result: &PairResult, of_bandwidth: bool) {
+        self.own += u32::from(slot.of_culprit);
+        if is_busy(result, of_bandwidth) {
+            self.void += u32::from(slot.of_culprit);
+            return;
+        }
+        let figures = self.measured.entry(slot.code).or_insert_with(|| Figures {
+            of_bandwidth,
+            ..Figures::default()
+        });
+        match &result.answer {
+            Answer::Measured(of) if slot.of_culprit => figures.own.push(of.value()),
+            Answer::Measured(of) => figures.others.push(of.value()),
+            Answer::Failed(why) if slot.of_culprit => figures.failure = Some(why.clone()),
+            Answer::Failed(_) | Answer::Untested(_) => {}
+        }
+    }
+
+    /// Returns the test in which the culprit is slowest beside good NICs.
+    fn slowest(&self) -> Option<TestCode> {
+        let speed = |figures: &Figures| {
+            let [own, others] = [figures.own.first()?, figures.others.first()?];
+            Some(if figures.of_bandwidth {
+                own / others
+            } else {
+                others / own
+            })
+        };
+        let all = self.measured.iter();
+        let all = all.filter_map(|(code, figures)| Some((speed(figures)?, *code)));
+        all.min_by(|(one, _), (other, _)| one.total_cmp(other))
+            .map(|(_, code)| code)
+    }
+}
+
+/// Returns the culprits that can be measured, and an explanation of each other part.
+fn culprits<'a>(roster: &Roster, verdict: &'a Findings) -> (Vec<Culprit<'a>>, Vec<Explanation>) {
+    let (mut culprits, mut others) = (Vec::new(), Vec::new());
+    for cause in &verdict.causes {
+        if cause.certainty == Certainty::Transient {
+            continue;
+        }
+        let nic = match cause.unit {
+            Unit::Nic(nic) => Some(nic),
+            Unit::Node(_) => nics::members(roster, &cause.unit).first().copied(),
+            _ => None,
+        };
+        match nic {
+            Some(nic) if culprits.len() < MOST_CULPRITS => culprits.push(Culprit { cause, nic }),
+            Some(_) => others.push(left_out(cause, "there are too many culprits")),
+            None => others.push(left_out(cause, ONLY_NICS)),
+        }
+    }
+    (culprits, others)
+}
+
+/// Returns the explanation of a culprit that was not diagnosed.
+fn left_out(cause: &Cause, why: &str) -> Explanation {
+    Explanation {
+        culprit: cause.unit,
+        nic: None,
+        controls: Vec::new(),
+        causes: Vec::new(),
+        differs: Vec::new(),
+        excluded: Vec::new(),
+        same_as: None,
+        left_out: Some(why.to_owned()),
+    }
+}
+
+/// Returns what culprits have in common that have the same cause: the kind of part, the tests in
+/// which it is outside the limits, and what is wrong or different in its files.
+fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Vec<String> {
+    let kind = match culprit.cause.unit {
+        Unit::Nic(_) => "NIC",
+        _ => "node",
+    };
+    let tests = culprit.cause.evidence.iter();
+    let tests = tests.map(|of| format!("{:?} {:?}", of.test, of.source));
+    let wrong = own.iter();
+    let wrong = wrong.filter(|of| matches!(of.state, State::Bad | State::Suspect));
+    let wrong = wrong.map(|of| format!("{} {}", of.code, of.value.as_deref().unwrap_or_default()));
+    let differs = diagnosis::majority::differences(own, others);
+    let differs = differs
+        .into_iter()
+        .map(|of| format!("{} {}", of.attribute, of.own));
+    let mut parts: Vec<String> = tests.chain(wrong).chain(differs).collect();
+    parts.sort_unstable();
+    parts.dedup();
+    parts.insert(0, kind.to_owned());
+    parts
+}
+
+/// Returns the slots of the test of the survey that shows a culprit best.
+fn of_survey(culprit: &Culprit, controls: &[NicId]) -> Vec<Slot> {
+    let Some(evidence) = culprit.cause.evidence.first() else {
+        return Vec::new();
+    };
+    let route = match (evidence.class, culprit.cause.direction) {
+        (Class::Loopback, _) => Route::Loopback,
+        (_, Direction::Target) => Route::To,
+        (_, Direction::Initiator | Direction::Both) => Route::From,
+    };
+    slots_on(TestCode::S, evidence.test, route, culprit.nic, controls)
+}
+
+/// Returns the slots of the tests of a step.
+fn of_step(step: Step, nic: NicId, controls: &[NicId], tests: &Tests) -> Vec<Slot> {
+    let of_step = TESTS.iter().filter(|test| test.step == step);
+    of_step
+        .flat_map(|test| slots_of(test, nic, controls, tests))
+        .collect()
+}
+
+fn slots_of(test: &Test, nic: NicId, controls: &[NicId], tests: &Tests) -> Vec<Slot> {
+    slots_on(
+        test.code,
+        tests.places[&test.code],
+        test.route,
+        nic,
+        controls,
+    )
+}
+
+/// Returns the slots of a test: good NICs, then the culprit. Without a second good NIC, tests
+/// between two NICs have nothing to be compared with.
+fn slots_on(
+    code: TestCode,
+    test: TestId,
+    route: Route,
+    nic: NicId,
+    controls: &[NicId],
+) -> Vec<Slot> {
+    let directed = |initiator, target| Pair { initiator, target };
+    let pairs = match (route, controls) {
+        (Route::Loopback, [good, ..]) => [Pair::loopback(*good), Pair::loopback(nic)],
+        (Route::From, [good, other, ..]) => [directed(*other, *good), directed(nic, *good)],
+        (Route::To, [good, other, ..]) => [directed(*good, *other), directed(*good, nic)],
+        _ => return Vec::new(),
+    };
+    [false, true]
+        .into_iter()
+        .zip(pairs)
+        .map(|(of_culprit, pair)| Slot {
+            code,
+            of_culprit,
+            test,
+            pair,
+        })
+        .collect()
+}
+
+/// Returns the reading of a culprit whose processes waited for their CPUs.
+fn cpu_wait() -> Reading {
+    Reading {
+        code: CPU_WAIT.into(),
+        name: "waiting for CPUs".into(),
+        value: Some("in all tests".into()),
+        state: State::Suspect,
+        text: "its processes waited for their CPUs in all tests".into(),
+        is_attribute: false,
+    }
+}
