@@ -67,6 +67,7 @@ impl Snapshot {
         for (name, content) in history(&settings, &counters) {
             class.insert(device.join(name), Entry::File(content.into()));
         }
+        sysfs::plant(&mut class, &device, health);
         let classes = snapshot.root.join("sys/class");
         sysfs::write(&classes, &class)?;
         write_telemetry(&classes.join(device).join("telemetry"), &counters)?;

@@ -2,6 +2,8 @@
 //!
 //! Rates are per second since the NIC started.
 
+use std::collections::BTreeMap;
+
 /// Numbers from `0` to this are accepted as rates, per second.
 pub const MOST_PER_SECOND: f64 = 1e9;
 
@@ -24,6 +26,9 @@ pub const MOST_PCIE_LINKS: usize = 4;
 
 /// The most restarts of the link that the driver remembers (health.md 2.1).
 pub const MOST_FLAPS: u64 = 10;
+
+/// The most bytes of the path of a file that has a planted content: of a name in most file systems.
+pub const LONGEST_FILE: usize = 255;
 
 /// Lanes and their speed in GT/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,6 +78,9 @@ pub struct Health {
     pub has_retry_handler: bool,
     /// Whether software has set the MAC address.
     pub has_ama: bool,
+    /// The contents of files, by their paths below the device directory, without their last
+    /// newline.
+    pub files: BTreeMap<String, String>,
 }
 
 impl Default for Health {
@@ -92,6 +100,7 @@ impl Default for Health {
             flaps: 0,
             has_retry_handler: true,
             has_ama: true,
+            files: BTreeMap::new(),
         }
     }
 }

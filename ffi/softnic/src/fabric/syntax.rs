@@ -1,5 +1,6 @@
-//! The syntax of `CXIDIAG_LINK` and `CXIDIAG_FAULTS`: items separated by commas. Only `error` may
-//! occur more than once. Semicolons separate lists of items for different NICs.
+//! The syntax of `CXIDIAG_LINK` and `CXIDIAG_FAULTS`: items separated by commas. Only `error`, and
+//! `set` for different files, may occur more than once. Semicolons separate lists of items for
+//! different NICs.
 //!
 //! | item | meaning |
 //! |---|---|
@@ -23,8 +24,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::health::{
-    BRIDGE_SPEEDS, MOST_FLAPS, MOST_PCIE_LINKS, MOST_PER_SECOND, PCIE_MAX, PCIE_SPEEDS,
-    PCIE_WIDTHS, PcieLanes, PcieLink,
+    BRIDGE_SPEEDS, LONGEST_FILE, MOST_FLAPS, MOST_PCIE_LINKS, MOST_PER_SECOND, PCIE_MAX,
+    PCIE_SPEEDS, PCIE_WIDTHS, PcieLanes, PcieLink,
 };
 use super::link_settings::{InjectedError, Selection, Settings};
 use crate::engine::{ReturnCode, return_codes};
@@ -105,6 +106,11 @@ const FAULTS: Items = &[
     ("flaps", "flaps=NUMBER, from 0 to 10"),
     ("retry-handler", "retry-handler=off"),
     ("ama", "ama=off"),
+    (
+        "set",
+        "set=FILE:VALUE, FILE a path of at most 255 bytes below the device directory of the NIC, \
+         without '.' and '..', and not below telemetry",
+    ),
 ];
 
 /// Reads the settings of the NIC with this number from the environment.
@@ -147,8 +153,12 @@ fn read(nic: u32, link: Option<OsString>, faults: Option<OsString>) -> Result<Se
                 applied.ok_or_else(|| {
                     format!("{variable}: '{item}': expected {}", allowed(items, name))
                 })?;
-                if !names.insert(name) && name != "error" {
-                    return Err(format!("{variable}: '{item}': {name} is given twice"));
+                let unique = match name {
+                    "set" => item.split_once(':').map_or(item, |(file, _)| file),
+                    name => name,
+                };
+                if !names.insert(unique) && name != "error" {
+                    return Err(format!("{variable}: '{item}': {unique} is given twice"));
                 }
             }
             if is_about_this {
@@ -210,6 +220,10 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         "flaps" => health.flaps = whole(value).filter(|&flaps| flaps <= MOST_FLAPS)?,
         "retry-handler" => health.has_retry_handler = off(value)?,
         "ama" => health.has_ama = off(value)?,
+        "set" => {
+            let (file, content) = value.split_once(':')?;
+            health.files.insert(path(file)?, content.to_owned());
+        }
         "seed" => faults.seed = whole(value)?,
         "loss" => faults.loss = probability(value)?,
         "retry" => faults.retry = time(value)?,
@@ -233,6 +247,14 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+/// Parses the path of a file below a directory. Counters have items of their own.
+fn path(text: &str) -> Option<String> {
+    let is_name = |name: &str| !matches!(name, "" | "." | "..");
+    let is_below = text.len() <= LONGEST_FILE && text.split('/').all(is_name);
+    let is_counter = text.split('/').next() == Some("telemetry");
+    (is_below && !is_counter).then(|| text.to_owned())
 }
 
 /// Parses the links from the root port to the NIC.

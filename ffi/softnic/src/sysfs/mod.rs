@@ -81,6 +81,7 @@ pub fn class_directory(real: &Path) -> Result<Entries, String> {
         let info = information(number, nid, &health);
         let groups = fabric::available_groups_in(&place, nid);
         add(&mut directory, &info, driver, &health, groups);
+        plant(&mut directory, &device(&info, &health), &health);
         directory.insert(
             Path::new(PCI_LIST).join(pci::address(&info)),
             Entry::Link(Path::new("../../../class").join(device(&info, &health))),
@@ -179,6 +180,17 @@ pub fn add(
             Path::new(class).join(name),
             Entry::Link(Path::new("..").join(&place)),
         );
+    }
+}
+
+/// Gives the files below a device the contents that faults plant. Unknown files are added: they may
+/// be attributes of other drivers. A planted file replaces a directory, and a file on its path
+/// becomes a directory.
+pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
+    for (file, content) in &health.files {
+        let path = device.join(file);
+        directory.retain(|of, _| !of.starts_with(&path) && !path.starts_with(of));
+        directory.insert(path, Entry::File(format!("{content}\n").into()));
     }
 }
 

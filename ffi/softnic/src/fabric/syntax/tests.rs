@@ -12,7 +12,7 @@ fn settings(link: &str, faults: &str) -> Result<Settings, String> {
 fn reads_every_item() {
     let found = settings(
         "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
-        "tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
+        "tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,set=port/speed:BJ_100G,set=fru/part_number:,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
     )
     .unwrap();
     assert_eq!(found.latency, Duration::from_micros(2));
@@ -64,6 +64,9 @@ fn reads_every_item() {
         flaps: 10,
         has_retry_handler: false,
         has_ama: false,
+        files: [("port/speed", "BJ_100G"), ("fru/part_number", "")]
+            .map(|(file, content)| (file.to_owned(), content.to_owned()))
+            .into(),
     };
     assert_eq!(found.health, health);
     assert_eq!(read(0, None, None), Ok(Settings::default()));
@@ -198,6 +201,16 @@ fn rejects_invalid_items_by_variable() {
         "retry-handler=on",
         "retry-handler",
         "ama=",
+        "set=",
+        "set=port/speed",
+        "set=:1",
+        "set=/numa_node:1",
+        "set=../numa_node:1",
+        "set=port/../numa_node:1",
+        "set=port/./speed:1",
+        "set=port//speed:1",
+        "set=port/:1",
+        "set=telemetry/hni_tx_ok_opt:1",
         "latency=1ns",
     ] {
         let message = settings("", item).unwrap_err();
@@ -237,6 +250,22 @@ fn rejects_duplicate_items() {
     );
     assert!(settings("jitter=1ns,jitter=1ns", "").is_err());
     assert!(settings("", "seed=1,seed=1").is_err());
+    assert_eq!(
+        settings("", "set=numa_node:1,set=numa_node:2").unwrap_err(),
+        "CXIDIAG_FAULTS: 'set=numa_node:2': set=numa_node is given twice"
+    );
+}
+
+#[test]
+fn later_list_plants_further_files() {
+    let read = |nic| {
+        let faults = "set=a:1,set=b:2:3;nic=3,set=b:4,set=c:5";
+        let found = read(nic, None, Some(faults.into())).unwrap();
+        Vec::from_iter(found.health.files.into_values()).join(" ")
+    };
+    assert_eq!([0, 3].map(read), ["1 2:3", "1 4 5"]);
+    assert!(settings("", &format!("set={}:", "x".repeat(255))).is_ok());
+    assert!(settings("", &format!("set={}:", "x".repeat(256))).is_err());
 }
 
 fn some_error() -> impl Strategy<Value = (String, InjectedError)> {
