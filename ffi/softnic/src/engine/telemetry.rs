@@ -86,6 +86,11 @@ pub struct LinkCounts {
     /// Requests that were lost, one for each time, and those that were sent again.
     pub lost: u64,
     pub resent: u64,
+    /// Reads from the memory of the host that take time, the cycles that these take, and the cycles
+    /// for which writes to it wait.
+    pub reads: u64,
+    pub reads_blocked: u64,
+    pub writes_blocked: u64,
 }
 
 /// Sums over all queues, and the counts of the wire.
@@ -231,6 +236,9 @@ impl Telemetry {
             1326 => self.unresolved,
             // Writes to the memory of the host.
             1354 => self.received.all() + self.events.written.iter().sum::<u64>(),
+            1355 => self.link.reads,
+            1356 => self.link.writes_blocked,
+            1357 => self.link.reads_blocked,
             1537 => self.sent.all(),
             1556 => self.received.all(),
             SENT_BY_SIZE..1553 => self.sent.of_size(nth(SENT_BY_SIZE)),

@@ -17,7 +17,7 @@
 //! | `error=NO_SPACE:0.001` | each operation fails with this probability |
 //! | `refuse=PERM_VIOLATION@100` | the NIC refuses the 100th command of its transmit queues |
 //! | `down=1.5s`, `down=1.5s:0.2s` | the link goes down 1.5 s after the device was opened, for ever or for 0.2 s |
-//! | the others | see [`Health`](super::health::Health) |
+//! | the others | see [`Slowness`](super::slowness::Slowness) and [`Health`](super::health::Health) |
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -76,6 +76,22 @@ const FAULTS: Items = &[
     (
         "down",
         "down=TIME or down=TIME:TIME, a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "rx-bandwidth",
+        "rx-bandwidth=NUMBER followed by MB/s or GB/s, at least 1MB/s",
+    ),
+    (
+        "host-read",
+        "host-read=TIME, a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "host-write",
+        "host-write=TIME, a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "wake",
+        "wake=TIME:GAP, two numbers followed by ns, us, ms or s, at most an hour",
     ),
     (
         "corrected",
@@ -196,8 +212,16 @@ fn link_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
 
 fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
     let faults = &mut settings.faults;
+    let slowness = &mut settings.slowness;
     let health = &mut settings.health;
     match name {
+        "rx-bandwidth" => slowness.rx_bandwidth = Some(bandwidth(value)?),
+        "host-read" => slowness.host_read = time(value)?,
+        "host-write" => slowness.host_write = time(value)?,
+        "wake" => {
+            let (takes, gap) = value.split_once(':')?;
+            slowness.wake = Some((time(takes)?, time(gap)?));
+        }
         "corrected" => health.corrected = rate(value)?,
         "uncorrected" => health.uncorrected = rate(value)?,
         "tx-paused" => health.tx_paused = probability(value)?,

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fabric::Health;
+use crate::fabric::slowness::Slowness;
 
 fn settings(link: &str, faults: &str) -> Result<Settings, String> {
     read(0, Some(link.into()), Some(faults.into()))
@@ -12,7 +13,7 @@ fn settings(link: &str, faults: &str) -> Result<Settings, String> {
 fn reads_every_item() {
     let found = settings(
         "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
-        "tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,set=port/speed:BJ_100G,set=fru/part_number:,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
+        "rx-bandwidth=2GB/s,host-read=3us,host-write=4us,wake=50us:0.5ms,tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,set=port/speed:BJ_100G,set=fru/part_number:,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
     )
     .unwrap();
     assert_eq!(found.latency, Duration::from_micros(2));
@@ -35,6 +36,13 @@ fn reads_every_item() {
     ];
     let errors = errors.map(|(code, selection)| InjectedError { code, selection });
     assert_eq!(faults.errors, errors);
+    let slowness = Slowness {
+        rx_bandwidth: Some(2e9),
+        host_read: Duration::from_micros(3),
+        host_write: Duration::from_micros(4),
+        wake: Some((Duration::from_micros(50), Duration::from_micros(500))),
+    };
+    assert_eq!(found.slowness, slowness);
     let lanes = |width, speed| PcieLanes { width, speed };
     let health = Health {
         corrected: 7.5,
@@ -172,6 +180,13 @@ fn rejects_invalid_items_by_variable() {
         "down=",
         "down=1",
         "down=1s:",
+        "rx-bandwidth=0.5MB/s",
+        "rx-bandwidth=50%",
+        "host-read=1",
+        "host-write=2h",
+        "wake=50us",
+        "wake=50us:",
+        "wake=:1ms",
         "corrected=-1",
         "corrected=1e3",
         "uncorrected=1000000001",
