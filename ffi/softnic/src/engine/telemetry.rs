@@ -91,6 +91,8 @@ pub struct LinkCounts {
     pub reads: u64,
     pub reads_blocked: u64,
     pub writes_blocked: u64,
+    /// Cycles for which the shapers of the traffic classes held packets back, by class.
+    pub held: [u64; 4],
 }
 
 /// Sums over all queues, and the counts of the wire.
@@ -128,6 +130,7 @@ const SENT_BY_SIZE: u32 = 1546;
 const RECEIVED_BY_SIZE: u32 = 1573;
 const SENT_BY_PRIORITY: u32 = 1632;
 const RECEIVED_BY_PRIORITY: u32 = 1640;
+const HELD_BY_CLASS: u32 = 1745;
 const PUT_MESSAGES_BY_CLASS: u32 = 1810;
 const GETS_BY_CLASS: u32 = 1820;
 const PUT_PACKETS_BY_CLASS: u32 = 1830;
@@ -245,6 +248,7 @@ impl Telemetry {
             RECEIVED_BY_SIZE..1580 => self.received.of_size(nth(RECEIVED_BY_SIZE)),
             SENT_BY_PRIORITY..1640 => self.sent.of_priority(nth(SENT_BY_PRIORITY)),
             RECEIVED_BY_PRIORITY..1648 => self.received.of_priority(nth(RECEIVED_BY_PRIORITY)),
+            HELD_BY_CLASS..1749 => self.link.held[nth(HELD_BY_CLASS)],
             PUT_MESSAGES_BY_CLASS..1820 => self.sent.put_messages(nth(PUT_MESSAGES_BY_CLASS)),
             GETS_BY_CLASS..1830 => self.sent.gets(nth(GETS_BY_CLASS)),
             PUT_PACKETS_BY_CLASS..1840 => self.sent.put_packets(nth(PUT_PACKETS_BY_CLASS)),

@@ -21,6 +21,9 @@ pub const PCIE_MAX: PcieLanes = PcieLanes {
     speed: 16.0,
 };
 
+/// The extended speeds in GT/s (health.md 2.1).
+pub const ESM_SPEEDS: [f64; 4] = [16.0, 20.0, 25.0, 32.0];
+
 /// The most links between the root port and the NIC, which includes its own.
 pub const MOST_PCIE_LINKS: usize = 4;
 
@@ -72,6 +75,8 @@ pub struct Health {
     /// The links from the root port to the NIC, whose own is the last; what it does is in `pcie`.
     /// Empty if there are no bridges.
     pub pcie_path: Vec<PcieLink>,
+    /// The extended speed of PCIe in GT/s, if it is on.
+    pub esm: Option<f64>,
     /// Restarts of the link before the NIC started, one a minute.
     pub flaps: u64,
     /// Whether there is a retry handler.
@@ -97,6 +102,7 @@ impl Default for Health {
             pcie_errors: 0.0,
             pcie: PCIE_MAX,
             pcie_path: Vec::new(),
+            esm: None,
             flaps: 0,
             has_retry_handler: true,
             has_ama: true,

@@ -13,9 +13,11 @@ use super::health::Health;
 use super::link_settings::{Selection, Settings};
 use super::random::Random;
 use super::reception::Reception;
+use super::ways::Ways;
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Kind, Origin, Packet};
 use crate::engine::telemetry::LinkCounts;
+use crate::environment::Nics;
 
 /// Bytes of a packet on the link in addition to its payload (libcxi.md 2.2: MTU 2112 for 2048).
 pub const HEADER: u64 = 64;
@@ -39,6 +41,8 @@ pub struct LinkModel {
     /// When the NIC has woken up, and when it sent last, in nanoseconds.
     awake_at: u64,
     active_at: u64,
+    /// Where packets wait beyond the link.
+    ways: Ways,
     /// The receiving side, if receiving takes time.
     pub reception: Option<Reception>,
     /// Number of operations sent.
@@ -55,7 +59,7 @@ pub struct LinkModel {
 impl LinkModel {
     /// Makes the model for an open NIC; `None` for a link without latency, limit and faults. Each
     /// open device draws different numbers.
-    pub fn new(mut settings: Settings, nid: u32, slot: u32) -> Option<Box<Self>> {
+    pub fn new(mut settings: Settings, nics: &Nics, nid: u32, slot: u32) -> Option<Box<Self>> {
         settings.health = Health::default();
         if settings == Settings::default() {
             return None;
@@ -67,6 +71,7 @@ impl LinkModel {
             requests: Random(seeds.next()),
             responses: Random(seeds.next()),
             changes: Random(seeds.next()),
+            ways: Ways::new(&settings.slowness, settings.bandwidth, nid, nics),
             reception: Reception::new(&settings.slowness),
             settings,
             opened,
@@ -102,10 +107,10 @@ impl LinkModel {
         self.settings.faults.is_up(age)
     }
 
-    /// Applies the model to a packet that is sent: may set its return code, and returns when it is
-    /// due.
-    pub fn send(&mut self, packet: &mut Packet) -> u64 {
-        self.send_at(packet, now())
+    /// Applies the model to a packet that is sent to the NIC with the address `to`: may set its
+    /// return code, and returns when it is due.
+    pub fn send(&mut self, packet: &mut Packet, to: u32) -> u64 {
+        self.send_at(packet, to, now())
     }
 
     /// Returns the place of the byte that changes in the data of a packet that is sent, if one
@@ -132,11 +137,12 @@ impl LinkModel {
             resent: self.resent,
             reads: self.reads,
             reads_blocked: self.reads * nanoseconds(self.settings.slowness.host_read),
+            held: self.ways.held,
             writes_blocked: reception.map_or(0, |reception| reception.blocked),
         }
     }
 
-    fn send_at(&mut self, packet: &mut Packet, now: u64) -> u64 {
+    fn send_at(&mut self, packet: &mut Packet, to: u32, now: u64) -> u64 {
         let (code, late) = self.draw(packet, now);
         if code != C_RC_OK {
             packet.return_code = code as u8;
@@ -147,7 +153,8 @@ impl LinkModel {
         let takes = time_on_link(bytes, self.settings.bandwidth);
         self.busy_until = self.busy_until.max(begin) + takes;
         self.active_at = self.busy_until;
-        self.busy_until + nanoseconds(self.settings.latency) + late
+        let arrives = (self.ways).pass(packet.class, to, bytes, begin, self.busy_until);
+        arrives + nanoseconds(self.settings.latency) + late
     }
 
     /// Returns the time for which a packet waits for the data of its operation. Reads for later

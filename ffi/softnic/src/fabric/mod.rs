@@ -30,6 +30,7 @@ mod shown;
 mod slowness;
 mod syntax;
 mod totals;
+mod ways;
 mod wire;
 
 use std::fs::File;
@@ -44,7 +45,7 @@ use crate::engine::VniRange;
 use crate::engine::packet_counts::PacketCounts;
 use crate::engine::telemetry::Telemetry;
 use crate::engine::wire::Peer;
-use crate::environment::Driver;
+use crate::environment::{Driver, Nics};
 use crate::fork;
 pub use directory::Directory;
 use early::EarlyPackets;
@@ -62,6 +63,7 @@ pub use place::{Place, fallback, owner};
 use port::LANES;
 pub use port::{Port, Use};
 use remote::Remote;
+pub use slowness::Slowness;
 pub use syntax::from_environment as settings;
 
 /// The result of the last lookup of an address.
@@ -146,7 +148,8 @@ impl Fabric {
         // Without counters, devices work all the same.
         let _ = directory.totals(nid);
         place.keep();
-        let link = LinkModel::new(settings.clone(), nid, slot);
+        let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
+        let link = LinkModel::new(settings.clone(), &nics, nid, slot);
         let takes_time = link.as_ref().is_some_and(|link| link.reception.is_some());
         Ok(Self {
             place,

@@ -207,6 +207,28 @@ fn shows_state_of_an_unhealthy_nic() {
         ),
         ("ama=off", format!("{interface}/addr_assign_type"), "0"),
         (
+            "class-ceiling=BEST_EFFORT:50",
+            format!("{device}/traffic_classes/best_effort/ceiling_bw"),
+            "50",
+        ),
+        (
+            "class-ceiling=BEST_EFFORT:50",
+            format!("{device}/traffic_classes/bulk_data/ceiling_bw"),
+            "100",
+        ),
+        (
+            "esm=25",
+            format!("{device}/properties/current_esm_link_speed"),
+            "25.0 GT/s",
+        ),
+        ("esm=25", format!("{device}/uc/qspi_blob_version"), "--ESM"),
+        (
+            "esm=off",
+            format!("{device}/properties/current_esm_link_speed"),
+            "Disabled",
+        ),
+        ("esm=off", format!("{device}/uc/qspi_blob_version"), "-"),
+        (
             "ama=off",
             format!("{interface}/address"),
             "00:00:5e:00:53:12",

@@ -129,3 +129,65 @@ fn wakes_up_to_send() {
     assert_eq!(rig.code(&put), C_RC_OK);
     assert!(begin.elapsed() >= Duration::from_millis(20));
 }
+
+/// A second initiator of a rig, in another traffic class.
+fn queue_of_class(rig: &Rig, class: u32) -> Queue {
+    let profile = profile(rig.lni, VNI, class).expect("a profile");
+    Queue::transmit(rig.dev, rig.lni, lcid(profile))
+}
+
+#[test]
+fn class_has_its_share_of_bandwidth() {
+    alone!();
+    set("CXIDIAG_LINK", "bandwidth=100MB/s");
+    set("CXIDIAG_FAULTS", "class-ceiling=LOW_LATENCY:20");
+    let rig = &mut Rig::new();
+    let (source, sink) = (rig.buffer(512 << 10), rig.buffer(512 << 10));
+    rig.target(0, &sink);
+    let put = rig.dma_put(&source, 0, 512 << 10, |_| {});
+    const HELD: [u32; 2] = [1745, 1747];
+    assert_eq!(rig.code(&put), C_RC_OK);
+    assert_eq!(HELD.map(|number| counter(rig, number)), [0, 0]);
+    let mut queue = queue_of_class(rig, CXI_TC_LOW_LATENCY);
+    let begin = Instant::now();
+    queue.issue(&put);
+    assert_eq!(rig.eq.wait().code(), C_RC_OK);
+    // 256 packets of 2112 bytes.
+    assert!(begin.elapsed() >= Duration::from_micros(27_033));
+    let [other, held] = HELD.map(|number| counter(rig, number));
+    assert_eq!(other, 0);
+    assert!(held >= 20_000_000, "{held} ns");
+}
+
+#[test]
+fn class_waits_on_the_way_to_another_nic() {
+    alone!();
+    set("CXIDIAG_FAULTS", "class-delay=BEST_EFFORT:20ms");
+    let (mut rig, mut target) = (Rig::new(), Rig::on(1));
+    let (source, sink) = (rig.buffer(PAGE), target.buffer(PAGE));
+    target.target(0, &sink);
+    let put = rig.put_to(target.dfa(0), &source, 8);
+    let begin = Instant::now();
+    assert_eq!(rig.code(&put), C_RC_OK);
+    assert!(
+        begin.elapsed() >= Duration::from_millis(40),
+        "there and back"
+    );
+    // All that arrived has a mark of congestion.
+    const MARKED_REQUESTS: u32 = 1224;
+    const UNMARKED_REQUESTS: u32 = 1232;
+    const MARKED_IN_POOL: u32 = 1216;
+    let marks = [MARKED_REQUESTS, UNMARKED_REQUESTS, MARKED_IN_POOL];
+    assert_eq!(marks.map(|number| counter(&target, number)), [1, 0, 1]);
+}
+
+#[test]
+fn way_between_two_nics_is_slower() {
+    alone!();
+    set(
+        "CXIDIAG_FAULTS",
+        "between=1-0:10ms,between=1-0:20MB/s,between=0-2:3600s",
+    );
+    // 512 packets of 2112 bytes, and there and back.
+    assert!(puts_to_other_nic() >= Duration::from_micros(54_067 + 20_000));
+}

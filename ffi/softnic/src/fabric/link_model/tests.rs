@@ -4,10 +4,22 @@ use super::*;
 use crate::engine::packet::MTU;
 use crate::fabric::link_settings::InjectedError;
 
+fn new(settings: Settings, nid: u32, slot: u32) -> Option<Box<LinkModel>> {
+    let nics = Nics::from_environment().unwrap();
+    LinkModel::new(settings, &nics, nid, slot)
+}
+
+impl LinkModel {
+    /// Sends a packet to another NIC.
+    fn send_to_next(&mut self, packet: &mut Packet, now: u64) -> u64 {
+        self.send_at(packet, 0x13, now)
+    }
+}
+
 fn link_model(change: impl FnOnce(&mut Settings)) -> LinkModel {
     let mut settings = Settings::default();
     change(&mut settings);
-    let mut model = *LinkModel::new(settings, 0x12, 0).unwrap();
+    let mut model = *new(settings, 0x12, 0).unwrap();
     (model.opened, model.active_at) = (0, 0);
     model
 }
@@ -23,11 +35,11 @@ fn put(length: u16) -> Packet {
 
 #[test]
 fn default_settings_have_no_model() {
-    assert!(LinkModel::new(Settings::default(), 1, 0).is_none());
+    assert!(new(Settings::default(), 1, 0).is_none());
     // Nor does what only files show.
     let mut shown = Settings::default();
     shown.health.tx_paused = 0.5;
-    assert!(LinkModel::new(shown, 1, 0).is_none());
+    assert!(new(shown, 1, 0).is_none());
 }
 
 #[test]
@@ -37,10 +49,13 @@ fn packets_occupy_the_link_one_after_another() {
         settings.bandwidth = Some(1e9);
     });
     // A byte takes 1 ns, and a packet has 64 more bytes.
-    assert_eq!(link.send_at(&mut put(8), 10_000), 10_000 + 72 + 2000);
-    assert_eq!(link.send_at(&mut put(2048), 10_000), 10_072 + 2112 + 2000);
+    assert_eq!(link.send_to_next(&mut put(8), 10_000), 10_000 + 72 + 2000);
+    assert_eq!(
+        link.send_to_next(&mut put(2048), 10_000),
+        10_072 + 2112 + 2000
+    );
     // The link was idle before.
-    assert_eq!(link.send_at(&mut put(0), 50_000), 50_000 + 64 + 2000);
+    assert_eq!(link.send_to_next(&mut put(0), 50_000), 50_000 + 64 + 2000);
 }
 
 /// Data of gets comes from the target, data of puts from the initiator.
@@ -54,7 +69,7 @@ fn gets_occupy_links_as_long_as_puts() {
             let rest = if has_data { bytes } else { 0 };
             for offset in (0..rest.max(1)).step_by(MTU) {
                 let length = (rest - offset).min(MTU as u32) as u16;
-                link.send_at(
+                link.send_to_next(
                     &mut Packet {
                         kind,
                         offset,
@@ -88,7 +103,7 @@ fn jitter_is_evenly_distributed_and_repeatable() {
             settings.faults.seed = seed;
         });
         (0..PACKETS)
-            .map(|now| link.send_at(&mut put(8), now) - now - 2000)
+            .map(|now| link.send_to_next(&mut put(8), now) - now - 2000)
             .collect::<Vec<u64>>()
     };
     let drawn = delays(7);
@@ -123,7 +138,7 @@ fn fails_operations_with_given_numbers_only() {
             total: 9000,
             ..Packet::default()
         };
-        link.send_at(&mut packet, 1);
+        link.send_to_next(&mut packet, 1);
         u32::from(packet.return_code)
     };
     let codes = [
@@ -147,7 +162,7 @@ fn link_is_down_for_given_time() {
     });
     let mut code = |now| {
         let mut packet = put(8);
-        link.send_at(&mut packet, now);
+        link.send_to_next(&mut packet, now);
         u32::from(packet.return_code)
     };
     let codes = [99, 100, 149, 150].map(&mut code);
@@ -164,7 +179,7 @@ fn retries_losses_and_fails_after_last_try() {
         let mut outcome = Vec::new();
         for _ in 0..4000 {
             let mut packet = put(8);
-            let due = link.send_at(&mut packet, 0);
+            let due = link.send_to_next(&mut packet, 0);
             outcome.push((packet.return_code, due));
         }
         outcome
@@ -202,10 +217,10 @@ fn order_of_responses_does_not_change_faults_of_operations() {
                     kind: Kind::Response,
                     ..Packet::default()
                 };
-                link.send_at(&mut answer, number as u64);
+                link.send_to_next(&mut answer, number as u64);
             }
             let mut packet = put(8);
-            let due = link.send_at(&mut packet, 1000 + number as u64);
+            let due = link.send_to_next(&mut packet, 1000 + number as u64);
             outcome.push((packet.return_code, due));
         }
         outcome
@@ -247,9 +262,9 @@ fn devices_draw_different_faults() {
     let draws = |nid, slot| {
         let mut settings = Settings::default();
         settings.faults.loss = 0.5;
-        let mut link = *LinkModel::new(settings, nid, slot).unwrap();
+        let mut link = *new(settings, nid, slot).unwrap();
         link.opened = 0;
-        [(); 64].map(|()| link.send_at(&mut put(8), 0))
+        [(); 64].map(|()| link.send_to_next(&mut put(8), 0))
     };
     let first = draws(0x12, 0);
     assert_eq!(draws(0x12, 0), first);
@@ -271,7 +286,7 @@ fn reads_of_host_memory_delay_first_packets() {
             origin,
             ..put(length)
         };
-        link.send_at(&mut packet, 10_000)
+        link.send_to_next(&mut packet, 10_000)
     };
     let dues = [
         due(Kind::Put, 0, 2048, Origin::Memory),
@@ -292,11 +307,27 @@ fn wakes_up_after_idle_time() {
         settings.bandwidth = Some(1e9);
         settings.slowness.wake = Some((Duration::from_nanos(500), Duration::from_nanos(1000)));
     });
-    let mut due = |now| link.send_at(&mut put(0), now);
+    let mut due = |now| link.send_to_next(&mut put(0), now);
     assert_eq!(due(1000), 1064, "not longer than the gap");
     // The NIC sent until 1064.
     assert_eq!(due(2064), 2128);
     assert_eq!(due(3129), 3129 + 500 + 64);
     assert_eq!(due(3200), 3129 + 500 + 128, "meanwhile");
     assert_eq!(due(4000), 4064, "awake");
+}
+
+#[test]
+fn packets_wait_beyond_the_link() {
+    let mut link = link_model(|settings| {
+        settings.latency = Duration::from_nanos(2000);
+        settings.bandwidth = Some(1e9);
+        settings.slowness.ceilings[0] = Some(10);
+        settings.slowness.class_delays[0] = Duration::from_nanos(30);
+    });
+    assert_eq!(link.send_to_next(&mut put(0), 1000), 1000 + 640 + 30 + 2000);
+    assert_eq!(link.send_at(&mut put(0), 0x12, 5000), 5000 + 640 + 2000);
+    // The packets occupy the link itself for 64 ns each.
+    let mut other = Packet { class: 1, ..put(0) };
+    assert_eq!(link.send_to_next(&mut other, 5000), 5000 + 128 + 2000);
+    assert_eq!(link.counts().held, [2 * (640 - 64), 0, 0, 0]);
 }

@@ -1,9 +1,13 @@
+use std::time::Duration;
+
 use cxi_sys::{C_RC_NO_SPACE, C_RC_PERM_VIOLATION, C_RC_PT_DISABLED};
 use proptest::prelude::*;
 
 use super::*;
 use crate::fabric::Health;
-use crate::fabric::slowness::Slowness;
+use crate::fabric::health::{PcieLanes, PcieLink};
+use crate::fabric::link_settings::{InjectedError, Selection};
+use crate::fabric::slowness::{Between, Slowness};
 
 fn settings(link: &str, faults: &str) -> Result<Settings, String> {
     read(0, Some(link.into()), Some(faults.into()))
@@ -13,7 +17,7 @@ fn settings(link: &str, faults: &str) -> Result<Settings, String> {
 fn reads_every_item() {
     let found = settings(
         "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
-        "rx-bandwidth=2GB/s,host-read=3us,host-write=4us,wake=50us:0.5ms,tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,set=port/speed:BJ_100G,set=fru/part_number:,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
+        "rx-bandwidth=2GB/s,host-read=3us,host-write=4us,wake=50us:0.5ms,class-ceiling=BULK_DATA:30,class-ceiling=BEST_EFFORT:100,class-delay=LOW_LATENCY:9us,between=7-0:2us,between=7-0:3GB/s,between=1-2:1us,tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,esm=25,flaps=10,retry-handler=off,ama=off,set=port/speed:BJ_100G,set=fru/part_number:,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
     )
     .unwrap();
     assert_eq!(found.latency, Duration::from_micros(2));
@@ -36,11 +40,18 @@ fn reads_every_item() {
     ];
     let errors = errors.map(|(code, selection)| InjectedError { code, selection });
     assert_eq!(faults.errors, errors);
+    let slow = Between {
+        delay: Duration::from_micros(2),
+        bandwidth: Some(3e9),
+    };
     let slowness = Slowness {
         rx_bandwidth: Some(2e9),
         host_read: Duration::from_micros(3),
         host_write: Duration::from_micros(4),
         wake: Some((Duration::from_micros(50), Duration::from_micros(500))),
+        ceilings: [Some(100), Some(30), None, None],
+        class_delays: [0, 0, 9, 0].map(Duration::from_micros),
+        between: [((0, 7), slow)].into(),
     };
     assert_eq!(found.slowness, slowness);
     let lanes = |width, speed| PcieLanes { width, speed };
@@ -69,6 +80,7 @@ fn reads_every_item() {
                 max: lanes(16, 16.0),
             },
         ],
+        esm: Some(25.0),
         flaps: 10,
         has_retry_handler: false,
         has_ama: false,
@@ -187,6 +199,21 @@ fn rejects_invalid_items_by_variable() {
         "wake=50us",
         "wake=50us:",
         "wake=:1ms",
+        "class-ceiling=BEST_EFFORT",
+        "class-ceiling=best_effort:50",
+        "class-ceiling=ETH:50",
+        "class-ceiling=BEST_EFFORT:0",
+        "class-ceiling=BEST_EFFORT:101",
+        "class-delay=BEST_EFFORT:20",
+        "class-delay=:20us",
+        "between=0:1us",
+        "between=0-100:1us",
+        "between=0-1",
+        "between=0-1:5",
+        "between=0-1:0.5MB/s",
+        "esm=on",
+        "esm=8",
+        "esm=",
         "corrected=-1",
         "corrected=1e3",
         "uncorrected=1000000001",
@@ -265,6 +292,8 @@ fn rejects_duplicate_items() {
     );
     assert!(settings("jitter=1ns,jitter=1ns", "").is_err());
     assert!(settings("", "seed=1,seed=1").is_err());
+    assert!(settings("", "class-delay=BULK_DATA:1us,class-delay=BULK_DATA:2us").is_err());
+    assert!(settings("", "between=0-1:1us,between=0-1:2us").is_err());
     assert_eq!(
         settings("", "set=numa_node:1,set=numa_node:2").unwrap_err(),
         "CXIDIAG_FAULTS: 'set=numa_node:2': set=numa_node is given twice"
