@@ -90,6 +90,11 @@ impl NicCounters {
         let code_words = time_up.as_nanos() * CODE_WORDS / 1_000_000_000;
         counters.add(GOOD_CODE_WORDS, code_words as u64);
         counters.add_health(&settings.health, time_up);
+        for (class, delay) in settings.slowness.class_delays.iter().enumerate() {
+            if !delay.is_zero() {
+                counters.mark_class(class as u32);
+            }
+        }
         Ok(counters)
     }
 
@@ -121,6 +126,24 @@ impl NicCounters {
                 let packets = of(health.congestion, self.value(unmarked + index));
                 self.add(marked + index, packets);
                 self.subtract(unmarked + index, packets);
+            }
+        }
+    }
+
+    /// Adds marks of congestion to all packets of a class that have none: switches mark packets of
+    /// a class that queues.
+    fn mark_class(&mut self, class: u32) {
+        let [of_pool, of_requests, of_responses] = MARKED;
+        for ((marked, unmarked, _), priority) in
+            [(of_requests, 2 * class), (of_responses, 2 * class + 1)]
+        {
+            let packets = self.value(unmarked + priority);
+            for (to, from) in [
+                (marked + priority, unmarked + priority),
+                (of_pool.0, of_pool.1),
+            ] {
+                self.add(to, packets);
+                self.subtract(from, packets);
             }
         }
     }

@@ -62,11 +62,12 @@ impl Snapshot {
         info.link_state = settings.faults.is_up(counters.age).into();
         let _user = place.become_user();
         let mut class = Entries::new();
-        sysfs::add(&mut class, &info, driver, health, groups?);
+        sysfs::add(&mut class, &info, driver, &settings, groups?);
         let device = sysfs::device(&info, health);
         for (name, content) in history(&settings, &counters) {
             class.insert(device.join(name), Entry::File(content.into()));
         }
+        sysfs::plant(&mut class, &device, health);
         let classes = snapshot.root.join("sys/class");
         sysfs::write(&classes, &class)?;
         write_telemetry(&classes.join(device).join("telemetry"), &counters)?;

@@ -9,7 +9,7 @@ use super::arithmetic::{self, Amo};
 use super::counter::Counting;
 use super::location::Staging;
 use super::memory::{Access, AddressSpace};
-use super::packet::{Kind, Rendezvous};
+use super::packet::{Kind, Origin, Rendezvous};
 use super::return_codes::ReturnCode;
 use super::ring::Command;
 
@@ -479,6 +479,15 @@ fn check(condition: bool) -> Result<(), ReturnCode> {
 }
 
 impl Source {
+    /// Returns where the payload is.
+    #[inline]
+    pub fn origin(&self) -> Origin {
+        match self {
+            Self::Memory(_) => Origin::Memory,
+            Self::Immediate(_) | Self::Operands(_) | Self::Nothing => Origin::Nic,
+        }
+    }
+
     /// Returns an address at which `length` bytes at `offset` of an operation of `command` can be
     /// read. Translated for each packet, because software may unmap the memory while the put is in
     /// progress.

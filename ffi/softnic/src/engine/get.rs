@@ -6,7 +6,7 @@ use super::bytes::copy;
 use super::incoming::Reply;
 use super::location::Location;
 use super::memory::Access;
-use super::packet::{INLINE, Kind, Packet};
+use super::packet::{INLINE, Kind, Origin, Packet};
 use super::return_codes::ReturnCode;
 use super::state::Engine;
 use super::wire::{Arrival, Wire};
@@ -93,6 +93,7 @@ impl<W: Wire> Engine<W> {
                 total,
                 offset: reply.sent,
                 inline: total as usize <= INLINE,
+                origin: Origin::Memory,
                 ..Packet::default()
             };
             if packet.inline && length > 0 {

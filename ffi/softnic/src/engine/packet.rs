@@ -38,6 +38,16 @@ pub enum Kind {
     Rendezvous = 7,
 }
 
+/// Where the sender of a packet has its payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// In the NIC: it came with the command, or it is the result of an operation.
+    #[default]
+    Nic,
+    /// In the memory of the host.
+    Memory,
+}
+
 /// The fields that only rendezvous puts have (nic.md 10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rendezvous {
@@ -86,6 +96,8 @@ pub struct Packet {
     pub rendezvous: Rendezvous,
     /// Match bits and header data, or the inline payload.
     pub tail: [u64; 2],
+    /// Where the payload comes from, for the link model of the sender: it is not transmitted.
+    pub origin: Origin,
 }
 
 const RESTRICTED: u64 = 1 << 40;
@@ -264,6 +276,7 @@ mod tests {
             amo: Amo::default(),
             rendezvous: Rendezvous::default(),
             tail: [u64::MAX, 7],
+            origin: Origin::Nic,
         };
         assert_eq!(Packet::from_words(packet.to_words()), Some(packet));
         let of_wire = u64::from(u32::MAX) | WIRE_FLAG;

@@ -86,6 +86,13 @@ pub struct LinkCounts {
     /// Requests that were lost, one for each time, and those that were sent again.
     pub lost: u64,
     pub resent: u64,
+    /// Reads from the memory of the host that take time, the cycles that these take, and the cycles
+    /// for which writes to it wait.
+    pub reads: u64,
+    pub reads_blocked: u64,
+    pub writes_blocked: u64,
+    /// Cycles for which the shapers of the traffic classes held packets back, by class.
+    pub held: [u64; 4],
 }
 
 /// Sums over all queues, and the counts of the wire.
@@ -123,6 +130,7 @@ const SENT_BY_SIZE: u32 = 1546;
 const RECEIVED_BY_SIZE: u32 = 1573;
 const SENT_BY_PRIORITY: u32 = 1632;
 const RECEIVED_BY_PRIORITY: u32 = 1640;
+const HELD_BY_CLASS: u32 = 1745;
 const PUT_MESSAGES_BY_CLASS: u32 = 1810;
 const GETS_BY_CLASS: u32 = 1820;
 const PUT_PACKETS_BY_CLASS: u32 = 1830;
@@ -231,12 +239,16 @@ impl Telemetry {
             1326 => self.unresolved,
             // Writes to the memory of the host.
             1354 => self.received.all() + self.events.written.iter().sum::<u64>(),
+            1355 => self.link.reads,
+            1356 => self.link.writes_blocked,
+            1357 => self.link.reads_blocked,
             1537 => self.sent.all(),
             1556 => self.received.all(),
             SENT_BY_SIZE..1553 => self.sent.of_size(nth(SENT_BY_SIZE)),
             RECEIVED_BY_SIZE..1580 => self.received.of_size(nth(RECEIVED_BY_SIZE)),
             SENT_BY_PRIORITY..1640 => self.sent.of_priority(nth(SENT_BY_PRIORITY)),
             RECEIVED_BY_PRIORITY..1648 => self.received.of_priority(nth(RECEIVED_BY_PRIORITY)),
+            HELD_BY_CLASS..1749 => self.link.held[nth(HELD_BY_CLASS)],
             PUT_MESSAGES_BY_CLASS..1820 => self.sent.put_messages(nth(PUT_MESSAGES_BY_CLASS)),
             GETS_BY_CLASS..1830 => self.sent.gets(nth(GETS_BY_CLASS)),
             PUT_PACKETS_BY_CLASS..1840 => self.sent.put_packets(nth(PUT_PACKETS_BY_CLASS)),

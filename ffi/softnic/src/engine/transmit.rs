@@ -366,6 +366,7 @@ impl TransmitQueue {
                     carried(operation.match_bits),
                     carried(operation.header_data),
                 ],
+                origin: operation.source.origin(),
                 ..Packet::default()
             },
             send_event: !operation.send_disable,

@@ -5,8 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::gathered::Unread;
-use super::port::{CELLS, LANES, Port};
+use super::port::{CELLS, LANES, Port, TIMED};
 use crate::engine::bytes::copy;
 use crate::engine::packet::{MTU, Packet};
 use crate::engine::wire::Arrival;
@@ -54,8 +53,8 @@ impl EarlyPackets {
         }
         while self.lanes[lane].len() < MOST
             && let Some(first) = port.first_word(lane, head)
-            // A NIC that shares cells has no link model; it claimed the lane after another NIC.
-            && Unread::of(first).is_empty()
+            // A NIC without a link model shares cells and sends longer packets.
+            && first & TIMED != 0
         {
             let mut packet = Packet::default();
             let is_valid = port.read(lane, head, first, &mut packet);
@@ -83,9 +82,10 @@ impl EarlyPackets {
         head
     }
 
-    /// Returns when the next packet of a lane is due.
-    pub fn due(&self, lane: usize) -> Option<u64> {
-        Some(self.lanes[lane].front()?.due)
+    /// Returns the next packet of a lane, and when it is due.
+    pub fn first(&self, lane: usize) -> Option<(&Packet, u64)> {
+        let early = self.lanes[lane].front()?;
+        Some((&early.packet, early.due))
     }
 
     /// Puts the next packet of a lane into `arrival`; false if there is none. It stays until

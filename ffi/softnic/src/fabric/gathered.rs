@@ -114,6 +114,11 @@ impl Unread {
         self.next == self.end
     }
 
+    /// Returns the number of responses.
+    pub fn count(self) -> usize {
+        self.end - self.next
+    }
+
     /// Returns the index of the word with the next response.
     #[inline]
     pub fn next(self) -> usize {

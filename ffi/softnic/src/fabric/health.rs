@@ -2,6 +2,8 @@
 //!
 //! Rates are per second since the NIC started.
 
+use std::collections::BTreeMap;
+
 /// Numbers from `0` to this are accepted as rates, per second.
 pub const MOST_PER_SECOND: f64 = 1e9;
 
@@ -19,11 +21,17 @@ pub const PCIE_MAX: PcieLanes = PcieLanes {
     speed: 16.0,
 };
 
+/// The extended speeds in GT/s (health.md 2.1).
+pub const ESM_SPEEDS: [f64; 4] = [16.0, 20.0, 25.0, 32.0];
+
 /// The most links between the root port and the NIC, which includes its own.
 pub const MOST_PCIE_LINKS: usize = 4;
 
 /// The most restarts of the link that the driver remembers (health.md 2.1).
 pub const MOST_FLAPS: u64 = 10;
+
+/// The most bytes of the path of a file that has a planted content: of a name in most file systems.
+pub const LONGEST_FILE: usize = 255;
 
 /// Lanes and their speed in GT/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,12 +75,17 @@ pub struct Health {
     /// The links from the root port to the NIC, whose own is the last; what it does is in `pcie`.
     /// Empty if there are no bridges.
     pub pcie_path: Vec<PcieLink>,
+    /// The extended speed of PCIe in GT/s, if it is on.
+    pub esm: Option<f64>,
     /// Restarts of the link before the NIC started, one a minute.
     pub flaps: u64,
     /// Whether there is a retry handler.
     pub has_retry_handler: bool,
     /// Whether software has set the MAC address.
     pub has_ama: bool,
+    /// The contents of files, by their paths below the device directory, without their last
+    /// newline.
+    pub files: BTreeMap<String, String>,
 }
 
 impl Default for Health {
@@ -89,9 +102,11 @@ impl Default for Health {
             pcie_errors: 0.0,
             pcie: PCIE_MAX,
             pcie_path: Vec::new(),
+            esm: None,
             flaps: 0,
             has_retry_handler: true,
             has_ama: true,
+            files: BTreeMap::new(),
         }
     }
 }

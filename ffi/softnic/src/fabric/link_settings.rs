@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::health::Health;
+use super::slowness::Slowness;
 use crate::engine::ReturnCode;
 
 /// The link, as described by the environment.
@@ -15,6 +16,7 @@ pub struct Settings {
     /// Bytes per second on the link of each NIC; `None` for unlimited.
     pub bandwidth: Option<f64>,
     pub faults: Faults,
+    pub slowness: Slowness,
     pub health: Health,
 }
 
@@ -100,6 +102,7 @@ impl Default for Settings {
                 refusal: None,
                 down: None,
             },
+            slowness: Slowness::default(),
             health: Health::default(),
         }
     }

@@ -21,13 +21,16 @@ mod place;
 mod port;
 mod random;
 mod receive;
+mod reception;
 mod remote;
 #[cfg(test)]
 mod shared_cell_tests;
 mod sharing;
 mod shown;
+mod slowness;
 mod syntax;
 mod totals;
+mod ways;
 mod wire;
 
 use std::fs::File;
@@ -42,7 +45,7 @@ use crate::engine::VniRange;
 use crate::engine::packet_counts::PacketCounts;
 use crate::engine::telemetry::Telemetry;
 use crate::engine::wire::Peer;
-use crate::environment::Driver;
+use crate::environment::{Driver, Nics};
 use crate::fork;
 pub use directory::Directory;
 use early::EarlyPackets;
@@ -60,6 +63,7 @@ pub use place::{Place, fallback, owner};
 use port::LANES;
 pub use port::{Port, Use};
 use remote::Remote;
+pub use slowness::Slowness;
 pub use syntax::from_environment as settings;
 
 /// The result of the last lookup of an address.
@@ -80,6 +84,8 @@ struct Inbound {
     head: u32,
     /// The rest of the responses that share this cell.
     responses: Unread,
+    /// When the next packet is delivered, which has arrived but takes time to be received.
+    delivery: Option<u64>,
     /// Instance and peer of the NIC that sent the last packet.
     sender: Option<(u64, Peer)>,
 }
@@ -102,6 +108,8 @@ pub struct Fabric {
     pub settings: Settings,
     /// The model of the link, if the environment requests one.
     link: Option<Box<LinkModel>>,
+    /// Bits of the first word of a cell that decide whether its packet may have to wait.
+    waits: u64,
     early: EarlyPackets,
     /// The earliest due time of the packets that were not due at the last poll.
     next_due: Option<u64>,
@@ -140,6 +148,9 @@ impl Fabric {
         // Without counters, devices work all the same.
         let _ = directory.totals(nid);
         place.keep();
+        let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
+        let link = LinkModel::new(settings.clone(), &nics, nid, slot);
+        let takes_time = link.as_ref().is_some_and(|link| link.reception.is_some());
         Ok(Self {
             place,
             port: Arc::new(port),
@@ -151,7 +162,8 @@ impl Fabric {
             routes: Vec::new(),
             inbound: [Inbound::default(); LANES],
             turn: 0,
-            link: LinkModel::new(settings.clone(), nid, slot),
+            link,
+            waits: if takes_time { u64::MAX } else { port::TIMED },
             settings,
             early: EarlyPackets::new(),
             next_due: None,

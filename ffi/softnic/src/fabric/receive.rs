@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::gathered::{self, Unread};
-use super::port::{CELLS, LANES, TIMED};
+use super::port::{CELLS, LANES};
+use super::reception::Load;
 use super::{Fabric, link_model};
 use crate::engine::packet::Packet;
 use crate::engine::wire::{Arrival, Wire};
@@ -18,26 +19,63 @@ impl Fabric {
     fn is_due(&mut self, lane: usize, first: u64) -> bool {
         let head = self.inbound[lane].head;
         let due = self.port.due(lane, head, first);
-        let is_due = due <= link_model::now();
-        if !is_due {
-            self.expect(due);
+        let is_delivered = self.is_delivered(lane, due, |fabric| fabric.load(lane, first));
+        if !is_delivered {
             self.take_early(lane);
         }
-        is_due
+        is_delivered
+    }
+
+    /// Returns what the next cell of a lane, whose first word this is, has for the receiving side.
+    fn load(&self, lane: usize, first: u64) -> Load {
+        let responses = Unread::of(first);
+        if !responses.is_empty() {
+            return Load::of_responses(responses);
+        }
+        let mut packet = Packet::default();
+        self.port
+            .read(lane, self.inbound[lane].head, first, &mut packet);
+        Load::of_packet(&packet)
+    }
+
+    /// Whether receiving takes time.
+    fn receives_slowly(&self) -> bool {
+        let link = self.link.as_ref();
+        link.is_some_and(|link| link.reception.is_some())
+    }
+
+    /// Whether the next packet of a lane, which arrives at the time `due`, has arrived and was
+    /// received. A packet without a due time arrives when it is first seen.
+    fn is_delivered(&mut self, lane: usize, due: u64, load: impl Fn(&Self) -> Load) -> bool {
+        let now = link_model::now();
+        let known = self.inbound[lane].delivery;
+        let mut at = known.unwrap_or(due);
+        if known.is_none() && due <= now && self.receives_slowly() {
+            let load = load(self);
+            let link = self.link.as_mut();
+            if let Some(side) = link.and_then(|link| link.reception.as_mut()) {
+                at = side.deliver(load, if due == 0 { now } else { due });
+            }
+        }
+        let is_delivered = at <= now;
+        if is_delivered {
+            self.inbound[lane].delivery = None;
+        } else {
+            self.expect(at);
+            self.inbound[lane].delivery = (due <= now).then_some(at);
+        }
+        is_delivered
     }
 
     /// Takes the next packet of a lane with early packets, if it is due.
     #[cold]
     pub(super) fn receive_early(&mut self, lane: usize, arrival: &mut Arrival) -> bool {
         self.take_early(lane);
-        let Some(due) = self.early.due(lane) else {
+        let Some((packet, due)) = self.early.first(lane) else {
             return false;
         };
-        if due > link_model::now() {
-            self.expect(due);
-            return false;
-        }
-        self.early.next(lane, arrival)
+        let load = Load::of_packet(packet);
+        self.is_delivered(lane, due, |_| load) && self.early.next(lane, arrival)
     }
 
     /// Empties the ring of a lane if it is half full.
@@ -79,7 +117,7 @@ impl Fabric {
         let Some(first) = self.port.first_word(lane, head) else {
             return false;
         };
-        if first & TIMED != 0 && !self.is_due(lane, first) {
+        if first & self.waits != 0 && !self.is_due(lane, first) {
             return false;
         }
         self.inbound[lane].responses = Unread::of(first);

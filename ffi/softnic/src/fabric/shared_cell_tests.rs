@@ -12,6 +12,7 @@ use super::{Fabric, Settings};
 use crate::engine::VniRange;
 use crate::engine::packet::{Kind, Packet};
 use crate::engine::wire::{Arrival, Peer, Wire};
+use crate::environment::Nics;
 
 /// Addresses that no other test uses.
 const NIDS: [u32; 2] = [0xf_fff1, 0xf_fff2];
@@ -129,7 +130,8 @@ fn wakes_sender_after_each_half_of_full_ring() {
             latency,
             ..Settings::default()
         };
-        sender.link = LinkModel::new(settings, NIDS[1], 0);
+        let nics = Nics::from_environment().unwrap();
+        sender.link = LinkModel::new(settings, &nics, NIDS[1], 0);
         let put = Packet::default();
         let mut arrival = Arrival::new();
         // The receiver learns who sends.

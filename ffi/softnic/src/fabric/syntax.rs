@@ -1,5 +1,6 @@
 //! The syntax of `CXIDIAG_LINK` and `CXIDIAG_FAULTS`: items separated by commas. Only `error` may
-//! occur more than once. Semicolons separate lists of items for different NICs.
+//! occur more than once, and for different files, classes or NICs `set`, `class-ceiling`,
+//! `class-delay` and `between`. Semicolons separate lists of items for different NICs.
 //!
 //! | item | meaning |
 //! |---|---|
@@ -16,18 +17,16 @@
 //! | `error=NO_SPACE:0.001` | each operation fails with this probability |
 //! | `refuse=PERM_VIOLATION@100` | the NIC refuses the 100th command of its transmit queues |
 //! | `down=1.5s`, `down=1.5s:0.2s` | the link goes down 1.5 s after the device was opened, for ever or for 0.2 s |
-//! | the others | see [`Health`](super::health::Health) |
+//! | the others | see [`Slowness`](super::slowness::Slowness) and [`Health`](super::health::Health) |
+
+mod values;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::time::Duration;
 
-use super::health::{
-    BRIDGE_SPEEDS, MOST_FLAPS, MOST_PCIE_LINKS, MOST_PER_SECOND, PCIE_MAX, PCIE_SPEEDS,
-    PCIE_WIDTHS, PcieLanes, PcieLink,
-};
-use super::link_settings::{InjectedError, Selection, Settings};
-use crate::engine::{ReturnCode, return_codes};
+use super::health::{ESM_SPEEDS, MOST_FLAPS, PCIE_SPEEDS, PCIE_WIDTHS};
+use super::link_settings::Settings;
+use values::*;
 
 /// The items of a variable, by name, with their forms.
 type Items = &'static [(&'static str, &'static str)];
@@ -77,6 +76,38 @@ const FAULTS: Items = &[
         "down=TIME or down=TIME:TIME, a number followed by ns, us, ms or s, at most an hour",
     ),
     (
+        "rx-bandwidth",
+        "rx-bandwidth=NUMBER followed by MB/s or GB/s, at least 1MB/s",
+    ),
+    (
+        "host-read",
+        "host-read=TIME, a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "host-write",
+        "host-write=TIME, a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "wake",
+        "wake=TIME:GAP, two numbers followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "class-ceiling",
+        "class-ceiling=CLASS:PERCENT, CLASS one of BEST_EFFORT, BULK_DATA, LOW_LATENCY and \
+         DEDICATED_ACCESS, PERCENT a number from 1 to 100",
+    ),
+    (
+        "class-delay",
+        "class-delay=CLASS:TIME, CLASS one of BEST_EFFORT, BULK_DATA, LOW_LATENCY and \
+         DEDICATED_ACCESS, TIME a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
+        "between",
+        "between=A-B:TIME or between=A-B:BANDWIDTH, A and B numbers of NICs from 0 to 99, TIME a \
+         number followed by ns, us, ms or s, at most an hour, BANDWIDTH one followed by MB/s or \
+         GB/s, at least 1MB/s",
+    ),
+    (
         "corrected",
         "corrected=RATE, a number from 0 to 1000000000 per second",
     ),
@@ -102,9 +133,15 @@ const FAULTS: Items = &[
          WIDTH@SPEED:WIDTH@SPEED, what it does and the most that its bridges can do: 1, 2, 4, 8 or \
          16 lanes at 2.5, 5, 8, 16 or 32 GT/s; the NIC does at most 16 GT/s",
     ),
+    ("esm", "esm=off or esm=SPEED: 16, 20, 25 or 32 GT/s"),
     ("flaps", "flaps=NUMBER, from 0 to 10"),
     ("retry-handler", "retry-handler=off"),
     ("ama", "ama=off"),
+    (
+        "set",
+        "set=FILE:VALUE, FILE a path of at most 255 bytes below the device directory of the NIC, \
+         without '.' and '..', and not below telemetry",
+    ),
 ];
 
 /// Reads the settings of the NIC with this number from the environment.
@@ -147,8 +184,16 @@ fn read(nic: u32, link: Option<OsString>, faults: Option<OsString>) -> Result<Se
                 applied.ok_or_else(|| {
                     format!("{variable}: '{item}': expected {}", allowed(items, name))
                 })?;
-                if !names.insert(name) && name != "error" {
-                    return Err(format!("{variable}: '{item}': {name} is given twice"));
+                // A delay and a bandwidth between two NICs are two items.
+                let is_bandwidth = name == "between" && value.ends_with("B/s");
+                let unique = match name {
+                    "set" | "class-ceiling" | "class-delay" | "between" => {
+                        item.split_once(':').map_or(item, |(about, _)| about)
+                    }
+                    name => name,
+                };
+                if !names.insert((unique, is_bandwidth)) && name != "error" {
+                    return Err(format!("{variable}: '{item}': {unique} is given twice"));
                 }
             }
             if is_about_this {
@@ -156,6 +201,8 @@ fn read(nic: u32, link: Option<OsString>, faults: Option<OsString>) -> Result<Se
             }
         }
     }
+    let between = &mut settings.slowness.between;
+    between.retain(|(one, other), _| [*one, *other].contains(&nic));
     Ok(settings)
 }
 
@@ -186,8 +233,33 @@ fn link_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
 
 fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
     let faults = &mut settings.faults;
+    let slowness = &mut settings.slowness;
     let health = &mut settings.health;
     match name {
+        "rx-bandwidth" => slowness.rx_bandwidth = Some(bandwidth(value)?),
+        "host-read" => slowness.host_read = time(value)?,
+        "host-write" => slowness.host_write = time(value)?,
+        "wake" => {
+            let (takes, gap) = value.split_once(':')?;
+            slowness.wake = Some((time(takes)?, time(gap)?));
+        }
+        "class-ceiling" => {
+            let (name, percent) = value.split_once(':')?;
+            let percent = whole(percent).filter(|percent| (1..=100).contains(percent))?;
+            slowness.ceilings[class(name)?] = Some(percent);
+        }
+        "class-delay" => {
+            let (name, late) = value.split_once(':')?;
+            slowness.class_delays[class(name)?] = time(late)?;
+        }
+        "between" => {
+            let (nics, change) = value.split_once(':')?;
+            let between = slowness.between.entry(pair(nics)?).or_default();
+            match bandwidth(change) {
+                Some(rate) => between.bandwidth = Some(rate),
+                None => between.delay = time(change)?,
+            }
+        }
         "corrected" => health.corrected = rate(value)?,
         "uncorrected" => health.uncorrected = rate(value)?,
         "tx-paused" => health.tx_paused = probability(value)?,
@@ -207,9 +279,20 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
             health.pcie_path = pcie_path(value)?;
             health.pcie = health.pcie_path.last()?.current;
         }
+        "esm" => {
+            let speed = || number(value).filter(|speed| ESM_SPEEDS.contains(speed));
+            health.esm = match value {
+                "off" => None,
+                _ => Some(speed()?),
+            };
+        }
         "flaps" => health.flaps = whole(value).filter(|&flaps| flaps <= MOST_FLAPS)?,
         "retry-handler" => health.has_retry_handler = off(value)?,
         "ama" => health.has_ama = off(value)?,
+        "set" => {
+            let (file, content) = value.split_once(':')?;
+            health.files.insert(path(file)?, content.to_owned());
+        }
         "seed" => faults.seed = whole(value)?,
         "loss" => faults.loss = probability(value)?,
         "retry" => faults.retry = time(value)?,
@@ -233,120 +316,6 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         _ => return None,
     }
     Some(())
-}
-
-/// Parses the links from the root port to the NIC.
-fn pcie_path(text: &str) -> Option<Vec<PcieLink>> {
-    let links: Option<Vec<PcieLink>> = text.split('/').map(pcie_link).collect();
-    let links = links.filter(|links| links.len() <= MOST_PCIE_LINKS)?;
-    let of_nic = links.last()?.current;
-    (of_nic.speed <= PCIE_MAX.speed).then_some(links)
-}
-
-/// Parses a link. Unless told otherwise, its bridges can do what the NIC can, or what the link does
-/// if that is more.
-fn pcie_link(text: &str) -> Option<PcieLink> {
-    let (current, max) = match text.split_once(':') {
-        Some((current, max)) => (pcie_lanes(current)?, pcie_lanes(max)?),
-        None => {
-            let current = pcie_lanes(text)?;
-            let max = PcieLanes {
-                width: PCIE_MAX.width,
-                speed: current.speed.max(PCIE_MAX.speed),
-            };
-            (current, max)
-        }
-    };
-    let is_possible = current.width <= max.width && current.speed <= max.speed;
-    is_possible.then_some(PcieLink { current, max })
-}
-
-/// Parses `16@8`: lanes, and their speed in GT/s.
-fn pcie_lanes(text: &str) -> Option<PcieLanes> {
-    let (width, speed) = text.split_once('@')?;
-    Some(PcieLanes {
-        width: whole(width).filter(|width| PCIE_WIDTHS.contains(width))?,
-        speed: number(speed).filter(|speed| BRIDGE_SPEEDS.contains(speed))?,
-    })
-}
-
-fn error(value: &str) -> Option<InjectedError> {
-    let (code, selection) = if let Some((code, number)) = value.split_once('@') {
-        let number = whole(number).filter(|&number| number > 0)?;
-        (code, Selection::Number(number))
-    } else {
-        let (code, chance) = value.split_once(':')?;
-        (code, Selection::Probability(probability(chance)?))
-    };
-    Some(InjectedError {
-        code: failure(code)?,
-        selection,
-    })
-}
-
-/// Parses the return code of a failure, a name or a number.
-fn failure(text: &str) -> Option<ReturnCode> {
-    return_codes::of_failure(text).or_else(|| number_of_failure(text))
-}
-
-/// Parses the number of a return code, 2 to 63, with or without a name. 0 and 1 are not failures.
-fn number_of_failure(text: &str) -> Option<ReturnCode> {
-    let code = whole(text).filter(|code| (2..64).contains(code))?;
-    Some(code as ReturnCode)
-}
-
-fn number_of_nic(text: &str) -> Option<u32> {
-    whole(text)
-        .filter(|number| *number < 100)
-        .map(|number| number as u32)
-}
-
-fn whole(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok()).flatten()
-}
-
-/// Parses decimal digits with an optional fraction.
-fn number(text: &str) -> Option<f64> {
-    let mut parts = text.split('.');
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let valid = parts.next().is_some_and(digits)
-        && parts.next().is_none_or(digits)
-        && parts.next().is_none();
-    valid.then(|| text.parse().ok()).flatten()
-}
-
-/// Parses `off`, the only value of items that take something away.
-fn off(text: &str) -> Option<bool> {
-    (text == "off").then_some(false)
-}
-
-/// Parses a number per second.
-fn rate(text: &str) -> Option<f64> {
-    number(text).filter(|rate| *rate <= MOST_PER_SECOND)
-}
-
-fn probability(text: &str) -> Option<f64> {
-    number(text).filter(|chance| (0.0..=1.0).contains(chance))
-}
-
-/// Parses a time of at most an hour.
-fn time(text: &str) -> Option<Duration> {
-    const UNITS: [(&str, f64); 4] = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-    let (value, unit) = UNITS
-        .iter()
-        .find_map(|(unit, seconds)| Some((number(text.strip_suffix(unit)?)?, seconds)))?;
-    let seconds = value * unit;
-    (seconds <= 3600.0).then(|| Duration::from_secs_f64(seconds))
-}
-
-/// Parses a bandwidth of at least 1 MB/s, below which a run would appear to hang.
-fn bandwidth(text: &str) -> Option<f64> {
-    const UNITS: [(&str, f64); 2] = [("MB/s", 1e6), ("GB/s", 1e9)];
-    let (value, unit) = UNITS
-        .iter()
-        .find_map(|(unit, bytes)| Some((number(text.strip_suffix(unit)?)?, bytes)))?;
-    Some(value * unit).filter(|rate| (1e6..=1e15).contains(rate))
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl Wire for Fabric {
             None => packet.to_words(),
             Some(link) => {
                 let mut packet = *packet;
-                let due = link.send(&mut packet);
+                let due = link.send(&mut packet, remote.nid);
                 if let Some(place) = link.changed_byte(&packet) {
                     let cell = remote.port.cell_payload(remote.lane, remote.head);
                     // SAFETY: the place is within the payload, which is in the cell unless it is

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use cxi_sys::cxil_devinfo;
 
 use crate::environment::{Driver, Nics, QosProfile};
-use crate::fabric::{self, Health, Place};
+use crate::fabric::{self, Health, Place, Settings, Slowness};
 use crate::libcxi::{DRIVER, NAME, information};
 
 /// The class that contains the PCI devices. The kernel has them in `/sys/devices`, where a program
@@ -77,13 +77,15 @@ pub fn class_directory(real: &Path) -> Result<Entries, String> {
     directory.extend(links(&real.join(PCI_DEVICES), Path::new(PCI_LIST)));
     for number in 0..nics.listed {
         let nid = nics.address(number).expect("listed NICs have addresses");
-        let health = fabric::settings(number)?.health;
-        let info = information(number, nid, &health);
+        let settings = fabric::settings(number)?;
+        let health = &settings.health;
+        let info = information(number, nid, health);
         let groups = fabric::available_groups_in(&place, nid);
-        add(&mut directory, &info, driver, &health, groups);
+        add(&mut directory, &info, driver, &settings, groups);
+        plant(&mut directory, &device(&info, health), health);
         directory.insert(
             Path::new(PCI_LIST).join(pci::address(&info)),
-            Entry::Link(Path::new("../../../class").join(device(&info, &health))),
+            Entry::Link(Path::new("../../../class").join(device(&info, health))),
         );
     }
     Ok(directory)
@@ -130,9 +132,10 @@ pub fn add(
     directory: &mut Entries,
     info: &cxil_devinfo,
     driver: Driver,
-    health: &Health,
+    settings: &Settings,
     groups: usize,
 ) {
+    let health = &settings.health;
     let number = info.dev_id;
     let device = device(info, health);
     let mut bridges = device.ancestors().skip(1);
@@ -148,7 +151,7 @@ pub fn add(
         .chain([("config".to_owned(), configuration)])
         .chain(driver_files(info, health, groups))
         .chain(link_files(info))
-        .chain(class_files(driver.qos));
+        .chain(class_files(driver.qos, &settings.slowness));
     for (file, content) in files {
         directory.insert(device.join(file), Entry::File(content));
     }
@@ -182,17 +185,32 @@ pub fn add(
     }
 }
 
+/// Gives the files below a device the contents that faults plant. Unknown files are added: they may
+/// be attributes of other drivers. A planted file replaces a directory, and a file on its path
+/// becomes a directory.
+pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
+    for (file, content) in &health.files {
+        let path = device.join(file);
+        directory.retain(|of, _| !of.starts_with(&path) && !path.starts_with(of));
+        directory.insert(path, Entry::File(format!("{content}\n").into()));
+    }
+}
+
 /// Returns the traffic classes of a profile, with their assured share of the NIC and their limit,
 /// in percent.
-fn class_files(qos: QosProfile) -> Vec<(String, Vec<u8>)> {
+fn class_files(qos: QosProfile, slowness: &Slowness) -> Vec<(String, Vec<u8>)> {
     let shares = qos.shares().iter().flat_map(|(class, assured, ceiling)| {
-        let file = |name: &str, percent: &u32| {
+        let file = |name: &str, percent: u64| {
             (
                 format!("traffic_classes/{class}/{name}"),
                 format!("{percent}\n").into(),
             )
         };
-        [file("assured_bw", assured), file("ceiling_bw", ceiling)]
+        let ceiling = slowness.ceiling(class).unwrap_or((*ceiling).into());
+        [
+            file("assured_bw", (*assured).into()),
+            file("ceiling_bw", ceiling),
+        ]
     });
     let profile = "traffic_classes/active_qos_profile".to_owned();
     shares
@@ -222,16 +240,21 @@ pub fn write(directory: &Path, entries: &Entries) -> io::Result<()> {
 fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(String, Vec<u8>)> {
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };
+    // Firmware for the extended speed has another name (`-` here, because there is none).
+    let (esm, firmware) = match health.esm {
+        Some(speed) => (format!("{speed:.1} GT/s"), "--ESM".to_owned()),
+        None => ("Disabled".to_owned(), "-".to_owned()),
+    };
     let mut files = vec![
         ("fru/description", "software NIC".into()),
         ("fru/part_number", "".into()),
         ("fru/serial_number", "".into()),
         ("settings/ac_filter_disabled", "0".into()),
-        ("uc/qspi_blob_version", "-".into()),
+        ("uc/qspi_blob_version", firmware),
         ("properties/amo_remap_to_pcie_fadd", "-1".into()),
         ("properties/ats_enabled", "0".into()),
         ("properties/cassini_version", "2.0".into()),
-        ("properties/current_esm_link_speed", "Disabled".into()),
+        ("properties/current_esm_link_speed", esm),
         ("properties/driver_rev", env!("CARGO_PKG_VERSION").into()),
         ("properties/pcie_uncorr_err", "0".into()),
         ("properties/rgids_avail", groups.to_string()),

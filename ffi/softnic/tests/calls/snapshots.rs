@@ -1,9 +1,10 @@
 //! The files of a NIC, written on request (health.md 2, 3).
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use softnic::Snapshot;
+use softnic::sysfs::Entry;
 
 use crate::driver::prelude::*;
 
@@ -206,6 +207,28 @@ fn shows_state_of_an_unhealthy_nic() {
         ),
         ("ama=off", format!("{interface}/addr_assign_type"), "0"),
         (
+            "class-ceiling=BEST_EFFORT:50",
+            format!("{device}/traffic_classes/best_effort/ceiling_bw"),
+            "50",
+        ),
+        (
+            "class-ceiling=BEST_EFFORT:50",
+            format!("{device}/traffic_classes/bulk_data/ceiling_bw"),
+            "100",
+        ),
+        (
+            "esm=25",
+            format!("{device}/properties/current_esm_link_speed"),
+            "25.0 GT/s",
+        ),
+        ("esm=25", format!("{device}/uc/qspi_blob_version"), "--ESM"),
+        (
+            "esm=off",
+            format!("{device}/properties/current_esm_link_speed"),
+            "Disabled",
+        ),
+        ("esm=off", format!("{device}/uc/qspi_blob_version"), "-"),
+        (
             "ama=off",
             format!("{interface}/address"),
             "00:00:5e:00:53:12",
@@ -235,6 +258,45 @@ fn shows_state_of_an_unhealthy_nic() {
     assert_eq!((info(dev).pct_eq, info(dev).link_state), (0, 0));
     close(dev);
     assert!(!Files::with("retry-handler=off").path("run/cxi").exists());
+}
+
+#[test]
+fn plants_contents_of_files() {
+    alone!();
+    let files = Files::with(
+        "pcie-errors=1000,set=properties/pcie_corr_err:7,set=uc/qspi_blob_version:1.5.53-ESM,\
+         set=iommu_group/type:DMA-FQ,set=numa_node:1,set=port/speed:BJ_100G,set=port/0/llr:off,\
+         set=driver:none,set=fru/description/text:,set=net/hsn-soft0/mtu:1500",
+    );
+    for (name, content) in [
+        ("properties/pcie_corr_err", "7"),
+        ("uc/qspi_blob_version", "1.5.53-ESM"),
+        ("iommu_group/type", "DMA-FQ"),
+        ("numa_node", "1"),
+        ("port/speed", "BJ_100G"),
+        ("driver", "none"),
+        // A file in place of a directory, and a directory in place of a file.
+        ("port/0/llr", "off"),
+        ("fru/description/text", ""),
+        // Files beside these remain.
+        ("port/0/link/state", "up"),
+        ("properties/link", "1"),
+    ] {
+        assert_eq!(files.of_device(name), content, "{name}");
+    }
+    assert_eq!(files.text("sys/class/net/hsn-soft0/mtu"), "1500");
+    // `cxi-softnic` shows the same.
+    let shown = softnic::sysfs::class_directory(Path::new("/no/sys")).unwrap();
+    let of = |file| shown.get(&Path::new("softnic/pci5f00:00/5f00:00:00.0").join(file));
+    assert_eq!(of("numa_node"), Some(&Entry::File("1\n".into())));
+    assert_eq!(of("port/0/llr"), Some(&Entry::File("off\n".into())));
+    assert_eq!(of("port/0/llr/state"), None);
+    // The NIC works all the same, and has no other files without the fault.
+    let (mut rig, source, _) = Rig::with_target();
+    assert_eq!(rig.code(&rig.dma_put(&source, 0, 8, |_| {})), C_RC_OK);
+    let files = Files::with("");
+    assert_eq!(files.of_device("numa_node"), "-1");
+    assert!(!files.path("sys/class/cxi/soft0/device/port/speed").exists());
 }
 
 #[test]

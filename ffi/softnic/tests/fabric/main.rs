@@ -7,4 +7,5 @@ mod counters;
 mod foreign;
 mod forks;
 mod link;
+mod slowness;
 mod two_processes;

@@ -1,8 +1,13 @@
+use std::time::Duration;
+
 use cxi_sys::{C_RC_NO_SPACE, C_RC_PERM_VIOLATION, C_RC_PT_DISABLED};
 use proptest::prelude::*;
 
 use super::*;
 use crate::fabric::Health;
+use crate::fabric::health::{PcieLanes, PcieLink};
+use crate::fabric::link_settings::{InjectedError, Selection};
+use crate::fabric::slowness::{Between, Slowness};
 
 fn settings(link: &str, faults: &str) -> Result<Settings, String> {
     read(0, Some(link.into()), Some(faults.into()))
@@ -12,7 +17,7 @@ fn settings(link: &str, faults: &str) -> Result<Settings, String> {
 fn reads_every_item() {
     let found = settings(
         "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
-        "tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,flaps=10,retry-handler=off,ama=off,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
+        "rx-bandwidth=2GB/s,host-read=3us,host-write=4us,wake=50us:0.5ms,class-ceiling=BULK_DATA:30,class-ceiling=BEST_EFFORT:100,class-delay=LOW_LATENCY:9us,between=7-0:2us,between=7-0:3GB/s,between=1-2:1us,tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,esm=25,flaps=10,retry-handler=off,ama=off,set=port/speed:BJ_100G,set=fru/part_number:,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
     )
     .unwrap();
     assert_eq!(found.latency, Duration::from_micros(2));
@@ -35,6 +40,20 @@ fn reads_every_item() {
     ];
     let errors = errors.map(|(code, selection)| InjectedError { code, selection });
     assert_eq!(faults.errors, errors);
+    let slow = Between {
+        delay: Duration::from_micros(2),
+        bandwidth: Some(3e9),
+    };
+    let slowness = Slowness {
+        rx_bandwidth: Some(2e9),
+        host_read: Duration::from_micros(3),
+        host_write: Duration::from_micros(4),
+        wake: Some((Duration::from_micros(50), Duration::from_micros(500))),
+        ceilings: [Some(100), Some(30), None, None],
+        class_delays: [0, 0, 9, 0].map(Duration::from_micros),
+        between: [((0, 7), slow)].into(),
+    };
+    assert_eq!(found.slowness, slowness);
     let lanes = |width, speed| PcieLanes { width, speed };
     let health = Health {
         corrected: 7.5,
@@ -61,9 +80,13 @@ fn reads_every_item() {
                 max: lanes(16, 16.0),
             },
         ],
+        esm: Some(25.0),
         flaps: 10,
         has_retry_handler: false,
         has_ama: false,
+        files: [("port/speed", "BJ_100G"), ("fru/part_number", "")]
+            .map(|(file, content)| (file.to_owned(), content.to_owned()))
+            .into(),
     };
     assert_eq!(found.health, health);
     assert_eq!(read(0, None, None), Ok(Settings::default()));
@@ -169,6 +192,28 @@ fn rejects_invalid_items_by_variable() {
         "down=",
         "down=1",
         "down=1s:",
+        "rx-bandwidth=0.5MB/s",
+        "rx-bandwidth=50%",
+        "host-read=1",
+        "host-write=2h",
+        "wake=50us",
+        "wake=50us:",
+        "wake=:1ms",
+        "class-ceiling=BEST_EFFORT",
+        "class-ceiling=best_effort:50",
+        "class-ceiling=ETH:50",
+        "class-ceiling=BEST_EFFORT:0",
+        "class-ceiling=BEST_EFFORT:101",
+        "class-delay=BEST_EFFORT:20",
+        "class-delay=:20us",
+        "between=0:1us",
+        "between=0-100:1us",
+        "between=0-1",
+        "between=0-1:5",
+        "between=0-1:0.5MB/s",
+        "esm=on",
+        "esm=8",
+        "esm=",
         "corrected=-1",
         "corrected=1e3",
         "uncorrected=1000000001",
@@ -198,6 +243,16 @@ fn rejects_invalid_items_by_variable() {
         "retry-handler=on",
         "retry-handler",
         "ama=",
+        "set=",
+        "set=port/speed",
+        "set=:1",
+        "set=/numa_node:1",
+        "set=../numa_node:1",
+        "set=port/../numa_node:1",
+        "set=port/./speed:1",
+        "set=port//speed:1",
+        "set=port/:1",
+        "set=telemetry/hni_tx_ok_opt:1",
         "latency=1ns",
     ] {
         let message = settings("", item).unwrap_err();
@@ -237,6 +292,24 @@ fn rejects_duplicate_items() {
     );
     assert!(settings("jitter=1ns,jitter=1ns", "").is_err());
     assert!(settings("", "seed=1,seed=1").is_err());
+    assert!(settings("", "class-delay=BULK_DATA:1us,class-delay=BULK_DATA:2us").is_err());
+    assert!(settings("", "between=0-1:1us,between=0-1:2us").is_err());
+    assert_eq!(
+        settings("", "set=numa_node:1,set=numa_node:2").unwrap_err(),
+        "CXIDIAG_FAULTS: 'set=numa_node:2': set=numa_node is given twice"
+    );
+}
+
+#[test]
+fn later_list_plants_further_files() {
+    let read = |nic| {
+        let faults = "set=a:1,set=b:2:3;nic=3,set=b:4,set=c:5";
+        let found = read(nic, None, Some(faults.into())).unwrap();
+        Vec::from_iter(found.health.files.into_values()).join(" ")
+    };
+    assert_eq!([0, 3].map(read), ["1 2:3", "1 4 5"]);
+    assert!(settings("", &format!("set={}:", "x".repeat(255))).is_ok());
+    assert!(settings("", &format!("set={}:", "x".repeat(256))).is_err());
 }
 
 fn some_error() -> impl Strategy<Value = (String, InjectedError)> {

@@ -1,0 +1,125 @@
+//! The time that a NIC takes to receive packets.
+//!
+//! A packet that has arrived occupies the receiving side of the link after the packets before it,
+//! and its data is written to the memory of the host. The writes of several packets overlap, as
+//! posted writes of PCIe do.
+
+use super::gathered::Unread;
+use super::link_model::{HEADER, nanoseconds, time_on_link};
+use super::slowness::Slowness;
+use crate::engine::packet::{Kind, MTU, Packet};
+
+/// What arrives at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Bytes on the link.
+    bytes: u64,
+    /// Packets of the link with data for the memory of the host.
+    writes: u64,
+}
+
+impl Load {
+    /// Returns the load of a packet, which may stand for several of the link.
+    pub fn of_packet(packet: &Packet) -> Self {
+        let packets = u64::from(packet.length).div_ceil(MTU as u64);
+        let has_data = !matches!(packet.kind, Kind::Get | Kind::Response | Kind::Abort);
+        Self {
+            bytes: u64::from(packet.length) + packets.max(1) * HEADER,
+            writes: if has_data { packets } else { 0 },
+        }
+    }
+
+    /// Returns the load of responses that share a cell.
+    pub fn of_responses(responses: Unread) -> Self {
+        Self {
+            bytes: responses.count() as u64 * HEADER,
+            writes: 0,
+        }
+    }
+}
+
+/// The receiving side of a NIC.
+pub struct Reception {
+    bandwidth: Option<f64>,
+    /// For each write to the memory of the host, in nanoseconds.
+    write: u64,
+    /// When the last packet will have been received, in nanoseconds.
+    busy_until: u64,
+    /// Nanoseconds for which writes to the memory of the host waited.
+    pub blocked: u64,
+}
+
+impl Reception {
+    /// Makes the receiving side of a NIC; `None` if receiving takes no time.
+    pub fn new(slowness: &Slowness) -> Option<Self> {
+        let write = nanoseconds(slowness.host_write);
+        let takes_time = slowness.rx_bandwidth.is_some() || write > 0;
+        takes_time.then_some(Self {
+            bandwidth: slowness.rx_bandwidth,
+            write,
+            busy_until: 0,
+            blocked: 0,
+        })
+    }
+
+    /// Returns when a load is delivered that arrived at this time.
+    pub fn deliver(&mut self, load: Load, arrived: u64) -> u64 {
+        let takes = time_on_link(load.bytes, self.bandwidth);
+        self.busy_until = self.busy_until.max(arrived) + takes;
+        self.blocked += load.writes * self.write;
+        let write = if load.writes > 0 { self.write } else { 0 };
+        self.busy_until + write
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn packet(kind: Kind, length: u16) -> Load {
+        Load::of_packet(&Packet {
+            kind,
+            length,
+            ..Packet::default()
+        })
+    }
+
+    #[test]
+    fn packets_occupy_the_receiving_side_one_after_another() {
+        let mut side = Reception::new(&Slowness {
+            rx_bandwidth: Some(1e9),
+            ..Slowness::default()
+        })
+        .unwrap();
+        // A byte takes 1 ns, and each packet of the link has 64 more bytes.
+        assert_eq!(side.deliver(packet(Kind::Put, 8), 1000), 1072);
+        assert_eq!(side.deliver(packet(Kind::Response, 0), 1000), 1136);
+        assert_eq!(side.deliver(packet(Kind::Put, 8192), 1000), 1136 + 8448);
+        assert_eq!(side.deliver(packet(Kind::Reply, 2048), 50_000), 52_112);
+        assert_eq!(side.blocked, 0);
+    }
+
+    #[test]
+    fn writes_to_the_host_overlap() {
+        let mut side = Reception::new(&Slowness {
+            host_write: Duration::from_nanos(700),
+            ..Slowness::default()
+        })
+        .unwrap();
+        for kind in [Kind::Put, Kind::Rendezvous, Kind::Atomic, Kind::Reply] {
+            assert_eq!(side.deliver(packet(kind, 8), 1000), 1700, "{kind:?}");
+        }
+        for (kind, length) in [(Kind::Get, 0), (Kind::Response, 0), (Kind::Put, 0)] {
+            assert_eq!(side.deliver(packet(kind, length), 1000), 1000, "{kind:?}");
+        }
+        assert_eq!(side.deliver(packet(Kind::Put, 8192), 1000), 1700);
+        assert_eq!(side.blocked, 8 * 700);
+    }
+
+    #[test]
+    fn receives_at_once_without_faults() {
+        assert!(Reception::new(&Slowness::default()).is_none());
+    }
+}

@@ -1,0 +1,193 @@
+//! Faults that make packets slower. A packet is not delivered before its time, so the least time of
+//! some operations follows from the fault; how much longer they take depends on the machine.
+
+use crate::driver::prelude::*;
+use std::time::{Duration, Instant};
+
+const READS: u32 = 1355;
+const WRITES_BLOCKED: u32 = 1356;
+const READS_BLOCKED: u32 = 1357;
+
+fn counter(rig: &Rig, number: u32) -> u64 {
+    let mut value = 0;
+    let code = call!(cxil_read_cntr(rig.dev, number, &mut value, null_mut()));
+    assert_eq!(code, 0, "{number}");
+    value
+}
+
+/// Puts from NIC 0, which has no fault, to NIC 1, and returns the time that they take.
+fn puts_to_other_nic() -> Duration {
+    const PUTS: usize = 16;
+    const LEN: usize = 64 << 10;
+    let (mut rig, mut target) = (Rig::new(), Rig::on(1));
+    let (source, sink) = (rig.buffer(PUTS * LEN), target.buffer(PUTS * LEN));
+    target.target(0, &sink);
+    let dfa = target.dfa(0);
+    for at in 0..PUTS * LEN {
+        source.pages.write(at, &[(at / 2048 % 251) as u8]);
+    }
+    let begin = Instant::now();
+    for number in 0..PUTS {
+        let at = number * LEN;
+        let put = rig.dma_put(&source, at, LEN as u32, |put| {
+            _ = put.set_dfa(dfa).set_remote_offset(at as u64)
+        });
+        rig.tx.emit(&put);
+    }
+    rig.tx.ring();
+    for _ in 0..PUTS {
+        assert_eq!(rig.eq.wait().code(), C_RC_OK);
+    }
+    let took = begin.elapsed();
+    assert!(source.pages.read(0, PUTS * LEN) == sink.pages.read(0, PUTS * LEN));
+    took
+}
+
+/// The sender is not slower: with and without a model of its own it sends more than there is room
+/// for before the receiver takes it.
+#[test]
+fn receives_at_given_bandwidth() {
+    alone!();
+    set("CXIDIAG_FAULTS", "nic=1,rx-bandwidth=20MB/s");
+    for link in ["", "nic=0,latency=1ms"] {
+        set("CXIDIAG_LINK", link);
+        // 512 packets of 2112 bytes.
+        assert!(
+            puts_to_other_nic() >= Duration::from_micros(54_067),
+            "{link}"
+        );
+    }
+}
+
+#[test]
+fn reads_of_host_memory_take_time() {
+    alone!();
+    const TIME: Duration = Duration::from_millis(5);
+    set("CXIDIAG_FAULTS", "host-read=5ms");
+    let (mut rig, source, _) = Rig::with_target();
+    let dma = rig.dma_put(&source, 0, 4096, |_| {});
+    let begin = Instant::now();
+    for _ in 0..4 {
+        assert_eq!(rig.code(&dma), C_RC_OK);
+    }
+    assert!(begin.elapsed() >= 4 * TIME);
+    let reads = |rig: &Rig| [READS, READS_BLOCKED].map(|number| counter(rig, number));
+    let time = TIME.as_nanos() as u64;
+    assert_eq!(reads(&rig), [4, 4 * time]);
+    // The NIC has the data of an immediate put.
+    let eq = rig.eq.number;
+    rig.tx.issue(&c_state(eq, false, |_| {}));
+    let immediate = idc_put(rig.dfa(0), 0, &[1; 8]);
+    assert_eq!(rig.code(&immediate), C_RC_OK);
+    assert_eq!(reads(&rig), [4, 4 * time]);
+}
+
+#[test]
+fn target_of_get_reads_host_memory() {
+    alone!();
+    set("CXIDIAG_FAULTS", "nic=1,host-read=20ms");
+    let (mut rig, mut target) = (Rig::new(), Rig::on(1));
+    let (source, sink) = (target.buffer(PAGE), rig.buffer(PAGE));
+    target.target_with(0, &source, |entry| {
+        gets(entry);
+        quiet(entry);
+    });
+    let dfa = target.dfa(0);
+    let get = rig.nomatch_put(&sink, 0, 4096, |get| {
+        _ = get.set_opcode(C_CMD_NOMATCH_GET as u8).set_dfa(dfa)
+    });
+    let begin = Instant::now();
+    rig.run(&get).is(C_EVENT_REPLY, C_RC_OK);
+    assert!(begin.elapsed() >= Duration::from_millis(20));
+    assert_eq!([&rig, &target].map(|rig| counter(rig, READS)), [0, 1]);
+}
+
+#[test]
+fn writes_to_host_memory_take_time() {
+    alone!();
+    set("CXIDIAG_FAULTS", "nic=1,host-write=5ms");
+    let (mut rig, mut target) = (Rig::new(), Rig::on(1));
+    let (source, sink) = (rig.buffer(PAGE), target.buffer(PAGE));
+    target.target(0, &sink);
+    let put = rig.put_to(target.dfa(0), &source, 8);
+    let begin = Instant::now();
+    for _ in 0..4 {
+        assert_eq!(rig.code(&put), C_RC_OK);
+    }
+    assert!(begin.elapsed() >= 4 * Duration::from_millis(5));
+    let blocked = [&rig, &target].map(|rig| counter(rig, WRITES_BLOCKED));
+    assert_eq!(blocked, [0, 4 * 5_000_000]);
+}
+
+#[test]
+fn wakes_up_to_send() {
+    alone!();
+    set("CXIDIAG_FAULTS", "wake=20ms:0ns");
+    let (mut rig, source, _) = Rig::with_target();
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    let begin = Instant::now();
+    assert_eq!(rig.code(&put), C_RC_OK);
+    assert!(begin.elapsed() >= Duration::from_millis(20));
+}
+
+/// A second initiator of a rig, in another traffic class.
+fn queue_of_class(rig: &Rig, class: u32) -> Queue {
+    let profile = profile(rig.lni, VNI, class).expect("a profile");
+    Queue::transmit(rig.dev, rig.lni, lcid(profile))
+}
+
+#[test]
+fn class_has_its_share_of_bandwidth() {
+    alone!();
+    set("CXIDIAG_LINK", "bandwidth=100MB/s");
+    set("CXIDIAG_FAULTS", "class-ceiling=LOW_LATENCY:20");
+    let rig = &mut Rig::new();
+    let (source, sink) = (rig.buffer(512 << 10), rig.buffer(512 << 10));
+    rig.target(0, &sink);
+    let put = rig.dma_put(&source, 0, 512 << 10, |_| {});
+    const HELD: [u32; 2] = [1745, 1747];
+    assert_eq!(rig.code(&put), C_RC_OK);
+    assert_eq!(HELD.map(|number| counter(rig, number)), [0, 0]);
+    let mut queue = queue_of_class(rig, CXI_TC_LOW_LATENCY);
+    let begin = Instant::now();
+    queue.issue(&put);
+    assert_eq!(rig.eq.wait().code(), C_RC_OK);
+    // 256 packets of 2112 bytes.
+    assert!(begin.elapsed() >= Duration::from_micros(27_033));
+    let [other, held] = HELD.map(|number| counter(rig, number));
+    assert_eq!(other, 0);
+    assert!(held >= 20_000_000, "{held} ns");
+}
+
+#[test]
+fn class_waits_on_the_way_to_another_nic() {
+    alone!();
+    set("CXIDIAG_FAULTS", "class-delay=BEST_EFFORT:20ms");
+    let (mut rig, mut target) = (Rig::new(), Rig::on(1));
+    let (source, sink) = (rig.buffer(PAGE), target.buffer(PAGE));
+    target.target(0, &sink);
+    let put = rig.put_to(target.dfa(0), &source, 8);
+    let begin = Instant::now();
+    assert_eq!(rig.code(&put), C_RC_OK);
+    assert!(
+        begin.elapsed() >= Duration::from_millis(40),
+        "there and back"
+    );
+    // All that arrived has a mark of congestion.
+    const MARKED_REQUESTS: u32 = 1224;
+    const UNMARKED_REQUESTS: u32 = 1232;
+    const MARKED_IN_POOL: u32 = 1216;
+    let marks = [MARKED_REQUESTS, UNMARKED_REQUESTS, MARKED_IN_POOL];
+    assert_eq!(marks.map(|number| counter(&target, number)), [1, 0, 1]);
+}
+
+#[test]
+fn way_between_two_nics_is_slower() {
+    alone!();
+    set(
+        "CXIDIAG_FAULTS",
+        "between=1-0:10ms,between=1-0:20MB/s,between=0-2:3600s",
+    );
+    // 512 packets of 2112 bytes, and there and back.
+    assert!(puts_to_other_nic() >= Duration::from_micros(54_067 + 20_000));
+}
