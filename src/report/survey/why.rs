@@ -18,6 +18,9 @@ const WIDTH: usize = 80;
 /// Most culprits in the text.
 const MOST: usize = 20;
 
+/// Most names of culprits that were not diagnosed for one reason.
+const MOST_NAMES: usize = 4;
+
 /// What is known about the cause of a culprit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -52,15 +55,47 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "\nWhy")?;
-    for of in survey.why.iter().take(MOST) {
+    let diagnosed = || survey.why.iter().filter(|of| !is_left_out(of));
+    for of in diagnosed().take(MOST) {
         for line in lines(survey, of) {
             writeln!(out, "{line}")?;
         }
     }
-    match survey.why.len().saturating_sub(MOST) {
-        0 => Ok(()),
-        more => writeln!(out, "and {more} more"),
+    let more = diagnosed().count().saturating_sub(MOST);
+    if more > 0 {
+        writeln!(out, "and {more} more")?;
     }
+    left_out(out, survey)
+}
+
+/// Returns whether nothing is known about the cause of a culprit.
+fn is_left_out(of: &Explanation) -> bool {
+    of.causes.is_empty() && of.same_as.is_none()
+}
+
+/// Writes which culprits were not diagnosed, by the reason.
+fn left_out(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for of in survey.why.iter().filter(|of| is_left_out(of)) {
+        let name = words::name(&survey.roster, &of.culprit);
+        let reason = of.left_out.as_deref().unwrap_or_default();
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        }
+    }
+    for (reason, names) in reasons {
+        let more = match names.len().saturating_sub(MOST_NAMES) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let names = names[..names.len().min(MOST_NAMES)].join(", ");
+        let text = format!("not diagnosed: {names}{more}: {reason}");
+        for line in wrapped(&text, WIDTH, "    ") {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns what is known about a culprit: sentences, each with its evidence and what to do.
@@ -93,13 +128,7 @@ pub fn lines(survey: &Survey, of: &Explanation) -> Vec<String> {
             }
         }
     }
-    if let Some(why) = &of.left_out {
-        if of.causes.is_empty() {
-            lines.extend(sentence(&format!("not diagnosed: {why}")));
-        } else {
-            lines.extend(part("left out", why));
-        }
-    }
+    lines.extend(of.left_out.iter().flat_map(|why| part("left out", why)));
     let is_certain = of.causes.first().map(|why| why.confidence) == Some(Confidence::Because);
     if !is_certain {
         let differs: Vec<String> = of.differs.iter().map(difference_text).collect();
@@ -281,7 +310,7 @@ nid000418 cxi0: also found: a PCIe link runs with fewer lanes than both of its
   do: reboot the node
   excluded: PCIe speed, link speed
 nid000418 cxi1: same as nid000417 cxi1
-nid000419 cxi0: not diagnosed: the time was up
+not diagnosed: nid000419 cxi0: the time was up
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

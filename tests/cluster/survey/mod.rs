@@ -6,6 +6,7 @@ mod endings;
 mod findings;
 mod servers;
 mod tasks;
+mod why;
 
 use std::fs;
 use std::path::Path;

@@ -31,8 +31,8 @@ use report::survey::nics::{self, states};
 use report::survey::why::Explanation;
 use report::survey::words;
 
-/// How long a test measures a NIC.
-const PAIR_TIME: Duration = Duration::from_millis(50);
+/// The longest time for which a test measures a NIC: no longer than a pair of the survey.
+const LONGEST_PAIR: Duration = Duration::from_millis(100);
 
 /// Time for all culprits (diagnosis.md 6.1).
 const TIME: Duration = Duration::from_secs(60);
@@ -50,8 +50,8 @@ const MOST_CULPRITS: usize = 64;
 const CONTROLS: usize = 8;
 const PARTNERS: usize = 2;
 
-const ONLY_NICS: &str = "only NICs and nodes are diagnosed; for switches, groups and paths, see the \
-                         counters of the switch ports (fabric manager)";
+const ONLY_NICS: &str = "only NICs and nodes are; look at the counters of the switch ports (fabric \
+                         manager)";
 
 /// A culprit of the survey.
 struct Culprit<'a> {
@@ -129,12 +129,12 @@ impl Tests {
     }
 
     /// Returns the course of a process whose first NIC is this one.
-    fn course(&self, first_nic: NicId) -> Course {
+    fn course(&self, first_nic: NicId, pair: Duration) -> Course {
         let (tests, arguments) = self.course.iter().cloned().unzip();
         Course {
             tests,
             arguments,
-            pair_ns: PAIR_TIME.as_nanos() as u64,
+            pair_ns: pair.as_nanos() as u64,
             first_nic,
         }
     }
@@ -181,7 +181,7 @@ impl CoordinatorLoop<'_> {
         let tests = Tests::new(&self.request.tests, &self.request.service);
         self.prepare_diagnosis(&tests, &ranks)?;
         let mut kinds: Vec<(Vec<String>, usize)> = Vec::new();
-        let mut measured: BTreeMap<usize, (Measured, bool)> = BTreeMap::new();
+        let mut measured: BTreeMap<usize, Found> = BTreeMap::new();
         let mut same: BTreeMap<usize, usize> = BTreeMap::new();
         for (index, culprit) in culprits.iter().enumerate() {
             let own = of_nic(&first, culprit.nic, &roster);
@@ -205,37 +205,39 @@ impl CoordinatorLoop<'_> {
             });
             let is_explained = hard.whys.first().map(|why| why.confidence);
             let found = if is_explained == Some(Confidence::Because) {
-                (Measured::new(), false)
+                Found::default()
             } else {
                 self.measure_culprit(culprit, &controls, &tests)?
             };
             measured.insert(index, found);
         }
         let second = self.checks(&ranks)?;
-        for (index, (figures, waited)) in &measured {
+        for (index, found) in &measured {
             let culprit = &culprits[*index];
             let latest = |nic| match of_nic(&second, nic, &roster) {
                 empty if empty.is_empty() => of_nic(&first, nic, &roster),
                 readings => readings,
             };
             let mut own = latest(culprit.nic);
-            own.extend(waited.then(cpu_wait));
+            own.extend(found.is_void().then(cpu_wait));
             let others: Vec<Readings> = controls.iter().map(|nic| latest(*nic)).collect();
-            let found = evaluate(Case {
+            let diagnosis = evaluate(Case {
                 own: &own,
                 others: &others,
-                measured: figures,
+                measured: &found.measured,
                 fails: culprit.fails(),
             });
             explanations.push(Explanation {
-                nic: (!figures.is_empty()).then_some(culprit.nic),
+                nic: (found.slots > 0).then_some(culprit.nic),
                 controls: controls.iter().copied().take(PARTNERS).collect(),
-                causes: found.whys,
-                differs: found.differs,
-                excluded: found.excluded,
-                left_out: own
-                    .is_empty()
-                    .then(|| "its files could not be read".to_owned()),
+                causes: diagnosis.whys,
+                differs: diagnosis.differs,
+                excluded: diagnosis.excluded,
+                left_out: if own.is_empty() {
+                    Some("its files could not be read".to_owned())
+                } else {
+                    found.left_out()
+                },
                 ..left_out(culprit.cause, "")
             });
         }
@@ -303,9 +305,10 @@ impl CoordinatorLoop<'_> {
 
     /// Prepares these processes for the tests.
     fn prepare_diagnosis(&mut self, tests: &Tests, ranks: &BTreeSet<u32>) -> Result<(), Failure> {
+        let pair = self.why_pair();
         let firsts = self.members.first_nics.iter();
         let firsts = firsts.filter(|(rank, _)| ranks.contains(rank));
-        let courses = firsts.map(|(rank, first)| (*rank, tests.course(*first)));
+        let courses = firsts.map(|(rank, first)| (*rank, tests.course(*first, pair)));
         self.root.send_courses(courses.collect());
         let reason = "it did not open its targets in time";
         let until = Instant::now() + limit::in_effect(PREPARATION_LIMIT);
@@ -316,14 +319,13 @@ impl CoordinatorLoop<'_> {
         Ok(())
     }
 
-    /// Measures a culprit beside good NICs. Returns the figures, and whether the processes of the
-    /// culprit waited for their CPUs in all tests.
+    /// Measures a culprit beside good NICs.
     fn measure_culprit(
         &mut self,
         culprit: &Culprit,
         controls: &[NicId],
         tests: &Tests,
-    ) -> Result<(Measured, bool), Failure> {
+    ) -> Result<Found, Failure> {
         let mut found = Found::default();
         let of_survey = of_survey(culprit, controls);
         let mut slots = of_survey.clone();
@@ -342,7 +344,11 @@ impl CoordinatorLoop<'_> {
         }
         again.extend(again.first().copied());
         self.run_slots(&again, tests, &mut found)?;
-        Ok((found.measured, found.own > 0 && found.own == found.void))
+        Ok(found)
+    }
+
+    fn why_pair(&self) -> Duration {
+        self.request.pair_time.min(LONGEST_PAIR)
     }
 
     /// Measures in these slots, one pair at a time.
@@ -364,7 +370,7 @@ impl CoordinatorLoop<'_> {
             return Ok(());
         }
         let first = self.round;
-        let block = self.run_block(&rounds, longest(PAIR_TIME))?;
+        let block = self.run_block(&rounds, longest(self.why_pair()))?;
         let (results, _) = block.results(&rounds, &self.members.roster);
         for result in &results.pairs {
             let slot = result.round.checked_sub(first);
@@ -381,18 +387,33 @@ impl CoordinatorLoop<'_> {
 #[derive(Default)]
 struct Found {
     measured: Measured,
-    /// Number of slots of the culprit, and of those in which a process waited for its CPU.
-    own: u32,
+    /// Number of slots, and how many of them say nothing, because a process waited for its CPU.
+    slots: u32,
     void: u32,
+    /// Whether any slot of the culprit says something.
+    has_own: bool,
 }
 
 impl Found {
+    /// Returns whether the processes of the culprit waited for their CPUs in all slots.
+    fn is_void(&self) -> bool {
+        self.slots > 0 && !self.has_own
+    }
+
+    /// Returns how many measurements say nothing; `None` without any.
+    fn left_out(&self) -> Option<String> {
+        let Self { slots, void, .. } = self;
+        (*void > 0)
+            .then(|| format!("{void} of {slots} measurements, in which processes waited for CPUs"))
+    }
+
     fn add(&mut self, slot: &Slot, result: &PairResult, of_bandwidth: bool) {
-        self.own += u32::from(slot.of_culprit);
+        self.slots += 1;
         if is_busy(result, of_bandwidth) {
-            self.void += u32::from(slot.of_culprit);
+            self.void += 1;
             return;
         }
+        self.has_own |= slot.of_culprit;
         let figures = self.measured.entry(slot.code).or_insert_with(|| Figures {
             of_bandwidth,
             ..Figures::default()

@@ -1,0 +1,100 @@
+//! `survey --why`: planted faults, and the causes that it names.
+
+use serde_json::Value;
+
+use super::{bad, document};
+use crate::alone;
+use crate::harness::{Fabric, finish, stdout};
+
+/// The NIC with the fault.
+const CULPRIT: &str = "soft2";
+
+/// Times of a pair in milliseconds: longer ones where CPUs are busy.
+const PAIR_TIMES: [u32; 6] = [20, 20, 40, 40, 80, 80];
+
+/// Surveys of a fabric in which `soft2` has a fault, until one names the cause of the fault. No
+/// survey may name another one. On a machine whose CPUs are busy in each survey, most measurements
+/// say nothing, and the surveys say so.
+///
+/// `expected` is the first cause with its confidence.
+#[track_caller]
+fn assert_cause(tools: &str, link: &str, faults: &str, expected: (Option<&str>, &str)) {
+    let _alone = alone();
+    for pair_time in PAIR_TIMES {
+        let fabric = Fabric::new();
+        let arguments = format!(
+            "survey --loopback=4 --pairs=all --max-active=1 --pair-time={pair_time}ms --why --json \
+             {tools}"
+        );
+        let mut command = fabric.command(&arguments);
+        command.env("CXIDIAG_LINK", link);
+        command.env("CXIDIAG_FAULTS", faults);
+        let output = finish(command);
+        let document = document(&output);
+        fabric.assert_nothing_left();
+        let (nics, _) = bad(&document);
+        let Some(why) = explanation(&document) else {
+            // Busy CPUs have limited the survey itself.
+            let text = stdout(&output);
+            assert!(!nics.contains(&CULPRIT.to_owned()), "{text}");
+            let status = output.status.code();
+            assert!([Some(3), Some(4)].contains(&status), "{text}");
+            continue;
+        };
+        let first = &why["causes"][0];
+        let found = (first["cause"].as_str(), first["confidence"].as_str());
+        if found == (expected.0, Some(expected.1)) {
+            return;
+        }
+        let is_certain = found.1 == Some("because");
+        let is_disturbed = why["left_out"]
+            .as_str()
+            .is_some_and(|why| why.contains("waited"));
+        assert!(!is_certain && is_disturbed, "{why:#}");
+    }
+}
+
+/// Returns what the survey says about the NIC with the fault.
+fn explanation(document: &Value) -> Option<&Value> {
+    let roster = &document["roster"]["nics"];
+    let mut why = document["why"].as_array().unwrap().iter();
+    why.find(|of| {
+        let nic = of["culprit"]["nic"]
+            .as_u64()
+            .or(of["culprit"]["node"].as_u64());
+        nic.is_some_and(|nic| roster[nic as usize]["device"] == CULPRIT)
+    })
+}
+
+/// Vector 1 of diagnosis.md 8.
+#[test]
+fn narrow_pcie_link_with_low_bandwidth_is_the_cause() {
+    assert_cause(
+        "write-bw",
+        "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=110MB/s",
+        "pcie-path=16@16;nic=2,pcie-path=8@16,rx-bandwidth=110MB/s",
+        (Some("pcie-narrow"), "because"),
+    );
+}
+
+/// Vector 3: the files are good.
+#[test]
+fn low_bandwidth_alone_has_possible_causes() {
+    assert_cause(
+        "write-bw",
+        "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=110MB/s",
+        "pcie-path=16@16;nic=2,pcie-path=16@16,rx-bandwidth=110MB/s",
+        (Some("memory-bw"), "possibly"),
+    );
+}
+
+/// A narrow link, and a link that is slow for another reason.
+#[test]
+fn narrow_pcie_link_is_also_found_beside_another_fault() {
+    assert_cause(
+        "write-lat",
+        "latency=20us;nic=2,latency=60us",
+        "pcie-path=16@16;nic=2,pcie-path=8@16",
+        (None, "unknown"),
+    );
+}
