@@ -75,6 +75,9 @@ impl Sign {
     }
 }
 
+/// How documents describe a culprit that is not slower in a column.
+pub const SAME: &str = "as good NICs";
+
 /// What is expected of a culprit in a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell {
@@ -111,7 +114,7 @@ impl Cell {
     /// Returns the cell in words.
     pub fn words(self) -> String {
         match self {
-            Self::Same | Self::CertainlySame => "as good NICs".into(),
+            Self::Same | Self::CertainlySame => SAME.into(),
             Self::Slower | Self::CertainlySlower => "slower".into(),
             Self::Varies => "slower or not".into(),
             Self::Share(low, high) | Self::Certainly(low, high) => {

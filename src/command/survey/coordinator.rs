@@ -1,7 +1,7 @@
 //! The coordinator loop: waits for the members, sends them blocks of slots, receives their results,
 //! and ends the survey. The coordinator measures nothing itself.
 
-pub mod why;
+mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::coordinator::why;
 use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
 use super::request::{self, RequestedTest, SurveyRequest};
+use super::why_tests;
 use cluster::host_list;
 use cluster::launcher::{self, LauncherTask};
 use cluster::meeting_point::{self, MeetingPoint, Published};
@@ -137,7 +137,7 @@ impl<'a> Launch<'a> {
             devices: request.devices.iter().map(DeviceName::to_string).collect(),
             hosts: networks.iter().map(IpNet::to_string).collect(),
             tests: (request.tests.iter().map(of_test))
-                .chain(why::tests(request))
+                .chain(why_tests::tests(request))
                 .collect(),
             service: request.service.clone(),
         };

@@ -5,34 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::compared::COMPARED;
 use super::finding::{NodeFinding, NodeVerdict};
 use super::node_check::NodeCheck;
-use node::nic::health::{Item, host, identity, link, pcie, presence};
-
-/// The settings that are compared, of NICs and of hosts.
-const COMPARED: [&Item; 16] = [
-    &presence::COUNT,
-    &identity::GENERATION,
-    &identity::FIRMWARE,
-    &identity::DRIVER,
-    &host::LIBRARY,
-    &host::KERNEL,
-    &identity::QOS_PROFILE,
-    &link::MTU,
-    &link::SPEED,
-    &link::LAYER_RETRY,
-    &link::PAUSE,
-    &pcie::WIDTH,
-    &pcie::SPEED,
-    &pcie::UPSTREAM,
-    &host::IOMMU,
-    &host::GOVERNOR,
-];
-
-/// Returns whether the item with this code is compared between NICs.
-pub(super) fn is_compared(code: &str) -> bool {
-    COMPARED.iter().any(|item| item.code == code)
-}
+use node::nic::health::{identity, presence};
 
 /// The code of the version of cxidiag.
 const VERSION: &str = "cxidiag";

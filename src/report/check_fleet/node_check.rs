@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::agreement::is_compared;
+use super::compared::is_compared;
 use super::finding::{NodeFinding, NodeVerdict, UNTESTED};
 use crate::check::MISSING;
 use diagnosis::readings::{Reading, Readings, State};

@@ -5,7 +5,7 @@
 //! * `words`: parts of the cluster, tests and figures in words; `evidence`: the evidence in
 //!   sentences.
 //! * `summary`: the first line; `text`: the text at the end; `distribution`: its tables.
-//! * `why`: the causes of culprits, as data and as text.
+//! * `why`: the causes of culprits. `why_text`: as text.
 //! * `progress`: the line on a terminal.
 //! * `lines`: a line of JSON for each measurement, written and read back.
 //! * `pair_table`: a row of CSV for each measurement; `metrics`: metrics of a fleet.
@@ -28,6 +28,7 @@ mod summary;
 pub mod testing;
 pub mod text;
 pub mod why;
+pub mod why_text;
 pub mod words;
 
 pub use document::{Conclusion, SCHEMA_VERSION, Setup, Survey, SurveyJob};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::nics::bad_hosts;
 use super::progress::time;
 use super::summary::pairs;
-use super::{Survey, distribution, evidence, why, words};
+use super::{Survey, distribution, evidence, why_text, words};
 use crate::wrap::wrapped;
 use cluster::host_list::compress;
 use cluster::survey::busy::{BusyNode, HostLoad};
@@ -63,7 +63,7 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     for (title, certainty, most, sentences) in sections {
         section(out, survey, title, certainty, most, sentences)?;
     }
-    why::write(out, survey)?;
+    why_text::write(out, survey)?;
     let hosts = bad_hosts(survey);
     if !hosts.is_empty() && !survey.is_software {
         let advice = format!("Next: run 'cxidiag check' on {}.", compress(hosts));

@@ -5,27 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::{CoordinatorLoop, PREPARATION_LIMIT, REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, by_size};
-use crate::command::survey::request::{RequestedTest, SurveyRequest};
+use crate::command::survey::why_culprits::{Culprit, culprits, left_out, signature};
+use crate::command::survey::why_slots::{Found, Slot, of_step, of_survey, slots_of};
+use crate::command::survey::why_tests::Tests;
 use cluster::location::Class;
-use cluster::survey::answer::{Answer, Pair, PairResult, Stage};
-use cluster::survey::busy::is_busy;
-use cluster::survey::findings::{
-    Cause, Certainty, Direction, Findings, LimitSource, Test as SurveyTest, Unit,
-};
-use cluster::survey::ids::{NicId, TestId};
+use cluster::survey::answer::Stage;
+use cluster::survey::findings::Findings;
+use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
-use cluster::survey::timetable::{Course, Round};
+use cluster::survey::timetable::Round;
 use cluster::tree::Event;
 use diag::run::survey::longest;
 use diagnosis::causes::CPU_WAIT;
-use diagnosis::comparison::{Figures, Measured};
+use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{Case, Confidence, evaluate};
 use diagnosis::readings::{Reading, Readings, State};
-use diagnosis::tests::{Route, Step, TESTS, Test, TestCode};
+use diagnosis::tests::{Step, TESTS, TestCode};
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
-use plan::tools::TOOLS;
 use report::check_fleet::NodeCheck;
 use report::survey::nics::{self, states};
 use report::survey::why::Explanation;
@@ -43,102 +41,9 @@ const OF_CULPRIT: Duration = Duration::from_secs(10);
 /// Most kinds of culprits that are measured.
 const MOST_SIGNATURES: usize = 8;
 
-/// Most culprits whose files are read.
-const MOST_CULPRITS: usize = 64;
-
 /// Good NICs whose files are read, and beside which culprits are measured.
 const CONTROLS: usize = 8;
 const PARTNERS: usize = 2;
-
-const ONLY_NICS: &str = "only NICs and nodes are; look at the counters of the switch ports (fabric \
-                         manager)";
-
-/// A culprit of the survey.
-struct Culprit<'a> {
-    cause: &'a Cause,
-    /// The NIC that is measured for it.
-    nic: NicId,
-}
-
-impl Culprit<'_> {
-    /// Returns whether its operations failed.
-    fn fails(&self) -> bool {
-        let evidence = self.cause.evidence.first();
-        evidence.is_some_and(|of| of.source == LimitSource::Failure)
-    }
-}
-
-/// What a slot measures.
-#[derive(Clone, Copy)]
-struct Slot {
-    code: TestCode,
-    of_culprit: bool,
-    test: TestId,
-    pair: Pair,
-}
-
-/// The tests of a diagnosis, in the order of its course.
-struct Tests {
-    /// The tests of the survey, then others.
-    course: Vec<(SurveyTest, Vec<String>)>,
-    /// The place of each test of a diagnosis.
-    places: BTreeMap<TestCode, TestId>,
-}
-
-/// Returns the tests that a survey may add to find out why, as tools with their arguments.
-pub fn tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec<String>)> {
-    let tests = TESTS.iter().filter(|_| request.explains);
-    tests.map(|test| (test.tool.into(), arguments(test, &request.service)))
-}
-
-fn arguments(test: &Test, service: &[String]) -> Vec<String> {
-    let own = test.arguments.iter().map(|text| (*text).to_owned());
-    let size = format!("--size={}", test.size_bytes);
-    own.chain([size]).chain(service.iter().cloned()).collect()
-}
-
-impl Tests {
-    fn new(of_survey: &[RequestedTest], service: &[String]) -> Self {
-        let known = of_survey.iter();
-        let mut tests = Self {
-            course: known
-                .map(|of| (of.test.clone(), of.arguments.clone()))
-                .collect(),
-            places: BTreeMap::new(),
-        };
-        for test in &TESTS {
-            let of_bandwidth = TOOLS
-                .iter()
-                .any(|tool| tool.name == test.tool && tool.measures_bandwidth());
-            let wanted = (
-                SurveyTest {
-                    tool: test.tool.into(),
-                    size_bytes: test.size_bytes,
-                    of_bandwidth,
-                },
-                arguments(test, service),
-            );
-            let place = tests.course.iter().position(|of| *of == wanted);
-            let place = place.unwrap_or_else(|| {
-                tests.course.push(wanted);
-                tests.course.len() - 1
-            });
-            tests.places.insert(test.code, TestId(place as u16));
-        }
-        tests
-    }
-
-    /// Returns the course of a process whose first NIC is this one.
-    fn course(&self, first_nic: NicId, pair: Duration) -> Course {
-        let (tests, arguments) = self.course.iter().cloned().unzip();
-        Course {
-            tests,
-            arguments,
-            pair_ns: pair.as_nanos() as u64,
-            first_nic,
-        }
-    }
-}
 
 impl CoordinatorLoop<'_> {
     /// Finds out why the culprits of a verdict are slow.
@@ -375,189 +280,12 @@ impl CoordinatorLoop<'_> {
         for result in &results.pairs {
             let slot = result.round.checked_sub(first);
             if let Some(slot) = slot.and_then(|slot| slots.get(slot as usize)) {
-                let of_bandwidth = tests.course[slot.test.index()].0.of_bandwidth;
+                let of_bandwidth = tests.is_of_bandwidth(slot.test);
                 found.add(slot, result, of_bandwidth);
             }
         }
         Ok(())
     }
-}
-
-/// What the slots of a culprit have come to.
-#[derive(Default)]
-struct Found {
-    measured: Measured,
-    /// Number of slots, and how many of them say nothing, because a process waited for its CPU.
-    slots: u32,
-    void: u32,
-    /// Whether any slot of the culprit says something.
-    has_own: bool,
-}
-
-impl Found {
-    /// Returns whether the processes of the culprit waited for their CPUs in all slots.
-    fn is_void(&self) -> bool {
-        self.slots > 0 && !self.has_own
-    }
-
-    /// Returns how many measurements say nothing; `None` without any.
-    fn left_out(&self) -> Option<String> {
-        let Self { slots, void, .. } = self;
-        (*void > 0)
-            .then(|| format!("{void} of {slots} measurements, in which processes waited for CPUs"))
-    }
-
-    fn add(&mut self, slot: &Slot, result: &PairResult, of_bandwidth: bool) {
-        self.slots += 1;
-        if is_busy(result, of_bandwidth) {
-            self.void += 1;
-            return;
-        }
-        self.has_own |= slot.of_culprit;
-        let figures = self.measured.entry(slot.code).or_insert_with(|| Figures {
-            of_bandwidth,
-            ..Figures::default()
-        });
-        match &result.answer {
-            Answer::Measured(of) if slot.of_culprit => figures.own.push(of.value()),
-            Answer::Measured(of) => figures.others.push(of.value()),
-            Answer::Failed(why) if slot.of_culprit => figures.failure = Some(why.clone()),
-            Answer::Failed(_) | Answer::Untested(_) => {}
-        }
-    }
-
-    /// Returns the test in which the culprit is slowest beside good NICs.
-    fn slowest(&self) -> Option<TestCode> {
-        let speed = |figures: &Figures| {
-            let [own, others] = [figures.own.first()?, figures.others.first()?];
-            Some(if figures.of_bandwidth {
-                own / others
-            } else {
-                others / own
-            })
-        };
-        let all = self.measured.iter();
-        let all = all.filter_map(|(code, figures)| Some((speed(figures)?, *code)));
-        all.min_by(|(one, _), (other, _)| one.total_cmp(other))
-            .map(|(_, code)| code)
-    }
-}
-
-/// Returns the culprits that can be measured, and an explanation of each other part.
-fn culprits<'a>(roster: &Roster, verdict: &'a Findings) -> (Vec<Culprit<'a>>, Vec<Explanation>) {
-    let (mut culprits, mut others) = (Vec::new(), Vec::new());
-    for cause in &verdict.causes {
-        if cause.certainty == Certainty::Transient {
-            continue;
-        }
-        let nic = match cause.unit {
-            Unit::Nic(nic) => Some(nic),
-            Unit::Node(_) => nics::members(roster, &cause.unit).first().copied(),
-            _ => None,
-        };
-        match nic {
-            Some(nic) if culprits.len() < MOST_CULPRITS => culprits.push(Culprit { cause, nic }),
-            Some(_) => others.push(left_out(cause, "there are too many culprits")),
-            None => others.push(left_out(cause, ONLY_NICS)),
-        }
-    }
-    (culprits, others)
-}
-
-/// Returns the explanation of a culprit that was not diagnosed.
-fn left_out(cause: &Cause, why: &str) -> Explanation {
-    Explanation {
-        culprit: cause.unit,
-        nic: None,
-        controls: Vec::new(),
-        causes: Vec::new(),
-        differs: Vec::new(),
-        excluded: Vec::new(),
-        same_as: None,
-        left_out: Some(why.to_owned()),
-    }
-}
-
-/// Returns what culprits have in common that have the same cause: the kind of part, the tests in
-/// which it is outside the limits, and what is wrong or different in its files.
-fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Vec<String> {
-    let kind = match culprit.cause.unit {
-        Unit::Nic(_) => "NIC",
-        _ => "node",
-    };
-    let tests = culprit.cause.evidence.iter();
-    let tests = tests.map(|of| format!("{:?} {:?}", of.test, of.source));
-    let wrong = own.iter();
-    let wrong = wrong.filter(|of| matches!(of.state, State::Bad | State::Suspect));
-    let wrong = wrong.map(|of| format!("{} {}", of.code, of.value.as_deref().unwrap_or_default()));
-    let differs = diagnosis::majority::differences(own, others);
-    let differs = differs
-        .into_iter()
-        .map(|of| format!("{} {}", of.attribute, of.own));
-    let mut parts: Vec<String> = tests.chain(wrong).chain(differs).collect();
-    parts.sort_unstable();
-    parts.dedup();
-    parts.insert(0, kind.to_owned());
-    parts
-}
-
-/// Returns the slots of the test of the survey that shows a culprit best.
-fn of_survey(culprit: &Culprit, controls: &[NicId]) -> Vec<Slot> {
-    let Some(evidence) = culprit.cause.evidence.first() else {
-        return Vec::new();
-    };
-    let route = match (evidence.class, culprit.cause.direction) {
-        (Class::Loopback, _) => Route::Loopback,
-        (_, Direction::Target) => Route::To,
-        (_, Direction::Initiator | Direction::Both) => Route::From,
-    };
-    slots_on(TestCode::S, evidence.test, route, culprit.nic, controls)
-}
-
-/// Returns the slots of the tests of a step.
-fn of_step(step: Step, nic: NicId, controls: &[NicId], tests: &Tests) -> Vec<Slot> {
-    let of_step = TESTS.iter().filter(|test| test.step == step);
-    of_step
-        .flat_map(|test| slots_of(test, nic, controls, tests))
-        .collect()
-}
-
-fn slots_of(test: &Test, nic: NicId, controls: &[NicId], tests: &Tests) -> Vec<Slot> {
-    slots_on(
-        test.code,
-        tests.places[&test.code],
-        test.route,
-        nic,
-        controls,
-    )
-}
-
-/// Returns the slots of a test: good NICs, then the culprit. Without a second good NIC, tests
-/// between two NICs have nothing to be compared with.
-fn slots_on(
-    code: TestCode,
-    test: TestId,
-    route: Route,
-    nic: NicId,
-    controls: &[NicId],
-) -> Vec<Slot> {
-    let directed = |initiator, target| Pair { initiator, target };
-    let pairs = match (route, controls) {
-        (Route::Loopback, [good, ..]) => [Pair::loopback(*good), Pair::loopback(nic)],
-        (Route::From, [good, other, ..]) => [directed(*other, *good), directed(nic, *good)],
-        (Route::To, [good, other, ..]) => [directed(*good, *other), directed(*good, nic)],
-        _ => return Vec::new(),
-    };
-    [false, true]
-        .into_iter()
-        .zip(pairs)
-        .map(|(of_culprit, pair)| Slot {
-            code,
-            of_culprit,
-            test,
-            pair,
-        })
-        .collect()
 }
 
 /// Returns the reading of a culprit whose processes waited for their CPUs.

@@ -1,0 +1,86 @@
+//! The tests of a diagnosis, as the members of a survey measure them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::request::{RequestedTest, SurveyRequest};
+use cluster::survey::findings::Test as SurveyTest;
+use cluster::survey::ids::{NicId, TestId};
+use cluster::survey::timetable::Course;
+use diagnosis::tests::{TESTS, Test, TestCode};
+use plan::tools::TOOLS;
+
+/// The tests of a diagnosis, in the order of its course.
+pub struct Tests {
+    /// The tests of the survey, then others.
+    course: Vec<(SurveyTest, Vec<String>)>,
+    /// The place of each test of a diagnosis.
+    places: BTreeMap<TestCode, TestId>,
+}
+
+/// Returns the tests that a survey may add to find out why, as tools with their arguments.
+pub fn tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec<String>)> {
+    let tests = TESTS.iter().filter(|_| request.explains);
+    tests.map(|test| (test.tool.into(), arguments(test, &request.service)))
+}
+
+fn arguments(test: &Test, service: &[String]) -> Vec<String> {
+    let own = test.arguments.iter().map(|text| (*text).to_owned());
+    let size = format!("--size={}", test.size_bytes);
+    own.chain([size]).chain(service.iter().cloned()).collect()
+}
+
+impl Tests {
+    /// Returns the tests of a survey, and the tests of a diagnosis with these options about the
+    /// service.
+    pub fn new(of_survey: &[RequestedTest], service: &[String]) -> Self {
+        let known = of_survey.iter();
+        let mut tests = Self {
+            course: known
+                .map(|of| (of.test.clone(), of.arguments.clone()))
+                .collect(),
+            places: BTreeMap::new(),
+        };
+        for test in &TESTS {
+            let of_bandwidth = TOOLS
+                .iter()
+                .any(|tool| tool.name == test.tool && tool.measures_bandwidth());
+            let wanted = (
+                SurveyTest {
+                    tool: test.tool.into(),
+                    size_bytes: test.size_bytes,
+                    of_bandwidth,
+                },
+                arguments(test, service),
+            );
+            let place = tests.course.iter().position(|of| *of == wanted);
+            let place = place.unwrap_or_else(|| {
+                tests.course.push(wanted);
+                tests.course.len() - 1
+            });
+            tests.places.insert(test.code, TestId(place as u16));
+        }
+        tests
+    }
+
+    /// Returns the course of a process whose first NIC is this one.
+    pub fn course(&self, first_nic: NicId, pair: Duration) -> Course {
+        let (tests, arguments) = self.course.iter().cloned().unzip();
+        Course {
+            tests,
+            arguments,
+            pair_ns: pair.as_nanos() as u64,
+            first_nic,
+        }
+    }
+
+    /// Returns the place of a test of the diagnosis.
+    pub fn place(&self, code: TestCode) -> TestId {
+        self.places[&code]
+    }
+
+    /// Returns whether a test measures a bandwidth.
+    pub fn is_of_bandwidth(&self, test: TestId) -> bool {
+        self.course[test.index()].0.of_bandwidth
+    }
+}

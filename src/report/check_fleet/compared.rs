@@ -1,0 +1,28 @@
+//! The items that are compared between NICs and between nodes.
+
+use node::nic::health::{Item, host, identity, link, pcie, presence};
+
+/// The settings that are compared, of NICs and of hosts.
+pub(super) const COMPARED: [&Item; 16] = [
+    &presence::COUNT,
+    &identity::GENERATION,
+    &identity::FIRMWARE,
+    &identity::DRIVER,
+    &host::LIBRARY,
+    &host::KERNEL,
+    &identity::QOS_PROFILE,
+    &link::MTU,
+    &link::SPEED,
+    &link::LAYER_RETRY,
+    &link::PAUSE,
+    &pcie::WIDTH,
+    &pcie::SPEED,
+    &pcie::UPSTREAM,
+    &host::IOMMU,
+    &host::GOVERNOR,
+];
+
+/// Returns whether the item with this code is compared between NICs.
+pub(super) fn is_compared(code: &str) -> bool {
+    COMPARED.iter().any(|item| item.code == code)
+}

@@ -1,0 +1,315 @@
+//! Why culprits are slow, as text.
+
+use std::io::{self, Write};
+
+use super::why::Explanation;
+use super::{Survey, words};
+use crate::wrap::wrapped;
+use diagnosis::causes::{self, SAME};
+use diagnosis::evaluation::{Confidence, Evidence, Why, difference_text};
+
+/// Width of lines.
+const WIDTH: usize = 80;
+
+/// Most culprits in the text.
+const MOST: usize = 20;
+
+/// Most names of culprits that were not diagnosed for one reason.
+const MOST_NAMES: usize = 4;
+
+/// Writes the section about causes; nothing without any.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+    if survey.why.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nWhy")?;
+    let diagnosed = || survey.why.iter().filter(|of| !is_left_out(of));
+    for of in diagnosed().take(MOST) {
+        for line in lines(survey, of) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    let more = diagnosed().count().saturating_sub(MOST);
+    if more > 0 {
+        writeln!(out, "and {more} more")?;
+    }
+    left_out(out, survey)
+}
+
+/// Returns whether nothing is known about the cause of a culprit.
+fn is_left_out(of: &Explanation) -> bool {
+    of.causes.is_empty() && of.same_as.is_none()
+}
+
+/// Writes which culprits were not diagnosed, by the reason.
+fn left_out(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for of in survey.why.iter().filter(|of| is_left_out(of)) {
+        let name = words::name(&survey.roster, &of.culprit);
+        let reason = of.left_out.as_deref().unwrap_or_default();
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        }
+    }
+    for (reason, names) in reasons {
+        let more = match names.len().saturating_sub(MOST_NAMES) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let names = names[..names.len().min(MOST_NAMES)].join(", ");
+        let text = format!("not diagnosed: {names}{more}: {reason}");
+        for line in wrapped(&text, WIDTH, "    ") {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns what is known about a culprit: sentences, each with its evidence and what to do.
+pub fn lines(survey: &Survey, of: &Explanation) -> Vec<String> {
+    let name = words::name(&survey.roster, &of.culprit);
+    let sentence = |text: &str| wrapped(&format!("{name}: {text}"), WIDTH, "    ");
+    if let Some(other) = &of.same_as {
+        return sentence(&format!("same as {}", words::name(&survey.roster, other)));
+    }
+    let mut lines = Vec::new();
+    let is_possible = |of: &&Why| of.confidence == Confidence::Possibly;
+    let possible: Vec<&Why> = of.causes.iter().filter(is_possible).collect();
+    for why in &of.causes {
+        match (why.confidence, possible.as_slice()) {
+            (Confidence::Possibly, [first, _, ..]) => {
+                if why == *first {
+                    lines.extend(sentence(&several(&possible)));
+                    lines.extend(part("evidence", &evidence(&why.evidence)));
+                }
+            }
+            (confidence, _) => {
+                lines.extend(sentence(&stated(why)));
+                // What only fits says nothing beside a contradiction.
+                let is_shown = |of: &&Evidence| {
+                    confidence != Confidence::AlsoFound || of.own.is_none() || of.contradicts
+                };
+                let shown: Vec<Evidence> = why.evidence.iter().filter(is_shown).cloned().collect();
+                lines.extend(part("evidence", &evidence(&shown)));
+                lines.extend(why.advice.iter().flat_map(|text| part("do", text)));
+            }
+        }
+    }
+    lines.extend(of.left_out.iter().flat_map(|why| part("left out", why)));
+    let is_certain = of.causes.first().map(|why| why.confidence) == Some(Confidence::Because);
+    if !is_certain {
+        let differs: Vec<String> = of.differs.iter().map(difference_text).collect();
+        lines.extend(part("differs", &differs.join("; ")));
+        lines.extend(part("excluded", &subjects(&of.excluded)));
+    }
+    lines
+}
+
+/// Returns a line with this title; none without text.
+fn part(title: &str, text: &str) -> Vec<String> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let lines = wrapped(&format!("{title}: {text}"), WIDTH - 2, "    ");
+    lines.into_iter().map(|line| format!("  {line}")).collect()
+}
+
+/// Returns a cause as a sentence.
+fn stated(why: &Why) -> String {
+    let what = why.what.as_deref().unwrap_or_default();
+    match why.confidence {
+        Confidence::Because => format!("because {what}"),
+        Confidence::Probably => format!("probably {what}"),
+        Confidence::Possibly => format!("possibly {what}"),
+        Confidence::AlsoFound => format!("also found: {what}"),
+        Confidence::Transient => "it was slow in the survey, and is not slow now".into(),
+        Confidence::Unknown => "unknown".into(),
+    }
+}
+
+/// Returns several possible causes as one sentence.
+fn several(possible: &[&Why]) -> String {
+    let all = possible.iter().filter_map(|why| why.what.as_deref());
+    format!("possibly {}", all.collect::<Vec<_>>().join("; or "))
+}
+
+/// Returns what excluded causes are about, each subject once. Causes of failures are left out: they
+/// have no part in something slow.
+fn subjects(excluded: &[String]) -> String {
+    let mut subjects: Vec<&str> = Vec::new();
+    for cause in excluded.iter().filter_map(|id| causes::cause(id)) {
+        if !cause.fails && !subjects.contains(&cause.subject) {
+            subjects.push(cause.subject);
+        }
+    }
+    subjects.join(", ")
+}
+
+/// Returns evidence in words: items and slow tests, then what contradicts, then the tests in which
+/// the culprit is as good NICs.
+fn evidence(all: &[Evidence]) -> String {
+    let is_same = |of: &&Evidence| !of.contradicts && of.expected.as_deref() == Some(SAME);
+    let supports = all.iter().filter(|of| !of.contradicts && !is_same(of));
+    let contradicts = all.iter().filter(|of| of.contradicts);
+    let contradicts = contradicts.map(|of| format!("but {}", figure(of)));
+    let same: Vec<&str> = all
+        .iter()
+        .filter(is_same)
+        .map(|of| of.text.as_str())
+        .collect();
+    let same = (!same.is_empty()).then(|| format!("{SAME}: {}", same.join(", ")));
+    let all = supports.map(figure).chain(contradicts).chain(same);
+    all.collect::<Vec<_>>().join("; ")
+}
+
+/// Returns an item, or a test with both figures.
+fn figure(of: &Evidence) -> String {
+    let (Some(own), Some(others)) = (of.own, of.others) else {
+        return of.text.clone();
+    };
+    let of_bandwidth = of.unit.as_deref() == Some("B/s");
+    let (scale, unit) = if of_bandwidth {
+        (1e9, "GB/s")
+    } else {
+        (1e3, "us")
+    };
+    let [own, others] = [own, others].map(|value| {
+        let value = value / scale;
+        let decimals = if value.abs() < 1.0 { 3 } else { 2 };
+        format!("{value:.decimals$}")
+    });
+    format!("{} {own} {unit}, good NICs {others}", of.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{mixed, survey};
+    use super::*;
+    use cluster::survey::findings::Unit;
+    use cluster::survey::ids::NicId;
+
+    fn item(text: &str) -> Evidence {
+        Evidence {
+            test: "pcie-width".into(),
+            text: text.into(),
+            own: None,
+            others: None,
+            unit: None,
+            expected: None,
+            contradicts: false,
+        }
+    }
+
+    fn figures(own: f64, others: f64, unit: &str, contradicts: bool) -> Evidence {
+        Evidence {
+            test: "B1".into(),
+            own: Some(own),
+            others: Some(others),
+            unit: Some(unit.into()),
+            contradicts,
+            ..item("large writes in loopback")
+        }
+    }
+
+    fn why(confidence: Confidence, evidence: Vec<Evidence>) -> Why {
+        Why {
+            cause: Some("pcie-narrow".into()),
+            confidence,
+            what: Some("a PCIe link runs with fewer lanes than both of its ends have".into()),
+            evidence,
+            advice: Some("reboot the node".into()),
+            by: Some("hands".into()),
+        }
+    }
+
+    fn explanation(nic: u32, causes: Vec<Why>) -> Explanation {
+        Explanation {
+            culprit: Unit::Nic(NicId(nic)),
+            nic: Some(NicId(nic)),
+            controls: vec![NicId(0), NicId(1)],
+            causes,
+            differs: Vec::new(),
+            excluded: Vec::new(),
+            same_as: None,
+            left_out: None,
+        }
+    }
+
+    #[test]
+    fn shows_sentence_evidence_and_advice() {
+        let mut survey = survey(mixed(), Ok(()));
+        let narrow = why(
+            Confidence::Because,
+            vec![
+                item("PCIe width x8, expected x16"),
+                figures(13.9e9, 25.1e9, "B/s", false),
+            ],
+        );
+        let found = why(
+            Confidence::AlsoFound,
+            vec![item("PCIe width x8"), figures(410.0, 1400.0, "ns", true)],
+        );
+        let unknown = Why {
+            cause: None,
+            confidence: Confidence::Unknown,
+            what: None,
+            evidence: Vec::new(),
+            advice: None,
+            by: None,
+        };
+        survey.why = vec![
+            explanation(3, vec![narrow]),
+            Explanation {
+                excluded: vec!["pcie-slow".into(), "link-speed".into()],
+                ..explanation(4, vec![unknown, found])
+            },
+            Explanation {
+                same_as: Some(Unit::Nic(NicId(3))),
+                ..explanation(5, Vec::new())
+            },
+            Explanation {
+                left_out: Some("the time was up".into()),
+                ..explanation(6, Vec::new())
+            },
+        ];
+        let mut out = Vec::new();
+        write(&mut out, &survey).unwrap();
+        let expected = "
+Why
+nid000417 cxi1: because a PCIe link runs with fewer lanes than both of its ends
+    have
+  evidence: PCIe width x8, expected x16; large writes in loopback 13.90 GB/s,
+      good NICs 25.10
+  do: reboot the node
+nid000418 cxi0: unknown
+nid000418 cxi0: also found: a PCIe link runs with fewer lanes than both of its
+    ends have
+  evidence: PCIe width x8; but large writes in loopback 0.410 us, good NICs 1.40
+  do: reboot the node
+  excluded: PCIe speed, link speed
+nid000418 cxi1: same as nid000417 cxi1
+not diagnosed: nid000419 cxi0: the time was up
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn shows_several_possible_causes_in_one_sentence() {
+        let survey = survey(mixed(), Ok(()));
+        let memory = Why {
+            what: Some("the memory of the node is slow".into()),
+            ..why(Confidence::Possibly, Vec::new())
+        };
+        let causes = vec![why(Confidence::Possibly, Vec::new()), memory];
+        let expected = [
+            "nid000417 cxi1: possibly a PCIe link runs with fewer lanes than both of its ends",
+            "    have; or the memory of the node is slow",
+        ];
+        assert_eq!(lines(&survey, &explanation(3, causes)), expected);
+    }
+}
