@@ -124,7 +124,7 @@ impl Cell {
     }
 }
 
-/// How a link of PCIe shows that is slower than the link of good NICs. The matrix has 0.5 to 0.6 for
+/// How a PCIe link shows that is slower than the links of good NICs. The matrix has 0.5 to 0.6 for
 /// half of the lanes; fewer lanes have less.
 const SLOW_PCIE: &[(Column, Cell)] = &[
     (Write, Same),

@@ -1,7 +1,7 @@
-//! The columns of the matrix of causes and tests (diagnosis.md 5): the figure of a test, or how much
-//! longer one test takes than another.
+//! The columns of the matrix of causes and tests (diagnosis.md 5): the figure of a test, or how
+//! much longer one test takes than another.
 
-use crate::tests::TestCode;
+use crate::procedure::TestCode;
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

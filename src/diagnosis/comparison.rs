@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::columns::Column;
-use crate::tests::TestCode;
+use crate::procedure::TestCode;
 
 /// Ratio of latencies from which on a culprit is slower, and up to which it is not (jobs.md 3.4).
 const SLOWER: f64 = 1.3;

@@ -6,8 +6,8 @@ use crate::causes::{CAUSES, CPU_WAIT, Cause, Cell, Sign};
 use crate::columns::Column;
 use crate::comparison::{Comparison, Measured, Outcome, compare};
 use crate::majority::{self, Difference};
+use crate::procedure::TestCode;
 use crate::readings::{Readings, State, find};
-use crate::tests::TestCode;
 
 /// Most causes that are named by their figures alone.
 const MOST_POSSIBLE: usize = 3;
@@ -32,6 +32,20 @@ pub enum Confidence {
     Transient,
     /// Nothing that was read or measured explains the culprit.
     Unknown,
+}
+
+impl Confidence {
+    /// Returns its name in documents and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Because => "because",
+            Self::Probably => "probably",
+            Self::Possibly => "possibly",
+            Self::AlsoFound => "also_found",
+            Self::Transient => "transient",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// What is known about a culprit.

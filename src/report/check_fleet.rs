@@ -2,8 +2,8 @@
 //! doc comments of the types are the descriptions in their schema, docs/check-fleet.schema.json.
 //!
 //! * `finding`: what is found about a node.
-//! * `compared`: the items that NICs and nodes have in common. `agreement`: what most NICs have, and
-//!   which differ.
+//! * `compared`: the items that NICs and nodes share. `agreement`: what most NICs have, and which
+//!   differ.
 //! * `node_check`: the check of one node, read back, and what is found in it.
 
 mod agreement;

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use diagnosis::causes::{CAUSES, Sign};
+use diagnosis::procedure::TESTS;
 use facts::advice::{EXPLANATIONS, What};
 use plan::tools::TOOLS;
 
@@ -128,6 +130,59 @@ fn troubleshooting_shows_the_table_of_explanations() {
         for row in EXPLANATIONS.iter().filter(|row| belongs(&row.what)) {
             made += &format!("| {} | {} | {} |\n", row.what, row.cause, row.remedy);
         }
+    }
+    if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
+        fs::write(root().join(PAGE), &made).expect("a writable page");
+    } else {
+        assert!(page == made, "{PAGE} is out of date");
+    }
+}
+
+/// The tables of docs/why.md match the program. `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy`
+/// writes them.
+#[test]
+fn why_shows_the_tables_of_tests_and_causes() {
+    const PAGE: &str = "docs/why.md";
+    let page = read(PAGE);
+    let (intro, _) = page.split_once("\n## Tests\n").expect("a section of tests");
+    let mut made = format!("{intro}\n## Tests\n\n| code | measures | tool |\n|---|---|---|\n");
+    made += "| S | the culprit and a good NIC as in the survey | the tool of the survey |\n";
+    for test in &TESTS {
+        let arguments = test.arguments.join(" ");
+        made += &format!(
+            "| {:?} | {} | `{} --size={} {arguments}` |\n",
+            test.code, test.name, test.tool, test.size_bytes
+        );
+    }
+    made += "\n## Causes\n\nItems belong to [check](check.md); \"differs\" means from most good \
+             NICs. Tests that a cause\ndoes not name say nothing about it.\n\n\
+             | id | cause | proved by | shown by | what to do | who |\n|---|---|---|---|---|---|\n";
+    for cause in CAUSES {
+        let signs = cause.signs.iter().map(|sign| match sign {
+            Sign::Wrong(code) => format!("`{code}`"),
+            Sign::Differs(code) => format!("`{code}` differs"),
+        });
+        let cells = cause.cells.iter().map(|(column, cell)| {
+            let decisive = if cell.is_decisive() {
+                " (decisive)"
+            } else {
+                ""
+            };
+            format!("{} {}{decisive}", column.code(), cell.words())
+        });
+        let mut cells: Vec<String> = cells.collect();
+        if cause.fails {
+            cells.push("operations fail".into());
+        }
+        made += &format!(
+            "| {} | {} | {} | {} | {} | {} |\n",
+            cause.id,
+            cause.what,
+            signs.collect::<Vec<_>>().join(", "),
+            cells.join("; "),
+            cause.advice,
+            cause.by.name(),
+        );
     }
     if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
         fs::write(root().join(PAGE), &made).expect("a writable page");

@@ -43,6 +43,7 @@ pub static PACKAGES: &[Package] = &[
     WRAPPER,
     SOFTWARE_NIC,
     FACTS,
+    DIAGNOSIS,
     NODE,
     MEASURE,
     PLAN,
@@ -371,6 +372,37 @@ const FACTS: Package = Package {
     repeated_types: &["Unit"],
 };
 
+const DIAGNOSIS: Package = Package {
+    name: "diagnosis",
+    directory: "src/diagnosis",
+    uses: &[],
+    holds: "from a culprit to its cause: tests, causes, and what figures and files prove",
+    must_not: "measure, read files or print",
+    house: House {
+        directory: "src/diagnosis",
+        module: "",
+        shown_in: &["docs/architecture.md", "src/diagnosis/lib.rs"],
+        floors: &[
+            &[
+                ("readings", "what the files of a NIC and its node say"),
+                ("procedure", "the tests, as data"),
+            ],
+            &[
+                ("columns", "what the matrix of causes and tests compares"),
+                ("majority", "what most good NICs have"),
+            ],
+            &[
+                ("causes", "the causes, as data: signs, cells, advice"),
+                ("comparison", "the figures of a culprit beside good NICs"),
+            ],
+            &[("evaluation", "readings and figures -> causes")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 const NODE: Package = Package {
     name: "node",
     directory: "src/node",
@@ -532,7 +564,15 @@ const CLUSTER: Package = Package {
 const REPORT: Package = Package {
     name: "report",
     directory: "src/report",
-    uses: &["cluster", "cxi", "facts", "measure", "node", "plan"],
+    uses: &[
+        "cluster",
+        "cxi",
+        "diagnosis",
+        "facts",
+        "measure",
+        "node",
+        "plan",
+    ],
     holds: "results -> text and documents, and documents read back",
     must_not: "measure",
     house: House {
@@ -687,7 +727,16 @@ const PROGRAM: Package = Package {
     name: "cxidiag",
     directory: "",
     uses: &[
-        "cluster", "cxi", "diag", "facts", "measure", "node", "plan", "report", "selftest",
+        "cluster",
+        "cxi",
+        "diag",
+        "diagnosis",
+        "facts",
+        "measure",
+        "node",
+        "plan",
+        "report",
+        "selftest",
     ],
     holds: "the program: tools and commands by name",
     must_not: "",

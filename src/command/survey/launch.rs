@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
 use super::request::{self, RequestedTest, SurveyRequest};
-use super::why_tests;
+use super::why_course::added_tests;
 use cluster::host_list;
 use cluster::launcher::{self, LauncherTask};
 use cluster::meeting_point::{self, MeetingPoint, Published};
@@ -137,7 +137,7 @@ impl<'a> Launch<'a> {
             devices: request.devices.iter().map(DeviceName::to_string).collect(),
             hosts: networks.iter().map(IpNet::to_string).collect(),
             tests: (request.tests.iter().map(of_test))
-                .chain(why_tests::tests(request))
+                .chain(added_tests(request))
                 .collect(),
             service: request.service.clone(),
         };

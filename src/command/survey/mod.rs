@@ -14,7 +14,7 @@
 //! * `busy`: whether busy CPUs disturb it. `load_watch`: what uses the CPUs of a member.
 //! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a
 //!   result for each pair.
-//! * `why_culprits`: the culprits whose causes are looked for. `why_tests`: the tests for that.
+//! * `why_culprits`: the culprits whose causes are looked for. `why_course`: the tests for that.
 //!   `why_slots`: the slots of a culprit, and what they have come to.
 //! * `written`: the files and the text that come of it.
 
@@ -36,9 +36,9 @@ mod results;
 mod served;
 mod tool_options;
 mod usage;
+mod why_course;
 mod why_culprits;
 mod why_slots;
-mod why_tests;
 mod written;
 
 use std::ffi::OsString;

@@ -1,14 +1,14 @@
 //! The slots of a culprit in a diagnosis, and what they have come to.
 
+use super::why_course::Tests;
 use super::why_culprits::Culprit;
-use super::why_tests::Tests;
 use cluster::location::Class;
 use cluster::survey::answer::{Answer, Pair, PairResult};
 use cluster::survey::busy::is_busy;
 use cluster::survey::findings::Direction;
 use cluster::survey::ids::{NicId, TestId};
 use diagnosis::comparison::{Figures, Measured};
-use diagnosis::tests::{Route, Step, TESTS, Test, TestCode};
+use diagnosis::procedure::{Route, Step, TESTS, Test, TestCode};
 
 /// What a slot measures.
 #[derive(Clone, Copy)]

@@ -10,7 +10,8 @@ use super::parts::{
 };
 use super::quantity::Quantity;
 use crate::survey::text::{UntestedGroup, untested_groups};
-use crate::survey::{Conclusion, Survey, evidence, words};
+use crate::survey::why::Explanation;
+use crate::survey::{Conclusion, Survey, evidence, why_text, words};
 use cluster::survey::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
 use cluster::survey::ids::TestId;
 
@@ -64,6 +65,7 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
             }
         }
         @if !verdict.causes.is_empty() { (causes(survey)) }
+        @if !survey.why.is_empty() { (why(survey)) }
         @if !verdict.untested.is_empty() { (untested(survey)) }
         (distributions(survey))
         (populations(survey))
@@ -169,6 +171,25 @@ fn causes(survey: &Survey) -> Markup {
     ];
     html! {
         (stacked_table("What is to blame, the worst first", &columns, &rows))
+        (more(all.len()))
+    }
+}
+
+/// Returns the table of why parts are slow.
+fn why(survey: &Survey) -> Markup {
+    let row = |of: &Explanation| {
+        vec![
+            cell(words::unit(&survey.roster, &of.culprit)),
+            html! {
+                @for sentence in why_text::sentences(survey, of) { p { (sentence) } }
+            },
+        ]
+    };
+    let all = &survey.why;
+    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
+    let columns = [PageColumn::Words("Part"), PageColumn::Words("Why")];
+    html! {
+        (stacked_table("Why", &columns, &rows))
         (more(all.len()))
     }
 }

@@ -56,6 +56,7 @@ pub fn families(survey: &Survey) -> Vec<Family> {
     ];
     families.extend(of_nics(survey));
     families.push(causes(survey));
+    families.extend(why(survey));
     families.extend(of_populations(survey));
     families
 }
@@ -140,6 +141,30 @@ fn causes(survey: &Survey) -> Family {
         "Nodes, switches, groups and paths that are bad or suspect.",
         parts,
     )
+}
+
+/// Returns the causes of culprits; nothing without a diagnosis.
+fn why(survey: &Survey) -> Option<Family> {
+    let causes = survey.why.iter().flat_map(|of| {
+        let name = words::name(&survey.roster, &of.culprit);
+        of.causes.iter().filter_map(move |why| {
+            let labels = [
+                ("name", name.clone()),
+                ("cause", why.cause.clone()?),
+                ("confidence", why.confidence.name().into()),
+            ];
+            Some(sample(labels, 1.0))
+        })
+    });
+    (!survey.why.is_empty()).then(|| {
+        family(
+            Kind::Gauge,
+            "cxidiag_survey_cause",
+            "",
+            "Causes of bad and suspect parts.",
+            causes,
+        )
+    })
 }
 
 /// Returns the figures by test and class.

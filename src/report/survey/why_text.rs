@@ -70,53 +70,74 @@ fn left_out(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns what is known about a culprit: sentences, each with its evidence and what to do.
-pub fn lines(survey: &Survey, of: &Explanation) -> Vec<String> {
+/// Returns what is known about a culprit in lines: each sentence begins with its name, and evidence
+/// is indented.
+fn lines(survey: &Survey, of: &Explanation) -> Vec<String> {
     let name = words::name(&survey.roster, &of.culprit);
-    let sentence = |text: &str| wrapped(&format!("{name}: {text}"), WIDTH, "    ");
-    if let Some(other) = &of.same_as {
-        return sentence(&format!("same as {}", words::name(&survey.roster, other)));
+    let paragraphs = statements(survey, of).into_iter();
+    paragraphs
+        .flat_map(|(is_sentence, text)| {
+            if is_sentence {
+                return wrapped(&format!("{name}: {text}"), WIDTH, "    ");
+            }
+            let lines = wrapped(&text, WIDTH - 2, "    ");
+            lines.into_iter().map(|line| format!("  {line}")).collect()
+        })
+        .collect()
+}
+
+/// Returns what is known about a culprit, or why nothing is, in sentences.
+pub fn sentences(survey: &Survey, of: &Explanation) -> Vec<String> {
+    if is_left_out(of) {
+        let why = of.left_out.as_deref().unwrap_or_default();
+        return vec![format!("not diagnosed: {why}")];
     }
-    let mut lines = Vec::new();
+    let all = statements(survey, of).into_iter();
+    all.map(|(_, text)| text).collect()
+}
+
+/// Returns what is known about a culprit: each sentence (true) is followed by its evidence and what
+/// to do.
+fn statements(survey: &Survey, of: &Explanation) -> Vec<(bool, String)> {
+    if let Some(other) = &of.same_as {
+        let other = words::name(&survey.roster, other);
+        return vec![(true, format!("same as {other}"))];
+    }
     let is_possible = |of: &&Why| of.confidence == Confidence::Possibly;
     let possible: Vec<&Why> = of.causes.iter().filter(is_possible).collect();
+    let mut all = Vec::new();
     for why in &of.causes {
-        match (why.confidence, possible.as_slice()) {
-            (Confidence::Possibly, [first, _, ..]) => {
-                if why == *first {
-                    lines.extend(sentence(&several(&possible)));
-                    lines.extend(part("evidence", &evidence(&why.evidence)));
-                }
-            }
-            (confidence, _) => {
-                lines.extend(sentence(&stated(why)));
-                // What only fits says nothing beside a contradiction.
-                let is_shown = |of: &&Evidence| {
-                    confidence != Confidence::AlsoFound || of.own.is_none() || of.contradicts
-                };
-                let shown: Vec<Evidence> = why.evidence.iter().filter(is_shown).cloned().collect();
-                lines.extend(part("evidence", &evidence(&shown)));
-                lines.extend(why.advice.iter().flat_map(|text| part("do", text)));
-            }
+        let is_one_of_several = is_possible(&why) && possible.len() > 1;
+        if is_one_of_several && why != possible[0] {
+            continue;
         }
+        // What only fits says nothing beside a contradiction.
+        let is_shown = |of: &&Evidence| {
+            why.confidence != Confidence::AlsoFound || of.own.is_none() || of.contradicts
+        };
+        let shown: Vec<&Evidence> = why.evidence.iter().filter(is_shown).collect();
+        if is_one_of_several {
+            all.push((true, several(&possible)));
+        } else {
+            all.push((true, stated(why)));
+        }
+        all.extend(part("evidence", &evidence(&shown)));
+        let advice = why.advice.as_deref().filter(|_| !is_one_of_several);
+        all.extend(part("do", advice.unwrap_or_default()));
     }
-    lines.extend(of.left_out.iter().flat_map(|why| part("left out", why)));
+    all.extend(part("left out", of.left_out.as_deref().unwrap_or_default()));
     let is_certain = of.causes.first().map(|why| why.confidence) == Some(Confidence::Because);
     if !is_certain {
         let differs: Vec<String> = of.differs.iter().map(difference_text).collect();
-        lines.extend(part("differs", &differs.join("; ")));
-        lines.extend(part("excluded", &subjects(&of.excluded)));
+        all.extend(part("differs", &differs.join("; ")));
+        all.extend(part("excluded", &subjects(&of.excluded)));
     }
-    lines
+    all
 }
 
-/// Returns a line with this title; none without text.
-fn part(title: &str, text: &str) -> Vec<String> {
-    if text.is_empty() {
-        return Vec::new();
-    }
-    let lines = wrapped(&format!("{title}: {text}"), WIDTH - 2, "    ");
-    lines.into_iter().map(|line| format!("  {line}")).collect()
+/// Returns a part with this title; nothing without text.
+fn part(title: &str, text: &str) -> Option<(bool, String)> {
+    (!text.is_empty()).then(|| (false, format!("{title}: {text}")))
 }
 
 /// Returns a cause as a sentence.
@@ -152,8 +173,8 @@ fn subjects(excluded: &[String]) -> String {
 
 /// Returns evidence in words: items and slow tests, then what contradicts, then the tests in which
 /// the culprit is as good NICs.
-fn evidence(all: &[Evidence]) -> String {
-    let is_same = |of: &&Evidence| !of.contradicts && of.expected.as_deref() == Some(SAME);
+fn evidence(all: &[&Evidence]) -> String {
+    let is_same = |of: &&&Evidence| !of.contradicts && of.expected.as_deref() == Some(SAME);
     let supports = all.iter().filter(|of| !of.contradicts && !is_same(of));
     let contradicts = all.iter().filter(|of| of.contradicts);
     let contradicts = contradicts.map(|of| format!("but {}", figure(of)));
@@ -163,7 +184,7 @@ fn evidence(all: &[Evidence]) -> String {
         .map(|of| of.text.as_str())
         .collect();
     let same = (!same.is_empty()).then(|| format!("{SAME}: {}", same.join(", ")));
-    let all = supports.map(figure).chain(contradicts).chain(same);
+    let all = supports.map(|of| figure(of)).chain(contradicts).chain(same);
     all.collect::<Vec<_>>().join("; ")
 }
 

@@ -1,13 +1,13 @@
-//! Why culprits are slow: the coordinator has their files and those of good NICs read, has both
+//! Why culprits are slow: the coordinator has the files of culprits and good NICs read, has both
 //! measured in turn, and evaluates what comes of it (diagnosis.md 6.1).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::{CoordinatorLoop, PREPARATION_LIMIT, REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, by_size};
+use crate::command::survey::why_course::Tests;
 use crate::command::survey::why_culprits::{Culprit, culprits, left_out, signature};
 use crate::command::survey::why_slots::{Found, Slot, of_step, of_survey, slots_of};
-use crate::command::survey::why_tests::Tests;
 use cluster::location::Class;
 use cluster::survey::answer::Stage;
 use cluster::survey::findings::Findings;
@@ -19,8 +19,8 @@ use diag::run::survey::longest;
 use diagnosis::causes::CPU_WAIT;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{Case, Confidence, evaluate};
+use diagnosis::procedure::{Step, TESTS, TestCode};
 use diagnosis::readings::{Reading, Readings, State};
-use diagnosis::tests::{Step, TESTS, TestCode};
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;

@@ -7,7 +7,7 @@ use super::request::{RequestedTest, SurveyRequest};
 use cluster::survey::findings::Test as SurveyTest;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::timetable::Course;
-use diagnosis::tests::{TESTS, Test, TestCode};
+use diagnosis::procedure::{TESTS, Test, TestCode};
 use plan::tools::TOOLS;
 
 /// The tests of a diagnosis, in the order of its course.
@@ -19,7 +19,7 @@ pub struct Tests {
 }
 
 /// Returns the tests that a survey may add to find out why, as tools with their arguments.
-pub fn tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec<String>)> {
+pub fn added_tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec<String>)> {
     let tests = TESTS.iter().filter(|_| request.explains);
     tests.map(|test| (test.tool.into(), arguments(test, &request.service)))
 }
