@@ -30,6 +30,7 @@ mod shown;
 mod slowness;
 mod syntax;
 mod totals;
+mod translation;
 mod ways;
 mod wire;
 

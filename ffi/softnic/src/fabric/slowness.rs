@@ -24,6 +24,8 @@ pub struct Slowness {
     pub host_read: Duration,
     /// For each packet whose data the NIC writes to the memory of the host.
     pub host_write: Duration,
+    /// For each ordinary page that the NIC reads or writes.
+    pub page_cost: Duration,
     /// The time that the NIC takes to wake up, and the longest time without a packet to send after
     /// which it is still awake.
     pub wake: Option<(Duration, Duration)>,
