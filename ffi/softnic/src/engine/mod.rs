@@ -12,15 +12,17 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | mod                polling, failed peers, removal of objects                              |
+//! 11 | mod                polling, failed peers, removal of objects                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | admission          whether a received operation is accepted                               |
+//! 10 | admission          whether a received operation is accepted                               |
 //!    | atomics            received atomic operations                                             |
 //!    | completion         how operations end: counts, events, response                           |
 //!    | deliver            received packets: each goes to its operation                           |
 //!    | doorbells          doorbells that the engine is called for                                |
 //!    | get                received gets                                                          |
 //!    | put                received puts                                                          |
+//!    +-------------------------------------------------------------------------------------------+
+//!  9 | page_costs         pages whose translation takes time                                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  8 | state              all objects of one open NIC                                            |
 //!    +-------------------------------------------------------------------------------------------+

@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::health::Health;
 use super::link_settings::{Selection, Settings};
+use super::link_time::{HEADER, nanoseconds, time_on_link};
 use super::random::Random;
 use super::reception::Reception;
 use super::translation::Translation;
@@ -20,9 +21,6 @@ use crate::engine::packet::{Kind, Origin, Packet};
 use crate::engine::page_costs::pages;
 use crate::engine::telemetry::LinkCounts;
 use crate::environment::Nics;
-
-/// Bytes of a packet on the link in addition to its payload (libcxi.md 2.2: MTU 2112 for 2048).
-pub const HEADER: u64 = 64;
 
 /// Number of times that a lost packet is sent before its operation fails (libcxi.md 12.3).
 const TRIES: u32 = 5;
@@ -268,16 +266,6 @@ impl LinkModel {
 pub fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Returns the nanoseconds that bytes occupy a link with this many bytes per second.
-pub fn time_on_link(bytes: u64, bandwidth: Option<f64>) -> u64 {
-    let takes = bandwidth.map_or(0.0, |rate| bytes as f64 / rate * 1e9);
-    takes.round() as u64
-}
-
-pub fn nanoseconds(duration: Duration) -> u64 {
-    duration.as_nanos() as u64
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! posted writes of PCIe do.
 
 use super::gathered::Unread;
-use super::link_model::{HEADER, nanoseconds, time_on_link};
+use super::link_time::{HEADER, nanoseconds, time_on_link};
 use super::slowness::Slowness;
 use super::translation::Translation;
 use crate::engine::packet::{Kind, MTU, Packet};

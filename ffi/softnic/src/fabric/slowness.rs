@@ -11,8 +11,8 @@ pub const CLASSES: [&str; 4] = [
     "DEDICATED_ACCESS",
 ];
 
-/// The bytes per second that ceilings of classes are percents of, on a link without a bandwidth:
-/// those of 200 Gb/s.
+/// The bandwidth of a link of 200 Gb/s in bytes per second. Ceilings of classes are percents of it
+/// on a link without a limit.
 pub const FULL_BANDWIDTH: f64 = 25e9;
 
 /// What makes the packets of a NIC slower, beyond its link.

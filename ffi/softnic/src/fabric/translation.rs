@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::link_model::nanoseconds;
+use super::link_time::nanoseconds;
 
 /// The translation of addresses for the reads or the writes of a NIC: one page after another.
 #[derive(Default)]
