@@ -284,6 +284,7 @@ const ENGINE: House = House {
             ("transmit", "transmit queues, and what their commands do"),
         ],
         &[("state", "all objects of one open NIC")],
+        &[("page_costs", "pages whose translation takes time")],
         &[
             ("admission", "whether a received operation is accepted"),
             ("atomics", "received atomic operations"),

@@ -51,7 +51,7 @@ impl<W: Wire> Engine<W> {
     /// Executes the operation and returns the previous value. A floating point exception that the
     /// portals table entry signals is returned instead; the target still has its new value, as in
     /// IEEE arithmetic (nic.md 7 does not state this).
-    fn execute(&self, arrival: &Arrival, landing: &Landing) -> Result<u128, ReturnCode> {
+    fn execute(&mut self, arrival: &Arrival, landing: &Landing) -> Result<u128, ReturnCode> {
         let packet = &arrival.packet;
         let amo = self.wire.executed(packet.amo);
         let pte = self.ptes.get(landing.pte).ok_or(C_RC_MST_CANCELLED)?;
@@ -76,7 +76,9 @@ impl<W: Wire> Engine<W> {
         // SAFETY: `match_operation` found the place aligned, and `translate` found its bytes, which
         // software keeps mapped while list entries use them.
         let previous = unsafe { place.update(length as usize, compute) }?;
-        match pte.options.signals.code(exceptions) {
+        let (lni, signals) = (pte.lni, pte.options.signals);
+        self.note_write(lni, lac, place.va, packet);
+        match signals.code(exceptions) {
             Some(code) => Err(code),
             None => Ok(previous),
         }

@@ -27,8 +27,8 @@ pub struct Local {
 pub enum Source {
     /// Part of the command, from this word on.
     Immediate(usize),
-    /// The operands of an atomic operation.
-    Operands([u64; 4]),
+    /// The operands of an atomic operation, and where they were.
+    Operands([u64; 4], Origin),
     /// In memory of the LNI.
     Memory(Local),
     /// No payload.
@@ -280,7 +280,7 @@ impl Operation {
         self.immediate(Kind::Atomic, header.dfa(), c_state, fetching);
         self.remote_offset = header.remote_offset();
         self.length = arithmetic::size(amo.kind).unwrap_or(0);
-        self.source = Source::Operands(operands);
+        self.source = Source::Operands(operands, Origin::Nic);
         self.result = fetching.then_some(result);
         self.amo = amo;
         Ok(())
@@ -438,12 +438,18 @@ impl Operation {
         }
         let first = u128::from_le_bytes(bytes);
         let amo = DmaAmoCmd::from_bytes(command.bytes());
-        self.source = Source::Operands([
+        let origin = if space.is_huge(operand.lac) {
+            Origin::HugePages
+        } else {
+            Origin::Memory
+        };
+        let operands = [
             first as u64,
             (first >> 64) as u64,
             amo.op2_word1(),
             amo.op2_word2(),
-        ]);
+        ];
+        self.source = Source::Operands(operands, origin);
         Ok(())
     }
 
@@ -484,7 +490,8 @@ impl Source {
     pub fn origin(&self) -> Origin {
         match self {
             Self::Memory(_) => Origin::Memory,
-            Self::Immediate(_) | Self::Operands(_) | Self::Nothing => Origin::Nic,
+            Self::Operands(_, origin) => *origin,
+            Self::Immediate(_) | Self::Nothing => Origin::Nic,
         }
     }
 
@@ -502,7 +509,7 @@ impl Source {
     ) -> Result<*const u8, ReturnCode> {
         match self {
             Self::Immediate(word) => Ok(command.words()[*word..].as_ptr().cast()),
-            Self::Operands(words) => Ok(words.as_ptr().cast()),
+            Self::Operands(words, _) => Ok(words.as_ptr().cast()),
             Self::Memory(from) if length > 0 => {
                 let iova = from.iova + u64::from(offset);
                 let from = space.translate(from.lac, iova, u64::from(length), Access::Read)?;

@@ -70,6 +70,10 @@ impl<W: Wire> Engine<W> {
         let request = reply.request;
         let total = reply.landing.place.length;
         let most = self.wire.most_payload() as u32;
+        let pte = self.ptes.get(reply.landing.pte);
+        let origin = pte.map_or(Origin::Memory, |pte| {
+            self.origin(pte.lni, reply.landing.entry.lac())
+        });
         for _ in 0..BURST {
             let length = (total - reply.sent).min(most) as u16;
             let from = self.source(reply, length).and_then(|from| match from {
@@ -93,7 +97,7 @@ impl<W: Wire> Engine<W> {
                 total,
                 offset: reply.sent,
                 inline: total as usize <= INLINE,
-                origin: Origin::Memory,
+                origin,
                 ..Packet::default()
             };
             if packet.inline && length > 0 {
@@ -142,13 +146,13 @@ impl<W: Wire> Engine<W> {
         if u32::from(packet.return_code) != C_RC_OK {
             transaction.local_error = Some(packet.return_code.into());
         } else if length > 0
-            && let Some(to) = transaction.destination
+            && let Some(destination) = transaction.destination
         {
-            let lni = self.lnis.get(to.lni).ok_or(C_RC_INVALID_AC);
+            let lni = self.lnis.get(destination.lni).ok_or(C_RC_INVALID_AC);
             let place = lni.and_then(|lni| {
-                let iova = to.iova + u64::from(packet.offset);
+                let iova = destination.iova + u64::from(packet.offset);
                 lni.space
-                    .translate(to.lac, iova, length as u64, Access::Write)
+                    .translate(destination.lac, iova, length as u64, Access::Write)
             });
             match place {
                 Ok(to) => {
@@ -158,6 +162,7 @@ impl<W: Wire> Engine<W> {
                     if let Err(code) = written {
                         transaction.local_error = Some(code);
                     }
+                    self.note_write(destination.lni, destination.lac, to.va, packet);
                 }
                 Err(code) => transaction.local_error = Some(code),
             }

@@ -14,6 +14,10 @@ use crate::pages::page_size;
 /// Logical address contexts of one LNI (nic.md 0).
 pub const CONTEXTS: usize = 8;
 
+/// The place of the page size in the flags of contexts with huge pages, as a power of 2 (libcxi.md
+/// 7.4). Flags of programs do not have these bits.
+pub const HUGE_SHIFT_AT: u32 = 24;
+
 /// The first address that commands cannot name: their addresses have 57 bits.
 const END: u64 = 1 << 57;
 
@@ -137,6 +141,12 @@ impl AddressSpace {
     pub fn needs_context(&self, flags: u32) -> bool {
         let same = |context: &Context| context.flags == flags;
         !self.contexts.iter().flatten().any(same)
+    }
+
+    /// Whether the memory of a context is in huge pages.
+    pub fn is_huge(&self, lac: u8) -> bool {
+        let context = self.contexts.get(usize::from(lac)).and_then(Option::as_ref);
+        context.is_some_and(|context| context.flags >> HUGE_SHIFT_AT != 0)
     }
 
     /// Allocates addresses as `map` does, with no memory behind them.
@@ -332,6 +342,17 @@ mod tests {
         );
         let (other, _) = space.map(Location::pinned(0x10_0000), page, RW).unwrap();
         assert_eq!(other, 1);
+    }
+
+    #[test]
+    fn knows_contexts_with_huge_pages() {
+        let mut space = AddressSpace::default();
+        space.reserve(page_size(), RW).unwrap();
+        space.reserve(2 << 20, RW | 21 << HUGE_SHIFT_AT).unwrap();
+        assert_eq!(
+            [0, 1, 2, 8].map(|lac| space.is_huge(lac)),
+            [false, true, false, false]
+        );
     }
 
     #[test]

@@ -12,15 +12,17 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | mod                polling, failed peers, removal of objects                              |
+//! 11 | mod                polling, failed peers, removal of objects                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | admission          whether a received operation is accepted                               |
+//! 10 | admission          whether a received operation is accepted                               |
 //!    | atomics            received atomic operations                                             |
 //!    | completion         how operations end: counts, events, response                           |
 //!    | deliver            received packets: each goes to its operation                           |
 //!    | doorbells          doorbells that the engine is called for                                |
 //!    | get                received gets                                                          |
 //!    | put                received puts                                                          |
+//!    +-------------------------------------------------------------------------------------------+
+//!  9 | page_costs         pages whose translation takes time                                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  8 | state              all objects of one open NIC                                            |
 //!    +-------------------------------------------------------------------------------------------+
@@ -93,6 +95,7 @@ mod matching;
 mod memory;
 pub mod packet;
 pub mod packet_counts;
+pub mod page_costs;
 mod placement;
 pub mod portal;
 mod put;
@@ -130,7 +133,7 @@ use counter::Counting;
 use event_queue::EventQueue;
 pub use lni::{Domain, Lni, Md, PROFILES, Profile, Reservation};
 pub use match_id::PID_BITS;
-pub use memory::Full;
+pub use memory::{Full, HUGE_SHIFT_AT};
 use packet::{Kind, Packet};
 use rendezvous::Fetcher;
 pub use return_codes::ReturnCode;

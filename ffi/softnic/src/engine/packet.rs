@@ -46,6 +46,8 @@ pub enum Origin {
     Nic,
     /// In the memory of the host.
     Memory,
+    /// In the memory of the host, in huge pages.
+    HugePages,
 }
 
 /// The fields that only rendezvous puts have (nic.md 10).

@@ -60,8 +60,12 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Remembers the landing of a put of one packet that ended well.
+    /// Remembers the landing of a put of one packet that ended well, unless the wire has to learn
+    /// where each put lands.
     fn remember(&mut self, packet: &Packet, landing: &Landing) {
+        if self.wire.has_page_costs() {
+            return;
+        }
         let pte = self.ptes.get(landing.pte);
         self.remembered = pte.and_then(|pte| {
             let lni = self.lnis.get(pte.lni)?;
@@ -131,7 +135,7 @@ impl<W: Wire> Engine<W> {
     /// Copies the payload of one packet to its place, truncated to that, unless the put has failed.
     #[inline]
     fn store(
-        &self,
+        &mut self,
         arrival: &Arrival,
         header: &Packet,
         landing: Option<&Landing>,
@@ -148,13 +152,12 @@ impl<W: Wire> Engine<W> {
         }
         // Translated for each packet, because software may have unmapped the memory since.
         let start = landing.place.start + u64::from(packet.offset);
-        let lni = self
-            .ptes
-            .get(landing.pte)
-            .and_then(|pte| self.lnis.get(pte.lni));
+        let number = self.ptes.get(landing.pte).map(|pte| pte.lni);
+        let lni = number.and_then(|number| self.lnis.get(number));
+        let lac = landing.entry.lac();
         let place = lni.ok_or(C_RC_MST_CANCELLED).and_then(|lni| {
             lni.space
-                .translate(landing.entry.lac(), start, length as u64, Access::Write)
+                .translate(lac, start, length as u64, Access::Write)
         });
         match place {
             Ok(to) => {
@@ -162,6 +165,7 @@ impl<W: Wire> Engine<W> {
                 // which software keeps mapped while list entries use them.
                 let written = unsafe { to.write(arrival.data(), length) };
                 *code = written.err().unwrap_or(C_RC_OK);
+                self.note_write(number.unwrap_or_default(), lac, to.va, packet);
             }
             Err(error) => *code = error,
         }

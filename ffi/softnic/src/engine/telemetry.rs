@@ -91,6 +91,9 @@ pub struct LinkCounts {
     pub reads: u64,
     pub reads_blocked: u64,
     pub writes_blocked: u64,
+    /// Pages whose translation reads and writes asked for, and those that were not in the cache.
+    pub read_pages: (u64, u64),
+    pub written_pages: (u64, u64),
     /// Cycles for which the shapers of the traffic classes held packets back, by class.
     pub held: [u64; 4],
 }
@@ -179,6 +182,12 @@ impl Telemetry {
         let of_target = |opcode: c_tgt_op| by_opcode(&self.target, C_CMD_TYPE_CQ, opcode);
         let nth = |first: u32| (number - first) as usize;
         match number {
+            // Ordinary pages are the first size of pages.
+            354 => self.link.read_pages.1 + self.link.written_pages.1,
+            370 => self.link.read_pages.1,
+            371 => self.link.written_pages.1,
+            381 => self.link.read_pages.0,
+            382 => self.link.written_pages.0,
             480 => transmit(Counts::successes),
             481 => target(Counts::successes),
             482 => transmit(Counts::failures),

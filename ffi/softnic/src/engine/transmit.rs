@@ -15,7 +15,7 @@ use super::events::{self, FailedCommand, Initiator};
 use super::lni::Lni;
 use super::location::Staging;
 use super::match_id::PID_BITS;
-use super::packet::{INLINE, Kind, MTU, Packet, Rendezvous};
+use super::packet::{INLINE, Kind, MTU, Origin, Packet, Rendezvous};
 use super::return_codes::ReturnCode;
 use super::ring::{Command, CommandRing};
 use super::table::Table;
@@ -366,7 +366,14 @@ impl TransmitQueue {
                     carried(operation.match_bits),
                     carried(operation.header_data),
                 ],
-                origin: operation.source.origin(),
+                origin: match operation.source {
+                    Source::Memory(from)
+                        if nic.wire.has_page_costs() && lni.space.is_huge(from.lac) =>
+                    {
+                        Origin::HugePages
+                    }
+                    source => source.origin(),
+                },
                 ..Packet::default()
             },
             send_event: !operation.send_disable,

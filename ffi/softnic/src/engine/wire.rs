@@ -88,6 +88,15 @@ pub trait Wire {
     /// Counts a command of a transmit queue.
     fn count_command(&mut self) {}
 
+    /// Whether translating the addresses of pages takes time.
+    fn has_page_costs(&self) -> bool {
+        false
+    }
+
+    /// Notes that the data of the packet that was received last was written to memory, for which
+    /// the addresses of some pages had to be translated.
+    fn note_write(&mut self, _pages: u64, _is_huge: bool) {}
+
     /// Whether a received packet is due in a moment.
     fn is_about_to_receive(&self) -> bool {
         false

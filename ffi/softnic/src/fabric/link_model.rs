@@ -11,16 +11,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::health::Health;
 use super::link_settings::{Selection, Settings};
+use super::link_time::{HEADER, nanoseconds, time_on_link};
 use super::random::Random;
 use super::reception::Reception;
+use super::translation::Translation;
 use super::ways::Ways;
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Kind, Origin, Packet};
+use crate::engine::page_costs::pages;
 use crate::engine::telemetry::LinkCounts;
 use crate::environment::Nics;
-
-/// Bytes of a packet on the link in addition to its payload (libcxi.md 2.2: MTU 2112 for 2048).
-pub const HEADER: u64 = 64;
 
 /// Number of times that a lost packet is sent before its operation fails (libcxi.md 12.3).
 const TRIES: u32 = 5;
@@ -41,6 +41,8 @@ pub struct LinkModel {
     /// When the NIC has woken up, and when it sent last, in nanoseconds.
     awake_at: u64,
     active_at: u64,
+    /// The translation of the pages with the data of packets.
+    translation: Translation,
     /// Where packets wait beyond the link.
     ways: Ways,
     /// The receiving side, if receiving takes time.
@@ -71,6 +73,7 @@ impl LinkModel {
             requests: Random(seeds.next()),
             responses: Random(seeds.next()),
             changes: Random(seeds.next()),
+            translation: Translation::new(settings.slowness.page_cost),
             ways: Ways::new(&settings.slowness, settings.bandwidth, nid, nics),
             reception: Reception::new(&settings.slowness),
             settings,
@@ -107,10 +110,16 @@ impl LinkModel {
         self.settings.faults.is_up(age)
     }
 
-    /// Applies the model to a packet that is sent to the NIC with the address `to`: may set its
-    /// return code, and returns when it is due.
-    pub fn send(&mut self, packet: &mut Packet, to: u32) -> u64 {
-        self.send_at(packet, to, now())
+    /// Applies the model to a packet with its payload at the address `payload` that is sent to the
+    /// NIC with the address `to`: may set its return code, and returns when it is due.
+    pub fn send(&mut self, packet: &mut Packet, payload: usize, to: u32) -> u64 {
+        let now = self.translate(packet, payload, now());
+        self.send_at(packet, to, now)
+    }
+
+    /// Whether translating the addresses of pages takes time.
+    pub fn has_page_costs(&self) -> bool {
+        self.translation.takes_time()
     }
 
     /// Returns the place of the byte that changes in the data of a packet that is sent, if one
@@ -132,6 +141,7 @@ impl LinkModel {
     /// out on hardware; here that NIC does not notice them.
     pub fn counts(&self) -> LinkCounts {
         let reception = self.reception.as_ref();
+        let of = |translation: &Translation| (translation.requests, translation.misses);
         LinkCounts {
             lost: self.lost,
             resent: self.resent,
@@ -139,6 +149,8 @@ impl LinkModel {
             reads_blocked: self.reads * nanoseconds(self.settings.slowness.host_read),
             held: self.ways.held,
             writes_blocked: reception.map_or(0, |reception| reception.blocked),
+            read_pages: of(&self.translation),
+            written_pages: reception.map_or((0, 0), |reception| of(&reception.translation)),
         }
     }
 
@@ -157,11 +169,31 @@ impl LinkModel {
         arrives + nanoseconds(self.settings.latency) + late
     }
 
+    /// Returns when a packet can be sent at the earliest: its data is translated, and data that it
+    /// acknowledges is written.
+    fn translate(&mut self, packet: &Packet, payload: usize, now: u64) -> u64 {
+        if packet.kind == Kind::Response
+            && let Some(side) = &self.reception
+        {
+            return now.max(side.translation.ends_at());
+        }
+        if packet.origin == Origin::Nic {
+            return now;
+        }
+        // The operands of an atomic operation have been copied from one page.
+        let pages = match packet.kind {
+            Kind::Atomic => 1,
+            _ => pages(payload, packet.length.into(), packet.offset == 0),
+        };
+        let is_huge = packet.origin == Origin::HugePages;
+        self.translation.translate(pages, is_huge, now)
+    }
+
     /// Returns the time for which a packet waits for the data of its operation. Reads for later
     /// packets and operations overlap with this one, as far as the order of packets permits.
     fn read_host(&mut self, packet: &Packet) -> u64 {
         let takes = nanoseconds(self.settings.slowness.host_read);
-        let begins_read = packet.origin == Origin::Memory && packet.offset == 0;
+        let begins_read = packet.origin != Origin::Nic && packet.offset == 0;
         if takes == 0 || !begins_read || packet.length == 0 {
             return 0;
         }
@@ -234,16 +266,6 @@ impl LinkModel {
 pub fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Returns the nanoseconds that bytes occupy a link with this many bytes per second.
-pub fn time_on_link(bytes: u64, bandwidth: Option<f64>) -> u64 {
-    let takes = bandwidth.map_or(0.0, |rate| bytes as f64 / rate * 1e9);
-    takes.round() as u64
-}
-
-pub fn nanoseconds(duration: Duration) -> u64 {
-    duration.as_nanos() as u64
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod groups;
 mod health;
 mod link_model;
 mod link_settings;
+mod link_time;
 mod lock;
 mod nic_counts;
 mod peers;
@@ -30,6 +31,7 @@ mod shown;
 mod slowness;
 mod syntax;
 mod totals;
+mod translation;
 mod ways;
 mod wire;
 

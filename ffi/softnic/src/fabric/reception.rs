@@ -5,8 +5,9 @@
 //! posted writes of PCIe do.
 
 use super::gathered::Unread;
-use super::link_model::{HEADER, nanoseconds, time_on_link};
+use super::link_time::{HEADER, nanoseconds, time_on_link};
 use super::slowness::Slowness;
+use super::translation::Translation;
 use crate::engine::packet::{Kind, MTU, Packet};
 
 /// What arrives at once.
@@ -45,6 +46,11 @@ pub struct Reception {
     write: u64,
     /// When the last packet will have been received, in nanoseconds.
     busy_until: u64,
+    /// When the last packet was delivered, in nanoseconds.
+    delivered: u64,
+    /// The translation of the pages that received data is written to. They are known only when the
+    /// engine has found the list entry, so they delay the answer and the packets behind.
+    pub translation: Translation,
     /// Nanoseconds for which writes to the memory of the host waited.
     pub blocked: u64,
 }
@@ -53,11 +59,14 @@ impl Reception {
     /// Makes the receiving side of a NIC; `None` if receiving takes no time.
     pub fn new(slowness: &Slowness) -> Option<Self> {
         let write = nanoseconds(slowness.host_write);
-        let takes_time = slowness.rx_bandwidth.is_some() || write > 0;
+        let translation = Translation::new(slowness.page_cost);
+        let takes_time = slowness.rx_bandwidth.is_some() || write > 0 || translation.takes_time();
         takes_time.then_some(Self {
             bandwidth: slowness.rx_bandwidth,
             write,
             busy_until: 0,
+            delivered: 0,
+            translation,
             blocked: 0,
         })
     }
@@ -68,7 +77,14 @@ impl Reception {
         self.busy_until = self.busy_until.max(arrived) + takes;
         self.blocked += load.writes * self.write;
         let write = if load.writes > 0 { self.write } else { 0 };
-        self.busy_until + write
+        self.delivered = self.translation.ends_at().max(self.busy_until + write);
+        self.delivered
+    }
+
+    /// Notes that the data of the packet that was delivered last was written to pages.
+    pub fn note_write(&mut self, pages: u64, is_huge: bool) {
+        let begin = self.delivered;
+        self.translation.translate(pages, is_huge, begin);
     }
 }
 
@@ -116,6 +132,22 @@ mod tests {
         }
         assert_eq!(side.deliver(packet(Kind::Put, 8192), 1000), 1700);
         assert_eq!(side.blocked, 8 * 700);
+    }
+
+    #[test]
+    fn pages_delay_later_packets() {
+        let mut side = Reception::new(&Slowness {
+            page_cost: Duration::from_nanos(300),
+            ..Slowness::default()
+        })
+        .unwrap();
+        assert_eq!(side.deliver(packet(Kind::Put, 2048), 1000), 1000);
+        side.note_write(1, false);
+        assert_eq!(side.deliver(packet(Kind::Put, 2048), 1000), 1300);
+        side.note_write(2, false);
+        assert_eq!(side.deliver(packet(Kind::Put, 2048), 1000), 1900);
+        side.note_write(512, true);
+        assert_eq!(side.deliver(packet(Kind::Put, 2048), 2000), 2000);
     }
 
     #[test]

@@ -11,8 +11,8 @@ pub const CLASSES: [&str; 4] = [
     "DEDICATED_ACCESS",
 ];
 
-/// The bytes per second that ceilings of classes are percents of, on a link without a bandwidth:
-/// those of 200 Gb/s.
+/// The bandwidth of a link of 200 Gb/s in bytes per second. Ceilings of classes are percents of it
+/// on a link without a limit.
 pub const FULL_BANDWIDTH: f64 = 25e9;
 
 /// What makes the packets of a NIC slower, beyond its link.
@@ -24,6 +24,8 @@ pub struct Slowness {
     pub host_read: Duration,
     /// For each packet whose data the NIC writes to the memory of the host.
     pub host_write: Duration,
+    /// For each ordinary page that the NIC reads or writes.
+    pub page_cost: Duration,
     /// The time that the NIC takes to wake up, and the longest time without a packet to send after
     /// which it is still awake.
     pub wake: Option<(Duration, Duration)>,

@@ -88,6 +88,10 @@ const FAULTS: Items = &[
         "host-write=TIME, a number followed by ns, us, ms or s, at most an hour",
     ),
     (
+        "page-cost",
+        "page-cost=TIME, a number followed by ns, us, ms or s, at most an hour",
+    ),
+    (
         "wake",
         "wake=TIME:GAP, two numbers followed by ns, us, ms or s, at most an hour",
     ),
@@ -239,6 +243,7 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         "rx-bandwidth" => slowness.rx_bandwidth = Some(bandwidth(value)?),
         "host-read" => slowness.host_read = time(value)?,
         "host-write" => slowness.host_write = time(value)?,
+        "page-cost" => slowness.page_cost = time(value)?,
         "wake" => {
             let (takes, gap) = value.split_once(':')?;
             slowness.wake = Some((time(takes)?, time(gap)?));

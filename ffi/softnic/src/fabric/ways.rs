@@ -1,6 +1,6 @@
 //! Where packets wait between leaving their NIC and arriving at another.
 
-use super::link_model::{nanoseconds, time_on_link};
+use super::link_time::{nanoseconds, time_on_link};
 use super::slowness::{Between, CLASSES, FULL_BANDWIDTH, Slowness};
 use crate::environment::Nics;
 

@@ -29,6 +29,19 @@ impl Wire for Fabric {
     }
 
     #[inline]
+    fn has_page_costs(&self) -> bool {
+        let link = self.link.as_ref();
+        link.is_some_and(|link| link.has_page_costs())
+    }
+
+    fn note_write(&mut self, pages: u64, is_huge: bool) {
+        let link = self.link.as_mut();
+        if let Some(side) = link.and_then(|link| link.reception.as_mut()) {
+            side.note_write(pages, is_huge);
+        }
+    }
+
+    #[inline]
     fn count_command(&mut self) {
         if let Some(link) = &mut self.link {
             link.count_command();
@@ -80,7 +93,7 @@ impl Wire for Fabric {
             None => packet.to_words(),
             Some(link) => {
                 let mut packet = *packet;
-                let due = link.send(&mut packet, remote.nid);
+                let due = link.send(&mut packet, payload.addr(), remote.nid);
                 if let Some(place) = link.changed_byte(&packet) {
                     let cell = remote.port.cell_payload(remote.lane, remote.head);
                     // SAFETY: the place is within the payload, which is in the cell unless it is

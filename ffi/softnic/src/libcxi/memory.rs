@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::boundary::{Handle, answer, from_c, hand_out};
 use super::service::registry::{allocate, publish};
 use crate::engine::location::{Location, Memory};
-use crate::engine::{Engine, Full, Md};
+use crate::engine::{Engine, Full, HUGE_SHIFT_AT, Md};
 use crate::fabric::Fabric;
 use crate::gpu::{self, DmaBuf, Import};
 use crate::nic::Nic;
@@ -68,8 +68,8 @@ pub unsafe extern "C" fn cxil_map(
             page.trailing_zeros()
         };
         // Huge pages have separate contexts (libcxi.md 7.4). The address space distinguishes
-        // contexts by flags, of which these bits are otherwise unused.
-        let kind = flags & !CXI_MAP_ALLOC_MD | huge_shift << 24;
+        // contexts by flags.
+        let kind = flags & !CXI_MAP_ALLOC_MD | huge_shift << HUGE_SHIFT_AT;
         let (mut location, mut import) = (None, None);
         if on_device {
             let hints = from_c!(optional_input(hints));

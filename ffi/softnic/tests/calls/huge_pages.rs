@@ -1,19 +1,19 @@
 //! Huge pages behind a mapping (libcxi.md 7.3 and 7.4).
 
 use crate::driver::prelude::*;
+use crate::telemetry::counter;
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
+use std::os::fd::IntoRawFd;
 
 const HUGE: usize = 2 << 20;
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
-/// Locks the pool for one test.
-fn lock() -> File {
+/// Locks the pool until the process ends: its pages are free again only then.
+fn lock() {
     let path = std::env::temp_dir().join("cxidiag-test-huge-pages.lock");
-    let file = File::create(path).unwrap();
-    // SAFETY: `file` keeps the descriptor open.
-    assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) }, 0);
-    file
+    let descriptor = File::create(path).unwrap().into_raw_fd();
+    // SAFETY: nothing closes the descriptor.
+    assert_eq!(unsafe { libc::flock(descriptor, libc::LOCK_EX) }, 0);
 }
 
 fn number(file: &str) -> Option<usize> {
@@ -52,7 +52,7 @@ fn huge(count: usize) -> Option<Pages> {
 #[test]
 fn rounds_mapping_to_huge_pages_in_separate_context() {
     alone!();
-    let _lock = lock();
+    lock();
     let Some(pages) = huge(2) else { return };
     let rig = Rig::new();
     let ordinary = rig.buffer(PAGE);
@@ -81,7 +81,7 @@ fn rounds_mapping_to_huge_pages_in_separate_context() {
 #[test]
 fn finds_page_size_of_huge_pages() {
     alone!();
-    let _lock = lock();
+    lock();
     let Some(pages) = map(2 * HUGE, libc::MAP_NORESERVE) else {
         println!("not tested here: the kernel has no huge pages");
         return;
@@ -99,7 +99,7 @@ fn finds_page_size_of_huge_pages() {
 #[test]
 fn passthrough_queue_fits_one_huge_page() {
     alone!();
-    let _lock = lock();
+    lock();
     let Some(pages) = huge(2) else { return };
     let rig = Rig::new();
     let at = |offset: usize| pages.base.wrapping_add(offset).cast();
@@ -126,7 +126,7 @@ fn passthrough_queue_fits_one_huge_page() {
 #[test]
 fn rejects_mapping_without_free_huge_pages() {
     alone!();
-    let _lock = lock();
+    lock();
     let Some(free) = number("free_hugepages") else {
         println!("not tested here: the kernel has no huge pages");
         return;
@@ -145,4 +145,21 @@ fn rejects_mapping_without_free_huge_pages() {
         &mut md
     ));
     assert_eq!(code, -EFAULT);
+}
+
+/// With ordinary pages the put would never end.
+#[test]
+fn huge_pages_have_no_cost() {
+    alone!();
+    lock();
+    let Some(pages) = huge(1) else { return };
+    set("CXIDIAG_FAULTS", "page-cost=3600s");
+    let mut rig = Rig::new();
+    let buffer = Buffer::over(rig.lni, pages, RW);
+    rig.target(0, &buffer);
+    let put = rig.dma_put(&buffer, HUGE / 2, 8192, |_| {});
+    assert_eq!(rig.code(&put), C_RC_OK);
+    // Misses, and requests of reads and of writes.
+    let counted = [354, 381, 382].map(|number| counter(rig.dev, number));
+    assert_eq!(counted, [0, 2, 2]);
 }

@@ -130,6 +130,62 @@ fn wakes_up_to_send() {
     assert!(begin.elapsed() >= Duration::from_millis(20));
 }
 
+/// The counters of translations: misses of ordinary pages, misses of reads and of writes, requests
+/// of reads and of writes.
+fn translations(rig: &Rig) -> [u64; 5] {
+    [354, 370, 371, 381, 382].map(|number| counter(rig, number))
+}
+
+#[test]
+fn ordinary_pages_take_time() {
+    alone!();
+    const TIME: Duration = Duration::from_millis(2);
+    set("CXIDIAG_FAULTS", "page-cost=2ms");
+    let rig = &mut Rig::new();
+    let (source, sink) = (rig.buffer(4 * PAGE), rig.buffer(4 * PAGE));
+    rig.target(0, &sink);
+    let put = rig.dma_put(&source, PAGE - 8, 2 * PAGE as u32, |_| {});
+    let begin = Instant::now();
+    assert_eq!(rig.code(&put), C_RC_OK);
+    // Three pages that are read; of two pages that are written, the second waits for the first.
+    assert!(begin.elapsed() >= 4 * TIME);
+    assert_eq!(translations(rig), [5, 3, 2, 3, 2]);
+    // Each small put to the same entry translates its pages, too.
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    for _ in 0..4 {
+        assert_eq!(rig.code(&put), C_RC_OK);
+    }
+    assert_eq!(translations(rig), [13, 7, 6, 7, 6]);
+}
+
+#[test]
+fn pages_of_gets_and_atomic_operations_take_time() {
+    alone!();
+    set("CXIDIAG_FAULTS", "page-cost=2ms");
+    let rig = &mut Rig::new();
+    let (source, sink) = (rig.buffer(PAGE), rig.buffer(PAGE));
+    rig.target_with(0, &source, |entry| {
+        gets(entry);
+        quiet(entry);
+    });
+    rig.target(1, &source);
+    let get = rig.nomatch_put(&sink, 0, 4096, |get| {
+        _ = get.set_opcode(C_CMD_NOMATCH_GET as u8)
+    });
+    rig.run(&get).is(C_EVENT_REPLY, C_RC_OK);
+    assert_eq!(translations(rig), [2, 1, 1, 1, 1]);
+    let (dfa, index) = address(rig.nid, rig.pid, 1);
+    let add = dma_amo(false, |add| {
+        add.set_dfa(dfa)
+            .set_index_ext(index)
+            .set_lac(sink.lac)
+            .set_local_read_addr(sink.iova(0))
+            .set_eq(rig.eq.number);
+    });
+    assert_eq!(rig.code(&add), C_RC_OK);
+    assert_eq!(translations(rig), [4, 2, 2, 2, 2]);
+}
+
 /// A second initiator of a rig, in another traffic class.
 fn queue_of_class(rig: &Rig, class: u32) -> Queue {
     let profile = profile(rig.lni, VNI, class).expect("a profile");
