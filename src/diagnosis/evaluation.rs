@@ -72,7 +72,7 @@ pub struct Why {
     /// The cause in words; null if none is known.
     pub what: Option<String>,
     /// What supports it, and what contradicts it.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<Observation>,
     /// What to do; null if no cause is known.
     #[serde(rename = "do")]
     pub advice: Option<String>,
@@ -83,7 +83,7 @@ pub struct Why {
 /// An item, or a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct Evidence {
+pub struct Observation {
     /// Code of an item of check, or of a test: L1, or L2-L1 for a difference.
     pub test: String,
     /// It in words.
@@ -185,14 +185,14 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     let is_same = survey.is_some_and(|of| of.outcome == Outcome::Same);
     let is_transient = !case.fails && !is_slow && is_same;
     let shown = |of: &&Comparison| of.outcome == Outcome::Slower || of.column == Column::Survey;
-    let mut evidence: Vec<Evidence> = comparisons
+    let mut evidence: Vec<Observation> = comparisons
         .iter()
         .filter(shown)
         .map(|of| evidence(of, None))
         .collect();
     let failure = case.measured.get(&TestCode::S);
     if let Some(why) = failure.and_then(|figures| figures.failure.clone()) {
-        evidence.push(Evidence {
+        evidence.push(Observation {
             text: why,
             ..item("S", "")
         });
@@ -392,8 +392,8 @@ fn holds(cell: Cell, of: &Comparison) -> Option<bool> {
     }
 }
 
-fn item(code: &str, text: &str) -> Evidence {
-    Evidence {
+fn item(code: &str, text: &str) -> Observation {
+    Observation {
         test: code.to_owned(),
         text: text.to_owned(),
         own: None,
@@ -406,8 +406,8 @@ fn item(code: &str, text: &str) -> Evidence {
 
 /// Returns a column as evidence, with what a cause makes of it and whether it contradicts the
 /// cause.
-fn evidence(of: &Comparison, expected: Option<(Cell, bool)>) -> Evidence {
-    Evidence {
+fn evidence(of: &Comparison, expected: Option<(Cell, bool)>) -> Observation {
+    Observation {
         own: Some(of.own),
         others: Some(of.others),
         unit: Some(if of.of_bandwidth { "B/s" } else { "ns" }.into()),

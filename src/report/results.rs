@@ -8,6 +8,7 @@ use super::check_record::CheckRecord;
 use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
 use super::runs::{self, ReadRun, Source, refused};
+use super::survey::why::Explanation;
 use super::survey::{self, Survey};
 use cluster::survey::findings::{Cause, Matrix, Unit};
 use cluster::survey::ids::{NicId, NodeId, TestId};
@@ -215,6 +216,12 @@ fn unknown_index(survey: &Survey) -> Option<String> {
         let cell = |(one, other, _): &(NicId, NicId, _)| nic(*one).or_else(|| nic(*other));
         test(of.test).or_else(|| of.cells.iter().find_map(cell))
     };
+    let why = |of: &Explanation| {
+        let measured = of.nic.iter().chain(&of.controls);
+        unit(&of.culprit)
+            .or_else(|| of.same_as.as_ref().and_then(unit))
+            .or_else(|| measured.copied().find_map(nic))
+    };
     let nodes = roster.nics.iter().find_map(|of| node(of.node));
     nodes
         .or_else(|| verdict.causes.iter().find_map(cause))
@@ -223,6 +230,7 @@ fn unknown_index(survey: &Survey) -> Option<String> {
         .or_else(|| verdict.aggregates.iter().find_map(|of| test(of.test)))
         .or_else(|| verdict.aggregates.iter().find_map(|of| unit(&of.unit)))
         .or_else(|| verdict.matrices.iter().find_map(matrix))
+        .or_else(|| survey.why.iter().find_map(why))
 }
 
 fn not_a_result(shown: &str, why: &str) -> Failure {
@@ -238,7 +246,9 @@ mod tests {
 
     /// Returns a survey of 8 NICs on 4 nodes as JSON.
     fn survey() -> Value {
-        serde_json::to_value(testing::survey(testing::mixed(), Ok(()))).unwrap()
+        let mut survey = testing::survey(testing::mixed(), Ok(()));
+        survey.why = vec![testing::explanation()];
+        serde_json::to_value(survey).unwrap()
     }
 
     fn failure(document: &Value) -> Option<String> {
@@ -260,6 +270,9 @@ mod tests {
                 json!([{"test": 0, "cells": [[0, 1, 1.0], [0, 8, null]]}]),
                 "NIC 8",
             ),
+            ("/why/0/culprit", json!({"nic": 8}), "NIC 8"),
+            ("/why/0/same_as", json!({"node": 4}), "node 4"),
+            ("/why/0/controls", json!([1, 8]), "NIC 8"),
         ] {
             let mut survey = survey();
             *survey.pointer_mut(place).unwrap() = value;

@@ -164,7 +164,7 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 mod tests {
     use boon::{Compiler, Schemas};
 
-    use super::super::testing::{cause, good, mixed, result, roster, survey};
+    use super::super::testing::{cause, explanation, good, mixed, result, roster, survey};
     use super::*;
     use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
     use std::time::SystemTime;
@@ -202,7 +202,10 @@ mod tests {
             ],
         }];
         let failure = Failure::environment("no space left").with_hint("free space");
-        survey(verdict, Err(&failure))
+        Survey {
+            why: vec![explanation()],
+            ..survey(verdict, Err(&failure))
+        }
     }
 
     #[test]

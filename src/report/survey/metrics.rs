@@ -279,7 +279,7 @@ fn family(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{cause, mixed, survey};
+    use super::super::testing::{cause, explanation, mixed, survey};
     use super::*;
     use crate::openmetrics::{Dialect, text};
 
@@ -300,7 +300,9 @@ mod tests {
             switch: 12,
         };
         verdict.causes.push(cause(switch, Certainty::Suspect));
-        let text = text(&families(&survey(verdict, Ok(()))), Dialect::NodeExporter);
+        let mut survey = survey(verdict, Ok(()));
+        survey.why = vec![explanation()];
+        let text = text(&families(&survey), Dialect::NodeExporter);
         for line in [
             "cxidiag_survey_exit_status 3",
             "cxidiag_survey_timestamp_seconds 1700000000",
@@ -314,6 +316,8 @@ mod tests {
             "cxidiag_survey_nic_suspect{host=\"nid000416\",device=\"cxi0\"} 1",
             "cxidiag_survey_nic_untested{host=\"nid000418\",device=\"cxi1\"} 1",
             "cxidiag_survey_culprit{kind=\"switch\",name=\"switch 003.12\",verdict=\"suspect\"} 1",
+            "cxidiag_survey_cause{name=\"nid000417 cxi1\",cause=\"pcie-narrow\",\
+             confidence=\"because\"} 1",
             "cxidiag_survey_measured_pairs{tool=\"write-lat\",size=\"8\",class=\"same group\"} 24",
             "cxidiag_survey_failed_pairs{tool=\"write-lat\",size=\"8\",class=\"same group\"} 2",
             "cxidiag_survey_outside_pairs{tool=\"write-lat\",size=\"8\",class=\"same switch\"} 6",

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::why::Explanation;
 use super::{Setup, Survey, SurveyJob};
 use cluster::location::{Class, Location};
 use cluster::survey::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, Stage};
@@ -11,6 +12,8 @@ use cluster::survey::findings::{
 };
 use cluster::survey::ids::{NicId, NodeId, TestId};
 use cluster::survey::roster::{Nic, Node, Roster};
+use diagnosis::evaluation::{Confidence, Observation, Why};
+use diagnosis::majority::Difference;
 use facts::error::Failure;
 
 /// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
@@ -259,4 +262,70 @@ pub fn survey(verdict: Findings, end: Result<(), &Failure>) -> Survey {
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let took = Duration::from_millis(12_345);
     Survey::new(setup(), started, took, roster(), verdict, end)
+}
+
+/// Returns an item as evidence.
+pub fn item(text: &str) -> Observation {
+    Observation {
+        test: "pcie-width".into(),
+        text: text.into(),
+        own: None,
+        others: None,
+        unit: None,
+        expected: None,
+        contradicts: false,
+    }
+}
+
+/// Returns the figures of a test as evidence.
+pub fn figures(own: f64, others: f64, unit: &str, contradicts: bool) -> Observation {
+    Observation {
+        test: "B1".into(),
+        own: Some(own),
+        others: Some(others),
+        unit: Some(unit.into()),
+        contradicts,
+        ..item("large writes in loopback")
+    }
+}
+
+/// Returns a cause.
+pub fn why(confidence: Confidence, evidence: Vec<Observation>) -> Why {
+    Why {
+        cause: Some("pcie-narrow".into()),
+        confidence,
+        what: Some("a PCIe link runs with fewer lanes than both of its ends have".into()),
+        evidence,
+        advice: Some("reboot the node".into()),
+        by: Some("hands".into()),
+    }
+}
+
+/// Returns what is known about a culprit, with every kind of value.
+pub fn explanation() -> Explanation {
+    let evidence = vec![
+        item("PCIe width x8, expected x16"),
+        Observation {
+            expected: Some("0.08 to 0.7 of good NICs".into()),
+            ..figures(13.9e9, 25.1e9, "B/s", false)
+        },
+    ];
+    Explanation {
+        culprit: Unit::Nic(NicId(3)),
+        nic: Some(NicId(3)),
+        controls: vec![NicId(0), NicId(1)],
+        causes: vec![why(Confidence::Because, evidence)],
+        differs: vec![Difference {
+            attribute: "pcie-width".into(),
+            name: "PCIe width".into(),
+            own: "x8".into(),
+            normal: "x16".into(),
+            with_normal: 7,
+            of: 7,
+            supports: true,
+        }],
+        excluded: vec!["pcie-slow".into()],
+        same_as: Some(Unit::Nic(NicId(2))),
+        left_out: Some("2 of 28 measurements, in which processes waited for CPUs".into()),
+    }
 }

@@ -6,7 +6,7 @@ use super::why::Explanation;
 use super::{Survey, words};
 use crate::wrap::wrapped;
 use diagnosis::causes::{self, SAME};
-use diagnosis::evaluation::{Confidence, Evidence, Why, difference_text};
+use diagnosis::evaluation::{Confidence, Observation, Why, difference_text};
 
 /// Width of lines.
 const WIDTH: usize = 80;
@@ -112,10 +112,10 @@ fn statements(survey: &Survey, of: &Explanation) -> Vec<(bool, String)> {
             continue;
         }
         // What only fits says nothing beside a contradiction.
-        let is_shown = |of: &&Evidence| {
+        let is_shown = |of: &&Observation| {
             why.confidence != Confidence::AlsoFound || of.own.is_none() || of.contradicts
         };
-        let shown: Vec<&Evidence> = why.evidence.iter().filter(is_shown).collect();
+        let shown: Vec<&Observation> = why.evidence.iter().filter(is_shown).collect();
         if is_one_of_several {
             all.push((true, several(&possible)));
         } else {
@@ -173,8 +173,8 @@ fn subjects(excluded: &[String]) -> String {
 
 /// Returns evidence in words: items and slow tests, then what contradicts, then the tests in which
 /// the culprit is as good NICs.
-fn evidence(all: &[&Evidence]) -> String {
-    let is_same = |of: &&&Evidence| !of.contradicts && of.expected.as_deref() == Some(SAME);
+fn evidence(all: &[&Observation]) -> String {
+    let is_same = |of: &&&Observation| !of.contradicts && of.expected.as_deref() == Some(SAME);
     let supports = all.iter().filter(|of| !of.contradicts && !is_same(of));
     let contradicts = all.iter().filter(|of| of.contradicts);
     let contradicts = contradicts.map(|of| format!("but {}", figure(of)));
@@ -189,7 +189,7 @@ fn evidence(all: &[&Evidence]) -> String {
 }
 
 /// Returns an item, or a test with both figures.
-fn figure(of: &Evidence) -> String {
+fn figure(of: &Observation) -> String {
     let (Some(own), Some(others)) = (of.own, of.others) else {
         return of.text.clone();
     };
@@ -209,44 +209,10 @@ fn figure(of: &Evidence) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{mixed, survey};
+    use super::super::testing::{figures, item, mixed, survey, why};
     use super::*;
     use cluster::survey::findings::Unit;
     use cluster::survey::ids::NicId;
-
-    fn item(text: &str) -> Evidence {
-        Evidence {
-            test: "pcie-width".into(),
-            text: text.into(),
-            own: None,
-            others: None,
-            unit: None,
-            expected: None,
-            contradicts: false,
-        }
-    }
-
-    fn figures(own: f64, others: f64, unit: &str, contradicts: bool) -> Evidence {
-        Evidence {
-            test: "B1".into(),
-            own: Some(own),
-            others: Some(others),
-            unit: Some(unit.into()),
-            contradicts,
-            ..item("large writes in loopback")
-        }
-    }
-
-    fn why(confidence: Confidence, evidence: Vec<Evidence>) -> Why {
-        Why {
-            cause: Some("pcie-narrow".into()),
-            confidence,
-            what: Some("a PCIe link runs with fewer lanes than both of its ends have".into()),
-            evidence,
-            advice: Some("reboot the node".into()),
-            by: Some("hands".into()),
-        }
-    }
 
     fn explanation(nic: u32, causes: Vec<Why>) -> Explanation {
         Explanation {
