@@ -5,10 +5,10 @@
 
 use crate::columns::Column;
 use crate::columns::Column::{
-    CommandRead, HostRead, Pause, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth,
+    CommandRead, HostRead, Pause, Read, ReadBandwidth, Received, Sent, Tail, Write, WriteBandwidth,
     WriteFrom, WriteTo,
 };
-use Cell::{Certainly, CertainlySame, CertainlySlower, Same, Share, Slower, Varies};
+use Cell::{AtLeast, Certainly, CertainlySame, CertainlySlower, Same, Share, Slower, Varies};
 use Sign::{Differs, Wrong};
 
 /// A cause.
@@ -89,6 +89,8 @@ pub enum Cell {
     Varies,
     /// A bandwidth that is this share of the bandwidth of good NICs.
     Share(f64, f64),
+    /// A bandwidth of at least this share of the bandwidth of good NICs.
+    AtLeast(f64),
     /// As the column of good NICs; without it, the cause is never certain.
     CertainlySame,
     /// Slower; without it, the cause is never certain.
@@ -120,6 +122,7 @@ impl Cell {
             Self::Share(low, high) | Self::Certainly(low, high) => {
                 format!("{low} to {high} of good NICs")
             }
+            Self::AtLeast(share) => format!("at least {share} of good NICs"),
         }
     }
 }
@@ -262,7 +265,11 @@ pub const CAUSES: &[Cause] = &[
             Wrong("aer-fatal"),
             Wrong("aer-bridges"),
         ],
-        cells: NOTHING,
+        cells: &[
+            (Write, Same),
+            (Tail, CertainlySlower),
+            (WriteBandwidth, AtLeast(0.8)),
+        ],
         fails: false,
         advice: "reseat the card; then look at slot and riser",
         by: By::Hands,
@@ -310,7 +317,12 @@ pub const CAUSES: &[Cause] = &[
             Wrong("link-replays"),
             Wrong("link-interrupted"),
         ],
-        cells: NOTHING,
+        cells: &[
+            (Write, Same),
+            (HostRead, Same),
+            (Tail, CertainlySlower),
+            (WriteBandwidth, AtLeast(0.9)),
+        ],
         fails: false,
         advice: "reseat the cable, then swap it: see whether the errors follow the cable",
         by: By::Hands,
@@ -320,7 +332,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the link went down and came back, which takes half a minute each time",
         subject: "link flaps",
         signs: &[Wrong("link-flaps")],
-        cells: NOTHING,
+        cells: &[(Write, Same), (HostRead, Same), (Read, Same)],
         fails: false,
         advice: "reseat the cable, then swap it",
         by: By::Hands,
@@ -331,7 +343,7 @@ pub const CAUSES: &[Cause] = &[
         subject: "IOMMU",
         signs: &[Wrong("iommu"), Differs("iommu")],
         cells: &[
-            (Write, Slower),
+            (Write, Varies),
             (HostRead, CertainlySlower),
             (Read, Slower),
             (WriteBandwidth, Share(0.4, 0.95)),

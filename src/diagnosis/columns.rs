@@ -10,6 +10,8 @@ pub enum Column {
     Survey,
     /// Latency of small writes in loopback.
     Write,
+    /// 99th percentile of the latency of small writes in loopback.
+    Tail,
     /// How much longer a write takes whose data the NIC reads from memory.
     HostRead,
     /// How much longer a write takes whose command the NIC reads from memory.
@@ -34,9 +36,10 @@ pub enum Column {
 
 impl Column {
     /// All columns.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Survey,
         Self::Write,
+        Self::Tail,
         Self::HostRead,
         Self::CommandRead,
         Self::Pause,
@@ -53,7 +56,7 @@ impl Column {
     pub fn tests(self) -> (TestCode, Option<TestCode>) {
         match self {
             Self::Survey => (TestCode::S, None),
-            Self::Write => (TestCode::L1, None),
+            Self::Write | Self::Tail => (TestCode::L1, None),
             Self::HostRead => (TestCode::L2, Some(TestCode::L1)),
             Self::CommandRead => (TestCode::L3, Some(TestCode::L1)),
             Self::Pause => (TestCode::L5, Some(TestCode::L1)),
@@ -69,9 +72,10 @@ impl Column {
 
     /// Returns its code in documents: `L1`, `L2-L1`.
     pub fn code(self) -> String {
-        match self.tests() {
-            (test, None) => format!("{test:?}"),
-            (test, Some(other)) => format!("{test:?}-{other:?}"),
+        match (self, self.tests()) {
+            (Self::Tail, (test, _)) => format!("{test:?} p99"),
+            (_, (test, None)) => format!("{test:?}"),
+            (_, (test, Some(other))) => format!("{test:?}-{other:?}"),
         }
     }
 
@@ -80,6 +84,7 @@ impl Column {
         match self {
             Self::Survey => "the test of the survey",
             Self::Write => "small writes in loopback",
+            Self::Tail => "p99 of small writes in loopback",
             Self::HostRead => "reading the data of a write from memory",
             Self::CommandRead => "reading a command from memory",
             Self::Pause => "a pause of 1 ms before a write",

@@ -10,6 +10,10 @@ use crate::procedure::TestCode;
 const SLOWER: f64 = 1.3;
 const SAME: f64 = 1.15;
 
+/// The same ratios for 99th percentiles, which few samples determine.
+const SLOWER_TAIL: f64 = 2.0;
+const SAME_TAIL: f64 = 1.5;
+
 /// Share of the bandwidth of good NICs below which a culprit is slower, and from which on it is not
 /// (jobs.md 3.4).
 const SLOWER_SHARE: f64 = 0.85;
@@ -32,6 +36,11 @@ pub struct Figures {
     pub own: Vec<f64>,
     /// Good NICs.
     pub others: Vec<f64>,
+    /// The 99th percentiles of the latencies of the culprit and of good NICs, in nanoseconds, where
+    /// there were enough samples.
+    pub own_tails: Vec<f64>,
+    /// See `own_tails`.
+    pub others_tails: Vec<f64>,
     /// Why a measurement of the culprit failed, if one did.
     pub failure: Option<String>,
 }
@@ -72,11 +81,27 @@ pub struct Comparison {
 pub fn compare(measured: &Measured) -> Vec<Comparison> {
     let columns = Column::ALL.into_iter();
     columns
-        .filter_map(|column| match column.tests() {
-            (test, None) => ratio(column, measured.get(&test)?),
-            (test, Some(base)) => addition(column, measured.get(&test)?, measured.get(&base)?),
+        .filter_map(|column| match (column, column.tests()) {
+            (Column::Tail, (test, _)) => tail(measured.get(&test)?),
+            (_, (test, None)) => ratio(column, measured.get(&test)?),
+            (_, (test, Some(base))) => addition(column, measured.get(&test)?, measured.get(&base)?),
         })
         .collect()
+}
+
+/// Compares 99th percentiles.
+fn tail(figures: &Figures) -> Option<Comparison> {
+    let tails = Figures {
+        own: figures.own_tails.clone(),
+        others: figures.others_tails.clone(),
+        ..Figures::default()
+    };
+    let of = ratio(Column::Tail, &tails)?;
+    let (least, most) = of.shares;
+    Some(Comparison {
+        outcome: outcome(1.0 / most >= SLOWER_TAIL, 1.0 / least <= SAME_TAIL),
+        ..of
+    })
 }
 
 /// Compares figures by their ratio.
@@ -155,7 +180,7 @@ mod tests {
             of_bandwidth,
             own: own.into(),
             others: others.into(),
-            failure: None,
+            ..Figures::default()
         }
     }
 
@@ -182,6 +207,23 @@ mod tests {
         // A difference below 100 ns says nothing, whatever the ratio.
         let short = figures(false, &[290.0], &[200.0]);
         assert_eq!(outcome_of(TestCode::L1, short), Outcome::Same);
+    }
+
+    #[test]
+    fn compares_tails_more_coarsely() {
+        let of = |own: f64| {
+            let tails = Figures {
+                own_tails: vec![own],
+                others_tails: vec![2000.0, 2200.0],
+                ..figures(false, &[1400.0], &[1400.0])
+            };
+            let all = compare(&[(TestCode::L1, tails)].into());
+            let found = all.iter().find(|of| of.column == Column::Tail);
+            found.map(|of| of.outcome).unwrap()
+        };
+        assert_eq!(of(3000.0), Outcome::Same);
+        assert_eq!(of(4300.0), Outcome::Unclear);
+        assert_eq!(of(4400.0), Outcome::Slower);
     }
 
     #[test]

@@ -376,6 +376,14 @@ impl Assessment {
 fn holds(cell: Cell, of: &Comparison) -> Option<bool> {
     match (cell, of.outcome) {
         (Cell::Varies, _) => None,
+        (Cell::AtLeast(share), _) => {
+            let (least, most) = of.shares;
+            if least >= share {
+                Some(true)
+            } else {
+                (most < share).then_some(false)
+            }
+        }
         (Cell::Share(low, high) | Cell::Certainly(low, high), _) => {
             let (least, most) = of.shares;
             let middle = f64::midpoint(least, most);

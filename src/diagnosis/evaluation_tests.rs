@@ -38,6 +38,8 @@ fn measured(factors: &[(TestCode, f64)]) -> Measured {
             of_bandwidth,
             own: vec![own, own * 0.99],
             others: vec![value, value * 0.98, value * 1.01],
+            own_tails: vec![1.4 * own],
+            others_tails: vec![1.4 * value],
             failure: None,
         };
         (code, figures)
@@ -220,6 +222,25 @@ fn distinguishes_slow_link_from_lost_lanes() {
         found(&lanes, &measured(&factors)),
         [named("link-lanes", Confidence::Because)]
     );
+}
+
+/// Vectors 7 and 16, with latencies that are late only now and then.
+#[test]
+fn errors_that_delay_some_packets_are_the_cause() {
+    let mut late = measured(&[(TestCode::S, 0.9)]);
+    if let Some(figures) = late.get_mut(&TestCode::L1) {
+        figures.own_tails = vec![9000.0];
+    }
+    for (code, id) in [
+        ("pcie-corrected", "pcie-errors"),
+        ("fec-corrected", "link-errors"),
+    ] {
+        let errors = with(code, "many", State::Bad);
+        assert_eq!(found(&errors, &late), [named(id, Confidence::Because)]);
+        // All packets are slow: something else makes them slow.
+        let slow = measured(&[(TestCode::L1, 2.0), (TestCode::L2, 2.0)]);
+        assert!(found(&errors, &slow).contains(&named(id, Confidence::AlsoFound)));
+    }
 }
 
 /// Vectors 18 and 31.

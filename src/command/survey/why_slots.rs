@@ -9,6 +9,8 @@ use cluster::survey::findings::Direction;
 use cluster::survey::ids::{NicId, TestId};
 use diagnosis::comparison::{Figures, Measured};
 use diagnosis::procedure::{Route, Step, TESTS, Test, TestCode};
+use facts::expect::Metric;
+use facts::percentile::Percentile;
 
 /// What a slot measures.
 #[derive(Clone, Copy)]
@@ -114,8 +116,16 @@ impl Found {
             ..Figures::default()
         });
         match &result.answer {
-            Answer::Measured(of) if slot.of_culprit => figures.own.push(of.value()),
-            Answer::Measured(of) => figures.others.push(of.value()),
+            Answer::Measured(of) => {
+                let p99 = of.metric(Metric::Percentile(Percentile::P99));
+                let (values, tails) = if slot.of_culprit {
+                    (&mut figures.own, &mut figures.own_tails)
+                } else {
+                    (&mut figures.others, &mut figures.others_tails)
+                };
+                values.push(of.value());
+                tails.extend(p99);
+            }
             Answer::Failed(why) if slot.of_culprit => figures.failure = Some(why.clone()),
             Answer::Failed(_) | Answer::Untested(_) => {}
         }
