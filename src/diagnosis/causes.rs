@@ -348,7 +348,7 @@ pub const CAUSES: &[Cause] = &[
             (Read, Slower),
             (WriteBandwidth, Share(0.4, 0.95)),
             (ReadBandwidth, Share(0.4, 0.95)),
-            (CommandRead, Slower),
+            (CommandRead, Varies),
             (Sent, Varies),
             (Received, Slower),
             (WriteTo, Varies),

@@ -243,6 +243,17 @@ mod tests {
     }
 
     #[test]
+    fn additions_within_noise_of_long_latencies_say_nothing() {
+        let measured = [
+            (TestCode::L1, figures(false, &[20000.0], &[20000.0])),
+            (TestCode::L2, figures(false, &[21400.0], &[20400.0])),
+        ];
+        let all = compare(&measured.into());
+        let found = all.iter().find(|of| of.column == Column::HostRead);
+        assert_eq!(found.map(|of| of.outcome), Some(Outcome::Unclear));
+    }
+
+    #[test]
     fn leaves_out_columns_without_figures_of_both() {
         let measured = [(TestCode::B4, figures(true, &[1.0], &[]))];
         assert_eq!(compare(&measured.into()), []);

@@ -349,10 +349,10 @@ impl Assessment {
         slow.map(|(of, _)| of.column).collect()
     }
 
-    /// Leaves out cells that other causes contradict: a second cause may have made them slow.
+    /// Leaves out what contradicts it in columns that a certain cause makes slow.
     fn leave_out_slow(&mut self, explained: &[Column]) {
         self.contradicted
-            .retain(|(of, cell)| !(cell.is_same() && explained.contains(&of.column)));
+            .retain(|(of, _)| !explained.contains(&of.column));
     }
 
     fn why(&self, confidence: Confidence) -> Why {

@@ -155,6 +155,42 @@ fn names_only_what_files_do_not_exclude() {
     }
 }
 
+#[test]
+fn certain_cause_needs_all_decisive_tests_and_two_more() {
+    let narrow = with("pcie-width", "x8", State::Bad);
+    let mut few = measured(&bandwidths(0.55));
+    few.retain(|code, _| [TestCode::S, TestCode::L1, TestCode::B1].contains(code));
+    let probably = |id| [named(id, Confidence::Probably)];
+    assert_eq!(found(&narrow, &few), probably("pcie-narrow"));
+    let lanes = with("link-degraded", "2 of 4", State::Bad);
+    let mut half = measured(&bandwidths(0.5));
+    half.remove(&TestCode::B4);
+    assert_eq!(found(&lanes, &half), probably("link-lanes"));
+}
+
+#[test]
+fn certain_cause_demotes_causes_that_no_test_shows() {
+    let mut both = with("pcie-width", "x8", State::Bad);
+    both.push(reading("qos-profile", "HPC", State::Suspect));
+    let expected = [
+        named("pcie-narrow", Confidence::Because),
+        named("qos-differs", Confidence::AlsoFound),
+    ];
+    assert_eq!(found(&both, &measured(&bandwidths(0.55))), expected);
+}
+
+/// Idle states do not make reads slow.
+#[test]
+fn possible_cause_explains_all_slow_tests() {
+    let slow = [
+        (TestCode::S, 0.5),
+        (TestCode::L4, 3.0),
+        (TestCode::L5, 30.0),
+    ];
+    let unknown = [(None, Confidence::Unknown)];
+    assert_eq!(found(&healthy(), &measured(&slow)), unknown);
+}
+
 /// Vectors 4 and 5.
 #[test]
 fn slot_is_cause_if_other_slots_can_do_more() {
@@ -307,6 +343,17 @@ fn difference_alone_is_never_the_cause() {
     });
     assert_eq!(causes(&cleared)[0], (None, Confidence::Unknown));
     assert_eq!(cleared.differs, []);
+    // One of seven good NICs has the value as well: it is only mentioned.
+    let mut others = vec![healthy(); 6];
+    others.push(other.clone());
+    let mentioned = evaluate(Case {
+        own: &other,
+        others: &others,
+        measured: &slow,
+        fails: false,
+    });
+    assert_eq!(causes(&mentioned)[0], (None, Confidence::Unknown));
+    assert_eq!(mentioned.differs.len(), 1);
 }
 
 /// Vector 30.
@@ -316,6 +363,22 @@ fn busy_cpus_say_nothing_about_nic() {
     busy.push(reading(CPU_WAIT, "in all tests", State::Suspect));
     let all = found(&busy, &Measured::new());
     assert_eq!(all, [named("cpu-noise", Confidence::Probably)]);
+}
+
+/// As vector 32: each cause explains other tests.
+#[test]
+fn names_two_certain_causes() {
+    let mut both = with("pcie-width", "x8", State::Bad);
+    both.push(reading("fec-corrected", "many", State::Bad));
+    let mut slow = measured(&bandwidths(0.55));
+    if let Some(figures) = slow.get_mut(&TestCode::L1) {
+        figures.own_tails = vec![9000.0];
+    }
+    let expected = [
+        named("pcie-narrow", Confidence::Because),
+        named("link-errors", Confidence::Because),
+    ];
+    assert_eq!(found(&both, &slow), expected);
 }
 
 /// Vector 32, with files of the second cause.
@@ -341,7 +404,7 @@ fn names_two_causes_that_explain_different_tests() {
 #[test]
 fn figures_that_vary_prove_nothing() {
     let narrow = with("pcie-width", "x8", State::Bad);
-    let mut varies = measured(&bandwidths(0.55));
+    let mut varies = measured(&bandwidths(0.3));
     for figures in varies.values_mut().filter(|of| of.of_bandwidth) {
         figures.own.push(figures.others[0]);
     }
