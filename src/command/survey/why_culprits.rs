@@ -79,7 +79,10 @@ pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Vec<
     let tests = tests.map(|of| format!("{:?} {:?}", of.test, of.source));
     let wrong = own.iter();
     let wrong = wrong.filter(|of| matches!(of.state, State::Bad | State::Suspect));
-    let wrong = wrong.map(|of| format!("{} {}", of.code, of.value.as_deref().unwrap_or_default()));
+    let wrong = wrong.map(|of| {
+        let value = of.value.as_deref().unwrap_or_default();
+        format!("{:?} {} {value}", of.state, of.code)
+    });
     let differs = majority::differences(own, others);
     let differs = differs
         .into_iter()
@@ -89,4 +92,104 @@ pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Vec<
     parts.dedup();
     parts.insert(0, kind.to_owned());
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster::survey::findings::{Direction, Evidence, Statistic};
+    use cluster::survey::ids::{NodeId, TestId};
+    use diagnosis::readings::Reading;
+
+    fn cause(unit: Unit, source: LimitSource) -> Cause {
+        let evidence = Evidence {
+            test: TestId(0),
+            class: cluster::location::Class::Switch,
+            outside: 6,
+            measured: 6,
+            figure: Statistic::Median,
+            value: Some(3900.0),
+            median: Some(1900.0),
+            limit: Some(2470.0),
+            source,
+            retries: None,
+            usual_retries: None,
+            failure: None,
+        };
+        Cause {
+            unit,
+            certainty: Certainty::Bad,
+            direction: Direction::Both,
+            evidence: vec![evidence],
+            counters: Vec::new(),
+        }
+    }
+
+    fn readings(width: &str, state: State) -> Readings {
+        vec![Reading {
+            code: "pcie-width".into(),
+            name: "PCIe width".into(),
+            value: Some(width.into()),
+            state,
+            text: width.into(),
+            is_attribute: true,
+        }]
+    }
+
+    #[test]
+    fn culprits_with_same_files_and_tests_have_one_signature() {
+        let others = vec![readings("x16", State::Good); 5];
+        let of = |unit, source, own: &Readings| {
+            let cause = cause(unit, source);
+            let nic = NicId(0);
+            signature(&Culprit { cause: &cause, nic }, own, &others)
+        };
+        let slow = LimitSource::Population;
+        let narrow = readings("x8", State::Bad);
+        let first = of(Unit::Nic(NicId(0)), slow, &narrow);
+        assert_eq!(of(Unit::Nic(NicId(7)), slow, &narrow), first);
+        for other in [
+            of(Unit::Node(NodeId(0)), slow, &narrow),
+            of(Unit::Nic(NicId(0)), LimitSource::Failure, &narrow),
+            of(Unit::Nic(NicId(0)), slow, &readings("x4", State::Bad)),
+            of(Unit::Nic(NicId(0)), slow, &readings("x8", State::Good)),
+            of(Unit::Nic(NicId(0)), slow, &readings("x16", State::Good)),
+        ] {
+            assert_ne!(other, first);
+        }
+    }
+
+    #[test]
+    fn only_nics_and_nodes_are_measured() {
+        let nic = |node| cluster::survey::roster::Nic {
+            node: NodeId(node),
+            device: "cxi0".into(),
+            nid: None,
+            location: None,
+            failure: None,
+        };
+        let roster = Roster {
+            nodes: Vec::new(),
+            nics: vec![nic(0), nic(1), nic(1)],
+        };
+        let slow = LimitSource::Population;
+        let transient = Cause {
+            certainty: Certainty::Transient,
+            ..cause(Unit::Nic(NicId(0)), slow)
+        };
+        let verdict = Findings {
+            causes: vec![
+                cause(Unit::Node(NodeId(1)), slow),
+                cause(Unit::Group(3), slow),
+                transient,
+            ],
+            ..Findings::default()
+        };
+        let (culprits, others) = culprits(&roster, &verdict);
+        let nics: Vec<NicId> = culprits.iter().map(|of| of.nic).collect();
+        assert_eq!(nics, [NicId(1)]);
+        let units: Vec<Unit> = others.iter().map(|of| of.culprit).collect();
+        assert_eq!(units, [Unit::Group(3)]);
+        assert_eq!(others[0].left_out.as_deref(), Some(ONLY_NICS));
+    }
 }

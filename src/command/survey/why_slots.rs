@@ -83,31 +83,37 @@ fn slots_on(
 pub struct Found {
     /// The figures.
     pub measured: Measured,
-    /// Number of slots, and how many of them say nothing, because a process waited for its CPU.
+    /// Number of slots, and how many of them say nothing: a process waited for its CPU, or was lost.
     pub slots: u32,
     void: u32,
-    /// Whether any slot of the culprit says something.
+    /// Whether any slot of the culprit says something, and whether it waited for its CPU in any.
     has_own: bool,
+    has_waited: bool,
 }
 
 impl Found {
-    /// Returns whether the processes of the culprit waited for their CPUs in all slots.
+    /// Returns whether nothing is known because the culprit waited for its CPU.
     pub fn is_void(&self) -> bool {
-        self.slots > 0 && !self.has_own
+        self.has_waited && !self.has_own
     }
 
     /// Returns how many measurements say nothing; `None` without any.
     pub fn left_out(&self) -> Option<String> {
         let Self { slots, void, .. } = self;
-        (*void > 0)
-            .then(|| format!("{void} of {slots} measurements, in which processes waited for CPUs"))
+        (*void > 0).then(|| {
+            format!(
+                "{void} of {slots} measurements, in which processes waited for CPUs or were lost"
+            )
+        })
     }
 
     /// Adds the result of a slot.
     pub fn add(&mut self, slot: &Slot, result: &PairResult, of_bandwidth: bool) {
         self.slots += 1;
-        if is_busy(result, of_bandwidth) {
+        let is_busy = is_busy(result, of_bandwidth);
+        if is_busy || matches!(result.answer, Answer::Untested(_)) {
             self.void += 1;
+            self.has_waited |= is_busy && slot.of_culprit;
             return;
         }
         self.has_own |= slot.of_culprit;

@@ -198,14 +198,22 @@ impl CoordinatorLoop<'_> {
         let reason = format!("it did not check its NICs within {}", time_text(limit));
         let until = Instant::now() + limit::in_effect(limit);
         let mut checks = BTreeMap::new();
-        self.wait_for(ranks.clone(), until, &reason, |event| match event {
+        let lost = self.wait_for(ranks.clone(), until, &reason, |event| match event {
             Event::Checked { rank, document } => {
                 checks.extend(NodeCheck::read(&document).ok().map(|check| (rank, check)));
                 Some(rank)
             }
             _ => None,
         })?;
+        self.leave_out(lost);
         Ok(checks)
+    }
+
+    /// Leaves out lost members. The verdict stands.
+    fn leave_out(&mut self, lost: BTreeMap<u32, String>) {
+        for (rank, reason) in lost {
+            self.members.lose(rank, &reason);
+        }
     }
 
     /// Prepares these processes for the tests.
@@ -217,10 +225,11 @@ impl CoordinatorLoop<'_> {
         self.root.send_courses(courses.collect());
         let reason = "it did not open its targets in time";
         let until = Instant::now() + limit::in_effect(PREPARATION_LIMIT);
-        self.wait_for(ranks.clone(), until, reason, |event| match event {
+        let lost = self.wait_for(ranks.clone(), until, reason, |event| match event {
             Event::Begun { rank } => Some(rank),
             _ => None,
         })?;
+        self.leave_out(lost);
         Ok(())
     }
 
@@ -276,7 +285,8 @@ impl CoordinatorLoop<'_> {
         }
         let first = self.round;
         let block = self.run_block(&rounds, longest(self.why_pair()))?;
-        let (results, _) = block.results(&rounds, &self.members.roster);
+        let (results, lost) = block.results(&rounds, &self.members.roster);
+        self.leave_out(lost);
         for result in &results.pairs {
             let slot = result.round.checked_sub(first);
             if let Some(slot) = slot.and_then(|slot| slots.get(slot as usize)) {
