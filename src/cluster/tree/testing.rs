@@ -109,7 +109,8 @@ pub fn join(meeting: &Meeting, rank: u32, size: u32) -> Result<Member, Failure> 
     Member::join(meeting, introduction(rank, size), LIMIT)
 }
 
-/// A member in a thread of its own that reports each block at once. Returns the number of orders.
+/// A member in a thread of its own that reports each block at once, and sends its rank as the
+/// document of each check. Returns the number of orders.
 pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
     let meeting = meeting.clone();
     let body = move || {
@@ -120,6 +121,7 @@ pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
             match member.next().unwrap() {
                 Order::Course(_) => {}
                 Order::Block(block) => member.report(report(rank, block.number)).unwrap(),
+                Order::Check => member.send_check(vec![rank as u8]).unwrap(),
                 Order::End => {
                     member.end();
                     return orders;

@@ -31,10 +31,16 @@ fn sends_course_blocks_and_end_to_members() {
         found.sort();
         assert_eq!(found, [0, 1, 2].map(|rank| (number, rank)));
     }
+    root.send_checks([2, 0]);
+    let mut documents = events(&mut root, 2, |event| match event {
+        Event::Checked { rank, document } => Some((rank, document)),
+        _ => None,
+    });
+    documents.sort();
+    assert_eq!(documents, [(0, vec![0]), (2, vec![2])]);
     assert_eq!(root.end(LIMIT), []);
-    for member in members {
-        assert_eq!(member.join().unwrap(), 4);
-    }
+    let orders = members.into_iter().map(|member| member.join().unwrap());
+    assert_eq!(orders.collect::<Vec<_>>(), [5, 4, 5]);
 }
 
 #[test]
