@@ -1,0 +1,216 @@
+//! `cargo bench --profile dev --bench why`: whether the causes that `survey --why` names are right.
+//! It plants faults in clusters of software NICs, surveys them, and prints how often which cause was
+//! named first, and how surely.
+//!
+//! Arguments after `--`: names of faults (all without any), and
+//!
+//! * `--seeds=COUNT`: surveys of each fault, by default 1;
+//! * `--first=SEED`: the seed of the first one, by default 1.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use harness::{Fabric, finish, stdout};
+
+/// Software NICs of a cluster: enough good ones to differ from.
+const NICS: u32 = 7;
+
+/// A fault in one NIC. `{n}` is the number of the NIC, `{bw}` a low bandwidth in MB/s: the others
+/// have 200.
+struct Plant {
+    name: &'static str,
+    tool: &'static str,
+    /// Items of `CXIDIAG_LINK` and `CXIDIAG_FAULTS` of the NIC.
+    link: &'static str,
+    faults: &'static str,
+    /// The causes of which one is to be named first; `None` if there is none to find.
+    causes: &'static [Option<&'static str>],
+}
+
+const PLANTS: [Plant; 12] = [
+    Plant {
+        name: "narrow",
+        tool: "write-bw",
+        link: "bandwidth={bw}MB/s",
+        faults: "pcie-path=8@16,rx-bandwidth={bw}MB/s",
+        causes: &[Some("pcie-narrow")],
+    },
+    Plant {
+        name: "hop",
+        tool: "write-bw",
+        link: "bandwidth={bw}MB/s",
+        faults: "pcie-path=4@16/16@16,rx-bandwidth={bw}MB/s",
+        causes: &[Some("pcie-narrow")],
+    },
+    Plant {
+        name: "slow-pcie",
+        tool: "write-bw",
+        link: "bandwidth={bw}MB/s",
+        faults: "pcie-path=16@8,rx-bandwidth={bw}MB/s",
+        causes: &[Some("pcie-slow")],
+    },
+    Plant {
+        name: "slot",
+        tool: "write-bw",
+        link: "bandwidth={bw}MB/s",
+        faults: "pcie-path=8@16:8@16,rx-bandwidth={bw}MB/s",
+        causes: &[Some("pcie-slot")],
+    },
+    Plant {
+        name: "link-speed",
+        tool: "write-bw",
+        link: "bandwidth=100MB/s",
+        faults: "set=port/speed:BJ_100G,rx-bandwidth=100MB/s",
+        causes: &[Some("link-speed")],
+    },
+    Plant {
+        name: "iommu",
+        tool: "write-bw",
+        link: "",
+        faults: "set=iommu_group/type:DMA,host-read=200us,rx-bandwidth=150MB/s",
+        causes: &[Some("iommu")],
+    },
+    Plant {
+        name: "flaps",
+        tool: "write-lat",
+        link: "latency=60us",
+        faults: "flaps=6",
+        causes: &[Some("cpu-slow"), None],
+    },
+    Plant {
+        name: "firmware",
+        tool: "write-lat",
+        link: "latency=60us",
+        faults: "set=uc/qspi_blob_version:1.0.0",
+        causes: &[Some("firmware")],
+    },
+    Plant {
+        name: "no-files",
+        tool: "write-bw",
+        link: "bandwidth={bw}MB/s",
+        faults: "rx-bandwidth={bw}MB/s",
+        causes: &[Some("memory-bw"), Some("hugepages"), None],
+    },
+    Plant {
+        name: "latency",
+        tool: "write-lat",
+        link: "latency=60us",
+        faults: "",
+        causes: &[Some("cpu-slow"), None],
+    },
+    Plant {
+        name: "narrow+slow",
+        tool: "write-lat",
+        link: "latency=60us",
+        faults: "pcie-path=8@16",
+        causes: &[Some("cpu-slow"), None],
+    },
+    Plant {
+        name: "narrow+flaps",
+        tool: "write-bw",
+        link: "bandwidth={bw}MB/s",
+        faults: "pcie-path=8@16,rx-bandwidth={bw}MB/s,flaps=6",
+        causes: &[Some("pcie-narrow")],
+    },
+];
+
+fn main() {
+    let (mut seeds, mut first) = (1, 1);
+    let mut plants: Vec<&Plant> = Vec::new();
+    for argument in env::args().skip(1).filter(|argument| argument != "--bench") {
+        match argument.split_once('=') {
+            Some(("--seeds", count)) => seeds = count.parse().expect("a number"),
+            Some(("--first", seed)) => first = seed.parse().expect("a number"),
+            _ => {
+                let plant = PLANTS.iter().find(|plant| plant.name == argument);
+                plants.push(plant.unwrap_or_else(|| panic!("{argument}: no fault")));
+            }
+        }
+    }
+    if plants.is_empty() {
+        plants = PLANTS.iter().collect();
+    }
+    println!("{:13} {:>4} {:>5}  named first", "fault", "runs", "right");
+    for plant in plants {
+        let (mut right, mut named) = (0, BTreeMap::new());
+        for seed in first..first + seeds {
+            let (cause, how) = plant.survey(seed);
+            right += u64::from(plant.causes.contains(&cause.as_deref()));
+            let cause = cause.unwrap_or_else(|| "-".into());
+            *named.entry(format!("{how} {cause}")).or_insert(0) += 1;
+        }
+        let named: Vec<String> = named
+            .iter()
+            .map(|(of, count)| format!("{count} {of}"))
+            .collect();
+        println!(
+            "{:13} {seeds:>4} {right:>5}  {}",
+            plant.name,
+            named.join(", ")
+        );
+    }
+}
+
+impl Plant {
+    /// Surveys a cluster with this fault. Returns the cause that is named first, and how surely.
+    fn survey(&self, seed: u64) -> (Option<String>, String) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let nic = random.u32(0..NICS);
+        let bandwidth = random.u32(60..130);
+        let filled = |text: &str| text.replace("{bw}", &bandwidth.to_string());
+        let good = "latency=20us,bandwidth=200MB/s";
+        let items = |first: &str, own: &str| {
+            let own = filled(own);
+            if own.is_empty() {
+                first.to_owned()
+            } else {
+                format!("{first};nic={nic},{own}")
+            }
+        };
+        let fabric = Fabric::new();
+        let mut command = fabric.command(&format!(
+            "survey --loopback={NICS} --max-active=1 --pair-time=40ms --seed={seed} --why --json {}",
+            self.tool
+        ));
+        command.env("CXIDIAG_LINK", items(good, self.link));
+        command.env("CXIDIAG_FAULTS", items("pcie-path=16@16", self.faults));
+        let began = Instant::now();
+        let output = finish(command);
+        let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+        let device = format!("soft{nic}");
+        let is_own = |of: &&Value| {
+            let index = of["culprit"]["nic"]
+                .as_u64()
+                .or(of["culprit"]["node"].as_u64());
+            index.is_some_and(|index| {
+                document["roster"]["nics"][index as usize]["device"] == *device
+            })
+        };
+        let why = document["why"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .find(is_own);
+        let first = why.map(|why| &why["causes"][0]);
+        let text = |name: &str| first.and_then(|first| Some(first[name].as_str()?.to_owned()));
+        let found = (
+            text("cause"),
+            text("confidence").unwrap_or_else(|| "no culprit".into()),
+        );
+        eprintln!(
+            "{} {seed}: {} {} after {:.1} s; {}",
+            self.name,
+            found.1,
+            found.0.as_deref().unwrap_or("-"),
+            began.elapsed().as_secs_f64(),
+            document["summary"].as_str().unwrap_or_default(),
+        );
+        found
+    }
+}
