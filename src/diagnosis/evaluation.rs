@@ -177,6 +177,26 @@ pub fn evaluate(case: Case) -> Diagnosis {
     }
 }
 
+/// Returns the tests that contradict causes with direct evidence: one measurement may have been an
+/// accident, so they are worth a second one.
+pub fn doubtful(case: Case) -> Vec<TestCode> {
+    let comparisons = compare(case.measured);
+    let differs = majority::differences(case.own, case.others);
+    let all = CAUSES.iter();
+    let all = all.map(|cause| Assessment::of(cause, case, &comparisons, &differs));
+    let proved = all.filter(|of| !of.signs.is_empty());
+    let contradicted = proved.flat_map(|of| of.contradicted);
+    let mut tests: Vec<TestCode> = contradicted
+        .flat_map(|(of, _)| {
+            let (test, base) = of.column.tests();
+            [Some(test), base].into_iter().flatten()
+        })
+        .collect();
+    tests.sort_unstable();
+    tests.dedup();
+    tests
+}
+
 /// Returns the entry of a culprit without a cause: it is transient if the test that found it is as
 /// fast as on good NICs now.
 fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {

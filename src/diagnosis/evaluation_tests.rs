@@ -402,6 +402,26 @@ fn names_two_causes_that_explain_different_tests() {
 }
 
 #[test]
+fn tests_that_contradict_evidence_are_doubtful() {
+    let narrow = with("pcie-width", "x8", State::Bad);
+    let others = vec![healthy(); 7];
+    let of = |own: &Readings, factors: &[(TestCode, f64)]| {
+        doubtful(Case {
+            own,
+            others: &others,
+            measured: &measured(factors),
+            fails: false,
+        })
+    };
+    let mut factors = bandwidths(0.55);
+    assert_eq!(of(&narrow, &factors), []);
+    factors.retain(|(code, _)| *code != TestCode::B5);
+    assert_eq!(of(&narrow, &factors), [TestCode::B5]);
+    // Nothing proves a cause that they could contradict.
+    assert_eq!(of(&healthy(), &factors), []);
+}
+
+#[test]
 fn figures_that_vary_prove_nothing() {
     let narrow = with("pcie-width", "x8", State::Bad);
     let mut varies = measured(&bandwidths(0.3));

@@ -31,6 +31,8 @@ pub struct Places {
     pub samples: Option<PathBuf>,
     /// `--bad-nodes`: a list of hosts.
     pub bad_nodes: Option<Place>,
+    /// `--ticket`: a page of Markdown.
+    pub ticket: Option<Place>,
 }
 
 /// Documents that can be written.
@@ -50,6 +52,8 @@ pub struct Documents {
     pub samples: Option<Destination>,
     /// A list of hosts.
     pub bad_nodes: Option<Destination>,
+    /// A page of Markdown.
+    pub ticket: Option<Destination>,
 }
 
 impl Documents {
@@ -84,7 +88,7 @@ impl Documents {
     /// A file cannot be written, two documents have the same file, or two have standard output.
     pub fn open_all(&mut self, places: &Places) -> Result<(), Failure> {
         let metrics = places.metrics.as_ref().map(|(place, _)| place);
-        let all = [&places.json, &places.csv, &places.bad_nodes];
+        let all = [&places.json, &places.csv, &places.bad_nodes, &places.ticket];
         let all = all.map(Option::as_ref).into_iter().chain([metrics]);
         if all
             .flatten()
@@ -108,6 +112,7 @@ impl Documents {
             open(&places.json, &mut self.json)?;
             open(&places.csv, &mut self.csv)?;
             open(&places.bad_nodes, &mut self.bad_nodes)?;
+            open(&places.ticket, &mut self.ticket)?;
         }
         if let Some(path) = &places.jsonl {
             self.jsonl = Some(JsonLines::open(path)?);
@@ -132,6 +137,7 @@ impl Documents {
             &self.hdr_log,
             &self.samples,
             &self.bad_nodes,
+            &self.ticket,
         ];
         let others = others.map(Option::as_ref);
         others.into_iter().chain([metrics]).flatten()

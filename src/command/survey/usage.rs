@@ -97,6 +97,7 @@ struct Wishes {
     seed: u64,
     bounds: Vec<Bound>,
     bad_nodes: Option<PathBuf>,
+    ticket: Option<PathBuf>,
     places: Places,
     metrics: MetricsRequest,
     keeps_matrix: bool,
@@ -320,6 +321,11 @@ fn outputs() -> Vec<Def> {
              **scontrol update NodeName=**. The survey drains no node. With **--loopback** the file \
              stays empty: its nodes have invented names.",
         ),
+        Def::file("ticket", |wishes| &mut wishes.ticket).explained(
+            "Write what is bad, and why, to FILE, as a page of\nMarkdown (implies --why)",
+            "Write a page of Markdown for a ticket to *FILE*: each bad or suspect part with its figures, \
+             its cause, the evidence and what to do. Implies **--why**.",
+        ),
         output::json().within(|wishes| &mut wishes.places.json),
         Def::file("jsonl", |wishes| &mut wishes.places.jsonl).explained(
             "Append each result to FILE as it is measured",
@@ -420,7 +426,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     Ok(Some(SurveyRequest {
         processes,
         checks_nodes: wishes.checks_nodes,
-        explains: wishes.explains,
+        explains: wishes.explains || wishes.ticket.is_some(),
         devices: wishes.devices,
         at_once: wishes.at_once,
         service: wishes.service,
@@ -440,6 +446,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         places: Places {
             metrics: wishes.metrics.place()?,
             bad_nodes: wishes.bad_nodes.map(Place::File),
+            ticket: wishes.ticket.map(Place::File),
             ..wishes.places
         },
         is_quiet: wishes.is_quiet,

@@ -3,6 +3,8 @@
 use cluster::survey::findings::{Cause, Certainty, Findings, LimitSource, Unit};
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
+use diagnosis::comparison::Measured;
+use diagnosis::evaluation::Case;
 use diagnosis::majority;
 use diagnosis::readings::{Readings, State};
 use report::survey::nics;
@@ -23,10 +25,20 @@ pub struct Culprit<'a> {
 }
 
 impl Culprit<'_> {
-    /// Returns whether its operations failed.
-    pub fn fails(&self) -> bool {
+    /// Returns what is known about it: its items, the items of good NICs, and its figures.
+    pub fn case<'a>(
+        &self,
+        own: &'a Readings,
+        others: &'a [Readings],
+        measured: &'a Measured,
+    ) -> Case<'a> {
         let evidence = self.cause.evidence.first();
-        evidence.is_some_and(|of| of.source == LimitSource::Failure)
+        Case {
+            own,
+            others,
+            measured,
+            fails: evidence.is_some_and(|of| of.source == LimitSource::Failure),
+        }
     }
 }
 

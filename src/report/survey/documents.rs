@@ -6,6 +6,7 @@ use super::lines::{Header, Line};
 use super::metrics::families;
 use super::nics::bad_nodes;
 use super::pair_table::PairTable;
+use super::ticket::page;
 use super::{Setup, Survey};
 use crate::documents::{Documents, Places};
 use cluster::survey::answer::PairResult;
@@ -93,6 +94,7 @@ impl SurveyDocuments {
             documents
                 .bad_nodes
                 .map(|to| to.write(bad_nodes(survey).as_bytes())),
+            documents.ticket.map(|to| to.write(page(survey).as_bytes())),
         ];
         let written = written.into_iter().flatten();
         written.filter_map(Result::err).collect()
@@ -119,6 +121,7 @@ mod tests {
             csv: Some(place("a.csv")),
             metrics: Some((place("a.prom"), Dialect::NodeExporter)),
             bad_nodes: Some(place("bad")),
+            ticket: Some(place("ticket")),
             ..Places::default()
         }
     }

@@ -5,6 +5,7 @@
 //! * `words`: parts of the cluster, tests and figures in words; `evidence`: the evidence in
 //!   sentences.
 //! * `summary`: the first line; `text`: the text at the end; `distribution`: its tables.
+//! * `ticket`: a page of Markdown.
 //! * `why`: the causes of culprits. `why_text`: as text.
 //! * `progress`: the line on a terminal.
 //! * `lines`: a line of JSON for each measurement, written and read back.
@@ -27,6 +28,7 @@ mod summary;
 #[cfg(test)]
 pub mod testing;
 pub mod text;
+mod ticket;
 pub mod why;
 pub mod why_text;
 pub mod words;

@@ -93,7 +93,7 @@ fn paragraph(out: &mut impl Write, text: &str, indent: &str) -> io::Result<()> {
 }
 
 /// Returns where and how long the survey has measured.
-fn place(survey: &Survey) -> String {
+pub(super) fn place(survey: &Survey) -> String {
     let roster = &survey.roster;
     let nodes = words::counted(roster.nodes.len() as u64, "node");
     let nics = words::counted(roster.nics.len() as u64, "NIC");
@@ -116,7 +116,7 @@ fn place(survey: &Survey) -> String {
 }
 
 /// Returns what the survey has measured.
-fn measured(survey: &Survey) -> String {
+pub(super) fn measured(survey: &Survey) -> String {
     let tests: Vec<String> = survey.setup.tests.iter().map(words::test).collect();
     let pairs = &survey.setup.pairs;
     let seed = if pairs.contains("random") {

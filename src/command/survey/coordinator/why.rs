@@ -18,7 +18,7 @@ use cluster::tree::Event;
 use diag::run::survey::longest;
 use diagnosis::causes::CPU_WAIT;
 use diagnosis::comparison::Measured;
-use diagnosis::evaluation::{Case, Confidence, evaluate};
+use diagnosis::evaluation::{Confidence, doubtful, evaluate};
 use diagnosis::procedure::{Step, TESTS, TestCode};
 use diagnosis::readings::{Reading, Readings, State};
 use facts::error::Failure;
@@ -102,18 +102,15 @@ impl CoordinatorLoop<'_> {
                 continue;
             }
             kinds.push((signature, index));
-            let hard = evaluate(Case {
-                own: &own,
-                others: &others(&first),
-                measured: &Measured::new(),
-                fails: culprit.fails(),
-            });
-            let is_explained = hard.whys.first().map(|why| why.confidence);
-            let found = if is_explained == Some(Confidence::Because) {
-                Found::default()
-            } else {
-                self.measure_culprit(culprit, &controls, &tests)?
-            };
+            let nothing = Measured::new();
+            let by_files = evaluate(culprit.case(&own, &others(&first), &nothing));
+            let is_explained = by_files.whys.first().map(|why| why.confidence);
+            let mut found = Found::default();
+            if is_explained != Some(Confidence::Because) {
+                self.measure_culprit(culprit, &controls, &tests, &mut found)?;
+                let again = doubtful(culprit.case(&own, &others(&first), &found.measured));
+                self.measure_again(&again, culprit, &controls, &tests, &mut found)?;
+            }
             measured.insert(index, found);
         }
         let second = self.checks(&ranks)?;
@@ -126,12 +123,7 @@ impl CoordinatorLoop<'_> {
             let mut own = latest(culprit.nic);
             own.extend(found.is_void().then(cpu_wait));
             let others: Vec<Readings> = controls.iter().map(|nic| latest(*nic)).collect();
-            let diagnosis = evaluate(Case {
-                own: &own,
-                others: &others,
-                measured: &found.measured,
-                fails: culprit.fails(),
-            });
+            let diagnosis = evaluate(culprit.case(&own, &others, &found.measured));
             explanations.push(Explanation {
                 nic: (found.slots > 0).then_some(culprit.nic),
                 controls: controls.iter().copied().take(PARTNERS).collect(),
@@ -239,14 +231,14 @@ impl CoordinatorLoop<'_> {
         culprit: &Culprit,
         controls: &[NicId],
         tests: &Tests,
-    ) -> Result<Found, Failure> {
-        let mut found = Found::default();
+        found: &mut Found,
+    ) -> Result<(), Failure> {
         let of_survey = of_survey(culprit, controls);
         let mut slots = of_survey.clone();
         slots.extend(of_step(Step::First, culprit.nic, controls, tests));
-        self.run_slots(&slots, tests, &mut found)?;
+        self.run_slots(&slots, tests, found)?;
         slots = of_step(Step::Second, culprit.nic, controls, tests);
-        self.run_slots(&slots, tests, &mut found)?;
+        self.run_slots(&slots, tests, found)?;
         // What decides is measured again: one measurement may have been an accident.
         let slowest = found.slowest();
         let again = TESTS.iter().filter(|test| Some(test.code) == slowest);
@@ -257,8 +249,23 @@ impl CoordinatorLoop<'_> {
             again = of_survey;
         }
         again.extend(again.first().copied());
-        self.run_slots(&again, tests, &mut found)?;
-        Ok(found)
+        self.run_slots(&again, tests, found)
+    }
+
+    /// Measures these tests again, except for the test of the survey.
+    fn measure_again(
+        &mut self,
+        codes: &[TestCode],
+        culprit: &Culprit,
+        controls: &[NicId],
+        tests: &Tests,
+        found: &mut Found,
+    ) -> Result<(), Failure> {
+        let again = TESTS.iter().filter(|test| codes.contains(&test.code));
+        let slots: Vec<Slot> = again
+            .flat_map(|test| slots_of(test, culprit.nic, controls, tests))
+            .collect();
+        self.run_slots(&slots, tests, found)
     }
 
     fn why_pair(&self) -> Duration {

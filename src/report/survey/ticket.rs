@@ -1,0 +1,100 @@
+//! What a survey has found, as a page of Markdown for a ticket.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::text::{measured, place};
+use super::{Survey, evidence, why_text, words};
+use cluster::survey::findings::{Cause, Certainty};
+
+/// Most parts on the page.
+const MOST: usize = 5;
+
+/// Most sentences of the survey about a part.
+const MOST_SENTENCES: usize = 2;
+
+/// Returns the page: what the survey was, then each bad or suspect part with its figures, its cause
+/// and what to do.
+pub fn page(survey: &Survey) -> String {
+    let began = UNIX_EPOCH + Duration::from_millis(survey.started_unix_ms);
+    let began = humantime::format_rfc3339_seconds(began);
+    let mut page = format!(
+        "# {}\n\n{}.\n{}.\n\n    cxidiag survey {}\n\ncxidiag {}, {began}\n",
+        survey.summary,
+        place(survey),
+        measured(survey),
+        survey.setup.arguments.join(" "),
+        survey.cxidiag_version,
+    );
+    if survey.is_software {
+        page += "\nSoftware NICs: no Cassini hardware involved.\n";
+    }
+    let is_shown = |of: &&Cause| of.certainty != Certainty::Transient;
+    let parts = || survey.verdict.causes.iter().filter(is_shown);
+    for cause in parts().take(MOST) {
+        page += &part(survey, cause);
+    }
+    let more = parts().count().saturating_sub(MOST);
+    if more > 0 {
+        page += &format!("\nand {more} more: the document of `--json` has all of them\n");
+    }
+    page
+}
+
+/// Returns the section of a part.
+fn part(survey: &Survey, cause: &Cause) -> String {
+    let mut section = format!("\n## {}\n\n", words::unit(&survey.roster, &cause.unit));
+    let figures = evidence::sentences(survey, cause);
+    let why = survey.why.iter().find(|of| of.culprit == cause.unit);
+    let why = why.map_or(Vec::new(), |of| why_text::sentences(survey, of));
+    for line in figures.iter().take(MOST_SENTENCES).chain(&why) {
+        section += &format!("* {line}\n");
+    }
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{explanation, mixed, survey};
+    use super::*;
+
+    #[test]
+    fn names_each_part_with_its_cause() {
+        let mut survey = survey(mixed(), Ok(()));
+        let mut why = explanation();
+        (why.same_as, why.left_out) = (None, None);
+        survey.why = vec![why];
+        let expected = "\
+# bad: 1 NIC; 3 of 8 NICs are good, 2 suspect, 2 untested
+
+4 nodes, 8 NICs (Slurm job 1234 step 0): 66 of 84 pairs in 12.3 s.
+write-lat 8, write-bw 1M; pairs random:3 (seed 7).
+
+    cxidiag survey write-lat,write-bw --pairs=random:3
+
+cxidiag 0.1.0, 2023-11-14T22:13:20Z
+
+## nid000417 cxi1
+
+* writes 3.90 us to 6 of 6 partners at its switch, median of its class 1.90; 1,204 retries, 42 cycles the switch held off this NIC
+* writes 9.50 GB/s to 6 of 6 partners, median of its class 19.00
+* because a PCIe link runs with fewer lanes than both of its ends have
+* evidence: PCIe width x8, expected x16; large writes in loopback 13.90 GB/s, good NICs 25.10
+* do: reboot the node
+
+## nid000418 cxi0 to nid000419 cxi0
+
+* writes in 6 of 6 measurements fail: the NIC reported PT_DISABLED
+";
+        assert_eq!(page(&survey), expected);
+    }
+
+    #[test]
+    fn fits_on_a_page() {
+        let mut verdict = mixed();
+        let first = verdict.causes[0].clone();
+        verdict.causes = vec![first; 30];
+        let page = page(&survey(verdict, Ok(())));
+        assert!(page.lines().count() < 60, "{page}");
+        assert!(page.ends_with("and 25 more: the document of `--json` has all of them\n"));
+    }
+}
