@@ -151,6 +151,7 @@ fn states_default_of_each_value() {
         "port-file",
         "loopback",
         "bad-nodes",
+        "ticket",
         "resume",
         "tx-gpu",
         "rx-gpu",

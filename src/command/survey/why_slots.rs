@@ -83,7 +83,7 @@ fn slots_on(
 pub struct Found {
     /// The figures.
     pub measured: Measured,
-    /// Number of slots, and how many of them say nothing: a process waited for its CPU or was lost.
+    /// Slots, and slots that say nothing, because a process waited for its CPU or was lost.
     pub slots: u32,
     void: u32,
     /// Whether any slot of the culprit says something, and whether it waited for its CPU in any.
