@@ -1,6 +1,6 @@
 //! `cargo bench --profile dev --bench why`: whether the causes that `survey --why` names are right.
-//! It plants faults in clusters of software NICs, surveys them, and prints how often which cause was
-//! named first, and how surely.
+//! It plants faults in clusters of software NICs, surveys them, and prints how often which cause
+//! was named first, and how surely.
 //!
 //! Arguments after `--`: names of faults (all without any), and
 //!
