@@ -187,9 +187,9 @@ fn why(survey: &Survey) -> Markup {
     };
     let all = &survey.why;
     let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
-    let columns = [PageColumn::Words("Part"), PageColumn::Words("Why")];
+    let columns = [PageColumn::Words("Part"), PageColumn::Words("Cause")];
     html! {
-        (stacked_table("Why", &columns, &rows))
+        (stacked_table("Why they are slow", &columns, &rows))
         (more(all.len()))
     }
 }

@@ -20,17 +20,18 @@ use diagnosis::causes::CPU_WAIT;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{Confidence, doubtful, evaluate};
 use diagnosis::procedure::{Step, TESTS, TestCode};
-use diagnosis::readings::{Reading, Readings, State};
+use diagnosis::readings::{Reading, Readings, State, find};
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
+use node::nic::health::identity::GENERATION;
 use report::check_fleet::NodeCheck;
 use report::survey::nics::{self, states};
 use report::survey::why::Explanation;
 use report::survey::words;
 
 /// The longest time for which a test measures a NIC: no longer than a pair of the survey.
-const LONGEST_PAIR: Duration = Duration::from_millis(100);
+const LONGEST_PAIR: Duration = Duration::from_millis(50);
 
 /// Time for all culprits (diagnosis.md 6.1).
 const TIME: Duration = Duration::from_secs(60);
@@ -44,6 +45,8 @@ const MOST_SIGNATURES: usize = 8;
 /// Good NICs whose files are read, and beside which culprits are measured.
 const CONTROLS: usize = 8;
 const PARTNERS: usize = 2;
+
+const NO_CONTROL: &str = "there is no good NIC of its kind to compare with";
 
 impl CoordinatorLoop<'_> {
     /// Finds out why the culprits of a verdict are slow.
@@ -59,90 +62,74 @@ impl CoordinatorLoop<'_> {
         }
         let controls = self.controls(verdict, &culprits);
         if controls.is_empty() {
-            let why = "there is no good NIC to compare with";
-            explanations.extend(culprits.iter().map(|of| left_out(of.cause, why)));
+            explanations.extend(culprits.iter().map(|of| left_out(of.cause, NO_CONTROL)));
             return Ok(explanations);
         }
         let parts = words::counted(culprits.len() as u64, "part");
         self.outputs.note(&format!("finding out why: {parts}"));
-        let all = culprits.iter().map(|of| of.nic).chain(controls.clone());
-        let ranks = |nics: &mut dyn Iterator<Item = NicId>| -> BTreeSet<u32> {
-            nics.map(|nic| self.conductor.roster().node_of(nic).rank)
-                .collect()
-        };
-        let ranks = ranks(&mut all.clone());
-        let first = self.checks(&ranks)?;
-        let of_nic = |checks: &BTreeMap<u32, NodeCheck>, nic: NicId, roster: &Roster| {
-            let check = checks.get(&roster.node_of(nic).rank);
-            check.map_or(Vec::new(), |check| check.readings(&roster.nic(nic).device))
-        };
         let roster = self.conductor.roster().clone();
-        let others = |checks: &_| -> Vec<Readings> {
-            controls
-                .iter()
-                .map(|nic| of_nic(checks, *nic, &roster))
-                .collect()
-        };
+        let all = culprits.iter().map(|of| of.nic).chain(controls.clone());
+        let ranks: BTreeSet<u32> = all.map(|nic| roster.node_of(nic).rank).collect();
+        let first = self.checks(&ranks)?;
         let tests = Tests::new(&self.request.tests, &self.request.service);
         self.prepare_diagnosis(&tests, &ranks)?;
         let mut kinds: Vec<(Vec<String>, usize)> = Vec::new();
-        let mut measured: BTreeMap<usize, Found> = BTreeMap::new();
-        let mut same: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut measured: BTreeMap<usize, (Vec<NicId>, Found)> = BTreeMap::new();
         for (index, culprit) in culprits.iter().enumerate() {
-            let own = of_nic(&first, culprit.nic, &roster);
-            let signature = signature(culprit, &own, &others(&first));
+            let own = readings(&first, culprit.nic, &roster);
+            let is_of_kind = |nic: &NicId| is_same_kind(&own, &readings(&first, *nic, &roster));
+            let controls: Vec<NicId> = controls.iter().copied().filter(is_of_kind).collect();
+            let others: Vec<Readings> = controls
+                .iter()
+                .map(|nic| readings(&first, *nic, &roster))
+                .collect();
+            let signature = signature(culprit, &own, &others);
             if let Some((_, other)) = kinds.iter().find(|(known, _)| *known == signature) {
-                same.insert(index, *other);
+                explanations.push(Explanation {
+                    same_as: Some(culprits[*other].cause.unit),
+                    left_out: None,
+                    ..left_out(culprit.cause, "")
+                });
                 continue;
             }
             let is_late = began.elapsed() + OF_CULPRIT > TIME
                 || self.left().is_some_and(|left| left < OF_CULPRIT);
+            if controls.is_empty() {
+                explanations.push(left_out(culprit.cause, NO_CONTROL));
+                continue;
+            }
             if kinds.len() >= MOST_SIGNATURES || is_late {
                 explanations.push(left_out(culprit.cause, "there was no time for it"));
                 continue;
             }
             kinds.push((signature, index));
             let nothing = Measured::new();
-            let by_files = evaluate(culprit.case(&own, &others(&first), &nothing));
+            let by_files = evaluate(culprit.case(&own, &others, &nothing));
             let is_explained = by_files.whys.first().map(|why| why.confidence);
             let mut found = Found::default();
             if is_explained != Some(Confidence::Because) {
                 self.measure_culprit(culprit, &controls, &tests, &mut found)?;
-                let again = doubtful(culprit.case(&own, &others(&first), &found.measured));
+                let again = doubtful(culprit.case(&own, &others, &found.measured));
                 self.measure_again(&again, culprit, &controls, &tests, &mut found)?;
             }
-            measured.insert(index, found);
+            measured.insert(index, (controls, found));
         }
         let second = self.checks(&ranks)?;
-        for (index, found) in &measured {
-            let culprit = &culprits[*index];
-            let latest = |nic| match of_nic(&second, nic, &roster) {
-                empty if empty.is_empty() => of_nic(&first, nic, &roster),
-                readings => readings,
+        for (index, (controls, found)) in &measured {
+            let latest = |nic| match readings(&second, nic, &roster) {
+                empty if empty.is_empty() => readings(&first, nic, &roster),
+                latest => latest,
             };
-            let mut own = latest(culprit.nic);
-            own.extend(found.is_void().then(cpu_wait));
+            let culprit = &culprits[*index];
             let others: Vec<Readings> = controls.iter().map(|nic| latest(*nic)).collect();
-            let diagnosis = evaluate(culprit.case(&own, &others, &found.measured));
-            explanations.push(Explanation {
-                nic: (found.slots > 0).then_some(culprit.nic),
-                controls: controls.iter().copied().take(PARTNERS).collect(),
-                causes: diagnosis.whys,
-                differs: diagnosis.differs,
-                excluded: diagnosis.excluded,
-                left_out: if own.is_empty() {
-                    Some("its files could not be read".to_owned())
-                } else {
-                    found.left_out()
-                },
-                ..left_out(culprit.cause, "")
-            });
+            explanations.push(explanation(
+                culprit,
+                latest(culprit.nic),
+                controls,
+                &others,
+                found,
+            ));
         }
-        explanations.extend(same.iter().map(|(index, other)| Explanation {
-            same_as: Some(culprits[*other].cause.unit),
-            left_out: None,
-            ..left_out(culprits[*index].cause, "")
-        }));
         let place = |of: &Explanation| {
             let mut causes = verdict.causes.iter();
             causes.position(|cause| cause.unit == of.culprit)
@@ -182,15 +169,17 @@ impl CoordinatorLoop<'_> {
         good
     }
 
-    /// Asks these processes for checks of their NICs. A process without an answer has none.
+    /// Asks these processes for checks of their NICs, except for those that are lost. A process
+    /// without an answer has none.
     fn checks(&mut self, ranks: &BTreeSet<u32>) -> Result<BTreeMap<u32, NodeCheck>, Failure> {
+        let ranks = self.present(ranks);
         self.root.send_checks(ranks.iter().copied());
         let size = ranks.len() as u32;
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
         let reason = format!("it did not check its NICs within {}", time_text(limit));
         let until = Instant::now() + limit::in_effect(limit);
         let mut checks = BTreeMap::new();
-        let lost = self.wait_for(ranks.clone(), until, &reason, |event| match event {
+        let lost = self.wait_for(ranks, until, &reason, |event| match event {
             Event::Checked { rank, document } => {
                 checks.extend(NodeCheck::read(&document).ok().map(|check| (rank, check)));
                 Some(rank)
@@ -208,8 +197,16 @@ impl CoordinatorLoop<'_> {
         }
     }
 
+    /// Returns the processes of `ranks` that are not lost.
+    fn present(&self, ranks: &BTreeSet<u32>) -> BTreeSet<u32> {
+        let nodes = self.members.roster.nodes.iter();
+        let present = nodes.filter(|node| node.absent.is_none() && ranks.contains(&node.rank));
+        present.map(|node| node.rank).collect()
+    }
+
     /// Prepares these processes for the tests.
     fn prepare_diagnosis(&mut self, tests: &Tests, ranks: &BTreeSet<u32>) -> Result<(), Failure> {
+        let ranks = self.present(ranks);
         let pair = self.why_pair();
         let firsts = self.members.first_nics.iter();
         let firsts = firsts.filter(|(rank, _)| ranks.contains(rank));
@@ -217,7 +214,7 @@ impl CoordinatorLoop<'_> {
         self.root.send_courses(courses.collect());
         let reason = "it did not open its targets in time";
         let until = Instant::now() + limit::in_effect(PREPARATION_LIMIT);
-        let lost = self.wait_for(ranks.clone(), until, reason, |event| match event {
+        let lost = self.wait_for(ranks, until, reason, |event| match event {
             Event::Begun { rank } => Some(rank),
             _ => None,
         })?;
@@ -302,6 +299,45 @@ impl CoordinatorLoop<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns what the check of its node says about a NIC; nothing without a check.
+fn readings(checks: &BTreeMap<u32, NodeCheck>, nic: NicId, roster: &Roster) -> Readings {
+    let check = checks.get(&roster.node_of(nic).rank);
+    check.map_or(Vec::new(), |check| check.readings(&roster.nic(nic).device))
+}
+
+/// Returns whether two NICs are of one generation: others differ for good reasons (diagnosis.md
+/// 4.2).
+fn is_same_kind(one: &Readings, other: &Readings) -> bool {
+    let [one, other] = [one, other].map(|of| find(of, GENERATION.code));
+    one.map(|of| &of.value) == other.map(|of| &of.value)
+}
+
+/// Returns what is known about a culprit with these items and figures, beside these good NICs.
+fn explanation(
+    culprit: &Culprit,
+    mut own: Readings,
+    controls: &[NicId],
+    others: &[Readings],
+    found: &Found,
+) -> Explanation {
+    let is_unread = own.is_empty();
+    own.extend(found.is_void().then(cpu_wait));
+    let diagnosis = evaluate(culprit.case(&own, others, &found.measured));
+    Explanation {
+        nic: (found.slots > 0).then_some(culprit.nic),
+        controls: controls.iter().copied().take(PARTNERS).collect(),
+        causes: diagnosis.whys,
+        differs: diagnosis.differs,
+        excluded: diagnosis.excluded,
+        left_out: if is_unread {
+            Some("its files could not be read".to_owned())
+        } else {
+            found.left_out()
+        },
+        ..left_out(culprit.cause, "")
     }
 }
 
