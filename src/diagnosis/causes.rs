@@ -8,8 +8,11 @@ use crate::columns::Column::{
     CommandRead, HostRead, Pause, Read, ReadBandwidth, Received, Sent, Tail, Write, WriteBandwidth,
     WriteFrom, WriteTo,
 };
-use Cell::{AtLeast, Certainly, CertainlySame, CertainlySlower, Same, Share, Slower, Varies};
-use Sign::{Differs, Wrong};
+use Cell::{
+    AsSign, AtLeast, Certainly, CertainlyAsSign, CertainlySame, CertainlySlower, Same, Share,
+    Slower, Varies,
+};
+use Sign::{Bad, Differs, Less, Wrong};
 
 /// A cause.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct Cause {
     pub cells: &'static [(Column, Cell)],
     /// Whether it makes operations fail, so that figures cannot show it.
     pub fails: bool,
+    /// Whether it is excluded if all of its signs can be read and none holds: it has no other form.
+    pub files_exclude: bool,
     /// What to do.
     pub advice: &'static str,
     /// Who can do it.
@@ -60,17 +65,21 @@ impl By {
 /// An item that proves a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// The item with this code is bad or suspect.
+    /// The item with this code is bad or suspect, and is not so on many good NICs.
     Wrong(&'static str),
+    /// The item with this code is bad, whatever good NICs have.
+    Bad(&'static str),
     /// The item with this code is not bad, but hardly any good NIC has its value.
     Differs(&'static str),
+    /// The same, with a smaller number than most good NICs have.
+    Less(&'static str),
 }
 
 impl Sign {
     /// Returns the code of its item.
     pub fn code(self) -> &'static str {
         match self {
-            Self::Wrong(code) | Self::Differs(code) => code,
+            Self::Wrong(code) | Self::Bad(code) | Self::Differs(code) | Self::Less(code) => code,
         }
     }
 }
@@ -89,6 +98,11 @@ pub enum Cell {
     Varies,
     /// A bandwidth that is this share of the bandwidth of good NICs.
     Share(f64, f64),
+    /// A bandwidth whose share is about the share of the sign: half of the lanes, half of the
+    /// bandwidth.
+    AsSign,
+    /// The same; without it, the cause is never certain.
+    CertainlyAsSign,
     /// A bandwidth of at least this share of the bandwidth of good NICs.
     AtLeast(f64),
     /// As the column of good NICs; without it, the cause is never certain.
@@ -104,7 +118,10 @@ impl Cell {
     pub fn is_decisive(self) -> bool {
         matches!(
             self,
-            Self::CertainlySame | Self::CertainlySlower | Self::Certainly(..)
+            Self::CertainlySame
+                | Self::CertainlySlower
+                | Self::Certainly(..)
+                | Self::CertainlyAsSign
         )
     }
 
@@ -122,19 +139,19 @@ impl Cell {
             Self::Share(low, high) | Self::Certainly(low, high) => {
                 format!("{low} to {high} of good NICs")
             }
+            Self::AsSign | Self::CertainlyAsSign => "about the share of the sign".into(),
             Self::AtLeast(share) => format!("at least {share} of good NICs"),
         }
     }
 }
 
-/// How a PCIe link shows that is slower than the links of good NICs. The matrix has 0.5 to 0.6 for
-/// half of the lanes; fewer lanes have less.
+/// How a PCIe link shows that is slower than the links of good NICs.
 const SLOW_PCIE: &[(Column, Cell)] = &[
     (Write, Same),
-    (WriteBandwidth, Certainly(0.08, 0.7)),
-    (ReadBandwidth, Share(0.08, 0.8)),
-    (Sent, Share(0.08, 0.7)),
-    (Received, Share(0.08, 0.7)),
+    (WriteBandwidth, CertainlyAsSign),
+    (ReadBandwidth, AsSign),
+    (Sent, AsSign),
+    (Received, AsSign),
 ];
 
 /// How something beyond the own port of the switch shows.
@@ -166,6 +183,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Wrong("retry-handler")],
         cells: NOTHING,
         fails: true,
+        files_exclude: true,
         advice: "start the retry handler before traffic; under traffic, reboot the node",
         by: By::Root,
     },
@@ -176,6 +194,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Wrong("ama")],
         cells: NOTHING,
         fails: true,
+        files_exclude: true,
         advice: "renew the address (lldpad), or reboot the node",
         by: By::Root,
     },
@@ -186,6 +205,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Wrong("loopback-on")],
         cells: NOTHING,
         fails: true,
+        files_exclude: true,
         advice: "reload the driver",
         by: By::Root,
     },
@@ -196,18 +216,9 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Wrong("link-down")],
         cells: NOTHING,
         fails: true,
+        files_exclude: true,
         advice: "reseat the cable, and look at the port of the switch",
         by: By::Hands,
-    },
-    Cause {
-        id: "service",
-        what: "no service of the NIC can be used",
-        subject: "service",
-        signs: &[Wrong("service")],
-        cells: NOTHING,
-        fails: true,
-        advice: "use the service of the job, or let the administrator enable one",
-        by: By::User,
     },
     Cause {
         id: "nic-broken",
@@ -215,7 +226,8 @@ pub const CAUSES: &[Cause] = &[
         subject: "memory of the NIC",
         signs: &[Wrong("memory-errors")],
         cells: NOTHING,
-        fails: true,
+        fails: false,
+        files_exclude: true,
         advice: "reset the NIC; if the errors return, replace it",
         by: By::Hands,
     },
@@ -223,9 +235,10 @@ pub const CAUSES: &[Cause] = &[
         id: "pcie-narrow",
         what: "a PCIe link runs with fewer lanes than both of its ends have",
         subject: "PCIe width",
-        signs: &[Wrong("pcie-width")],
+        signs: &[Bad("pcie-width")],
         cells: SLOW_PCIE,
         fails: false,
+        files_exclude: true,
         advice: "reboot the node; if the width stays, reseat, then replace the card",
         by: By::Hands,
     },
@@ -233,9 +246,10 @@ pub const CAUSES: &[Cause] = &[
         id: "pcie-slow",
         what: "a PCIe link is slower than both of its ends can be",
         subject: "PCIe speed",
-        signs: &[Wrong("pcie-speed")],
+        signs: &[Bad("pcie-speed")],
         cells: SLOW_PCIE,
         fails: false,
+        files_exclude: true,
         advice: "reboot the node; if the speed stays, look at slot, riser and BIOS",
         by: By::Hands,
     },
@@ -243,13 +257,10 @@ pub const CAUSES: &[Cause] = &[
         id: "pcie-slot",
         what: "the slot or a PCIe switch can do less than the slots of other nodes",
         subject: "slot",
-        signs: &[
-            Differs("pcie-width"),
-            Differs("pcie-speed"),
-            Differs("pcie-upstream"),
-        ],
+        signs: &[Less("pcie-width"), Less("pcie-speed")],
         cells: SLOW_PCIE,
         fails: false,
+        files_exclude: true,
         advice: "move the card to another slot",
         by: By::Hands,
     },
@@ -257,20 +268,14 @@ pub const CAUSES: &[Cause] = &[
         id: "pcie-errors",
         what: "PCIe packets are corrupted and sent again",
         subject: "PCIe errors",
-        signs: &[
-            Wrong("pcie-corrected"),
-            Wrong("pcie-uncorrected"),
-            Wrong("aer-correctable"),
-            Wrong("aer-nonfatal"),
-            Wrong("aer-fatal"),
-            Wrong("aer-bridges"),
-        ],
+        signs: &[Wrong("pcie-corrected"), Wrong("pcie-uncorrected")],
         cells: &[
             (Write, Same),
             (Tail, CertainlySlower),
             (WriteBandwidth, AtLeast(0.8)),
         ],
         fails: false,
+        files_exclude: true,
         advice: "reseat the card; then look at slot and riser",
         by: By::Hands,
     },
@@ -278,7 +283,7 @@ pub const CAUSES: &[Cause] = &[
         id: "link-speed",
         what: "the link is slower than the NIC can be",
         subject: "link speed",
-        signs: &[Wrong("link-speed"), Differs("link-speed")],
+        signs: &[Wrong("link-speed"), Less("link-speed")],
         cells: &[
             (Write, Same),
             (WriteBandwidth, Certainly(0.35, 0.65)),
@@ -287,6 +292,7 @@ pub const CAUSES: &[Cause] = &[
             (Received, Share(0.35, 0.65)),
         ],
         fails: false,
+        files_exclude: true,
         advice: "look at the cable and at the configuration of the switch port",
         by: By::FabricManager,
     },
@@ -303,6 +309,7 @@ pub const CAUSES: &[Cause] = &[
             (Received, Certainly(0.35, 0.65)),
         ],
         fails: false,
+        files_exclude: true,
         advice: "reseat the cable, then replace it",
         by: By::Hands,
     },
@@ -324,6 +331,7 @@ pub const CAUSES: &[Cause] = &[
             (WriteBandwidth, AtLeast(0.9)),
         ],
         fails: false,
+        files_exclude: true,
         advice: "reseat the cable, then swap it: see whether the errors follow the cable",
         by: By::Hands,
     },
@@ -334,6 +342,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Wrong("link-flaps")],
         cells: &[(Write, Same), (HostRead, Same), (Read, Same)],
         fails: false,
+        files_exclude: true,
         advice: "reseat the cable, then swap it",
         by: By::Hands,
     },
@@ -341,7 +350,7 @@ pub const CAUSES: &[Cause] = &[
         id: "iommu",
         what: "the IOMMU translates the addresses of the NIC",
         subject: "IOMMU",
-        signs: &[Wrong("iommu"), Differs("iommu")],
+        signs: &[Wrong("iommu")],
         cells: &[
             (Write, Varies),
             (HostRead, CertainlySlower),
@@ -355,6 +364,7 @@ pub const CAUSES: &[Cause] = &[
             (WriteFrom, Varies),
         ],
         fails: false,
+        files_exclude: true,
         advice: "set the IOMMU to identity (iommu=pt), and reboot the node",
         by: By::Root,
     },
@@ -376,6 +386,7 @@ pub const CAUSES: &[Cause] = &[
             (WriteFrom, Varies),
         ],
         fails: false,
+        files_exclude: true,
         advice: "use --cpu=auto, or bind the process to the CPUs of the NIC",
         by: By::User,
     },
@@ -383,7 +394,7 @@ pub const CAUSES: &[Cause] = &[
         id: "cpu-slow",
         what: "the CPUs of the node are slow",
         subject: "CPU clock",
-        signs: &[Wrong("governor"), Differs("governor")],
+        signs: &[Wrong("governor")],
         cells: &[
             (Write, CertainlySlower),
             (HostRead, Same),
@@ -394,6 +405,7 @@ pub const CAUSES: &[Cause] = &[
             (WriteFrom, Varies),
         ],
         fails: false,
+        files_exclude: false,
         advice: "set the governor to performance, and look at power limits and cooling",
         by: By::Root,
     },
@@ -410,6 +422,7 @@ pub const CAUSES: &[Cause] = &[
             (ReadBandwidth, Same),
         ],
         fails: false,
+        files_exclude: true,
         advice: "disable idle states that take longer than 10 us (cpupower idle-set -D 10)",
         by: By::Root,
     },
@@ -420,6 +433,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Wrong(CPU_WAIT)],
         cells: NOTHING,
         fails: false,
+        files_exclude: true,
         advice: "end the other processes, or drain the node, and measure again",
         by: By::User,
     },
@@ -438,6 +452,7 @@ pub const CAUSES: &[Cause] = &[
             (Received, Slower),
         ],
         fails: false,
+        files_exclude: true,
         advice: "compare the memory with other nodes (MemTotal, EDAC), and replace a bad DIMM",
         by: By::Hands,
     },
@@ -455,6 +470,7 @@ pub const CAUSES: &[Cause] = &[
             (Received, Varies),
         ],
         fails: false,
+        files_exclude: true,
         advice: "measure with --use-hp=2M",
         by: By::User,
     },
@@ -472,6 +488,7 @@ pub const CAUSES: &[Cause] = &[
             (Received, Same),
         ],
         fails: false,
+        files_exclude: true,
         advice: "measure with another --traffic-class",
         by: By::User,
     },
@@ -482,6 +499,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Wrong("qos-profile"), Differs("qos-profile")],
         cells: NOTHING,
         fails: false,
+        files_exclude: true,
         advice: "give all NICs the same profile",
         by: By::Root,
     },
@@ -492,6 +510,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Wrong("pause-mode"), Differs("pause-mode")],
         cells: NOTHING,
         fails: false,
+        files_exclude: true,
         advice: "set the pause mode to PFC",
         by: By::Root,
     },
@@ -502,6 +521,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Wrong("mtu"), Differs("mtu")],
         cells: NOTHING,
         fails: false,
+        files_exclude: true,
         advice: "reload the driver with its usual settings",
         by: By::Root,
     },
@@ -512,6 +532,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Differs("firmware")],
         cells: NOTHING,
         fails: false,
+        files_exclude: true,
         advice: "install the firmware of the other nodes",
         by: By::Root,
     },
@@ -522,6 +543,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Differs("driver")],
         cells: NOTHING,
         fails: false,
+        files_exclude: true,
         advice: "install the driver of the other nodes",
         by: By::Root,
     },
@@ -532,6 +554,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Differs("libcxi")],
         cells: NOTHING,
         fails: false,
+        files_exclude: true,
         advice: "install the libcxi of the other nodes",
         by: By::Root,
     },
@@ -542,6 +565,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[Differs("kernel")],
         cells: NOTHING,
         fails: false,
+        files_exclude: true,
         advice: "boot the kernel of the other nodes",
         by: By::Root,
     },
@@ -552,6 +576,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[],
         cells: BEYOND,
         fails: false,
+        files_exclude: true,
         advice: "look at the counters of the switch port; then move the cable to a free port",
         by: By::FabricManager,
     },
@@ -562,6 +587,7 @@ pub const CAUSES: &[Cause] = &[
         signs: &[],
         cells: BEYOND,
         fails: false,
+        files_exclude: true,
         advice: "measure again when the fabric is idle, or in another --traffic-class",
         by: By::User,
     },
@@ -577,6 +603,7 @@ pub const CAUSES: &[Cause] = &[
             (Received, CertainlySame),
         ],
         fails: false,
+        files_exclude: true,
         advice: "look at the path of its group",
         by: By::FabricManager,
     },

@@ -7,7 +7,7 @@ use crate::columns::Column;
 use crate::comparison::{Comparison, Measured, Outcome, compare};
 use crate::majority::{self, Difference};
 use crate::procedure::TestCode;
-use crate::readings::{Readings, State, find};
+use crate::readings::{Readings, State, find, number};
 
 /// Most causes that are named by their figures alone.
 const MOST_POSSIBLE: usize = 3;
@@ -59,6 +59,8 @@ pub struct Case<'a> {
     pub measured: &'a Measured,
     /// Whether operations of the culprit failed in the survey.
     pub fails: bool,
+    /// Whether the good NICs are known to be good. If not, no cause is certain.
+    pub has_good_controls: bool,
 }
 
 /// A cause, or that there is none.
@@ -147,6 +149,7 @@ pub fn evaluate(case: Case) -> Diagnosis {
             {
                 Some(Confidence::AlsoFound)
             }
+            Some(Confidence::Because) if !case.has_good_controls => Some(Confidence::Probably),
             other => other,
         };
         found.extend(confidence.map(|confidence| (confidence, of.matched.len(), of)));
@@ -238,7 +241,7 @@ struct Assessment {
     signs: Vec<(String, String)>,
     /// Whether only differences from other NICs prove it.
     only_differs: bool,
-    /// Whether each of its signs can be read.
+    /// Whether each of its signs can be read, and none other than a sign shows it.
     is_readable: bool,
     matched: Vec<(Comparison, Cell)>,
     contradicted: Vec<(Comparison, Cell)>,
@@ -252,38 +255,62 @@ impl Assessment {
         differs: &[Difference],
     ) -> Self {
         let normals = majority::normals(case.others);
+        let state = |code: &str| {
+            case.own
+                .iter()
+                .find(|of| of.code == code)
+                .map(|of| of.state)
+        };
+        let is_bad = |sign: &Sign| state(sign.code()) == Some(State::Bad);
+        let has_bad = cause.signs.iter().any(is_bad);
+        let mut share = None;
         let held = cause.signs.iter().filter_map(|sign| {
-            let reading = find(case.own, sign.code());
-            match sign {
+            // An item without a value can be bad: the NIC lacks what it must have.
+            let reading = case.own.iter().find(|of| of.code == sign.code())?;
+            let text = match sign {
+                Sign::Bad(_) => (reading.state == State::Bad).then(|| reading.text.clone()),
                 Sign::Wrong(code) => {
-                    // An item without a value can be bad: the NIC lacks what it must have.
-                    let reading = case.own.iter().find(|of| of.code == *code)?;
                     let is_wrong = matches!(reading.state, State::Bad | State::Suspect);
-                    is_wrong.then(|| (*sign, reading.text.clone()))
+                    let is_common = majority::is_common(code, reading.state, case.others);
+                    (is_wrong && !is_common).then(|| reading.text.clone())
                 }
-                Sign::Differs(code) => {
+                Sign::Differs(code) | Sign::Less(code) => {
                     let own = differs.iter().find(|of| of.attribute == *code)?;
-                    let is_bad = reading.is_some_and(|of| of.state == State::Bad);
-                    let text = difference_text(own);
-                    (own.supports && !is_bad).then_some((*sign, text))
+                    let [less, normal] = [number(&own.own), number(&own.normal)];
+                    let is_less = less < normal && less.is_some();
+                    let fits = is_less || matches!(sign, Sign::Differs(_));
+                    (own.supports && !has_bad && fits).then(|| difference_text(own))
                 }
-            }
+            }?;
+            let of_normal = differs.iter().find(|of| of.attribute == sign.code());
+            let of_normal = of_normal.and_then(|of| Some(number(&of.own)? / number(&of.normal)?));
+            share = share.or(match sign {
+                Sign::Less(_) => of_normal,
+                _ => reading.share,
+            });
+            Some((*sign, text))
         });
         let held: Vec<(Sign, String)> = held.collect();
         let is_readable = |sign: &Sign| match sign {
-            Sign::Wrong(code) => find(case.own, code).is_some_and(|of| of.state != State::Shown),
-            Sign::Differs(code) => find(case.own, code).is_some() && normals.contains_key(code),
+            Sign::Wrong(code) | Sign::Bad(code) => {
+                find(case.own, code).is_some_and(|of| of.state != State::Shown)
+            }
+            Sign::Differs(code) | Sign::Less(code) => {
+                find(case.own, code).is_some() && normals.contains_key(code)
+            }
         };
         let mut found = Self {
             cause,
             only_differs: held
                 .iter()
-                .all(|(sign, _)| matches!(sign, Sign::Differs(_))),
+                .all(|(sign, _)| matches!(sign, Sign::Differs(_) | Sign::Less(_))),
             signs: held
                 .into_iter()
                 .map(|(sign, text)| (sign.code().to_owned(), text))
                 .collect(),
-            is_readable: !cause.signs.is_empty() && cause.signs.iter().any(is_readable),
+            is_readable: cause.files_exclude
+                && !cause.signs.is_empty()
+                && cause.signs.iter().all(is_readable),
             matched: Vec::new(),
             contradicted: Vec::new(),
         };
@@ -291,7 +318,7 @@ impl Assessment {
             let Some(of) = comparisons.iter().find(|of| of.column == *column) else {
                 continue;
             };
-            match holds(*cell, of) {
+            match holds(*cell, of, share) {
                 Some(true) => found.matched.push((*of, *cell)),
                 Some(false) => found.contradicted.push((*of, *cell)),
                 None => {}
@@ -392,28 +419,29 @@ impl Assessment {
     }
 }
 
-/// Returns whether a column is as expected; `None` if the figures do not say.
-fn holds(cell: Cell, of: &Comparison) -> Option<bool> {
+/// A share of the bandwidth is about the share of a sign within these factors: good NICs may be
+/// limited by their links.
+const ABOUT: (f64, f64) = (0.75, 1.4);
+
+/// Returns whether a column is as expected; `None` if the figures do not say. `share` is the share
+/// of the sign of the cause.
+fn holds(cell: Cell, of: &Comparison, share: Option<f64>) -> Option<bool> {
+    let (least, most) = of.shares;
+    let is_between = |low: f64, high: f64| {
+        if of.outcome == Outcome::Slower && least >= low && most <= high {
+            Some(true)
+        } else {
+            (least > high || most < low).then_some(false)
+        }
+    };
     match (cell, of.outcome) {
         (Cell::Varies, _) => None,
-        (Cell::AtLeast(share), _) => {
-            let (least, most) = of.shares;
-            if least >= share {
-                Some(true)
-            } else {
-                (most < share).then_some(false)
-            }
-        }
-        (Cell::Share(low, high) | Cell::Certainly(low, high), _) => {
-            let (least, most) = of.shares;
-            let middle = f64::midpoint(least, most);
-            if (low..=high).contains(&middle) && most < 1.0 {
-                Some(true)
-            } else if least > high || most < low {
-                Some(false)
-            } else {
-                None
-            }
+        (Cell::AtLeast(share), _) if least >= share => Some(true),
+        (Cell::AtLeast(share), _) => (most < share).then_some(false),
+        (Cell::Share(low, high) | Cell::Certainly(low, high), _) => is_between(low, high),
+        (Cell::AsSign | Cell::CertainlyAsSign, _) => {
+            let share = share?;
+            is_between(share * ABOUT.0, share * ABOUT.1)
         }
         (_, Outcome::Unclear) => None,
         (_, outcome) => Some(cell.is_same() == (outcome == Outcome::Same)),

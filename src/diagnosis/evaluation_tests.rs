@@ -59,6 +59,7 @@ fn reading(code: &str, value: &str, state: State) -> Reading {
         value: Some(value.into()),
         state,
         text: format!("{code} {value}"),
+        share: (value == "x8").then_some(0.5),
         is_attribute: true,
     }
 }
@@ -91,6 +92,7 @@ fn diagnosis(own: &Readings, measured: &Measured) -> Diagnosis {
         others: &others,
         measured,
         fails: false,
+        has_good_controls: true,
     })
 }
 
@@ -133,6 +135,61 @@ fn narrow_link_is_cause_only_if_bandwidth_is_low() {
     let all = found(&narrow, &latencies);
     assert!(all.contains(&named("pcie-narrow", Confidence::AlsoFound)));
     assert!(all.iter().all(|(_, how)| *how > Confidence::Because));
+}
+
+#[test]
+fn what_many_good_nics_have_proves_nothing() {
+    let busy = with("governor", "powersave", State::Suspect);
+    let slow = measured(&[
+        (TestCode::S, 0.5),
+        (TestCode::L1, 2.0),
+        (TestCode::L2, 1.78),
+    ]);
+    let of = |others: &[Readings], has_good_controls| {
+        let found = evaluate(Case {
+            own: &busy,
+            others,
+            measured: &slow,
+            fails: false,
+            has_good_controls,
+        });
+        (found.whys[0].cause.clone(), found.whys[0].confidence)
+    };
+    let mut others = vec![healthy(); 7];
+    assert_eq!(of(&others, true), named("cpu-slow", Confidence::Because));
+    // Beside NICs that may be slow themselves, nothing is certain.
+    assert_eq!(of(&others, false), named("cpu-slow", Confidence::Probably));
+    others[0] = busy.clone();
+    others[1] = busy.clone();
+    assert_ne!(of(&others, true).1, Confidence::Because);
+}
+
+/// A bandwidth of a third is not because of half of the lanes.
+#[test]
+fn share_of_bandwidth_is_about_the_share_of_lanes() {
+    let narrow = with("pcie-width", "x8", State::Bad);
+    for (factor, confidence) in [
+        (0.55, Confidence::Because),
+        (0.3, Confidence::AlsoFound),
+        (0.8, Confidence::AlsoFound),
+    ] {
+        let all = found(&narrow, &measured(&bandwidths(factor)));
+        assert!(
+            all.contains(&named("pcie-narrow", confidence)),
+            "{factor}: {all:?}"
+        );
+    }
+}
+
+/// More lanes than good NICs have are no slower slot.
+#[test]
+fn slot_is_slower_only_with_less() {
+    let wide = with("pcie-width", "x32", State::Good);
+    let all = found(&wide, &measured(&bandwidths(0.55)));
+    assert!(
+        all.iter().all(|(id, _)| id.as_deref() != Some("pcie-slot")),
+        "{all:?}"
+    );
 }
 
 /// Vector 3: the files of PCIe and link are good, which excludes them.
@@ -206,6 +263,7 @@ fn slot_is_cause_if_other_slots_can_do_more() {
         others: &others,
         measured: &slow,
         fails: false,
+        has_good_controls: true,
     });
     assert!(
         causes(&alike)
@@ -312,6 +370,7 @@ fn state_of_nic_explains_failures_without_traffic() {
                 others: &others,
                 measured: &measured,
                 fails,
+                has_good_controls: true,
             });
             found
                 .whys
@@ -340,6 +399,7 @@ fn difference_alone_is_never_the_cause() {
         others: &others,
         measured: &slow,
         fails: false,
+        has_good_controls: true,
     });
     assert_eq!(causes(&cleared)[0], (None, Confidence::Unknown));
     assert_eq!(cleared.differs, []);
@@ -351,6 +411,7 @@ fn difference_alone_is_never_the_cause() {
         others: &others,
         measured: &slow,
         fails: false,
+        has_good_controls: true,
     });
     assert_eq!(causes(&mentioned)[0], (None, Confidence::Unknown));
     assert_eq!(mentioned.differs.len(), 1);
@@ -411,6 +472,7 @@ fn tests_that_contradict_evidence_are_doubtful() {
             others: &others,
             measured: &measured(factors),
             fails: false,
+            has_good_controls: true,
         })
     };
     let mut factors = bandwidths(0.55);
@@ -424,9 +486,9 @@ fn tests_that_contradict_evidence_are_doubtful() {
 #[test]
 fn figures_that_vary_prove_nothing() {
     let narrow = with("pcie-width", "x8", State::Bad);
-    let mut varies = measured(&bandwidths(0.3));
+    let mut varies = measured(&bandwidths(0.4));
     for figures in varies.values_mut().filter(|of| of.of_bandwidth) {
-        figures.own.push(figures.others[0]);
+        figures.own.push(0.8 * figures.others[0]);
     }
     assert_eq!(
         found(&narrow, &varies),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::readings::{Readings, find};
+use crate::readings::{Reading, Readings, State, find};
 
 /// Fewest good NICs with a value: with fewer, the item says nothing.
 const FEWEST: usize = 5;
@@ -73,6 +73,16 @@ pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
     normals(others).into_iter().filter_map(difference).collect()
 }
 
+/// Returns whether many good NICs have the item with this code in the same state or a worse one.
+pub fn is_common(code: &str, state: State, others: &[Readings]) -> bool {
+    let is_worse = |of: &Reading| match state {
+        State::Bad => of.state == State::Bad,
+        _ => matches!(of.state, State::Suspect | State::Bad),
+    };
+    let has = |own: &&Readings| own.iter().any(|of| of.code == code && is_worse(of));
+    others.iter().filter(has).count() as f64 > COMMON * others.len() as f64
+}
+
 fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a str> {
     let found = others.iter().filter_map(|own| find(own, code));
     found.filter_map(|of| of.value.as_deref()).collect()
@@ -90,7 +100,6 @@ fn most<'a>(values: &[&'a str]) -> Option<(&'a str, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readings::{Reading, State};
 
     fn readings(value: &str) -> Readings {
         vec![Reading {
@@ -99,6 +108,7 @@ mod tests {
             value: Some(value.into()),
             state: State::Shown,
             text: value.into(),
+            share: None,
             is_attribute: true,
         }]
     }

@@ -15,7 +15,7 @@ pub enum State {
 }
 
 /// An item of a NIC or of its node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// Code of the item, such as `pcie-width`.
     pub code: String,
@@ -27,6 +27,8 @@ pub struct Reading {
     pub state: State,
     /// What is wrong with it, or its value, as part of a sentence.
     pub text: String,
+    /// Its value as a share of its limit, where both are numbers.
+    pub share: Option<f64>,
     /// Whether good NICs of one kind have the same value.
     pub is_attribute: bool,
 }
@@ -34,9 +36,35 @@ pub struct Reading {
 /// The items of a NIC and its node.
 pub type Readings = Vec<Reading>;
 
+/// Returns the first number in a text such as `x8` or `16.0 GT/s`.
+pub fn number(text: &str) -> Option<f64> {
+    let is_part = |c: char| c.is_ascii_digit() || c == '.';
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let digits: String = text[start..].chars().take_while(|c| is_part(*c)).collect();
+    digits.trim_end_matches('.').parse().ok()
+}
+
 /// Returns the item with this code, if it has a value.
 pub fn find<'a>(readings: &'a [Reading], code: &str) -> Option<&'a Reading> {
     readings
         .iter()
         .find(|of| of.code == code && of.value.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_first_number_of_values() {
+        for (text, value) in [
+            ("x8", Some(8.0)),
+            ("16.0 GT/s", Some(16.0)),
+            ("100 Gb/s (BJ_100G)", Some(100.0)),
+            ("off, identity", None),
+            ("", None),
+        ] {
+            assert_eq!(number(text), value, "{text}");
+        }
+    }
 }

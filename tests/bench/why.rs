@@ -45,7 +45,7 @@ const PLANTS: [Plant; 12] = [
         name: "hop",
         tool: "write-bw",
         link: "bandwidth={bw}MB/s",
-        faults: "pcie-path=4@16/16@16,rx-bandwidth={bw}MB/s",
+        faults: "pcie-path=8@16/16@16,rx-bandwidth={bw}MB/s",
         causes: &[Some("pcie-narrow")],
     },
     Plant {
@@ -162,7 +162,8 @@ impl Plant {
     fn survey(&self, seed: u64) -> (Option<String>, String) {
         let mut random = fastrand::Rng::with_seed(seed);
         let nic = random.u32(0..NICS);
-        let bandwidth = random.u32(60..130);
+        // Half of the lanes, a little more or less.
+        let bandwidth = random.u32(90..125);
         let filled = |text: &str| text.replace("{bw}", &bandwidth.to_string());
         let good = "latency=20us,bandwidth=200MB/s";
         let items = |first: &str, own: &str| {

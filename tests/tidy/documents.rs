@@ -154,13 +154,15 @@ fn why_shows_the_tables_of_tests_and_causes() {
             test.code, test.name, test.tool, test.size_bytes
         );
     }
-    made += "\n## Causes\n\nItems belong to [check](check.md); \"differs\" means from most good \
+    made += "\n## Causes\n\nItems belong to [check](check.md); \"differs\" and \"less\" mean from most good \
              NICs. Tests that a cause\ndoes not name say nothing about it.\n\n\
              | id | cause | proved by | shown by | what to do | who |\n|---|---|---|---|---|---|\n";
     for cause in CAUSES {
         let signs = cause.signs.iter().map(|sign| match sign {
             Sign::Wrong(code) => format!("`{code}`"),
+            Sign::Bad(code) => format!("`{code}` bad"),
             Sign::Differs(code) => format!("`{code}` differs"),
+            Sign::Less(code) => format!("`{code}` less"),
         });
         let cells = cause.cells.iter().map(|(column, cell)| {
             let decisive = if cell.is_decisive() {

@@ -143,13 +143,14 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         round: 0,
         uncertainty_ns: None,
     };
-    let mut ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
+    let ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
     let verdict = survey.conductor.findings();
+    let elapsed = clock.elapsed();
     let mut why = Vec::new();
     if request.explains && ended.is_ok() {
-        match survey.explain(&verdict) {
-            Ok(explanations) => why = explanations,
-            Err(failure) => ended = Err(failure),
+        // The verdict stands, however the diagnosis ends.
+        if let Err(failure) = survey.explain(&verdict, &mut why) {
+            survey.outputs.note(&format!("diagnosis: {failure}"));
         }
     }
     let CoordinatorLoop {
@@ -164,7 +165,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     let mut document = Survey::new(
         setup,
         started,
-        clock.elapsed(),
+        elapsed,
         conductor.roster().clone(),
         verdict,
         ended.as_ref().copied(),

@@ -13,8 +13,8 @@ use report::survey::why::Explanation;
 /// Most culprits whose files are read.
 const MOST_CULPRITS: usize = 64;
 
-const ONLY_NICS: &str = "only NICs and nodes are; look at the counters of the switch ports (fabric \
-                         manager)";
+const ONLY_NICS: &str = "cxidiag diagnoses only NICs and nodes; look at the counters of the switch \
+                         ports (fabric manager)";
 
 /// A culprit of the survey.
 pub struct Culprit<'a> {
@@ -31,6 +31,7 @@ impl Culprit<'_> {
         own: &'a Readings,
         others: &'a [Readings],
         measured: &'a Measured,
+        has_good_controls: bool,
     ) -> Case<'a> {
         let evidence = self.cause.evidence.first();
         Case {
@@ -38,6 +39,7 @@ impl Culprit<'_> {
             others,
             measured,
             fails: evidence.is_some_and(|of| of.source == LimitSource::Failure),
+            has_good_controls,
         }
     }
 }
@@ -54,7 +56,10 @@ pub fn culprits<'a>(
         }
         let nic = match cause.unit {
             Unit::Nic(nic) => Some(nic),
-            Unit::Node(_) => nics::members(roster, &cause.unit).first().copied(),
+            Unit::Node(_) => {
+                let mut nics = nics::members(roster, &cause.unit).into_iter();
+                nics.find(|nic| roster.nic(*nic).failure.is_none())
+            }
             _ => None,
         };
         match nic {
@@ -81,8 +86,9 @@ pub fn left_out(cause: &Cause, why: &str) -> Explanation {
 }
 
 /// Returns what culprits have in common that have the same cause: the kind of part, the tests in
-/// which it is outside the limits, and what is wrong or different in its files.
-pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Vec<String> {
+/// which it is outside the limits, and what is wrong or different in its files. `None` if nothing
+/// is: then each culprit may have a cause of its own.
+pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Option<Vec<String>> {
     let kind = match culprit.cause.unit {
         Unit::Nic(_) => "NIC",
         _ => "node",
@@ -99,11 +105,15 @@ pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Vec<
     let differs = differs
         .into_iter()
         .map(|of| format!("{} {}", of.attribute, of.own));
-    let mut parts: Vec<String> = tests.chain(wrong).chain(differs).collect();
+    let mut parts: Vec<String> = wrong.chain(differs).collect();
+    if parts.is_empty() {
+        return None;
+    }
+    parts.extend(tests);
     parts.sort_unstable();
     parts.dedup();
     parts.insert(0, kind.to_owned());
-    parts
+    Some(parts)
 }
 
 #[cfg(test)]
@@ -144,6 +154,7 @@ mod tests {
             value: Some(width.into()),
             state,
             text: width.into(),
+            share: None,
             is_attribute: true,
         }]
     }
@@ -165,10 +176,11 @@ mod tests {
             of(Unit::Nic(NicId(0)), LimitSource::Failure, &narrow),
             of(Unit::Nic(NicId(0)), slow, &readings("x4", State::Bad)),
             of(Unit::Nic(NicId(0)), slow, &readings("x8", State::Good)),
-            of(Unit::Nic(NicId(0)), slow, &readings("x16", State::Good)),
         ] {
             assert_ne!(other, first);
         }
+        let clean = readings("x16", State::Good);
+        assert_eq!(of(Unit::Nic(NicId(0)), slow, &clean), None);
     }
 
     #[test]

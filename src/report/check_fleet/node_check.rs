@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::compared::is_compared;
 use super::finding::{NodeFinding, NodeVerdict, UNTESTED};
 use crate::check::MISSING;
-use diagnosis::readings::{Reading, Readings, State};
+use diagnosis::readings::{Reading, Readings, State, number};
 use facts::error::Failure;
 use facts::text;
 
@@ -123,7 +123,9 @@ fn reading(item: &NodeItem) -> Reading {
         "bad" => State::Bad,
         _ => State::Shown,
     };
+    let of_limit = |limit: &str| Some(number(item.value.as_deref()?)? / number(limit)?);
     Reading {
+        share: item.limit.as_deref().and_then(of_limit),
         code: item.code.clone(),
         name: item.name.clone(),
         value: item.value.clone(),

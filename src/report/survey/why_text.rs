@@ -112,8 +112,12 @@ fn statements(survey: &Survey, of: &Explanation) -> Vec<(bool, String)> {
             continue;
         }
         // What only fits says nothing beside a contradiction.
+        // What several causes have in common is what is slow.
         let is_shown = |of: &&Observation| {
-            why.confidence != Confidence::AlsoFound || of.own.is_none() || of.contradicts
+            let is_slow = of.expected.as_deref() != Some(SAME);
+            let is_common = !is_one_of_several || is_slow;
+            let is_found = why.confidence != Confidence::AlsoFound;
+            is_common && (is_found || of.own.is_none() || of.contradicts)
         };
         let shown: Vec<&Observation> = why.evidence.iter().filter(is_shown).collect();
         if is_one_of_several {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{CoordinatorLoop, PREPARATION_LIMIT, REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, by_size};
 use crate::command::survey::why_course::Tests;
 use crate::command::survey::why_culprits::{Culprit, culprits, left_out, signature};
-use crate::command::survey::why_slots::{Found, Slot, of_step, of_survey, slots_of};
+use crate::command::survey::why_slots::{Found, Places, Slot};
 use cluster::location::Class;
 use cluster::survey::answer::Stage;
 use cluster::survey::findings::Findings;
@@ -46,127 +46,159 @@ const MOST_SIGNATURES: usize = 8;
 const CONTROLS: usize = 8;
 const PARTNERS: usize = 2;
 
+const NO_TIME: &str = "there was no time for it";
+const UNTESTED: &str =
+    "certainty: the NICs beside it are untested, because processes waited for CPUs";
 const NO_CONTROL: &str = "there is no good NIC of its kind to compare with";
 
 impl CoordinatorLoop<'_> {
-    /// Finds out why the culprits of a verdict are slow.
+    /// Finds out why the culprits of a verdict are slow. `explanations` has what is known after an
+    /// error as well.
     ///
     /// # Errors
     ///
     /// An interruption.
-    pub(super) fn explain(&mut self, verdict: &Findings) -> Result<Vec<Explanation>, Failure> {
+    pub(super) fn explain(
+        &mut self,
+        verdict: &Findings,
+        explanations: &mut Vec<Explanation>,
+    ) -> Result<(), Failure> {
         let began = Instant::now();
-        let (culprits, mut explanations) = culprits(self.conductor.roster(), verdict);
+        let roster = self.conductor.roster().clone();
+        let (culprits, others) = culprits(&roster, verdict);
+        explanations.extend(others);
         if culprits.is_empty() {
-            return Ok(explanations);
+            return Ok(());
         }
-        let controls = self.controls(verdict, &culprits);
-        if controls.is_empty() {
-            explanations.extend(culprits.iter().map(|of| left_out(of.cause, NO_CONTROL)));
-            return Ok(explanations);
+        let is_late = |of: &Self| {
+            let is_over = began.elapsed() + OF_CULPRIT > TIME;
+            is_over || of.left().is_some_and(|left| left < OF_CULPRIT)
+        };
+        if is_late(self) {
+            explanations.extend(culprits.iter().map(|of| left_out(of.cause, NO_TIME)));
+            return Ok(());
         }
         let parts = words::counted(culprits.len() as u64, "part");
         self.outputs.note(&format!("finding out why: {parts}"));
-        let roster = self.conductor.roster().clone();
-        let all = culprits.iter().map(|of| of.nic).chain(controls.clone());
+        let states = states(&roster, verdict);
+        let controls: Vec<Vec<NicId>> = (culprits.iter())
+            .map(|of| self.controls(&roster, &states, &culprits, of.nic))
+            .collect();
+        let all = culprits
+            .iter()
+            .map(|of| of.nic)
+            .chain(controls.iter().flatten().copied());
         let ranks: BTreeSet<u32> = all.map(|nic| roster.node_of(nic).rank).collect();
         let first = self.checks(&ranks)?;
         let tests = Tests::new(&self.request.tests, &self.request.service);
         self.prepare_diagnosis(&tests, &ranks)?;
-        let mut kinds: Vec<(Vec<String>, usize)> = Vec::new();
-        let mut measured: BTreeMap<usize, (Vec<NicId>, Found)> = BTreeMap::new();
-        for (index, culprit) in culprits.iter().enumerate() {
+        let mut diagnosed: Vec<Diagnosed> = Vec::new();
+        let mut same: Vec<(&Culprit, usize)> = Vec::new();
+        for (culprit, controls) in culprits.iter().zip(controls) {
             let own = readings(&first, culprit.nic, &roster);
             let is_of_kind = |nic: &NicId| is_same_kind(&own, &readings(&first, *nic, &roster));
-            let controls: Vec<NicId> = controls.iter().copied().filter(is_of_kind).collect();
-            let others: Vec<Readings> = controls
-                .iter()
-                .map(|nic| readings(&first, *nic, &roster))
-                .collect();
+            let controls: Vec<NicId> = controls.into_iter().filter(is_of_kind).collect();
+            let others = readings_of(&first, &controls, &roster);
             let signature = signature(culprit, &own, &others);
-            if let Some((_, other)) = kinds.iter().find(|(known, _)| *known == signature) {
-                explanations.push(Explanation {
-                    same_as: Some(culprits[*other].cause.unit),
-                    left_out: None,
-                    ..left_out(culprit.cause, "")
-                });
+            let is_known = |of: &Diagnosed| signature.is_some() && of.signature == signature;
+            if let Some(index) = diagnosed.iter().position(is_known) {
+                same.push((culprit, index));
                 continue;
             }
-            let is_late = began.elapsed() + OF_CULPRIT > TIME
-                || self.left().is_some_and(|left| left < OF_CULPRIT);
             if controls.is_empty() {
                 explanations.push(left_out(culprit.cause, NO_CONTROL));
                 continue;
             }
-            if kinds.len() >= MOST_SIGNATURES || is_late {
-                explanations.push(left_out(culprit.cause, "there was no time for it"));
+            if diagnosed.len() >= MOST_SIGNATURES || is_late(self) {
+                explanations.push(left_out(culprit.cause, NO_TIME));
                 continue;
             }
-            kinds.push((signature, index));
+            let partners = controls.iter().take(PARTNERS);
+            let are_good = partners.map(|nic| states[nic.index()] == nics::State::Good);
+            let has_good = are_good.fold(true, |all, is_good| all && is_good);
             let nothing = Measured::new();
-            let by_files = evaluate(culprit.case(&own, &others, &nothing));
+            let by_files = evaluate(culprit.case(&own, &others, &nothing, has_good));
             let is_explained = by_files.whys.first().map(|why| why.confidence);
             let mut found = Found::default();
             if is_explained != Some(Confidence::Because) {
-                self.measure_culprit(culprit, &controls, &tests, &mut found)?;
-                let again = doubtful(culprit.case(&own, &others, &found.measured));
-                self.measure_again(&again, culprit, &controls, &tests, &mut found)?;
+                let places = Places {
+                    roster: &roster,
+                    nic: culprit.nic,
+                    controls: &controls,
+                };
+                self.measure_culprit(culprit, places, &tests, &mut found)?;
+                let case = culprit.case(&own, &others, &found.measured, has_good);
+                self.measure_again(&doubtful(case), places, &tests, &mut found)?;
             }
-            measured.insert(index, (controls, found));
+            diagnosed.push(Diagnosed {
+                culprit,
+                signature,
+                controls,
+                has_good,
+                found,
+            });
         }
         let second = self.checks(&ranks)?;
-        for (index, (controls, found)) in &measured {
-            let latest = |nic| match readings(&second, nic, &roster) {
-                empty if empty.is_empty() => readings(&first, nic, &roster),
-                latest => latest,
-            };
-            let culprit = &culprits[*index];
-            let others: Vec<Readings> = controls.iter().map(|nic| latest(*nic)).collect();
-            explanations.push(explanation(
-                culprit,
-                latest(culprit.nic),
-                controls,
-                &others,
-                found,
-            ));
+        let latest = |nic| match readings(&second, nic, &roster) {
+            empty if empty.is_empty() => readings(&first, nic, &roster),
+            latest => latest,
+        };
+        for of in &diagnosed {
+            let others: Vec<Readings> = of.controls.iter().map(|nic| latest(*nic)).collect();
+            explanations.push(of.explanation(latest(of.culprit.nic), &others));
+        }
+        for (culprit, index) in &same {
+            let other = &diagnosed[*index];
+            let others: Vec<Readings> = other.controls.iter().map(|nic| latest(*nic)).collect();
+            // Its files may have changed during the tests.
+            let now = [*culprit, other.culprit].map(|of| signature(of, &latest(of.nic), &others));
+            let is_same = now[0].is_some() && now[0] == now[1];
+            explanations.push(if is_same {
+                Explanation {
+                    same_as: Some(other.culprit.cause.unit),
+                    left_out: None,
+                    ..left_out(culprit.cause, "")
+                }
+            } else {
+                left_out(culprit.cause, NO_TIME)
+            });
         }
         let place = |of: &Explanation| {
             let mut causes = verdict.causes.iter();
             causes.position(|cause| cause.unit == of.culprit)
         };
         explanations.sort_by_key(place);
-        Ok(explanations)
+        Ok(())
     }
 
-    /// Returns NICs to compare culprits with, on nodes of their own: good ones first, then NICs at
-    /// the switch of the first culprit. A NIC that busy CPUs have left untested may be slow itself:
-    /// beside it, a culprit looks faster, so that no cause becomes surer.
-    fn controls(&self, verdict: &Findings, culprits: &[Culprit]) -> Vec<NicId> {
-        let roster = self.conductor.roster();
-        let states = states(roster, verdict);
-        let first = roster.nic(culprits[0].nic);
+    /// Returns NICs to compare a culprit with, on nodes without culprits: good ones first, then NICs
+    /// at its switch. Untested NICs are the last: beside them, no cause is certain.
+    fn controls(
+        &self,
+        roster: &Roster,
+        states: &[nics::State],
+        culprits: &[Culprit],
+        culprit: NicId,
+    ) -> Vec<NicId> {
+        let own = roster.nic(culprit);
         let is_usable = |nic: &NicId| {
-            matches!(
-                states[nic.index()],
-                nics::State::Good | nics::State::Untested
-            ) && self.members.addresses[nic.index()].is_some()
-                && !culprits
-                    .iter()
-                    .any(|of| roster.nic(of.nic).node == roster.nic(*nic).node)
+            let node = roster.nic(*nic).node;
+            let state = states[nic.index()];
+            matches!(state, nics::State::Good | nics::State::Untested)
+                && self.members.addresses[nic.index()].is_some()
+                && culprits.iter().all(|of| roster.nic(of.nic).node != node)
         };
-        let mut good: Vec<NicId> = roster.nic_ids().filter(is_usable).collect();
-        let is_far = |nic: &NicId| {
+        let mut usable: Vec<NicId> = roster.nic_ids().filter(is_usable).collect();
+        usable.sort_by_key(|nic| {
             let of = roster.nic(*nic);
-            let is_other_device = of.device != first.device && !of.device.starts_with("soft");
-            let class = Class::between(first.location, of.location);
             let is_untested = states[nic.index()] == nics::State::Untested;
-            (is_untested, is_other_device, class != Class::Switch)
-        };
-        good.sort_by_key(is_far);
+            let class = Class::between(own.location, of.location);
+            (is_untested, of.device != own.device, class != Class::Switch)
+        });
         let mut nodes = BTreeSet::new();
-        good.retain(|nic| nodes.insert(roster.nic(*nic).node));
-        good.truncate(CONTROLS);
-        good
+        usable.retain(|nic| nodes.insert(roster.nic(*nic).node));
+        usable.truncate(CONTROLS);
+        usable
     }
 
     /// Asks these processes for checks of their NICs, except for those that are lost. A process
@@ -226,42 +258,33 @@ impl CoordinatorLoop<'_> {
     fn measure_culprit(
         &mut self,
         culprit: &Culprit,
-        controls: &[NicId],
+        places: Places,
         tests: &Tests,
         found: &mut Found,
     ) -> Result<(), Failure> {
-        let of_survey = of_survey(culprit, controls);
+        let of_survey = places.of_survey(culprit);
         let mut slots = of_survey.clone();
-        slots.extend(of_step(Step::First, culprit.nic, controls, tests));
+        slots.extend(places.of_step(Step::First, tests));
         self.run_slots(&slots, tests, found)?;
-        slots = of_step(Step::Second, culprit.nic, controls, tests);
-        self.run_slots(&slots, tests, found)?;
+        self.run_slots(&places.of_step(Step::Second, tests), tests, found)?;
         // What decides is measured again: one measurement may have been an accident.
-        let slowest = found.slowest();
-        let again = TESTS.iter().filter(|test| Some(test.code) == slowest);
-        let mut again: Vec<Slot> = again
-            .flat_map(|test| slots_of(test, culprit.nic, controls, tests))
-            .collect();
-        if slowest == Some(TestCode::S) {
-            again = of_survey;
+        match found.slowest() {
+            Some(TestCode::S) => self.run_slots(&of_survey, tests, found),
+            Some(slowest) => self.measure_again(&[slowest], places, tests, found),
+            None => Ok(()),
         }
-        again.extend(again.first().copied());
-        self.run_slots(&again, tests, found)
     }
 
     /// Measures these tests again, except for the test of the survey.
     fn measure_again(
         &mut self,
         codes: &[TestCode],
-        culprit: &Culprit,
-        controls: &[NicId],
+        places: Places,
         tests: &Tests,
         found: &mut Found,
     ) -> Result<(), Failure> {
         let again = TESTS.iter().filter(|test| codes.contains(&test.code));
-        let slots: Vec<Slot> = again
-            .flat_map(|test| slots_of(test, culprit.nic, controls, tests))
-            .collect();
+        let slots: Vec<Slot> = again.flat_map(|test| places.of_test(test, tests)).collect();
         self.run_slots(&slots, tests, found)
     }
 
@@ -315,29 +338,48 @@ fn is_same_kind(one: &Readings, other: &Readings) -> bool {
     one.map(|of| &of.value) == other.map(|of| &of.value)
 }
 
-/// Returns what is known about a culprit with these items and figures, beside these good NICs.
-fn explanation(
-    culprit: &Culprit,
-    mut own: Readings,
-    controls: &[NicId],
-    others: &[Readings],
-    found: &Found,
-) -> Explanation {
-    let is_unread = own.is_empty();
-    own.extend(found.is_void().then(cpu_wait));
-    let diagnosis = evaluate(culprit.case(&own, others, &found.measured));
-    Explanation {
-        nic: (found.slots > 0).then_some(culprit.nic),
-        controls: controls.iter().copied().take(PARTNERS).collect(),
-        causes: diagnosis.whys,
-        differs: diagnosis.differs,
-        excluded: diagnosis.excluded,
-        left_out: if is_unread {
-            Some("its files could not be read".to_owned())
-        } else {
-            found.left_out()
-        },
-        ..left_out(culprit.cause, "")
+/// Returns what the checks say about several NICs.
+fn readings_of(
+    checks: &BTreeMap<u32, NodeCheck>,
+    nics: &[NicId],
+    roster: &Roster,
+) -> Vec<Readings> {
+    let of_nic = |nic: &NicId| readings(checks, *nic, roster);
+    nics.iter().map(of_nic).collect()
+}
+
+/// A culprit that was measured, or whose files explain it.
+struct Diagnosed<'a> {
+    culprit: &'a Culprit<'a>,
+    signature: Option<Vec<String>>,
+    controls: Vec<NicId>,
+    /// Whether the survey has found the NICs good beside which it was measured.
+    has_good: bool,
+    found: Found,
+}
+
+impl Diagnosed<'_> {
+    /// Returns what is known about it with its latest items, and the items of good NICs.
+    fn explanation(&self, mut own: Readings, others: &[Readings]) -> Explanation {
+        let is_unread = own.is_empty();
+        let Self { culprit, found, .. } = self;
+        own.extend(found.is_void().then(cpu_wait));
+        let diagnosis = evaluate(culprit.case(&own, others, &found.measured, self.has_good));
+        let notes = [
+            is_unread.then(|| "its files could not be read".to_owned()),
+            found.left_out(),
+            (!self.has_good && found.slots > 0).then(|| UNTESTED.to_owned()),
+        ];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        Explanation {
+            nic: (found.slots > 0).then_some(culprit.nic),
+            controls: self.controls.iter().copied().take(PARTNERS).collect(),
+            causes: diagnosis.whys,
+            differs: diagnosis.differs,
+            excluded: diagnosis.excluded,
+            left_out: (!notes.is_empty()).then(|| notes.join("; ")),
+            ..left_out(culprit.cause, "")
+        }
     }
 }
 
@@ -349,6 +391,7 @@ fn cpu_wait() -> Reading {
         value: Some("in all tests".into()),
         state: State::Suspect,
         text: "its processes waited for their CPUs in all tests".into(),
+        share: None,
         is_attribute: false,
     }
 }
