@@ -113,9 +113,8 @@ impl CoordinatorLoop<'_> {
                 explanations.push(left_out(culprit.cause, NO_TIME));
                 continue;
             }
-            let partners = controls.iter().take(PARTNERS);
-            let are_good = partners.map(|nic| states[nic.index()] == nics::State::Good);
-            let has_good = are_good.fold(true, |all, is_good| all && is_good);
+            let is_good = |nic: &NicId| states[nic.index()] == nics::State::Good;
+            let has_good = controls.iter().take(PARTNERS).all(is_good);
             let nothing = Measured::new();
             let by_files = evaluate(culprit.case(&own, &others, &nothing, has_good));
             let is_explained = by_files.whys.first().map(|why| why.confidence);
@@ -171,8 +170,8 @@ impl CoordinatorLoop<'_> {
         Ok(())
     }
 
-    /// Returns NICs to compare a culprit with, on nodes without culprits: good ones first, then NICs
-    /// at its switch. Untested NICs are the last: beside them, no cause is certain.
+    /// Returns NICs to compare a culprit with, on nodes without culprits: good ones first, then
+    /// NICs at its switch. Untested NICs are the last: beside them, no cause is certain.
     fn controls(
         &self,
         roster: &Roster,
