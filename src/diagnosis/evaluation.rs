@@ -1,5 +1,7 @@
 //! Readings and figures -> causes, each as sure as the evidence permits (diagnosis.md 6.2).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::causes::{CAUSES, CPU_WAIT, Cause, Cell, Sign};
@@ -7,7 +9,7 @@ use crate::columns::Column;
 use crate::comparison::{Comparison, Measured, Outcome, compare};
 use crate::majority::{self, Difference};
 use crate::procedure::TestCode;
-use crate::readings::{Readings, State, find, number};
+use crate::readings::{Reading, Readings, State, find, number};
 
 /// Most causes that are named by their figures alone.
 const MOST_POSSIBLE: usize = 3;
@@ -115,12 +117,11 @@ pub struct Diagnosis {
 
 /// Returns what is known about the causes of a culprit.
 pub fn evaluate(case: Case) -> Diagnosis {
-    let comparisons = compare(case.measured);
-    let differs = majority::differences(case.own, case.others);
-    let mut all: Vec<Assessment> = CAUSES
-        .iter()
-        .map(|cause| Assessment::of(cause, case, &comparisons, &differs))
-        .collect();
+    let Assessed {
+        comparisons,
+        differs,
+        mut all,
+    } = Assessed::of(case);
     let no_cpu = |of: &Assessment| of.cause.signs == [Sign::Wrong(CPU_WAIT)];
     if let Some(found) = all.iter().find(|of| no_cpu(of) && !of.signs.is_empty()) {
         return Diagnosis {
@@ -129,14 +130,10 @@ pub fn evaluate(case: Case) -> Diagnosis {
             excluded: Vec::new(),
         };
     }
-    let explained: Vec<Column> = all
-        .iter()
-        .filter(|of| of.confidence(case.fails) == Some(Confidence::Because))
-        .flat_map(Assessment::slows)
-        .collect();
-    let has_certain = all
-        .iter()
-        .any(|of| of.confidence(case.fails) == Some(Confidence::Because));
+    let is_certain = |of: &&Assessment| of.confidence(case.fails) == Some(Confidence::Because);
+    let has_certain = all.iter().any(|of| is_certain(&of));
+    let certain = all.iter().filter(is_certain);
+    let explained: Vec<Column> = certain.flat_map(Assessment::slows).collect();
     for of in &mut all {
         of.leave_out_slow(&explained);
     }
@@ -149,7 +146,10 @@ pub fn evaluate(case: Case) -> Diagnosis {
             {
                 Some(Confidence::AlsoFound)
             }
-            Some(Confidence::Because) if !case.has_good_controls => Some(Confidence::Probably),
+            // Failures need no comparison.
+            Some(Confidence::Because) if !case.has_good_controls && !of.cause.fails => {
+                Some(Confidence::Probably)
+            }
             other => other,
         };
         found.extend(confidence.map(|confidence| (confidence, of.matched.len(), of)));
@@ -183,10 +183,7 @@ pub fn evaluate(case: Case) -> Diagnosis {
 /// Returns the tests that contradict causes with direct evidence: one measurement may have been an
 /// accident, so they are worth a second one.
 pub fn doubtful(case: Case) -> Vec<TestCode> {
-    let comparisons = compare(case.measured);
-    let differs = majority::differences(case.own, case.others);
-    let all = CAUSES.iter();
-    let all = all.map(|cause| Assessment::of(cause, case, &comparisons, &differs));
+    let all = Assessed::of(case).all.into_iter();
     let proved = all.filter(|of| !of.signs.is_empty());
     let contradicted = proved.flat_map(|of| of.contradicted);
     let mut tests: Vec<TestCode> = contradicted
@@ -234,6 +231,29 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     }
 }
 
+/// How each cause fits.
+struct Assessed {
+    comparisons: Vec<Comparison>,
+    differs: Vec<Difference>,
+    all: Vec<Assessment>,
+}
+
+impl Assessed {
+    fn of(case: Case) -> Self {
+        let comparisons = compare(case.measured);
+        let differs = majority::differences(case.own, case.others);
+        let normals = majority::normals(case.others);
+        let all = CAUSES.iter();
+        let all = all.map(|cause| Assessment::of(cause, case, &comparisons, &differs, &normals));
+        let all = all.collect();
+        Self {
+            comparisons,
+            differs,
+            all,
+        }
+    }
+}
+
 /// How one cause fits.
 struct Assessment {
     cause: &'static Cause,
@@ -253,16 +273,11 @@ impl Assessment {
         case: Case,
         comparisons: &[Comparison],
         differs: &[Difference],
+        normals: &BTreeMap<&str, &str>,
     ) -> Self {
-        let normals = majority::normals(case.others);
-        let state = |code: &str| {
-            case.own
-                .iter()
-                .find(|of| of.code == code)
-                .map(|of| of.state)
-        };
-        let is_bad = |sign: &Sign| state(sign.code()) == Some(State::Bad);
-        let has_bad = cause.signs.iter().any(is_bad);
+        let is_sign = |of: &&Reading| cause.signs.iter().any(|sign| sign.code() == of.code);
+        let mut own = case.own.iter().filter(is_sign);
+        let has_bad = own.any(|of| of.state == State::Bad);
         let mut share = None;
         let held = cause.signs.iter().filter_map(|sign| {
             // An item without a value can be bad: the NIC lacks what it must have.

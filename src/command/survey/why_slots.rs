@@ -146,7 +146,7 @@ impl Found {
         let Self { slots, void, .. } = self;
         (*void > 0).then(|| {
             format!(
-                "{void} of {slots} measurements: processes waited for CPUs, or could not measure"
+                "{void} of {slots} measurements say nothing: processes waited for CPUs, or could not measure"
             )
         })
     }
@@ -198,5 +198,118 @@ impl Found {
         let all = all.filter_map(|(code, figures)| Some((speed(figures)?, *code)));
         all.min_by(|(one, _), (other, _)| one.total_cmp(other))
             .map(|(_, code)| code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster::location::Location;
+    use cluster::survey::answer::{Figures as Answered, Stage};
+    use cluster::survey::ids::NodeId;
+    use cluster::survey::roster::{Nic, Node};
+    use cluster::survey::untested::Untested;
+
+    /// Returns a roster with a NIC on a node of its own at each of these switches of a group.
+    fn roster(switches: &[u16]) -> Roster {
+        let numbered = || (0..).zip(switches);
+        let node = |(rank, _): (u32, &u16)| Node {
+            host: format!("n{rank}"),
+            rank,
+            absent: None,
+        };
+        let nic = |(node, switch): (u32, &u16)| Nic {
+            node: NodeId(node),
+            device: "cxi0".into(),
+            nid: Some(node),
+            location: Some(Location {
+                group: 0,
+                switch: *switch,
+                port: None,
+            }),
+            failure: None,
+        };
+        Roster {
+            nodes: numbered().map(node).collect(),
+            nics: numbered().map(nic).collect(),
+        }
+    }
+
+    /// Returns the partner of NIC 0 and the good NIC beside it.
+    fn partners(switches: &[u16], class: Option<Class>) -> Option<(u32, u32)> {
+        let roster = roster(switches);
+        let controls: Vec<NicId> = roster.nic_ids().skip(1).collect();
+        let places = Places {
+            roster: &roster,
+            nic: NicId(0),
+            controls: &controls,
+        };
+        let found = places.partners(class);
+        found.map(|(good, other)| (good.0, other.0))
+    }
+
+    #[test]
+    fn good_pair_is_as_far_apart_as_culprit_and_partner() {
+        assert_eq!(partners(&[1, 1, 1], None), Some((1, 2)));
+        // NIC 1 is at the switch of the culprit, NICs 2 and 3 are at another one.
+        assert_eq!(partners(&[1, 1, 2, 2], None), Some((2, 1)));
+        let switch = Some(Class::Switch);
+        assert_eq!(partners(&[1, 1, 2, 2], switch), None);
+        assert_eq!(partners(&[1, 1, 1, 2], switch), Some((1, 2)));
+        assert_eq!(partners(&[1, 2], None), None);
+    }
+
+    #[test]
+    fn slots_of_waiting_processes_say_nothing() {
+        let slot = |of_culprit| Slot {
+            code: TestCode::L1,
+            of_culprit,
+            test: TestId(0),
+            pair: Pair::loopback(NicId(0)),
+        };
+        let result = |answer, waited_percent| PairResult {
+            test: TestId(0),
+            pair: Pair::loopback(NicId(0)),
+            stage: Stage::Comparison,
+            round: 0,
+            active: 1,
+            answer,
+            waited_percent,
+            counters: Vec::new(),
+        };
+        let latency = || {
+            Answer::Measured(Answered::Latency {
+                count: 1000,
+                min_ns: 1000,
+                p5_ns: Some(1000),
+                median_ns: 1400,
+                p99_ns: Some(2000),
+                max_ns: 9000,
+            })
+        };
+        let mut found = Found::default();
+        found.add(&slot(true), &result(latency(), 26), false);
+        assert!(found.is_void() && found.measured.is_empty());
+        found.add(&slot(false), &result(latency(), 0), false);
+        let lost = Answer::Untested(Untested::NoReport);
+        found.add(&slot(false), &result(lost, 0), false);
+        assert!(found.is_void());
+        // The median counts, the 99th percentile does not.
+        found.add(&slot(true), &result(latency(), 1), false);
+        assert!(!found.is_void());
+        let figures = &found.measured[&TestCode::L1];
+        assert_eq!(
+            (&figures.own, &figures.others),
+            (&vec![1400.0], &vec![1400.0])
+        );
+        assert_eq!(
+            (figures.own_tails.len(), &figures.others_tails),
+            (0, &vec![600.0])
+        );
+        let text = found.left_out().unwrap_or_default();
+        assert!(
+            text.starts_with("2 of 4 measurements say nothing"),
+            "{text}"
+        );
     }
 }

@@ -129,7 +129,7 @@ fn statements(survey: &Survey, of: &Explanation) -> Vec<(bool, String)> {
         let advice = why.advice.as_deref().filter(|_| !is_one_of_several);
         all.extend(part("do", advice.unwrap_or_default()));
     }
-    all.extend(part("left out", of.left_out.as_deref().unwrap_or_default()));
+    all.extend(part("note", of.left_out.as_deref().unwrap_or_default()));
     let is_certain = of.causes.first().map(|why| why.confidence) == Some(Confidence::Because);
     if !is_certain {
         let differs: Vec<String> = of.differs.iter().map(difference_text).collect();

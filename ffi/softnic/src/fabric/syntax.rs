@@ -17,7 +17,7 @@
 //! | `error=NO_SPACE:0.001` | each operation fails with this probability |
 //! | `refuse=PERM_VIOLATION@100` | the NIC refuses the 100th command of its transmit queues |
 //! | `down=1.5s`, `down=1.5s:0.2s` | the link goes down 1.5 s after the device was opened, for ever or for 0.2 s |
-//! | the others | see [`Slowness`](super::slowness::Slowness) and [`Health`](super::health::Health) |
+//! | the others | see `Slowness` and [`Health`](super::health::Health) |
 
 mod values;
 

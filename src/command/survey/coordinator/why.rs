@@ -47,8 +47,9 @@ const CONTROLS: usize = 8;
 const PARTNERS: usize = 2;
 
 const NO_TIME: &str = "there was no time for it";
-const UNTESTED: &str =
-    "certainty: the NICs beside it are untested, because processes waited for CPUs";
+const UNTESTED: &str = "nothing is certain: the NICs beside it are untested, because processes \
+                        waited for CPUs";
+const CHANGED: &str = "its files have changed during the diagnosis";
 const NO_CONTROL: &str = "there is no good NIC of its kind to compare with";
 
 impl CoordinatorLoop<'_> {
@@ -159,7 +160,7 @@ impl CoordinatorLoop<'_> {
                     ..left_out(culprit.cause, "")
                 }
             } else {
-                left_out(culprit.cause, NO_TIME)
+                left_out(culprit.cause, CHANGED)
             });
         }
         let place = |of: &Explanation| {
