@@ -383,10 +383,11 @@ impl Assessment {
     /// Returns whether the tests alone permit the cause: everything that is slow is slow because of
     /// it, and nothing contradicts it.
     fn fits(&self, comparisons: &[Comparison]) -> bool {
-        let slow = comparisons.iter().filter(|of| {
-            let is_of_survey = of.column == Column::Survey;
-            of.outcome == Outcome::Slower && !is_of_survey
-        });
+        // Other processes make single operations late, whatever the cause is.
+        let beside = [Column::Survey, Column::Tail];
+        let slow = comparisons
+            .iter()
+            .filter(|of| of.outcome == Outcome::Slower && !beside.contains(&of.column));
         let is_explained = |of: &Comparison| {
             let mut cells = self.cause.cells.iter();
             cells.any(|(column, cell)| *column == of.column && !cell.is_same())

@@ -181,6 +181,52 @@ fn share_of_bandwidth_is_about_the_share_of_lanes() {
     }
 }
 
+/// A bandwidth just below the bandwidth of good NICs is neither slower nor the same.
+#[test]
+fn unclear_bandwidths_show_nothing() {
+    let translated = with("iommu", "DMA", State::Suspect);
+    let mut factors = bandwidths(0.89);
+    factors.extend([(TestCode::L2, 1.9), (TestCode::L4, 1.5)]);
+    let probably = [named("iommu", Confidence::Probably)];
+    assert_eq!(found(&translated, &measured(&factors)), probably);
+}
+
+#[test]
+fn files_exclude_only_what_they_show_completely() {
+    let slow = measured(&bandwidths(0.55));
+    let is_excluded = |own: &Readings, id: &str| {
+        let found = diagnosis(own, &slow);
+        found.excluded.iter().any(|of| of == id)
+    };
+    assert!(is_excluded(&healthy(), "pcie-slot"));
+    let mut without_speed = healthy();
+    without_speed.retain(|of| of.code != "pcie-speed");
+    assert!(!is_excluded(&without_speed, "pcie-slot"));
+    // CPUs may be slow with a good governor as well.
+    let governor = with("governor", "performance", State::Good);
+    let slow = measured(&[
+        (TestCode::S, 0.5),
+        (TestCode::L1, 2.0),
+        (TestCode::L2, 1.78),
+    ]);
+    let possibly = [named("cpu-slow", Confidence::Possibly)];
+    assert_eq!(found(&governor, &slow), possibly);
+}
+
+#[test]
+fn errors_do_not_halve_the_bandwidth() {
+    let errors = with("fec-corrected", "many", State::Bad);
+    let mut half = measured(&bandwidths(0.5));
+    if let Some(figures) = half.get_mut(&TestCode::L1) {
+        figures.own_tails = vec![9000.0];
+    }
+    let all = found(&errors, &half);
+    assert!(
+        all.contains(&named("link-errors", Confidence::AlsoFound)),
+        "{all:?}"
+    );
+}
+
 /// More lanes than good NICs have are no slower slot.
 #[test]
 fn slot_is_slower_only_with_less() {
