@@ -1,6 +1,6 @@
 //! The endpoint of a process on the fabric: device, service, VNI, interface, address.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use cxi::gpu::Gpus;
 use cxi::sys::{C_PID_ANY, CXI_TC_TYPE_DEFAULT, CXI_TC_TYPE_HRP, cxi_traffic_class_type};
@@ -30,6 +30,8 @@ pub struct Endpoint {
     domain: Domain,
     profiles: Profiles,
     access: Access,
+    /// The class of the operations that are issued next.
+    class: Cell<TrafficClass>,
     name: DeviceName,
     /// The runtime of the GPUs with buffers, and these buffers.
     gpus: Option<Gpus>,
@@ -97,6 +99,7 @@ impl Endpoint {
             lni,
             domain,
             profiles: Profiles::default(),
+            class: Cell::new(access.class.value),
             access,
             name: site.device,
             gpus,
@@ -132,14 +135,26 @@ impl Endpoint {
         &self.access
     }
 
+    /// Issues operations in this traffic class from now on, or in the class of this side.
+    pub fn set_class(&self, class: Option<TrafficClass>) {
+        self.class.set(class.unwrap_or(self.access.class.value));
+    }
+
     /// Returns the communication profile of all operations but High Rate Puts.
     ///
     /// # Errors
     ///
     /// See libcxi.md 5.
     pub fn default_profile(&self) -> Result<CommunicationProfile, Failure> {
-        let (vni, class) = (self.access.vni.value, self.access.class.value);
-        shared(&self.profiles.default, || self.profile(CXI_TC_TYPE_DEFAULT)).explain(format_args!(
+        let (vni, class) = (self.access.vni.value, self.class.get());
+        let profile = || self.profile(CXI_TC_TYPE_DEFAULT);
+        // The profile of another class is needed for one measurement only.
+        let profile = if class == self.access.class.value {
+            shared(&self.profiles.default, profile)
+        } else {
+            profile()
+        };
+        profile.explain(format_args!(
             "cannot allocate a communication profile for {class} on VNI {vni}"
         ))
     }
@@ -165,16 +180,15 @@ impl Endpoint {
         if default.lcid() == 0 {
             return Ok(default);
         }
-        let (class, ty) = (self.access.class.value.number(), CXI_TC_TYPE_DEFAULT);
+        let (class, ty) = (self.class.get().number(), CXI_TC_TYPE_DEFAULT);
         let vni = self.domain.vni();
         let with_lcid_0 = || CommunicationProfile::for_triggers(&self.lni, vni, class, ty);
         Ok(shared(&self.profiles.trigger, with_lcid_0).unwrap_or(default))
     }
 
-    /// Allocates a communication profile of this type on the VNI and in the traffic class of this
-    /// side.
+    /// Allocates a communication profile of this type on the VNI of this side.
     fn profile(&self, ty: cxi_traffic_class_type) -> Result<CommunicationProfile, cxi::Error> {
-        let class = self.access.class.value.number();
+        let class = self.class.get().number();
         CommunicationProfile::new(&self.lni, self.domain.vni(), class, ty)
     }
 

@@ -5,14 +5,14 @@
 
 use crate::columns::Column;
 use crate::columns::Column::{
-    CommandRead, HostRead, Pause, Read, ReadBandwidth, Received, Sent, Tail, Write, WriteBandwidth,
-    WriteFrom, WriteTo,
+    CommandRead, HostRead, HugePages, OtherClass, Pause, Read, ReadBandwidth, Received, Sent, Tail,
+    Write, WriteBandwidth, WriteFrom, WriteTo, WriteToInOtherClass,
 };
 use Cell::{
     AsSign, AtLeast, Certainly, CertainlyAsSign, CertainlySame, CertainlySlower, Same, Share,
     Slower, Varies,
 };
-use Sign::{Bad, Differs, Less, Wrong};
+use Sign::{Bad, Cures, Differs, Less, Wrong};
 
 /// A cause.
 #[derive(Debug)]
@@ -73,13 +73,18 @@ pub enum Sign {
     Differs(&'static str),
     /// The same, with a smaller number than most good NICs have.
     Less(&'static str),
+    /// What is slow is as fast as on good NICs if it is done in another way.
+    Cures(Column),
 }
 
 impl Sign {
-    /// Returns the code of its item.
-    pub fn code(self) -> &'static str {
+    /// Returns the code of its item, if it is one.
+    pub fn code(self) -> Option<&'static str> {
         match self {
-            Self::Wrong(code) | Self::Bad(code) | Self::Differs(code) | Self::Less(code) => code,
+            Self::Wrong(code) | Self::Bad(code) | Self::Differs(code) | Self::Less(code) => {
+                Some(code)
+            }
+            Self::Cures(_) => None,
         }
     }
 }
@@ -152,19 +157,8 @@ const SLOW_PCIE: &[(Column, Cell)] = &[
     (ReadBandwidth, AsSign),
     (Sent, AsSign),
     (Received, AsSign),
-];
-
-/// How something beyond the own port of the switch shows.
-const BEYOND: &[(Column, Cell)] = &[
-    (Write, Same),
-    (HostRead, Same),
-    (Read, Same),
-    (WriteBandwidth, CertainlySame),
-    (ReadBandwidth, Same),
-    (Sent, Varies),
-    (Received, Varies),
-    (WriteTo, CertainlySlower),
-    (WriteFrom, Varies),
+    (HugePages, Slower),
+    (OtherClass, Slower),
 ];
 
 /// Code of the reading that says that the processes of a NIC waited for their CPUs in all tests.
@@ -273,6 +267,8 @@ pub const CAUSES: &[Cause] = &[
             (Write, Same),
             (Tail, CertainlySlower),
             (WriteBandwidth, AtLeast(0.8)),
+            (HugePages, Varies),
+            (OtherClass, Varies),
         ],
         fails: false,
         files_exclude: true,
@@ -290,6 +286,8 @@ pub const CAUSES: &[Cause] = &[
             (ReadBandwidth, Share(0.35, 0.7)),
             (Sent, Share(0.35, 0.65)),
             (Received, Share(0.35, 0.65)),
+            (HugePages, Slower),
+            (OtherClass, Slower),
         ],
         fails: false,
         files_exclude: true,
@@ -307,6 +305,8 @@ pub const CAUSES: &[Cause] = &[
             (ReadBandwidth, Share(0.35, 0.65)),
             (Sent, CertainlySame),
             (Received, Certainly(0.35, 0.65)),
+            (HugePages, Slower),
+            (OtherClass, Slower),
         ],
         fails: false,
         files_exclude: true,
@@ -329,6 +329,8 @@ pub const CAUSES: &[Cause] = &[
             (HostRead, Same),
             (Tail, CertainlySlower),
             (WriteBandwidth, AtLeast(0.9)),
+            (HugePages, Varies),
+            (OtherClass, Varies),
         ],
         fails: false,
         files_exclude: true,
@@ -362,6 +364,9 @@ pub const CAUSES: &[Cause] = &[
             (Received, Slower),
             (WriteTo, Varies),
             (WriteFrom, Varies),
+            (HugePages, Varies),
+            (OtherClass, Slower),
+            (WriteToInOtherClass, Varies),
         ],
         fails: false,
         files_exclude: true,
@@ -384,6 +389,9 @@ pub const CAUSES: &[Cause] = &[
             (Received, Varies),
             (WriteTo, Varies),
             (WriteFrom, Varies),
+            (HugePages, Varies),
+            (OtherClass, Varies),
+            (WriteToInOtherClass, Varies),
         ],
         fails: false,
         files_exclude: true,
@@ -394,7 +402,7 @@ pub const CAUSES: &[Cause] = &[
         id: "cpu-slow",
         what: "the CPUs of the node are slow",
         subject: "CPU clock",
-        signs: &[Wrong("governor")],
+        signs: &[Wrong("governor"), Wrong("cpu-throttling")],
         cells: &[
             (Write, CertainlySlower),
             (HostRead, Same),
@@ -403,6 +411,7 @@ pub const CAUSES: &[Cause] = &[
             (ReadBandwidth, Same),
             (WriteTo, Varies),
             (WriteFrom, Varies),
+            (WriteToInOtherClass, Varies),
         ],
         fails: false,
         files_exclude: false,
@@ -413,7 +422,7 @@ pub const CAUSES: &[Cause] = &[
         id: "cpu-sleep",
         what: "the CPUs sleep deeply between operations",
         subject: "idle states",
-        signs: &[],
+        signs: &[Differs("idle-states")],
         cells: &[
             (Write, Same),
             (HostRead, Same),
@@ -422,7 +431,7 @@ pub const CAUSES: &[Cause] = &[
             (ReadBandwidth, Same),
         ],
         fails: false,
-        files_exclude: true,
+        files_exclude: false,
         advice: "disable idle states that take longer than 10 us (cpupower idle-set -D 10)",
         by: By::Root,
     },
@@ -441,7 +450,7 @@ pub const CAUSES: &[Cause] = &[
         id: "memory-bw",
         what: "the memory of the node is slow",
         subject: "memory",
-        signs: &[],
+        signs: &[Less("memory-size"), Wrong("host-memory-errors")],
         cells: &[
             (Write, Same),
             (HostRead, Same),
@@ -450,9 +459,11 @@ pub const CAUSES: &[Cause] = &[
             (ReadBandwidth, CertainlySlower),
             (Sent, Varies),
             (Received, Slower),
+            (HugePages, Slower),
+            (OtherClass, Slower),
         ],
         fails: false,
-        files_exclude: true,
+        files_exclude: false,
         advice: "compare the memory with other nodes (MemTotal, EDAC), and replace a bad DIMM",
         by: By::Hands,
     },
@@ -460,7 +471,7 @@ pub const CAUSES: &[Cause] = &[
         id: "hugepages",
         what: "the NIC translates the addresses of many small pages",
         subject: "page size",
-        signs: &[],
+        signs: &[Cures(HugePages)],
         cells: &[
             (Write, Same),
             (HostRead, Same),
@@ -468,6 +479,8 @@ pub const CAUSES: &[Cause] = &[
             (ReadBandwidth, Share(0.5, 0.95)),
             (Sent, Varies),
             (Received, Varies),
+            (HugePages, Same),
+            (OtherClass, Slower),
         ],
         fails: false,
         files_exclude: true,
@@ -478,7 +491,7 @@ pub const CAUSES: &[Cause] = &[
         id: "class-cap",
         what: "the traffic class has a ceiling",
         subject: "traffic class",
-        signs: &[],
+        signs: &[Less("class-ceiling")],
         cells: &[
             (Write, Same),
             (HostRead, Same),
@@ -486,9 +499,11 @@ pub const CAUSES: &[Cause] = &[
             (ReadBandwidth, Varies),
             (Sent, Slower),
             (Received, Same),
+            (HugePages, Slower),
+            (OtherClass, CertainlySame),
         ],
         fails: false,
-        files_exclude: true,
+        files_exclude: false,
         advice: "measure with another --traffic-class",
         by: By::User,
     },
@@ -574,7 +589,18 @@ pub const CAUSES: &[Cause] = &[
         what: "the port of the switch, or what is behind it, is slow",
         subject: "switch port",
         signs: &[],
-        cells: BEYOND,
+        cells: &[
+            (Write, Same),
+            (HostRead, Same),
+            (Read, Same),
+            (WriteBandwidth, CertainlySame),
+            (ReadBandwidth, Same),
+            (Sent, Varies),
+            (Received, Varies),
+            (WriteTo, CertainlySlower),
+            (WriteFrom, Varies),
+            (WriteToInOtherClass, Slower),
+        ],
         fails: false,
         files_exclude: true,
         advice: "look at the counters of the switch port; then move the cable to a free port",
@@ -584,26 +610,51 @@ pub const CAUSES: &[Cause] = &[
         id: "congestion",
         what: "other traffic uses the path",
         subject: "congestion",
-        signs: &[],
-        cells: BEYOND,
+        signs: &[Wrong("congestion-marks"), Wrong("held-off")],
+        cells: &[
+            (Write, Same),
+            (HostRead, Same),
+            (Read, Same),
+            (WriteBandwidth, CertainlySame),
+            (ReadBandwidth, Same),
+            (Sent, Varies),
+            (Received, Varies),
+            (WriteTo, CertainlySlower),
+            (WriteFrom, Varies),
+            (WriteToInOtherClass, Same),
+        ],
         fails: false,
-        files_exclude: true,
+        files_exclude: false,
         advice: "measure again when the fabric is idle, or in another --traffic-class",
         by: By::User,
+    },
+    Cause {
+        id: "loss",
+        what: "packets are lost on the way",
+        subject: "lost packets",
+        signs: &[Wrong("packets-lost")],
+        cells: NOTHING,
+        fails: false,
+        files_exclude: true,
+        advice: "see which NICs count timeouts and towards whom, and look at the path between them",
+        by: By::FabricManager,
     },
     Cause {
         id: "fgfc",
         what: "the fabric holds this NIC back",
         subject: "flow control of the fabric",
-        signs: &[],
+        signs: &[Wrong("fabric-stall")],
         cells: &[
             (Write, Same),
             (WriteBandwidth, CertainlySame),
             (Sent, Certainly(0.1, 0.9)),
             (Received, CertainlySame),
+            (WriteTo, Varies),
+            (WriteFrom, Varies),
+            (WriteToInOtherClass, Varies),
         ],
         fails: false,
-        files_exclude: true,
+        files_exclude: false,
         advice: "look at the path of its group",
         by: By::FabricManager,
     },

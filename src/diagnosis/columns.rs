@@ -1,7 +1,7 @@
 //! The columns of the matrix of causes and tests (diagnosis.md 5): the figure of a test, or how
 //! much longer one test takes than another.
 
-use crate::procedure::TestCode;
+use crate::procedure::{TestCode, test};
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,11 +32,17 @@ pub enum Column {
     WriteTo,
     /// Latency of writes that the culprit receives.
     WriteFrom,
+    /// Bandwidth of writes in loopback with huge pages.
+    HugePages,
+    /// Bandwidth of writes in loopback in another traffic class.
+    OtherClass,
+    /// Latency of writes that the culprit sends in another traffic class.
+    WriteToInOtherClass,
 }
 
 impl Column {
     /// All columns.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Survey,
         Self::Write,
         Self::Tail,
@@ -50,6 +56,9 @@ impl Column {
         Self::Received,
         Self::WriteTo,
         Self::WriteFrom,
+        Self::HugePages,
+        Self::OtherClass,
+        Self::WriteToInOtherClass,
     ];
 
     /// Returns its test, and the test whose latency is subtracted.
@@ -67,7 +76,17 @@ impl Column {
             Self::Received => (TestCode::B5, None),
             Self::WriteTo => (TestCode::P1, None),
             Self::WriteFrom => (TestCode::P2, None),
+            Self::HugePages => (TestCode::H, None),
+            Self::OtherClass => (TestCode::Q, None),
+            Self::WriteToInOtherClass => (TestCode::QP, None),
         }
+    }
+
+    /// Returns the column whose test it repeats in another way, if it does.
+    pub fn repeats(self) -> Option<Self> {
+        let base = test(self.tests().0)?.repeats?;
+        let is_base = |of: &Self| of.tests() == (base, None);
+        Self::ALL.into_iter().find(is_base)
     }
 
     /// Returns its code in documents: `L1`, `L2-L1`.
@@ -95,6 +114,9 @@ impl Column {
             Self::Received => "large writes received",
             Self::WriteTo => "small writes sent",
             Self::WriteFrom => "small writes received",
+            Self::HugePages => "large writes in loopback with huge pages",
+            Self::OtherClass => "large writes in loopback in another traffic class",
+            Self::WriteToInOtherClass => "small writes sent in another traffic class",
         }
     }
 }

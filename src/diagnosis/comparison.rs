@@ -81,12 +81,30 @@ pub struct Comparison {
 pub fn compare(measured: &Measured) -> Vec<Comparison> {
     let columns = Column::ALL.into_iter();
     columns
+        .filter(|column| is_comparable(*column, measured))
         .filter_map(|column| match (column, column.tests()) {
             (Column::Tail, (test, _)) => tail(measured.get(&test)?),
             (_, (test, None)) => ratio(column, measured.get(&test)?),
             (_, (test, Some(base))) => addition(column, measured.get(&test)?, measured.get(&base)?),
         })
         .collect()
+}
+
+/// Returns whether good NICs are as fast in a column as in the one that it repeats in another way. If
+/// not, the other way has a limit of its own, and says nothing.
+fn is_comparable(column: Column, measured: &Measured) -> bool {
+    let Some(base) = column.repeats() else {
+        return true;
+    };
+    let figures = [column, base].map(|of| measured.get(&of.tests().0));
+    let [Some(other_way), Some(base)] = figures else {
+        return false;
+    };
+    let good_nics = Figures {
+        own: other_way.others.clone(),
+        ..base.clone()
+    };
+    ratio(column, &good_nics).is_some_and(|of| of.outcome == Outcome::Same)
 }
 
 /// Compares 99th percentiles.

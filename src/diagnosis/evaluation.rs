@@ -257,8 +257,8 @@ impl Assessed {
 /// How one cause fits.
 struct Assessment {
     cause: &'static Cause,
-    /// What proves it: codes and texts of items.
-    signs: Vec<(String, String)>,
+    /// What proves it, with texts of items.
+    signs: Vec<(Sign, String)>,
     /// Whether only differences from other NICs prove it.
     only_differs: bool,
     /// Whether each of its signs can be read, and none other than a sign shows it.
@@ -275,13 +275,22 @@ impl Assessment {
         differs: &[Difference],
         normals: &BTreeMap<&str, &str>,
     ) -> Self {
-        let is_sign = |of: &&Reading| cause.signs.iter().any(|sign| sign.code() == of.code);
+        let is_sign = |of: &&Reading| {
+            let mut codes = cause.signs.iter().filter_map(|sign| sign.code());
+            codes.any(|code| code == of.code)
+        };
         let mut own = case.own.iter().filter(is_sign);
         let has_bad = own.any(|of| of.state == State::Bad);
         let mut share = None;
         let held = cause.signs.iter().filter_map(|sign| {
+            if let Sign::Cures(column) = sign {
+                return cures(*column, comparisons).then(|| (*sign, String::new()));
+            }
             // An item without a value can be bad: the NIC lacks what it must have.
-            let reading = case.own.iter().find(|of| of.code == sign.code())?;
+            let reading = case
+                .own
+                .iter()
+                .find(|of| Some(of.code.as_str()) == sign.code())?;
             let text = match sign {
                 Sign::Bad(_) => (reading.state == State::Bad).then(|| reading.text.clone()),
                 Sign::Wrong(code) => {
@@ -296,8 +305,9 @@ impl Assessment {
                     let fits = is_less || matches!(sign, Sign::Differs(_));
                     (own.supports && !has_bad && fits).then(|| difference_text(own))
                 }
+                Sign::Cures(_) => None,
             }?;
-            let of_normal = differs.iter().find(|of| of.attribute == sign.code());
+            let of_normal = differs.iter().find(|of| of.attribute == reading.code);
             let of_normal = of_normal.and_then(|of| Some(number(&of.own)? / number(&of.normal)?));
             share = share.or(match sign {
                 Sign::Less(_) => of_normal,
@@ -313,16 +323,14 @@ impl Assessment {
             Sign::Differs(code) | Sign::Less(code) => {
                 find(case.own, code).is_some() && normals.contains_key(code)
             }
+            Sign::Cures(_) => false,
         };
         let mut found = Self {
             cause,
             only_differs: held
                 .iter()
                 .all(|(sign, _)| matches!(sign, Sign::Differs(_) | Sign::Less(_))),
-            signs: held
-                .into_iter()
-                .map(|(sign, text)| (sign.code().to_owned(), text))
-                .collect(),
+            signs: held,
             is_readable: cause.files_exclude
                 && !cause.signs.is_empty()
                 && cause.signs.iter().all(is_readable),
@@ -419,7 +427,8 @@ impl Assessment {
     }
 
     fn why(&self, confidence: Confidence) -> Why {
-        let signs = self.signs.iter().map(|(code, text)| item(code, text));
+        let signs = self.signs.iter();
+        let signs = signs.filter_map(|(sign, text)| Some(item(sign.code()?, text)));
         let matched = self.matched.iter();
         let matched = matched.map(|(of, cell)| evidence(of, Some((*cell, false))));
         let contradicted = self.contradicted.iter();
@@ -433,6 +442,21 @@ impl Assessment {
             by: Some(self.cause.by.name().into()),
         }
     }
+}
+
+/// Returns whether a culprit is as fast as good NICs in a column that repeats one in which it is
+/// slower.
+fn cures(column: Column, comparisons: &[Comparison]) -> bool {
+    let outcome = |of: Column| {
+        comparisons
+            .iter()
+            .find(|own| own.column == of)
+            .map(|own| own.outcome)
+    };
+    let slow = Column::ALL
+        .into_iter()
+        .find(|of| column.repeats() == Some(*of));
+    outcome(column) == Some(Outcome::Same) && slow.and_then(outcome) == Some(Outcome::Slower)
 }
 
 /// A share of the bandwidth is about the share of a sign within these factors: good NICs may be

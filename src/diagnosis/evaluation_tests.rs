@@ -1,11 +1,14 @@
 //! The vectors of diagnosis.md 8 that need no NIC, by their numbers.
 
+#[path = "evaluation_ways_tests.rs"]
+mod other_ways;
+
 use super::*;
 use crate::comparison::Figures;
 use crate::readings::Reading;
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
-const HEALTHY: [(TestCode, bool, f64); 12] = [
+const HEALTHY: [(TestCode, bool, f64); 15] = [
     (TestCode::S, true, 23e9),
     (TestCode::L1, false, 1400.0),
     (TestCode::L2, false, 1800.0),
@@ -18,14 +21,19 @@ const HEALTHY: [(TestCode, bool, f64); 12] = [
     (TestCode::B5, true, 23e9),
     (TestCode::P1, false, 2400.0),
     (TestCode::P2, false, 2400.0),
+    (TestCode::H, true, 23e9),
+    (TestCode::Q, true, 23e9),
+    (TestCode::QP, false, 2300.0),
 ];
 
-const BANDWIDTHS: [TestCode; 5] = [
+const BANDWIDTHS: [TestCode; 7] = [
     TestCode::S,
     TestCode::B1,
     TestCode::B3,
     TestCode::B4,
     TestCode::B5,
+    TestCode::H,
+    TestCode::Q,
 ];
 
 /// Returns the figures of a NIC that is healthy but for these tests, whose figures have these

@@ -29,6 +29,7 @@
 pub mod causes;
 pub mod columns;
 pub mod comparison;
+pub mod counters;
 pub mod evaluation;
 pub mod majority;
 pub mod procedure;

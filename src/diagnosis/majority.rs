@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::readings::{Reading, Readings, State, find};
+use crate::readings::{Reading, Readings, State, find, number};
 
 /// Fewest good NICs with a value: with fewer, the item says nothing.
 const FEWEST: usize = 5;
@@ -16,6 +16,10 @@ const NORMAL: f64 = 0.6;
 /// part above which it clears the item.
 const RARE: f64 = 0.05;
 const COMMON: f64 = 0.2;
+
+/// Items whose values are numbers that differ a little between good nodes, and by which part of them
+/// (diagnosis.md 2, `memory-bw`).
+const CLOSE: [(&str, f64); 1] = [("memory-size", 0.03)];
 
 /// An item in which a culprit differs from most good NICs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,7 +48,7 @@ pub fn normals<'a>(others: &'a [Readings]) -> BTreeMap<&'a str, &'a str> {
     let codes: std::collections::BTreeSet<&str> = codes.map(|of| of.code.as_str()).collect();
     let normal = |code: &'a str| {
         let values = values(others, code);
-        let (value, count) = most(&values)?;
+        let (value, count) = most(code, &values)?;
         let is_normal = values.len() >= FEWEST && count as f64 >= NORMAL * values.len() as f64;
         is_normal.then_some((code, value))
     };
@@ -58,9 +62,9 @@ pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
         let reading = find(own, code)?;
         let value = reading.value.as_deref()?;
         let values = values(others, code);
-        let count = |of: &str| values.iter().filter(|value| **value == of).count();
+        let count = |of: &str| count(code, of, &values);
         let share = count(value) as f64 / values.len() as f64;
-        (value != normal && share <= COMMON).then(|| Difference {
+        (!is_same(code, value, normal) && share <= COMMON).then(|| Difference {
             attribute: code.to_owned(),
             name: reading.name.clone(),
             own: value.to_owned(),
@@ -89,12 +93,26 @@ fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a str> {
 }
 
 /// Returns the most frequent value, and how many have it.
-fn most<'a>(values: &[&'a str]) -> Option<(&'a str, usize)> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for value in values {
-        *counts.entry(value).or_default() += 1;
+fn most<'a>(code: &str, values: &[&'a str]) -> Option<(&'a str, usize)> {
+    let counted = values
+        .iter()
+        .map(|value| (*value, count(code, value, values)));
+    counted.max_by_key(|(_, count)| *count)
+}
+
+/// Returns how many values are the same as this one.
+fn count(code: &str, value: &str, values: &[&str]) -> usize {
+    let same = values.iter().filter(|other| is_same(code, value, other));
+    same.count()
+}
+
+/// Returns whether two values of the item with this code are the same.
+fn is_same(code: &str, one: &str, other: &str) -> bool {
+    let close = CLOSE.iter().find(|(of, _)| *of == code);
+    match (close, number(one), number(other)) {
+        (Some((_, part)), Some(one), Some(other)) => (one - other).abs() < part * one.max(other),
+        _ => one == other,
     }
-    counts.into_iter().max_by_key(|(_, count)| *count)
 }
 
 #[cfg(test)]
@@ -102,9 +120,13 @@ mod tests {
     use super::*;
 
     fn readings(value: &str) -> Readings {
+        of_item("firmware", value)
+    }
+
+    fn of_item(code: &str, value: &str) -> Readings {
         vec![Reading {
-            code: "firmware".into(),
-            name: "firmware".into(),
+            code: code.into(),
+            name: code.into(),
             value: Some(value.into()),
             state: State::Shown,
             text: value.into(),
@@ -140,5 +162,20 @@ mod tests {
         // One of 20.
         let twenty = [&["1.5"][..], &["1.6"; 19][..]].concat();
         assert_eq!(differs(&twenty), Some(true));
+    }
+
+    #[test]
+    fn nodes_have_about_as_much_memory() {
+        let others = [
+            "512.0 GiB",
+            "511.2 GiB",
+            "512.0 GiB",
+            "511.8 GiB",
+            "510.9 GiB",
+        ];
+        let others = others.map(|value| of_item("memory-size", value));
+        let differs = |own| !differences(&of_item("memory-size", own), &others).is_empty();
+        assert!(!differs("503.4 GiB") && !differs("512.1 GiB"));
+        assert!(differs("448.0 GiB") && differs("490.0 GiB"));
     }
 }

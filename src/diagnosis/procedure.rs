@@ -30,6 +30,12 @@ pub enum TestCode {
     P1,
     /// Small writes that the culprit receives.
     P2,
+    /// B1 with huge pages.
+    H,
+    /// B1 in another traffic class.
+    Q,
+    /// P1 in another traffic class.
+    QP,
 }
 
 /// Between which NICs a test measures.
@@ -50,6 +56,19 @@ pub enum Step {
     First,
     /// The tests that separate the causes.
     Second,
+    /// The tests that may cure what is slow.
+    Third,
+}
+
+/// The traffic class of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// As in the survey.
+    OfSurvey,
+    /// Another one without a limit of its bandwidth.
+    OtherBulk,
+    /// Another one for small operations, which switches prefer.
+    OtherFast,
 }
 
 /// A test, and how its tool is run.
@@ -67,6 +86,13 @@ pub struct Test {
     pub route: Route,
     /// When it is measured.
     pub step: Step,
+    /// The test that it repeats in another way. It is measured only if the culprit is slower in that
+    /// test than good NICs.
+    pub repeats: Option<TestCode>,
+    /// Whether its buffers need huge pages.
+    pub needs_huge_pages: bool,
+    /// Whether it uses another traffic class than the survey.
+    pub class: Class,
     /// Its name in sentences.
     pub name: &'static str,
 }
@@ -76,8 +102,22 @@ const LIST: &str = "--list-size=32";
 const SMALL: u64 = 8;
 const LARGE: u64 = 1 << 16;
 
+/// What most tests have in common.
+const ORDINARY: Test = Test {
+    code: TestCode::S,
+    tool: "write-lat",
+    size_bytes: SMALL,
+    arguments: &[],
+    route: Route::Loopback,
+    step: Step::First,
+    repeats: None,
+    needs_huge_pages: false,
+    class: Class::OfSurvey,
+    name: "",
+};
+
 /// The tests, in the order in which they are measured. [`TestCode::S`] comes from the survey.
-pub const TESTS: [Test; 11] = [
+pub const TESTS: [Test; 14] = [
     Test {
         code: TestCode::L1,
         tool: "write-lat",
@@ -86,6 +126,7 @@ pub const TESTS: [Test; 11] = [
         route: Route::Loopback,
         step: Step::First,
         name: "small writes in loopback",
+        ..ORDINARY
     },
     Test {
         code: TestCode::L2,
@@ -95,6 +136,7 @@ pub const TESTS: [Test; 11] = [
         route: Route::Loopback,
         step: Step::First,
         name: "small writes in loopback, data read from memory",
+        ..ORDINARY
     },
     Test {
         code: TestCode::B1,
@@ -104,6 +146,7 @@ pub const TESTS: [Test; 11] = [
         route: Route::Loopback,
         step: Step::First,
         name: "large writes in loopback",
+        ..ORDINARY
     },
     Test {
         code: TestCode::L3,
@@ -113,6 +156,7 @@ pub const TESTS: [Test; 11] = [
         route: Route::Loopback,
         step: Step::Second,
         name: "small writes in loopback, commands read from memory",
+        ..ORDINARY
     },
     Test {
         code: TestCode::L4,
@@ -122,6 +166,7 @@ pub const TESTS: [Test; 11] = [
         route: Route::Loopback,
         step: Step::Second,
         name: "small reads in loopback",
+        ..ORDINARY
     },
     Test {
         code: TestCode::L5,
@@ -131,6 +176,7 @@ pub const TESTS: [Test; 11] = [
         route: Route::Loopback,
         step: Step::Second,
         name: "small writes in loopback after pauses of 1 ms",
+        ..ORDINARY
     },
     Test {
         code: TestCode::B3,
@@ -140,6 +186,7 @@ pub const TESTS: [Test; 11] = [
         route: Route::Loopback,
         step: Step::Second,
         name: "large reads in loopback",
+        ..ORDINARY
     },
     Test {
         code: TestCode::B4,
@@ -149,6 +196,7 @@ pub const TESTS: [Test; 11] = [
         route: Route::From,
         step: Step::Second,
         name: "large writes that it sends",
+        ..ORDINARY
     },
     Test {
         code: TestCode::B5,
@@ -158,6 +206,7 @@ pub const TESTS: [Test; 11] = [
         route: Route::To,
         step: Step::Second,
         name: "large writes that it receives",
+        ..ORDINARY
     },
     Test {
         code: TestCode::P1,
@@ -167,6 +216,7 @@ pub const TESTS: [Test; 11] = [
         route: Route::From,
         step: Step::Second,
         name: "small writes that it sends",
+        ..ORDINARY
     },
     Test {
         code: TestCode::P2,
@@ -176,5 +226,43 @@ pub const TESTS: [Test; 11] = [
         route: Route::To,
         step: Step::Second,
         name: "small writes that it receives",
+        ..ORDINARY
+    },
+    Test {
+        code: TestCode::H,
+        tool: "write-bw",
+        size_bytes: LARGE,
+        arguments: &[LIST, "--use-hp=2M"],
+        step: Step::Third,
+        repeats: Some(TestCode::B1),
+        needs_huge_pages: true,
+        name: "large writes in loopback with huge pages",
+        ..ORDINARY
+    },
+    Test {
+        code: TestCode::Q,
+        tool: "write-bw",
+        size_bytes: LARGE,
+        arguments: &[LIST],
+        step: Step::Third,
+        repeats: Some(TestCode::B1),
+        class: Class::OtherBulk,
+        name: "large writes in loopback in another traffic class",
+        ..ORDINARY
+    },
+    Test {
+        code: TestCode::QP,
+        arguments: &[NO_GAP],
+        route: Route::From,
+        step: Step::Third,
+        repeats: Some(TestCode::P1),
+        class: Class::OtherFast,
+        name: "small writes that it sends in another traffic class",
+        ..ORDINARY
     },
 ];
+
+/// Returns the test with this code; `None` for [`TestCode::S`].
+pub fn test(code: TestCode) -> Option<&'static Test> {
+    TESTS.iter().find(|test| test.code == code)
+}

@@ -163,6 +163,7 @@ fn why_shows_the_tables_of_tests_and_causes() {
             Sign::Bad(code) => format!("`{code}` bad"),
             Sign::Differs(code) => format!("`{code}` differs"),
             Sign::Less(code) => format!("`{code}` less"),
+            Sign::Cures(column) => format!("{} cures", column.code()),
         });
         let cells = cause.cells.iter().map(|(column, cell)| {
             let decisive = if cell.is_decisive() {

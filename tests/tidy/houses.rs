@@ -390,6 +390,7 @@ const DIAGNOSIS: Package = Package {
             ],
             &[
                 ("columns", "what the matrix of causes and tests compares"),
+                ("counters", "what grows on the culprit and not on good NICs"),
                 ("majority", "what most good NICs have"),
             ],
             &[

@@ -229,5 +229,9 @@ pub fn plan(tool: &'static Tool, arguments: &[String]) -> Result<Plan, Failure> 
 ///
 /// Invalid arguments, and options that a survey cannot measure with.
 pub fn test_plan(tool: &'static Tool, arguments: &[String]) -> Result<TestPlan, Failure> {
-    TestPlan::new(tool, plan(tool, arguments)?.run)
+    let plan = plan(tool, arguments)?;
+    Ok(TestPlan {
+        class: plan.service_options.class,
+        ..TestPlan::new(tool, plan.run)?
+    })
 }

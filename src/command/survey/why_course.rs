@@ -7,7 +7,8 @@ use super::request::{RequestedTest, SurveyRequest};
 use cluster::survey::findings::Test as SurveyTest;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::timetable::Course;
-use diagnosis::procedure::{TESTS, Test, TestCode};
+use diagnosis::procedure::{Class, TESTS, Test, TestCode};
+use node::traffic_class::TrafficClass;
 use plan::tools::TOOLS;
 
 /// The tests of a diagnosis, in the order of its course.
@@ -21,14 +22,44 @@ pub struct Tests {
 /// Returns the tests that a survey may add to find out why, as tools with their arguments.
 pub fn added_tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec<String>)> {
     let tests = TESTS.iter().filter(|_| request.explains);
-    tests.map(|test| (test.tool.into(), arguments(test, &request.service)))
+    let class = class(&request.tests);
+    tests.map(move |test| (test.tool.into(), arguments(test, &request.service, class)))
 }
 
-fn arguments(test: &Test, service: &[String]) -> Vec<String> {
+/// Returns the traffic class of the survey.
+fn class(of_survey: &[RequestedTest]) -> TrafficClass {
+    let typed = of_survey.first().and_then(|test| test.plan.class);
+    typed.unwrap_or(TrafficClass::BestEffort)
+}
+
+/// Returns the arguments of a test in a survey with these options about the service.
+fn arguments(test: &Test, service: &[String], class: TrafficClass) -> Vec<String> {
     let own = test.arguments.iter().map(|text| (*text).to_owned());
     let size = format!("--size={}", test.size_bytes);
-    own.chain([size]).chain(service.iter().cloned()).collect()
+    let other = other_class(test.class, class).map(|of| format!("{CLASS}={of}"));
+    let is_kept = |option: &&String| other.is_none() || !option.starts_with(CLASS);
+    let service = service.iter().filter(is_kept).cloned();
+    own.chain([size])
+        .chain(service)
+        .chain(other.clone())
+        .collect()
 }
+
+/// Returns the class of a test if it is another one than the class of the survey.
+fn other_class(wanted: Class, class: TrafficClass) -> Option<TrafficClass> {
+    let first = match wanted {
+        Class::OfSurvey => return None,
+        Class::OtherBulk => TrafficClass::BulkData,
+        Class::OtherFast => TrafficClass::LowLatency,
+    };
+    Some(if first == class {
+        TrafficClass::BestEffort
+    } else {
+        first
+    })
+}
+
+const CLASS: &str = "--traffic-class";
 
 impl Tests {
     /// Returns the tests of a survey, and the tests of a diagnosis with these options about the
@@ -41,6 +72,7 @@ impl Tests {
                 .collect(),
             places: BTreeMap::new(),
         };
+        let class = class(of_survey);
         for test in &TESTS {
             let of_bandwidth = TOOLS
                 .iter()
@@ -51,7 +83,7 @@ impl Tests {
                     size_bytes: test.size_bytes,
                     of_bandwidth,
                 },
-                arguments(test, service),
+                arguments(test, service, class),
             );
             let place = tests.course.iter().position(|of| *of == wanted);
             let place = place.unwrap_or_else(|| {

@@ -8,8 +8,11 @@ use cluster::survey::busy::is_busy;
 use cluster::survey::findings::Direction;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
-use diagnosis::comparison::{Figures, Measured};
+use diagnosis::columns::Column;
+use diagnosis::comparison::{Figures, Measured, Outcome, compare};
+use diagnosis::counters::{self, Growth};
 use diagnosis::procedure::{Route, Step, TESTS, Test, TestCode};
+use diagnosis::readings::Reading;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
 
@@ -18,6 +21,8 @@ use facts::percentile::Percentile;
 pub struct Slot {
     /// The test of the diagnosis.
     pub code: TestCode,
+    /// Between which NICs the test measures.
+    pub route: Route,
     /// Whether the culprit takes part.
     pub of_culprit: bool,
     /// The test of the course.
@@ -51,9 +56,16 @@ impl Places<'_> {
         self.slots(TestCode::S, evidence.test, route, Some(evidence.class))
     }
 
-    /// Returns the slots of the tests of a step.
-    pub fn of_step(self, step: Step, tests: &Tests) -> Vec<Slot> {
-        let of_step = TESTS.iter().filter(|test| test.step == step);
+    /// Returns the slots of the tests of a step that `is_wanted`.
+    pub fn of_step(
+        self,
+        step: Step,
+        tests: &Tests,
+        is_wanted: impl Fn(&Test) -> bool,
+    ) -> Vec<Slot> {
+        let of_step = TESTS
+            .iter()
+            .filter(|test| test.step == step && is_wanted(test));
         of_step.flat_map(|test| self.of_test(test, tests)).collect()
     }
 
@@ -62,7 +74,7 @@ impl Places<'_> {
         let place = tests.place(test.code);
         let mut slots = self.slots(test.code, place, test.route, None);
         // Time for a second good NIC is left in the tests that separate node and fabric only.
-        if test.step == Step::Second {
+        if test.step != Step::First {
             slots.truncate(2);
         }
         slots
@@ -96,6 +108,7 @@ impl Places<'_> {
         };
         let slot = |(of_culprit, pair)| Slot {
             code,
+            route,
             of_culprit,
             test,
             pair,
@@ -127,6 +140,9 @@ impl Places<'_> {
 pub struct Found {
     /// The figures.
     pub measured: Measured,
+    /// By how much the counters of the culprit and of good NICs have grown.
+    own_growth: Growth,
+    others_growth: Growth,
     /// Slots, and slots that say nothing, because a process waited for its CPU or was lost.
     pub slots: u32,
     void: u32,
@@ -161,6 +177,7 @@ impl Found {
             return;
         }
         self.has_own |= slot.of_culprit;
+        self.add_counters(slot, result);
         let figures = self.measured.entry(slot.code).or_insert_with(|| Figures {
             of_bandwidth,
             ..Figures::default()
@@ -182,6 +199,32 @@ impl Found {
             Answer::Failed(why) if slot.of_culprit => figures.failure = Some(why.clone()),
             Answer::Failed(_) | Answer::Untested(_) => {}
         }
+    }
+
+    /// Adds the counters of the initiator. Good NICs that send to the culprit say nothing: their
+    /// counters grow because of it.
+    fn add_counters(&mut self, slot: &Slot, result: &PairResult) {
+        let growth = match (slot.of_culprit, slot.route) {
+            (true, Route::To) => return,
+            (true, _) => &mut self.own_growth,
+            (false, _) => &mut self.others_growth,
+        };
+        let counters = result.counters.iter();
+        growth.add(counters.map(|of| (of.counter.as_str(), of.change)));
+    }
+
+    /// Returns what the counters say.
+    pub fn counters(&self) -> Vec<Reading> {
+        counters::readings(&self.own_growth, &self.others_growth)
+    }
+
+    /// Returns whether the culprit is slower in a test than good NICs.
+    pub fn is_slower(&self, code: TestCode) -> bool {
+        let mut comparisons = compare(&self.measured).into_iter();
+        comparisons.any(|of| {
+            let is_of_test = of.column.tests() == (code, None) && of.column != Column::Tail;
+            is_of_test && of.outcome == Outcome::Slower
+        })
     }
 
     /// Returns the test in which the culprit is slowest beside good NICs.
@@ -263,6 +306,7 @@ mod tests {
     fn slots_of_waiting_processes_say_nothing() {
         let slot = |of_culprit| Slot {
             code: TestCode::L1,
+            route: Route::Loopback,
             of_culprit,
             test: TestId(0),
             pair: Pair::loopback(NicId(0)),

@@ -20,6 +20,7 @@ use node::gpu::OnGpus;
 use node::machine::Machine;
 use node::machine::placement::{Cpus, Placement};
 use node::service::{ServiceOptions, ServiceRequest};
+use node::traffic_class::TrafficClass;
 use plan::Site;
 use plan::run_options::Side;
 
@@ -49,9 +50,10 @@ pub struct TargetNic {
     instruments: Instruments,
 }
 
-/// A test, and why its target is not open.
+/// A test, its traffic class if it has one of its own, and why its target is not open.
 struct OpenTest {
     test: Box<dyn Test>,
+    class: Option<TrafficClass>,
     failure: Option<String>,
 }
 
@@ -117,6 +119,7 @@ impl TargetNic {
         self.close_targets();
         let tests = tests.into_iter().enumerate();
         let tests = tests.map(|(number, plan)| OpenTest {
+            class: plan.class,
             test: test(number, plan, pair),
             failure: None,
         });
@@ -160,9 +163,14 @@ impl TargetNic {
         peer: FabricAddress,
         attempt: &Attempt,
     ) -> Done<Figures> {
-        let test = &self.tests[number].test;
+        let OpenTest { test, class, .. } = &self.tests[number];
         match opened(&self.endpoint, self.plan.device) {
-            Ok(endpoint) => test.measure(endpoint, peer, attempt, &mut self.instruments),
+            Ok(endpoint) => {
+                endpoint.set_class(*class);
+                let done = test.measure(endpoint, peer, attempt, &mut self.instruments);
+                endpoint.set_class(None);
+                done
+            }
             Err(why) => Done::nothing(Failure::environment(why)),
         }
     }

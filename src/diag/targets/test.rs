@@ -13,6 +13,7 @@ use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::figures::Figures;
 use measure::{CpuShare, Supervisor};
+use node::traffic_class::TrafficClass;
 use node::{backend, nic_states};
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
@@ -27,6 +28,8 @@ pub struct TestPlan {
     pub tool: &'static Tool,
     /// Its options.
     pub run: RunOptions,
+    /// The traffic class of its operations; `None` for the class of the NIC's other tests.
+    pub class: Option<TrafficClass>,
     /// A missing answer says nothing about a pair if the process waited for its CPU during a larger
     /// part of the measurement, in percent. A target that waited longer reports this itself.
     pub max_waited_percent: f64,

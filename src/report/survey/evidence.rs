@@ -10,10 +10,16 @@ use node::nic::counter_table::{Preset, Row};
 const NAMED_COUNTERS: usize = 3;
 
 /// Short names of counters that administrators know.
-const SHORT: [(&str, &str); 3] = [
+const SHORT: [(&str, &str); 6] = [
     ("pct_retry_srb_requests", "retries"),
     ("pct_spt_timeouts", "timeouts"),
     ("hni_pcs_uncorrected_cw", "uncorrected code words"),
+    ("ixe_tc_req_ecn_pkts", "congestion marks in requests"),
+    ("ixe_tc_rsp_ecn_pkts", "congestion marks in responses"),
+    (
+        "oxe_stall_fgfc_blk",
+        "cycles held back by the flow control of the fabric",
+    ),
 ];
 
 /// Returns the sentences of the evidence against a cause, one for each test and class, the

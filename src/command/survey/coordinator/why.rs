@@ -20,10 +20,11 @@ use diagnosis::causes::CPU_WAIT;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{Confidence, doubtful, evaluate};
 use diagnosis::procedure::{Step, TESTS, TestCode};
-use diagnosis::readings::{Reading, Readings, State, find};
+use diagnosis::readings::{Reading, Readings, State, find, number};
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
+use node::nic::health::host::HUGE_PAGES;
 use node::nic::health::identity::GENERATION;
 use report::check_fleet::NodeCheck;
 use report::survey::nics::{self, states};
@@ -45,6 +46,9 @@ const MOST_SIGNATURES: usize = 8;
 /// Good NICs whose files are read, and beside which culprits are measured.
 const CONTROLS: usize = 8;
 const PARTNERS: usize = 2;
+
+/// Free huge pages of 2 MiB that a test needs.
+const HUGE_PAGES_OF_TEST: f64 = 4.0;
 
 const NO_TIME: &str = "there was no time for it";
 const UNTESTED: &str = "nothing is certain: the NICs beside it are untested, because processes \
@@ -126,8 +130,13 @@ impl CoordinatorLoop<'_> {
                     nic: culprit.nic,
                     controls: &controls,
                 };
-                self.measure_culprit(culprit, places, &tests, &mut found)?;
-                let case = culprit.case(&own, &others, &found.measured, has_good);
+                let has_huge_pages = [&own]
+                    .into_iter()
+                    .chain(others.iter().take(PARTNERS))
+                    .all(has_huge_pages);
+                self.measure_culprit(culprit, places, &tests, has_huge_pages, &mut found)?;
+                let known = [own.clone(), found.counters()].concat();
+                let case = culprit.case(&known, &others, &found.measured, has_good);
                 self.measure_again(&doubtful(case), places, &tests, &mut found)?;
             }
             diagnosed.push(Diagnosed {
@@ -260,13 +269,20 @@ impl CoordinatorLoop<'_> {
         culprit: &Culprit,
         places: Places,
         tests: &Tests,
+        has_huge_pages: bool,
         found: &mut Found,
     ) -> Result<(), Failure> {
         let of_survey = places.of_survey(culprit);
         let mut slots = of_survey.clone();
-        slots.extend(places.of_step(Step::First, tests));
+        slots.extend(places.of_step(Step::First, tests, |_| true));
         self.run_slots(&slots, tests, found)?;
-        self.run_slots(&places.of_step(Step::Second, tests), tests, found)?;
+        let second = places.of_step(Step::Second, tests, |_| true);
+        self.run_slots(&second, tests, found)?;
+        let third = places.of_step(Step::Third, tests, |test| {
+            let is_useful = test.repeats.is_some_and(|base| found.is_slower(base));
+            is_useful && (has_huge_pages || !test.needs_huge_pages)
+        });
+        self.run_slots(&third, tests, found)?;
         // What decides is measured again: one measurement may have been an accident.
         match found.slowest() {
             Some(TestCode::S) => self.run_slots(&of_survey, tests, found),
@@ -331,6 +347,15 @@ fn readings(checks: &BTreeMap<u32, NodeCheck>, nic: NicId, roster: &Roster) -> R
     check.map_or(Vec::new(), |check| check.readings(&roster.nic(nic).device))
 }
 
+/// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
+/// loopback.
+fn has_huge_pages(of: &Readings) -> bool {
+    let sizes = find(of, HUGE_PAGES.code).and_then(|of| of.value.as_deref());
+    let mut sizes = sizes.unwrap_or_default().split(", ");
+    let free = sizes.find(|of| of.ends_with(" of 2M")).and_then(number);
+    free >= Some(HUGE_PAGES_OF_TEST)
+}
+
 /// Returns whether two NICs are of one generation: others differ for good reasons (diagnosis.md
 /// 4.2).
 fn is_same_kind(one: &Readings, other: &Readings) -> bool {
@@ -363,6 +388,7 @@ impl Diagnosed<'_> {
     fn explanation(&self, mut own: Readings, others: &[Readings]) -> Explanation {
         let is_unread = own.is_empty();
         let Self { culprit, found, .. } = self;
+        own.extend(found.counters());
         own.extend(found.is_void().then(cpu_wait));
         let diagnosis = evaluate(culprit.case(&own, others, &found.measured, self.has_good));
         let notes = [

@@ -11,7 +11,7 @@ use node::nic::counters::{Changes, NicFacts, Readings};
 
 /// The counters that do not grow on a NIC without problems; those with a number at their end, such
 /// as `hni_tx_paused_0`, are summed up.
-const COUNTERS: [(&str, bool); 12] = [
+const COUNTERS: [(&str, bool); 15] = [
     ("pct_spt_timeouts", false),
     (RETRIES, false),
     ("pct_sct_timeouts", false),
@@ -24,6 +24,9 @@ const COUNTERS: [(&str, bool); 12] = [
     ("hni_llr_rx_replay_event", false),
     ("hni_tx_paused_", true),
     ("hni_rx_paused_", true),
+    ("ixe_tc_req_ecn_pkts_", true),
+    ("ixe_tc_rsp_ecn_pkts_", true),
+    ("oxe_stall_fgfc_blk_", true),
 ];
 
 /// The counters before a pair.
@@ -45,7 +48,7 @@ impl Watch {
     /// Reads the counters of `device` that count in this stage. `None` if it has none.
     pub fn begin(device: DeviceName, stage: Stage) -> Option<Self> {
         let started = Instant::now();
-        let before = if matches!(stage, Stage::Sweep | Stage::Again | Stage::Comparison) {
+        let before = if matches!(stage, Stage::Sweep | Stage::Again) {
             Before::Retries(retries(device)?)
         } else {
             Before::All(read(device, started)?)

@@ -46,6 +46,7 @@ impl TestPlan {
             None => Ok(Self {
                 tool,
                 run,
+                class: None,
                 max_waited_percent: most_waited_percent(tool.measures_bandwidth()).into(),
             }),
         }

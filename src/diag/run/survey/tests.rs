@@ -46,6 +46,7 @@ pub fn begin(nics: &mut Nics, number: u32, tools: &[&str], pair: Duration) {
         let plan = plan(tool, &[option]);
         TestPlan {
             // Tests run side by side.
+            class: None,
             max_waited_percent: f64::INFINITY,
             ..TestPlan::new(plan.tool, plan.run).unwrap()
         }

@@ -1,0 +1,146 @@
+//! Counters that prove causes, if they grow on a culprit while good NICs are quiet (diagnosis.md 2,
+//! 7).
+
+use std::collections::BTreeMap;
+
+use crate::readings::{Reading, State};
+
+/// How many times as much as on good NICs a counter must grow (diagnosis.md 2, `fgfc`).
+const TIMES: f64 = 10.0;
+
+/// Counters with one meaning.
+#[derive(Debug)]
+pub struct CounterItem {
+    /// Code of the reading.
+    pub code: &'static str,
+    /// Its name.
+    name: &'static str,
+    /// The counters, which are added up.
+    counters: &'static [&'static str],
+    /// Smallest growth in a measurement that says something.
+    least: f64,
+    /// What they count.
+    unit: &'static str,
+}
+
+/// The counters.
+pub const COUNTERS: &[CounterItem] = &[
+    CounterItem {
+        code: "packets-lost",
+        name: "lost packets",
+        counters: &["pct_spt_timeouts", "pct_retry_srb_requests"],
+        // The survey permits as many in each pair.
+        least: 6.0,
+        unit: "packets",
+    },
+    CounterItem {
+        code: "fabric-stall",
+        name: "flow control of the fabric",
+        counters: &["oxe_stall_fgfc_blk"],
+        least: 1e5,
+        unit: "cycles",
+    },
+    CounterItem {
+        code: "congestion-marks",
+        name: "congestion marks",
+        counters: &["ixe_tc_req_ecn_pkts", "ixe_tc_rsp_ecn_pkts"],
+        least: 100.0,
+        unit: "packets",
+    },
+    CounterItem {
+        code: "held-off",
+        name: "held off by the switch",
+        counters: &["hni_tx_paused"],
+        least: 1e5,
+        unit: "cycles",
+    },
+];
+
+/// By how much counters have grown while NICs measured, by their names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Growth {
+    by_name: BTreeMap<String, u64>,
+    measurements: u32,
+}
+
+impl Growth {
+    /// Adds what the counters of a NIC have grown by in a measurement.
+    pub fn add<'a>(&mut self, counters: impl Iterator<Item = (&'a str, u64)>) {
+        self.measurements += 1;
+        for (name, change) in counters {
+            let sum = self.by_name.entry(name.to_owned()).or_default();
+            *sum = sum.saturating_add(change);
+        }
+    }
+
+    /// Returns the growth of an item in one measurement; `None` without measurements.
+    fn of(&self, item: &CounterItem) -> Option<f64> {
+        let changes = item
+            .counters
+            .iter()
+            .filter_map(|name| self.by_name.get(*name));
+        let sum = changes.copied().fold(0, u64::saturating_add);
+        (self.measurements > 0).then(|| sum as f64 / f64::from(self.measurements))
+    }
+}
+
+/// Returns the items that have grown far more on the culprit than on good NICs.
+pub fn readings(own: &Growth, others: &Growth) -> Vec<Reading> {
+    let reading = |item: &CounterItem| {
+        let (grown, of_others) = (own.of(item)?, others.of(item)?);
+        (grown >= item.least && grown >= TIMES * of_others).then(|| Reading {
+            code: item.code.into(),
+            name: item.name.into(),
+            value: Some(format!("{grown:.0}")),
+            state: State::Suspect,
+            text: format!(
+                "{} {grown:.0} {} in each measurement, good NICs {of_others:.0}",
+                item.name, item.unit
+            ),
+            share: None,
+            is_attribute: false,
+        })
+    };
+    COUNTERS.iter().filter_map(reading).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn growth(changes: &[(&str, u64)], measurements: u32) -> Growth {
+        let mut growth = Growth::default();
+        for _ in 0..measurements {
+            growth.add(changes.iter().copied());
+        }
+        growth
+    }
+
+    /// Returns the codes of what these counters say beside these of good NICs.
+    fn codes(own: &[(&str, u64)], others: &[(&str, u64)]) -> Vec<String> {
+        let found = readings(&growth(own, 3), &growth(others, 5));
+        found.into_iter().map(|of| of.code).collect()
+    }
+
+    #[test]
+    fn growth_counts_beside_good_nics() {
+        let retries = |count| ("pct_retry_srb_requests", count);
+        assert_eq!(codes(&[retries(6)], &[]), ["packets-lost"]);
+        assert_eq!(codes(&[retries(5)], &[]), [""; 0]);
+        // Both counters are of one item.
+        let both = [retries(3), ("pct_spt_timeouts", 3)];
+        assert_eq!(codes(&both, &[]), ["packets-lost"]);
+        assert_eq!(codes(&[retries(60)], &[retries(6)]), ["packets-lost"]);
+        assert_eq!(codes(&[retries(60)], &[retries(7)]), [""; 0]);
+    }
+
+    #[test]
+    fn nothing_is_known_without_measurements_of_both() {
+        let marked = growth(&[("ixe_tc_rsp_ecn_pkts", 1000)], 1);
+        assert_eq!(readings(&marked, &Growth::default()), []);
+        assert_eq!(readings(&Growth::default(), &marked), []);
+        let found = readings(&marked, &growth(&[], 1));
+        let text = "congestion marks 1000 packets in each measurement, good NICs 0";
+        assert_eq!(found[0].text, text);
+    }
+}

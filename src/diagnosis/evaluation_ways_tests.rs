@@ -1,0 +1,91 @@
+//! Vectors of diagnosis.md 8 about other ways of doing the same, and about counters.
+
+use super::*;
+
+/// Returns bandwidths with this factor, except for these tests.
+fn bandwidths_without(factor: f64, cured: &[TestCode]) -> Measured {
+    let mut slow = bandwidths(factor);
+    slow.retain(|(code, _)| !cured.contains(code));
+    measured(&slow)
+}
+
+/// Vector 11.
+#[test]
+fn huge_pages_cure_what_small_pages_make_slow() {
+    let cured = bandwidths_without(0.7, &[TestCode::H]);
+    let because = [named("hugepages", Confidence::Because)];
+    assert_eq!(found(&healthy(), &cured), because);
+    let slow = diagnosis(&healthy(), &measured(&bandwidths(0.7)));
+    assert!(causes(&slow).iter().all(|(id, _)| *id != Some("hugepages")));
+    // Good NICs are not slower, or the culprit would not be faster with huge pages either.
+    let mut limited = cured;
+    if let Some(figures) = limited.get_mut(&TestCode::H) {
+        figures.others.iter_mut().for_each(|value| *value *= 0.7);
+        figures.own.iter_mut().for_each(|value| *value *= 0.7);
+    }
+    let all = found(&healthy(), &limited);
+    assert!(
+        all.iter().all(|(_, how)| *how == Confidence::Possibly),
+        "{all:?}"
+    );
+}
+
+/// Vector 22.
+#[test]
+fn ceiling_of_a_class_is_the_cause_if_another_class_is_fast() {
+    let mut capped = healthy();
+    capped.push(reading("class-ceiling", "50 %", State::Shown));
+    let mut full = healthy();
+    full.push(reading("class-ceiling", "100 %", State::Shown));
+    let others = vec![full; 7];
+    let has = |measured: &Measured, how| {
+        let found = evaluate(Case {
+            own: &capped,
+            others: &others,
+            measured,
+            fails: false,
+            has_good_controls: true,
+        });
+        causes(&found).contains(&(Some("class-cap"), how))
+    };
+    let cured = [TestCode::Q, TestCode::B5, TestCode::B3];
+    assert!(has(&bandwidths_without(0.5, &cured), Confidence::Because));
+    // Another class is as slow.
+    let uncured = bandwidths_without(0.5, &cured[1..]);
+    assert!(has(&uncured, Confidence::AlsoFound));
+}
+
+/// Vectors 23 and 24.
+#[test]
+fn counters_prove_what_the_fabric_does() {
+    let marks = with("congestion-marks", "1000", State::Suspect);
+    let late = measured(&[(TestCode::S, 0.5), (TestCode::P1, 2.0), (TestCode::P2, 2.0)]);
+    let because = |id| [named(id, Confidence::Because)];
+    assert_eq!(found(&marks, &late), because("congestion"));
+    assert_eq!(
+        found(&healthy(), &late),
+        [named("congestion", Confidence::Possibly)]
+    );
+    // In all classes: not the queue of one.
+    let all_late = measured(&[
+        (TestCode::S, 0.5),
+        (TestCode::P1, 2.0),
+        (TestCode::P2, 2.0),
+        (TestCode::QP, 2.0),
+    ]);
+    assert_eq!(
+        found(&healthy(), &all_late),
+        [named("port", Confidence::Possibly)]
+    );
+    let held = with("fabric-stall", "5000000", State::Suspect);
+    let slow = measured(&[(TestCode::S, 0.5), (TestCode::B4, 0.4)]);
+    assert_eq!(found(&held, &slow), [named("fgfc", Confidence::Probably)]);
+}
+
+/// Vector 20.
+#[test]
+fn lost_packets_are_probably_the_cause() {
+    let lossy = with("packets-lost", "40", State::Suspect);
+    let slow = measured(&[(TestCode::S, 0.5), (TestCode::P1, 2.0)]);
+    assert_eq!(found(&lossy, &slow)[0], named("loss", Confidence::Probably));
+}
