@@ -90,8 +90,8 @@ pub fn compare(measured: &Measured) -> Vec<Comparison> {
         .collect()
 }
 
-/// Returns whether good NICs are as fast in a column as in the one that it repeats in another way. If
-/// not, the other way has a limit of its own, and says nothing.
+/// Returns whether good NICs are as fast in a column as in the one that it repeats in another way.
+/// If not, the other way has a limit of its own, and says nothing.
 fn is_comparable(column: Column, measured: &Measured) -> bool {
     let Some(base) = column.repeats() else {
         return true;

@@ -19,8 +19,8 @@ pub struct CounterItem {
     counters: &'static [&'static str],
     /// Smallest growth in a measurement that says something.
     least: f64,
-    /// What they count.
-    unit: &'static str,
+    /// What they count, in sentences.
+    what: &'static str,
 }
 
 /// The counters.
@@ -31,28 +31,28 @@ pub const COUNTERS: &[CounterItem] = &[
         counters: &["pct_spt_timeouts", "pct_retry_srb_requests"],
         // The survey permits as many in each pair.
         least: 6.0,
-        unit: "packets",
+        what: "lost packets",
     },
     CounterItem {
         code: "fabric-stall",
         name: "flow control of the fabric",
         counters: &["oxe_stall_fgfc_blk"],
         least: 1e5,
-        unit: "cycles",
+        what: "cycles held back by the flow control of the fabric",
     },
     CounterItem {
         code: "congestion-marks",
         name: "congestion marks",
         counters: &["ixe_tc_req_ecn_pkts", "ixe_tc_rsp_ecn_pkts"],
         least: 100.0,
-        unit: "packets",
+        what: "packets marked in congested switches",
     },
     CounterItem {
         code: "held-off",
         name: "held off by the switch",
         counters: &["hni_tx_paused"],
         least: 1e5,
-        unit: "cycles",
+        what: "cycles held off by the switch",
     },
 ];
 
@@ -94,8 +94,8 @@ pub fn readings(own: &Growth, others: &Growth) -> Vec<Reading> {
             value: Some(format!("{grown:.0}")),
             state: State::Suspect,
             text: format!(
-                "{} {grown:.0} {} in each measurement, good NICs {of_others:.0}",
-                item.name, item.unit
+                "{grown:.0} {} in each measurement, good NICs {of_others:.0}",
+                item.what
             ),
             share: None,
             is_attribute: false,
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(readings(&marked, &Growth::default()), []);
         assert_eq!(readings(&Growth::default(), &marked), []);
         let found = readings(&marked, &growth(&[], 1));
-        let text = "congestion marks 1000 packets in each measurement, good NICs 0";
+        let text = "1000 packets marked in congested switches in each measurement, good NICs 0";
         assert_eq!(found[0].text, text);
     }
 }

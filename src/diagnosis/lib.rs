@@ -13,6 +13,7 @@
 //!    | comparison   the figures of a culprit beside good NICs                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | columns      what the matrix of causes and tests compares                                 |
+//!    | counters     what grows on the culprit and not on good NICs                               |
 //!    | majority     what most good NICs have                                                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | readings     what the files of a NIC and its node say                                     |

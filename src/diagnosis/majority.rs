@@ -17,8 +17,8 @@ const NORMAL: f64 = 0.6;
 const RARE: f64 = 0.05;
 const COMMON: f64 = 0.2;
 
-/// Items whose values are numbers that differ a little between good nodes, and by which part of them
-/// (diagnosis.md 2, `memory-bw`).
+/// Items whose values are numbers that differ a little between good nodes, and by which part of
+/// them (diagnosis.md 2, `memory-bw`).
 const CLOSE: [(&str, f64); 1] = [("memory-size", 0.03)];
 
 /// An item in which a culprit differs from most good NICs.

@@ -86,8 +86,8 @@ pub struct Test {
     pub route: Route,
     /// When it is measured.
     pub step: Step,
-    /// The test that it repeats in another way. It is measured only if the culprit is slower in that
-    /// test than good NICs.
+    /// The test that it repeats in another way. It is measured only if the culprit is slower in
+    /// that test.
     pub repeats: Option<TestCode>,
     /// Whether its buffers need huge pages.
     pub needs_huge_pages: bool,

@@ -176,7 +176,7 @@ impl Plant {
         };
         let fabric = Fabric::new();
         let mut command = fabric.command(&format!(
-            "survey --loopback={NICS} --max-active=1 --pair-time=40ms --seed={seed} --why --json {}",
+            "survey --loopback={NICS} --max-active=1 --pair-time=40ms --seed={seed} --json {}",
             self.tool
         ));
         command.env("CXIDIAG_LINK", items(good, self.link));

@@ -145,7 +145,7 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut BlockReport)) -> JoinHan
 fn task(fabric: &Fabric, file: &Path, rank: u32, size: u32) -> Command {
     let file = file.display();
     let mut command = fabric.command(&format!(
-        "survey --device=soft{rank} --meeting-point={file} --pairs=all --pair-time=20ms --json"
+        "survey --device=soft{rank} --no-why --meeting-point={file} --pairs=all --pair-time=20ms --json"
     ));
     command
         .env("OMPI_COMM_WORLD_RANK", rank.to_string())

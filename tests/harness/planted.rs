@@ -211,7 +211,7 @@ impl Fault {
         let fabric = Fabric::new();
         let path = |extension: &str| directory.join(format!("survey.{extension}"));
         let mut arguments = format!(
-            "survey {} --seed={seed} --json={} --jsonl={} --openmetrics={}",
+            "survey {} --no-why --seed={seed} --json={} --jsonl={} --openmetrics={}",
             self.survey,
             path("json").display(),
             path("jsonl").display(),

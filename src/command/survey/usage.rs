@@ -103,7 +103,7 @@ struct Wishes {
     keeps_matrix: bool,
     resume: Option<PathBuf>,
     checks_nodes: bool,
-    explains: bool,
+    leaves_out_why: bool,
     is_quiet: bool,
 }
 
@@ -266,13 +266,13 @@ fn measurements() -> Vec<Def> {
              The default is 1.3 for latencies and 1/0.93 for bandwidths. A smaller ratio needs more \
              pairs of each NIC: the last lines show the ratio that each test could have found.",
         ),
-        Def::switch("why", |wishes| wishes.explains = true).explained(
-            "Find out why bad and suspect NICs are slow: 10 s for\neach, a minute in all",
-            "Find out why NICs and nodes are bad or suspect, after the last pair: read the files of \
-             each of them and of good NICs, and measure both in turn with tests that separate the \
-             causes. About 10 s for each culprit, and a minute in all; culprits whose files and \
-             failing tests are the same are measured once. The verdict and the exit status do not \
-             depend on it.",
+        Def::switch("no-why", |wishes| wishes.leaves_out_why = true).explained(
+            "Do not find out why bad and suspect NICs are slow,\nwhich takes 10 s for each, a minute in all",
+            "Do not find out why NICs and nodes are bad or suspect. By default, the survey reads the \
+             files of each of them and of good NICs after the last pair, and measures both in turn \
+             with tests that separate the causes. That takes about 10 s for each culprit, and a \
+             minute in all; culprits whose files and failing tests are the same are measured once. \
+             The verdict and the exit status do not depend on it.",
         ),
         Def::text("time-limit", "TIME", |wishes, typed| {
             wishes.time_limit = Some(time(typed, SHORTEST..=LONGEST)?);
@@ -322,9 +322,9 @@ fn outputs() -> Vec<Def> {
              stays empty: its nodes have invented names.",
         ),
         Def::file("ticket", |wishes| &mut wishes.ticket).explained(
-            "Write what is bad, and why, to FILE, as a page of\nMarkdown (implies --why)",
+            "Write what is bad, and why, to FILE, as a page of\nMarkdown",
             "Write a page of Markdown for a ticket to *FILE*: each bad or suspect part with its figures, \
-             its cause, the evidence and what to do. Implies **--why**.",
+             its cause, the evidence and what to do.",
         ),
         output::json().within(|wishes| &mut wishes.places.json),
         Def::file("jsonl", |wishes| &mut wishes.places.jsonl).explained(
@@ -408,6 +408,10 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
             "--check checks nodes: those of a launcher, or of --hosts",
         ));
     }
+    if let Some(file) = wishes.ticket.as_ref().filter(|_| wishes.leaves_out_why) {
+        let allowed = "the page says why parts are bad, so it is not possible with --no-why";
+        return Err(Failure::usage(invalid("ticket", file.display(), allowed)));
+    }
     if is_loopback && wishes.bad_nodes.is_some() {
         without_effect.push(Ineffective {
             option: "bad-nodes",
@@ -426,7 +430,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     Ok(Some(SurveyRequest {
         processes,
         checks_nodes: wishes.checks_nodes,
-        explains: wishes.explains || wishes.ticket.is_some(),
+        explains: !wishes.leaves_out_why,
         devices: wishes.devices,
         at_once: wishes.at_once,
         service: wishes.service,

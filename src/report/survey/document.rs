@@ -117,7 +117,7 @@ pub struct Survey {
     pub roster: Roster,
     /// What the survey has found.
     pub verdict: Findings,
-    /// Why culprits are slow; empty without --why.
+    /// Why culprits are slow; empty with --no-why.
     #[serde(default)]
     pub why: Vec<Explanation>,
 }

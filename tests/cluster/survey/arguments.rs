@@ -89,6 +89,10 @@ fn refuses_invalid_arguments() {
             "--loopback=4 --nics=both",
             "'both' for --nics: expected turn or once",
         ),
+        (
+            "--loopback=4 --no-why --ticket=page.md",
+            "'page.md' for --ticket: the page says why",
+        ),
         ("", "no launcher has started this process"),
     ] {
         let output = fabric.run(&format!("survey {arguments}"));

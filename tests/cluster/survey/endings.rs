@@ -15,7 +15,7 @@ use crate::harness::{Fabric, Process, assert_status, stderr};
 /// Returns the arguments of a survey of four NICs that writes each result to `lines`.
 fn arguments(lines: &Path) -> String {
     format!(
-        "survey --loopback=4 --pairs=all write-lat read-lat --json --jsonl={}",
+        "survey --loopback=4 --no-why --pairs=all write-lat read-lat --json --jsonl={}",
         lines.display()
     )
 }

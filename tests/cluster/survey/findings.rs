@@ -12,7 +12,7 @@ use crate::harness::{Fabric, assert_status, finish, schema, stderr, stdout};
 /// Runs a survey with variables of the environment. Returns its output and document.
 fn survey(arguments: &str, variables: &[(&str, &str)]) -> (Output, Value) {
     let fabric = Fabric::new();
-    let mut command = fabric.command(&format!("survey {arguments} --json"));
+    let mut command = fabric.command(&format!("survey {arguments} --no-why --json"));
     command.envs(variables.iter().copied());
     let output = finish(command);
     let document = document(&output);
@@ -82,7 +82,8 @@ fn names_slow_nic() {
     let (output, directory) = bad_one_of_ten(|options| {
         let fabric = Fabric::new();
         let directory = tempfile::tempdir().unwrap();
-        let arguments = format!("survey --loopback=5 {options} --bad-nodes=bad --json=found.json");
+        let arguments =
+            format!("survey --loopback=5 {options} --no-why --bad-nodes=bad --json=found.json");
         let mut command = fabric.command(&arguments);
         command
             .env("CXIDIAG_LINK", "nic=2,latency=5ms")

@@ -11,7 +11,7 @@ use crate::harness::{Command, Fabric, Process, assert_status, assert_success, st
 
 /// The variables of a launcher are all that a task needs.
 fn task(fabric: &Fabric, directory: &Path, rank: u32, size: u32, more: &str) -> Command {
-    let mut command = fabric.command(&format!("survey --device=soft{rank} {more}"));
+    let mut command = fabric.command(&format!("survey --device=soft{rank} --no-why {more}"));
     command
         .current_dir(directory)
         .env("OMPI_COMM_WORLD_RANK", rank.to_string())
@@ -27,7 +27,7 @@ pub fn task_of_slurm(
     size: u32,
     more: &str,
 ) -> Command {
-    let mut command = fabric.command(&format!("survey --device=soft{rank} {more}"));
+    let mut command = fabric.command(&format!("survey --device=soft{rank} --no-why {more}"));
     let rank_text = rank.to_string();
     // Surveys at the same time must not have the same port.
     let job = fabric.path().display().to_string();

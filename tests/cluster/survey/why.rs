@@ -1,4 +1,4 @@
-//! `survey --why`: planted faults, and the causes that it names.
+//! Planted faults, and the causes that a survey names.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ fn assert_cause(tools: &str, link: &str, faults: &str, expected: (Option<&str>, 
     for pair_time in PAIR_TIMES {
         let fabric = Fabric::new();
         let arguments = format!(
-            "survey --loopback=4 --pairs=all --max-active=1 --pair-time={pair_time}ms --why --json \
+            "survey --loopback=4 --pairs=all --max-active=1 --pair-time={pair_time}ms --json \
              {tools}"
         );
         let mut command = fabric.command(&arguments);
@@ -96,5 +96,16 @@ fn narrow_pcie_link_is_also_found_beside_another_fault() {
         "latency=20us;nic=2,latency=60us",
         "pcie-path=16@16;nic=2,pcie-path=8@16",
         (None, "unknown"),
+    );
+}
+
+/// Vector 23: the packets of one class wait in switches, which mark them.
+#[test]
+fn queue_of_a_traffic_class_is_congestion() {
+    assert_cause(
+        "write-lat",
+        "latency=20us",
+        "pcie-path=16@16;nic=2,class-delay=BEST_EFFORT:30us",
+        (Some("congestion"), "because"),
     );
 }
