@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::causes::{CAUSES, CPU_WAIT, Cause, Cell, Sign};
+use crate::causes::{CAUSES, Cause, Cell, Sign, cause};
 use crate::columns::Column;
 use crate::comparison::{Comparison, Measured, Outcome, compare};
 use crate::majority::{self, Difference};
@@ -122,8 +122,8 @@ pub fn evaluate(case: Case) -> Diagnosis {
         differs,
         mut all,
     } = Assessed::of(case);
-    let no_cpu = |of: &Assessment| of.cause.signs == [Sign::Wrong(CPU_WAIT)];
-    if let Some(found) = all.iter().find(|of| no_cpu(of) && !of.signs.is_empty()) {
+    let voids = |of: &&Assessment| of.cause.voids && !of.signs.is_empty();
+    if let Some(found) = all.iter().find(voids) {
         return Diagnosis {
             whys: vec![found.why(Confidence::Probably)],
             differs: Vec::new(),
@@ -177,6 +177,18 @@ pub fn evaluate(case: Case) -> Diagnosis {
         whys,
         differs,
         excluded,
+    }
+}
+
+impl Diagnosis {
+    /// Returns whether figures would say nothing more: the first cause is certain, or makes figures
+    /// say nothing.
+    pub fn is_final(&self) -> bool {
+        let first = self.whys.first();
+        first.is_some_and(|why| {
+            let known = why.cause.as_deref().and_then(cause);
+            why.confidence == Confidence::Because || known.is_some_and(|of| of.voids)
+        })
     }
 }
 

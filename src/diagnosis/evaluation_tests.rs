@@ -4,6 +4,7 @@
 mod other_ways;
 
 use super::*;
+use crate::causes::CPU_WAIT;
 use crate::comparison::Figures;
 use crate::readings::Reading;
 

@@ -89,3 +89,14 @@ fn lost_packets_are_probably_the_cause() {
     let slow = measured(&[(TestCode::S, 0.5), (TestCode::P1, 2.0)]);
     assert_eq!(found(&lossy, &slow)[0], named("loss", Confidence::Probably));
 }
+
+/// The figures of a NIC in use say nothing about it.
+#[test]
+fn nothing_else_is_known_about_a_nic_in_use() {
+    let mut used = with("pcie-width", "x8", State::Bad);
+    used.push(reading("foreign-traffic", "900 MB/s", State::Suspect));
+    let found = diagnosis(&used, &measured(&bandwidths(0.55)));
+    assert_eq!(causes(&found), [(Some("others-use"), Confidence::Probably)]);
+    assert!(found.is_final());
+    assert!(!diagnosis(&healthy(), &measured(&bandwidths(0.55))).is_final());
+}

@@ -16,9 +16,10 @@ use node::backend;
 use node::machine::Machine;
 use node::nic::files::Files;
 use node::nic::health::code_words::{self, CodeWords};
+use node::nic::health::foreign::Octets;
 use node::nic::health::pcie_errors::{self, Monitor};
 use node::nic::health::{
-    Finding, Generation, address, host, identity, link, pcie, presence, services,
+    Finding, Generation, address, foreign, host, identity, link, pcie, presence, services,
 };
 use node::nic::link_speed::LinkSpeed;
 use node::nic::pcie_path::PciePath;
@@ -46,6 +47,7 @@ pub struct Examination {
 struct First {
     files: Files,
     code_words: CodeWords,
+    octets: Octets,
     monitor: Monitor,
 }
 
@@ -60,6 +62,7 @@ impl Examination {
         let first = files(device, machine).map(|files| {
             files.map(|files| First {
                 code_words: CodeWords::read(&files),
+                octets: Octets::read(&files),
                 monitor: Monitor::read(&files),
                 files,
             })
@@ -175,6 +178,10 @@ impl Examination {
         } else {
             code_words::left_out("--quick")
         });
+        findings.push(match request.own_traffic() {
+            Some(why) => foreign::left_out(why),
+            None => Octets::read(&files).since(first.octets),
+        });
         findings.extend(of_pcie(&files, generation));
         findings.extend(Monitor::read(&files).evaluate(first.monitor, &files));
         // A software NIC has the file only if a fault plants it.
@@ -192,8 +199,10 @@ impl Examination {
             host::locality(&files, &cxi::placement::cpus().unwrap_or_default()),
             link::mtu(&files),
             identity::qos_profile(&files),
+            identity::class_ceiling(&files),
         ]);
         findings.extend(identity::versions(&files, generation, is_software));
+        findings.push(identity::extended_speed(&files));
         findings.extend(self.traffic);
         Examined {
             device,

@@ -8,6 +8,9 @@ use facts::device::DeviceName;
 use facts::error::{Context, Failure};
 use node::reading;
 
+/// How long a member looks for traffic of others, before it measures.
+const IDLE: Duration = Duration::from_millis(50);
+
 /// The checks of the NICs of a member. They read files only.
 pub struct SurveyChecks {
     devices: Vec<DeviceName>,
@@ -22,8 +25,8 @@ impl SurveyChecks {
         Self { devices, ongoing }
     }
 
-    /// Returns the document of a check. The second one also has what has changed since the first
-    /// one, such as errors of the link.
+    /// Returns the document of a check. The first one has the traffic of others, the second one
+    /// what has changed since the first one, such as errors of the link.
     ///
     /// # Errors
     ///
@@ -39,12 +42,15 @@ impl SurveyChecks {
                     window: Some(Duration::ZERO),
                     ..CheckRequest::default()
                 };
-                self.ongoing = Some(OngoingCheck::begin(request.clone())?);
-                of_node::check(CheckRequest {
-                    is_quick: true,
-                    window: None,
+                let while_idle = of_node::check(CheckRequest {
+                    window: Some(IDLE),
+                    ..request.clone()
+                })?;
+                self.ongoing = Some(OngoingCheck::begin(CheckRequest {
+                    uses_nic: true,
                     ..request
-                })?
+                })?);
+                while_idle
             }
         };
         serde_json::to_vec(&check).environment("cannot write the document of the check")

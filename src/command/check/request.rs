@@ -32,6 +32,8 @@ pub struct CheckRequest {
     pub hosts: Option<Vec<String>>,
     /// The port of these servers.
     pub port: Option<u16>,
+    /// The process uses the NICs during the check.
+    pub uses_nic: bool,
     /// A task of a launcher checks its own node only.
     pub is_local: bool,
     /// Where the tasks of a launcher meet.
@@ -58,6 +60,17 @@ impl CheckRequest {
 
     pub fn has_window(&self) -> bool {
         !self.is_quick
+    }
+
+    /// Returns why the traffic of other processes is unknown, if it is.
+    pub fn own_traffic(&self) -> Option<&'static str> {
+        if self.is_quick {
+            Some("--quick")
+        } else if self.uses_nic || self.has_traffic() {
+            Some("the check itself uses the NIC; --no-traffic")
+        } else {
+            None
+        }
     }
 
     /// Returns the devices to check: the devices of the arguments, else of the job, else all

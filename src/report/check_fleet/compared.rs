@@ -3,7 +3,7 @@
 use node::nic::health::{Item, host, identity, link, pcie, presence};
 
 /// The settings that are compared, of NICs and of hosts.
-pub(super) const COMPARED: [&Item; 16] = [
+pub(super) const COMPARED: [&Item; 18] = [
     &presence::COUNT,
     &identity::GENERATION,
     &identity::FIRMWARE,
@@ -11,6 +11,8 @@ pub(super) const COMPARED: [&Item; 16] = [
     &host::LIBRARY,
     &host::KERNEL,
     &identity::QOS_PROFILE,
+    &identity::CLASS_CEILING,
+    &identity::ESM,
     &link::MTU,
     &link::SPEED,
     &link::LAYER_RETRY,

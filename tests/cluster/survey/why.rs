@@ -1,8 +1,10 @@
 //! Planted faults, and the causes that a survey names.
 
+use std::io::{self, BufRead, BufReader};
+
 use serde_json::Value;
 
-use super::{bad, document};
+use super::{bad, document, start};
 use crate::alone;
 use crate::harness::{Fabric, finish, stdout};
 
@@ -19,9 +21,33 @@ const PAIR_TIMES: [u32; 6] = [20, 20, 40, 40, 80, 80];
 /// `expected` is the first cause with its confidence.
 #[track_caller]
 fn assert_cause(tools: &str, link: &str, faults: &str, expected: (Option<&str>, &str)) {
+    assert_cause_beside(None, tools, link, faults, expected);
+}
+
+/// The same, while another process runs with these arguments.
+#[track_caller]
+fn assert_cause_beside(
+    other: Option<&str>,
+    tools: &str,
+    link: &str,
+    faults: &str,
+    expected: (Option<&str>, &str),
+) {
     let _alone = alone();
     for pair_time in PAIR_TIMES {
         let fabric = Fabric::new();
+        let other = other.map(|arguments| {
+            let mut command = fabric.command(arguments);
+            command.env("CXIDIAG_LINK", link);
+            let mut other = start(command);
+            let printed = BufReader::new(other.stdout.take().expect("a pipe"));
+            let is_head = |line: &io::Result<String>| line.as_ref().unwrap().starts_with("RDMA");
+            assert!(
+                printed.lines().any(|line| is_head(&line)),
+                "it has not begun"
+            );
+            other
+        });
         let arguments = format!(
             "survey --loopback=4 --pairs=all --max-active=1 --pair-time={pair_time}ms --json \
              {tools}"
@@ -31,6 +57,10 @@ fn assert_cause(tools: &str, link: &str, faults: &str, expected: (Option<&str>, 
         command.env("CXIDIAG_FAULTS", faults);
         let output = finish(command);
         let document = document(&output);
+        if let Some(mut other) = other {
+            other.signal("INT");
+            other.wait();
+        }
         fabric.assert_nothing_left();
         let (nics, _) = bad(&document);
         let Some(why) = explanation(&document) else {
@@ -107,5 +137,16 @@ fn queue_of_a_traffic_class_is_congestion() {
         "latency=20us",
         "pcie-path=16@16;nic=2,class-delay=BEST_EFFORT:30us",
         (Some("congestion"), "because"),
+    );
+}
+
+#[test]
+fn nic_in_use_by_others_is_not_judged() {
+    assert_cause_beside(
+        Some("write-bw --loopback -d soft2 -s 64K --duration=100"),
+        "write-lat",
+        "latency=20us;nic=2,latency=60us",
+        "pcie-path=16@16;nic=2,pcie-path=8@16",
+        (Some("others-use"), "probably"),
     );
 }

@@ -16,9 +16,9 @@ use cluster::survey::roster::Roster;
 use cluster::survey::timetable::Round;
 use cluster::tree::Event;
 use diag::run::survey::longest;
-use diagnosis::causes::CPU_WAIT;
+use diagnosis::causes::{CPU_WAIT, FOREIGN};
 use diagnosis::comparison::Measured;
-use diagnosis::evaluation::{Confidence, doubtful, evaluate};
+use diagnosis::evaluation::{doubtful, evaluate};
 use diagnosis::procedure::{Step, TESTS, TestCode};
 use diagnosis::readings::{Reading, Readings, State, find, number};
 use facts::error::Failure;
@@ -54,7 +54,7 @@ const NO_TIME: &str = "there was no time for it";
 const UNTESTED: &str = "nothing is certain: the NICs beside it are untested, because processes \
                         waited for CPUs";
 const CHANGED: &str = "its files have changed during the diagnosis";
-const NO_CONTROL: &str = "there is no good NIC of its kind to compare with";
+const NO_CONTROL: &str = "there is no good and idle NIC of its kind to compare with";
 
 impl CoordinatorLoop<'_> {
     /// Finds out why the culprits of a verdict are slow. `explanations` has what is known after an
@@ -101,8 +101,11 @@ impl CoordinatorLoop<'_> {
         let mut same: Vec<(&Culprit, usize)> = Vec::new();
         for (culprit, controls) in culprits.iter().zip(controls) {
             let own = readings(&first, culprit.nic, &roster);
-            let is_of_kind = |nic: &NicId| is_same_kind(&own, &readings(&first, *nic, &roster));
-            let controls: Vec<NicId> = controls.into_iter().filter(is_of_kind).collect();
+            let is_usable = |nic: &NicId| {
+                let control = readings(&first, *nic, &roster);
+                is_same_kind(&own, &control) && is_idle(&control)
+            };
+            let controls: Vec<NicId> = controls.into_iter().filter(is_usable).collect();
             let others = readings_of(&first, &controls, &roster);
             let signature = signature(culprit, &own, &others);
             let is_known = |of: &Diagnosed| signature.is_some() && of.signature == signature;
@@ -122,9 +125,8 @@ impl CoordinatorLoop<'_> {
             let has_good = controls.iter().take(PARTNERS).all(is_good);
             let nothing = Measured::new();
             let by_files = evaluate(culprit.case(&own, &others, &nothing, has_good));
-            let is_explained = by_files.whys.first().map(|why| why.confidence);
             let mut found = Found::default();
-            if is_explained != Some(Confidence::Because) {
+            if !by_files.is_final() {
                 let places = Places {
                     roster: &roster,
                     nic: culprit.nic,
@@ -148,9 +150,18 @@ impl CoordinatorLoop<'_> {
             });
         }
         let second = self.checks(&ranks)?;
-        let latest = |nic| match readings(&second, nic, &roster) {
-            empty if empty.is_empty() => readings(&first, nic, &roster),
-            latest => latest,
+        let latest = |nic| {
+            let (before, after) = (
+                readings(&first, nic, &roster),
+                readings(&second, nic, &roster),
+            );
+            if after.is_empty() {
+                return before;
+            }
+            // The traffic of others is known from the time before the tests only.
+            let others = before.into_iter().filter(|of| of.code == FOREIGN);
+            let after = after.into_iter().filter(|of| of.code != FOREIGN);
+            after.chain(others).collect()
         };
         for of in &diagnosed {
             let others: Vec<Readings> = of.controls.iter().map(|nic| latest(*nic)).collect();
@@ -361,6 +372,11 @@ fn has_huge_pages(of: &Readings) -> bool {
 fn is_same_kind(one: &Readings, other: &Readings) -> bool {
     let [one, other] = [one, other].map(|of| find(of, GENERATION.code));
     one.map(|of| &of.value) == other.map(|of| &of.value)
+}
+
+/// Returns whether no other processes use a NIC, as far as is known.
+fn is_idle(of: &Readings) -> bool {
+    find(of, FOREIGN).is_none_or(|of| of.state != State::Suspect)
 }
 
 /// Returns what the checks say about several NICs.

@@ -3,6 +3,7 @@
 
 use super::item::{Finding, Generation, Item, Verdict, unless_good};
 use crate::nic::files::Files;
+use crate::traffic_class::TrafficClass;
 
 /// Uncorrectable errors of memories of the chip.
 pub static MEMORY_ERRORS: Item = Item {
@@ -18,6 +19,22 @@ pub static QOS_PROFILE: Item = Item {
     name: "QoS profile",
     source: "driver",
     remedy: "all nodes and switches need the same profile",
+};
+
+/// The ceilings of the classes for large transfers.
+pub static CLASS_CEILING: Item = Item {
+    code: "class-ceiling",
+    name: "ceiling of classes",
+    source: "-",
+    remedy: "shown only: compare it with other nodes",
+};
+
+/// The extended speed of the connection to the host.
+pub static ESM: Item = Item {
+    code: "esm",
+    name: "extended PCIe speed",
+    source: "-",
+    remedy: "shown only: compare it with other nodes",
 };
 
 /// The generation of the chip.
@@ -106,6 +123,29 @@ pub fn qos_profile(files: &Files) -> Finding {
     Finding::compared(&QOS_PROFILE, profile, "one of the driver's", verdict)
 }
 
+/// The lowest ceiling of the classes for large transfers, in percent of the link, and its class.
+/// LOW_LATENCY is left out: each profile limits it.
+pub fn class_ceiling(files: &Files) -> Finding {
+    let ceiling = |class: TrafficClass| {
+        let directory = class.to_string().to_lowercase();
+        let percent = files.number(&format!("traffic_classes/{directory}/ceiling_bw"))?;
+        Some((percent, class))
+    };
+    let classes = [TrafficClass::BestEffort, TrafficClass::BulkData];
+    let lowest = classes.into_iter().filter_map(ceiling);
+    let lowest = lowest.min_by_key(|(percent, _)| *percent);
+    let value = lowest.map(|(percent, class)| match percent {
+        100.. => "100 %".to_owned(),
+        _ => format!("{percent} % of {class}"),
+    });
+    Finding::shown_if(&CLASS_CEILING, value)
+}
+
+/// The extended speed of the connection to the host, which some blades have.
+pub fn extended_speed(files: &Files) -> Finding {
+    Finding::shown_if(&ESM, files.text("properties/current_esm_link_speed"))
+}
+
 /// Generation, serial number, firmware and driver.
 pub fn versions(files: &Files, generation: Option<Generation>, is_software: bool) -> Vec<Finding> {
     let version = files.text("properties/cassini_version");
@@ -155,6 +195,19 @@ mod tests {
             ("OTHER\n", Suspect),
         ];
         assert_verdicts("traffic_classes/active_qos_profile", qos_profile, &cases);
+    }
+
+    #[test]
+    fn shows_lowest_ceiling_of_classes_for_large_transfers() {
+        let file = |class: &str| format!("traffic_classes/{class}/ceiling_bw");
+        let value = |files: &[(&str, &str)]| class_ceiling(&MadeUp::new(files).files).value;
+        let names = ["best_effort", "bulk_data", "low_latency"].map(file);
+        let [best_effort, bulk_data, low_latency] = names.each_ref().map(String::as_str);
+        let full = [(best_effort, "100\n"), (low_latency, "5\n")];
+        assert_eq!(value(&full).as_deref(), Some("100 %"));
+        let limited = [(best_effort, "100\n"), (bulk_data, "50\n")];
+        assert_eq!(value(&limited).as_deref(), Some("50 % of BULK_DATA"));
+        assert_eq!(value(&[]), None);
     }
 
     #[test]

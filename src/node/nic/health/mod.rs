@@ -7,6 +7,7 @@
 //! * `item`: something that is checked, and what was found.
 //! * `presence`: whether the NICs are there.
 //! * `link`: state, speed, mode and flaps of the link; `code_words`: its error rates.
+//! * `foreign`: traffic of other processes.
 //! * `pcie`: lanes and speed of the connection to the host; `pcie_errors`: its errors.
 //! * `address`: fabric address and retry handler.
 //! * `identity`: what is shown without a limit: generation, firmware, driver, QoS profile.
@@ -16,6 +17,7 @@
 
 pub mod address;
 pub mod code_words;
+pub mod foreign;
 pub mod host;
 pub mod identity;
 mod item;
@@ -29,7 +31,7 @@ pub mod traffic;
 pub use item::{Finding, Generation, Item, Verdict};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 46] = [
+pub static ITEMS: [&Item; 49] = [
     &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
@@ -45,6 +47,7 @@ pub static ITEMS: [&Item; 46] = [
     &code_words::CORRECTED,
     &code_words::LANES,
     &code_words::REPLAYS,
+    &foreign::FOREIGN,
     &pcie::WIDTH,
     &pcie::SPEED,
     &pcie::UPSTREAM,
@@ -62,10 +65,12 @@ pub static ITEMS: [&Item; 46] = [
     &host::LOCALITY,
     &link::MTU,
     &identity::QOS_PROFILE,
+    &identity::CLASS_CEILING,
     &identity::GENERATION,
     &identity::SERIAL,
     &identity::FIRMWARE,
     &identity::DRIVER,
+    &identity::ESM,
     &traffic::WRITE,
     &traffic::READ,
     &traffic::WRITE_BANDWIDTH,

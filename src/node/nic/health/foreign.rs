@@ -1,0 +1,78 @@
+//! Traffic of other processes: a NIC in use says nothing about its speed (diagnosis.md 2,
+//! `others-use`).
+
+use super::item::{Finding, Item, Verdict, unless_good};
+use crate::nic::counter::{Change, Reading};
+use crate::nic::files::Files;
+
+/// What the NIC sends and receives while this process does not use it.
+pub static FOREIGN: Item = Item {
+    code: "foreign-traffic",
+    name: "traffic of others",
+    source: "cxidiag",
+    remedy: "other processes use the NIC: measure it when it is idle",
+};
+
+/// Bytes per second that disturb no measurement: less than a hundredth of the slowest link.
+const LITTLE: f64 = 1e8;
+
+/// Bytes sent and received.
+#[derive(Clone, Debug)]
+pub struct Octets([Option<Reading>; 2]);
+
+impl Octets {
+    /// Reads the counters of a NIC.
+    pub fn read(files: &Files) -> Self {
+        let counters = ["hni_sts_tx_ok_octets", "hni_sts_rx_ok_octets"];
+        Self(counters.map(|name| files.counter(name)))
+    }
+
+    /// Returns what others have sent and received since `before`.
+    pub fn since(self, before: Self) -> Finding {
+        let sides = before.0.into_iter().zip(self.0);
+        let rates = sides.map(|(before, after)| Change::between(before?, after?).per_second());
+        let sum: Option<f64> = rates.sum();
+        let Some(rate) = sum else {
+            return Finding::absent(&FOREIGN);
+        };
+        let text = |rate: f64| format!("{:.0} MB/s", rate / 1e6);
+        let verdict = unless_good(rate > LITTLE, Verdict::Suspect);
+        let limit = format!("<{}", text(LITTLE));
+        Finding::compared(&FOREIGN, text(rate), limit, verdict).with_number(rate)
+    }
+}
+
+/// Traffic that cannot be told from the traffic of this process.
+pub fn left_out(why: &str) -> Finding {
+    Finding::untested(&FOREIGN, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::MadeUp;
+    use super::*;
+
+    /// Returns what is found if a NIC sends and receives this many bytes in 10 ms.
+    fn found(sent: &str, received: &str) -> Finding {
+        let read = |sent: &str, received: &str| {
+            let made_up = MadeUp::new(&[
+                ("telemetry/hni_sts_tx_ok_octets", sent),
+                ("telemetry/hni_sts_rx_ok_octets", received),
+            ]);
+            Octets::read(&made_up.files)
+        };
+        read(sent, received).since(read("1000@5.000000000\n", "1000@5.000000000\n"))
+    }
+
+    #[test]
+    fn nic_in_use_is_suspect() {
+        let busy = found("901000@5.010000000\n", "201000@5.010000000\n");
+        assert_eq!(busy.verdict, Verdict::Suspect);
+        assert_eq!(busy.value.as_deref(), Some("110 MB/s"));
+        let idle = found("901000@5.010000000\n", "1000@5.010000000\n");
+        assert_eq!(idle.verdict, Verdict::Good);
+        let unknown = Octets::read(&MadeUp::new(&[]).files);
+        let found = unknown.clone().since(unknown);
+        assert_eq!(found.verdict, Verdict::NotAvailable);
+    }
+}
