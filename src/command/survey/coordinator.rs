@@ -1,6 +1,8 @@
 //! The coordinator loop: waits for the members, sends them blocks of slots, receives their results,
 //! and ends the survey. The coordinator measures nothing itself.
 
+mod investigation;
+mod member_control;
 mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +11,6 @@ use std::io::{self, BufReader, Write};
 use std::mem;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::blocks::{Slots, blocks};
 use super::busy::BusyCpus;
 use super::files::Files;
 use super::late::LateMembers;
@@ -18,22 +19,17 @@ use super::locations::Locations;
 use super::members::Members;
 use super::pace::{Pace, estimate};
 use super::request::SurveyRequest;
-use super::results::BlockResults;
-use super::written::Outputs;
+use super::written::{Notes, Outputs};
 use cluster::host_list::compress;
-use cluster::survey::answer::Pair;
 use cluster::survey::busy::BusySlots;
 use cluster::survey::conductor::{Conductor, Phase, Settings};
 use cluster::survey::findings::Test;
-use cluster::survey::ids::NicId;
-use cluster::survey::roster::Roster;
 use cluster::survey::rounds::NicOrder;
-use cluster::survey::timetable::{BlockReport, Course, Round};
-use cluster::tree::{DETOUR_LIMIT, Event, Root, now_ns};
+use cluster::survey::timetable::{Course, Round};
 use facts::error::{Failure, invalid};
 use facts::job::Job;
-use facts::number::time_text;
 use facts::{interrupt, limit};
+use member_control::{Line, MemberControl, by_size};
 use report::survey::lines::Earlier;
 use report::survey::{Setup, Survey, SurveyJob, progress};
 
@@ -41,21 +37,6 @@ use report::survey::{Setup, Survey, SurveyJob, progress};
 /// thousand.
 const JOIN_LIMIT: Duration = Duration::from_secs(30);
 const JOIN_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
-
-/// How long the coordinator waits until the members are prepared for the course. A NIC may take 20
-/// seconds to open its targets.
-const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
-
-/// How long the coordinator waits for reports after the end of a block, and longer for each
-/// thousand members. A
-/// NIC may take two seconds to release the resources of its last pair.
-const REPORT_LIMIT: Duration = Duration::from_secs(10);
-const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
-
-/// Time in which a block reaches the members before it begins, and longer for each thousand of
-/// them.
-const NOTICE: Duration = Duration::from_millis(20);
-const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
 
 /// Part of the time that is kept for suspects.
 const FOR_SUSPECTS: u32 = 5;
@@ -67,7 +48,7 @@ const LONGEST_LEFT: f64 = 1e4;
 const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
 
 /// How long the members may take to end. Members below a stopped member find another way to the
-/// coordinator within [`DETOUR_LIMIT`].
+/// coordinator within [`DETOUR_LIMIT`](cluster::tree::DETOUR_LIMIT).
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs a survey from the start of its processes to its last output.
@@ -90,16 +71,17 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         selections,
         mut locations,
         earlier,
-        mut outputs,
+        outputs,
     } = files;
+    let mut notes = Notes::new("survey", request.is_quiet);
     if let Some(note) = &request.without_effect {
-        outputs.note(note);
+        notes.add(note);
     }
     let setup = setup(request, launch);
     let ends = ends(request, launch);
     let limit = join_limit(request, launch);
     let (mut root, mut gathered) = launch.start(request, limit)?;
-    let joined = gathered.join(&mut root, launch.size, limit, &mut outputs);
+    let joined = gathered.join(&mut root, launch.size, limit, &mut notes);
     let late = LateMembers::new(launch.size, mem::take(&mut gathered.joined));
     let hosts = launch.host_names(&late.joined);
     let mut members = Members::new(hosts, &late.joined, |rank| gathered.absent(rank));
@@ -126,9 +108,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     let mut survey = CoordinatorLoop {
         request,
         has_launcher: launch.has_launcher(),
-        root,
-        members,
-        late,
+        control: MemberControl::new(root, members, late, notes),
         locations,
         settings,
         conductor,
@@ -139,8 +119,6 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         busy_slots: BusySlots::default(),
         measuring: Instant::now(),
         has_estimate: false,
-        block: 0,
-        round: 0,
         uncertainty_ns: None,
     };
     let ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
@@ -150,18 +128,23 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     if request.explains && ended.is_ok() {
         // The verdict stands, however the diagnosis ends.
         if let Err(failure) = survey.explain(&verdict, &mut why) {
-            survey.outputs.note(&format!("diagnosis: {failure}"));
+            survey.control.notes.add(&format!("diagnosis: {failure}"));
         }
     }
     let CoordinatorLoop {
-        mut root,
-        members,
+        control,
         conductor,
         outputs,
         uncertainty_ns,
         busy_slots,
         ..
     } = survey;
+    let MemberControl {
+        mut root,
+        members,
+        mut notes,
+        ..
+    } = control;
     let mut document = Survey::new(
         setup,
         started,
@@ -173,6 +156,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     document.clock_uncertainty_ns = uncertainty_ns;
     document.why = why;
     document.busy_nodes = busy_slots.nodes(&document.roster);
+    notes.progress.hide();
     // The results come first: a member that hangs must not delay them.
     let found = outputs.end(&document);
     for (rank, reason) in root.end(END_LIMIT) {
@@ -235,38 +219,10 @@ fn ends(request: &SurveyRequest, launch: &Launch) -> Option<Instant> {
     limits.into_iter().flatten().min().map(|left| now + left)
 }
 
-/// Returns a limit that is longer for many members.
-fn by_size(limit: Duration, of_thousand: Duration, size: u32) -> Duration {
-    limit + of_thousand * (size / 1000)
-}
-
 /// Returns how long the coordinator waits for processes that are missing.
 fn join_limit(request: &SurveyRequest, launch: &Launch) -> Duration {
     let usual = || limit::in_effect(by_size(JOIN_LIMIT, JOIN_LIMIT_OF_THOUSAND, launch.size));
     request.join_limit.unwrap_or_else(usual)
-}
-
-/// What the members have answered to a block.
-struct MeasuredBlock {
-    slots: Slots,
-    /// Number of slots of each member, by rank.
-    slots_of: BTreeMap<u32, usize>,
-    reports: Vec<BlockReport>,
-    /// Pairs that were in no block, with their slots.
-    left_out: Vec<(u32, Pair)>,
-    /// Members that were lost, with the reasons.
-    lost: BTreeMap<u32, String>,
-    /// NICs that cannot measure any longer, with the reasons.
-    failed: Vec<(NicId, String)>,
-}
-
-impl MeasuredBlock {
-    /// Returns the results of its `rounds`, and the lost members.
-    fn results(self, rounds: &[Round], roster: &Roster) -> (BlockResults, BTreeMap<u32, String>) {
-        let (left_out, lost) = (&self.left_out, &self.lost);
-        let results = BlockResults::new(rounds, self.slots, self.reports, left_out, lost, roster);
-        (results, self.lost)
-    }
 }
 
 /// A survey in progress.
@@ -274,9 +230,7 @@ struct CoordinatorLoop<'a> {
     request: &'a SurveyRequest,
     /// A launcher has started the members.
     has_launcher: bool,
-    root: Root,
-    members: Members,
-    late: LateMembers,
+    control: MemberControl,
     locations: Locations,
     settings: Settings,
     conductor: Conductor,
@@ -289,9 +243,6 @@ struct CoordinatorLoop<'a> {
     measuring: Instant,
     /// Whether the user knows how long it takes.
     has_estimate: bool,
-    /// Number of the next block, and of the next round.
-    block: u32,
-    round: u32,
     /// Largest difference between the clocks of the processes, in nanoseconds.
     uncertainty_ns: Option<u64>,
 }
@@ -311,12 +262,12 @@ impl CoordinatorLoop<'_> {
             let taken = earlier.results(&roster, &tests, |result| results.push(result))?;
             for result in &results {
                 self.conductor.add_earlier(result);
-                self.round = self.round.max(result.round + 1);
+                self.control.round = self.control.round.max(result.round + 1);
             }
-            self.late.note(&results);
-            self.outputs.note(&taken.to_string());
+            self.control.late.note(&results);
+            self.control.notes.add(&taken.to_string());
         }
-        let ranks = self.members.first_nics.keys().copied().collect();
+        let ranks = self.control.members.first_nics.keys().copied().collect();
         self.prepare(ranks)?;
         self.measuring = Instant::now();
         let mut rounds = Vec::new();
@@ -339,7 +290,7 @@ impl CoordinatorLoop<'_> {
             let is_sweep = self.conductor.progress().phase == Phase::Sweep;
             let (count, slot) = self.pace.block(&rounds, is_sweep, left);
             if left.is_some_and(|left| left < slot) {
-                self.outputs.note("the time is up");
+                self.control.notes.add("the time is up");
                 self.conductor.end_sweep();
                 self.conductor.give_up("the time was up");
                 return Ok(());
@@ -367,26 +318,30 @@ impl CoordinatorLoop<'_> {
     /// Takes the processes in that have joined since the last block began. Returns whether there
     /// are any: then the rounds so far have no meaning any longer.
     fn admit_late(&mut self, started: SystemTime, setup: &Setup) -> Result<bool, Failure> {
-        let arrived = self.late.take_arrived();
+        let arrived = self.control.late.take_arrived();
         if arrived.is_empty() {
             return Ok(false);
         }
         for introduction in &arrived {
             let host = self.has_launcher.then_some(introduction.host.as_str());
-            self.members.add_late(introduction, host);
+            self.control.members.add_late(introduction, host);
         }
-        let (joined, locations) = (&self.late.joined, &mut self.locations);
+        let (joined, locations) = (&self.control.late.joined, &mut self.locations);
         locations.add_topology(joined);
-        self.members
+        self.control
+            .members
             .locate(joined, |host, address| locations.of(host, address));
-        self.conductor = conductor(self.request, &self.members, &setup.tests, &self.settings)?;
-        self.late.repeat(&mut self.conductor);
+        let members = &self.control.members;
+        self.conductor = conductor(self.request, members, &setup.tests, &self.settings)?;
+        self.control.late.repeat(&mut self.conductor);
         self.outputs
             .begin(started, setup, self.conductor.roster())?;
-        let late = self.members.roster.nodes.iter().rev().take(arrived.len());
+        let nodes = &self.control.members.roster.nodes;
+        let late = nodes.iter().rev().take(arrived.len());
         let late = late.map(|node| node.host.as_str());
-        self.outputs
-            .note(&format!("joined late: {}", compress(late)));
+        self.control
+            .notes
+            .add(&format!("joined late: {}", compress(late)));
         self.prepare(arrived.iter().map(|of| of.rank).collect())?;
         Ok(true)
     }
@@ -400,18 +355,8 @@ impl CoordinatorLoop<'_> {
             pair_ns: self.request.pair_time.as_nanos() as u64,
             first_nic,
         };
-        let firsts = self.members.first_nics.iter();
-        let firsts = firsts.filter(|(rank, _)| ranks.contains(rank));
-        let courses = firsts.map(|(rank, first)| (*rank, course(*first)));
-        self.root.send_courses(courses.collect());
-        let size = ranks.len() as u32;
-        let limit = by_size(PREPARATION_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
-        let reason = format!("it did not open its targets within {}", time_text(limit));
-        let until = Instant::now() + limit::in_effect(limit);
-        let lost = self.wait_for(ranks, until, &reason, |event| match event {
-            Event::Begun { rank } => Some(rank),
-            _ => None,
-        })?;
+        let line = line(&self.conductor, self.measuring);
+        let lost = self.control.prepare(ranks, line, course)?;
         self.lose(lost);
         Ok(())
     }
@@ -419,66 +364,16 @@ impl CoordinatorLoop<'_> {
     /// Leaves the nodes of processes out of all further rounds.
     fn lose(&mut self, lost: BTreeMap<u32, String>) {
         for (rank, reason) in lost {
-            if let Some(node) = self.members.lose(rank, &reason) {
+            if let Some(node) = self.control.members.lose(rank, &reason) {
                 self.conductor.lose(node, &reason);
             }
         }
     }
 
-    /// Has the members measure a block of rounds, in slots of this length.
-    fn run_block(&mut self, rounds: &[Round], slot: Duration) -> Result<MeasuredBlock, Failure> {
-        let size = self.members.roster.nodes.len() as u32;
-        let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, size);
-        let slots = Slots {
-            block: self.block,
-            first_round: self.round,
-            begins_ns: now_ns() + notice.as_nanos() as u64,
-            slot_ns: slot.as_nanos() as u64,
-        };
-        let (blocks, left_out) =
-            blocks(rounds, slots, &self.members.roster, &self.members.addresses);
-        let slots_of: BTreeMap<u32, usize> = blocks
-            .iter()
-            .map(|(rank, block)| (*rank, block.tasks.len()))
-            .collect();
-        let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
-        self.root.send_blocks(blocks.into_iter().collect());
-        let length = notice + slot * rounds.len() as u32;
-        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
-        let until = Instant::now() + length + limit::in_effect(limit);
-        let reason = format!(
-            "it did not report within {} after the end of its slots",
-            time_text(limit)
-        );
-        let number = self.block;
-        let mut reports: Vec<BlockReport> = Vec::new();
-        let lost = self.wait_for(waiting, until, &reason, |event| match event {
-            Event::Report(report) if report.block == number => {
-                let rank = report.rank;
-                reports.push(report);
-                Some(rank)
-            }
-            _ => None,
-        })?;
-        let mut failed = Vec::new();
-        for report in &reports {
-            failed.extend(self.members.set_addresses(report.rank, &report.addresses));
-        }
-        self.block += 1;
-        self.round += rounds.len() as u32;
-        Ok(MeasuredBlock {
-            slots,
-            slots_of,
-            reports,
-            left_out,
-            lost,
-            failed,
-        })
-    }
-
     /// Measures a block of rounds of the same test, in slots of this length.
     fn measure(&mut self, rounds: &[Round], slot: Duration, tests: &[Test]) -> Result<(), Failure> {
-        let block = self.run_block(rounds, slot)?;
+        let line = line(&self.conductor, self.measuring);
+        let block = self.control.run_block(rounds, slot, line)?;
         for (nic, reason) in &block.failed {
             self.conductor.fail_nic(*nic, reason);
         }
@@ -489,16 +384,16 @@ impl CoordinatorLoop<'_> {
             self.busy_slots
                 .add(report.rank, slots, &report.results, load, tests);
         }
-        let (block, lost) = block.results(rounds, &self.members.roster);
+        let (block, lost) = block.results(rounds, &self.control.members.roster);
         self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
         self.pace.add(&block);
         let of_bandwidth = tests[block.test.index()].of_bandwidth;
         if let Some(note) = self.busy.add(&block.pairs, of_bandwidth) {
-            self.outputs.note(&note);
+            self.control.notes.add(&note);
         }
         let roster = self.conductor.roster();
         self.outputs.add(&block.pairs, roster, tests)?;
-        self.late.note(&block.pairs);
+        self.control.late.note(&block.pairs);
         for result in &block.pairs {
             self.conductor.add(result);
         }
@@ -507,65 +402,20 @@ impl CoordinatorLoop<'_> {
         if state.phase == Phase::Sweep && !self.has_estimate {
             let note = estimate(state.answered, state.planned, self.measuring.elapsed());
             self.has_estimate = note.is_some();
-            note.iter().for_each(|note| self.outputs.note(note));
+            note.iter().for_each(|note| self.control.notes.add(note));
         }
         Ok(())
     }
+}
 
-    /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member
-    /// that an event answers for. A member that is silent at `until` is given up, for this
-    /// `reason`; the members below it in the tree get the time to find another parent. Returns the
-    /// lost members, with the reasons.
-    fn wait_for(
-        &mut self,
-        mut waiting: BTreeSet<u32>,
-        mut until: Instant,
-        reason: &str,
-        mut answer: impl FnMut(Event) -> Option<u32>,
-    ) -> Result<BTreeMap<u32, String>, Failure> {
-        let mut lost = BTreeMap::new();
-        while !waiting.is_empty() {
-            self.show_progress();
-            let next = until.min(Instant::now() + Duration::from_millis(500));
-            for event in self.root.poll(next)? {
-                match event {
-                    Event::Lost { rank, reason } => {
-                        self.late.lose(rank);
-                        waiting.remove(&rank);
-                        if let Some(node) = self.members.node(rank) {
-                            let host = &self.members.roster.node(node).host;
-                            self.outputs.note(&format!("{host}: {reason}"));
-                        }
-                        lost.insert(rank, reason);
-                    }
-                    Event::Joined(introduction) => self.late.arrive(introduction),
-                    event => {
-                        if let Some(rank) = answer(event) {
-                            waiting.remove(&rank);
-                        }
-                    }
-                }
-            }
-            if Instant::now() >= until {
-                for rank in self.root.give_up_silent(&waiting, reason) {
-                    waiting.remove(&rank);
-                    lost.insert(rank, reason.to_owned());
-                }
-                until = Instant::now() + limit::in_effect(DETOUR_LIMIT);
-            }
-        }
-        Ok(lost)
-    }
-
-    fn show_progress(&mut self) {
-        let (conductor, roster) = (&self.conductor, &self.members.roster);
-        let measuring = self.measuring.elapsed();
-        self.outputs.progress.show(|width| {
-            let state = conductor.progress();
-            let part = state.answered as f64 / state.planned as f64;
-            let is_known = part > 0.0 && part < 1.0;
-            let left = is_known.then(|| measuring.mul_f64((1.0 / part - 1.0).min(LONGEST_LEFT)));
-            progress::measuring(&state, left, roster, conductor.tests(), width)
-        });
+/// Returns the line of progress of a survey that measures since this instant.
+fn line(conductor: &Conductor, measuring: Instant) -> impl Line {
+    move |roster, width| {
+        let state = conductor.progress();
+        let part = state.answered as f64 / state.planned as f64;
+        let is_known = part > 0.0 && part < 1.0;
+        let measured = measuring.elapsed();
+        let left = is_known.then(|| measured.mul_f64((1.0 / part - 1.0).min(LONGEST_LEFT)));
+        progress::measuring(&state, left, roster, conductor.tests(), width)
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::processes::LocalProcesses;
-use super::written::Outputs;
+use super::written::Notes;
 use cluster::meeting_point::{Published, SIGHT_LIMIT};
 use cluster::survey::timetable::Introduction;
 use cluster::tree::{Event, Root};
@@ -87,7 +87,7 @@ impl JoinedMembers {
         root: &mut Root,
         size: u32,
         limit: Duration,
-        outputs: &mut Outputs,
+        notes: &mut Notes,
     ) -> Result<(), Failure> {
         let until = Instant::now() + limit;
         while let Some(end) = self.ends(until, size)
@@ -95,7 +95,7 @@ impl JoinedMembers {
         {
             self.note_refusals();
             let count = self.joined.len() as u32;
-            outputs.progress.show(|_| progress::waiting(count, size));
+            notes.progress.show(|_| progress::waiting(count, size));
             let next = end.min(Instant::now() + Duration::from_millis(500));
             for event in root.poll(next)? {
                 match event {
@@ -105,7 +105,7 @@ impl JoinedMembers {
                     }
                     Event::Lost { rank, reason } => {
                         if let Some(left) = self.joined.remove(&rank) {
-                            outputs.note(&format!("{}: {reason}", left.host));
+                            notes.add(&format!("{}: {reason}", left.host));
                         }
                         self.lost.insert(rank, reason);
                     }
@@ -113,7 +113,7 @@ impl JoinedMembers {
                         self.blind.entry(rank).or_insert_with(Instant::now);
                     }
                     Event::TurnedAway { peer, reason } => {
-                        outputs.note(&format!("turned {peer} away: {reason}"));
+                        notes.add(&format!("turned {peer} away: {reason}"));
                     }
                     Event::Begun { .. } | Event::Report(_) | Event::Checked { .. } => {}
                 }
@@ -121,7 +121,7 @@ impl JoinedMembers {
         }
         self.note_refusals();
         self.waited = Some(limit);
-        self.note_hint(size, outputs);
+        self.note_hint(size, notes);
         if self.joined.is_empty() {
             return Err(Failure::environment("no process has joined"));
         }
@@ -152,7 +152,7 @@ impl JoinedMembers {
 
     /// Prints what is wrong with the meeting point, if tasks of a launcher do not see it, or no
     /// other task has come.
-    fn note_hint(&self, size: u32, outputs: &mut Outputs) {
+    fn note_hint(&self, size: u32, notes: &mut Notes) {
         let Some(file) = &self.file else { return };
         let what = match self.blind.len() {
             0 if self.joined.len() == 1 && size > 1 => "no other task has found".to_owned(),
@@ -161,7 +161,7 @@ impl JoinedMembers {
             count => format!("{count} tasks do not see"),
         };
         let hint = "the directory must be shared by all nodes; --meeting-point names another file";
-        outputs.note(&format!("{what} {}: {hint}", file.display()));
+        notes.add(&format!("{what} {}: {hint}", file.display()));
     }
 
     /// Waits for the end of the processes that were started here.

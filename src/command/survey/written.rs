@@ -13,14 +13,41 @@ use report::survey::documents::SurveyDocuments;
 use report::survey::progress::ProgressLine;
 use report::survey::{Setup, Survey, text};
 
+/// Lines that are not part of the result, and a line of progress.
+pub struct Notes {
+    /// The command, before each line.
+    command: &'static str,
+    is_quiet: bool,
+    /// The line of progress.
+    pub progress: ProgressLine<io::Stderr>,
+}
+
+impl Notes {
+    /// Returns the notes of `command`; none if it is quiet.
+    pub fn new(command: &'static str, is_quiet: bool) -> Self {
+        Self {
+            command,
+            is_quiet,
+            progress: ProgressLine::new(io::stderr(), !is_quiet),
+        }
+    }
+
+    /// Prints a line.
+    pub fn add(&mut self, line: &str) {
+        self.progress.hide();
+        if !self.is_quiet {
+            // The survey goes on if a line cannot be written.
+            let _ = writeln!(io::stderr(), "cxidiag {}: {line}", self.command);
+        }
+    }
+}
+
 /// The outputs of a survey, all of them open.
 pub struct Outputs {
     documents: SurveyDocuments,
     /// Whether the text goes to standard output: no document goes there.
     has_text: bool,
     is_quiet: bool,
-    /// The line of progress.
-    pub progress: ProgressLine<io::Stderr>,
 }
 
 impl Outputs {
@@ -35,17 +62,7 @@ impl Outputs {
             has_text: !documents.has_stdout(),
             documents,
             is_quiet,
-            progress: ProgressLine::new(io::stderr(), !is_quiet),
         })
-    }
-
-    /// Prints a line that is not part of the result.
-    pub fn note(&mut self, line: &str) {
-        self.progress.hide();
-        if !self.is_quiet {
-            // The survey goes on if a line cannot be written.
-            let _ = writeln!(io::stderr(), "cxidiag survey: {line}");
-        }
     }
 
     /// Writes what is known before the first pair is measured.
@@ -81,8 +98,7 @@ impl Outputs {
     /// # Errors
     ///
     /// The first output that cannot be written, and what the survey has found.
-    pub fn end(mut self, survey: &Survey) -> Result<(), Failure> {
-        self.progress.hide();
+    pub fn end(self, survey: &Survey) -> Result<(), Failure> {
         let mut failures = self.documents.end(survey).into_iter();
         if self.has_text {
             let mut bytes = Vec::new();

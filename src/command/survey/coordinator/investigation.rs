@@ -1,0 +1,233 @@
+//! An investigation: the members read the files of culprits and good NICs, and measure both in
+//! turn (diagnosis.md 6.1).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::member_control::MemberControl;
+use crate::command::survey::request::SurveyRequest;
+use crate::command::survey::why_course::Tests;
+use crate::command::survey::why_culprits::{Culprit, left_out};
+use crate::command::survey::why_slots::{Found, Places, Slot};
+use cluster::survey::answer::Stage;
+use cluster::survey::ids::NicId;
+use cluster::survey::roster::Roster;
+use cluster::survey::timetable::Round;
+use diag::run::survey::longest;
+use diagnosis::causes::{CPU_WAIT, FOREIGN};
+use diagnosis::evaluation::evaluate;
+use diagnosis::procedure::{Step, TESTS, TestCode};
+use diagnosis::readings::{Reading, Readings, State};
+use facts::error::Failure;
+use report::check_fleet::NodeCheck;
+use report::survey::why::Explanation;
+
+/// The longest time for which a test measures a NIC: no longer than a pair of the survey.
+const LONGEST_PAIR: Duration = Duration::from_millis(50);
+
+/// Good NICs beside which a culprit is measured.
+pub const PARTNERS: usize = 2;
+
+/// An investigation by the members of a survey.
+pub struct Investigation<'a> {
+    control: &'a mut MemberControl,
+    tests: Tests,
+    /// How long a test measures a NIC.
+    pair: Duration,
+}
+
+impl<'a> Investigation<'a> {
+    /// Returns the investigation of these members, with the tests of `request` and of a diagnosis.
+    pub fn new(control: &'a mut MemberControl, request: &SurveyRequest) -> Self {
+        Self {
+            control,
+            tests: Tests::new(&request.tests, &request.service),
+            pair: request.pair_time.min(LONGEST_PAIR),
+        }
+    }
+
+    /// Asks these processes for checks of their NICs, except for those that are lost. A process
+    /// without an answer has none.
+    pub fn checks(&mut self, ranks: &BTreeSet<u32>) -> Result<Checks, Failure> {
+        let (checks, lost) = self.control.checks(self.present(ranks), line)?;
+        self.leave_out(lost);
+        Ok(Checks(checks))
+    }
+
+    /// Prepares these processes for the tests.
+    pub fn prepare(&mut self, ranks: &BTreeSet<u32>) -> Result<(), Failure> {
+        let ranks = self.present(ranks);
+        let course = |first| self.tests.course(first, self.pair);
+        let lost = self.control.prepare(ranks, line, course)?;
+        self.leave_out(lost);
+        Ok(())
+    }
+
+    /// Measures a culprit beside good NICs.
+    pub fn measure_culprit(
+        &mut self,
+        culprit: &Culprit,
+        places: Places,
+        has_huge_pages: bool,
+        found: &mut Found,
+    ) -> Result<(), Failure> {
+        let of_survey = places.of_survey(culprit);
+        let mut slots = of_survey.clone();
+        slots.extend(places.of_step(Step::First, &self.tests, |_| true));
+        self.run_slots(&slots, found)?;
+        let second = places.of_step(Step::Second, &self.tests, |_| true);
+        self.run_slots(&second, found)?;
+        let third = places.of_step(Step::Third, &self.tests, |test| {
+            let is_useful = test.repeats.is_some_and(|base| found.is_slower(base));
+            is_useful && (has_huge_pages || !test.needs_huge_pages)
+        });
+        self.run_slots(&third, found)?;
+        // What decides is measured again: one measurement may have been an accident.
+        match found.slowest() {
+            Some(TestCode::S) => self.run_slots(&of_survey, found),
+            Some(slowest) => self.measure_again(&[slowest], places, found),
+            None => Ok(()),
+        }
+    }
+
+    /// Measures these tests again, except for the test of the survey.
+    pub fn measure_again(
+        &mut self,
+        codes: &[TestCode],
+        places: Places,
+        found: &mut Found,
+    ) -> Result<(), Failure> {
+        let again = TESTS.iter().filter(|test| codes.contains(&test.code));
+        let slots: Vec<Slot> = again
+            .flat_map(|test| places.of_test(test, &self.tests))
+            .collect();
+        self.run_slots(&slots, found)
+    }
+
+    /// Measures in these slots, one pair at a time.
+    fn run_slots(&mut self, slots: &[Slot], found: &mut Found) -> Result<(), Failure> {
+        let rounds: Vec<Round> = slots
+            .iter()
+            .map(|slot| Round {
+                test: slot.test,
+                stage: Stage::Comparison,
+                pairs: vec![slot.pair],
+            })
+            .collect();
+        if rounds.is_empty() {
+            return Ok(());
+        }
+        let first = self.control.round;
+        let block = self.control.run_block(&rounds, longest(self.pair), line)?;
+        let (results, lost) = block.results(&rounds, &self.control.members.roster);
+        self.leave_out(lost);
+        for result in &results.pairs {
+            let slot = result.round.checked_sub(first);
+            if let Some(slot) = slot.and_then(|slot| slots.get(slot as usize)) {
+                let of_bandwidth = self.tests.is_of_bandwidth(slot.test);
+                found.add(slot, result, of_bandwidth);
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out lost members. The verdict stands.
+    fn leave_out(&mut self, lost: BTreeMap<u32, String>) {
+        for (rank, reason) in lost {
+            self.control.members.lose(rank, &reason);
+        }
+    }
+
+    /// Returns the processes of `ranks` that are not lost.
+    fn present(&self, ranks: &BTreeSet<u32>) -> BTreeSet<u32> {
+        let nodes = self.control.members.roster.nodes.iter();
+        let present = nodes.filter(|node| node.absent.is_none() && ranks.contains(&node.rank));
+        present.map(|node| node.rank).collect()
+    }
+}
+
+/// The checks of nodes, by the ranks of their processes.
+pub struct Checks(BTreeMap<u32, NodeCheck>);
+
+impl Checks {
+    /// Returns what the check of its node says about a NIC; nothing without a check.
+    pub fn readings(&self, nic: NicId, roster: &Roster) -> Readings {
+        let check = self.0.get(&roster.node_of(nic).rank);
+        check.map_or(Vec::new(), |check| check.readings(&roster.nic(nic).device))
+    }
+
+    /// Returns what the checks say about several NICs.
+    pub fn readings_of(&self, nics: &[NicId], roster: &Roster) -> Vec<Readings> {
+        let of_nic = |nic: &NicId| self.readings(*nic, roster);
+        nics.iter().map(of_nic).collect()
+    }
+
+    /// Returns what these checks say about a NIC, or else what the `earlier` ones did. The traffic
+    /// of others is known from the earlier ones only: from the time before the tests.
+    pub fn readings_or(&self, earlier: &Self, nic: NicId, roster: &Roster) -> Readings {
+        let [before, after] = [earlier, self].map(|checks| checks.readings(nic, roster));
+        if after.is_empty() {
+            return before;
+        }
+        let others = before.into_iter().filter(|of| of.code == FOREIGN);
+        let after = after.into_iter().filter(|of| of.code != FOREIGN);
+        after.chain(others).collect()
+    }
+}
+
+/// A culprit that was measured, or whose files explain it.
+pub struct Diagnosed<'a> {
+    pub culprit: &'a Culprit<'a>,
+    /// What culprits with the same cause have in common.
+    pub signature: Option<Vec<String>>,
+    /// Good NICs.
+    pub controls: Vec<NicId>,
+    /// Why no cause is certain; `None` if it was measured beside NICs that are good.
+    pub doubt: Option<&'static str>,
+    pub found: Found,
+}
+
+impl Diagnosed<'_> {
+    /// Returns what is known about it with its latest items, and the items of good NICs.
+    pub fn explanation(&self, mut own: Readings, others: &[Readings]) -> Explanation {
+        let is_unread = own.is_empty();
+        let Self { culprit, found, .. } = self;
+        own.extend(found.counters());
+        own.extend(found.is_void().then(cpu_wait));
+        let case = culprit.case(&own, others, &found.measured, self.doubt.is_none());
+        let diagnosis = evaluate(case);
+        let notes = [
+            is_unread.then(|| "its files could not be read".to_owned()),
+            found.left_out(),
+            self.doubt.filter(|_| found.slots > 0).map(str::to_owned),
+        ];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        Explanation {
+            nic: (found.slots > 0).then_some(culprit.nic),
+            controls: self.controls.iter().copied().take(PARTNERS).collect(),
+            causes: diagnosis.whys,
+            differs: diagnosis.differs,
+            excluded: diagnosis.excluded,
+            left_out: (!notes.is_empty()).then(|| notes.join("; ")),
+            ..left_out(culprit.cause, "")
+        }
+    }
+}
+
+/// Returns the reading of a culprit whose processes waited for their CPUs.
+fn cpu_wait() -> Reading {
+    Reading {
+        code: CPU_WAIT.into(),
+        name: "waiting for CPUs".into(),
+        value: Some("in all tests".into()),
+        state: State::Suspect,
+        text: "its processes waited for their CPUs in all tests".into(),
+        share: None,
+        is_attribute: false,
+    }
+}
+
+/// Returns the line of progress.
+fn line(_: &Roster, _: usize) -> String {
+    "finding out why".into()
+}
