@@ -1,5 +1,7 @@
 //! The vectors of diagnosis.md 8 that need no NIC, by their numbers.
 
+#[path = "evaluation_host_tests.rs"]
+mod hosts;
 #[path = "evaluation_ways_tests.rs"]
 mod other_ways;
 
