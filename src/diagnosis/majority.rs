@@ -107,7 +107,7 @@ fn count(code: &str, value: &str, values: &[&str]) -> usize {
 }
 
 /// Returns whether two values of the item with this code are the same.
-fn is_same(code: &str, one: &str, other: &str) -> bool {
+pub fn is_same(code: &str, one: &str, other: &str) -> bool {
     let close = CLOSE.iter().find(|(of, _)| *of == code);
     match (close, number(one), number(other)) {
         (Some((_, part)), Some(one), Some(other)) => (one - other).abs() < part * one.max(other),

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::compared::COMPARED;
 use super::finding::{NodeFinding, NodeVerdict};
 use super::node_check::NodeCheck;
+use diagnosis::majority::is_same;
 use node::nic::health::{identity, presence};
 
 /// The code of the version of cxidiag.
@@ -74,7 +75,7 @@ pub(super) fn agree<'a>(
             item: name.to_owned(),
             generation: generation.map(str::to_owned),
             unit,
-            ..most(&values)
+            ..most(code, &values)
         };
         for (node, device, value) in values {
             differences
@@ -88,12 +89,17 @@ pub(super) fn agree<'a>(
 }
 
 /// Returns the value of more than half, if there is one, and the numbers.
-fn most(values: &[(&str, &str, &str)]) -> Majority {
+fn most(code: &str, values: &[(&str, &str, &str)]) -> Majority {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, _, value) in values {
         *counts.entry(value).or_default() += 1;
     }
-    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    let of_same = |own: &str| {
+        let same = counts.iter().filter(|(value, _)| is_same(code, own, value));
+        same.map(|(_, count)| count).sum()
+    };
+    let most = counts.keys().map(|value| (*value, of_same(value)));
+    let most = most.max_by_key(|(_, count)| *count);
     let most = most.filter(|(_, count)| count * 2 > values.len());
     Majority {
         code: String::new(),
@@ -117,7 +123,7 @@ fn difference(majority: &Majority, device: &str, value: &str) -> Option<NodeFind
         ..
     } = majority;
     let what = match &majority.value {
-        Some(most) if most == value => return None,
+        Some(most) if is_same(code, most, value) => return None,
         Some(most) => format!("{item} {value}; {count} of {of} {unit} have {most}"),
         None => format!("{item} {value}; most {unit} have no common value"),
     };

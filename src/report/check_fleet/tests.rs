@@ -28,6 +28,22 @@ fn lines(check: &FleetCheck) -> String {
 }
 
 #[test]
+fn nodes_have_about_as_much_memory() {
+    let memory = |size: &str| document(1, &[item("memory-size", size, "shown")]);
+    let mut answers = Vec::new();
+    for (number, size) in (0..).zip(["511.8 GiB", "511.2 GiB", "510.9 GiB", "448.0 GiB"]) {
+        answers.extend(nodes(number..number + 1, &memory(size)));
+    }
+    let check = fleet(answers);
+    assert_eq!((check.counts.good, check.counts.suspect), (3, 1));
+    let text = lines(&check);
+    assert!(
+        text.contains("memory-size 448.0 GiB; 3 of 4 NICs have "),
+        "{text}"
+    );
+}
+
+#[test]
 fn names_groups_of_nodes_worst_first() {
     let mut answers = nodes(1..5, &firmware("1.5.53"));
     answers.extend(nodes(5..7, &firmware("1.5.41")));
