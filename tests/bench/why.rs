@@ -1,6 +1,6 @@
-//! `cargo bench --profile dev --bench why`: whether the causes that `survey --why` names are right.
+//! `cargo bench --profile dev --bench why`: whether the causes that `survey` names are right.
 //! It plants faults in clusters of software NICs, surveys them, and prints how often which cause
-//! was named first, and how surely.
+//! was named first, and how surely. A third of the surveys run beside two busy loops.
 //!
 //! Arguments after `--`: names of faults (all without any), and
 //!
@@ -12,14 +12,20 @@ mod harness;
 
 use std::collections::BTreeMap;
 use std::env;
+use std::hint;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use serde_json::Value;
 
 use harness::{Fabric, finish, stdout};
 
+/// How surely a cause is named that the survey did not look for.
+const NO_CULPRIT: &str = "no culprit";
+
 /// Software NICs of a cluster: enough good ones to differ from.
-const NICS: u32 = 7;
+const NICS: u32 = 8;
 
 /// A fault in one NIC. `{n}` is the number of the NIC, `{bw}` a low bandwidth in MB/s: the others
 /// have 200.
@@ -33,7 +39,7 @@ struct Plant {
     causes: &'static [Option<&'static str>],
 }
 
-const PLANTS: [Plant; 12] = [
+const PLANTS: [Plant; 19] = [
     Plant {
         name: "narrow",
         tool: "write-bw",
@@ -118,6 +124,57 @@ const PLANTS: [Plant; 12] = [
         faults: "pcie-path=8@16,rx-bandwidth={bw}MB/s,flaps=6",
         causes: &[Some("pcie-narrow")],
     },
+    Plant {
+        name: "ceiling",
+        tool: "write-bw",
+        link: "",
+        faults: "class-ceiling=BEST_EFFORT:50",
+        causes: &[Some("class-cap")],
+    },
+    Plant {
+        name: "queue",
+        tool: "write-lat",
+        link: "",
+        faults: "class-delay=BEST_EFFORT:30us",
+        causes: &[Some("congestion")],
+    },
+    Plant {
+        name: "loss",
+        tool: "write-lat",
+        link: "",
+        faults: "loss=0.05",
+        causes: &[Some("loss")],
+    },
+    Plant {
+        name: "memory",
+        tool: "write-bw",
+        link: "bandwidth=140MB/s",
+        faults: "rx-bandwidth=140MB/s,set=/sys/devices/system/node/node0/meminfo:MemTotal: 2048000 kB",
+        causes: &[Some("memory-bw")],
+    },
+    Plant {
+        name: "sleep",
+        tool: "write-lat -- --latency-gap=1000",
+        link: "",
+        faults: "wake=50us:500us,set=/sys/devices/system/cpu/cpu0/cpuidle/state9/name:C6,\
+                 set=/sys/devices/system/cpu/cpu0/cpuidle/state9/latency:133,\
+                 set=/sys/devices/system/cpu/cpu0/cpuidle/state9/disable:0",
+        causes: &[Some("cpu-sleep")],
+    },
+    Plant {
+        name: "sleep+narrow",
+        tool: "write-lat write-bw",
+        link: "bandwidth={bw}MB/s,latency=60us",
+        faults: "pcie-path=8@16,rx-bandwidth={bw}MB/s",
+        causes: &[Some("pcie-narrow"), Some("cpu-slow"), None],
+    },
+    Plant {
+        name: "none",
+        tool: "write-lat write-bw",
+        link: "",
+        faults: "",
+        causes: &[],
+    },
 ];
 
 fn main() {
@@ -136,12 +193,19 @@ fn main() {
     if plants.is_empty() {
         plants = PLANTS.iter().collect();
     }
+    let mut wrong_because = 0;
     println!("{:13} {:>4} {:>5}  named first", "fault", "runs", "right");
     for plant in plants {
         let (mut right, mut named) = (0, BTreeMap::new());
         for seed in first..first + seeds {
-            let (cause, how) = plant.survey(seed);
-            right += u64::from(plant.causes.contains(&cause.as_deref()));
+            let (cause, how) = beside_load(seed, || plant.survey(seed));
+            let is_right = if plant.causes.is_empty() {
+                how == NO_CULPRIT
+            } else {
+                plant.causes.contains(&cause.as_deref())
+            };
+            right += u64::from(is_right);
+            wrong_because += u64::from(!is_right && how == "because");
             let cause = cause.unwrap_or_else(|| "-".into());
             *named.entry(format!("{how} {cause}")).or_insert(0) += 1;
         }
@@ -155,6 +219,24 @@ fn main() {
             named.join(", ")
         );
     }
+    println!("wrong with certainty: {wrong_because}");
+}
+
+/// Surveys beside two busy loops with a third of the seeds.
+fn beside_load<T>(seed: u64, survey: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(!seed.is_multiple_of(3));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
+        }
+        let found = survey();
+        is_over.store(true, Ordering::Relaxed);
+        found
+    })
 }
 
 impl Plant {
@@ -202,7 +284,7 @@ impl Plant {
         let text = |name: &str| first.and_then(|first| Some(first[name].as_str()?.to_owned()));
         let found = (
             text("cause"),
-            text("confidence").unwrap_or_else(|| "no culprit".into()),
+            text("confidence").unwrap_or_else(|| NO_CULPRIT.into()),
         );
         eprintln!(
             "{} {seed}: {} {} after {:.1} s; {}",

@@ -1,5 +1,5 @@
-//! The files of a software NIC, written on request: `/sys/class`, and the files of the retry
-//! handler.
+//! The files of a software NIC, written on request: `/sys/class`, the files of the retry handler,
+//! and files of the host that faults plant.
 
 use std::fs::{self, File};
 use std::io;
@@ -70,6 +70,7 @@ impl Snapshot {
         sysfs::plant(&mut class, &device, health);
         let classes = snapshot.root.join("sys/class");
         sysfs::write(&classes, &class)?;
+        sysfs::write(&snapshot.root, &sysfs::host_files(health))?;
         write_telemetry(&classes.join(device).join("telemetry"), &counters)?;
         if health.has_retry_handler {
             let service = snapshot.root.join(format!("run/cxi/{NAME}{number}"));

@@ -110,6 +110,12 @@ impl Examination {
         self.device
     }
 
+    /// Returns the files of a software NIC: they include files of the host that faults plant.
+    pub fn planted(&self) -> Option<&Files> {
+        let first = self.first.as_ref().ok()?.as_ref()?;
+        (!self.device.platform().is_listed).then_some(&first.files)
+    }
+
     /// Returns whether the NIC has files.
     pub fn has_files(&self) -> bool {
         matches!(self.first, Ok(Some(_)))

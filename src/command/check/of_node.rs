@@ -11,6 +11,8 @@ use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use node::machine::{self, Machine};
+use node::nic::files::Files;
+use node::nic::health::host_state::{self, HostCounts};
 use node::nic::health::{Finding, host, presence};
 use node::reading::{self, NO_ANSWER};
 use node::slingshot::Launcher;
@@ -42,6 +44,11 @@ pub struct OngoingCheck {
     started: SystemTime,
     clock: Instant,
     examinations: Vec<Examination>,
+    /// The machine with the files that the faults of a software NIC plant.
+    host: Machine,
+    _planted: Option<Files>,
+    /// What the kernel has counted before the check.
+    counts: HostCounts,
 }
 
 impl OngoingCheck {
@@ -61,8 +68,16 @@ impl OngoingCheck {
         let devices = request.devices(grant, &machine)?;
         let (started, clock) = (SystemTime::now(), Instant::now());
         let begin = |device: &DeviceName| Examination::begin(*device, &request, grant, &machine);
-        let examinations = devices.iter().map(begin).collect();
+        let examinations: Vec<Examination> = devices.iter().map(begin).collect();
+        let planted = examinations.iter().find_map(Examination::planted).cloned();
+        let host = match &planted {
+            Some(files) => machine.clone().with_files_of(files.root().to_owned()),
+            None => machine.clone(),
+        };
         Ok(Self {
+            counts: HostCounts::read(&host),
+            host,
+            _planted: planted,
             request,
             machine,
             started,
@@ -112,7 +127,13 @@ impl OngoingCheck {
         let mut examined: Vec<Examined> = ended.map(|of| of.end(&request, &machine)).collect();
         let count = presence::count(nics(&examined, &machine), request.expected_nics);
         let mut host = vec![count, presence::driver(&machine)];
-        host.extend(host::findings(&machine, machine::loaded_library()));
+        host.extend(host::findings(&self.host, machine::loaded_library()));
+        host.extend([
+            host_state::idle_states(&self.host),
+            host_state::memory_size(&self.host),
+        ]);
+        let before = request.has_window().then_some(self.counts);
+        host.extend(HostCounts::read(&self.host).since(before));
         name_unanswered(&mut host, &mut examined, &machine);
         Check::new(self.started, self.clock.elapsed(), host, examined)
     }

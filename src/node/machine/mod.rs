@@ -4,6 +4,7 @@
 //! All files are read below one directory: tests replace it by a made-up machine with
 //! [`ROOT_VARIABLE`].
 
+mod condition;
 mod groups;
 mod huge_pages;
 mod load;
@@ -11,13 +12,14 @@ mod memory;
 mod nodes;
 pub mod placement;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::reading;
 use facts::number::decimal;
 
+pub use condition::{IdleState, MemoryErrors};
 pub use huge_pages::{Pool, setting};
 pub use load::CpuTimes;
 pub use memory::{Available, Bound};
@@ -29,6 +31,8 @@ pub const ROOT_VARIABLE: &str = "CXIDIAG_ROOT";
 #[derive(Clone, Debug)]
 pub struct Machine {
     root: PathBuf,
+    /// Files that replace files below `root`.
+    planted: Option<PathBuf>,
 }
 
 impl Machine {
@@ -37,6 +41,15 @@ impl Machine {
         let root = root.filter(|root| !root.is_empty());
         Self {
             root: root.map_or(Path::new("/"), Path::new).into(),
+            planted: None,
+        }
+    }
+
+    /// Returns the machine with the files below `directory` in place of its own.
+    pub fn with_files_of(self, directory: PathBuf) -> Self {
+        Self {
+            planted: Some(directory),
+            ..self
         }
     }
 
@@ -63,7 +76,21 @@ impl Machine {
 
     /// Returns the contents of a file, named without the leading slash.
     fn read(&self, path: impl AsRef<Path>) -> Option<String> {
-        reading::text(&self.root.join(path)).ok()
+        let of = |root: &PathBuf| reading::text(&root.join(&path)).ok();
+        self.planted
+            .as_ref()
+            .and_then(of)
+            .or_else(|| of(&self.root))
+    }
+
+    /// Returns the names of the entries of a directory, named without the leading slash.
+    fn names(&self, path: &str) -> Vec<OsString> {
+        let roots = self.planted.iter().chain([&self.root]);
+        let names = roots.flat_map(|root| reading::names(&root.join(path)).unwrap_or_default());
+        let mut names: Vec<OsString> = names.collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Returns the number in a file.
@@ -172,6 +199,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn planted_files_replace_own_ones() {
+        let own = testing::MadeUp::new(&[("sys/a/x1", "1"), ("sys/a/x2", "2")]);
+        let planted = testing::MadeUp::new(&[("sys/a/x2", "20"), ("sys/a/x3", "30")]);
+        let directory = planted.machine().root().to_owned();
+        let machine = own.machine().with_files_of(directory);
+        let numbers = ["x1", "x2", "x3", "x4"].map(|name| machine.number(format!("sys/a/{name}")));
+        assert_eq!(numbers, [Some(1), Some(20), Some(30), None]);
+        assert_eq!(machine.names("sys/a"), ["x1", "x2", "x3"]);
+    }
 
     #[test]
     fn finds_library_in_memory_map() {

@@ -46,7 +46,7 @@ impl Machine {
     }
 
     /// Returns the text of a file without spaces at its ends, unless it is empty.
-    fn line(&self, path: String) -> Option<String> {
+    pub(super) fn line(&self, path: String) -> Option<String> {
         let text = self.read(path)?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
@@ -93,8 +93,9 @@ impl Machine {
         ))
     }
 
-    fn nodes(&self) -> Vec<u32> {
-        let names = reading::names(&self.root.join(NODES)).unwrap_or_default();
+    /// Returns the numbers of the NUMA nodes, in order.
+    pub(super) fn nodes(&self) -> Vec<u32> {
+        let names = self.names(NODES);
         let number = |name: &str| decimal(name.strip_prefix("node")?);
         let mut nodes: Vec<u32> = names
             .iter()

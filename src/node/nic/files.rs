@@ -35,6 +35,11 @@ impl Files {
         self
     }
 
+    /// Returns the directory that stands for `/`.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Returns the path of a file of the PCI device, such as `port/link`.
     pub fn path(&self, name: &str) -> PathBuf {
         let device = Path::new("sys/class/cxi").join(&self.device);

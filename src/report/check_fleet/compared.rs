@@ -1,9 +1,9 @@
 //! The items that are compared between NICs and between nodes.
 
-use node::nic::health::{Item, host, identity, link, pcie, presence};
+use node::nic::health::{Item, host, host_state, identity, link, pcie, presence};
 
 /// The settings that are compared, of NICs and of hosts.
-pub(super) const COMPARED: [&Item; 18] = [
+pub(super) const COMPARED: [&Item; 20] = [
     &presence::COUNT,
     &identity::GENERATION,
     &identity::FIRMWARE,
@@ -22,6 +22,8 @@ pub(super) const COMPARED: [&Item; 18] = [
     &pcie::UPSTREAM,
     &host::IOMMU,
     &host::GOVERNOR,
+    &host_state::IDLE_STATES,
+    &host_state::MEMORY_SIZE,
 ];
 
 /// Returns whether the item with this code is compared between NICs.

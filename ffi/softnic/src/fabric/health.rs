@@ -83,8 +83,8 @@ pub struct Health {
     pub has_retry_handler: bool,
     /// Whether software has set the MAC address.
     pub has_ama: bool,
-    /// The contents of files, by their paths below the device directory, without their last
-    /// newline.
+    /// The contents of files, by their paths below the device directory, or by absolute paths of
+    /// files of the host, without their last newline.
     pub files: BTreeMap<String, String>,
 }
 

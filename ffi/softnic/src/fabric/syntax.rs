@@ -143,8 +143,8 @@ const FAULTS: Items = &[
     ("ama", "ama=off"),
     (
         "set",
-        "set=FILE:VALUE, FILE a path of at most 255 bytes below the device directory of the NIC, \
-         without '.' and '..', and not below telemetry",
+        "set=FILE:VALUE, FILE a path of at most 255 bytes without '.' and '..', below the device \
+         directory of the NIC but not below telemetry, or of the host below /proc or /sys",
     ),
 ];
 

@@ -187,13 +187,26 @@ pub fn add(
 
 /// Gives the files below a device the contents that faults plant. Unknown files are added: they may
 /// be attributes of other drivers. A planted file replaces a directory, and a file on its path
-/// becomes a directory.
+/// becomes a directory. Files of the host are left out: see [`host_files`].
 pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
-    for (file, content) in &health.files {
+    let of_device = health
+        .files
+        .iter()
+        .filter(|(file, _)| !file.starts_with('/'));
+    for (file, content) in of_device {
         let path = device.join(file);
         directory.retain(|of, _| !of.starts_with(&path) && !path.starts_with(of));
         directory.insert(path, Entry::File(format!("{content}\n").into()));
     }
+}
+
+/// Returns the files of the host that faults plant, below `/`.
+pub fn host_files(health: &Health) -> Entries {
+    let planted = health.files.iter().filter_map(|(file, content)| {
+        let path = file.strip_prefix('/')?;
+        Some((path.into(), Entry::File(format!("{content}\n").into())))
+    });
+    planted.collect()
 }
 
 /// Returns the traffic classes of a profile, with their assured share of the NIC and their limit,

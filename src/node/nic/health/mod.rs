@@ -12,13 +12,14 @@
 //! * `address`: fabric address and retry handler.
 //! * `identity`: what is shown without a limit: generation, firmware, driver, QoS profile.
 //! * `services`: who may use the NIC.
-//! * `host`: settings of the host.
+//! * `host`: settings of the host. `host_state`: what makes its CPUs and memory slower.
 //! * `traffic`: a loopback write and read.
 
 pub mod address;
 pub mod code_words;
 pub mod foreign;
 pub mod host;
+pub mod host_state;
 pub mod identity;
 mod item;
 pub mod link;
@@ -31,7 +32,7 @@ pub mod traffic;
 pub use item::{Finding, Generation, Item, Verdict};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 49] = [
+pub static ITEMS: [&Item; 53] = [
     &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
@@ -81,6 +82,10 @@ pub static ITEMS: [&Item; 49] = [
     &host::HUGE_PAGES,
     &host::KERNEL,
     &host::LIBRARY,
+    &host_state::IDLE_STATES,
+    &host_state::MEMORY_SIZE,
+    &host_state::THROTTLING,
+    &host_state::MEMORY_ERRORS,
 ];
 
 #[cfg(test)]

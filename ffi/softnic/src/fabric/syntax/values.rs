@@ -13,9 +13,15 @@ use crate::fabric::slowness::CLASSES;
 /// Parses the path of a file below a directory. Counters have items of their own.
 pub fn path(text: &str) -> Option<String> {
     let is_name = |name: &str| !matches!(name, "" | "." | "..");
-    let is_below = text.len() <= LONGEST_FILE && text.split('/').all(is_name);
-    let is_counter = text.split('/').next() == Some("telemetry");
-    (is_below && !is_counter).then(|| text.to_owned())
+    let of_host = text.strip_prefix('/');
+    let names = of_host.unwrap_or(text);
+    let is_below = text.len() <= LONGEST_FILE && names.split('/').all(is_name);
+    let first = names.split('/').next();
+    let is_allowed = match of_host {
+        Some(names) => names.contains('/') && matches!(first, Some("proc" | "sys")),
+        None => first != Some("telemetry"),
+    };
+    (is_below && is_allowed).then(|| text.to_owned())
 }
 
 /// Parses the links from the root port to the NIC.

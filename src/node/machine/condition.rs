@@ -1,0 +1,160 @@
+//! What makes CPUs and memory slower: idle states, throttling, missing memory, memory errors
+//! (diagnosis.md 3.2).
+
+use super::Machine;
+use super::memory::kilobytes;
+
+/// Where the kernel shows the CPUs, and the controllers of the memory.
+const CPUS: &str = "sys/devices/system/cpu";
+const CONTROLLERS: &str = "sys/devices/system/edac/mc";
+
+/// A state in which an idle CPU sleeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleState {
+    /// Its name, such as `C6`.
+    pub name: String,
+    /// Time in which the CPU wakes up, in microseconds.
+    pub latency_us: u64,
+}
+
+/// Errors that the memory controllers have counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryErrors {
+    /// Errors that were corrected.
+    pub corrected: u64,
+    /// Errors that were not.
+    pub uncorrected: u64,
+}
+
+impl Machine {
+    /// Returns the idle state from which CPUs take longest to wake up, among the states that are
+    /// not disabled; `None` if the kernel shows none.
+    pub fn deepest_idle_state(&self) -> Option<IdleState> {
+        let states = self.online_cpus().into_iter().flat_map(|cpu| {
+            let directory = format!("{CPUS}/cpu{cpu}/cpuidle");
+            self.numbered(&directory, "state").into_iter()
+        });
+        let enabled = states.filter(|state| self.number(format!("{state}/disable")) == Some(0));
+        let state = |path: String| {
+            Some(IdleState {
+                latency_us: self.number(format!("{path}/latency"))?,
+                name: self.line(format!("{path}/name"))?,
+            })
+        };
+        enabled.filter_map(state).max_by_key(|of| of.latency_us)
+    }
+
+    /// Returns how often CPUs were throttled since the last boot; `None` if the kernel does not
+    /// count it.
+    pub fn throttlings(&self) -> Option<u64> {
+        let counts = self.online_cpus().into_iter().flat_map(|cpu| {
+            let of_cpu = format!("{CPUS}/cpu{cpu}/thermal_throttle");
+            ["core", "package"].map(|of| self.number(format!("{of_cpu}/{of}_throttle_count")))
+        });
+        counts.flatten().reduce(u64::saturating_add)
+    }
+
+    /// Returns the memory of each NUMA node that has any: its number, and bytes.
+    pub fn memory_of_nodes(&self) -> Vec<(u32, u64)> {
+        let memory = |node: u32| {
+            let text = self.read(format!("sys/devices/system/node/node{node}/meminfo"))?;
+            let bytes = kilobytes(&text, "MemTotal:").filter(|bytes| *bytes > 0)?;
+            Some((node, bytes))
+        };
+        self.nodes().into_iter().filter_map(memory).collect()
+    }
+
+    /// Returns the errors of the memory since the last boot; `None` if no controller counts them.
+    pub fn memory_errors(&self) -> Option<MemoryErrors> {
+        let controllers = self.numbered(CONTROLLERS, "mc").into_iter();
+        let errors = controllers.filter_map(|controller| {
+            Some(MemoryErrors {
+                corrected: self.number(format!("{controller}/ce_count"))?,
+                uncorrected: self.number(format!("{controller}/ue_count"))?,
+            })
+        });
+        errors.reduce(|one, other| MemoryErrors {
+            corrected: one.corrected.saturating_add(other.corrected),
+            uncorrected: one.uncorrected.saturating_add(other.uncorrected),
+        })
+    }
+
+    /// Returns the entries of a directory whose names are `name` and a number.
+    fn numbered(&self, directory: &str, name: &str) -> Vec<String> {
+        let names = self.names(directory);
+        let names = names.iter().filter_map(|of| of.to_str());
+        let is_numbered = |of: &&str| {
+            let number = of.strip_prefix(name);
+            number.is_some_and(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let numbered = names.filter(is_numbered);
+        numbered.map(|of| format!("{directory}/{of}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::MadeUp;
+    use super::*;
+
+    #[test]
+    fn reads_idle_states_and_throttling_of_online_cpus() {
+        let made_up = MadeUp::new(&[("sys/devices/system/cpu/online", "0-1\n")]);
+        let bare = made_up.machine();
+        assert_eq!(
+            (bare.deepest_idle_state(), bare.throttlings()),
+            (None, None)
+        );
+        for (cpu, state, name, latency, disable) in [
+            (0, 0, "POLL", "0", "0"),
+            (0, 1, "C1", "2", "0"),
+            (1, 2, "C6", "133", "0"),
+            (1, 3, "C8", "400", "1"),
+            (2, 3, "C8", "400", "0"),
+        ] {
+            let directory = format!("{CPUS}/cpu{cpu}/cpuidle/state{state}");
+            for (file, content) in [("name", name), ("latency", latency), ("disable", disable)] {
+                made_up.write(&format!("{directory}/{file}"), &format!("{content}\n"));
+            }
+        }
+        let deepest = made_up.machine().deepest_idle_state();
+        let expected = IdleState {
+            name: "C6".into(),
+            latency_us: 133,
+        };
+        assert_eq!(deepest, Some(expected));
+        for (cpu, of, count) in [(0, "core", 3), (1, "package", 4), (2, "core", 100)] {
+            let file = format!("{CPUS}/cpu{cpu}/thermal_throttle/{of}_throttle_count");
+            made_up.write(&file, &format!("{count}\n"));
+        }
+        assert_eq!(made_up.machine().throttlings(), Some(7));
+    }
+
+    #[test]
+    fn reads_memory_and_its_errors() {
+        let meminfo = |node: u32, kilobytes: u64| {
+            (
+                format!("sys/devices/system/node/node{node}/meminfo"),
+                format!("Node {node} MemTotal:  {kilobytes} kB\nNode {node} MemFree: 1 kB\n"),
+            )
+        };
+        let made_up = MadeUp::new(&[]);
+        assert_eq!(made_up.machine().memory_errors(), None);
+        for (path, text) in [meminfo(0, 1024), meminfo(1, 0), meminfo(2, 4)] {
+            made_up.write(&path, &text);
+        }
+        let memory = made_up.machine().memory_of_nodes();
+        assert_eq!(memory, [(0, 1 << 20), (2, 4096)]);
+        for (controller, corrected, uncorrected) in [(0, 5, 0), (1, 2, 1)] {
+            for (file, count) in [("ce_count", corrected), ("ue_count", uncorrected)] {
+                let path = format!("{CONTROLLERS}/mc{controller}/{file}");
+                made_up.write(&path, &format!("{count}\n"));
+            }
+        }
+        let expected = MemoryErrors {
+            corrected: 7,
+            uncorrected: 1,
+        };
+        assert_eq!(made_up.machine().memory_errors(), Some(expected));
+    }
+}

@@ -1,0 +1,169 @@
+//! What makes CPUs and memory of the host slower (diagnosis.md 3.2).
+
+use super::item::{Finding, Item, Verdict, unless_good};
+use crate::machine::{Machine, MemoryErrors};
+
+/// How deeply idle CPUs sleep.
+pub static IDLE_STATES: Item = Item {
+    code: "idle-states",
+    name: "deepest idle state",
+    source: "-",
+    remedy: "shown only: compare it with other nodes",
+};
+
+/// Whether CPUs are throttled.
+pub static THROTTLING: Item = Item {
+    code: "cpu-throttling",
+    name: "CPU throttling",
+    source: "kernel",
+    remedy: "CPUs are throttled: look at cooling and power limits",
+};
+
+/// The memory of the NUMA nodes.
+pub static MEMORY_SIZE: Item = Item {
+    code: "memory-size",
+    name: "memory",
+    source: "-",
+    remedy: "shown only: compare it with other nodes",
+};
+
+/// Errors of the memory of the host.
+pub static MEMORY_ERRORS: Item = Item {
+    code: "host-memory-errors",
+    name: "memory errors",
+    source: "kernel",
+    remedy: "errors of the host's memory take CPU time: look at the kernel log for the module",
+};
+
+/// What the kernel counts.
+#[derive(Clone, Copy, Debug)]
+pub struct HostCounts {
+    throttlings: Option<u64>,
+    errors: Option<MemoryErrors>,
+}
+
+impl HostCounts {
+    /// Reads the counts.
+    pub fn read(machine: &Machine) -> Self {
+        Self {
+            throttlings: machine.throttlings(),
+            errors: machine.memory_errors(),
+        }
+    }
+
+    /// Returns what has happened since `before`; without it, the counts are shown.
+    pub fn since(self, before: Option<Self>) -> [Finding; 2] {
+        let before = before.unwrap_or(self);
+        [
+            throttling(before.throttlings, self.throttlings),
+            memory_errors(before.errors, self.errors),
+        ]
+    }
+}
+
+fn throttling(before: Option<u64>, after: Option<u64>) -> Finding {
+    let (Some(before), Some(after)) = (before, after) else {
+        return Finding::absent(&THROTTLING);
+    };
+    let during = after.saturating_sub(before);
+    let value = format!("{during} during the check, {after} in all");
+    let verdict = unless_good(during > 0, Verdict::Suspect);
+    Finding::compared(&THROTTLING, value, "0 during the check", verdict)
+}
+
+fn memory_errors(before: Option<MemoryErrors>, after: Option<MemoryErrors>) -> Finding {
+    let (Some(before), Some(after)) = (before, after) else {
+        return Finding::absent(&MEMORY_ERRORS);
+    };
+    let corrected = after.corrected.saturating_sub(before.corrected);
+    let uncorrected = after.uncorrected.saturating_sub(before.uncorrected);
+    let value = format!(
+        "{} during the check, {} in all",
+        corrected + uncorrected,
+        after.corrected.saturating_add(after.uncorrected)
+    );
+    let verdict = match (corrected, uncorrected) {
+        (0, 0) => Verdict::Good,
+        (_, 0) => Verdict::Suspect,
+        _ => Verdict::Bad,
+    };
+    Finding::compared(&MEMORY_ERRORS, value, "0 during the check", verdict)
+}
+
+/// The deepest idle state that is enabled.
+pub fn idle_states(machine: &Machine) -> Finding {
+    let deepest = machine.deepest_idle_state();
+    let value = deepest.map(|state| format!("{}, {} us", state.name, state.latency_us));
+    Finding::shown_if(&IDLE_STATES, value)
+}
+
+/// The memory of the smallest NUMA node, and of the others.
+pub fn memory_size(machine: &Machine) -> Finding {
+    let nodes = machine.memory_of_nodes();
+    let text = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    let smallest = nodes.iter().min_by_key(|(_, bytes)| *bytes);
+    let largest = nodes.iter().max_by_key(|(_, bytes)| *bytes);
+    let value = smallest.zip(largest).map(|((node, least), (_, most))| {
+        let (least, most) = (text(*least), text(*most));
+        match nodes.len() {
+            1 => least,
+            count if least == most => format!("{least} in each of {count} NUMA nodes"),
+            _ => format!("{least} in NUMA node {node}, up to {most} in others"),
+        }
+    });
+    Finding::shown_if(&MEMORY_SIZE, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::testing::MadeUp;
+
+    fn counts(throttlings: u64, corrected: u64, uncorrected: u64) -> HostCounts {
+        HostCounts {
+            throttlings: Some(throttlings),
+            errors: Some(MemoryErrors {
+                corrected,
+                uncorrected,
+            }),
+        }
+    }
+
+    #[test]
+    fn what_happens_during_the_check_counts() {
+        let verdicts = |before, after: HostCounts| after.since(before).map(|of| of.verdict);
+        let before = counts(7, 5, 1);
+        assert_eq!(verdicts(None, before), [Verdict::Good; 2]);
+        assert_eq!(verdicts(Some(before), before), [Verdict::Good; 2]);
+        let corrected = verdicts(Some(before), counts(8, 6, 1));
+        assert_eq!(corrected, [Verdict::Suspect; 2]);
+        let uncorrected = counts(7, 6, 2).since(Some(before))[1].clone();
+        assert_eq!(uncorrected.verdict, Verdict::Bad);
+        let value = "2 during the check, 8 in all";
+        assert_eq!(uncorrected.value.as_deref(), Some(value));
+        let unknown = HostCounts::read(&MadeUp::new(&[]).machine());
+        assert_eq!(verdicts(Some(unknown), before), [Verdict::NotAvailable; 2]);
+    }
+
+    #[test]
+    fn smallest_node_comes_first() {
+        let host = MadeUp::new(&[("sys/devices/system/cpu/online", "0\n")]);
+        assert_eq!(memory_size(&host.machine()).value, None);
+        let write = |node: u32, gib: u64| {
+            let path = format!("sys/devices/system/node/node{node}/meminfo");
+            let text = format!("Node {node} MemTotal: {} kB\n", gib << 20);
+            host.write(&path, &text);
+            memory_size(&host.machine()).value.unwrap_or_default()
+        };
+        assert_eq!(write(0, 512), "512.0 GiB");
+        assert_eq!(write(1, 512), "512.0 GiB in each of 2 NUMA nodes");
+        let text = "448.0 GiB in NUMA node 1, up to 512.0 GiB in others";
+        assert_eq!(write(1, 448), text);
+        let state = "sys/devices/system/cpu/cpu0/cpuidle/state1";
+        for (file, content) in [("name", "C6"), ("latency", "133"), ("disable", "0")] {
+            host.write(&format!("{state}/{file}"), content);
+        }
+        let value = idle_states(&host.machine()).value;
+        assert_eq!(value.as_deref(), Some("C6, 133 us"));
+    }
+}
