@@ -65,7 +65,7 @@ fn tasks_of_a_launcher_check_their_nodes() {
     let start = "bad: 3 of 5 nodes; 2 good\n\nBAD pcie-width soft1 soft2 (2 nodes): PCIe width x8, \
                  expected x16\n  nid[0002-0003]\n";
     assert!(text.starts_with(start), "{text}");
-    assert!(text.contains("\nPCIe width        x16 "), "{text}");
+    assert!(text.contains("\nPCIe width          x16 "), "{text}");
     for task in tasks {
         let output = task.finish();
         assert_success(&output);

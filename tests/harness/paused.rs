@@ -38,7 +38,8 @@ impl Side {
         assert!(self.pauses(), "no pause: {:?}", self.said);
     }
 
-    /// Waits until the process has stopped at its phase. Returns false if it has ended before.
+    /// Waits until the process has stopped at its phase. Returns false if it has ended before, or
+    /// has refused its client, which was too slow: a server waits for another one then.
     #[track_caller]
     pub fn pauses(&mut self) -> bool {
         let stderr = self.stderr.as_mut().expect("a pipe");
@@ -51,6 +52,9 @@ impl Side {
                 return true;
             }
             self.said += &line;
+            if line.contains(": refused a client: ") {
+                return false;
+            }
         }
     }
 
