@@ -13,6 +13,7 @@
 //!    | comparison   the figures of a culprit beside good NICs                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | columns      what the matrix of causes and tests compares                                 |
+//!    | healthy      the figures of healthy NICs of a generation                                  |
 //!    | majority     what most good NICs have                                                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | readings     what the files of a NIC and its node say                                     |
@@ -30,6 +31,7 @@ pub mod causes;
 pub mod columns;
 pub mod comparison;
 pub mod evaluation;
+pub mod healthy;
 pub mod majority;
 pub mod procedure;
 pub mod readings;
