@@ -24,6 +24,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use self::examine::require;
 pub use self::in_survey::SurveyChecks;
 use self::request::CheckRequest;
 pub use self::usage::usage;

@@ -13,6 +13,7 @@ mod report;
 mod selftest;
 mod serve;
 mod survey;
+mod why;
 
 use std::ffi::OsString;
 
@@ -68,6 +69,12 @@ pub static COMMANDS: &[Command] = &[
         about: "Measure all NICs of a cluster, and name what is slow",
         usage: survey::usage,
         run: survey::run,
+    },
+    Command {
+        name: "why",
+        about: "Find out why a NIC is slow",
+        usage: why::usage,
+        run: why::run,
     },
     Command {
         name: "compare",

@@ -107,6 +107,21 @@ fn is_comparable(column: Column, measured: &Measured) -> bool {
     ratio(column, &good_nics).is_some_and(|of| of.outcome == Outcome::Same)
 }
 
+/// Returns the figure of the culprit in a column, whatever good NICs have.
+pub fn own_figure(column: Column, measured: &Measured) -> Option<f64> {
+    let (test, base) = column.tests();
+    let best = |figures: &Figures| {
+        let (least, most) = ends(&figures.own)?;
+        Some(if figures.of_bandwidth { most } else { least })
+    };
+    let figures = measured.get(&test)?;
+    match (column, base) {
+        (Column::Tail, _) => Some(ends(&figures.own_tails)?.0),
+        (_, None) => best(figures),
+        (_, Some(base)) => Some(best(figures)? - best(measured.get(&base)?)?),
+    }
+}
+
 /// Compares 99th percentiles.
 fn tail(figures: &Figures) -> Option<Comparison> {
     let tails = Figures {
@@ -269,6 +284,26 @@ mod tests {
         let all = compare(&measured.into());
         let found = all.iter().find(|of| of.column == Column::HostRead);
         assert_eq!(found.map(|of| of.outcome), Some(Outcome::Unclear));
+    }
+
+    #[test]
+    fn own_figures_need_no_good_nic() {
+        let measured = [
+            (TestCode::L1, figures(false, &[1500.0, 1400.0], &[])),
+            (TestCode::L2, figures(false, &[1700.0], &[])),
+            (TestCode::B1, figures(true, &[20e9, 22e9], &[])),
+        ];
+        let measured = measured.into();
+        for (column, expected) in [
+            (Column::Write, Some(1400.0)),
+            (Column::HostRead, Some(300.0)),
+            (Column::WriteBandwidth, Some(22e9)),
+            (Column::CommandRead, None),
+            (Column::Tail, None),
+            (Column::Read, None),
+        ] {
+            assert_eq!(own_figure(column, &measured), expected, "{column:?}");
+        }
     }
 
     #[test]

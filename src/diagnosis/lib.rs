@@ -14,6 +14,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | columns      what the matrix of causes and tests compares                                 |
 //!    | counters     what grows on the culprit and not on good NICs                               |
+//!    | healthy      the figures of healthy NICs of a generation                                  |
 //!    | majority     what most good NICs have                                                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | readings     what the files of a NIC and its node say                                     |
@@ -32,6 +33,7 @@ pub mod columns;
 pub mod comparison;
 pub mod counters;
 pub mod evaluation;
+pub mod healthy;
 pub mod majority;
 pub mod procedure;
 pub mod readings;

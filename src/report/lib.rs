@@ -8,9 +8,11 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  8 | html                  the page of `report`                                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | reporter              receives the results of a run and passes them on                    |
+//!  7 | why                   the diagnosis of one NIC, as data and as JSON                       |
+//!    | reporter              receives the results of a run and passes them on                    |
 //!    | changes               surveys or checks of two sides compared                             |
 //!    | results               any results of ours, read back                                      |
+//!    | why_text              the diagnosis of one NIC as text                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | comparison_text       a comparison as text                                                |
 //!    | devices               the NICs of a machine, as text and as JSON                          |
@@ -122,6 +124,8 @@ pub mod summary;
 pub mod survey;
 pub mod table;
 pub mod text;
+pub mod why;
+pub mod why_text;
 pub mod wrap;
 
 pub use counters::{PeerCounters, RunCounters};

@@ -15,6 +15,7 @@ use super::outcome::{Outcome, SCHEMA_VERSION};
 use super::ping::{self, Ping};
 use super::selftest::{self, SelfTest};
 use super::survey::{self, Survey};
+use super::why::{self, NicDiagnosis};
 use facts::error::Kind;
 use facts::percentile::Percentile;
 use node::nic::health::ITEMS;
@@ -238,6 +239,21 @@ fn of_ping() -> Value {
     schema
 }
 
+fn of_why() -> Value {
+    let rules = [
+        (
+            "/properties/schema_version",
+            "const",
+            json!(why::SCHEMA_VERSION),
+        ),
+        ("/properties/command", "const", json!("why")),
+        ("/properties/exit_status", "enum", json!([0, 3, 4])),
+    ];
+    let mut schema = schema::<NicDiagnosis>("Why a NIC is slow", &rules);
+    close(&mut schema);
+    schema
+}
+
 fn of_selftest() -> Value {
     let version = json!(selftest::SCHEMA_VERSION);
     let rules = [("/properties/schema_version", "const", version)];
@@ -311,6 +327,7 @@ fn matches_schemas_in_docs() {
         ("changes", of_changes()),
         ("comparison", of_comparison()),
         ("ping", of_ping()),
+        ("why", of_why()),
         ("selftest", of_selftest()),
         ("check", of_check()),
         ("check-fleet", of_fleet()),

@@ -8,6 +8,7 @@ mod hostile;
 mod launchers;
 mod slurm;
 mod survey;
+mod why;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

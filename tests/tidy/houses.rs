@@ -391,6 +391,7 @@ const DIAGNOSIS: Package = Package {
             &[
                 ("columns", "what the matrix of causes and tests compares"),
                 ("counters", "what grows on the culprit and not on good NICs"),
+                ("healthy", "the figures of healthy NICs of a generation"),
                 ("majority", "what most good NICs have"),
             ],
             &[
@@ -650,12 +651,14 @@ const REPORT: Package = Package {
                 ("survey", "a survey, as text and as documents"),
             ],
             &[
+                ("why", "the diagnosis of one NIC, as data and as JSON"),
                 (
                     "reporter",
                     "receives the results of a run and passes them on",
                 ),
                 ("changes", "surveys or checks of two sides compared"),
                 ("results", "any results of ours, read back"),
+                ("why_text", "the diagnosis of one NIC as text"),
             ],
             &[("html", "the page of `report`")],
             &[("lib", "the list of modules")],

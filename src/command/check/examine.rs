@@ -247,6 +247,21 @@ fn of_pcie(files: &Files, generation: Option<Generation>) -> Vec<Finding> {
     findings
 }
 
+/// Checks that a device exists.
+///
+/// # Errors
+///
+/// The NICs that exist in its place.
+pub fn require(device: DeviceName, machine: &Machine) -> Result<(), Failure> {
+    match files(device, machine)? {
+        Some(_) => Ok(()),
+        None => Err(Failure::environment(format!(
+            "there is no {device}: {}",
+            others(device, machine)
+        ))),
+    }
+}
+
 /// Returns the files of a device; `None` if it does not exist.
 fn files(device: DeviceName, machine: &Machine) -> Result<Option<Files>, Failure> {
     match backend::files(device, machine) {

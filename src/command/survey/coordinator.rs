@@ -3,16 +3,18 @@
 
 mod investigation;
 mod member_control;
+pub mod suspect;
 mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, BufReader, Write};
+use std::io::BufReader;
 use std::mem;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::busy::BusyCpus;
 use super::files::Files;
+use super::joined::JoinedMembers;
 use super::late::LateMembers;
 use super::launch::Launch;
 use super::locations::Locations;
@@ -79,14 +81,14 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     }
     let setup = setup(request, launch);
     let ends = ends(request, launch);
-    let limit = join_limit(request, launch);
-    let (mut root, mut gathered) = launch.start(request, limit)?;
-    let joined = gathered.join(&mut root, launch.size, limit, &mut notes);
-    let late = LateMembers::new(launch.size, mem::take(&mut gathered.joined));
-    let hosts = launch.host_names(&late.joined);
-    let mut members = Members::new(hosts, &late.joined, |rank| gathered.absent(rank));
-    locations.add_topology(&late.joined);
-    members.locate(&late.joined, |host, address| locations.of(host, address));
+    let Gathered {
+        mut control,
+        joining,
+        joined,
+    } = gather(request, launch, notes)?;
+    let late = &control.late.joined;
+    locations.add_topology(late);
+    (control.members).locate(late, |host, address| locations.of(host, address));
     let settings = Settings {
         selections,
         nics: if request.at_once {
@@ -104,11 +106,11 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         sensitivity: request.sensitivity,
         keep_figures: request.keeps_matrix.then_some(true),
     };
-    let conductor = conductor(request, &members, &setup.tests, &settings)?;
+    let conductor = conductor(request, &control.members, &setup.tests, &settings)?;
     let mut survey = CoordinatorLoop {
         request,
         has_launcher: launch.has_launcher(),
-        control: MemberControl::new(root, members, late, notes),
+        control,
         locations,
         settings,
         conductor,
@@ -132,19 +134,13 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         }
     }
     let CoordinatorLoop {
-        control,
+        mut control,
         conductor,
         outputs,
         uncertainty_ns,
         busy_slots,
         ..
     } = survey;
-    let MemberControl {
-        mut root,
-        members,
-        mut notes,
-        ..
-    } = control;
     let mut document = Survey::new(
         setup,
         started,
@@ -156,19 +152,52 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     document.clock_uncertainty_ns = uncertainty_ns;
     document.why = why;
     document.busy_nodes = busy_slots.nodes(&document.roster);
-    notes.progress.hide();
+    control.notes.progress.hide();
     // The results come first: a member that hangs must not delay them.
     let found = outputs.end(&document);
+    end(control, joining);
+    found
+}
+
+/// The members that have joined, or why none has.
+struct Gathered {
+    control: MemberControl,
+    joining: JoinedMembers,
+    joined: Result<(), Failure>,
+}
+
+/// Starts the members, and waits for them.
+fn gather(request: &SurveyRequest, launch: &Launch, mut notes: Notes) -> Result<Gathered, Failure> {
+    let limit = join_limit(request, launch);
+    let (mut root, mut joining) = launch.start(request, limit)?;
+    let joined = joining.join(&mut root, launch.size, limit, &mut notes);
+    let late = LateMembers::new(launch.size, mem::take(&mut joining.joined));
+    let hosts = launch.host_names(&late.joined);
+    let members = Members::new(hosts, &late.joined, |rank| joining.absent(rank));
+    Ok(Gathered {
+        control: MemberControl::new(root, members, late, notes),
+        joining,
+        joined,
+    })
+}
+
+/// Ends the members.
+fn end(control: MemberControl, mut joining: JoinedMembers) {
+    let MemberControl {
+        mut root,
+        members,
+        mut notes,
+        ..
+    } = control;
     for (rank, reason) in root.end(END_LIMIT) {
         if let Some(node) = members.node(rank) {
             let host = &members.roster.node(node).host;
-            let _ = writeln!(io::stderr(), "cxidiag survey: warning: {host}: {reason}");
+            notes.warn(&format!("{host}: {reason}"));
         }
     }
     // Members that have not ended yet find no coordinator, and end.
     drop(root);
-    gathered.finish();
-    found
+    joining.finish();
 }
 
 /// Returns the conductor of a survey of these members.

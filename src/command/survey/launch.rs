@@ -32,6 +32,9 @@ use plan::tools::TOOLS;
 /// Number of servers that are invited at the same time.
 const MOST_AT_ONCE: usize = 64;
 
+/// Name of the command that starts members by itself.
+const SURVEY: &str = "survey";
+
 type ByRank<T> = BTreeMap<u32, T>;
 
 /// How the members of a survey start.
@@ -44,6 +47,12 @@ pub struct Launch<'a> {
     pub launcher: String,
     /// Ranks of the members that the coordinator starts on its own machine.
     here: Vec<u32>,
+    /// Ranks of the members that servers on other hosts start.
+    invited: Vec<u32>,
+    /// The NICs of these members, if they differ from the NICs of the request.
+    invited_devices: Option<Vec<DeviceName>>,
+    /// The command and the arguments of this process.
+    command: &'static str,
     arguments: &'a [OsString],
     /// The task of this process, and the meeting point where the other tasks find it.
     task: Option<(LauncherTask, MeetingPoint)>,
@@ -59,6 +68,9 @@ impl<'a> Launch<'a> {
             hosts: (0..count).map(|rank| format!("node{rank}")).collect(),
             launcher: "loopback".into(),
             here: (0..count).collect(),
+            invited: Vec::new(),
+            invited_devices: None,
+            command: SURVEY,
             arguments,
             task: None,
         }
@@ -71,9 +83,36 @@ impl<'a> Launch<'a> {
             hosts: hosts.to_vec(),
             launcher: "hosts".into(),
             here: Vec::new(),
+            invited: (0..hosts.len() as u32).collect(),
+            invited_devices: None,
+            command: SURVEY,
             arguments,
             task: None,
         }
+    }
+
+    /// Returns the launch of a member on this machine, `host`, and of one with these NICs on each
+    /// of the `peers`.
+    pub fn beside(
+        host: String,
+        peers: &[String],
+        devices: Vec<DeviceName>,
+        arguments: &'a [OsString],
+    ) -> Self {
+        let size = 1 + peers.len() as u32;
+        Self {
+            size,
+            hosts: [&[host], peers].concat(),
+            here: vec![0],
+            invited: (1..size).collect(),
+            invited_devices: Some(devices),
+            ..Self::hosts(&[], arguments)
+        }
+    }
+
+    /// Returns the launch by another command than `survey`.
+    pub fn of_command(self, command: &'static str) -> Self {
+        Self { command, ..self }
     }
 
     /// Returns the launch of the tasks of a launcher, when this process is `task`. The member with
@@ -89,6 +128,9 @@ impl<'a> Launch<'a> {
             hosts: task.hosts.clone(),
             launcher: task.launcher.to_lowercase().replace(' ', ""),
             here: vec![task.rank],
+            invited: Vec::new(),
+            invited_devices: None,
+            command: SURVEY,
             arguments,
             task: Some((task, meeting_point)),
         }
@@ -101,16 +143,11 @@ impl<'a> Launch<'a> {
 
     /// Returns whether all members are on this machine.
     fn is_here_only(&self) -> bool {
-        self.task.is_none() && !self.here.is_empty()
+        self.task.is_none() && self.invited.is_empty()
     }
 
-    /// Returns whether servers on other hosts start the members.
-    fn invites_members(&self) -> bool {
-        self.task.is_none() && self.here.is_empty()
-    }
-
-    /// Invites a process on each host. Returns the invited processes, and the reasons why other
-    /// hosts have none.
+    /// Invites a process on each host of an invited member. Returns the invited processes, and the
+    /// reasons why other hosts have none.
     fn invite(
         &self,
         request: &SurveyRequest,
@@ -122,19 +159,19 @@ impl<'a> Launch<'a> {
         let mut plan = request::plan(&TOOLS[0], &[format!("--port={servers}")])?;
         plan.admission.token = own.clone();
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
-        let hosts: Vec<u32> = (0..self.size).collect();
         let (addresses, mut lost) =
-            self.at_each(&hosts, |_, host| invitation::addresses(&plan, host))?;
+            self.at_each(&self.invited, |_, host| invitation::addresses(&plan, host))?;
         let networks = addresses.values().flatten();
         let networks = networks.map(|address| IpNet::from(address.ip().to_canonical()));
         let networks = IpNet::aggregate(&networks.collect());
+        let devices = self.invited_devices.as_ref().unwrap_or(&request.devices);
         let of_test = |own: &RequestedTest| (own.test.tool.clone(), own.arguments.clone());
         let invitation = |rank| Invitation {
             rank,
             size: self.size,
             port,
             token: own.is_none().then(|| text(token)),
-            devices: request.devices.iter().map(DeviceName::to_string).collect(),
+            devices: devices.iter().map(DeviceName::to_string).collect(),
             hosts: networks.iter().map(IpNet::to_string).collect(),
             tests: (request.tests.iter().map(of_test))
                 .chain(added_tests(request))
@@ -223,8 +260,8 @@ impl<'a> Launch<'a> {
     /// Listens for members, where they find this process.
     fn listen(&self, request: &SurveyRequest) -> Result<Listening, Failure> {
         let agreed = self.task.as_ref().and_then(|(_, point)| point.port());
-        // With --hosts, --port names the port of the servers.
-        let own = request.port.filter(|_| !self.invites_members());
+        // Where servers start members, --port names the port of the servers.
+        let own = request.port.filter(|_| self.invited.is_empty());
         let port = own.or(agreed).unwrap_or(0);
         let reach = if self.is_here_only() {
             Reach::ThisMachine
@@ -275,11 +312,12 @@ impl<'a> Launch<'a> {
         };
         let mut processes = LocalProcesses::default();
         for rank in &self.here {
-            processes.start(self.arguments, (*rank, self.size), root.port(), &token)?;
+            let place = (*rank, self.size);
+            processes.start(self.command, self.arguments, place, root.port(), &token)?;
         }
         let file = self.task.as_ref().and_then(|(_, point)| point.file());
         let mut members = JoinedMembers::new(processes, file, published);
-        if self.invites_members() {
+        if !self.invited.is_empty() {
             (members.invited, members.lost) = self.invite(request, root.port(), &token)?;
             self.check_servers(&members.invited)?;
             let invited = members.invited.iter();
@@ -320,8 +358,14 @@ impl<'a> Launch<'a> {
             if let Some(other) = known.insert(server.peer(), host) {
                 let peer = server.peer();
                 let why = format!("{other} and {host} are the same host ({})", peer.ip());
-                let listed = host_list::compress(self.hosts.iter().map(String::as_str));
-                return Err(Failure::usage(invalid("hosts", listed, why)));
+                let invited = self.invited.iter().map(|rank| &self.hosts[*rank as usize]);
+                let listed = host_list::compress(invited.map(String::as_str));
+                let option = if self.here.is_empty() {
+                    "hosts"
+                } else {
+                    "peer"
+                };
+                return Err(Failure::usage(invalid(option, listed, why)));
             }
         }
         Ok(())

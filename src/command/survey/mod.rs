@@ -14,6 +14,7 @@
 //! * `busy`: whether busy CPUs disturb it. `load_watch`: what uses the CPUs of a member.
 //! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a
 //!   result for each pair.
+//! * `suspect`: the diagnosis of one NIC without a survey.
 //! * `why_culprits`: the culprits whose causes are looked for. `why_course`: the tests for that.
 //!   `why_slots`: the slots of a culprit, and what they have come to.
 //! * `written`: the files and the text that come of it.
@@ -34,6 +35,7 @@ mod processes;
 mod request;
 mod results;
 mod served;
+mod suspect;
 mod tool_options;
 mod usage;
 mod why_course;
@@ -48,6 +50,7 @@ use std::net::Ipv4Addr;
 use launch::Launch;
 use processes::Started;
 use request::{ProcessSource, SurveyRequest};
+pub use suspect::{Beside, SuspectRequest, diagnose, measure_if_started};
 pub use usage::usage;
 
 use crate::command::check::{self, Nodes};

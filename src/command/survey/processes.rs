@@ -72,14 +72,15 @@ impl Started {
 pub struct LocalProcesses(Vec<Child>);
 
 impl LocalProcesses {
-    /// Starts a process with the arguments of this one. `place` is its rank and the number of
-    /// processes. It connects to `port` with `token`.
+    /// Starts a process with the `command` and the arguments of this one. `place` is its rank and
+    /// the number of processes. It connects to `port` with `token`.
     ///
     /// # Errors
     ///
     /// A process that cannot be started.
     pub fn start(
         &mut self,
+        command: &str,
         arguments: &[OsString],
         place: (u32, u32),
         port: u16,
@@ -90,7 +91,7 @@ impl LocalProcesses {
         let place = format!("{own} {rank} {size} {port}");
         let child = child::start(
             child::command_with(Duty::SurveyMember, &place, Some(token))
-                .arg("survey")
+                .arg(command)
                 .args(arguments)
                 .stdout(Stdio::null()),
         )?;

@@ -21,9 +21,10 @@ use report::documents::Places;
 const MOST_TESTS: usize = 256;
 
 /// The processes of a survey.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProcessSource {
     /// The tasks of a launcher.
+    #[default]
     Launcher,
     /// This number of processes on this machine.
     Loopback(u32),
@@ -54,7 +55,7 @@ pub struct Bound {
 }
 
 /// The survey that the arguments ask for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SurveyRequest {
     pub processes: ProcessSource,
     /// The nodes are checked first.

@@ -33,12 +33,16 @@ impl Culprit<'_> {
         measured: &'a Measured,
         has_good_controls: bool,
     ) -> Case<'a> {
-        let evidence = self.cause.evidence.first();
+        let fails = match self.cause.evidence.first() {
+            Some(of_survey) => of_survey.source == LimitSource::Failure,
+            // No survey has found it: the user names it.
+            None => measured.values().any(|figures| figures.failure.is_some()),
+        };
         Case {
             own,
             others,
             measured,
-            fails: evidence.is_some_and(|of| of.source == LimitSource::Failure),
+            fails,
             has_good_controls,
         }
     }

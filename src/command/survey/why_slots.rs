@@ -157,6 +157,12 @@ impl Found {
         self.has_waited && !self.has_own
     }
 
+    /// Notes why the culprit can measure nothing.
+    pub fn fail(&mut self, why: &str) {
+        let figures = self.measured.entry(TestCode::L1).or_default();
+        figures.failure = Some(why.to_owned());
+    }
+
     /// Returns how many measurements say nothing; `None` without any.
     pub fn left_out(&self) -> Option<String> {
         let Self { slots, void, .. } = self;

@@ -36,9 +36,19 @@ impl Notes {
     pub fn add(&mut self, line: &str) {
         self.progress.hide();
         if !self.is_quiet {
-            // The survey goes on if a line cannot be written.
-            let _ = writeln!(io::stderr(), "cxidiag {}: {line}", self.command);
+            self.write(line);
         }
+    }
+
+    /// Prints a warning, also if the command is quiet.
+    pub fn warn(&mut self, line: &str) {
+        self.progress.hide();
+        self.write(&format!("warning: {line}"));
+    }
+
+    fn write(&self, line: &str) {
+        // The survey goes on if a line cannot be written.
+        let _ = writeln!(io::stderr(), "cxidiag {}: {line}", self.command);
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::why::Explanation;
 use super::{Survey, words};
 use crate::wrap::wrapped;
+use cluster::survey::roster::Roster;
 use diagnosis::causes::{self, SAME};
 use diagnosis::evaluation::{Confidence, Observation, Why, difference_text};
 
@@ -29,7 +30,7 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     writeln!(out, "\nWhy")?;
     let diagnosed = || survey.why.iter().filter(|of| !is_left_out(of));
     for of in diagnosed().take(MOST) {
-        for line in lines(survey, of) {
+        for line in lines(&survey.roster, of) {
             writeln!(out, "{line}")?;
         }
     }
@@ -72,9 +73,9 @@ fn left_out(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
 
 /// Returns what is known about a culprit in lines: each sentence begins with its name, and evidence
 /// is indented.
-fn lines(survey: &Survey, of: &Explanation) -> Vec<String> {
-    let name = words::name(&survey.roster, &of.culprit);
-    let paragraphs = statements(survey, of).into_iter();
+pub fn lines(roster: &Roster, of: &Explanation) -> Vec<String> {
+    let name = words::name(roster, &of.culprit);
+    let paragraphs = statements(roster, of).into_iter();
     paragraphs
         .flat_map(|(is_sentence, text)| {
             if is_sentence {
@@ -92,15 +93,15 @@ pub fn sentences(survey: &Survey, of: &Explanation) -> Vec<String> {
         let why = of.left_out.as_deref().unwrap_or_default();
         return vec![format!("not diagnosed: {why}")];
     }
-    let all = statements(survey, of).into_iter();
+    let all = statements(&survey.roster, of).into_iter();
     all.map(|(_, text)| text).collect()
 }
 
 /// Returns what is known about a culprit: each sentence (true) is followed by its evidence and what
 /// to do.
-fn statements(survey: &Survey, of: &Explanation) -> Vec<(bool, String)> {
+fn statements(roster: &Roster, of: &Explanation) -> Vec<(bool, String)> {
     if let Some(other) = &of.same_as {
-        let other = words::name(&survey.roster, other);
+        let other = words::name(roster, other);
         return vec![(true, format!("same as {other}"))];
     }
     let is_possible = |of: &&Why| of.confidence == Confidence::Possibly;
@@ -145,7 +146,7 @@ fn part(title: &str, text: &str) -> Option<(bool, String)> {
 }
 
 /// Returns a cause as a sentence.
-fn stated(why: &Why) -> String {
+pub fn stated(why: &Why) -> String {
     let what = why.what.as_deref().unwrap_or_default();
     match why.confidence {
         Confidence::Because => format!("because {what}"),
@@ -158,7 +159,7 @@ fn stated(why: &Why) -> String {
 }
 
 /// Returns several possible causes as one sentence.
-fn several(possible: &[&Why]) -> String {
+pub fn several(possible: &[&Why]) -> String {
     let all = possible.iter().filter_map(|why| why.what.as_deref());
     format!("possibly {}", all.collect::<Vec<_>>().join("; or "))
 }
@@ -198,17 +199,21 @@ fn figure(of: &Observation) -> String {
         return of.text.clone();
     };
     let of_bandwidth = of.unit.as_deref() == Some("B/s");
-    let (scale, unit) = if of_bandwidth {
-        (1e9, "GB/s")
-    } else {
-        (1e3, "us")
-    };
-    let [own, others] = [own, others].map(|value| {
-        let value = value / scale;
-        let decimals = if value.abs() < 1.0 { 3 } else { 2 };
-        format!("{value:.decimals$}")
-    });
+    let unit = shown_unit(of_bandwidth);
+    let [own, others] = [own, others].map(|value| shown(value, of_bandwidth));
     format!("{} {own} {unit}, good NICs {others}", of.text)
+}
+
+/// Returns the unit in which figures are shown.
+pub fn shown_unit(of_bandwidth: bool) -> &'static str {
+    if of_bandwidth { "GB/s" } else { "us" }
+}
+
+/// Returns a figure in this unit: a bandwidth in bytes per second, or a time in nanoseconds.
+pub fn shown(value: f64, of_bandwidth: bool) -> String {
+    let value = value / if of_bandwidth { 1e9 } else { 1e3 };
+    let decimals = if value.abs() < 1.0 { 3 } else { 2 };
+    format!("{value:.decimals$}")
 }
 
 #[cfg(test)]
@@ -301,6 +306,6 @@ not diagnosed: nid000419 cxi0: the time was up
             "nid000417 cxi1: possibly a PCIe link runs with fewer lanes than both of its ends",
             "    have; or the memory of the node is slow",
         ];
-        assert_eq!(lines(&survey, &explanation(3, causes)), expected);
+        assert_eq!(lines(&survey.roster, &explanation(3, causes)), expected);
     }
 }

@@ -8,6 +8,8 @@ mod servers;
 mod tasks;
 mod why;
 
+pub use servers::server_command;
+
 use std::fs;
 use std::path::Path;
 use std::process::Output;

@@ -22,9 +22,6 @@ use facts::error::Failure;
 use report::check_fleet::NodeCheck;
 use report::survey::why::Explanation;
 
-/// The longest time for which a test measures a NIC: no longer than a pair of the survey.
-const LONGEST_PAIR: Duration = Duration::from_millis(50);
-
 /// Good NICs beside which a culprit is measured.
 pub const PARTNERS: usize = 2;
 
@@ -38,12 +35,18 @@ pub struct Investigation<'a> {
 
 impl<'a> Investigation<'a> {
     /// Returns the investigation of these members, with the tests of `request` and of a diagnosis.
-    pub fn new(control: &'a mut MemberControl, request: &SurveyRequest) -> Self {
+    /// Each test measures a NIC for the time `pair`.
+    pub fn new(control: &'a mut MemberControl, request: &SurveyRequest, pair: Duration) -> Self {
         Self {
             control,
             tests: Tests::new(&request.tests, &request.service),
-            pair: request.pair_time.min(LONGEST_PAIR),
+            pair,
         }
+    }
+
+    /// Prints a line that is not part of the result.
+    pub fn note(&mut self, line: &str) {
+        self.control.notes.add(line);
     }
 
     /// Asks these processes for checks of their NICs, except for those that are lost. A process

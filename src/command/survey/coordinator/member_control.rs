@@ -33,6 +33,8 @@ const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 const NOTICE: Duration = Duration::from_millis(20);
 const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
 
+type ByRank<T> = BTreeMap<u32, T>;
+
 /// The members that have joined, and what they are told.
 pub struct MemberControl {
     pub root: Root,
@@ -118,7 +120,7 @@ impl MemberControl {
         &mut self,
         ranks: BTreeSet<u32>,
         line: impl Line,
-    ) -> Result<(BTreeMap<u32, NodeCheck>, BTreeMap<u32, String>), Failure> {
+    ) -> Result<(ByRank<NodeCheck>, ByRank<String>), Failure> {
         self.root.send_checks(ranks.iter().copied());
         let size = ranks.len() as u32;
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);

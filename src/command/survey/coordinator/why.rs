@@ -23,6 +23,9 @@ use report::survey::nics::{self, states};
 use report::survey::why::Explanation;
 use report::survey::words;
 
+/// The longest time for which a test measures a NIC: no longer than a pair of the survey.
+const LONGEST_PAIR: Duration = Duration::from_millis(50);
+
 /// Time for all culprits (diagnosis.md 6.1).
 const TIME: Duration = Duration::from_secs(60);
 
@@ -84,7 +87,11 @@ impl CoordinatorLoop<'_> {
             .map(|of| of.nic)
             .chain(controls.iter().flatten().copied());
         let ranks: BTreeSet<u32> = all.map(|nic| roster.node_of(nic).rank).collect();
-        let mut investigation = Investigation::new(&mut self.control, self.request);
+        let mut investigation = Investigation::new(
+            &mut self.control,
+            self.request,
+            self.request.pair_time.min(LONGEST_PAIR),
+        );
         let first = investigation.checks(&ranks)?;
         investigation.prepare(&ranks)?;
         let mut diagnosed: Vec<Diagnosed> = Vec::new();
@@ -170,7 +177,7 @@ impl CoordinatorLoop<'_> {
 
 /// Returns NICs to compare a culprit with, on nodes without culprits: good ones first, then
 /// NICs at its switch. Untested NICs are the last: beside them, no cause is certain.
-fn controls(
+pub fn controls(
     members: &Members,
     states: &[nics::State],
     culprits: &[Culprit],
@@ -199,13 +206,13 @@ fn controls(
 }
 
 /// Returns whether no other processes use a NIC, as far as is known.
-fn is_idle(of: &Readings) -> bool {
+pub fn is_idle(of: &Readings) -> bool {
     find(of, FOREIGN).is_none_or(|of| of.state != State::Suspect)
 }
 
 /// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
 /// loopback.
-fn has_huge_pages(of: &Readings) -> bool {
+pub fn has_huge_pages(of: &Readings) -> bool {
     let sizes = find(of, HUGE_PAGES.code).and_then(|of| of.value.as_deref());
     let mut sizes = sizes.unwrap_or_default().split(", ");
     let free = sizes.find(|of| of.ends_with(" of 2M")).and_then(number);
@@ -214,7 +221,7 @@ fn has_huge_pages(of: &Readings) -> bool {
 
 /// Returns whether two NICs are of one generation: others differ for good reasons (diagnosis.md
 /// 4.2).
-fn is_same_kind(one: &Readings, other: &Readings) -> bool {
+pub fn is_same_kind(one: &Readings, other: &Readings) -> bool {
     let [one, other] = [one, other].map(|of| find(of, GENERATION.code));
     one.map(|of| &of.value) == other.map(|of| &of.value)
 }

@@ -1,0 +1,337 @@
+//! Why one NIC is slow that somebody suspects: no survey is measured, and no verdict is needed.
+
+use std::collections::BTreeSet;
+
+use super::investigation::{Diagnosed, Investigation, PARTNERS};
+use super::member_control::MemberControl;
+use super::why::{controls, has_huge_pages, is_idle, is_same_kind};
+use super::{Gathered, end, gather};
+use crate::command::survey::launch::Launch;
+use crate::command::survey::request::SurveyRequest;
+use crate::command::survey::why_culprits::Culprit;
+use crate::command::survey::why_slots::{Found, Places};
+use crate::command::survey::written::Notes;
+use cluster::survey::findings::{Cause, Certainty, Direction, Unit};
+use cluster::survey::ids::NicId;
+use cluster::survey::timetable::Introduction;
+use diagnosis::comparison::Measured;
+use diagnosis::evaluation::doubtful;
+use diagnosis::healthy::healthy;
+use diagnosis::procedure::{Route, TESTS, TestCode};
+use diagnosis::readings::{Readings, find};
+use facts::error::Failure;
+use node::nic::health::identity::GENERATION;
+use report::survey::nics::State;
+use report::why::SuspectFindings;
+
+/// Most times that tests are measured again whose slots say nothing.
+const MOST_REPEATS: usize = 3;
+
+/// Fewest good NICs that show what is normal (diagnosis.md 4.2).
+const FEWEST_NORMAL: usize = 5;
+
+const ALONE: &str = "no good NIC was measured beside it, so no cause is certain, and a latency that \
+                     is too long does not show: --peer names a node with a good one";
+
+/// Finds out why the NIC of the process with this `rank` is slow, and gives what was found to
+/// `report` before the members end. The NICs of the other processes are good.
+///
+/// # Errors
+///
+/// Processes that cannot be started, other processes of which none can measure beside the NIC, an
+/// interruption, and the errors of `report`.
+pub fn diagnose(
+    request: &SurveyRequest,
+    launch: &Launch,
+    rank: u32,
+    report: impl FnOnce(SuspectFindings) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let notes = Notes::new("why", request.is_quiet);
+    let Gathered {
+        mut control,
+        joining,
+        joined,
+    } = gather(request, launch, notes)?;
+    let found = joined.and_then(|()| investigate(&mut control, request, rank));
+    control.notes.progress.hide();
+    let reported = found.and_then(report);
+    end(control, joining);
+    reported
+}
+
+/// Has the members read their files and measure.
+fn investigate(
+    control: &mut MemberControl,
+    request: &SurveyRequest,
+    rank: u32,
+) -> Result<SuspectFindings, Failure> {
+    let suspect = suspect(control, rank)?;
+    let roster = control.members.roster.clone();
+    let cause = Cause {
+        unit: Unit::Nic(suspect),
+        certainty: Certainty::Suspect,
+        direction: Direction::Both,
+        evidence: Vec::new(),
+        counters: Vec::new(),
+    };
+    let culprit = Culprit {
+        cause: &cause,
+        nic: suspect,
+    };
+    let states = states(control, rank, suspect);
+    let mut unfit = unfit(control, &states, suspect);
+    let candidates = controls(&control.members, &states, &[], suspect);
+    let all = [&[suspect], candidates.as_slice()].concat();
+    let ranks: BTreeSet<u32> = all.iter().map(|nic| roster.node_of(*nic).rank).collect();
+    let mut investigation = Investigation::new(control, request, request.pair_time);
+    let first = investigation.checks(&ranks)?;
+    let own = first.readings(suspect, &roster);
+    let mut controls = Vec::new();
+    for nic in candidates {
+        let readings = first.readings(nic, &roster);
+        let name = roster.name(nic);
+        if !is_same_kind(&own, &readings) {
+            let generation = generation(&readings);
+            let generation = generation.unwrap_or_else(|| "its generation is unknown".into());
+            unfit.push(format!("{name}: {generation}"));
+        } else if !is_idle(&readings) {
+            unfit.push(format!("{name}: other processes use it"));
+        } else {
+            controls.push(nic);
+        }
+    }
+    if controls.is_empty() && !unfit.is_empty() {
+        let why = unfit.join("; ");
+        return Err(Failure::environment(format!(
+            "no good NIC to compare with: {why}"
+        )));
+    }
+    for why in unfit {
+        investigation.note(&format!("left out: {why}"));
+    }
+    let generation = generation(&own);
+    let healthy = match &generation {
+        Some(generation) if controls.is_empty() => healthy(generation),
+        _ => &[],
+    };
+    let mut found = Found::default();
+    if let Some(why) = &roster.nic(suspect).failure {
+        found.fail(why);
+    } else if is_idle(&own) {
+        investigation.prepare(&ranks)?;
+        let places = Places {
+            roster: &roster,
+            nic: suspect,
+            controls: &controls,
+        };
+        let others = first.readings_of(&controls, &roster);
+        let partners = others.iter().take(PARTNERS);
+        let has_huge_pages = partners.chain([&own]).all(has_huge_pages);
+        investigation.measure_culprit(&culprit, places, has_huge_pages, &mut found)?;
+        for _ in 0..MOST_REPEATS {
+            let void = void(&found.measured, controls.len());
+            investigation.measure_again(&void, places, &mut found)?;
+        }
+        let known = [own.clone(), found.counters()].concat();
+        let case = culprit.case(&known, &others, &found.measured, true);
+        investigation.measure_again(&doubtful(case), places, &mut found)?;
+    }
+    for of in healthy {
+        let figures = found.measured.get_mut(&of.test);
+        figures
+            .into_iter()
+            .for_each(|of_test| of_test.others.push(of.usual));
+    }
+    let second = investigation.checks(&ranks)?;
+    let latest = |nic| second.readings_or(&first, nic, &roster);
+    let diagnosed = Diagnosed {
+        culprit: &culprit,
+        signature: None,
+        doubt: controls.is_empty().then_some(ALONE),
+        controls,
+        found,
+    };
+    let others: Vec<_> = diagnosed.controls.iter().map(|nic| latest(*nic)).collect();
+    let mut explanation = diagnosed.explanation(latest(suspect), &others);
+    let notes = explanation.left_out.into_iter();
+    let notes: Vec<String> = notes.chain(few(diagnosed.controls.len())).collect();
+    explanation.left_out = (!notes.is_empty()).then(|| notes.join("; "));
+    Ok(SuspectFindings {
+        roster,
+        suspect,
+        generation,
+        controls: diagnosed.controls,
+        measured: diagnosed.found.measured,
+        healthy,
+        explanation,
+    })
+}
+
+/// Returns the NIC of the process with this rank.
+fn suspect(control: &MemberControl, rank: u32) -> Result<NicId, Failure> {
+    let members = &control.members;
+    let node = members.node(rank).map(|node| members.roster.node(node));
+    if let Some(why) = node.and_then(|node| node.absent.as_deref()) {
+        return Err(Failure::environment(format!("its process: {why}")));
+    }
+    let nic = members.first_nics.get(&rank);
+    nic.copied()
+        .ok_or_else(|| Failure::environment("its process has no NIC"))
+}
+
+/// Returns the state of each NIC: all but the suspect and other NICs of its node are good.
+fn states(control: &MemberControl, rank: u32, suspect: NicId) -> Vec<State> {
+    let MemberControl { members, late, .. } = control;
+    let own = late.joined.get(&rank);
+    let roster = &members.roster;
+    let state = |nic: NicId| {
+        let other = late.joined.get(&roster.node_of(nic).rank);
+        let is_apart = own
+            .zip(other)
+            .is_some_and(|(own, other)| is_apart(own, other));
+        if nic != suspect && is_apart {
+            State::Good
+        } else {
+            State::Suspect
+        }
+    };
+    roster.nic_ids().map(state).collect()
+}
+
+/// Returns whether the NIC of another process can show what is normal: a fault of a node slows all
+/// of its NICs. Each software NIC stands for a node.
+fn is_apart(own: &Introduction, other: &Introduction) -> bool {
+    let device = |of: &Introduction| of.nics.first().map(|nic| nic.device.clone());
+    let is_software = own.nics.iter().any(|nic| nic.simulated);
+    own.host != other.host || is_software && device(own) != device(other)
+}
+
+/// Returns why NICs of other processes cannot show what is normal.
+fn unfit(control: &MemberControl, states: &[State], suspect: NicId) -> Vec<String> {
+    let roster = &control.members.roster;
+    let absent = roster.nodes.iter().filter_map(|node| {
+        let why = node.absent.as_ref()?;
+        Some(format!("{}: {why}", node.host))
+    });
+    let others = roster.nic_ids().filter(|nic| *nic != suspect);
+    let present = others.filter(|nic| roster.node_of(*nic).absent.is_none());
+    let failed = present.filter_map(|nic| {
+        let why = match &roster.nic(nic).failure {
+            Some(why) => why,
+            None if states[nic.index()] == State::Good => return None,
+            None => "a NIC of the same node is no control",
+        };
+        Some(format!("{}: {why}", roster.name(nic)))
+    });
+    absent.chain(failed).collect()
+}
+
+/// Returns the generation of a NIC, such as `Cassini 1`.
+fn generation(readings: &Readings) -> Option<String> {
+    find(readings, GENERATION.code)?.value.clone()
+}
+
+/// Returns the tests that have no figure yet of the NIC, or of one of this number of good NICs.
+fn void(measured: &Measured, controls: usize) -> Vec<TestCode> {
+    let is_void = |code| {
+        let Some(of) = measured.get(&code) else {
+            return true;
+        };
+        let is_compared = controls == 0 || !of.others.is_empty();
+        of.failure.is_none() && (of.own.is_empty() || !is_compared)
+    };
+    let is_planned = |route| route == Route::Loopback || controls >= PARTNERS;
+    let planned = TESTS
+        .iter()
+        .filter(|test| test.repeats.is_none() && is_planned(test.route));
+    planned
+        .map(|test| test.code)
+        .filter(|code| is_void(*code))
+        .collect()
+}
+
+/// Returns what this number of good NICs leaves out.
+fn few(controls: usize) -> Option<String> {
+    let normal = format!(
+        "files are not compared with most good NICs, because that needs {FEWEST_NORMAL} of them"
+    );
+    match controls {
+        0 => None,
+        1 => Some(format!(
+            "one peer: what passes between two NICs was not measured, because that needs two good \
+             NICs; {normal}"
+        )),
+        _ if controls < FEWEST_NORMAL => Some(normal),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster::survey::timetable::NicFacts;
+    use diagnosis::comparison::Figures;
+
+    fn introduction(host: &str, device: &str) -> Introduction {
+        Introduction {
+            rank: 0,
+            size: 2,
+            host: host.into(),
+            topology: None,
+            nics: vec![NicFacts {
+                device: device.into(),
+                address: None,
+                vni: 1,
+                class: "BEST_EFFORT".into(),
+                location: None,
+                simulated: device.starts_with("soft"),
+                failure: None,
+            }],
+        }
+    }
+
+    #[test]
+    fn nics_of_the_same_node_are_no_controls() {
+        let is_apart = |own: [&str; 2], other: [&str; 2]| {
+            let [own, other] = [own, other].map(|[host, device]| introduction(host, device));
+            is_apart(&own, &other)
+        };
+        assert!(is_apart(["n1", "cxi0"], ["n2", "cxi0"]));
+        assert!(!is_apart(["n1", "cxi0"], ["n1", "cxi1"]));
+        assert!(is_apart(["n1", "soft0"], ["n1", "soft1"]));
+        assert!(!is_apart(["n1", "soft0"], ["n1", "soft0"]));
+    }
+
+    #[test]
+    fn tests_without_figures_are_measured_again() {
+        let figures = |own: &[f64], others: &[f64]| Figures {
+            own: own.to_vec(),
+            others: others.to_vec(),
+            ..Figures::default()
+        };
+        let all = TESTS.iter().map(|test| test.code);
+        let mut measured: Measured = all.map(|code| (code, figures(&[1.0], &[1.0]))).collect();
+        assert_eq!(void(&measured, 2), []);
+        measured.insert(TestCode::L1, figures(&[], &[1.0]));
+        measured.insert(TestCode::L2, figures(&[1.0], &[]));
+        measured.remove(&TestCode::B4);
+        let failed = Figures {
+            failure: Some("no answer".into()),
+            ..Figures::default()
+        };
+        measured.insert(TestCode::B1, failed);
+        assert_eq!(
+            void(&measured, 2),
+            [TestCode::L1, TestCode::L2, TestCode::B4]
+        );
+        assert_eq!(void(&measured, 1), [TestCode::L1, TestCode::L2]);
+        assert_eq!(void(&measured, 0), [TestCode::L1]);
+    }
+
+    #[test]
+    fn says_what_few_good_nics_leave_out() {
+        assert!(few(1).is_some_and(|note| note.starts_with("one peer: ")));
+        assert!(few(4).is_some_and(|note| note.starts_with("files are not compared")));
+        assert_eq!((few(0), few(5)), (None, None));
+    }
+}

@@ -1,0 +1,67 @@
+//! `why`: why one NIC is slow, beside good NICs of other nodes (docs/why.md).
+
+mod usage;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::time::{Instant, SystemTime};
+
+pub use self::usage::usage;
+use super::{check, output, survey};
+use facts::error::Failure;
+use facts::interrupt;
+use node::machine::Machine;
+use node::{backend, reading};
+use plan::outputs::Place;
+use report::documents::{Documents, Places};
+use report::why::{NicDiagnosis, SuspectFindings};
+use report::why_text;
+
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a NIC that does not exist, good NICs that do not answer, a file that cannot
+/// be written, and a NIC that is slow.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let Some((request, suspect)) = usage::parse(&arguments)? else {
+        return Ok(());
+    };
+    backend::check(suspect.device)?;
+    interrupt::watch()?;
+    if survey::measure_if_started(&suspect)? {
+        return Ok(());
+    }
+    reading::limit_waits();
+    check::require(suspect.device, &Machine::this())?;
+    let documents = Documents::open(&Places {
+        json: request.json.clone(),
+        ticket: request.ticket.clone().map(Place::File),
+        ..Places::default()
+    })?;
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let report = |found: SuspectFindings| {
+        let typed = arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned());
+        let diagnosis = NicDiagnosis::new(typed.collect(), started, clock.elapsed(), found);
+        output::write(&documents, &diagnosis, |text: &mut Vec<u8>, diagnosis| {
+            if request.is_quiet() {
+                writeln!(text, "{}", diagnosis.summary)
+            } else {
+                why_text::write(text, diagnosis)
+            }
+        })?;
+        if let Some(ticket) = &documents.ticket {
+            ticket.write(why_text::page(&diagnosis).as_bytes())?;
+        }
+        diagnosis.result().map_err(|failure| {
+            if documents.has_stdout() {
+                failure
+            } else {
+                failure.printed()
+            }
+        })
+    };
+    survey::diagnose(&suspect, "why", &arguments, report)
+}

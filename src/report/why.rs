@@ -1,0 +1,497 @@
+//! The diagnosis of one NIC, as data and as JSON. The doc comments of the types are the
+//! descriptions in their schema, docs/why.schema.json.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use super::survey::why::Explanation;
+use super::survey::why_text::{several, stated};
+use cluster::survey::ids::NicId;
+use cluster::survey::roster::Roster;
+use diagnosis::causes::cause;
+use diagnosis::columns::Column;
+use diagnosis::comparison::{Measured, compare, own_figure};
+use diagnosis::evaluation::{Confidence, Why};
+use diagnosis::healthy::HealthyFigure;
+use diagnosis::procedure::{Route, TESTS};
+use facts::device::DeviceName;
+use facts::error::{Failure, UNDECIDED};
+
+/// Version of the document. It changes when a field is removed or changes its meaning.
+pub(super) const SCHEMA_VERSION: u32 = 1;
+
+/// What the diagnosis of a NIC amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DiagnosisConclusion {
+    /// It is as good NICs in all tests and files.
+    Good,
+    /// It fails, it is slower, or a cause was found.
+    Bad,
+    /// Nothing bad was found, and not everything could be compared.
+    Undecided,
+}
+
+/// How a NIC compares in a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Compared {
+    /// As good NICs.
+    Same,
+    /// Slower.
+    Slower,
+    /// Too close to the limit, or its figures are too far apart.
+    Unclear,
+}
+
+/// A test of the NIC, or how much longer one test takes than another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TestResult {
+    /// Its code: L1, or L2-L1 for a difference.
+    pub test: String,
+    /// It in words.
+    pub name: String,
+    /// Unit of the figures: ns or B/s.
+    pub unit: &'static str,
+    /// The figure of the NIC; null if it failed, or was not measured.
+    pub own: Option<f64>,
+    /// The figure of good NICs; null without any.
+    pub others: Option<f64>,
+    /// How they compare; null without a figure of good NICs.
+    pub outcome: Option<Compared>,
+    /// Why an operation of the NIC failed; null if none did.
+    pub failure: Option<String>,
+    /// Whether slow operations here are slow because of the NIC: other processes make single
+    /// operations late.
+    #[serde(skip)]
+    is_decisive: bool,
+    /// Whether it is a test, and no difference of two tests.
+    #[serde(skip)]
+    is_direct: bool,
+}
+
+/// What was measured and found.
+#[derive(Clone, Debug)]
+pub struct SuspectFindings {
+    /// The nodes and NICs.
+    pub roster: Roster,
+    /// The NIC.
+    pub suspect: NicId,
+    /// Its generation, such as `Cassini 1`, if it is known.
+    pub generation: Option<String>,
+    /// Good NICs, beside which it was measured; empty without any.
+    pub controls: Vec<NicId>,
+    /// The figures.
+    pub measured: Measured,
+    /// The figures of healthy NICs of its generation, in place of good NICs.
+    pub healthy: &'static [HealthyFigure],
+    /// The causes.
+    pub explanation: Explanation,
+}
+
+/// The diagnosis of one NIC, as `cxidiag why --json` writes it. A value that is unknown is null.
+/// NICs and nodes are named by their index in the roster.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NicDiagnosis {
+    /// Version of this layout.
+    schema_version: u32,
+    /// Name of the command: why.
+    command: &'static str,
+    /// Version of cxidiag.
+    pub cxidiag_version: &'static str,
+    /// What it amounts to.
+    pub conclusion: DiagnosisConclusion,
+    /// Exit status of the program: 0 good, 3 bad, 4 undecided.
+    exit_status: u8,
+    /// The first line of the text.
+    pub summary: String,
+    /// Start of the diagnosis, in milliseconds since 1970-01-01 (UTC).
+    pub started_unix_ms: u64,
+    /// Its duration, in milliseconds.
+    elapsed_ms: u64,
+    /// Whether a NIC is a software NIC, so that no Cassini hardware was involved there.
+    pub is_software: bool,
+    /// Arguments of the command, as typed.
+    pub arguments: Vec<String>,
+    /// The nodes and NICs.
+    pub roster: Roster,
+    /// The NIC.
+    pub suspect: NicId,
+    /// Good NICs whose files were read; it was measured beside the first two.
+    pub controls: Vec<NicId>,
+    /// The tests and differences of tests.
+    pub tests: Vec<TestResult>,
+    /// Why the NIC is slow, as in the document of a survey: one entry.
+    pub why: Vec<Explanation>,
+}
+
+impl NicDiagnosis {
+    /// Returns the diagnosis of a NIC that began at `started` and took `elapsed`.
+    pub fn new(
+        arguments: Vec<String>,
+        started: SystemTime,
+        elapsed: Duration,
+        found: SuspectFindings,
+    ) -> Self {
+        let tests = results(&found);
+        let (conclusion, summary) = concluded(&found, &tests);
+        let is_software = |device: &String| DeviceName::names(device, |of| of.is_simulated);
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut explanation = found.explanation;
+        let is_slow = tests.iter().any(TestResult::is_bad);
+        explanation
+            .causes
+            .retain(|why| is_slow || why.confidence < Confidence::Transient);
+        Self {
+            schema_version: SCHEMA_VERSION,
+            command: "why",
+            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            exit_status: match conclusion {
+                DiagnosisConclusion::Good => 0,
+                DiagnosisConclusion::Bad => 3,
+                DiagnosisConclusion::Undecided => UNDECIDED,
+            },
+            conclusion,
+            summary,
+            started_unix_ms: started.duration_since(UNIX_EPOCH).map_or(0, milliseconds),
+            elapsed_ms: milliseconds(elapsed),
+            is_software: found.roster.nics.iter().any(|nic| is_software(&nic.device)),
+            arguments,
+            roster: found.roster,
+            suspect: found.suspect,
+            controls: found.controls,
+            tests,
+            why: vec![explanation],
+        }
+    }
+
+    /// Returns whether the NIC is good.
+    ///
+    /// # Errors
+    ///
+    /// The first line, if not.
+    pub fn result(&self) -> Result<(), Failure> {
+        match self.conclusion {
+            DiagnosisConclusion::Good => Ok(()),
+            DiagnosisConclusion::Bad => Err(Failure::unmet(&self.summary)),
+            DiagnosisConclusion::Undecided => Err(Failure::undecided(&self.summary)),
+        }
+    }
+}
+
+impl TestResult {
+    /// Returns whether the NIC fails, or is slow because of itself.
+    fn is_bad(&self) -> bool {
+        let is_slower = self.outcome == Some(Compared::Slower);
+        self.failure.is_some() || is_slower && self.is_decisive
+    }
+}
+
+/// Returns the result of each column whose test was planned, and of others with a figure.
+fn results(found: &SuspectFindings) -> Vec<TestResult> {
+    let comparisons = compare(&found.measured);
+    let result = |column: Column| {
+        let (test, base) = column.tests();
+        let planned = TESTS.iter().find(|of| of.code == test)?;
+        let has_partners = planned.route == Route::Loopback || found.controls.len() > 1;
+        let is_planned = has_partners && planned.repeats.is_none();
+        let is_direct = base.is_none() && column != Column::Tail;
+        let figures = found.measured.get(&test);
+        let failure = figures.and_then(|of| of.failure.clone());
+        let failure = failure.filter(|_| is_direct);
+        let own = own_figure(column, &found.measured);
+        let comparison = comparisons.iter().find(|of| of.column == column);
+        let outcome = comparison.map(|of| {
+            let healthy = found.healthy.iter().find(|of| of.test == test);
+            match (of.outcome, healthy) {
+                (diagnosis::comparison::Outcome::Slower, _) => Compared::Slower,
+                (_, Some(healthy)) if of.own < healthy.least => Compared::Unclear,
+                (_, Some(_)) => Compared::Same,
+                (diagnosis::comparison::Outcome::Same, None) => Compared::Same,
+                (diagnosis::comparison::Outcome::Unclear, None) => Compared::Unclear,
+            }
+        });
+        let of_bandwidth = planned.tool.ends_with("-bw");
+        let is_shown = own.is_some() || is_planned && column != Column::Tail;
+        is_shown.then(|| TestResult {
+            test: column.code(),
+            name: column.name().to_owned(),
+            unit: if of_bandwidth { "B/s" } else { "ns" },
+            own,
+            others: comparison.map(|of| of.others),
+            outcome,
+            failure,
+            is_decisive: column != Column::Tail && planned.repeats.is_none(),
+            is_direct,
+        })
+    };
+    Column::ALL.into_iter().filter_map(result).collect()
+}
+
+/// Returns the conclusion, and the first line.
+fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclusion, String) {
+    let name = &found.roster.nic(found.suspect).device;
+    let bad = |what: String| (DiagnosisConclusion::Bad, format!("bad: {name}{what}"));
+    let undecided = |what: String| {
+        (
+            DiagnosisConclusion::Undecided,
+            format!("undecided: {name}{what}"),
+        )
+    };
+    let beside = beside(found);
+    let causes = &found.explanation.causes;
+    let with = |confidence| {
+        causes
+            .iter()
+            .filter(move |why: &&Why| why.confidence == confidence)
+    };
+    let first = causes
+        .iter()
+        .find(|why| why.confidence <= Confidence::Probably);
+    if let Some(why) = first {
+        // The NIC is innocent of what makes figures say nothing about it.
+        let is_innocent = why
+            .cause
+            .as_deref()
+            .and_then(cause)
+            .is_some_and(|of| of.voids);
+        let said = format!(": {}", stated(why));
+        return if is_innocent {
+            undecided(said)
+        } else {
+            bad(said)
+        };
+    }
+    let possible: Vec<&Why> = with(Confidence::Possibly).collect();
+    if let Some(failed) = tests.iter().find_map(|of| of.failure.as_ref()) {
+        return bad(format!(" fails: {failed}"));
+    }
+    let slow: Vec<&str> = names(tests, TestResult::is_bad);
+    if !slow.is_empty() {
+        let cause = if possible.is_empty() {
+            "for an unknown cause".to_owned()
+        } else {
+            several(&possible)
+        };
+        return bad(format!(" is slower than {beside}, {cause}"));
+    }
+    if let Some(also) = with(Confidence::AlsoFound).next() {
+        return bad(format!(" is not slow; {}", stated(also)));
+    }
+    if let Some(possible) = possible.first() {
+        return undecided(format!(" is not slow; {}", stated(possible)));
+    }
+    if found.controls.is_empty() && found.healthy.is_empty() {
+        let generation = found
+            .generation
+            .as_deref()
+            .unwrap_or("NICs of unknown kind");
+        return undecided(format!(
+            " cannot be compared: no figures of a healthy {generation} are known; use --peer"
+        ));
+    }
+    let is_missing = |of: &TestResult| {
+        let is_compared = found.controls.is_empty() || of.others.is_some();
+        of.is_decisive && (of.own.is_none() || !is_compared)
+    };
+    let missing = names(tests, is_missing);
+    if !missing.is_empty() {
+        return undecided(format!(": not measured: {}", missing.join(", ")));
+    }
+    let is_unclear = |of: &TestResult| of.is_direct && of.outcome == Some(Compared::Unclear);
+    let unclear = names(tests, is_unclear);
+    if !unclear.is_empty() {
+        let unclear = unclear.join(", ");
+        return undecided(format!(" is about as fast as {beside}; unclear: {unclear}"));
+    }
+    (
+        DiagnosisConclusion::Good,
+        format!("good: {name} is as fast as {beside}"),
+    )
+}
+
+/// Returns what the NIC was compared with.
+fn beside(found: &SuspectFindings) -> String {
+    let roster = &found.roster;
+    match found.controls.as_slice() {
+        [] => {
+            let generation = found.generation.as_deref().unwrap_or_default();
+            format!("a healthy {generation} in bandwidth")
+        }
+        [one] => format!(
+            "{} of {}",
+            roster.nic(*one).device,
+            roster.node_of(*one).host
+        ),
+        several => format!("{} good NICs", several.len()),
+    }
+}
+
+/// Returns the names of tests.
+fn names(tests: &[TestResult], is_meant: impl Fn(&TestResult) -> bool) -> Vec<&str> {
+    let meant = tests.iter().filter(|of| is_meant(of));
+    meant.map(|of| of.name.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::survey::testing::{explanation, item, roster, why};
+    use super::*;
+    use diagnosis::comparison::Figures;
+    use diagnosis::healthy::healthy;
+    use diagnosis::procedure::TestCode;
+
+    /// Returns findings about NIC 3 beside these good NICs, in which each test has these figures.
+    fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> SuspectFindings {
+        let figures = |of_bandwidth| Figures {
+            of_bandwidth,
+            own: vec![own],
+            others: (!controls.is_empty())
+                .then_some(others)
+                .into_iter()
+                .collect(),
+            ..Figures::default()
+        };
+        let planned = TESTS.iter();
+        let planned = planned.filter(|test| controls.len() > 1 || test.route == Route::Loopback);
+        SuspectFindings {
+            roster: roster(),
+            suspect: NicId(3),
+            generation: Some("Cassini 1".into()),
+            controls: controls.iter().copied().map(NicId).collect(),
+            measured: planned
+                .map(|test| (test.code, figures(test.tool.ends_with("-bw"))))
+                .collect(),
+            healthy: &[],
+            explanation: Explanation {
+                causes,
+                ..explanation()
+            },
+        }
+    }
+
+    fn unknown() -> Why {
+        Why {
+            cause: None,
+            what: None,
+            ..why(Confidence::Unknown, Vec::new())
+        }
+    }
+
+    #[track_caller]
+    fn assert_concluded(found: SuspectFindings, expected: &str, status: u8) -> NicDiagnosis {
+        let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
+        assert_eq!((of.summary.as_str(), of.exit_status), (expected, status));
+        assert_eq!(
+            of.result()
+                .map_err(|failure| failure.status())
+                .err()
+                .unwrap_or(0),
+            status
+        );
+        of
+    }
+
+    #[test]
+    fn nic_as_fast_as_good_ones_is_good() {
+        let good = |controls: &[u32]| findings(controls, 1e9, 1e9, vec![unknown()]);
+        let of = assert_concluded(good(&[0]), "good: cxi1 is as fast as cxi0 of nid000416", 0);
+        assert_eq!(of.why[0].causes, []);
+        assert_eq!(of.tests.len(), 7);
+        let of = assert_concluded(good(&[0, 5]), "good: cxi1 is as fast as 2 good NICs", 0);
+        assert_eq!(of.tests.len(), 11);
+    }
+
+    #[test]
+    fn cause_or_slowness_is_bad() {
+        let because = why(Confidence::Because, vec![item("PCIe width x8")]);
+        let what = "a PCIe link runs with fewer lanes than both of its ends have";
+        let with = |own: f64, cause| findings(&[0], own, 1e9, vec![cause]);
+        let expected = format!("bad: cxi1: because {what}");
+        assert_concluded(with(1e9, because.clone()), &expected, 3);
+        let expected = "bad: cxi1 is slower than cxi0 of nid000416, for an unknown cause";
+        assert_concluded(with(2e9, unknown()), expected, 3);
+        let possibly = why(Confidence::Possibly, Vec::new());
+        let expected = format!("bad: cxi1 is slower than cxi0 of nid000416, possibly {what}");
+        assert_concluded(with(2e9, possibly.clone()), &expected, 3);
+        let also = why(Confidence::AlsoFound, Vec::new());
+        let expected = format!("bad: cxi1 is not slow; also found: {what}");
+        assert_concluded(with(1e9, also), &expected, 3);
+        let expected = format!("undecided: cxi1 is not slow; possibly {what}");
+        assert_concluded(with(1e9, possibly), &expected, 4);
+        let noise = Why {
+            cause: Some("cpu-noise".into()),
+            what: Some("other processes use the CPUs of the node".into()),
+            ..why(Confidence::Probably, Vec::new())
+        };
+        let expected = "undecided: cxi1: probably other processes use the CPUs of the node";
+        assert_concluded(with(1e9, noise), expected, 4);
+    }
+
+    #[test]
+    fn failures_are_bad() {
+        let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
+        let figures = found.measured.get_mut(&TestCode::L4).unwrap();
+        (figures.own, figures.failure) = (Vec::new(), Some("no answer".into()));
+        let of = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
+        assert_eq!(of.why[0].causes.len(), 1);
+    }
+
+    #[test]
+    fn what_is_unclear_or_missing_is_undecided() {
+        let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
+        found.measured.get_mut(&TestCode::B1).unwrap().own = vec![0.9e9];
+        let expected = "undecided: cxi1 is about as fast as cxi0 of nid000416; unclear: large \
+                        writes in loopback";
+        assert_concluded(found.clone(), expected, 4);
+        found
+            .measured
+            .get_mut(&TestCode::B1)
+            .unwrap()
+            .others
+            .clear();
+        let expected = "undecided: cxi1: not measured: large writes in loopback";
+        assert_concluded(found, expected, 4);
+    }
+
+    #[test]
+    fn late_single_operations_are_not_bad() {
+        let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
+        let figures = found.measured.get_mut(&TestCode::L1).unwrap();
+        (figures.own_tails, figures.others_tails) = (vec![1e9], vec![1e8]);
+        let of = assert_concluded(found, "good: cxi1 is as fast as cxi0 of nid000416", 0);
+        let tail = of.tests.iter().find(|test| test.test == "L1 p99");
+        assert_eq!(tail.and_then(|test| test.outcome), Some(Compared::Slower));
+    }
+
+    #[test]
+    fn bandwidths_of_nic_alone_are_compared_with_healthy_nics() {
+        let alone = |writes: f64| {
+            let mut found = findings(&[], 21e9, 0.0, vec![unknown()]);
+            found.healthy = healthy("Cassini 1");
+            found.measured.get_mut(&TestCode::B1).unwrap().own = vec![writes];
+            for of in found.healthy {
+                found.measured.get_mut(&of.test).unwrap().others = vec![of.usual];
+            }
+            found
+        };
+        let good = "good: cxi1 is as fast as a healthy Cassini 1 in bandwidth";
+        assert_concluded(alone(22.6e9), good, 0);
+        let expected = "undecided: cxi1 is about as fast as a healthy Cassini 1 in bandwidth; \
+                        unclear: large writes in loopback";
+        assert_concluded(alone(22.4e9), expected, 4);
+        let expected = "bad: cxi1 is slower than a healthy Cassini 1 in bandwidth, for an unknown \
+                        cause";
+        assert_concluded(alone(14e9), expected, 3);
+        let mut other = alone(22.6e9);
+        (other.healthy, other.generation) = (&[], Some("Cassini 2".into()));
+        let expected = "undecided: cxi1 cannot be compared: no figures of a healthy Cassini 2 are \
+                        known; use --peer";
+        assert_concluded(other, expected, 4);
+    }
+}

@@ -1,0 +1,104 @@
+//! The diagnosis of one NIC as text.
+
+use std::io::{self, Write};
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::survey::why_text::{lines, shown, shown_unit};
+use super::table::{self, Align};
+use super::why::{Compared, NicDiagnosis, TestResult};
+use super::wrap::wrapped;
+
+/// Width of lines.
+const WIDTH: usize = 80;
+
+/// Writes the first line, the tests, and why the NIC is slow.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write(out: &mut impl Write, of: &NicDiagnosis) -> io::Result<()> {
+    writeln!(out, "{}", of.summary)?;
+    if of.is_software {
+        writeln!(out, "software NIC: no Cassini hardware involved")?;
+    }
+    if !of.tests.is_empty() {
+        writeln!(out)?;
+    }
+    for line in tests(of) {
+        writeln!(out, "{line}")?;
+    }
+    for why in &of.why {
+        if !why.causes.is_empty() {
+            writeln!(out, "\nWhy")?;
+            for line in lines(&of.roster, why) {
+                writeln!(out, "{line}")?;
+            }
+        } else if let Some(note) = &why.left_out {
+            writeln!(out)?;
+            for line in wrapped(&format!("note: {note}"), WIDTH, "    ") {
+                writeln!(out, "{line}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the table of the tests.
+fn tests(of: &NicDiagnosis) -> Vec<String> {
+    if of.tests.is_empty() {
+        return Vec::new();
+    }
+    let device = &of.roster.nic(of.suspect).device;
+    let others = if of.controls.is_empty() {
+        "healthy"
+    } else {
+        "good NICs"
+    };
+    let titles = ["", "", device.as_str(), others, "", ""];
+    let align = [
+        Align::Left,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+        Align::Left,
+    ];
+    table::lines(&titles, of.tests.iter().map(row).collect(), &align)
+}
+
+fn row(of: &TestResult) -> Vec<String> {
+    let of_bandwidth = of.unit == "B/s";
+    let figure = |value: Option<f64>| value.map(|value| shown(value, of_bandwidth));
+    let outcome = match (&of.failure, of.outcome) {
+        (Some(_), _) => "FAILED".into(),
+        (None, Some(Compared::Slower)) => "SLOWER".into(),
+        (None, Some(Compared::Unclear)) => "unclear".into(),
+        (None, Some(Compared::Same)) => "same".into(),
+        (None, None) if of.own.is_none() => "not measured".into(),
+        (None, None) => String::new(),
+    };
+    vec![
+        of.test.clone(),
+        of.name.clone(),
+        figure(of.own).unwrap_or_else(|| "-".into()),
+        figure(of.others).unwrap_or_else(|| "-".into()),
+        shown_unit(of_bandwidth).into(),
+        outcome,
+    ]
+}
+
+/// Returns a page of Markdown for a ticket: the first line, how it was found, and the text.
+pub fn page(of: &NicDiagnosis) -> String {
+    let began = UNIX_EPOCH + Duration::from_millis(of.started_unix_ms);
+    let began = humantime::format_rfc3339_seconds(began);
+    let mut text = Vec::new();
+    // Writing to memory does not fail.
+    let _ = write(&mut text, of);
+    format!(
+        "# {}\n\n    cxidiag why {}\n\ncxidiag {}, {began}\n\n```text\n{}```\n",
+        of.summary,
+        of.arguments.join(" "),
+        of.cxidiag_version,
+        String::from_utf8_lossy(&text),
+    )
+}
