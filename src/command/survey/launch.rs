@@ -35,7 +35,8 @@ const MOST_AT_ONCE: usize = 64;
 /// Name of the command that starts members by itself.
 const SURVEY: &str = "survey";
 
-type ByRank<T> = BTreeMap<u32, T>;
+/// By the ranks of processes.
+pub type ByRank<T> = BTreeMap<u32, T>;
 
 /// How the members of a survey start.
 pub struct Launch<'a> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::command::survey::blocks::{Slots, blocks};
 use crate::command::survey::late::LateMembers;
+use crate::command::survey::launch::ByRank;
 use crate::command::survey::members::Members;
 use crate::command::survey::results::BlockResults;
 use crate::command::survey::written::Notes;
@@ -32,8 +33,6 @@ const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 /// them.
 const NOTICE: Duration = Duration::from_millis(20);
 const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
-
-type ByRank<T> = BTreeMap<u32, T>;
 
 /// The members that have joined, and what they are told.
 pub struct MemberControl {
