@@ -35,8 +35,7 @@ const MOST_AT_ONCE: usize = 64;
 /// Name of the command that starts members by itself.
 const SURVEY: &str = "survey";
 
-/// By the ranks of processes.
-pub type ByRank<T> = BTreeMap<u32, T>;
+type ByRank<T> = BTreeMap<u32, T>;
 
 /// How the members of a survey start.
 pub struct Launch<'a> {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use crate::command::survey::blocks::{Slots, blocks};
 use crate::command::survey::late::LateMembers;
-use crate::command::survey::launch::ByRank;
 use crate::command::survey::members::Members;
 use crate::command::survey::results::BlockResults;
 use crate::command::survey::written::Notes;
@@ -119,7 +118,7 @@ impl MemberControl {
         &mut self,
         ranks: BTreeSet<u32>,
         line: impl Line,
-    ) -> Result<(ByRank<NodeCheck>, ByRank<String>), Failure> {
+    ) -> Result<(BTreeMap<u32, NodeCheck>, BTreeMap<u32, String>), Failure> {
         self.root.send_checks(ranks.iter().copied());
         let size = ranks.len() as u32;
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
