@@ -63,10 +63,18 @@ fn tests(of: &NicDiagnosis) -> Vec<String> {
         Align::Left,
         Align::Left,
     ];
-    table::lines(&titles, of.tests.iter().map(row).collect(), &align)
+    table::lines(
+        &titles,
+        of.tests
+            .iter()
+            .map(|test| row(test, !of.controls.is_empty()))
+            .collect(),
+        &align,
+    )
 }
 
-fn row(of: &TestResult) -> Vec<String> {
+/// Returns the row of a test; `is_compared` if there are good NICs.
+fn row(of: &TestResult, is_compared: bool) -> Vec<String> {
     let of_bandwidth = of.unit == "B/s";
     let figure = |value: Option<f64>| value.map(|value| shown(value, of_bandwidth));
     let outcome = match (&of.failure, of.outcome) {
@@ -75,6 +83,7 @@ fn row(of: &TestResult) -> Vec<String> {
         (None, Some(Compared::Unclear)) => "unclear".into(),
         (None, Some(Compared::Same)) => "same".into(),
         (None, None) if of.own.is_none() => "not measured".into(),
+        (None, None) if is_compared => "not compared".into(),
         (None, None) => String::new(),
     };
     vec![

@@ -226,6 +226,10 @@ fn fails_in_one_line_without_suspect_or_good_nic() {
     for (arguments, message) in [
         ("cxi99".to_owned(), "there is no cxi99: "),
         (
+            "soft1 --loopback=2 --svc-id=99".to_owned(),
+            "soft1 cannot measure: cannot use service 99 of soft1",
+        ),
+        (
             format!("soft2 --peer=127.0.0.9 --port={port}"),
             "no good NIC to compare with: 127.0.0.9: cannot connect to 127.0.0.9 port ",
         ),

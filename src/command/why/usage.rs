@@ -75,7 +75,7 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
         })
         .completed_by(Completion::Hosts)
         .explained(
-            "Hosts with good NICs, on which 'cxidiag serve' runs,\nsuch as nid000418 or nid[000418-000422]",
+            "Hosts with good NICs, on which 'cxidiag serve' runs,\nsuch as nid[000418-000422] (default: none)",
             "Hosts with good NICs, on which **cxidiag serve** runs: a host list in the notation of \
              Slurm, or a file with one on each line. With two hosts, what passes between NICs is \
              measured as well; with five, files are compared with what most good NICs have.",

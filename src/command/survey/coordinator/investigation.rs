@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::member_control::MemberControl;
+use super::member_control::{LostMembers, MemberControl};
 use crate::command::survey::request::SurveyRequest;
 use crate::command::survey::why_course::Tests;
 use crate::command::survey::why_culprits::{Culprit, left_out};
@@ -135,7 +135,7 @@ impl<'a> Investigation<'a> {
     }
 
     /// Leaves out lost members. The verdict stands.
-    fn leave_out(&mut self, lost: BTreeMap<u32, String>) {
+    fn leave_out(&mut self, lost: LostMembers) {
         for (rank, reason) in lost {
             self.control.members.lose(rank, &reason);
         }

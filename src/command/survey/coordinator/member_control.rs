@@ -33,6 +33,9 @@ const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 const NOTICE: Duration = Duration::from_millis(20);
 const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
 
+/// Members that were lost, by rank, with the reasons.
+pub type LostMembers = BTreeMap<u32, String>;
+
 /// The members that have joined, and what they are told.
 pub struct MemberControl {
     pub root: Root,
@@ -59,18 +62,14 @@ pub struct MeasuredBlock {
     /// Pairs that were in no block, with their slots.
     left_out: Vec<(u32, Pair)>,
     /// Members that were lost, with the reasons.
-    lost: BTreeMap<u32, String>,
+    lost: LostMembers,
     /// NICs that cannot measure any longer, with the reasons.
     pub failed: Vec<(NicId, String)>,
 }
 
 impl MeasuredBlock {
     /// Returns the results of its `rounds`, and the lost members.
-    pub fn results(
-        self,
-        rounds: &[Round],
-        roster: &Roster,
-    ) -> (BlockResults, BTreeMap<u32, String>) {
+    pub fn results(self, rounds: &[Round], roster: &Roster) -> (BlockResults, LostMembers) {
         let (left_out, lost) = (&self.left_out, &self.lost);
         let results = BlockResults::new(rounds, self.slots, self.reports, left_out, lost, roster);
         (results, self.lost)
@@ -97,7 +96,7 @@ impl MemberControl {
         ranks: BTreeSet<u32>,
         line: impl Line,
         course: impl Fn(NicId) -> Course,
-    ) -> Result<BTreeMap<u32, String>, Failure> {
+    ) -> Result<LostMembers, Failure> {
         let firsts = self.members.first_nics.iter();
         let firsts = firsts.filter(|(rank, _)| ranks.contains(rank));
         let courses = firsts.map(|(rank, first)| (*rank, course(*first)));
@@ -118,7 +117,7 @@ impl MemberControl {
         &mut self,
         ranks: BTreeSet<u32>,
         line: impl Line,
-    ) -> Result<(BTreeMap<u32, NodeCheck>, BTreeMap<u32, String>), Failure> {
+    ) -> Result<(BTreeMap<u32, NodeCheck>, LostMembers), Failure> {
         self.root.send_checks(ranks.iter().copied());
         let size = ranks.len() as u32;
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
@@ -202,7 +201,7 @@ impl MemberControl {
         reason: &str,
         line: impl Line,
         mut answer: impl FnMut(Event) -> Option<u32>,
-    ) -> Result<BTreeMap<u32, String>, Failure> {
+    ) -> Result<LostMembers, Failure> {
         let mut lost = BTreeMap::new();
         while !waiting.is_empty() {
             let roster = &self.members.roster;

@@ -13,10 +13,11 @@ use crate::command::survey::why_slots::{Found, Places};
 use crate::command::survey::written::Notes;
 use cluster::survey::findings::{Cause, Certainty, Direction, Unit};
 use cluster::survey::ids::NicId;
+use cluster::survey::roster::Roster;
 use cluster::survey::timetable::Introduction;
 use diagnosis::comparison::Measured;
-use diagnosis::evaluation::doubtful;
-use diagnosis::healthy::healthy;
+use diagnosis::evaluation::{Confidence, Why, doubtful};
+use diagnosis::healthy::{HealthyFigure, healthy};
 use diagnosis::procedure::{Route, TESTS, TestCode};
 use diagnosis::readings::{Readings, find};
 use facts::error::Failure;
@@ -101,6 +102,9 @@ fn investigate(
         }
     }
     if controls.is_empty() && !unfit.is_empty() {
+        if let Some(why) = &roster.nic(suspect).failure {
+            return Err(cannot_measure(&roster, suspect, why));
+        }
         let why = unfit.join("; ");
         return Err(Failure::environment(format!(
             "no good NIC to compare with: {why}"
@@ -136,12 +140,7 @@ fn investigate(
         let case = culprit.case(&known, &others, &found.measured, true);
         investigation.measure_again(&doubtful(case), places, &mut found)?;
     }
-    for of in healthy {
-        let figures = found.measured.get_mut(&of.test);
-        figures
-            .into_iter()
-            .for_each(|of_test| of_test.others.push(of.usual));
-    }
+    add_healthy(&mut found.measured, healthy);
     let second = investigation.checks(&ranks)?;
     let latest = |nic| second.readings_or(&first, nic, &roster);
     let diagnosed = Diagnosed {
@@ -153,6 +152,12 @@ fn investigate(
     };
     let others: Vec<_> = diagnosed.controls.iter().map(|nic| latest(*nic)).collect();
     let mut explanation = diagnosed.explanation(latest(suspect), &others);
+    let is_known = |why: &Why| why.confidence <= Confidence::Probably;
+    if let Some(why) = &roster.nic(suspect).failure
+        && !explanation.causes.iter().any(is_known)
+    {
+        return Err(cannot_measure(&roster, suspect, why));
+    }
     let notes = explanation.left_out.into_iter();
     let notes: Vec<String> = notes.chain(few(diagnosed.controls.len())).collect();
     explanation.left_out = (!notes.is_empty()).then(|| notes.join("; "));
@@ -165,6 +170,13 @@ fn investigate(
         healthy,
         explanation,
     })
+}
+
+/// Returns the failure of a NIC that cannot be opened: its service or its library may refuse it,
+/// which says nothing about the NIC.
+fn cannot_measure(roster: &Roster, nic: NicId, why: &str) -> Failure {
+    let name = &roster.nic(nic).device;
+    Failure::environment(format!("{name} cannot measure: {why}"))
 }
 
 /// Returns the NIC of the process with this rank.
@@ -250,6 +262,15 @@ fn void(measured: &Measured, controls: usize) -> Vec<TestCode> {
         .collect()
 }
 
+/// Adds the figures of healthy NICs in place of good ones.
+fn add_healthy(measured: &mut Measured, healthy: &[HealthyFigure]) {
+    for of in healthy {
+        if let Some(figures) = measured.get_mut(&of.test) {
+            figures.others.push(of.usual);
+        }
+    }
+}
+
 /// Returns what this number of good NICs leaves out.
 fn few(controls: usize) -> Option<String> {
     let normal = format!(
@@ -326,6 +347,20 @@ mod tests {
         );
         assert_eq!(void(&measured, 1), [TestCode::L1, TestCode::L2]);
         assert_eq!(void(&measured, 0), [TestCode::L1]);
+    }
+
+    #[test]
+    fn healthy_nics_stand_for_good_ones() {
+        let own = Figures {
+            own: vec![14e9],
+            ..Figures::default()
+        };
+        let tests = [TestCode::L1, TestCode::B1];
+        let mut measured: Measured = tests.map(|code| (code, own.clone())).into();
+        add_healthy(&mut measured, healthy("Cassini 1"));
+        assert!(measured[&TestCode::L1].others.is_empty());
+        assert_eq!(measured[&TestCode::B1].others, [23.1e9]);
+        assert_eq!(measured.len(), 2);
     }
 
     #[test]
