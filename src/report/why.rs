@@ -87,6 +87,8 @@ pub struct SuspectFindings {
     pub controls: Vec<NicId>,
     /// The figures.
     pub measured: Measured,
+    /// Whether measurements said nothing, because processes waited for CPUs.
+    pub is_disturbed: bool,
     /// The figures of healthy NICs of its generation, in place of good NICs.
     pub healthy: &'static [HealthyFigure],
     /// The causes.
@@ -268,10 +270,17 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         };
     }
     let possible: Vec<&Why> = with(Confidence::Possibly).collect();
+    let slow: Vec<&str> = names(tests, TestResult::is_bad);
+    if !slow.is_empty() && found.is_disturbed {
+        let slow = slow.join(", ");
+        return undecided(format!(
+            " seems slower than {beside}, or fails, in {slow}, but processes waited for CPUs: \
+             measure again when CPUs are free"
+        ));
+    }
     if let Some(failed) = tests.iter().find_map(|of| of.failure.as_ref()) {
         return bad(format!(" fails: {failed}"));
     }
-    let slow: Vec<&str> = names(tests, TestResult::is_bad);
     if !slow.is_empty() {
         let cause = if possible.is_empty() {
             "for an unknown cause".to_owned()
@@ -369,6 +378,7 @@ mod tests {
             measured: planned
                 .map(|test| (test.code, figures(test.tool.ends_with("-bw"))))
                 .collect(),
+            is_disturbed: false,
             healthy: &[],
             explanation: Explanation {
                 causes,
@@ -407,6 +417,16 @@ mod tests {
         assert_eq!(of.tests.len(), 7);
         let of = assert_concluded(good(&[0, 5]), "good: cxi1 is as fast as 2 good NICs", 0);
         assert_eq!(of.tests.len(), 11);
+    }
+
+    #[test]
+    fn slowness_beside_busy_cpus_is_undecided() {
+        let mut slow = findings(&[0], 1e6, 2e6, vec![unknown()]);
+        slow.is_disturbed = true;
+        let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, slow);
+        assert_eq!(of.exit_status, UNDECIDED);
+        let start = "undecided: cxi1 seems slower than cxi0 of nid000416, or fails, in ";
+        assert!(of.summary.starts_with(start), "{}", of.summary);
     }
 
     #[test]

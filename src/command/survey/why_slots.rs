@@ -1,5 +1,7 @@
 //! The slots of a culprit in a diagnosis, and what they have come to.
 
+use std::collections::BTreeSet;
+
 use super::why_course::Tests;
 use super::why_culprits::Culprit;
 use cluster::location::Class;
@@ -201,8 +203,14 @@ impl Found {
                 };
                 values.push(of.value());
                 tails.extend(tail);
+                if slot.of_culprit {
+                    figures.failure = None;
+                }
             }
-            Answer::Failed(why) if slot.of_culprit => figures.failure = Some(why.clone()),
+            // What works now and then says nothing when it fails: an answer may have come too late.
+            Answer::Failed(why) if slot.of_culprit && figures.own.is_empty() => {
+                figures.failure = Some(why.clone());
+            }
             Answer::Failed(_) | Answer::Untested(_) => {}
         }
     }
@@ -226,11 +234,30 @@ impl Found {
 
     /// Returns whether the culprit is slower in a test than good NICs.
     pub fn is_slower(&self, code: TestCode) -> bool {
-        let mut comparisons = compare(&self.measured).into_iter();
-        comparisons.any(|of| {
-            let is_of_test = of.column.tests() == (code, None) && of.column != Column::Tail;
-            is_of_test && of.outcome == Outcome::Slower
-        })
+        let mut slower = self.slower_columns();
+        slower.any(|column| column.tests() == (code, None))
+    }
+
+    /// Returns the tests in which the culprit is slower than good NICs, and in whose difference.
+    pub fn slower_tests(&self) -> BTreeSet<TestCode> {
+        let tests = self.slower_columns().map(Column::tests);
+        tests
+            .flat_map(|(test, base)| [Some(test), base])
+            .flatten()
+            .collect()
+    }
+
+    fn slower_columns(&self) -> impl Iterator<Item = Column> {
+        let comparisons = compare(&self.measured).into_iter();
+        let slower = comparisons.filter(|of| of.outcome == Outcome::Slower);
+        slower
+            .map(|of| of.column)
+            .filter(|column| *column != Column::Tail)
+    }
+
+    /// Returns whether any measurement says nothing.
+    pub fn has_void(&self) -> bool {
+        self.void > 0
     }
 
     /// Returns the test in which the culprit is slowest beside good NICs.
