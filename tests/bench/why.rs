@@ -39,7 +39,7 @@ struct Plant {
     causes: &'static [Option<&'static str>],
 }
 
-const PLANTS: [Plant; 19] = [
+const PLANTS: [Plant; 20] = [
     Plant {
         name: "narrow",
         tool: "write-bw",
@@ -137,6 +137,13 @@ const PLANTS: [Plant; 19] = [
         link: "",
         faults: "class-delay=BEST_EFFORT:30us",
         causes: &[Some("congestion")],
+    },
+    Plant {
+        name: "fgfc",
+        tool: "write-bw",
+        link: "",
+        faults: "fgfc=0.5",
+        causes: &[Some("fgfc")],
     },
     Plant {
         name: "loss",

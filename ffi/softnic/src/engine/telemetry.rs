@@ -96,6 +96,9 @@ pub struct LinkCounts {
     pub written_pages: (u64, u64),
     /// Cycles for which the shapers of the traffic classes held packets back, by class.
     pub held: [u64; 4],
+    /// Cycles for which the flow control of the fabric held packets back, and how many packets.
+    pub held_by_fabric: u64,
+    pub stops: u64,
 }
 
 /// Sums over all queues, and the counts of the wire.
@@ -257,7 +260,9 @@ impl Telemetry {
             RECEIVED_BY_SIZE..1580 => self.received.of_size(nth(RECEIVED_BY_SIZE)),
             SENT_BY_PRIORITY..1640 => self.sent.of_priority(nth(SENT_BY_PRIORITY)),
             RECEIVED_BY_PRIORITY..1648 => self.received.of_priority(nth(RECEIVED_BY_PRIORITY)),
+            1584 => self.link.stops,
             HELD_BY_CLASS..1749 => self.link.held[nth(HELD_BY_CLASS)],
+            1785 => self.link.held_by_fabric,
             PUT_MESSAGES_BY_CLASS..1820 => self.sent.put_messages(nth(PUT_MESSAGES_BY_CLASS)),
             GETS_BY_CLASS..1830 => self.sent.gets(nth(GETS_BY_CLASS)),
             PUT_PACKETS_BY_CLASS..1840 => self.sent.put_packets(nth(PUT_PACKETS_BY_CLASS)),

@@ -148,6 +148,8 @@ impl LinkModel {
             reads: self.reads,
             reads_blocked: self.reads * nanoseconds(self.settings.slowness.host_read),
             held: self.ways.held,
+            held_by_fabric: self.ways.held_by_fabric,
+            stops: self.ways.stops,
             writes_blocked: reception.map_or(0, |reception| reception.blocked),
             read_pages: of(&self.translation),
             written_pages: reception.map_or((0, 0), |reception| of(&reception.translation)),

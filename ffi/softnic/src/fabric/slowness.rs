@@ -33,6 +33,8 @@ pub struct Slowness {
     pub ceilings: [Option<u64>; CLASSES.len()],
     /// For each packet of a class to another NIC.
     pub class_delays: [Duration; CLASSES.len()],
+    /// The part of the time for which the flow control of the fabric stops packets to other NICs.
+    pub fgfc: Option<f64>,
     /// The ways between two NICs, of which this NIC is one, by their numbers.
     pub between: BTreeMap<(u32, u32), Between>,
 }

@@ -105,6 +105,7 @@ const FAULTS: Items = &[
         "class-delay=CLASS:TIME, CLASS one of BEST_EFFORT, BULK_DATA, LOW_LATENCY and \
          DEDICATED_ACCESS, TIME a number followed by ns, us, ms or s, at most an hour",
     ),
+    ("fgfc", "fgfc=SHARE, a number from 0 to 0.99"),
     (
         "between",
         "between=A-B:TIME or between=A-B:BANDWIDTH, A and B numbers of NICs from 0 to 99, TIME a \
@@ -147,6 +148,10 @@ const FAULTS: Items = &[
          directory of the NIC but not below telemetry, or of the host below /proc or /sys",
     ),
 ];
+
+/// Largest share of the time for which the flow control of the fabric stops packets: with more,
+/// operations would take for ever.
+const MOST_FGFC: f64 = 0.99;
 
 /// Reads the settings of the NIC with this number from the environment.
 ///
@@ -256,6 +261,9 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         "class-delay" => {
             let (name, late) = value.split_once(':')?;
             slowness.class_delays[class(name)?] = time(late)?;
+        }
+        "fgfc" => {
+            slowness.fgfc = Some(probability(value).filter(|share| *share <= MOST_FGFC)?);
         }
         "between" => {
             let (nics, change) = value.split_once(':')?;

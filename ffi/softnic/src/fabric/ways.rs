@@ -31,6 +31,11 @@ pub struct Ways {
     shapers: [Stage; CLASSES.len()],
     delays: [u64; CLASSES.len()],
     pub held: [u64; CLASSES.len()],
+    /// What the flow control of the fabric leaves of the link to other NICs, the nanoseconds for
+    /// which it held packets back, and how many.
+    fabric: Stage,
+    pub held_by_fabric: u64,
+    pub stops: u64,
     /// By the addresses of other NICs.
     to: Vec<(u32, Stage, u64)>,
 }
@@ -58,6 +63,12 @@ impl Ways {
             }),
             delays: slowness.class_delays.map(nanoseconds),
             held: [0; CLASSES.len()],
+            fabric: Stage {
+                bandwidth: slowness.fgfc.map(|share| full * (1.0 - share)),
+                busy_until: 0,
+            },
+            held_by_fabric: 0,
+            stops: 0,
             to: slowness.between.iter().filter_map(to).collect(),
         }
     }
@@ -66,8 +77,8 @@ impl Ways {
     /// left it at the time `end`, apart from the latency of the link. A class that is held back
     /// leaves the link to others meanwhile.
     ///
-    /// Packets of the NIC to itself do not pass the links on which others queue, so the delay of
-    /// their class does not apply to them.
+    /// Packets of the NIC to itself do not pass the links on which others queue, so the flow control
+    /// of the fabric and the delay of their class do not apply to them.
     pub fn pass(&mut self, class: u8, to: u32, bytes: u64, begin: u64, end: u64) -> u64 {
         let class = usize::from(class) % CLASSES.len();
         let mut arrives = end;
@@ -75,11 +86,14 @@ impl Ways {
             arrives = arrives.max(self.shapers[class].pass(bytes, begin));
             self.held[class] += arrives - end;
         }
-        let mut late = if to == self.nid {
-            0
-        } else {
-            self.delays[class]
-        };
+        let mut late = 0;
+        if to != self.nid {
+            let before = arrives;
+            arrives = arrives.max(self.fabric.pass(bytes, begin));
+            self.held_by_fabric += arrives - before;
+            self.stops += u64::from(arrives > before);
+            late = self.delays[class];
+        }
         if let Some((_, stage, delay)) = self.to.iter_mut().find(|(nid, ..)| *nid == to) {
             arrives = arrives.max(stage.pass(bytes, begin));
             late += *delay;
@@ -123,6 +137,15 @@ mod tests {
     fn ceiling_is_a_share_of_200_gigabits_without_bandwidth() {
         let mut ways = ways(None, |slowness| slowness.ceilings[0] = Some(4));
         assert_eq!(ways.pass(0, NEXT, 1000, 0, 0), 1000);
+    }
+
+    #[test]
+    fn flow_control_of_the_fabric_holds_back_packets_to_others() {
+        let mut ways = ways(Some(1e9), |slowness| slowness.fgfc = Some(0.75));
+        assert_eq!(ways.pass(0, NEXT, 1000, 0, 1000), 4000);
+        assert_eq!(ways.pass(0, OWN, 1000, 0, 2000), 2000, "loopback");
+        assert_eq!(ways.pass(1, FAR, 1000, 0, 3000), 8000);
+        assert_eq!((ways.held_by_fabric, ways.stops), (8000, 2));
     }
 
     #[test]

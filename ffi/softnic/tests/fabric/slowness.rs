@@ -216,6 +216,33 @@ fn class_has_its_share_of_bandwidth() {
 }
 
 #[test]
+fn flow_control_of_the_fabric_stops_packets_to_another_nic() {
+    alone!();
+    set("CXIDIAG_LINK", "bandwidth=100MB/s");
+    set("CXIDIAG_FAULTS", "fgfc=0.75");
+    let (mut rig, mut target) = (Rig::new(), Rig::on(1));
+    let (source, sink) = (rig.buffer(64 << 10), target.buffer(64 << 10));
+    target.target(0, &sink);
+    let own_sink = rig.buffer(64 << 10);
+    rig.target(0, &own_sink);
+    const STALLED: u32 = 1785;
+    const STOPS: u32 = 1584;
+    let loopback = rig.dma_put(&source, 0, 64 << 10, |_| {});
+    assert_eq!(rig.code(&loopback), C_RC_OK);
+    assert_eq!([STALLED, STOPS].map(|number| counter(&rig, number)), [0, 0]);
+    let put = rig.put_to(target.dfa(0), &source, 64 << 10);
+    let begin = Instant::now();
+    assert_eq!(rig.code(&put), C_RC_OK);
+    assert!(begin.elapsed() >= Duration::from_micros(2621));
+    // 32 packets, three quarters of the time.
+    let [stalled, stops] = [STALLED, STOPS].map(|number| counter(&rig, number));
+    assert!(
+        stops >= 31 && stalled >= 1_900_000,
+        "{stops} stops, {stalled} ns"
+    );
+}
+
+#[test]
 fn class_waits_on_the_way_to_another_nic() {
     alone!();
     set("CXIDIAG_FAULTS", "class-delay=BEST_EFFORT:20ms");

@@ -17,7 +17,7 @@ fn settings(link: &str, faults: &str) -> Result<Settings, String> {
 fn reads_every_item() {
     let found = settings(
         "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
-        "rx-bandwidth=2GB/s,host-read=3us,host-write=4us,page-cost=300ns,wake=50us:0.5ms,class-ceiling=BULK_DATA:30,class-ceiling=BEST_EFFORT:100,class-delay=LOW_LATENCY:9us,between=7-0:2us,between=7-0:3GB/s,between=1-2:1us,tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,esm=25,flaps=10,retry-handler=off,ama=off,set=port/speed:BJ_100G,set=fru/part_number:,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
+        "rx-bandwidth=2GB/s,host-read=3us,host-write=4us,page-cost=300ns,wake=50us:0.5ms,class-ceiling=BULK_DATA:30,class-ceiling=BEST_EFFORT:100,class-delay=LOW_LATENCY:9us,fgfc=0.25,between=7-0:2us,between=7-0:3GB/s,between=1-2:1us,tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,esm=25,flaps=10,retry-handler=off,ama=off,set=port/speed:BJ_100G,set=fru/part_number:,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
     )
     .unwrap();
     assert_eq!(found.latency, Duration::from_micros(2));
@@ -52,6 +52,7 @@ fn reads_every_item() {
         wake: Some((Duration::from_micros(50), Duration::from_micros(500))),
         ceilings: [Some(100), Some(30), None, None],
         class_delays: [0, 0, 9, 0].map(Duration::from_micros),
+        fgfc: Some(0.25),
         between: [((0, 7), slow)].into(),
     };
     assert_eq!(found.slowness, slowness);
@@ -256,6 +257,7 @@ fn rejects_invalid_items_by_variable() {
         "set=port/:1",
         "set=telemetry/hni_tx_ok_opt:1",
         "set=/sys:1",
+        "fgfc=1",
         "set=/etc/passwd:1",
         "set=/proc/../etc/passwd:1",
         "set=//sys/a:1",
