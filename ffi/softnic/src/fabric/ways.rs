@@ -77,8 +77,8 @@ impl Ways {
     /// left it at the time `end`, apart from the latency of the link. A class that is held back
     /// leaves the link to others meanwhile.
     ///
-    /// Packets of the NIC to itself do not pass the links on which others queue, so the flow control
-    /// of the fabric and the delay of their class do not apply to them.
+    /// Packets of the NIC to itself do not pass the links on which others queue, so the flow
+    /// control of the fabric and the delay of their class do not apply to them.
     pub fn pass(&mut self, class: u8, to: u32, bytes: u64, begin: u64, end: u64) -> u64 {
         let class = usize::from(class) % CLASSES.len();
         let mut arrives = end;
