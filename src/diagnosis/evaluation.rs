@@ -84,6 +84,20 @@ pub struct Why {
     pub by: Option<String>,
 }
 
+impl Why {
+    /// Returns the entry of a culprit of which nothing is known.
+    pub fn unknown() -> Self {
+        Self {
+            cause: None,
+            confidence: Confidence::Unknown,
+            what: None,
+            evidence: Vec::new(),
+            advice: None,
+            by: None,
+        }
+    }
+}
+
 /// An item, or a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
@@ -230,16 +244,13 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
         });
     }
     Why {
-        cause: None,
         confidence: if is_transient {
             Confidence::Transient
         } else {
             Confidence::Unknown
         },
-        what: None,
         evidence,
-        advice: None,
-        by: None,
+        ..Why::unknown()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The coordinator loop: waits for the members, sends them blocks of slots, receives their results,
 //! and ends the survey. The coordinator measures nothing itself.
 
+mod fabric_parts;
 mod investigation;
 mod member_control;
 pub mod suspect;

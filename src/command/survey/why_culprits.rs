@@ -1,5 +1,7 @@
 //! The culprits of a verdict: which of them can be measured, and which have the same signature.
 
+use std::collections::BTreeSet;
+
 use cluster::survey::findings::{Cause, Certainty, Findings, LimitSource, Unit};
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
@@ -13,8 +15,11 @@ use report::survey::why::Explanation;
 /// Most culprits whose files are read.
 const MOST_CULPRITS: usize = 64;
 
-const ONLY_NICS: &str = "cxidiag diagnoses only NICs and nodes; look at the counters of the switch \
-                         ports (fabric manager)";
+/// Most NICs of a switch or group whose files are read.
+const MOST_OF_PART: usize = 8;
+
+/// What to do about switches, groups and paths.
+pub const LOOK_AT_SWITCHES: &str = "look at the counters of the switch ports (fabric manager)";
 
 /// A culprit of the survey.
 pub struct Culprit<'a> {
@@ -48,12 +53,28 @@ impl Culprit<'_> {
     }
 }
 
-/// Returns the culprits that can be measured, and an explanation of each other part.
-pub fn culprits<'a>(
-    roster: &Roster,
-    verdict: &'a Findings,
-) -> (Vec<Culprit<'a>>, Vec<Explanation>) {
-    let (mut culprits, mut others) = (Vec::new(), Vec::new());
+/// A switch or a group.
+pub struct FabricPart<'a> {
+    /// What the verdict says.
+    pub cause: &'a Cause,
+    /// NICs of it, on different nodes.
+    pub nics: Vec<NicId>,
+}
+
+/// The parts that a verdict names.
+#[derive(Default)]
+pub struct Parts<'a> {
+    /// Those that can be measured.
+    pub culprits: Vec<Culprit<'a>>,
+    /// Switches and groups.
+    pub of_fabric: Vec<FabricPart<'a>>,
+    /// Why the others are left out.
+    pub left_out: Vec<Explanation>,
+}
+
+/// Returns the parts that a verdict names.
+pub fn parts<'a>(roster: &Roster, verdict: &'a Findings) -> Parts<'a> {
+    let mut parts = Parts::default();
     for cause in &verdict.causes {
         if cause.certainty == Certainty::Transient {
             continue;
@@ -67,12 +88,27 @@ pub fn culprits<'a>(
             _ => None,
         };
         match nic {
-            Some(nic) if culprits.len() < MOST_CULPRITS => culprits.push(Culprit { cause, nic }),
-            Some(_) => others.push(left_out(cause, "there are too many culprits")),
-            None => others.push(left_out(cause, ONLY_NICS)),
+            Some(nic) if parts.culprits.len() < MOST_CULPRITS => {
+                parts.culprits.push(Culprit { cause, nic });
+            }
+            Some(_) => (parts.left_out).push(left_out(cause, "there are too many culprits")),
+            None if matches!(cause.unit, Unit::Switch { .. } | Unit::Group(_)) => {
+                let nics = some_of(roster, &cause.unit);
+                parts.of_fabric.push(FabricPart { cause, nics });
+            }
+            None => parts.left_out.push(left_out(cause, LOOK_AT_SWITCHES)),
         }
     }
-    (culprits, others)
+    parts
+}
+
+/// Returns some NICs of a part, on different nodes.
+fn some_of(roster: &Roster, unit: &Unit) -> Vec<NicId> {
+    let mut nodes = BTreeSet::new();
+    let mut nics = nics::members(roster, unit);
+    nics.retain(|nic| nodes.insert(roster.nic(*nic).node));
+    nics.truncate(MOST_OF_PART);
+    nics
 }
 
 /// Returns the explanation of a culprit that was not diagnosed.
@@ -123,6 +159,7 @@ pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster::location::Location;
     use cluster::survey::findings::{Direction, Evidence, Statistic};
     use cluster::survey::ids::{NodeId, TestId};
     use diagnosis::readings::Reading;
@@ -193,7 +230,11 @@ mod tests {
             node: NodeId(node),
             device: "cxi0".into(),
             nid: None,
-            location: None,
+            location: Some(Location {
+                group: 3,
+                switch: 1,
+                port: None,
+            }),
             failure: None,
         };
         let roster = Roster {
@@ -209,15 +250,17 @@ mod tests {
             causes: vec![
                 cause(Unit::Node(NodeId(1)), slow),
                 cause(Unit::Group(3), slow),
+                cause(Unit::GroupPair(3, 4), slow),
                 transient,
             ],
             ..Findings::default()
         };
-        let (culprits, others) = culprits(&roster, &verdict);
-        let nics: Vec<NicId> = culprits.iter().map(|of| of.nic).collect();
+        let parts = parts(&roster, &verdict);
+        let nics: Vec<NicId> = parts.culprits.iter().map(|of| of.nic).collect();
         assert_eq!(nics, [NicId(1)]);
-        let units: Vec<Unit> = others.iter().map(|of| of.culprit).collect();
-        assert_eq!(units, [Unit::Group(3)]);
-        assert_eq!(others[0].left_out.as_deref(), Some(ONLY_NICS));
+        // One NIC of each node.
+        assert_eq!(parts.of_fabric[0].nics, [NicId(0), NicId(1)]);
+        let left_out: Vec<Unit> = parts.left_out.iter().map(|of| of.culprit).collect();
+        assert_eq!(left_out, [Unit::GroupPair(3, 4)]);
     }
 }

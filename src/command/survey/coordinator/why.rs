@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
+use super::fabric_parts;
 use super::investigation::{Diagnosed, Investigation, PARTNERS};
 use crate::command::survey::members::Members;
-use crate::command::survey::why_culprits::{Culprit, culprits, left_out, signature};
+use crate::command::survey::why_culprits::{
+    Culprit, FabricPart, Parts, left_out, parts, signature,
+};
 use crate::command::survey::why_slots::{Found, Places};
 use cluster::location::Class;
 use cluster::survey::findings::Findings;
@@ -61,9 +64,13 @@ impl CoordinatorLoop<'_> {
     ) -> Result<(), Failure> {
         let began = Instant::now();
         let roster = self.conductor.roster().clone();
-        let (culprits, others) = culprits(&roster, verdict);
+        let Parts {
+            culprits,
+            of_fabric,
+            left_out: others,
+        } = parts(&roster, verdict);
         explanations.extend(others);
-        if culprits.is_empty() {
+        if culprits.is_empty() && of_fabric.is_empty() {
             return Ok(());
         }
         let ends = self.ends;
@@ -73,26 +80,42 @@ impl CoordinatorLoop<'_> {
             is_over || ends.is_some_and(|end| left(end) < OF_CULPRIT)
         };
         if is_late() {
-            explanations.extend(culprits.iter().map(|of| left_out(of.cause, NO_TIME)));
+            let causes = culprits.iter().map(|of| of.cause);
+            let causes = causes.chain(of_fabric.iter().map(|of| of.cause));
+            explanations.extend(causes.map(|cause| left_out(cause, NO_TIME)));
             return Ok(());
         }
-        let parts = words::counted(culprits.len() as u64, "part");
+        let parts = words::counted((culprits.len() + of_fabric.len()) as u64, "part");
         self.control.notes.add(&format!("finding out why: {parts}"));
         let states = states(&roster, verdict);
-        let controls: Vec<Vec<NicId>> = (culprits.iter())
-            .map(|of| controls(&self.control.members, &states, &culprits, of.nic))
-            .collect();
+        let beside = |nic| controls(&self.control.members, &states, &culprits, nic);
+        let controls: Vec<Vec<NicId>> = culprits.iter().map(|of| beside(of.nic)).collect();
         let all = culprits
             .iter()
             .map(|of| of.nic)
             .chain(controls.iter().flatten().copied());
-        let ranks: BTreeSet<u32> = all.map(|nic| roster.node_of(nic).rank).collect();
+        let rank = |nic: NicId| roster.node_of(nic).rank;
+        let ranks: BTreeSet<u32> = all.map(rank).collect();
+        let beside_part = |of: &FabricPart| of.nics.first().copied().map(beside);
+        let beside_parts = of_fabric
+            .iter()
+            .map(|of| beside_part(of).unwrap_or_default());
+        let beside_parts: Vec<Vec<NicId>> = beside_parts.collect();
+        let in_parts = of_fabric.iter().flat_map(|of| &of.nics);
+        let in_parts = in_parts.chain(beside_parts.iter().flatten()).copied();
+        let checked: BTreeSet<u32> = ranks.iter().copied().chain(in_parts.map(rank)).collect();
         let mut investigation = Investigation::new(
             &mut self.control,
             self.request,
             self.request.pair_time.min(LONGEST_PAIR),
         );
-        let first = investigation.checks(&ranks)?;
+        let first = investigation.checks(&checked)?;
+        for (part, controls) in of_fabric.iter().zip(&beside_parts) {
+            explanations.push(fabric_parts::explanation(part, controls, &first, &roster));
+        }
+        if culprits.is_empty() {
+            return Ok(());
+        }
         investigation.prepare(&ranks)?;
         let mut diagnosed: Vec<Diagnosed> = Vec::new();
         let mut same: Vec<(&Culprit, usize)> = Vec::new();
