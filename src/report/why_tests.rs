@@ -1,0 +1,169 @@
+//! Conclusions about one NIC from figures and causes.
+
+use super::super::survey::testing::{explanation, item, roster, why};
+use super::*;
+use diagnosis::comparison::Figures;
+use diagnosis::healthy::healthy;
+use diagnosis::procedure::TestCode;
+
+/// Returns findings about NIC 3 beside these good NICs, in which each test has these figures.
+fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> SuspectFindings {
+    let figures = |of_bandwidth| Figures {
+        of_bandwidth,
+        own: vec![own],
+        others: (!controls.is_empty())
+            .then_some(others)
+            .into_iter()
+            .collect(),
+        ..Figures::default()
+    };
+    let planned = TESTS.iter().filter(|test| {
+        let has_partners = controls.len() > 1 || test.route == Route::Loopback;
+        has_partners && test.repeats.is_none()
+    });
+    SuspectFindings {
+        roster: roster(),
+        suspect: NicId(3),
+        generation: Some("Cassini 1".into()),
+        controls: controls.iter().copied().map(NicId).collect(),
+        measured: planned
+            .map(|test| (test.code, figures(test.tool.ends_with("-bw"))))
+            .collect(),
+        is_disturbed: false,
+        healthy: &[],
+        explanation: Explanation {
+            causes,
+            ..explanation()
+        },
+    }
+}
+
+fn unknown() -> Why {
+    Why {
+        cause: None,
+        what: None,
+        ..why(Confidence::Unknown, Vec::new())
+    }
+}
+
+#[track_caller]
+fn assert_concluded(found: SuspectFindings, expected: &str, status: u8) -> NicDiagnosis {
+    let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
+    assert_eq!((of.summary.as_str(), of.exit_status), (expected, status));
+    assert_eq!(
+        of.result()
+            .map_err(|failure| failure.status())
+            .err()
+            .unwrap_or(0),
+        status
+    );
+    of
+}
+
+#[test]
+fn nic_as_fast_as_good_ones_is_good() {
+    let good = |controls: &[u32]| findings(controls, 1e9, 1e9, vec![unknown()]);
+    let of = assert_concluded(good(&[0]), "good: cxi1 is as fast as cxi0 of nid000416", 0);
+    assert_eq!(of.why[0].causes, []);
+    assert_eq!(of.tests.len(), 7);
+    let of = assert_concluded(good(&[0, 5]), "good: cxi1 is as fast as 2 good NICs", 0);
+    assert_eq!(of.tests.len(), 11);
+}
+
+#[test]
+fn slowness_beside_busy_cpus_is_undecided() {
+    let mut slow = findings(&[0], 1e6, 2e6, vec![unknown()]);
+    slow.is_disturbed = true;
+    let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, slow);
+    assert_eq!(of.exit_status, UNDECIDED);
+    let start = "undecided: cxi1 seems slower than cxi0 of nid000416, or fails, in ";
+    assert!(of.summary.starts_with(start), "{}", of.summary);
+}
+
+#[test]
+fn cause_or_slowness_is_bad() {
+    let because = why(Confidence::Because, vec![item("PCIe width x8")]);
+    let what = "a PCIe link runs with fewer lanes than both of its ends have";
+    let with = |own: f64, cause| findings(&[0], own, 1e9, vec![cause]);
+    let expected = format!("bad: cxi1: because {what}");
+    assert_concluded(with(1e9, because.clone()), &expected, 3);
+    let expected = "bad: cxi1 is slower than cxi0 of nid000416, for an unknown cause";
+    assert_concluded(with(2e9, unknown()), expected, 3);
+    let possibly = why(Confidence::Possibly, Vec::new());
+    let expected = format!("bad: cxi1 is slower than cxi0 of nid000416, possibly {what}");
+    assert_concluded(with(2e9, possibly.clone()), &expected, 3);
+    let also = why(Confidence::AlsoFound, Vec::new());
+    let expected = format!("bad: cxi1 is not slow; also found: {what}");
+    assert_concluded(with(1e9, also), &expected, 3);
+    let expected = format!("undecided: cxi1 is not slow; possibly {what}");
+    assert_concluded(with(1e9, possibly), &expected, 4);
+    let noise = Why {
+        cause: Some("cpu-noise".into()),
+        what: Some("other processes use the CPUs of the node".into()),
+        ..why(Confidence::Probably, Vec::new())
+    };
+    let expected = "undecided: cxi1: probably other processes use the CPUs of the node";
+    assert_concluded(with(1e9, noise), expected, 4);
+}
+
+#[test]
+fn failures_are_bad() {
+    let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
+    let figures = found.measured.get_mut(&TestCode::L4).unwrap();
+    (figures.own, figures.failure) = (Vec::new(), Some("no answer".into()));
+    let of = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
+    assert_eq!(of.why[0].causes.len(), 1);
+}
+
+#[test]
+fn what_is_unclear_or_missing_is_undecided() {
+    let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
+    found.measured.get_mut(&TestCode::B1).unwrap().own = vec![0.9e9];
+    let expected = "undecided: cxi1 is about as fast as cxi0 of nid000416; unclear: large \
+                    writes in loopback";
+    assert_concluded(found.clone(), expected, 4);
+    found
+        .measured
+        .get_mut(&TestCode::B1)
+        .unwrap()
+        .others
+        .clear();
+    let expected = "undecided: cxi1: not measured: large writes in loopback";
+    assert_concluded(found, expected, 4);
+}
+
+#[test]
+fn late_single_operations_are_not_bad() {
+    let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
+    let figures = found.measured.get_mut(&TestCode::L1).unwrap();
+    (figures.own_tails, figures.others_tails) = (vec![1e9], vec![1e8]);
+    let of = assert_concluded(found, "good: cxi1 is as fast as cxi0 of nid000416", 0);
+    let tail = of.tests.iter().find(|test| test.test == "L1 p99");
+    assert_eq!(tail.and_then(|test| test.outcome), Some(Compared::Slower));
+}
+
+#[test]
+fn bandwidths_of_nic_alone_are_compared_with_healthy_nics() {
+    let alone = |writes: f64| {
+        let mut found = findings(&[], 21e9, 0.0, vec![unknown()]);
+        found.healthy = healthy("Cassini 1");
+        found.measured.get_mut(&TestCode::B1).unwrap().own = vec![writes];
+        for of in found.healthy {
+            found.measured.get_mut(&of.test).unwrap().others = vec![of.usual];
+        }
+        found
+    };
+    let good = "good: cxi1 is as fast as a healthy Cassini 1 in bandwidth";
+    assert_concluded(alone(22.6e9), good, 0);
+    let expected = "undecided: cxi1 is about as fast as a healthy Cassini 1 in bandwidth; \
+                    unclear: large writes in loopback";
+    assert_concluded(alone(22.4e9), expected, 4);
+    let expected = "bad: cxi1 is slower than a healthy Cassini 1 in bandwidth, for an unknown \
+                    cause";
+    assert_concluded(alone(14e9), expected, 3);
+    let mut other = alone(22.6e9);
+    (other.healthy, other.generation) = (&[], Some("Cassini 2".into()));
+    let expected = "undecided: cxi1 cannot be compared: no figures of a healthy Cassini 2 are \
+                    known; use --peer";
+    assert_concluded(other, expected, 4);
+}
