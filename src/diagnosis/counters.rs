@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::readings::{Reading, State};
 
 /// How many times as much as on good NICs a counter must grow (diagnosis.md 2, `fgfc`).
-const TIMES: f64 = 10.0;
+const TIMES: u64 = 10;
 
 /// Counters with one meaning.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct CounterItem {
     /// The counters, which are added up.
     counters: &'static [&'static str],
     /// Smallest growth in a measurement that says something.
-    least: f64,
+    least: u64,
     /// What they count, in sentences.
     what: &'static str,
 }
@@ -30,57 +30,56 @@ pub const COUNTERS: &[CounterItem] = &[
         name: "lost packets",
         counters: &["pct_spt_timeouts", "pct_retry_srb_requests"],
         // The survey permits as many in each pair.
-        least: 6.0,
+        least: 6,
         what: "lost packets",
     },
     CounterItem {
         code: "fabric-stall",
         name: "flow control of the fabric",
         counters: &["oxe_stall_fgfc_blk"],
-        least: 1e5,
+        least: 100_000,
         what: "cycles held back by the flow control of the fabric",
     },
     CounterItem {
         code: "congestion-marks",
         name: "congestion marks",
         counters: &["ixe_tc_req_ecn_pkts", "ixe_tc_rsp_ecn_pkts"],
-        least: 100.0,
+        least: 100,
         what: "packets marked in congested switches",
     },
     CounterItem {
         code: "held-off",
         name: "held off by the switch",
         counters: &["hni_tx_paused"],
-        least: 1e5,
+        least: 100_000,
         what: "cycles held off by the switch",
     },
 ];
 
-/// By how much counters have grown while NICs measured, by their names.
+/// By how much the counters of each item have grown at most in a measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Growth {
-    by_name: BTreeMap<String, u64>,
-    measurements: u32,
+    by_code: BTreeMap<&'static str, u64>,
+    has_measured: bool,
 }
 
 impl Growth {
-    /// Adds what the counters of a NIC have grown by in a measurement.
+    /// Adds what the counters of a NIC have grown by in a measurement, by their names.
     pub fn add<'a>(&mut self, counters: impl Iterator<Item = (&'a str, u64)>) {
-        self.measurements += 1;
-        for (name, change) in counters {
-            let sum = self.by_name.entry(name.to_owned()).or_default();
-            *sum = sum.saturating_add(change);
+        self.has_measured = true;
+        let counters: BTreeMap<&str, u64> = counters.collect();
+        for item in COUNTERS {
+            let changes = item.counters.iter().filter_map(|name| counters.get(name));
+            let sum = changes.copied().fold(0, u64::saturating_add);
+            let most = self.by_code.entry(item.code).or_default();
+            *most = (*most).max(sum);
         }
     }
 
-    /// Returns the growth of an item in one measurement; `None` without measurements.
-    fn of(&self, item: &CounterItem) -> Option<f64> {
-        let changes = item
-            .counters
-            .iter()
-            .filter_map(|name| self.by_name.get(*name));
-        let sum = changes.copied().fold(0, u64::saturating_add);
-        (self.measurements > 0).then(|| sum as f64 / f64::from(self.measurements))
+    /// Returns the growth of an item; `None` without measurements.
+    fn of(&self, item: &CounterItem) -> Option<u64> {
+        let most = self.by_code.get(item.code).copied();
+        self.has_measured.then(|| most.unwrap_or_default())
     }
 }
 
@@ -88,13 +87,14 @@ impl Growth {
 pub fn readings(own: &Growth, others: &Growth) -> Vec<Reading> {
     let reading = |item: &CounterItem| {
         let (grown, of_others) = (own.of(item)?, others.of(item)?);
-        (grown >= item.least && grown >= TIMES * of_others).then(|| Reading {
+        let is_far_more = grown >= of_others.saturating_mul(TIMES);
+        (grown >= item.least && is_far_more).then(|| Reading {
             code: item.code.into(),
             name: item.name.into(),
-            value: Some(format!("{grown:.0}")),
+            value: Some(grown.to_string()),
             state: State::Suspect,
             text: format!(
-                "{grown:.0} {} in each measurement, good NICs {of_others:.0}",
+                "up to {grown} {} in a measurement, good NICs {of_others}",
                 item.what
             ),
             share: None,
@@ -132,6 +132,13 @@ mod tests {
         assert_eq!(codes(&both, &[]), ["packets-lost"]);
         assert_eq!(codes(&[retries(60)], &[retries(6)]), ["packets-lost"]);
         assert_eq!(codes(&[retries(60)], &[retries(7)]), [""; 0]);
+        // The measurement with the largest growth counts.
+        let mut own = growth(&[retries(60)], 1);
+        own.add([].into_iter());
+        assert_eq!(
+            readings(&own, &growth(&[], 1))[0].value.as_deref(),
+            Some("60")
+        );
     }
 
     #[test]
@@ -140,7 +147,7 @@ mod tests {
         assert_eq!(readings(&marked, &Growth::default()), []);
         assert_eq!(readings(&Growth::default(), &marked), []);
         let found = readings(&marked, &growth(&[], 1));
-        let text = "1000 packets marked in congested switches in each measurement, good NICs 0";
+        let text = "up to 1000 packets marked in congested switches in a measurement, good NICs 0";
         assert_eq!(found[0].text, text);
     }
 }

@@ -39,7 +39,7 @@ struct Plant {
     causes: &'static [Option<&'static str>],
 }
 
-const PLANTS: [Plant; 20] = [
+const PLANTS: [Plant; 19] = [
     Plant {
         name: "narrow",
         tool: "write-bw",
@@ -160,16 +160,7 @@ const PLANTS: [Plant; 20] = [
         causes: &[Some("memory-bw")],
     },
     Plant {
-        name: "sleep",
-        tool: "write-lat -- --latency-gap=1000",
-        link: "",
-        faults: "wake=50us:500us,set=/sys/devices/system/cpu/cpu0/cpuidle/state9/name:C6,\
-                 set=/sys/devices/system/cpu/cpu0/cpuidle/state9/latency:133,\
-                 set=/sys/devices/system/cpu/cpu0/cpuidle/state9/disable:0",
-        causes: &[Some("cpu-sleep")],
-    },
-    Plant {
-        name: "sleep+narrow",
+        name: "latency+narrow",
         tool: "write-lat write-bw",
         link: "bandwidth={bw}MB/s,latency=60us",
         faults: "pcie-path=8@16,rx-bandwidth={bw}MB/s",

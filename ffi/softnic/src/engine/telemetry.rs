@@ -96,7 +96,7 @@ pub struct LinkCounts {
     pub written_pages: (u64, u64),
     /// Cycles for which the shapers of the traffic classes held packets back, by class.
     pub held: [u64; 4],
-    /// Cycles for which the flow control of the fabric held packets back, and how many packets.
+    /// Cycles for which the flow control of the fabric stopped the link, and packets it stopped.
     pub held_by_fabric: u64,
     pub stops: u64,
 }

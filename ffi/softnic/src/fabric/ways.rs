@@ -31,8 +31,9 @@ pub struct Ways {
     shapers: [Stage; CLASSES.len()],
     delays: [u64; CLASSES.len()],
     pub held: [u64; CLASSES.len()],
-    /// What the flow control of the fabric leaves of the link to other NICs, the nanoseconds for
-    /// which it held packets back, and how many.
+    /// The bandwidth of the link, what the flow control of the fabric leaves of it to other NICs,
+    /// the nanoseconds for which it stopped the link, and the packets that it stopped.
+    full: f64,
     fabric: Stage,
     pub held_by_fabric: u64,
     pub stops: u64,
@@ -63,6 +64,7 @@ impl Ways {
             }),
             delays: slowness.class_delays.map(nanoseconds),
             held: [0; CLASSES.len()],
+            full,
             fabric: Stage {
                 bandwidth: slowness.fgfc.map(|share| full * (1.0 - share)),
                 busy_until: 0,
@@ -88,10 +90,12 @@ impl Ways {
         }
         let mut late = 0;
         if to != self.nid {
-            let before = arrives;
-            arrives = arrives.max(self.fabric.pass(bytes, begin));
-            self.held_by_fabric += arrives - before;
-            self.stops += u64::from(arrives > before);
+            if self.fabric.bandwidth.is_some() {
+                arrives = arrives.max(self.fabric.pass(bytes, begin));
+                let alone = time_on_link(bytes, Some(self.full));
+                self.held_by_fabric += time_on_link(bytes, self.fabric.bandwidth) - alone;
+                self.stops += 1;
+            }
             late = self.delays[class];
         }
         if let Some((_, stage, delay)) = self.to.iter_mut().find(|(nid, ..)| *nid == to) {
@@ -145,7 +149,7 @@ mod tests {
         assert_eq!(ways.pass(0, NEXT, 1000, 0, 1000), 4000);
         assert_eq!(ways.pass(0, OWN, 1000, 0, 2000), 2000, "loopback");
         assert_eq!(ways.pass(1, FAR, 1000, 0, 3000), 8000);
-        assert_eq!((ways.held_by_fabric, ways.stops), (8000, 2));
+        assert_eq!((ways.held_by_fabric, ways.stops), (6000, 2));
     }
 
     #[test]
