@@ -1,8 +1,7 @@
 //! Slow switches and groups: the files of their NICs show what their nodes have in common. If that
 //! is nothing, the nodes are not the cause.
 
-use super::investigation::Checks;
-use super::why::{is_idle, is_same_kind};
+use super::investigation::{Checks, is_idle, is_same_kind};
 use crate::command::survey::why_culprits::{FabricPart, LOOK_AT_SWITCHES, left_out};
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;

@@ -17,13 +17,18 @@ use diag::run::survey::longest;
 use diagnosis::causes::{CPU_WAIT, FOREIGN};
 use diagnosis::evaluation::evaluate;
 use diagnosis::procedure::{Step, TESTS, TestCode};
-use diagnosis::readings::{Reading, Readings, State};
+use diagnosis::readings::{Reading, Readings, State, find, number};
 use facts::error::Failure;
+use node::nic::health::host::HUGE_PAGES;
+use node::nic::health::identity::GENERATION;
 use report::check_fleet::NodeCheck;
 use report::survey::why::Explanation;
 
 /// Good NICs beside which a culprit is measured.
 pub const PARTNERS: usize = 2;
+
+/// Free huge pages of 2 MiB that a test needs.
+const HUGE_PAGES_OF_TEST: f64 = 4.0;
 
 /// An investigation by the members of a survey.
 pub struct Investigation<'a> {
@@ -228,6 +233,27 @@ fn cpu_wait() -> Reading {
         share: None,
         is_attribute: false,
     }
+}
+
+/// Returns whether two NICs are of one generation: others differ for good reasons (diagnosis.md
+/// 4.2).
+pub fn is_same_kind(one: &Readings, other: &Readings) -> bool {
+    let [one, other] = [one, other].map(|of| find(of, GENERATION.code));
+    one.map(|of| &of.value) == other.map(|of| &of.value)
+}
+
+/// Returns whether no other processes use a NIC, as far as is known.
+pub fn is_idle(of: &Readings) -> bool {
+    find(of, FOREIGN).is_none_or(|of| of.state != State::Suspect)
+}
+
+/// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
+/// loopback.
+pub fn has_huge_pages(of: &Readings) -> bool {
+    let sizes = find(of, HUGE_PAGES.code).and_then(|of| of.value.as_deref());
+    let mut sizes = sizes.unwrap_or_default().split(", ");
+    let free = sizes.find(|of| of.ends_with(" of 2M")).and_then(number);
+    free >= Some(HUGE_PAGES_OF_TEST)
 }
 
 /// Returns the line of progress.

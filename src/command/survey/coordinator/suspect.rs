@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::investigation::{Diagnosed, Investigation, PARTNERS};
+use super::investigation::{
+    Diagnosed, Investigation, PARTNERS, has_huge_pages, is_idle, is_same_kind,
+};
 use super::member_control::MemberControl;
-use super::why::{controls, has_huge_pages, is_idle, is_same_kind};
+use super::why::controls;
 use super::{Gathered, end, gather};
 use crate::command::survey::launch::Launch;
 use crate::command::survey::request::SurveyRequest;

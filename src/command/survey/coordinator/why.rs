@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
 use super::fabric_parts;
-use super::investigation::{Diagnosed, Investigation, PARTNERS};
+use super::investigation::{
+    Diagnosed, Investigation, PARTNERS, has_huge_pages, is_idle, is_same_kind,
+};
 use crate::command::survey::members::Members;
 use crate::command::survey::why_culprits::{
     Culprit, FabricPart, Parts, left_out, parts, signature,
@@ -15,13 +17,10 @@ use crate::command::survey::why_slots::{Found, Places};
 use cluster::location::Class;
 use cluster::survey::findings::Findings;
 use cluster::survey::ids::NicId;
-use diagnosis::causes::FOREIGN;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{doubtful, evaluate};
-use diagnosis::readings::{Readings, State, find, number};
+use diagnosis::readings::Readings;
 use facts::error::Failure;
-use node::nic::health::host::HUGE_PAGES;
-use node::nic::health::identity::GENERATION;
 use report::survey::nics::{self, states};
 use report::survey::why::Explanation;
 use report::survey::words;
@@ -40,9 +39,6 @@ const MOST_SIGNATURES: usize = 8;
 
 /// Good NICs whose files are read.
 const CONTROLS: usize = 8;
-
-/// Free huge pages of 2 MiB that a test needs.
-const HUGE_PAGES_OF_TEST: f64 = 4.0;
 
 const NO_TIME: &str = "there was no time for it";
 const UNTESTED: &str = "nothing is certain: the NICs beside it are untested, because processes \
@@ -226,25 +222,4 @@ pub fn controls(
     usable.retain(|nic| nodes.insert(roster.nic(*nic).node));
     usable.truncate(CONTROLS);
     usable
-}
-
-/// Returns whether no other processes use a NIC, as far as is known.
-pub fn is_idle(of: &Readings) -> bool {
-    find(of, FOREIGN).is_none_or(|of| of.state != State::Suspect)
-}
-
-/// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
-/// loopback.
-pub fn has_huge_pages(of: &Readings) -> bool {
-    let sizes = find(of, HUGE_PAGES.code).and_then(|of| of.value.as_deref());
-    let mut sizes = sizes.unwrap_or_default().split(", ");
-    let free = sizes.find(|of| of.ends_with(" of 2M")).and_then(number);
-    free >= Some(HUGE_PAGES_OF_TEST)
-}
-
-/// Returns whether two NICs are of one generation: others differ for good reasons (diagnosis.md
-/// 4.2).
-pub fn is_same_kind(one: &Readings, other: &Readings) -> bool {
-    let [one, other] = [one, other].map(|of| find(of, GENERATION.code));
-    one.map(|of| &of.value) == other.map(|of| &of.value)
 }
