@@ -154,9 +154,20 @@ fn why_shows_the_tables_of_tests_and_causes() {
             test.code, test.name, test.tool, test.size_bytes
         );
     }
-    made += "\n## Causes\n\nItems belong to [check](check.md); \"differs\" and \"less\" mean from most good \
-             NICs. Tests that a cause\ndoes not name say nothing about it.\n\n\
-             | id | cause | proved by | shown by | what to do | who |\n|---|---|---|---|---|---|\n";
+    made += "\n\
+H, Q and QP repeat B1 or P1 in another way, and are measured only if the culprit is slower in that
+test. They count only if good NICs are as fast in them. H needs four free huge pages on each node. Q
+uses BULK_DATA and QP uses LOW_LATENCY; if that is the class of the survey, BEST_EFFORT.
+
+## Causes
+
+Items belong to [check](check.md); \"differs\" and \"less\" mean from most good NICs, \"H cures\" that the
+culprit is slow in B1 and not in H. `packets-lost`, `fabric-stall`, `congestion-marks` and `held-off`
+are counters that grow at least ten times as much in a measurement of the culprit as in each one of
+good NICs. Tests that a cause does not name say nothing about it.
+
+";
+    made += "| id | cause | proved by | shown by | what to do | who |\n|---|---|---|---|---|---|\n";
     for cause in CAUSES {
         let signs = cause.signs.iter().map(|sign| match sign {
             Sign::Wrong(code) => format!("`{code}`"),
