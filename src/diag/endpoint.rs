@@ -183,7 +183,12 @@ impl Endpoint {
         let (class, ty) = (self.class.get().number(), CXI_TC_TYPE_DEFAULT);
         let vni = self.domain.vni();
         let with_lcid_0 = || CommunicationProfile::for_triggers(&self.lni, vni, class, ty);
-        Ok(shared(&self.profiles.trigger, with_lcid_0).unwrap_or(default))
+        let profile = if self.class.get() == self.access.class.value {
+            shared(&self.profiles.trigger, with_lcid_0)
+        } else {
+            with_lcid_0()
+        };
+        Ok(profile.unwrap_or(default))
     }
 
     /// Allocates a communication profile of this type on the VNI of this side.

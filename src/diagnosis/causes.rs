@@ -12,7 +12,7 @@ use Cell::{
     AsSign, AtLeast, Certainly, CertainlyAsSign, CertainlySame, CertainlySlower, Same, Share,
     Slower, Varies,
 };
-use Sign::{Bad, Cures, Differs, Less, Wrong};
+use Sign::{Bad, Cures, Differs, Less, More, Wrong};
 
 /// A cause.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl By {
 }
 
 /// An item that proves a cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sign {
     /// The item with this code is bad or suspect, and is not so on many good NICs.
     Wrong(&'static str),
@@ -75,6 +75,8 @@ pub enum Sign {
     Differs(&'static str),
     /// The same, with a smaller number than most good NICs have.
     Less(&'static str),
+    /// The same, with a larger number than most good NICs have, and than this one.
+    More(&'static str, f64),
     /// What is slow is as fast as on good NICs if it is done in another way.
     Cures(Column),
 }
@@ -83,9 +85,11 @@ impl Sign {
     /// Returns the code of its item, if it is one.
     pub fn code(self) -> Option<&'static str> {
         match self {
-            Self::Wrong(code) | Self::Bad(code) | Self::Differs(code) | Self::Less(code) => {
-                Some(code)
-            }
+            Self::Wrong(code)
+            | Self::Bad(code)
+            | Self::Differs(code)
+            | Self::Less(code)
+            | Self::More(code, _) => Some(code),
             Self::Cures(_) => None,
         }
     }
@@ -442,7 +446,7 @@ pub const CAUSES: &[Cause] = &[
         id: "cpu-sleep",
         what: "the CPUs sleep deeply between operations",
         subject: "idle states",
-        signs: &[Differs("idle-states")],
+        signs: &[More("idle-states", 10.0)],
         cells: &[
             (Write, Same),
             (HostRead, Same),
@@ -582,9 +586,9 @@ pub const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "esm-off",
-        what: "the PCIe link of the NIC has another extended speed than the others",
+        what: "the PCIe link of the NIC lacks the extended speed of the others",
         subject: "extended PCIe speed",
-        signs: &[Differs("esm")],
+        signs: &[Less("esm")],
         cells: NOTHING,
         fails: false,
         voids: false,
@@ -668,7 +672,7 @@ pub const CAUSES: &[Cause] = &[
         id: "congestion",
         what: "other traffic uses the path",
         subject: "congestion",
-        signs: &[Wrong("congestion-marks"), Wrong("held-off")],
+        signs: &[Wrong("congestion-marks")],
         cells: &[
             (Write, Same),
             (HostRead, Same),
@@ -679,7 +683,7 @@ pub const CAUSES: &[Cause] = &[
             (Received, Varies),
             (WriteTo, CertainlySlower),
             (WriteFrom, Varies),
-            (WriteToInOtherClass, Same),
+            (WriteToInOtherClass, CertainlySame),
         ],
         fails: false,
         voids: false,

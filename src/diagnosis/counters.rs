@@ -47,13 +47,6 @@ pub const COUNTERS: &[CounterItem] = &[
         least: 100,
         what: "packets marked in congested switches",
     },
-    CounterItem {
-        code: "held-off",
-        name: "held off by the switch",
-        counters: &["hni_tx_paused"],
-        least: 100_000,
-        what: "cycles held off by the switch",
-    },
 ];
 
 /// By how much the counters of each item have grown at most in a measurement.

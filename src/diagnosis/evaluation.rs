@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::causes::{CAUSES, Cause, Cell, Sign, cause};
+use crate::causes::{CAUSES, CPU_WAIT, Cause, Cell, Sign, cause};
 use crate::columns::Column;
 use crate::comparison::{Comparison, Measured, Outcome, compare};
 use crate::majority::{self, Difference};
@@ -138,8 +138,19 @@ pub fn evaluate(case: Case) -> Diagnosis {
     } = Assessed::of(case);
     let voids = |of: &&Assessment| of.cause.voids && !of.signs.is_empty();
     if let Some(found) = all.iter().find(voids) {
+        // What needs no figures stays known; beside busy CPUs, nothing is said about the NIC
+        // (diagnosis.md 6.2).
+        let is_cpu = found.cause.signs == [Sign::Wrong(CPU_WAIT)];
+        let others = || {
+            let known = all.iter().filter(|of| !of.signs.is_empty());
+            known.filter(|_| !is_cpu)
+        };
+        let failing = others().filter(|of| case.fails && of.cause.fails);
+        let failing = failing.map(|of| of.why(Confidence::Because));
+        let proved = others().filter(|of| of.has_bad_sign());
+        let proved = proved.chain([found]).map(|of| of.why(Confidence::Probably));
         return Diagnosis {
-            whys: vec![found.why(Confidence::Probably)],
+            whys: failing.chain(proved).collect(),
             differs: Vec::new(),
             excluded: Vec::new(),
         };
@@ -195,14 +206,15 @@ pub fn evaluate(case: Case) -> Diagnosis {
 }
 
 impl Diagnosis {
-    /// Returns whether figures would say nothing more: the first cause is certain, or makes figures
-    /// say nothing.
+    /// Returns whether figures would say nothing more: the first cause is certain, or a cause makes
+    /// figures say nothing.
     pub fn is_final(&self) -> bool {
-        let first = self.whys.first();
-        first.is_some_and(|why| {
+        let is_certain = |why: &Why| why.confidence == Confidence::Because;
+        let voids = |why: &Why| {
             let known = why.cause.as_deref().and_then(cause);
-            why.confidence == Confidence::Because || known.is_some_and(|of| of.voids)
-        })
+            known.is_some_and(|of| of.voids)
+        };
+        self.whys.first().is_some_and(is_certain) || self.whys.iter().any(voids)
     }
 }
 
@@ -321,11 +333,15 @@ impl Assessment {
                     let is_common = majority::is_common(code, reading.state, case.others);
                     (is_wrong && !is_common).then(|| reading.text.clone())
                 }
-                Sign::Differs(code) | Sign::Less(code) => {
+                Sign::Differs(code) | Sign::Less(code) | Sign::More(code, _) => {
                     let own = differs.iter().find(|of| of.attribute == *code)?;
-                    let [less, normal] = [number(&own.own), number(&own.normal)];
-                    let is_less = less < normal && less.is_some();
-                    let fits = is_less || matches!(sign, Sign::Differs(_));
+                    let [value, normal] = [number(&own.own), number(&own.normal)];
+                    let fits = match sign {
+                        // A value without a number, such as "Disabled", is less than any.
+                        Sign::Less(_) => value < normal,
+                        Sign::More(_, least) => value > normal && value > Some(*least),
+                        _ => true,
+                    };
                     (own.supports && !has_bad && fits).then(|| difference_text(own))
                 }
                 Sign::Cures(_) => None,
@@ -343,7 +359,7 @@ impl Assessment {
             Sign::Wrong(code) | Sign::Bad(code) => {
                 find(case.own, code).is_some_and(|of| of.state != State::Shown)
             }
-            Sign::Differs(code) | Sign::Less(code) => {
+            Sign::Differs(code) | Sign::Less(code) | Sign::More(code, _) => {
                 find(case.own, code).is_some() && normals.contains_key(code)
             }
             Sign::Cures(_) => false,
@@ -352,7 +368,7 @@ impl Assessment {
             cause,
             only_differs: held
                 .iter()
-                .all(|(sign, _)| matches!(sign, Sign::Differs(_) | Sign::Less(_))),
+                .all(|(sign, _)| matches!(sign, Sign::Differs(_) | Sign::Less(_) | Sign::More(..))),
             signs: held,
             is_readable: cause.files_exclude
                 && !cause.signs.is_empty()
@@ -388,11 +404,17 @@ impl Assessment {
             Confidence::AlsoFound
         } else if self.is_shown() {
             Confidence::Because
-        } else if self.only_differs && self.matched.is_empty() {
+        } else if self.only_differs && !self.shows_decisive_slowness() {
             Confidence::Possibly
         } else {
             Confidence::Probably
         })
+    }
+
+    /// Returns whether an item that is bad, whatever good NICs have, proves the cause.
+    fn has_bad_sign(&self) -> bool {
+        let mut signs = self.signs.iter();
+        signs.any(|(sign, _)| matches!(sign, Sign::Bad(_)))
     }
 
     /// Returns whether the tests show what the cause makes slow: all decisive cells hold, and
@@ -404,6 +426,11 @@ impl Assessment {
     fn has_decisive_cells(&self) -> bool {
         let held = self.matched.iter().filter(|(_, cell)| cell.is_decisive());
         self.decisive() > 0 && held.count() == self.decisive()
+    }
+
+    /// Returns whether something is slow as the cause makes it, and all decisive cells hold.
+    fn shows_decisive_slowness(&self) -> bool {
+        self.has_decisive_cells() && self.matched.iter().any(|(_, cell)| !cell.is_same())
     }
 
     fn decisive(&self) -> usize {

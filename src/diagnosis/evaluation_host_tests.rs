@@ -53,8 +53,18 @@ fn what_makes_nothing_slow_only_differs() {
 #[test]
 fn idle_states_that_differ_make_pauses_long() {
     let slow = [(TestCode::S, 0.5), (TestCode::L5, 30.0)];
-    let found = beside("idle-states", "C6, 133 us", "C1, 2 us", &slow);
+    let of = |own, others| beside("idle-states", own, others, &slow);
+    let found = of("133 us (C6)", "2 us (C1)");
     assert_eq!(causes(&found), [(Some("cpu-sleep"), Confidence::Because)]);
+    // Less deeply than good NICs, by another name, and not deeply at all.
+    for (own, others) in [
+        ("2 us (C1)", "133 us (C6)"),
+        ("133 us (C6S)", "133 us (C6)"),
+        ("9 us (C1E)", "2 us (C1)"),
+    ] {
+        let found = of(own, others);
+        assert!(!names(&found, "cpu-sleep", Confidence::Because), "{own}");
+    }
 }
 
 /// Vector 12.
@@ -86,5 +96,26 @@ fn far_cpus_without_effect_are_also_found() {
     assert!(
         all.contains(&named("numa", Confidence::AlsoFound)),
         "{all:?}"
+    );
+}
+
+/// A difference is no cause unless what it makes slow is slow.
+#[test]
+fn difference_without_its_slowness_is_only_possible() {
+    let slow = [(TestCode::S, 0.5), (TestCode::B4, 0.5)];
+    let mut without_pause = measured(&slow);
+    without_pause.remove(&TestCode::L5);
+    let culprit = with("idle-states", "133 us (C6)", State::Shown);
+    let others = vec![with("idle-states", "2 us (C1)", State::Shown); 7];
+    let found = evaluate(Case {
+        own: &culprit,
+        others: &others,
+        measured: &without_pause,
+        fails: false,
+        has_good_controls: true,
+    });
+    assert!(
+        names(&found, "cpu-sleep", Confidence::Possibly),
+        "{found:?}"
     );
 }

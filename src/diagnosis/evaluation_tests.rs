@@ -6,7 +6,6 @@ mod hosts;
 mod other_ways;
 
 use super::*;
-use crate::causes::CPU_WAIT;
 use crate::comparison::Figures;
 use crate::readings::Reading;
 

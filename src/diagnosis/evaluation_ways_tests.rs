@@ -90,13 +90,20 @@ fn lost_packets_are_probably_the_cause() {
     assert_eq!(found(&lossy, &slow)[0], named("loss", Confidence::Probably));
 }
 
-/// The figures of a NIC in use say nothing about it.
+/// The figures of a NIC in use say nothing about it, and bad items do.
 #[test]
-fn nothing_else_is_known_about_a_nic_in_use() {
-    let mut used = with("pcie-width", "x8", State::Bad);
-    used.push(reading("foreign-traffic", "900 MB/s", State::Suspect));
-    let found = diagnosis(&used, &measured(&bandwidths(0.55)));
-    assert_eq!(causes(&found), [(Some("others-use"), Confidence::Probably)]);
+fn only_bad_items_are_known_about_a_nic_in_use() {
+    let in_use = |mut own: Readings| {
+        own.push(reading("foreign-traffic", "900 MB/s", State::Suspect));
+        diagnosis(&own, &measured(&bandwidths(0.55)))
+    };
+    let others_use = (Some("others-use"), Confidence::Probably);
+    let found = in_use(with("governor", "powersave", State::Suspect));
+    assert_eq!(causes(&found), [others_use]);
+    assert!(found.is_final());
+    let narrow = (Some("pcie-narrow"), Confidence::Probably);
+    let found = in_use(with("pcie-width", "x8", State::Bad));
+    assert_eq!(causes(&found), [narrow, others_use]);
     assert!(found.is_final());
     assert!(!diagnosis(&healthy(), &measured(&bandwidths(0.55))).is_final());
 }

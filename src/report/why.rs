@@ -190,7 +190,7 @@ impl TestResult {
     /// Returns whether the NIC fails, or is slow because of itself.
     fn is_bad(&self) -> bool {
         let is_slower = self.outcome == Some(Compared::Slower);
-        self.failure.is_some() || is_slower && self.is_decisive
+        self.is_decisive && (is_slower || self.failure.is_some())
     }
 }
 
@@ -278,7 +278,8 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
              measure again when CPUs are free"
         ));
     }
-    if let Some(failed) = tests.iter().find_map(|of| of.failure.as_ref()) {
+    let failed = tests.iter().filter(|of| of.is_bad());
+    if let Some(failed) = failed.filter_map(|of| of.failure.as_ref()).next() {
         return bad(format!(" fails: {failed}"));
     }
     if !slow.is_empty() {

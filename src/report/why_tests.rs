@@ -70,6 +70,18 @@ fn nic_as_fast_as_good_ones_is_good() {
     assert_eq!(of.tests.len(), 11);
 }
 
+/// The service may refuse the other class.
+#[test]
+fn failure_of_a_test_in_another_way_is_not_bad() {
+    let mut refused = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
+    let failed = Figures {
+        failure: Some("cannot allocate a communication profile".into()),
+        ..Figures::default()
+    };
+    refused.measured.insert(TestCode::Q, failed);
+    assert_concluded(refused, "good: cxi1 is as fast as 2 good NICs", 0);
+}
+
 #[test]
 fn slowness_beside_busy_cpus_is_undecided() {
     let mut slow = findings(&[0], 1e6, 2e6, vec![unknown()]);

@@ -161,10 +161,9 @@ uses BULK_DATA and QP uses LOW_LATENCY; if that is the class of the survey, BEST
 
 ## Causes
 
-Items belong to [check](check.md); \"differs\" and \"less\" mean from most good NICs, \"H cures\" that the
-culprit is slow in B1 and not in H. `packets-lost`, `fabric-stall`, `congestion-marks` and `held-off`
-are counters that grow at least ten times as much in a measurement of the culprit as in each one of
-good NICs. Tests that a cause does not name say nothing about it.
+Items belong to [check](check.md); \"differs\", \"less\" and \"more\" mean from most good NICs, \"H cures\" that the
+culprit is slow in B1 and not in H. `packets-lost`, `fabric-stall` and `congestion-marks` are counters
+that grow at least ten times as much in a measurement of the culprit as in each one of good NICs. Tests that a cause does not name say nothing about it.
 
 ";
     made += "| id | cause | proved by | shown by | what to do | who |\n|---|---|---|---|---|---|\n";
@@ -174,6 +173,7 @@ good NICs. Tests that a cause does not name say nothing about it.
             Sign::Bad(code) => format!("`{code}` bad"),
             Sign::Differs(code) => format!("`{code}` differs"),
             Sign::Less(code) => format!("`{code}` less"),
+            Sign::More(code, least) => format!("`{code}` more, above {least}"),
             Sign::Cures(column) => format!("{} cures", column.code()),
         });
         let cells = cause.cells.iter().map(|(column, cell)| {

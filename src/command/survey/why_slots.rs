@@ -142,9 +142,10 @@ impl Places<'_> {
 pub struct Found {
     /// The figures.
     pub measured: Measured,
-    /// By how much the counters of the culprit and of good NICs have grown.
-    own_growth: Growth,
-    others_growth: Growth,
+    /// By how much the counters of the culprit and of good NICs have grown in loopback.
+    in_loopback: [Growth; 2],
+    /// The same while they sent to other NICs.
+    to_others: [Growth; 2],
     /// Slots, and slots that say nothing, because a process waited for its CPU or was lost.
     pub slots: u32,
     void: u32,
@@ -218,18 +219,29 @@ impl Found {
     /// Adds the counters of the initiator. Good NICs that send to the culprit say nothing: their
     /// counters grow because of it.
     fn add_counters(&mut self, slot: &Slot, result: &PairResult) {
-        let growth = match (slot.of_culprit, slot.route) {
-            (true, Route::To) => return,
-            (true, _) => &mut self.own_growth,
-            (false, _) => &mut self.others_growth,
+        let growths = match slot.route {
+            Route::To if slot.of_culprit => return,
+            Route::Loopback => &mut self.in_loopback,
+            Route::From | Route::To => &mut self.to_others,
         };
         let counters = result.counters.iter();
-        growth.add(counters.map(|of| (of.counter.as_str(), of.change)));
+        let counters = counters.map(|of| (of.counter.as_str(), of.change));
+        growths[usize::from(!slot.of_culprit)].add(counters);
     }
 
-    /// Returns what the counters say.
+    /// Returns what the counters say, to other NICs rather than in loopback.
     pub fn counters(&self) -> Vec<Reading> {
-        counters::readings(&self.own_growth, &self.others_growth)
+        let all = [&self.to_others, &self.in_loopback];
+        let mut found: Vec<Reading> = Vec::new();
+        for reading in all
+            .into_iter()
+            .flat_map(|[own, others]| counters::readings(own, others))
+        {
+            if found.iter().all(|of| of.code != reading.code) {
+                found.push(reading);
+            }
+        }
+        found
     }
 
     /// Returns whether the culprit is slower in a test than good NICs.

@@ -9,6 +9,7 @@ use super::compared::COMPARED;
 use super::finding::{NodeFinding, NodeVerdict};
 use super::node_check::NodeCheck;
 use diagnosis::majority::is_same;
+use diagnosis::readings::number;
 use node::nic::health::{identity, presence};
 
 /// The code of the version of cxidiag.
@@ -112,6 +113,19 @@ fn most(code: &str, values: &[(&str, &str, &str)]) -> Majority {
     }
 }
 
+/// Items in which good nodes of different kinds differ: without a majority, they say nothing.
+const HOST_SHAPES: [&str; 4] = ["memory-size", "idle-states", "class-ceiling", "esm"];
+
+/// Returns whether a value differs from the value of the majority for the better.
+fn is_better(code: &str, value: &str, most: &str) -> bool {
+    let [value, most] = [value, most].map(number);
+    match code {
+        "memory-size" | "class-ceiling" | "esm" => value > most,
+        "idle-states" => value < most,
+        _ => false,
+    }
+}
+
 /// Returns the finding about a value that differs from the value of the majority.
 fn difference(majority: &Majority, device: &str, value: &str) -> Option<NodeFinding> {
     let Majority {
@@ -124,6 +138,8 @@ fn difference(majority: &Majority, device: &str, value: &str) -> Option<NodeFind
     } = majority;
     let what = match &majority.value {
         Some(most) if is_same(code, most, value) => return None,
+        Some(most) if is_better(code, value, most) => return None,
+        None if HOST_SHAPES.contains(&code.as_str()) => return None,
         Some(most) => format!("{item} {value}; {count} of {of} {unit} have {most}"),
         None => format!("{item} {value}; most {unit} have no common value"),
     };

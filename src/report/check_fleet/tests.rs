@@ -44,6 +44,28 @@ fn nodes_have_about_as_much_memory() {
 }
 
 #[test]
+fn nodes_of_other_kinds_are_good() {
+    let counts = |code: &str, values: &[&str]| {
+        let mut answers = Vec::new();
+        for (number, value) in (0..).zip(values) {
+            let check = document(1, &[item(code, value, "shown")]);
+            answers.extend(nodes(number..number + 1, &check));
+        }
+        let counts = fleet(answers).counts;
+        (counts.good, counts.suspect)
+    };
+    // More memory, and no value that most have.
+    let more = ["512 GiB", "512 GiB", "1024 GiB"];
+    assert_eq!(counts("memory-size", &more), (3, 0));
+    let mixed = ["512 GiB", "256 GiB", "1024 GiB"];
+    assert_eq!(counts("memory-size", &mixed), (3, 0));
+    let shallow = ["133 us (C6)", "133 us (C6)", "2 us (C1)"];
+    assert_eq!(counts("idle-states", &shallow), (3, 0));
+    let deep = ["133 us (C6)", "2 us (C1)", "2 us (C1)"];
+    assert_eq!(counts("idle-states", &deep), (2, 1));
+}
+
+#[test]
 fn names_groups_of_nodes_worst_first() {
     let mut answers = nodes(1..5, &firmware("1.5.53"));
     answers.extend(nodes(5..7, &firmware("1.5.41")));

@@ -13,8 +13,8 @@ pub static FOREIGN: Item = Item {
     remedy: "other processes use the NIC: measure it when it is idle",
 };
 
-/// Bytes per second that disturb no measurement: less than a hundredth of the slowest link.
-const LITTLE: f64 = 1e8;
+/// Bytes per second that disturb no measurement: a fiftieth of a link of 200 Gb/s.
+const LITTLE: f64 = 5e8;
 
 /// Bytes sent and received.
 #[derive(Clone, Debug)]
@@ -66,10 +66,10 @@ mod tests {
 
     #[test]
     fn nic_in_use_is_suspect() {
-        let busy = found("901000@5.010000000\n", "201000@5.010000000\n");
+        let busy = found("4001000@5.010000000\n", "1101000@5.010000000\n");
         assert_eq!(busy.verdict, Verdict::Suspect);
-        assert_eq!(busy.value.as_deref(), Some("110 MB/s"));
-        let idle = found("901000@5.010000000\n", "1000@5.010000000\n");
+        assert_eq!(busy.value.as_deref(), Some("510 MB/s"));
+        let idle = found("4001000@5.010000000\n", "901000@5.010000000\n");
         assert_eq!(idle.verdict, Verdict::Good);
         let unknown = Octets::read(&MadeUp::new(&[]).files);
         let found = unknown.clone().since(unknown);

@@ -93,7 +93,7 @@ fn memory_errors(before: Option<MemoryErrors>, after: Option<MemoryErrors>) -> F
 /// The deepest idle state that is enabled.
 pub fn idle_states(machine: &Machine) -> Finding {
     let deepest = machine.deepest_idle_state();
-    let value = deepest.map(|state| format!("{}, {} us", state.name, state.latency_us));
+    let value = deepest.map(|state| format!("{} us ({})", state.latency_us, state.name));
     Finding::shown_if(&IDLE_STATES, value)
 }
 
@@ -164,6 +164,6 @@ mod tests {
             host.write(&format!("{state}/{file}"), content);
         }
         let value = idle_states(&host.machine()).value;
-        assert_eq!(value.as_deref(), Some("C6, 133 us"));
+        assert_eq!(value.as_deref(), Some("133 us (C6)"));
     }
 }
