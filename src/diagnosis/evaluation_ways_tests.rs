@@ -105,5 +105,16 @@ fn only_bad_items_are_known_about_a_nic_in_use() {
     let found = in_use(with("pcie-width", "x8", State::Bad));
     assert_eq!(causes(&found), [narrow, others_use]);
     assert!(found.is_final());
+    let mut without_handler = with("retry-handler", "off", State::Bad);
+    without_handler.push(reading("foreign-traffic", "900 MB/s", State::Suspect));
+    let found = evaluate(Case {
+        own: &without_handler,
+        others: &vec![healthy(); 7],
+        measured: &Measured::new(),
+        fails: true,
+        has_good_controls: true,
+    });
+    let retry_off = (Some("retry-off"), Confidence::Because);
+    assert_eq!(causes(&found), [retry_off, others_use]);
     assert!(!diagnosis(&healthy(), &measured(&bandwidths(0.55))).is_final());
 }

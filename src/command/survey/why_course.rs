@@ -116,3 +116,22 @@ impl Tests {
         self.course[test.index()].0.of_bandwidth
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_class_differs_from_class_of_survey() {
+        use TrafficClass::{BestEffort, BulkData, LowLatency};
+        for (wanted, of_survey, expected) in [
+            (Class::OfSurvey, BulkData, None),
+            (Class::OtherBulk, BestEffort, Some(BulkData)),
+            (Class::OtherBulk, BulkData, Some(BestEffort)),
+            (Class::OtherFast, BestEffort, Some(LowLatency)),
+            (Class::OtherFast, LowLatency, Some(BestEffort)),
+        ] {
+            assert_eq!(other_class(wanted, of_survey), expected);
+        }
+    }
+}

@@ -293,7 +293,7 @@ impl Found {
 mod tests {
     use super::*;
     use cluster::location::Location;
-    use cluster::survey::answer::{Figures as Answered, Stage};
+    use cluster::survey::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage};
     use cluster::survey::ids::NodeId;
     use cluster::survey::roster::{Nic, Node};
     use cluster::survey::untested::Untested;
@@ -345,6 +345,52 @@ mod tests {
         assert_eq!(partners(&[1, 1, 2, 2], switch), None);
         assert_eq!(partners(&[1, 1, 1, 2], switch), Some((1, 2)));
         assert_eq!(partners(&[1, 2], None), None);
+    }
+
+    /// The counters of a good NIC that sends to the culprit grow because of the culprit.
+    #[test]
+    fn counters_are_compared_in_the_same_kind_of_test() {
+        let retries = |routes: &[(Route, bool, u64)]| {
+            let mut found = Found::default();
+            for (route, of_culprit, change) in routes {
+                let slot = Slot {
+                    code: TestCode::P1,
+                    route: *route,
+                    of_culprit: *of_culprit,
+                    test: TestId(0),
+                    pair: Pair::loopback(NicId(0)),
+                };
+                let counter_evidence = CounterEvidence {
+                    nic: NicId(0),
+                    counter: RETRIES.into(),
+                    change: *change,
+                };
+                let result = PairResult {
+                    test: TestId(0),
+                    pair: slot.pair,
+                    stage: Stage::Comparison,
+                    round: 0,
+                    active: 1,
+                    answer: Answer::Failed("no answer".into()),
+                    waited_percent: 0,
+                    counters: vec![counter_evidence],
+                };
+                found.add(&slot, &result, false);
+            }
+            found.counters().len()
+        };
+        use Route::{From, Loopback, To};
+        assert_eq!(retries(&[(From, true, 60), (From, false, 0)]), 1);
+        assert_eq!(retries(&[(From, true, 60), (From, false, 60)]), 0);
+        assert_eq!(retries(&[(To, true, 60), (From, false, 0)]), 0);
+        assert_eq!(retries(&[(From, true, 60), (Loopback, false, 0)]), 0);
+        let both = [
+            (From, true, 60),
+            (From, false, 0),
+            (Loopback, true, 60),
+            (Loopback, false, 0),
+        ];
+        assert_eq!(retries(&both), 1);
     }
 
     #[test]
