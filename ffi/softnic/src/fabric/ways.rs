@@ -66,7 +66,10 @@ impl Ways {
             held: [0; CLASSES.len()],
             full,
             fabric: Stage {
-                bandwidth: slowness.fgfc.map(|share| full * (1.0 - share)),
+                bandwidth: slowness
+                    .fgfc
+                    .filter(|share| *share > 0.0)
+                    .map(|share| full * (1.0 - share)),
                 busy_until: 0,
             },
             held_by_fabric: 0,
@@ -150,6 +153,13 @@ mod tests {
         assert_eq!(ways.pass(0, OWN, 1000, 0, 2000), 2000, "loopback");
         assert_eq!(ways.pass(1, FAR, 1000, 0, 3000), 8000);
         assert_eq!((ways.held_by_fabric, ways.stops), (6000, 2));
+    }
+
+    #[test]
+    fn share_of_zero_stops_nothing() {
+        let mut ways = ways(Some(1e9), |slowness| slowness.fgfc = Some(0.0));
+        assert_eq!(ways.pass(0, NEXT, 1000, 0, 1000), 1000);
+        assert_eq!((ways.held_by_fabric, ways.stops), (0, 0));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub static MEMORY_SIZE: Item = Item {
 /// Errors of the memory of the host.
 pub static MEMORY_ERRORS: Item = Item {
     code: "host-memory-errors",
-    name: "memory errors",
+    name: "host memory errors",
     source: "kernel",
     remedy: "errors of the host's memory take CPU time: look at the kernel log for the module",
 };
@@ -53,7 +53,14 @@ impl HostCounts {
 
     /// Returns what has happened since `before`; without it, the counts are shown.
     pub fn since(self, before: Option<Self>) -> [Finding; 2] {
-        let before = before.unwrap_or(self);
+        let Some(before) = before else {
+            let throttlings = self.throttlings.map(|count| format!("{count} since boot"));
+            let errors = self.errors.map(|of| format!("{} since boot", kinds(of)));
+            return [
+                Finding::shown_if(&THROTTLING, throttlings),
+                Finding::shown_if(&MEMORY_ERRORS, errors),
+            ];
+        };
         [
             throttling(before.throttlings, self.throttlings),
             memory_errors(before.errors, self.errors),
@@ -75,19 +82,26 @@ fn memory_errors(before: Option<MemoryErrors>, after: Option<MemoryErrors>) -> F
     let (Some(before), Some(after)) = (before, after) else {
         return Finding::absent(&MEMORY_ERRORS);
     };
-    let corrected = after.corrected.saturating_sub(before.corrected);
-    let uncorrected = after.uncorrected.saturating_sub(before.uncorrected);
-    let value = format!(
-        "{} during the check, {} in all",
-        corrected + uncorrected,
-        after.corrected.saturating_add(after.uncorrected)
-    );
-    let verdict = match (corrected, uncorrected) {
+    let during = MemoryErrors {
+        corrected: after.corrected.saturating_sub(before.corrected),
+        uncorrected: after.uncorrected.saturating_sub(before.uncorrected),
+    };
+    let in_all = after.corrected.saturating_add(after.uncorrected);
+    let value = format!("{} during the check, {in_all} in all", kinds(during));
+    let verdict = match (during.corrected, during.uncorrected) {
         (0, 0) => Verdict::Good,
         (_, 0) => Verdict::Suspect,
         _ => Verdict::Bad,
     };
     Finding::compared(&MEMORY_ERRORS, value, "0 during the check", verdict)
+}
+
+fn kinds(errors: MemoryErrors) -> String {
+    let MemoryErrors {
+        corrected,
+        uncorrected,
+    } = errors;
+    format!("{corrected} corrected and {uncorrected} uncorrected")
 }
 
 /// The deepest idle state that is enabled.
@@ -133,16 +147,21 @@ mod tests {
     fn what_happens_during_the_check_counts() {
         let verdicts = |before, after: HostCounts| after.since(before).map(|of| of.verdict);
         let before = counts(7, 5, 1);
-        assert_eq!(verdicts(None, before), [Verdict::Good; 2]);
+        let shown = before.since(None);
+        let values = shown.each_ref().map(|of| of.value.as_deref());
+        let in_all = ["7 since boot", "5 corrected and 1 uncorrected since boot"];
+        assert_eq!(values, in_all.map(Some));
+        assert_eq!(verdicts(None, before), [Verdict::Shown; 2]);
         assert_eq!(verdicts(Some(before), before), [Verdict::Good; 2]);
         let corrected = verdicts(Some(before), counts(8, 6, 1));
         assert_eq!(corrected, [Verdict::Suspect; 2]);
         let uncorrected = counts(7, 6, 2).since(Some(before))[1].clone();
         assert_eq!(uncorrected.verdict, Verdict::Bad);
-        let value = "2 during the check, 8 in all";
+        let value = "1 corrected and 1 uncorrected during the check, 8 in all";
         assert_eq!(uncorrected.value.as_deref(), Some(value));
         let unknown = HostCounts::read(&MadeUp::new(&[]).machine());
         assert_eq!(verdicts(Some(unknown), before), [Verdict::NotAvailable; 2]);
+        assert_eq!(verdicts(None, unknown), [Verdict::NotAvailable; 2]);
     }
 
     #[test]
