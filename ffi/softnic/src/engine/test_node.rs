@@ -23,6 +23,9 @@ use crate::pages::Pages;
 pub const VNI: u16 = 1;
 pub const PID: u16 = 5;
 pub const PAGE: usize = 4096;
+/// Slots of the transmit queue, and the first one that holds a command.
+const SLOTS: u64 = 64;
+const FIRST_SLOT: u64 = C_CQ_FIRST_WR_PTR as u64;
 pub const RW: u32 = CXI_MAP_READ | CXI_MAP_WRITE;
 
 /// The network between the engines. Peers are numbered by NID.
@@ -142,7 +145,7 @@ impl Node {
         let eq = engine.eqs.insert(queue).unwrap() as u16;
         let (ring, launch) = (Arc::new(pages(PAGE)), Arc::new(pages(PAGE)));
         let policy = StatusPolicy::from_number(0).unwrap();
-        let commands = CommandRing::new(ring.clone(), launch.clone(), 64, policy);
+        let commands = CommandRing::new(ring.clone(), launch.clone(), SLOTS as u32, policy);
         let tx = TransmitQueue::new(commands, lni, 0, false, 0);
         let tx = engine.tx.insert(tx).unwrap();
         let mut pte = Pte::new(lni, eq, PteOptions::default());
@@ -178,25 +181,34 @@ impl Node {
             tx,
             ring,
             launch,
-            slot: 4,
+            slot: FIRST_SLOT,
             events,
             read: 64,
         }
     }
 
     pub fn issue(&mut self, command: &[u8]) {
-        // A DMA atomic operation begins at an even slot.
+        // A DMA atomic operation begins at an even slot. The slot before it is padding, two NOOPs.
         if command.len() > 64 && !self.slot.is_multiple_of(2) {
-            self.slot += 1;
+            self.write_slot(&[0; 64]);
         }
-        let (words, _) = command.as_chunks::<8>();
+        for slot in command.chunks(64) {
+            self.write_slot(slot);
+        }
+        self.launch.word(0).store(self.slot, Ordering::Release);
+    }
+
+    fn write_slot(&mut self, bytes: &[u8]) {
+        let (words, _) = bytes.as_chunks::<8>();
         for (index, word) in words.iter().enumerate() {
             self.ring
                 .word(self.slot as usize * 64 + 8 * index)
                 .store(u64::from_le_bytes(*word), Ordering::Relaxed);
         }
-        self.slot += command.len().div_ceil(64) as u64;
-        self.launch.word(0).store(self.slot, Ordering::Release);
+        self.slot += 1;
+        if self.slot == SLOTS {
+            self.slot = FIRST_SLOT;
+        }
     }
 
     /// Issues a get of `len` bytes from the start of the peer's memory to `at` in the own memory.
