@@ -37,3 +37,4 @@ pub mod healthy;
 pub mod majority;
 pub mod procedure;
 pub mod readings;
+pub mod shared;

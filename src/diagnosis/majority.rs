@@ -14,7 +14,7 @@ const NORMAL: f64 = 0.6;
 
 /// Largest part of the good NICs that have the value of the culprit if it supports a cause, and the
 /// part above which it clears the item.
-const RARE: f64 = 0.05;
+pub(crate) const RARE: f64 = 0.05;
 const COMMON: f64 = 0.2;
 
 /// Items whose values are numbers that differ a little between good nodes, and by which part of
@@ -87,7 +87,8 @@ pub fn is_common(code: &str, state: State, others: &[Readings]) -> bool {
     others.iter().filter(has).count() as f64 > COMMON * others.len() as f64
 }
 
-fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a str> {
+/// Returns the values of the item with this code.
+pub(crate) fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a str> {
     let found = others.iter().filter_map(|own| find(own, code));
     found.filter_map(|of| of.value.as_deref()).collect()
 }
@@ -101,7 +102,7 @@ fn most<'a>(code: &str, values: &[&'a str]) -> Option<(&'a str, usize)> {
 }
 
 /// Returns how many values are the same as this one.
-fn count(code: &str, value: &str, values: &[&str]) -> usize {
+pub(crate) fn count(code: &str, value: &str, values: &[&str]) -> usize {
     let same = values.iter().filter(|other| is_same(code, value, other));
     same.count()
 }

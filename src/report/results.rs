@@ -222,6 +222,7 @@ fn unknown_index(survey: &Survey) -> Option<String> {
             .or_else(|| of.same_as.as_ref().and_then(unit))
             .or_else(|| measured.copied().find_map(nic))
     };
+    let mut shared = survey.why_shared.iter().flat_map(|of| &of.culprits);
     let nodes = roster.nics.iter().find_map(|of| node(of.node));
     nodes
         .or_else(|| verdict.causes.iter().find_map(cause))
@@ -231,6 +232,7 @@ fn unknown_index(survey: &Survey) -> Option<String> {
         .or_else(|| verdict.aggregates.iter().find_map(|of| unit(&of.unit)))
         .or_else(|| verdict.matrices.iter().find_map(matrix))
         .or_else(|| survey.why.iter().find_map(why))
+        .or_else(|| shared.find_map(unit))
 }
 
 fn not_a_result(shown: &str, why: &str) -> Failure {
@@ -248,6 +250,7 @@ mod tests {
     fn survey() -> Value {
         let mut survey = testing::survey(testing::mixed(), Ok(()));
         survey.why = vec![testing::explanation()];
+        survey.why_shared = vec![testing::shared_value()];
         serde_json::to_value(survey).unwrap()
     }
 
@@ -273,6 +276,7 @@ mod tests {
             ("/why/0/culprit", json!({"nic": 8}), "NIC 8"),
             ("/why/0/same_as", json!({"node": 4}), "node 4"),
             ("/why/0/controls", json!([1, 8]), "NIC 8"),
+            ("/why_shared/0/culprits", json!([{"nic": 8}]), "NIC 8"),
         ] {
             let mut survey = survey();
             *survey.pointer_mut(place).unwrap() = value;

@@ -397,6 +397,7 @@ const DIAGNOSIS: Package = Package {
             &[
                 ("causes", "the causes, as data: signs, cells, advice"),
                 ("comparison", "the figures of a culprit beside good NICs"),
+                ("shared", "what several culprits have and good NICs do not"),
             ],
             &[("evaluation", "readings and figures -> causes")],
             &[("lib", "the list of modules")],

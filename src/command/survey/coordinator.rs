@@ -35,6 +35,7 @@ use facts::{interrupt, limit};
 use member_control::{Line, MemberControl, by_size};
 use report::survey::lines::Earlier;
 use report::survey::{Setup, Survey, SurveyJob, progress};
+use why::Explained;
 
 /// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each
 /// thousand.
@@ -127,7 +128,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     let ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
     let verdict = survey.conductor.findings();
     let elapsed = clock.elapsed();
-    let mut why = Vec::new();
+    let mut why = Explained::default();
     if request.explains && ended.is_ok() {
         // The verdict stands, however the diagnosis ends.
         if let Err(failure) = survey.explain(&verdict, &mut why) {
@@ -151,7 +152,8 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         ended.as_ref().copied(),
     );
     document.clock_uncertainty_ns = uncertainty_ns;
-    document.why = why;
+    document.why = why.parts;
+    document.why_shared = why.shared;
     document.busy_nodes = busy_slots.nodes(&document.roster);
     control.notes.progress.hide();
     // The results come first: a member that hangs must not delay them.

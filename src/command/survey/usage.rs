@@ -68,8 +68,8 @@ pub fn usage() -> Usage {
         options: shared::entries(options()),
         remarks: vec![
             "Each task of srun, mpiexec, flux run or mpirun measures with the NICs of its\nnode.",
-            "Exit status: 0 all good, 3 something is bad, 1 something was not measured or is\n\
-             suspect, 130 interrupted, with the results so far.",
+            "Exit status: 0 all good, 3 something is bad, 4 something was not measured or is\n\
+             suspect, 1 failed, 130 interrupted, with the results so far.",
         ],
         ..Usage::default()
     }

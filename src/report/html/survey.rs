@@ -191,6 +191,7 @@ fn why(survey: &Survey) -> Markup {
     html! {
         (stacked_table("Why they are slow", &columns, &rows))
         (more(all.len()))
+        @for sentence in why_text::shared(survey) { p { (sentence) } }
     }
 }
 

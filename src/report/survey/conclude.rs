@@ -43,6 +43,7 @@ impl Survey {
             roster,
             verdict,
             why: Vec::new(),
+            why_shared: Vec::new(),
         };
         survey.summary = summary(&survey);
         survey

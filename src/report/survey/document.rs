@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::why::Explanation;
 use crate::outcome::Problem;
 use cluster::survey::busy::BusyNode;
-use cluster::survey::findings::{Findings, Test};
+use cluster::survey::findings::{Findings, Test, Unit};
 use cluster::survey::roster::Roster;
+use diagnosis::shared::SharedValue;
 use facts::error::{Failure, INTERRUPTED, Kind, UNDECIDED};
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
@@ -120,6 +121,9 @@ pub struct Survey {
     /// Why culprits are slow; empty with --no-why.
     #[serde(default)]
     pub why: Vec<Explanation>,
+    /// What several culprits share and hardly any good NIC has: they may have one cause.
+    #[serde(default)]
+    pub why_shared: Vec<SharedValue<Unit>>,
 }
 
 impl Survey {
@@ -164,12 +168,14 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 mod tests {
     use boon::{Compiler, Schemas};
 
-    use super::super::testing::{cause, explanation, good, mixed, result, roster, survey};
+    use super::super::testing::{
+        cause, explanation, good, mixed, result, roster, shared_value, survey,
+    };
     use super::*;
     use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
     use std::time::SystemTime;
 
-    use cluster::survey::findings::{Certainty, Matrix, Unit};
+    use cluster::survey::findings::{Certainty, Matrix};
     use cluster::survey::ids::{NicId, TestId};
 
     /// Returns a survey with every kind of value.
@@ -204,6 +210,7 @@ mod tests {
         let failure = Failure::environment("no space left").with_hint("free space");
         Survey {
             why: vec![explanation()],
+            why_shared: vec![shared_value()],
             ..survey(verdict, Err(&failure))
         }
     }

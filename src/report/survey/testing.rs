@@ -14,6 +14,7 @@ use cluster::survey::ids::{NicId, NodeId, TestId};
 use cluster::survey::roster::{Nic, Node, Roster};
 use diagnosis::evaluation::{Confidence, Observation, Why};
 use diagnosis::majority::Difference;
+use diagnosis::shared::SharedValue;
 use facts::error::Failure;
 
 /// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
@@ -298,6 +299,21 @@ pub fn why(confidence: Confidence, evidence: Vec<Observation>) -> Why {
         evidence,
         advice: Some("reboot the node".into()),
         by: Some("hands".into()),
+    }
+}
+
+/// Returns a value that three culprits share.
+pub fn shared_value() -> SharedValue<Unit> {
+    SharedValue {
+        culprits: [3, 4, 5].map(|nic| Unit::Nic(NicId(nic))).into(),
+        of_culprits: 3,
+        attribute: "driver".into(),
+        name: "driver".into(),
+        value: "1.9".into(),
+        normal: "1.8".into(),
+        others: 0,
+        of_others: 5,
+        chance: 1.0 / 56.0,
     }
 }
 

@@ -37,6 +37,13 @@ pub fn page(survey: &Survey) -> String {
     if more > 0 {
         page += &format!("\nand {more} more: the document of `--json` has all of them\n");
     }
+    let shared = why_text::shared(survey);
+    if !shared.is_empty() {
+        page += "\n## What they share\n\n";
+    }
+    for sentence in shared {
+        page += &format!("* {sentence}\n");
+    }
     page
 }
 

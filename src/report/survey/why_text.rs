@@ -5,9 +5,11 @@ use std::io::{self, Write};
 use super::why::Explanation;
 use super::{Survey, words};
 use crate::wrap::wrapped;
+use cluster::survey::findings::Unit;
 use cluster::survey::roster::Roster;
 use diagnosis::causes::{self, SAME};
 use diagnosis::evaluation::{Confidence, Observation, Why, difference_text};
+use diagnosis::shared::SharedValue;
 
 /// Width of lines.
 const WIDTH: usize = 80;
@@ -15,7 +17,7 @@ const WIDTH: usize = 80;
 /// Most culprits in the text.
 const MOST: usize = 20;
 
-/// Most names of culprits that were not diagnosed for one reason.
+/// Most names of culprits in one sentence.
 const MOST_NAMES: usize = 4;
 
 /// Writes the section about causes; nothing without any.
@@ -38,7 +40,73 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     if more > 0 {
         writeln!(out, "and {more} more")?;
     }
+    for sentence in shared(survey) {
+        for line in wrapped(&sentence, WIDTH, "    ") {
+            writeln!(out, "{line}")?;
+        }
+    }
     left_out(out, survey)
+}
+
+/// Returns what several culprits share, in sentences: one for the values of the same culprits.
+pub fn shared(survey: &Survey) -> Vec<String> {
+    let mut groups: Vec<Vec<&SharedValue<Unit>>> = Vec::new();
+    for of in &survey.why_shared {
+        let is_group = |group: &&mut Vec<&SharedValue<Unit>>| is_alike(group[0], of);
+        match groups.iter_mut().find(is_group) {
+            Some(group) => group.push(of),
+            None => groups.push(vec![of]),
+        }
+    }
+    groups
+        .iter()
+        .map(|group| in_common(survey, group))
+        .collect()
+}
+
+/// Returns whether the same culprits have two values, beside as many others.
+fn is_alike(one: &SharedValue<Unit>, other: &SharedValue<Unit>) -> bool {
+    let [one, other] =
+        [one, other].map(|of| (&of.culprits, of.of_culprits, of.others, of.of_others));
+    one == other
+}
+
+/// Returns the sentence about values of the same culprits.
+fn in_common(survey: &Survey, group: &[&SharedValue<Unit>]) -> String {
+    let of = group[0];
+    let mut units = of.culprits.iter();
+    let names: Vec<String> = units
+        .by_ref()
+        .map(|unit| words::name(&survey.roster, unit))
+        .collect();
+    let values: Vec<String> = group
+        .iter()
+        .map(|of| format!("{} {}", of.name, of.value))
+        .collect();
+    let chance = of.chance * 100.0;
+    let chance = if chance < 0.1 {
+        "less than 0.1".to_owned()
+    } else {
+        format!("{chance:.1}")
+    };
+    format!(
+        "{}: possibly one cause: {} on {} of {} culprits and {} of {} others (by chance: {chance} %)",
+        some(&names),
+        values.join(", "),
+        of.culprits.len(),
+        of.of_culprits,
+        of.others,
+        of.of_others,
+    )
+}
+
+/// Returns the first of these names, and how many more there are.
+fn some(names: &[String]) -> String {
+    let first = names[..names.len().min(MOST_NAMES)].join(", ");
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }
 
 /// Returns whether nothing is known about the cause of a culprit.
@@ -58,12 +126,7 @@ fn left_out(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         }
     }
     for (reason, names) in reasons {
-        let more = match names.len().saturating_sub(MOST_NAMES) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let names = names[..names.len().min(MOST_NAMES)].join(", ");
-        let text = format!("not diagnosed: {names}{more}: {reason}");
+        let text = format!("not diagnosed: {}: {reason}", some(&names));
         for line in wrapped(&text, WIDTH, "    ") {
             writeln!(out, "{line}")?;
         }
@@ -218,9 +281,8 @@ pub fn shown(value: f64, of_bandwidth: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{figures, item, mixed, survey, why};
+    use super::super::testing::{figures, item, mixed, shared_value, survey, why};
     use super::*;
-    use cluster::survey::findings::Unit;
     use cluster::survey::ids::NicId;
 
     fn explanation(nic: u32, causes: Vec<Why>) -> Explanation {
@@ -292,6 +354,36 @@ nid000418 cxi1: same as nid000417 cxi1
 not diagnosed: nid000419 cxi0: the time was up
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn shows_what_culprits_share_once_for_the_same_culprits() {
+        let mut survey = survey(mixed(), Ok(()));
+        let kernel = SharedValue {
+            name: "kernel".into(),
+            value: "6.4.0".into(),
+            ..shared_value()
+        };
+        let all = [3, 4, 5, 6, 2, 1].map(|nic| Unit::Nic(NicId(nic)));
+        let firmware = SharedValue {
+            culprits: all.into(),
+            of_culprits: 6,
+            others: 1,
+            of_others: 40,
+            name: "firmware".into(),
+            value: "1.5".into(),
+            chance: 1e-6,
+            ..shared_value()
+        };
+        survey.why_shared = vec![shared_value(), firmware, kernel];
+        let expected = [
+            "nid000417 cxi1, nid000418 cxi0, nid000418 cxi1: possibly one cause: driver 1.9, \
+             kernel 6.4.0 on 3 of 3 culprits and 0 of 5 others (by chance: 1.8 %)",
+            "nid000417 cxi1, nid000418 cxi0, nid000418 cxi1, nid000419 cxi0 and 2 more: possibly \
+             one cause: firmware 1.5 on 6 of 6 culprits and 1 of 40 others (by chance: less than \
+             0.1 %)",
+        ];
+        assert_eq!(shared(&survey), expected);
     }
 
     #[test]

@@ -107,6 +107,60 @@ fn narrow_pcie_link_with_low_bandwidth_is_the_cause() {
     );
 }
 
+/// Vector 29: three NICs have another driver than five others.
+#[test]
+fn driver_of_all_culprits_is_possibly_their_cause() {
+    let _alone = alone();
+    let culprits = ["soft1", "soft4", "soft6"];
+    let each = |items: &str| {
+        ["1", "4", "6"]
+            .map(|nic| format!(";nic={nic},{items}"))
+            .concat()
+    };
+    for pair_time in PAIR_TIMES {
+        let fabric = Fabric::new();
+        let mut command = fabric.command(&format!(
+            "survey --loopback=8 --max-active=1 --pair-time={pair_time}ms --json write-lat"
+        ));
+        let link = format!("latency=20us{}", each("latency=80us"));
+        command.env("CXIDIAG_LINK", link);
+        let faults = format!("pcie-path=16@16{}", each("set=properties/driver_rev:1.9"));
+        command.env("CXIDIAG_FAULTS", faults);
+        let document = document(&finish(command));
+        fabric.assert_nothing_left();
+        let nodes = document["roster"]["nodes"].as_array().unwrap();
+        let nics = document["roster"]["nics"].as_array().unwrap();
+        let device = |unit: &Value| {
+            let of_node = |node: usize| nics.iter().position(|nic| nic["node"] == node);
+            let nic = unit["nic"].as_u64().map(|nic| nic as usize);
+            let nic = nic.or_else(|| of_node(unit["node"].as_u64()? as usize));
+            nics[nic.expect("a NIC or a node")]["device"].clone()
+        };
+        assert_eq!(nodes.len(), 8);
+        let shared = document["why_shared"].as_array().unwrap();
+        for of in shared {
+            assert_eq!(of["attribute"], "driver", "{of:#}");
+            assert_eq!((&of["value"], &of["others"]), (&"1.9".into(), &0.into()));
+            let named = of["culprits"].as_array().unwrap();
+            assert!(
+                named
+                    .iter()
+                    .all(|unit| culprits.contains(&device(unit).as_str().unwrap()))
+            );
+        }
+        if let [of] = shared.as_slice() {
+            assert_eq!(
+                (&of["of_culprits"], &of["of_others"]),
+                (&3.into(), &5.into())
+            );
+            return;
+        }
+        // Busy CPUs have limited the survey: it has not found three culprits, or five good NICs.
+        let text = &document["summary"];
+        assert_ne!(document["busy_nodes"], serde_json::json!([]), "{text}");
+    }
+}
+
 /// Vector 3: the files are good.
 #[test]
 fn low_bandwidth_alone_has_possible_causes() {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::CoordinatorLoop;
 use super::fabric_parts;
 use super::investigation::{
-    Diagnosed, Investigation, PARTNERS, has_huge_pages, is_idle, is_same_kind,
+    Checks, Diagnosed, Investigation, PARTNERS, has_huge_pages, is_idle, is_same_kind,
 };
 use crate::command::survey::members::Members;
 use crate::command::survey::why_culprits::{
@@ -15,11 +15,13 @@ use crate::command::survey::why_culprits::{
 };
 use crate::command::survey::why_slots::{Found, Places};
 use cluster::location::Class;
-use cluster::survey::findings::Findings;
+use cluster::survey::findings::{Findings, Unit};
 use cluster::survey::ids::NicId;
+use cluster::survey::roster::Roster;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{doubtful, evaluate};
 use diagnosis::readings::Readings;
+use diagnosis::shared::{SharedValue, shared};
 use facts::error::Failure;
 use report::survey::nics::{self, states};
 use report::survey::why::Explanation;
@@ -46,8 +48,17 @@ const UNTESTED: &str = "nothing is certain: the NICs beside it are untested, bec
 const CHANGED: &str = "its files have changed during the diagnosis";
 const NO_CONTROL: &str = "there is no good and idle NIC of its kind to compare with";
 
+/// Why the culprits of a verdict are slow.
+#[derive(Default)]
+pub struct Explained {
+    /// What is known about each of them.
+    pub parts: Vec<Explanation>,
+    /// What several of them share.
+    pub shared: Vec<SharedValue<Unit>>,
+}
+
 impl CoordinatorLoop<'_> {
-    /// Finds out why the culprits of a verdict are slow. `explanations` has what is known after an
+    /// Finds out why the culprits of a verdict are slow. `explained` has what is known after an
     /// error as well.
     ///
     /// # Errors
@@ -56,8 +67,9 @@ impl CoordinatorLoop<'_> {
     pub(super) fn explain(
         &mut self,
         verdict: &Findings,
-        explanations: &mut Vec<Explanation>,
+        explained: &mut Explained,
     ) -> Result<(), Failure> {
+        let explanations = &mut explained.parts;
         let began = Instant::now();
         let roster = self.conductor.roster().clone();
         let Parts {
@@ -112,6 +124,7 @@ impl CoordinatorLoop<'_> {
         if culprits.is_empty() {
             return Ok(());
         }
+        explained.shared = shared_values(&culprits, &controls, &first, &roster);
         investigation.prepare(&ranks)?;
         let mut diagnosed: Vec<Diagnosed> = Vec::new();
         let mut same: Vec<(&Culprit, usize)> = Vec::new();
@@ -192,6 +205,38 @@ impl CoordinatorLoop<'_> {
         explanations.sort_by_key(place);
         Ok(())
     }
+}
+
+/// Returns what culprits of one kind share and hardly any good NIC of this kind has. Of the culprits
+/// of a node, one counts: they have the same host.
+fn shared_values(
+    culprits: &[Culprit],
+    controls: &[Vec<NicId>],
+    checks: &Checks,
+    roster: &Roster,
+) -> Vec<SharedValue<Unit>> {
+    let mut nodes = BTreeSet::new();
+    let of_nodes = culprits
+        .iter()
+        .filter(|of| nodes.insert(roster.nic(of.nic).node));
+    let mut rest: Vec<(Unit, Readings)> = of_nodes
+        .map(|of| (of.cause.unit, checks.readings(of.nic, roster)))
+        .collect();
+    let controls: BTreeSet<NicId> = controls.iter().flatten().copied().collect();
+    let controls: Vec<NicId> = controls.into_iter().collect();
+    let others = checks.readings_of(&controls, roster);
+    let mut found = Vec::new();
+    while let Some((_, first)) = rest.first() {
+        let kind = first.clone();
+        let (same, different): (Vec<_>, Vec<_>) = rest
+            .into_iter()
+            .partition(|(_, own)| is_same_kind(&kind, own));
+        let others = others.iter().filter(|of| is_same_kind(&kind, of));
+        let others: Vec<Readings> = others.cloned().collect();
+        found.extend(shared(&same, &others));
+        rest = different;
+    }
+    found
 }
 
 /// Returns NICs to compare a culprit with, on nodes without culprits: good ones first, then

@@ -1,0 +1,194 @@
+//! Values that several culprits share and hardly any good NIC has: they may have one cause
+//! (diagnosis.md 4.2, rule 4).
+
+use serde::{Deserialize, Serialize};
+
+use crate::majority::{RARE, count, normals, values};
+use crate::readings::{Readings, find};
+
+/// Fewest culprits that share a value.
+const FEWEST: usize = 3;
+
+/// Largest chance with which a value is worth a sentence.
+const CHANCE: f64 = 0.05;
+
+/// A value that several culprits share and hardly any good NIC has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", schemars(rename = "SharedValue"))]
+pub struct SharedValue<Part> {
+    /// The culprits with this value.
+    pub culprits: Vec<Part>,
+    /// Number of culprits with any value.
+    pub of_culprits: usize,
+    /// Code of the item.
+    pub attribute: String,
+    /// Its name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+    /// The value of most good NICs.
+    pub normal: String,
+    /// Number of good NICs with the value of the culprits.
+    pub others: usize,
+    /// Number of good NICs with any value.
+    pub of_others: usize,
+    /// How likely at least so many culprits have the value if it has nothing to do with them: from
+    /// 0 to 1.
+    pub chance: f64,
+}
+
+/// Returns the values that several of these culprits share and hardly any good NIC has, in the
+/// order of their items. Each culprit and good NIC is of a node of its own: what a node has counts
+/// once.
+pub fn shared<Part: Copy>(
+    culprits: &[(Part, Readings)],
+    others: &[Readings],
+) -> Vec<SharedValue<Part>> {
+    let mut found = Vec::new();
+    for (code, normal) in normals(others) {
+        let with_item = culprits.iter().filter_map(|(part, own)| {
+            let reading = find(own, code)?;
+            Some((*part, reading, reading.value.as_deref()?))
+        });
+        let with_item: Vec<_> = with_item.collect();
+        let own: Vec<&str> = with_item.iter().map(|(_, _, value)| *value).collect();
+        let others = values(others, code);
+        let mut seen: Vec<&str> = Vec::new();
+        for (_, reading, value) in &with_item {
+            if count(code, value, &seen) > 0 {
+                continue;
+            }
+            seen.push(value);
+            let (with, of_others) = (count(code, value, &own), count(code, value, &others));
+            let chance = chance([with, of_others], [own.len(), others.len()]);
+            let is_rare = of_others as f64 <= RARE * others.len() as f64;
+            if with < FEWEST || !is_rare || chance >= CHANCE {
+                continue;
+            }
+            let has_it = |of: &&(Part, _, &str)| count(code, value, &[of.2]) > 0;
+            found.push(SharedValue {
+                culprits: with_item.iter().filter(has_it).map(|of| of.0).collect(),
+                of_culprits: own.len(),
+                attribute: code.to_owned(),
+                name: reading.name.clone(),
+                value: (*value).to_owned(),
+                normal: normal.to_owned(),
+                others: of_others,
+                of_others: others.len(),
+                chance,
+            });
+        }
+    }
+    found
+}
+
+/// Returns the chance with which the first of two groups has at least so many members with a
+/// property if the property is spread over both by chance (Fisher's exact test, one-sided).
+fn chance(with: [usize; 2], of: [usize; 2]) -> f64 {
+    let all_with = with[0] + with[1];
+    let without = of[0] + of[1] - all_with;
+    let most = all_with.min(of[0]);
+    let fewest = with[0].max(of[0].saturating_sub(without));
+    let ways = |first: usize| ln_choices(all_with, first) + ln_choices(without, of[0] - first);
+    let all = ln_choices(of[0] + of[1], of[0]);
+    let sum: f64 = (fewest..=most).map(|first| (ways(first) - all).exp()).sum();
+    sum.min(1.0)
+}
+
+/// Returns the logarithm of the number of ways to choose `some` of `all`.
+fn ln_choices(all: usize, some: usize) -> f64 {
+    let factors = (0..some).map(|i| ((all - i) as f64 / (i + 1) as f64).ln());
+    factors.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::readings::{Reading, State};
+
+    fn readings(value: &str) -> Readings {
+        let is_memory = value.ends_with("GiB");
+        let code = if is_memory { "memory-size" } else { "driver" };
+        vec![Reading {
+            code: code.into(),
+            name: code.into(),
+            value: Some(value.into()),
+            state: State::Shown,
+            text: value.into(),
+            share: None,
+            is_attribute: true,
+        }]
+    }
+
+    /// Returns the shared values of culprits and good NICs with these values: which culprits, how
+    /// many good NICs, and the value.
+    fn of(culprits: &[&str], others: &[&str]) -> Vec<(Vec<usize>, usize, String)> {
+        let culprits: Vec<_> = culprits.iter().map(|of| readings(of)).enumerate().collect();
+        let others: Vec<_> = others.iter().map(|of| readings(of)).collect();
+        let found = shared(&culprits, &others).into_iter();
+        let shown = found.map(|of| (of.culprits, of.others, of.value));
+        shown.collect()
+    }
+
+    /// Vector 29 of diagnosis.md 8.
+    #[test]
+    fn driver_of_three_culprits_is_shared() {
+        let culprits: Vec<_> = (0..3).map(|part| (part, readings("1.9"))).collect();
+        let found = shared(&culprits, &vec![readings("1.8"); 5]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].culprits, [0, 1, 2]);
+        assert_eq!((found[0].of_culprits, found[0].others), (3, 0));
+        assert_eq!((found[0].of_others, found[0].normal.as_str()), (5, "1.8"));
+        assert!((found[0].chance - 1.0 / 56.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn few_culprits_or_common_values_share_nothing() {
+        let good = ["1.8"; 5];
+        assert_eq!(of(&["1.9", "1.9"], &good), []);
+        assert_eq!(of(&["1.9", "1.9", "1.7"], &good), []);
+        // Good NICs have the normal value, too few of them are known, or one has the value.
+        assert_eq!(of(&["1.8"; 3], &good), []);
+        assert_eq!(of(&["1.9"; 3], &["1.8"; 4]), []);
+        assert_eq!(of(&["1.9"; 3], &["1.8", "1.8", "1.8", "1.8", "1.9"]), []);
+        // One of 20 good NICs is 5 %.
+        let mut many = ["1.8"; 20];
+        many[3] = "1.9";
+        let expected = (vec![0, 1, 2], 1, "1.9".to_owned());
+        assert_eq!(of(&["1.9"; 3], &many), [expected]);
+    }
+
+    #[test]
+    fn value_of_a_small_part_of_the_culprits_may_be_chance() {
+        let mut culprits = ["1.8"; 20];
+        culprits[..3].fill("1.9");
+        assert_eq!(of(&culprits, &["1.8"; 5]), []);
+        let expected = (vec![0, 1, 2], 0, "1.9".to_owned());
+        assert_eq!(of(&culprits[..4], &["1.8"; 8]), [expected]);
+    }
+
+    #[test]
+    fn sizes_of_memory_are_shared_if_they_are_close() {
+        let culprits = ["448.0 GiB", "448.1 GiB", "447.9 GiB"];
+        let expected = (vec![0, 1, 2], 0, "448.0 GiB".to_owned());
+        assert_eq!(of(&culprits, &["512.0 GiB"; 5]), [expected]);
+    }
+
+    #[test]
+    fn chance_is_the_tail_of_the_hypergeometric_distribution() {
+        for (with, of, expected) in [
+            ([3, 0], [3, 5], 1.0 / 56.0),
+            ([3, 0], [20, 5], 1140.0 / 2300.0),
+            // The lady tasting tea: 3 of 4 right by chance.
+            ([3, 1], [4, 4], 17.0 / 70.0),
+            ([0, 3], [4, 4], 1.0),
+            ([4, 4], [4, 4], 1.0),
+        ] {
+            let chance = chance(with, of);
+            assert!((chance - expected).abs() < 1e-12, "{with:?} {chance}");
+        }
+        // A site's 24 failures of 30 runs with a cabinet, and none of 43 without.
+        assert!(chance([24, 0], [30, 43]) < 1e-12);
+    }
+}
