@@ -265,6 +265,8 @@ impl Plant {
         let output = finish(command);
         let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
         let device = format!("soft{nic}");
+        let culprits = document["verdict"]["culprits"].as_array().expect("a list");
+        let is_culprit = |of: &&Value| culprits.iter().any(|cause| cause["unit"] == of["culprit"]);
         let is_own = |of: &&Value| {
             let index = of["culprit"]["nic"]
                 .as_u64()
@@ -277,6 +279,7 @@ impl Plant {
             .as_array()
             .expect("a list")
             .iter()
+            .filter(is_culprit)
             .find(is_own);
         let first = why.map(|why| &why["causes"][0]);
         let text = |name: &str| first.and_then(|first| Some(first[name].as_str()?.to_owned()));

@@ -5,6 +5,7 @@ mod fabric_parts;
 mod investigation;
 mod member_control;
 pub mod suspect;
+mod untested;
 mod why;
 
 use std::collections::{BTreeMap, BTreeSet};

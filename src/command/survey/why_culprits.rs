@@ -133,8 +133,20 @@ pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Opti
         Unit::Nic(_) => "NIC",
         _ => "node",
     };
+    let mut parts = signature_of_files(own, others);
+    if parts.is_empty() {
+        return None;
+    }
     let tests = culprit.cause.evidence.iter();
-    let tests = tests.map(|of| format!("{:?} {:?}", of.test, of.source));
+    parts.extend(tests.map(|of| format!("{:?} {:?}", of.test, of.source)));
+    parts.sort_unstable();
+    parts.dedup();
+    parts.insert(0, kind.to_owned());
+    Some(parts)
+}
+
+/// Returns what is wrong or different in the files of a NIC.
+pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
     let wrong = own.iter();
     let wrong = wrong.filter(|of| matches!(of.state, State::Bad | State::Suspect));
     let wrong = wrong.map(|of| {
@@ -145,15 +157,7 @@ pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Opti
     let differs = differs
         .into_iter()
         .map(|of| format!("{} {}", of.attribute, of.own));
-    let mut parts: Vec<String> = wrong.chain(differs).collect();
-    if parts.is_empty() {
-        return None;
-    }
-    parts.extend(tests);
-    parts.sort_unstable();
-    parts.dedup();
-    parts.insert(0, kind.to_owned());
-    Some(parts)
+    wrong.chain(differs).collect()
 }
 
 #[cfg(test)]

@@ -147,7 +147,9 @@ fn causes(survey: &Survey) -> Family {
 fn why(survey: &Survey) -> Option<Family> {
     let causes = survey.why.iter().flat_map(|of| {
         let name = words::name(&survey.roster, &of.culprit);
-        of.causes.iter().filter_map(move |why| {
+        let mut all = survey.why.iter();
+        let same = all.find(|other| of.same_as == Some(other.culprit));
+        same.unwrap_or(of).causes.iter().filter_map(move |why| {
             let labels = [
                 ("name", name.clone()),
                 ("cause", why.cause.clone()?),
@@ -161,7 +163,7 @@ fn why(survey: &Survey) -> Option<Family> {
             Kind::Gauge,
             "cxidiag_survey_cause",
             "",
-            "Causes of bad and suspect parts.",
+            "Causes of bad and suspect parts, and what files say about untested NICs.",
             causes,
         )
     })
@@ -280,8 +282,10 @@ fn family(
 #[cfg(test)]
 mod tests {
     use super::super::testing::{cause, explanation, mixed, survey};
+    use super::super::why::Explanation;
     use super::*;
     use crate::openmetrics::{Dialect, text};
+    use cluster::survey::ids::NicId;
 
     #[test]
     fn units_are_the_ends_of_names() {
@@ -301,7 +305,13 @@ mod tests {
         };
         verdict.causes.push(cause(switch, Certainty::Suspect));
         let mut survey = survey(verdict, Ok(()));
-        survey.why = vec![explanation()];
+        let same = Explanation {
+            culprit: Unit::Nic(NicId(5)),
+            causes: Vec::new(),
+            same_as: Some(Unit::Nic(NicId(3))),
+            ..explanation()
+        };
+        survey.why = vec![explanation(), same];
         let text = text(&families(&survey), Dialect::NodeExporter);
         for line in [
             "cxidiag_survey_exit_status 3",
@@ -317,6 +327,8 @@ mod tests {
             "cxidiag_survey_nic_untested{host=\"nid000418\",device=\"cxi1\"} 1",
             "cxidiag_survey_culprit{kind=\"switch\",name=\"switch 003.12\",verdict=\"suspect\"} 1",
             "cxidiag_survey_cause{name=\"nid000417 cxi1\",cause=\"pcie-narrow\",\
+             confidence=\"because\"} 1",
+            "cxidiag_survey_cause{name=\"nid000418 cxi1\",cause=\"pcie-narrow\",\
              confidence=\"because\"} 1",
             "cxidiag_survey_measured_pairs{tool=\"write-lat\",size=\"8\",class=\"same group\"} 24",
             "cxidiag_survey_failed_pairs{tool=\"write-lat\",size=\"8\",class=\"same group\"} 2",

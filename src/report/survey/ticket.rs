@@ -3,6 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::text::{measured, place};
+use super::why::Explanation;
 use super::{Survey, evidence, why_text, words};
 use cluster::survey::findings::{Cause, Certainty};
 
@@ -33,16 +34,21 @@ pub fn page(survey: &Survey) -> String {
     for cause in parts().take(MOST) {
         page += &part(survey, cause);
     }
+    let is_named = |of: &&Explanation| parts().any(|cause| cause.unit == of.culprit);
+    let others = survey.why.iter().filter(|of| !is_named(of));
+    let others = others.filter(|of| of.same_as.is_none());
+    for of in others.take(MOST.saturating_sub(parts().count())) {
+        page += &format!("\n## {}\n\n", words::unit(&survey.roster, &of.culprit));
+        page += &list(&why_text::sentences(survey, of));
+    }
     let more = parts().count().saturating_sub(MOST);
     if more > 0 {
         page += &format!("\nand {more} more: the document of `--json` has all of them\n");
     }
-    let shared = why_text::shared(survey);
-    if !shared.is_empty() {
-        page += "\n## What they share\n\n";
-    }
-    for sentence in shared {
-        page += &format!("* {sentence}\n");
+    let in_common = [why_text::same(survey), why_text::shared(survey)].concat();
+    if !in_common.is_empty() {
+        page += "\n## In common\n\n";
+        page += &list(&in_common);
     }
     page
 }
@@ -53,10 +59,14 @@ fn part(survey: &Survey, cause: &Cause) -> String {
     let figures = evidence::sentences(survey, cause);
     let why = survey.why.iter().find(|of| of.culprit == cause.unit);
     let why = why.map_or(Vec::new(), |of| why_text::sentences(survey, of));
-    for line in figures.iter().take(MOST_SENTENCES).chain(&why) {
-        section += &format!("* {line}\n");
-    }
+    let figures = figures.into_iter().take(MOST_SENTENCES);
+    section += &list(&figures.chain(why).collect::<Vec<_>>());
     section
+}
+
+/// Returns sentences as a list.
+fn list(sentences: &[String]) -> String {
+    sentences.iter().map(|line| format!("* {line}\n")).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use diagnosis::majority::Difference;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Explanation {
-    /// The part that is bad or suspect.
+    /// The part that is bad or suspect, or an untested NIC whose files show what is wrong with it.
     pub culprit: Unit,
     /// The NIC that was measured for it; null if nothing was measured.
     pub nic: Option<NicId>,

@@ -30,7 +30,7 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "\nWhy")?;
-    let diagnosed = || survey.why.iter().filter(|of| !is_left_out(of));
+    let diagnosed = || survey.why.iter().filter(|of| !of.causes.is_empty());
     for of in diagnosed().take(MOST) {
         for line in lines(&survey.roster, of) {
             writeln!(out, "{line}")?;
@@ -40,12 +40,33 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     if more > 0 {
         writeln!(out, "and {more} more")?;
     }
-    for sentence in shared(survey) {
+    for sentence in same(survey).into_iter().chain(shared(survey)) {
         for line in wrapped(&sentence, WIDTH, "    ") {
             writeln!(out, "{line}")?;
         }
     }
     left_out(out, survey)
+}
+
+/// Returns which culprits are the same as others, in sentences: one for each of these others.
+pub fn same(survey: &Survey) -> Vec<String> {
+    let mut groups: Vec<(&Unit, Vec<String>)> = Vec::new();
+    for of in &survey.why {
+        let Some(other) = &of.same_as else { continue };
+        let name = words::name(&survey.roster, &of.culprit);
+        match groups.iter_mut().find(|(known, _)| *known == other) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((other, vec![name])),
+        }
+    }
+    let sentence = |(other, names): &(&Unit, Vec<String>)| {
+        format!(
+            "{}: same as {}",
+            some(names),
+            words::name(&survey.roster, other)
+        )
+    };
+    groups.iter().map(sentence).collect()
 }
 
 /// Returns what several culprits share, in sentences: one for the values of the same culprits.

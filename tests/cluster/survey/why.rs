@@ -2,11 +2,13 @@
 
 use std::io::{self, BufRead, BufReader};
 
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use super::{bad, document, start};
 use crate::alone;
-use crate::harness::{Fabric, finish, stdout};
+use crate::harness::planted::member;
+use crate::harness::{Fabric, assert_status, finish, stdout};
 
 /// The NIC with the fault.
 const CULPRIT: &str = "soft2";
@@ -84,10 +86,16 @@ fn assert_cause_beside(
     }
 }
 
-/// Returns what the survey says about the NIC with the fault.
+/// Returns what the survey says about the NIC with the fault, if it is bad or suspect.
 fn explanation(document: &Value) -> Option<&Value> {
     let roster = &document["roster"]["nics"];
-    let mut why = document["why"].as_array().unwrap().iter();
+    let culprits = document["verdict"]["culprits"].as_array().unwrap();
+    let is_culprit = |of: &&Value| culprits.iter().any(|cause| cause["unit"] == of["culprit"]);
+    let mut why = document["why"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(is_culprit);
     why.find(|of| {
         let nic = of["culprit"]["nic"]
             .as_u64()
@@ -107,7 +115,51 @@ fn narrow_pcie_link_with_low_bandwidth_is_the_cause() {
     );
 }
 
-/// Vector 29: three NICs have another driver than five others.
+/// Vector 35: a good NIC's process is killed when the diagnosis begins. The verdict stands, and
+/// what is known about the culprit is told.
+#[test]
+fn verdict_stands_if_a_good_nic_is_lost_in_the_diagnosis() {
+    let _alone = alone();
+    for pair_time in PAIR_TIMES {
+        let fabric = Fabric::new();
+        let mut command = fabric.command(&format!(
+            "survey --loopback=5 --pairs=all --max-active=1 --pair-time={pair_time}ms --json \
+             write-bw"
+        ));
+        let link = "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=110MB/s";
+        command.env("CXIDIAG_LINK", link);
+        let faults = "pcie-path=16@16;nic=2,pcie-path=8@16,rx-bandwidth=110MB/s";
+        command.env("CXIDIAG_FAULTS", faults);
+        let mut survey = start(command);
+        let lines = BufReader::new(survey.stderr.take().expect("a pipe")).lines();
+        let begins = |line: &io::Result<String>| line.as_ref().unwrap().contains("finding out why");
+        if { lines }.any(|line| begins(&line)) {
+            let good = member(&fabric, 1).expect("a member");
+            kill_process(good, Signal::KILL).unwrap();
+        }
+        let output = survey.finish();
+        let document = document(&output);
+        let Some(why) = explanation(&document) else {
+            // Busy CPUs have limited the survey itself.
+            assert_ne!(
+                document["busy_nodes"],
+                serde_json::json!([]),
+                "{document:#}"
+            );
+            continue;
+        };
+        assert_status(&output, 3);
+        assert_eq!(bad(&document).0, [CULPRIT]);
+        let first = &why["causes"][0];
+        assert!(
+            first["cause"] == "pcie-narrow" || !why["left_out"].is_null(),
+            "{why:#}"
+        );
+        return;
+    }
+}
+
+/// Vector 29: three NICs have another driver than the good ones.
 #[test]
 fn driver_of_all_culprits_is_possibly_their_cause() {
     let _alone = alone();
@@ -120,7 +172,8 @@ fn driver_of_all_culprits_is_possibly_their_cause() {
     for pair_time in PAIR_TIMES {
         let fabric = Fabric::new();
         let mut command = fabric.command(&format!(
-            "survey --loopback=8 --max-active=1 --pair-time={pair_time}ms --json write-lat"
+            "survey --loopback=16 --pairs=random:6 --max-active=1 --pair-time={pair_time}ms --json \
+             write-lat"
         ));
         let link = format!("latency=20us{}", each("latency=80us"));
         command.env("CXIDIAG_LINK", link);
@@ -136,7 +189,7 @@ fn driver_of_all_culprits_is_possibly_their_cause() {
             let nic = nic.or_else(|| of_node(unit["node"].as_u64()? as usize));
             nics[nic.expect("a NIC or a node")]["device"].clone()
         };
-        assert_eq!(nodes.len(), 8);
+        assert_eq!(nodes.len(), 16);
         let shared = document["why_shared"].as_array().unwrap();
         for of in shared {
             assert_eq!(of["attribute"], "driver", "{of:#}");
@@ -151,7 +204,7 @@ fn driver_of_all_culprits_is_possibly_their_cause() {
         if let [of] = shared.as_slice() {
             assert_eq!(
                 (&of["of_culprits"], &of["of_others"]),
-                (&3.into(), &5.into())
+                (&3.into(), &8.into())
             );
             return;
         }
@@ -159,6 +212,41 @@ fn driver_of_all_culprits_is_possibly_their_cause() {
         let text = &document["summary"];
         assert_ne!(document["busy_nodes"], serde_json::json!([]), "{text}");
     }
+}
+
+/// Vector 33, smaller: no figure says which NICs are good, but their files do.
+#[test]
+fn narrow_links_of_untested_nics_are_found() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let mut command = fabric.command(
+        "survey --loopback=8 --pairs=all --max-active=1 --pair-time=10ms --json write-lat",
+    );
+    let latency = |nic: u32| format!("nic={nic},latency={}us", 20 << nic.min(5));
+    let link: Vec<String> = (0..8).map(latency).collect();
+    command.env("CXIDIAG_LINK", link.join(";"));
+    let faults = "pcie-path=8@16;nic=0,pcie-path=16@16;nic=5,pcie-path=16@16";
+    command.env("CXIDIAG_FAULTS", faults);
+    let output = finish(command);
+    let document = document(&output);
+    fabric.assert_nothing_left();
+    assert_eq!(document["conclusion"], "undecided", "{document:#}");
+    let nics = document["roster"]["nics"].as_array().unwrap();
+    let mut narrow = Vec::new();
+    for why in document["why"].as_array().unwrap() {
+        let nic = why["culprit"]["nic"].as_u64().expect("a NIC");
+        narrow.push(nics[nic as usize]["device"].as_str().unwrap());
+        if why["same_as"].is_null() {
+            let first = &why["causes"][0];
+            let found = (first["cause"].as_str(), first["confidence"].as_str());
+            assert_eq!(found, (Some("pcie-narrow"), Some("probably")));
+        }
+    }
+    narrow.sort_unstable();
+    assert_eq!(
+        narrow,
+        ["soft1", "soft2", "soft3", "soft4", "soft6", "soft7"]
+    );
 }
 
 /// Vector 3: the files are good.

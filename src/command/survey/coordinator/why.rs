@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
-use super::fabric_parts;
 use super::investigation::{
     Checks, Diagnosed, Investigation, PARTNERS, has_huge_pages, is_idle, is_same_kind,
 };
+use super::{fabric_parts, untested};
 use crate::command::survey::members::Members;
 use crate::command::survey::why_culprits::{
     Culprit, FabricPart, Parts, left_out, parts, signature,
@@ -78,7 +78,9 @@ impl CoordinatorLoop<'_> {
             left_out: others,
         } = parts(&roster, verdict);
         explanations.extend(others);
-        if culprits.is_empty() && of_fabric.is_empty() {
+        let states = states(&roster, verdict);
+        let untested = untested::untested(&roster, &states);
+        if culprits.is_empty() && of_fabric.is_empty() && untested.is_empty() {
             return Ok(());
         }
         let ends = self.ends;
@@ -93,9 +95,9 @@ impl CoordinatorLoop<'_> {
             explanations.extend(causes.map(|cause| left_out(cause, NO_TIME)));
             return Ok(());
         }
-        let parts = words::counted((culprits.len() + of_fabric.len()) as u64, "part");
+        let parts = culprits.len() + of_fabric.len() + untested.len();
+        let parts = words::counted(parts as u64, "part");
         self.control.notes.add(&format!("finding out why: {parts}"));
-        let states = states(&roster, verdict);
         let beside = |nic| controls(&self.control.members, &states, &culprits, nic);
         let controls: Vec<Vec<NicId>> = culprits.iter().map(|of| beside(of.nic)).collect();
         let all = culprits
@@ -110,7 +112,10 @@ impl CoordinatorLoop<'_> {
             .map(|of| beside_part(of).unwrap_or_default());
         let beside_parts: Vec<Vec<NicId>> = beside_parts.collect();
         let in_parts = of_fabric.iter().flat_map(|of| &of.nics);
-        let in_parts = in_parts.chain(beside_parts.iter().flatten()).copied();
+        let in_parts = in_parts
+            .chain(beside_parts.iter().flatten())
+            .chain(&untested);
+        let in_parts = in_parts.copied();
         let checked: BTreeSet<u32> = ranks.iter().copied().chain(in_parts.map(rank)).collect();
         let mut investigation = Investigation::new(
             &mut self.control,
@@ -121,6 +126,9 @@ impl CoordinatorLoop<'_> {
         for (part, controls) in of_fabric.iter().zip(&beside_parts) {
             explanations.push(fabric_parts::explanation(part, controls, &first, &roster));
         }
+        let read = |nic: &NicId| (*nic, first.readings(*nic, &roster));
+        let read: Vec<_> = untested.iter().map(read).collect();
+        explanations.extend(untested::explanations(&read));
         if culprits.is_empty() {
             return Ok(());
         }
@@ -200,7 +208,8 @@ impl CoordinatorLoop<'_> {
         }
         let place = |of: &Explanation| {
             let mut causes = verdict.causes.iter();
-            causes.position(|cause| cause.unit == of.culprit)
+            let place = causes.position(|cause| cause.unit == of.culprit);
+            place.unwrap_or(usize::MAX)
         };
         explanations.sort_by_key(place);
         Ok(())

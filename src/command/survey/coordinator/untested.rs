@@ -1,0 +1,136 @@
+//! NICs that the verdict calls neither good nor bad, for example because the pairs of their class
+//! differ too much: their files may show what is wrong with them (diagnosis.md 8, vector 33).
+
+use std::collections::BTreeSet;
+
+use super::investigation::is_same_kind;
+use crate::command::survey::why_culprits::signature_of_files;
+use cluster::survey::findings::Unit;
+use cluster::survey::ids::NicId;
+use cluster::survey::roster::Roster;
+use diagnosis::comparison::Measured;
+use diagnosis::evaluation::{Case, Confidence, evaluate};
+use diagnosis::readings::Readings;
+use report::survey::nics::State;
+use report::survey::why::Explanation;
+
+/// Most nodes whose files are read.
+const MOST_NODES: usize = 64;
+
+/// Returns the untested NICs whose files are read: of some nodes of the whole cluster.
+pub fn untested(roster: &Roster, states: &[State]) -> Vec<NicId> {
+    let is_open = |nic: &NicId| {
+        let of = roster.nic(*nic);
+        let is_present = roster.node(of.node).absent.is_none() && of.failure.is_none();
+        states[nic.index()] == State::Untested && is_present
+    };
+    let nics: Vec<NicId> = roster.nic_ids().filter(is_open).collect();
+    let nodes: BTreeSet<_> = nics.iter().map(|nic| roster.nic(*nic).node).collect();
+    let step = nodes.len().div_ceil(MOST_NODES).max(1);
+    let nodes: BTreeSet<_> = nodes.into_iter().step_by(step).collect();
+    let has_node = |nic: &NicId| nodes.contains(&roster.nic(*nic).node);
+    nics.into_iter().filter(has_node).collect()
+}
+
+/// Returns what the files of NICs prove. NICs whose files say the same share an explanation.
+pub fn explanations(read: &[(NicId, Readings)]) -> Vec<Explanation> {
+    let mut found: Vec<(Vec<String>, Explanation)> = Vec::new();
+    let mut same = Vec::new();
+    for (nic, own) in read {
+        let alike = read.iter().filter(|(_, other)| is_same_kind(own, other));
+        let others: Vec<Readings> = alike.map(|(_, other)| other.clone()).collect();
+        let mut diagnosis = evaluate(Case {
+            own,
+            others: &others,
+            measured: &Measured::new(),
+            fails: false,
+            has_good_controls: false,
+        });
+        // Without tests, only files that prove a cause count.
+        diagnosis
+            .whys
+            .retain(|why| why.confidence <= Confidence::Probably);
+        if diagnosis.whys.is_empty() {
+            continue;
+        }
+        let signature = signature_of_files(own, &others);
+        let known = found.iter().find(|(of, _)| *of == signature);
+        let explanation = Explanation {
+            culprit: Unit::Nic(*nic),
+            nic: None,
+            controls: Vec::new(),
+            causes: diagnosis.whys,
+            differs: diagnosis.differs,
+            excluded: Vec::new(),
+            same_as: None,
+            left_out: None,
+        };
+        match known {
+            Some((_, first)) => same.push(Explanation {
+                causes: Vec::new(),
+                differs: Vec::new(),
+                same_as: Some(first.culprit),
+                ..explanation
+            }),
+            None => found.push((signature, explanation)),
+        }
+    }
+    let found = found.into_iter().map(|(_, explanation)| explanation);
+    found.chain(same).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diagnosis::readings::{Reading, State as Item};
+
+    fn reading(code: &str, value: &str, state: Item) -> Reading {
+        Reading {
+            code: code.into(),
+            name: code.into(),
+            value: Some(value.into()),
+            state,
+            text: format!("{code} {value}"),
+            share: None,
+            is_attribute: true,
+        }
+    }
+
+    fn width(value: &str) -> Reading {
+        let state = if value == "x8" { Item::Bad } else { Item::Good };
+        reading("pcie-width", value, state)
+    }
+
+    /// Vector 33, with 64 NICs.
+    #[test]
+    fn narrow_links_of_most_nics_are_found() {
+        let width = |nic| if nic < 40 { width("x8") } else { width("x16") };
+        let read: Vec<_> = (0..64).map(|nic| (NicId(nic), vec![width(nic)])).collect();
+        let found = explanations(&read);
+        assert_eq!(found.len(), 40);
+        let why = &found[0].causes[0];
+        let named = (why.cause.as_deref(), why.confidence);
+        assert_eq!(named, (Some("pcie-narrow"), Confidence::Probably));
+        for (nic, of) in (1..).zip(&found[1..]) {
+            let first = Some(Unit::Nic(NicId(0)));
+            assert_eq!((of.culprit, of.same_as), (Unit::Nic(NicId(nic)), first));
+        }
+    }
+
+    #[test]
+    fn what_most_nics_have_proves_nothing() {
+        let iommu = |state| reading("iommu", "DMA", state);
+        let all: Vec<_> = (0..8)
+            .map(|nic| (NicId(nic), vec![iommu(Item::Suspect)]))
+            .collect();
+        assert_eq!(explanations(&all), []);
+        let mut one: Vec<_> = (0..8)
+            .map(|nic| (NicId(nic), vec![iommu(Item::Good)]))
+            .collect();
+        one[5].1 = vec![iommu(Item::Suspect)];
+        let found = explanations(&one);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].culprit, Unit::Nic(NicId(5)));
+        assert_eq!(found[0].causes[0].cause.as_deref(), Some("iommu"));
+    }
+}
