@@ -152,6 +152,10 @@ mod tests {
         assert_eq!(of(&["1.8"; 3], &good), []);
         assert_eq!(of(&["1.9"; 3], &["1.8"; 4]), []);
         assert_eq!(of(&["1.9"; 3], &["1.8", "1.8", "1.8", "1.8", "1.9"]), []);
+        // Two of twelve good NICs are too many, however many culprits have the value.
+        let mut many = ["1.8"; 12];
+        many[..2].fill("1.9");
+        assert_eq!(of(&["1.9"; 20], &many), []);
         // One of 20 good NICs is 5 %.
         let mut many = ["1.8"; 20];
         many[3] = "1.9";

@@ -71,8 +71,10 @@ fn list(sentences: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{explanation, mixed, survey};
+    use super::super::testing::{explanation, mixed, shared_value, survey};
     use super::*;
+    use cluster::survey::findings::Unit;
+    use cluster::survey::ids::NicId;
 
     #[test]
     fn names_each_part_with_its_cause() {
@@ -103,6 +105,39 @@ cxidiag 0.1.0, 2023-11-14T22:13:20Z
 * writes in 6 of 6 measurements fail: the NIC reported PT_DISABLED
 ";
         assert_eq!(page(&survey), expected);
+    }
+
+    #[test]
+    fn names_untested_nics_and_what_parts_have_in_common() {
+        let mut survey = survey(mixed(), Ok(()));
+        let of = |nic| Explanation {
+            culprit: Unit::Nic(NicId(nic)),
+            same_as: None,
+            left_out: None,
+            ..explanation()
+        };
+        let same = Explanation {
+            causes: Vec::new(),
+            same_as: Some(Unit::Nic(NicId(6))),
+            ..of(7)
+        };
+        survey.why = vec![of(6), same];
+        survey.why_shared = vec![shared_value()];
+        let page = page(&survey);
+        let (_, rest) = page.split_once("\n## nid000419 cxi0\n").expect("a section");
+        let expected = "
+* because a PCIe link runs with fewer lanes than both of its ends have
+* evidence: PCIe width x8, expected x16; large writes in loopback 13.90 GB/s, good NICs 25.10
+* do: reboot the node
+
+## In common
+
+* nid000419 cxi1: same as nid000419 cxi0
+* nid000417 cxi1, nid000418 cxi0, nid000418 cxi1: possibly one cause: driver 1.9 on 3 of 3 culprits \
+and 0 of 5 others (by chance: 1.8 %)
+";
+        assert_eq!(rest, expected);
+        assert!(!page.contains("\n## nid000419 cxi1\n"), "{page}");
     }
 
     #[test]

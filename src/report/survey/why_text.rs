@@ -352,10 +352,15 @@ mod tests {
                 ..explanation(5, Vec::new())
             },
             Explanation {
+                same_as: Some(Unit::Nic(NicId(3))),
+                ..explanation(7, Vec::new())
+            },
+            Explanation {
                 left_out: Some("the time was up".into()),
                 ..explanation(6, Vec::new())
             },
         ];
+        survey.why_shared = vec![shared_value()];
         let mut out = Vec::new();
         write(&mut out, &survey).unwrap();
         let expected = "
@@ -371,7 +376,9 @@ nid000418 cxi0: also found: a PCIe link runs with fewer lanes than both of its
   evidence: PCIe width x8; but large writes in loopback 0.410 us, good NICs 1.40
   do: reboot the node
   excluded: PCIe speed, link speed
-nid000418 cxi1: same as nid000417 cxi1
+nid000418 cxi1, nid000419 cxi1: same as nid000417 cxi1
+nid000417 cxi1, nid000418 cxi0, nid000418 cxi1: possibly one cause: driver 1.9
+    on 3 of 3 culprits and 0 of 5 others (by chance: 1.8 %)
 not diagnosed: nid000419 cxi0: the time was up
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);

@@ -82,6 +82,8 @@ pub fn explanations(read: &[(NicId, Readings)]) -> Vec<Explanation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster::survey::ids::NodeId;
+    use cluster::survey::roster::{Nic, Node};
     use diagnosis::readings::{Reading, State as Item};
 
     fn reading(code: &str, value: &str, state: Item) -> Reading {
@@ -115,6 +117,45 @@ mod tests {
             let first = Some(Unit::Nic(NicId(0)));
             assert_eq!((of.culprit, of.same_as), (Unit::Nic(NicId(nic)), first));
         }
+    }
+
+    #[test]
+    fn reads_files_of_untested_nics_of_some_nodes() {
+        let node = |rank: u32| Node {
+            rank,
+            host: format!("nid{rank:06}"),
+            absent: (rank == 3).then(|| "it did not come".into()),
+        };
+        let nic = |nic: u32| Nic {
+            node: NodeId(nic / 2),
+            device: format!("cxi{}", nic % 2),
+            nid: None,
+            location: None,
+            failure: (nic == 9).then(|| "link down".into()),
+        };
+        let of = |nodes: u32, states: &dyn Fn(u32) -> State| {
+            let roster = Roster {
+                nodes: (0..nodes).map(node).collect(),
+                nics: (0..2 * nodes).map(nic).collect(),
+            };
+            let states: Vec<State> = (0..2 * nodes).map(states).collect();
+            let found = untested(&roster, &states).into_iter();
+            found.map(|nic| nic.0).collect::<Vec<u32>>()
+        };
+        let some = |nic| {
+            if nic < 4 {
+                State::Good
+            } else {
+                State::Untested
+            }
+        };
+        // Neither an absent node nor a NIC that cannot be opened.
+        assert_eq!(of(6, &some), [4, 5, 8, 10, 11]);
+        assert!(of(6, &|_| State::Good).is_empty());
+        // Every third node of the 191 present ones.
+        let many = of(192, &|_| State::Untested);
+        assert_eq!(many[..4], [0, 1, 8, 14]);
+        assert_eq!(many.len(), 127);
     }
 
     #[test]
