@@ -89,10 +89,11 @@ fn chance(with: [usize; 2], of: [usize; 2]) -> f64 {
     let all_with = with[0] + with[1];
     let without = of[0] + of[1] - all_with;
     let most = all_with.min(of[0]);
-    let fewest = with[0].max(of[0].saturating_sub(without));
     let ways = |first: usize| ln_choices(all_with, first) + ln_choices(without, of[0] - first);
     let all = ln_choices(of[0] + of[1], of[0]);
-    let sum: f64 = (fewest..=most).map(|first| (ways(first) - all).exp()).sum();
+    let sum: f64 = (with[0]..=most)
+        .map(|first| (ways(first) - all).exp())
+        .sum();
     sum.min(1.0)
 }
 
@@ -168,8 +169,10 @@ mod tests {
         let mut culprits = ["1.8"; 20];
         culprits[..3].fill("1.9");
         assert_eq!(of(&culprits, &["1.8"; 5]), []);
-        let expected = (vec![0, 1, 2], 0, "1.9".to_owned());
-        assert_eq!(of(&culprits[..4], &["1.8"; 8]), [expected]);
+        let few: Vec<_> = culprits[..4].iter().map(|of| (0, readings(of))).collect();
+        let found = shared(&few, &vec![readings("1.8"); 8]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].culprits.len(), found[0].of_culprits), (3, 4));
     }
 
     #[test]

@@ -173,5 +173,11 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].culprit, Unit::Nic(NicId(5)));
         assert_eq!(found[0].causes[0].cause.as_deref(), Some("iommu"));
+        // A difference without a test is no cause.
+        for (nic, own) in &mut one {
+            let version = if nic.0 == 5 { "1.5" } else { "1.6" };
+            *own = vec![reading("firmware", version, Item::Shown)];
+        }
+        assert_eq!(explanations(&one), []);
     }
 }
