@@ -165,7 +165,7 @@ mod tests {
             .map(|nic| (NicId(nic), vec![iommu(Item::Suspect)]))
             .collect();
         assert_eq!(explanations(&all), []);
-        let mut one: Vec<_> = (0..8)
+        let mut one: Vec<_> = (0..24)
             .map(|nic| (NicId(nic), vec![iommu(Item::Good)]))
             .collect();
         one[5].1 = vec![iommu(Item::Suspect)];
