@@ -205,7 +205,7 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
         let is_direct = base.is_none() && column != Column::Tail;
         let figures = found.measured.get(&test);
         let failure = figures.and_then(|of| of.failure.clone());
-        let failure = failure.filter(|_| is_direct);
+        let failure = failure.filter(|_| column != Column::Tail);
         let own = own_figure(column, &found.measured);
         let comparison = comparisons.iter().find(|of| of.column == column);
         let outcome = comparison.map(|of| {

@@ -80,6 +80,17 @@ fn failure_of_a_test_in_another_way_is_not_bad() {
     };
     refused.measured.insert(TestCode::Q, failed);
     assert_concluded(refused, "good: cxi1 is as fast as 2 good NICs", 0);
+    for (own, others) in [(0.5e9, vec![1e9]), (1e9, Vec::new())] {
+        let mut other_way = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
+        let figures = Figures {
+            of_bandwidth: true,
+            own: vec![own],
+            others,
+            ..Figures::default()
+        };
+        other_way.measured.insert(TestCode::Q, figures);
+        assert_concluded(other_way, "good: cxi1 is as fast as 2 good NICs", 0);
+    }
 }
 
 #[test]
@@ -118,6 +129,12 @@ fn cause_or_slowness_is_bad() {
     assert_concluded(with(1e9, noise), expected, 4);
 }
 
+/// Returns the tests that failed.
+fn failed(of: &NicDiagnosis) -> Vec<&str> {
+    let failed = of.tests.iter().filter(|test| test.failure.is_some());
+    failed.map(|test| test.test.as_str()).collect()
+}
+
 #[test]
 fn failures_are_bad() {
     let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
@@ -125,6 +142,19 @@ fn failures_are_bad() {
     (figures.own, figures.failure) = (Vec::new(), Some("no answer".into()));
     let of = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
     assert_eq!(of.why[0].causes.len(), 1);
+    // L2 has no column of its own.
+    let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
+    let figures = found.measured.get_mut(&TestCode::L2).unwrap();
+    (figures.own, figures.failure) = (Vec::new(), Some("no answer".into()));
+    let of = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
+    assert_eq!(failed(&of), ["L2-L1"]);
+    // One of the measurements of L1 has failed.
+    let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
+    let figures = found.measured.get_mut(&TestCode::L1).unwrap();
+    (figures.own_tails, figures.others_tails) = (vec![1e9], vec![1e9]);
+    figures.failure = Some("no answer".into());
+    let of = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
+    assert_eq!(failed(&of), ["L1"]);
 }
 
 #[test]
@@ -142,6 +172,22 @@ fn what_is_unclear_or_missing_is_undecided() {
         .clear();
     let expected = "undecided: cxi1: not measured: large writes in loopback";
     assert_concluded(found, expected, 4);
+}
+
+/// What one test takes longer than another is within the noise of both more easily than a figure.
+#[test]
+fn unclear_differences_and_tails_are_good() {
+    let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
+    found.measured.get_mut(&TestCode::L2).unwrap().own = vec![1.06e9];
+    let figures = found.measured.get_mut(&TestCode::L1).unwrap();
+    (figures.own_tails, figures.others_tails) = (vec![1.7e9], vec![1e9]);
+    let of = assert_concluded(found, "good: cxi1 is as fast as cxi0 of nid000416", 0);
+    let unclear = of
+        .tests
+        .iter()
+        .filter(|test| test.outcome == Some(Compared::Unclear));
+    let unclear: Vec<&str> = unclear.map(|test| test.test.as_str()).collect();
+    assert_eq!(unclear, ["L1 p99", "L2-L1"]);
 }
 
 #[test]
