@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::causes::{CAUSES, CPU_WAIT, Cause, Cell, Sign, cause};
+use crate::ceilings;
 use crate::columns::Column;
 use crate::comparison::{Comparison, Measured, Outcome, compare};
 use crate::majority::{self, Difference};
@@ -197,6 +198,12 @@ pub fn evaluate(case: Case) -> Diagnosis {
     let explains = |why: &Why| why.confidence < Confidence::AlsoFound;
     if !whys.iter().any(explains) {
         whys.insert(0, without_cause(case, &comparisons));
+    }
+    let hint = ceilings::hint(&comparisons, case.own).map(|text| item("pcie-ceiling", &text));
+    let is_open =
+        |why: &&mut Why| matches!(why.confidence, Confidence::Possibly | Confidence::Unknown);
+    for why in whys.iter_mut().filter(is_open) {
+        why.evidence.extend(hint.clone());
     }
     Diagnosis {
         whys,

@@ -125,6 +125,31 @@ fn named(id: &str, confidence: Confidence) -> (Option<String>, Confidence) {
     (Some(id.to_owned()), confidence)
 }
 
+/// The bandwidth is evidence beside causes that nothing proves (diagnosis.md 3.1).
+#[test]
+fn bandwidth_of_a_narrow_link_is_a_hint() {
+    let hints = |own: &Readings, others: &[(TestCode, f64)]| {
+        let factors = [bandwidths(0.6).as_slice(), others].concat();
+        let found = diagnosis(own, &measured(&factors));
+        let hint = |why: &Why| why.evidence.iter().any(|of| of.test == "pcie-ceiling");
+        let whys = found.whys.iter();
+        whys.map(|why| (why.confidence, hint(why)))
+            .collect::<Vec<_>>()
+    };
+    let possible = hints(&healthy(), &[]);
+    assert!(!possible.is_empty());
+    assert!(
+        possible
+            .iter()
+            .all(|of| *of == (Confidence::Possibly, true)),
+        "{possible:?}"
+    );
+    let narrow = with("pcie-width", "x8", State::Bad);
+    assert_eq!(hints(&narrow, &[]), [(Confidence::Because, false)]);
+    let unknown = hints(&healthy(), &[(TestCode::L1, 3.0)]);
+    assert_eq!(unknown, [(Confidence::Unknown, true)]);
+}
+
 /// Vectors 1 and 2.
 #[test]
 fn narrow_link_is_cause_only_if_bandwidth_is_low() {

@@ -11,6 +11,8 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | causes       the causes, as data: signs, cells, advice                                    |
 //!    | comparison   the figures of a culprit beside good NICs                                    |
+//!    | ceilings     what PCIe links carry, as a hint                                             |
+//!    | shared       what several culprits have and good NICs do not                              |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | columns      what the matrix of causes and tests compares                                 |
 //!    | counters     what grows on the culprit and not on good NICs                               |
@@ -29,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod causes;
+pub mod ceilings;
 pub mod columns;
 pub mod comparison;
 pub mod counters;

@@ -397,6 +397,7 @@ const DIAGNOSIS: Package = Package {
             &[
                 ("causes", "the causes, as data: signs, cells, advice"),
                 ("comparison", "the figures of a culprit beside good NICs"),
+                ("ceilings", "what PCIe links carry, as a hint"),
                 ("shared", "what several culprits have and good NICs do not"),
             ],
             &[("evaluation", "readings and figures -> causes")],

@@ -36,7 +36,6 @@ use facts::{interrupt, limit};
 use member_control::{Line, MemberControl, by_size};
 use report::survey::lines::Earlier;
 use report::survey::{Setup, Survey, SurveyJob, progress};
-use why::Explained;
 
 /// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each
 /// thousand.
@@ -129,10 +128,10 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     let ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
     let verdict = survey.conductor.findings();
     let elapsed = clock.elapsed();
-    let mut why = Explained::default();
+    let (mut why, mut shared) = (Vec::new(), Vec::new());
     if request.explains && ended.is_ok() {
         // The verdict stands, however the diagnosis ends.
-        if let Err(failure) = survey.explain(&verdict, &mut why) {
+        if let Err(failure) = survey.explain(&verdict, &mut why, &mut shared) {
             survey.control.notes.add(&format!("diagnosis: {failure}"));
         }
     }
@@ -153,8 +152,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         ended.as_ref().copied(),
     );
     document.clock_uncertainty_ns = uncertainty_ns;
-    document.why = why.parts;
-    document.why_shared = why.shared;
+    (document.why, document.why_shared) = (why, shared);
     document.busy_nodes = busy_slots.nodes(&document.roster);
     control.notes.progress.hide();
     // The results come first: a member that hangs must not delay them.

@@ -48,18 +48,9 @@ const UNTESTED: &str = "nothing is certain: the NICs beside it are untested, bec
 const CHANGED: &str = "its files have changed during the diagnosis";
 const NO_CONTROL: &str = "there is no good and idle NIC of its kind to compare with";
 
-/// Why the culprits of a verdict are slow.
-#[derive(Default)]
-pub struct Explained {
-    /// What is known about each of them.
-    pub parts: Vec<Explanation>,
-    /// What several of them share.
-    pub shared: Vec<SharedValue<Unit>>,
-}
-
 impl CoordinatorLoop<'_> {
-    /// Finds out why the culprits of a verdict are slow. `explained` has what is known after an
-    /// error as well.
+    /// Finds out why the culprits of a verdict are slow: what is known about each of them, and what
+    /// several `share`. Both have what is known after an error as well.
     ///
     /// # Errors
     ///
@@ -67,9 +58,9 @@ impl CoordinatorLoop<'_> {
     pub(super) fn explain(
         &mut self,
         verdict: &Findings,
-        explained: &mut Explained,
+        explanations: &mut Vec<Explanation>,
+        share: &mut Vec<SharedValue<Unit>>,
     ) -> Result<(), Failure> {
-        let explanations = &mut explained.parts;
         let began = Instant::now();
         let roster = self.conductor.roster().clone();
         let Parts {
@@ -132,7 +123,7 @@ impl CoordinatorLoop<'_> {
         if culprits.is_empty() {
             return Ok(());
         }
-        explained.shared = shared_values(&culprits, &controls, &first, &roster);
+        *share = shared_values(&culprits, &controls, &first, &roster);
         investigation.prepare(&ranks)?;
         let mut diagnosed: Vec<Diagnosed> = Vec::new();
         let mut same: Vec<(&Culprit, usize)> = Vec::new();
@@ -216,8 +207,8 @@ impl CoordinatorLoop<'_> {
     }
 }
 
-/// Returns what culprits of one kind share and hardly any good NIC of this kind has. Of the culprits
-/// of a node, one counts: they have the same host.
+/// Returns what culprits of one kind share and hardly any good NIC of this kind has. Of the
+/// culprits of a node, one counts: they have the same host.
 fn shared_values(
     culprits: &[Culprit],
     controls: &[Vec<NicId>],
