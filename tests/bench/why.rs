@@ -13,6 +13,7 @@ mod harness;
 use std::collections::BTreeMap;
 use std::env;
 use std::hint;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -25,7 +26,17 @@ use harness::{Fabric, finish, stdout};
 const NO_CULPRIT: &str = "no culprit";
 
 /// Software NICs of a cluster: enough good ones to differ from.
-const NICS: u32 = 8;
+const NICS: RangeInclusive<u32> = 8..=16;
+
+/// A deep idle state in the files of the host. Surveys measure without pauses, so alone it makes no
+/// NIC slow.
+macro_rules! idle_state {
+    () => {
+        "set=/sys/devices/system/cpu/cpu0/cpuidle/state9/name:C9,\
+         set=/sys/devices/system/cpu/cpu0/cpuidle/state9/latency:400,\
+         set=/sys/devices/system/cpu/cpu0/cpuidle/state9/disable:0"
+    };
+}
 
 /// A fault in one NIC. `{n}` is the number of the NIC, `{bw}` a low bandwidth in MB/s: the others
 /// have 200.
@@ -39,7 +50,7 @@ struct Plant {
     causes: &'static [Option<&'static str>],
 }
 
-const PLANTS: [Plant; 19] = [
+const PLANTS: [Plant; 24] = [
     Plant {
         name: "narrow",
         tool: "write-bw",
@@ -160,6 +171,44 @@ const PLANTS: [Plant; 19] = [
         causes: &[Some("memory-bw")],
     },
     Plant {
+        name: "lanes",
+        tool: "write-bw",
+        link: "",
+        faults: "rx-bandwidth={bw}MB/s,set=port/0/link/auto_lane_degrade/is_rx_degraded:yes",
+        causes: &[Some("link-lanes")],
+    },
+    Plant {
+        name: "pages",
+        tool: "write-bw",
+        link: "",
+        faults: "page-cost=10us",
+        causes: &[Some("hugepages"), Some("memory-bw")],
+    },
+    Plant {
+        name: "retry-off",
+        tool: "write-lat",
+        link: "",
+        faults: "retry-handler=off,loss=0.7",
+        causes: &[Some("retry-off")],
+    },
+    Plant {
+        name: "ama",
+        tool: "write-lat",
+        link: "",
+        faults: "ama=off,loss=0.7",
+        causes: &[Some("ama")],
+    },
+    Plant {
+        name: "narrow+sleep",
+        tool: "write-lat write-bw",
+        link: "bandwidth={bw}MB/s",
+        faults: concat!(
+            "pcie-path=8@16,rx-bandwidth={bw}MB/s,wake=50us:500us,",
+            idle_state!()
+        ),
+        causes: &[Some("pcie-narrow"), Some("cpu-sleep")],
+    },
+    Plant {
         name: "latency+narrow",
         tool: "write-lat write-bw",
         link: "bandwidth={bw}MB/s,latency=60us",
@@ -241,7 +290,8 @@ impl Plant {
     /// Surveys a cluster with this fault. Returns the cause that is named first, and how surely.
     fn survey(&self, seed: u64) -> (Option<String>, String) {
         let mut random = fastrand::Rng::with_seed(seed);
-        let nic = random.u32(0..NICS);
+        let nics = random.u32(NICS);
+        let nic = random.u32(0..nics);
         // Half of the lanes, a little more or less.
         let bandwidth = random.u32(90..125);
         let filled = |text: &str| text.replace("{bw}", &bandwidth.to_string());
@@ -256,7 +306,7 @@ impl Plant {
         };
         let fabric = Fabric::new();
         let mut command = fabric.command(&format!(
-            "survey --loopback={NICS} --max-active=1 --pair-time=40ms --seed={seed} --json {}",
+            "survey --loopback={nics} --max-active=1 --pair-time=40ms --seed={seed} --json {}",
             self.tool
         ));
         command.env("CXIDIAG_LINK", items(good, self.link));
