@@ -9,6 +9,7 @@ use crate::ceilings;
 use crate::columns::Column;
 use crate::comparison::{Comparison, Measured, Outcome, compare};
 use crate::majority::{self, Difference};
+use crate::next_steps::next_step;
 use crate::procedure::TestCode;
 use crate::readings::{Reading, Readings, State, find, number};
 
@@ -74,14 +75,14 @@ pub struct Why {
     pub cause: Option<String>,
     /// How sure it is.
     pub confidence: Confidence,
-    /// The cause in words; null if none is known.
+    /// The cause in words; if none is known, what the tests show together, or null.
     pub what: Option<String>,
     /// What supports it, and what contradicts it.
     pub evidence: Vec<Observation>,
-    /// What to do; null if no cause is known.
+    /// What to do, or where to look; null if that is not known.
     #[serde(rename = "do")]
     pub advice: Option<String>,
-    /// Who can do it: user, root, fabric manager or hands; null if no cause is known.
+    /// Who can do it: user, root, fabric manager or hands; null if nothing is to be done.
     pub by: Option<String>,
 }
 
@@ -262,13 +263,17 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
             ..item("S", "")
         });
     }
+    let next = next_step(comparisons).filter(|_| !case.fails);
     Why {
         confidence: if is_transient {
             Confidence::Transient
         } else {
             Confidence::Unknown
         },
+        what: next.map(|step| step.says.to_owned()),
         evidence,
+        advice: next.map(|step| step.advice.to_owned()),
+        by: next.map(|step| step.by.name().to_owned()),
         ..Why::unknown()
     }
 }

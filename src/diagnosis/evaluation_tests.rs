@@ -125,6 +125,33 @@ fn named(id: &str, confidence: Confidence) -> (Option<String>, Confidence) {
     (Some(id.to_owned()), confidence)
 }
 
+#[test]
+fn unknown_cause_says_where_to_look() {
+    let slow = measured(&[(TestCode::S, 0.5), (TestCode::P1, 3.0), (TestCode::P2, 3.0)]);
+    let unknown = &diagnosis(&healthy(), &slow).whys[0];
+    assert_eq!(
+        (unknown.cause.as_deref(), unknown.confidence),
+        (None, Confidence::Unknown)
+    );
+    let what = unknown.what.as_deref().unwrap_or_default();
+    assert!(what.starts_with("loopback is fast"), "{what}");
+    assert_eq!(unknown.by.as_deref(), Some("fabric manager"));
+    assert!(unknown.advice.is_some());
+    // Failures are no slowness.
+    let (own, others) = (healthy(), vec![healthy(); 7]);
+    let failing = evaluate(Case {
+        own: &own,
+        others: &others,
+        measured: &slow,
+        fails: true,
+        has_good_controls: true,
+    });
+    assert_eq!(
+        (&failing.whys[0].what, &failing.whys[0].advice),
+        (&None, &None)
+    );
+}
+
 /// The bandwidth is evidence beside causes that nothing proves (diagnosis.md 3.1).
 #[test]
 fn bandwidth_of_a_narrow_link_is_a_hint() {

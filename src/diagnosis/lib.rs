@@ -5,13 +5,15 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | lib          the list of modules                                                          |
+//!  5 | lib          the list of modules                                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | evaluation   readings and figures -> causes                                               |
+//!  4 | evaluation   readings and figures -> causes                                               |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | ceilings     what PCIe links carry, as a hint                                             |
+//!    | next_steps   where to look if no cause is known                                           |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | causes       the causes, as data: signs, cells, advice                                    |
 //!    | comparison   the figures of a culprit beside good NICs                                    |
-//!    | ceilings     what PCIe links carry, as a hint                                             |
 //!    | shared       what several culprits have and good NICs do not                              |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | columns      what the matrix of causes and tests compares                                 |
@@ -38,6 +40,7 @@ pub mod counters;
 pub mod evaluation;
 pub mod healthy;
 pub mod majority;
+pub mod next_steps;
 pub mod procedure;
 pub mod readings;
 pub mod shared;

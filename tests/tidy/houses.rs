@@ -397,8 +397,11 @@ const DIAGNOSIS: Package = Package {
             &[
                 ("causes", "the causes, as data: signs, cells, advice"),
                 ("comparison", "the figures of a culprit beside good NICs"),
-                ("ceilings", "what PCIe links carry, as a hint"),
                 ("shared", "what several culprits have and good NICs do not"),
+            ],
+            &[
+                ("ceilings", "what PCIe links carry, as a hint"),
+                ("next_steps", "where to look if no cause is known"),
             ],
             &[("evaluation", "readings and figures -> causes")],
             &[("lib", "the list of modules")],

@@ -238,7 +238,8 @@ pub fn stated(why: &Why) -> String {
         Confidence::Possibly => format!("possibly {what}"),
         Confidence::AlsoFound => format!("also found: {what}"),
         Confidence::Transient => "it was slow in the survey, and is not slow now".into(),
-        Confidence::Unknown => "unknown".into(),
+        Confidence::Unknown if what.is_empty() => "unknown".into(),
+        Confidence::Unknown => format!("unknown; {what}"),
     }
 }
 
@@ -382,6 +383,26 @@ nid000417 cxi1, nid000418 cxi0, nid000418 cxi1: possibly one cause: driver 1.9
 not diagnosed: nid000419 cxi0: the time was up
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn shows_where_to_look_without_a_cause() {
+        let survey = survey(mixed(), Ok(()));
+        let unknown = Why {
+            cause: None,
+            what: Some("loopback is fast".into()),
+            advice: Some("look at the switch".into()),
+            ..why(Confidence::Unknown, vec![figures(2e9, 4e9, "B/s", false)])
+        };
+        let expected = [
+            "nid000417 cxi1: unknown; loopback is fast",
+            "  evidence: large writes in loopback 2.00 GB/s, good NICs 4.00",
+            "  do: look at the switch",
+        ];
+        assert_eq!(
+            lines(&survey.roster, &explanation(3, vec![unknown])),
+            expected
+        );
     }
 
     #[test]

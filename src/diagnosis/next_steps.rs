@@ -1,0 +1,148 @@
+//! Where to look if no cause is known: what the tests show together, as data (diagnosis.md 5,
+//! single observations).
+
+use crate::causes::By;
+use crate::columns::Column::{
+    self, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom, WriteTo,
+};
+use crate::comparison::{Comparison, Outcome};
+
+/// What the tests show together, and where to look.
+#[derive(Debug)]
+pub struct NextStep {
+    /// One of these columns is slower.
+    slower: &'static [Column],
+    /// These columns are as on good NICs.
+    same: &'static [Column],
+    /// What follows.
+    pub says: &'static str,
+    /// What to do.
+    pub advice: &'static str,
+    /// Who can do it.
+    pub by: By,
+}
+
+/// The steps, the most special first.
+pub const NEXT_STEPS: &[NextStep] = &[
+    NextStep {
+        slower: &[Sent],
+        same: &[Received],
+        says: "what it sends is slow, what it receives is not: reading of its memory, its sending \
+               side, or a limit of the traffic class",
+        advice: "look at the counters of its switch port, and at the limits of the traffic class",
+        by: By::FabricManager,
+    },
+    NextStep {
+        slower: &[Received],
+        same: &[Sent],
+        says: "what it receives is slow, what it sends is not: writing to its memory, or the \
+               receiving lanes of its link",
+        advice: "look at the lanes of its cable, and at the memory of the node",
+        by: By::Root,
+    },
+    NextStep {
+        slower: &[WriteBandwidth, ReadBandwidth],
+        same: &[Write],
+        says: "large operations are slow in loopback too, small ones are not: something limits the \
+               bandwidth of PCIe, the link or memory",
+        advice: "look at slot, cable and memory of the node; compare its BIOS settings with a good \
+                 node",
+        by: By::Root,
+    },
+    NextStep {
+        slower: &[Write, Read],
+        same: &[WriteBandwidth],
+        says: "small operations are slow in loopback too, large ones are not: CPU, idle states or \
+               IOMMU of the node",
+        advice: "look at clock, idle states and IOMMU; compare the BIOS settings with a good node",
+        by: By::Root,
+    },
+    NextStep {
+        slower: &[Write, Read, WriteBandwidth, ReadBandwidth],
+        same: &[],
+        says: "it is slow in loopback too: NIC, PCIe, cable or node, not the fabric beyond its port",
+        advice: "run 'cxidiag why' on another NIC of the node: if that one is good, reseat the card",
+        by: By::Hands,
+    },
+    NextStep {
+        slower: &[Sent, Received, WriteTo, WriteFrom],
+        same: &[Write, WriteBandwidth],
+        says: "loopback is fast, so it is the fabric beyond its port: switch, routes or load",
+        advice: "look at the counters of the switch ports; measure again in an idle fabric",
+        by: By::FabricManager,
+    },
+];
+
+/// Returns the first step for what is slow; `None` if the tests do not say where to look.
+pub fn next_step(comparisons: &[Comparison]) -> Option<&'static NextStep> {
+    let outcome = |column: Column| {
+        let mut all = comparisons.iter();
+        all.find(|of| of.column == column).map(|of| of.outcome)
+    };
+    let is = |expected: Outcome| move |column: &Column| outcome(*column) == Some(expected);
+    let mut steps = NEXT_STEPS.iter();
+    steps.find(|step| {
+        step.slower.iter().any(is(Outcome::Slower)) && step.same.iter().all(is(Outcome::Same))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what follows if these columns are slower, and the others are not.
+    fn says(slower: &[Column]) -> Option<&'static str> {
+        let comparison = |column: Column| Comparison {
+            column,
+            of_bandwidth: false,
+            own: 1.0,
+            others: 1.0,
+            shares: (1.0, 1.0),
+            outcome: if slower.contains(&column) {
+                Outcome::Slower
+            } else {
+                Outcome::Same
+            },
+        };
+        let all = Column::ALL.map(comparison);
+        next_step(&all).map(|step| step.says)
+    }
+
+    #[test]
+    fn each_step_is_the_first_for_something() {
+        for (slower, start) in [
+            (&[WriteBandwidth, Sent, Received][..], "large operations"),
+            (&[Write, Read, WriteTo], "small operations"),
+            (&[Write, WriteBandwidth], "it is slow in loopback"),
+            (&[Sent], "what it sends"),
+            (&[Sent, WriteBandwidth], "what it sends"),
+            (&[Received], "what it receives"),
+            (&[Sent, Received], "loopback is fast"),
+            (&[WriteFrom], "loopback is fast"),
+        ] {
+            let says = says(slower).unwrap_or_default();
+            assert!(says.starts_with(start), "{slower:?}: {says}");
+        }
+        assert_eq!(says(&[]), None);
+        assert_eq!(says(&[Column::Tail, Column::Survey]), None);
+    }
+
+    #[test]
+    fn tests_that_were_not_measured_say_nothing() {
+        let sent = Comparison {
+            column: Sent,
+            of_bandwidth: true,
+            own: 0.5,
+            others: 1.0,
+            shares: (0.5, 0.5),
+            outcome: Outcome::Slower,
+        };
+        assert!(next_step(&[sent]).is_none());
+        let received = Comparison {
+            column: Received,
+            outcome: Outcome::Unclear,
+            ..sent
+        };
+        assert!(next_step(&[sent, received]).is_none());
+    }
+}
