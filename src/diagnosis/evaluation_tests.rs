@@ -127,7 +127,11 @@ fn named(id: &str, confidence: Confidence) -> (Option<String>, Confidence) {
 
 #[test]
 fn unknown_cause_says_where_to_look() {
-    let slow = measured(&[(TestCode::S, 0.5), (TestCode::P1, 3.0), (TestCode::P2, 3.0)]);
+    let slow = measured(&[
+        (TestCode::B4, 0.5),
+        (TestCode::B5, 0.5),
+        (TestCode::P2, 3.0),
+    ]);
     let unknown = &diagnosis(&healthy(), &slow).whys[0];
     assert_eq!(
         (unknown.cause.as_deref(), unknown.confidence),
