@@ -191,6 +191,18 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
     },
     Cause {
+        id: "parked",
+        what: "the retry handler regards peers as down, because they did not answer",
+        subject: "parked peers",
+        signs: &[Wrong("parked-peers")],
+        cells: NOTHING,
+        fails: true,
+        voids: false,
+        files_exclude: true,
+        advice: "measure again after 136 s; if it fails again, look at the path to these peers",
+        by: By::User,
+    },
+    Cause {
         id: "ama",
         what: "the NIC has no algorithmic MAC address",
         subject: "address",

@@ -306,6 +306,8 @@ struct Assessment {
     cause: &'static Cause,
     /// What proves it, with texts of items.
     signs: Vec<(Sign, String)>,
+    /// Whether one of its items is bad, not only suspect.
+    is_bad: bool,
     /// Whether only differences from other NICs prove it.
     only_differs: bool,
     /// Whether each of its signs can be read, and none other than a sign shows it.
@@ -378,6 +380,7 @@ impl Assessment {
         };
         let mut found = Self {
             cause,
+            is_bad: has_bad,
             only_differs: held
                 .iter()
                 .all(|(sign, _)| matches!(sign, Sign::Differs(_) | Sign::Less(_) | Sign::More(..))),
@@ -407,10 +410,11 @@ impl Assessment {
             return None;
         }
         Some(if self.cause.fails {
-            if fails {
-                Confidence::Because
-            } else {
-                Confidence::AlsoFound
+            match (fails, self.is_bad) {
+                (true, true) => Confidence::Because,
+                // It may be the effect of another cause.
+                (true, false) => Confidence::Probably,
+                (false, _) => Confidence::AlsoFound,
             }
         } else if !self.contradicted.is_empty() {
             Confidence::AlsoFound

@@ -471,8 +471,13 @@ fn culprit_that_is_fast_now_is_transient() {
 /// Vectors 19 and 21.
 #[test]
 fn state_of_nic_explains_failures_without_traffic() {
-    for (code, id) in [("retry-handler", "retry-off"), ("ama", "ama")] {
-        let off = with(code, "off", State::Bad);
+    let (because, probably) = (Confidence::Because, Confidence::Probably);
+    for (code, state, expected) in [
+        ("retry-handler", State::Bad, because),
+        ("ama", State::Bad, because),
+        ("parked-peers", State::Suspect, probably),
+    ] {
+        let off = with(code, "off", state);
         let of = |fails| {
             let others = vec![healthy(); 7];
             let measured = Measured::new();
@@ -491,7 +496,7 @@ fn state_of_nic_explains_failures_without_traffic() {
                 .map(|of| of.confidence)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(of(true), [Confidence::Because], "{id}");
+        assert_eq!(of(true), [expected], "{code}");
         assert_eq!(of(false), [Confidence::Unknown, Confidence::AlsoFound]);
     }
 }

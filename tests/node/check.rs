@@ -392,6 +392,32 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
     }
 }
 
+/// Of the host and of the retry handler.
+#[test]
+fn reads_planted_files() {
+    let faults = "set=/run/cxi/soft0/parked_nids:2,\
+                  set=/sys/devices/system/cpu/online:0,\
+                  set=/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor:powersave,\
+                  set=/sys/devices/system/node/node0/meminfo:Node 0 MemTotal: 469762048 kB";
+    let output = software(&Fabric::new(), "soft0 --quick --json", faults);
+    let document = document(&stdout(&output));
+    let of_nic = document["devices"][0]["items"].as_array().expect("items");
+    let of_host = document["host"].as_array().expect("items");
+    for (code, value, verdict) in [
+        ("parked-peers", "2, each for 136 s", "suspect"),
+        ("governor", "powersave", "suspect"),
+        ("memory-size", "448.0 GiB", "shown"),
+    ] {
+        let mut items = of_nic.iter().chain(of_host);
+        let item = items.find(|item| item["code"] == code).expect("an item");
+        assert_eq!(
+            (&item["value"], &item["verdict"]),
+            (&json!(value), &json!(verdict)),
+            "{item}"
+        );
+    }
+}
+
 #[test]
 fn leaves_out_traffic_while_others_use_the_nic() {
     let fabric = Fabric::new();

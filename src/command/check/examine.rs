@@ -200,6 +200,7 @@ impl Examination {
             identity::memory_errors(&files),
             address::algorithmic(&files),
             address::retry_handler(&files),
+            address::parked(&files),
             self.services,
             iommu,
             host::locality(&files, &cxi::placement::cpus().unwrap_or_default()),

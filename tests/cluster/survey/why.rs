@@ -23,13 +23,14 @@ const PAIR_TIMES: [u32; 6] = [20, 20, 40, 40, 80, 80];
 /// `expected` is the first cause with its confidence.
 #[track_caller]
 fn assert_cause(tools: &str, link: &str, faults: &str, expected: (Option<&str>, &str)) {
-    assert_cause_beside(None, tools, link, faults, expected);
+    assert_cause_beside(None, 4, tools, link, faults, expected);
 }
 
-/// The same, while another process runs with these arguments.
+/// The same with this number of NICs, while another process runs with these arguments.
 #[track_caller]
 fn assert_cause_beside(
     other: Option<&str>,
+    nics: u32,
     tools: &str,
     link: &str,
     faults: &str,
@@ -51,7 +52,7 @@ fn assert_cause_beside(
             other
         });
         let arguments = format!(
-            "survey --loopback=4 --pairs=all --max-active=1 --pair-time={pair_time}ms --json \
+            "survey --loopback={nics} --pairs=all --max-active=1 --pair-time={pair_time}ms --json \
              {tools}"
         );
         let mut command = fabric.command(&arguments);
@@ -271,6 +272,20 @@ fn narrow_pcie_link_is_also_found_beside_another_fault() {
     );
 }
 
+/// Vector 12: a file of the host of this NIC, beside five good ones.
+#[test]
+fn less_memory_with_low_bandwidth_is_the_cause() {
+    let meminfo = "set=/sys/devices/system/node/node0/meminfo:MemTotal: 2048000 kB";
+    assert_cause_beside(
+        None,
+        6,
+        "write-bw",
+        "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=140MB/s",
+        &format!("nic=2,rx-bandwidth=140MB/s,{meminfo}"),
+        (Some("memory-bw"), "because"),
+    );
+}
+
 /// Vector 23: the packets of one class wait in switches, which mark them.
 #[test]
 fn queue_of_a_traffic_class_is_congestion() {
@@ -286,6 +301,7 @@ fn queue_of_a_traffic_class_is_congestion() {
 fn nic_in_use_by_others_is_not_judged() {
     assert_cause_beside(
         Some("write-bw --loopback -d soft2 -s 64K --duration=100"),
+        4,
         "write-lat",
         "latency=20us;nic=2,latency=60us",
         "pcie-path=16@16;nic=2,pcie-path=8@16",

@@ -2,6 +2,7 @@
 
 use super::item::{Finding, Item, Verdict, unless_good};
 use crate::nic::files::Files;
+use facts::number::decimal;
 
 /// Whether the MAC address is the one that switches route to.
 pub static ALGORITHMIC: Item = Item {
@@ -18,6 +19,15 @@ pub static RETRY_HANDLER: Item = Item {
     name: "retry handler",
     source: "libfabric",
     remedy: "lost packets are never sent again: start the service cxi_rh of this NIC",
+};
+
+/// Whether the retry handler regards peers as down.
+pub static PARKED: Item = Item {
+    code: "parked-peers",
+    name: "parked peers",
+    source: "HPE",
+    remedy: "the retry handler regards peers as down, because they did not answer: measure again \
+             when it has given them up",
 };
 
 /// Value of `addr_assign_type` for an address that software has set.
@@ -69,10 +79,24 @@ pub fn retry_handler(files: &Files) -> Finding {
     )
 }
 
+/// The peers that the retry handler regards as down (health.md 1.6), and for how long.
+pub fn parked(files: &Files) -> Finding {
+    let number = |name: &str| decimal(files.of_retry_handler(name)?.trim());
+    let Some(peers) = number("parked_nids") else {
+        return Finding::absent(&PARKED);
+    };
+    let value = match number("config/down_nid_wait_time").filter(|_| peers > 0) {
+        Some(seconds) => format!("{peers}, each for {seconds} s"),
+        None => peers.to_string(),
+    };
+    let verdict = unless_good(peers > 0, Verdict::Suspect);
+    Finding::compared(&PARKED, value, "0", verdict).with_number(peers as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::{MadeUp, assert_verdicts};
-    use super::Verdict::{Bad, Good, NotAvailable};
+    use super::Verdict::{Bad, Good, NotAvailable, Suspect};
     use super::*;
 
     #[test]
@@ -104,5 +128,24 @@ mod tests {
         made_up.write_of_host("run/cxi/cxi0/spt_timeouts", "7\n");
         let value = retry_handler(&made_up.files).value;
         assert_eq!(value.as_deref(), Some("running, 7 timeouts"));
+    }
+
+    #[test]
+    fn parked_peers_are_suspect() {
+        let made_up = MadeUp::new(&[]);
+        assert_eq!(parked(&made_up.files).verdict, NotAvailable);
+        for (peers, limit, verdict, value) in [
+            ("0\n", "136\n", Good, "0"),
+            ("3\n", "", Suspect, "3"),
+            ("3\n", "136\n", Suspect, "3, each for 136 s"),
+        ] {
+            made_up.write_of_host("run/cxi/cxi0/parked_nids", peers);
+            made_up.write_of_host("run/cxi/cxi0/config/down_nid_wait_time", limit);
+            let found = parked(&made_up.files);
+            assert_eq!(
+                (found.verdict, found.value.as_deref()),
+                (verdict, Some(value))
+            );
+        }
     }
 }

@@ -32,7 +32,7 @@ pub mod traffic;
 pub use item::{Finding, Generation, Item, Verdict};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 53] = [
+pub static ITEMS: [&Item; 54] = [
     &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
@@ -61,6 +61,7 @@ pub static ITEMS: [&Item; 53] = [
     &identity::MEMORY_ERRORS,
     &address::ALGORITHMIC,
     &address::RETRY_HANDLER,
+    &address::PARKED,
     &services::USABLE,
     &host::IOMMU,
     &host::LOCALITY,

@@ -18,6 +18,7 @@ pub fn path(text: &str) -> Option<String> {
     let is_below = text.len() <= LONGEST_FILE && names.split('/').all(is_name);
     let first = names.split('/').next();
     let is_allowed = match of_host {
+        Some(names) if first == Some("run") => names.starts_with("run/cxi/"),
         Some(names) => names.contains('/') && matches!(first, Some("proc" | "sys")),
         None => first != Some("telemetry"),
     };
