@@ -1,6 +1,8 @@
 //! What makes CPUs and memory slower: idle states, throttling, missing memory, memory errors
 //! (diagnosis.md 3.2).
 
+use std::collections::BTreeMap;
+
 use super::Machine;
 use super::memory::kilobytes;
 
@@ -44,14 +46,20 @@ impl Machine {
         enabled.filter_map(state).max_by_key(|of| of.latency_us)
     }
 
-    /// Returns how often CPUs were throttled since the last boot; `None` if the kernel does not
-    /// count it.
+    /// Returns how often cores and packages were throttled since the last boot; `None` if the kernel
+    /// does not count it. Each CPU of a core or package shows the same count.
     pub fn throttlings(&self) -> Option<u64> {
-        let counts = self.online_cpus().into_iter().flat_map(|cpu| {
-            let of_cpu = format!("{CPUS}/cpu{cpu}/thermal_throttle");
-            ["core", "package"].map(|of| self.number(format!("{of_cpu}/{of}_throttle_count")))
-        });
-        counts.flatten().reduce(u64::saturating_add)
+        let mut counts = BTreeMap::new();
+        for cpu in self.online_cpus() {
+            let number = |name: &str| self.number(format!("{CPUS}/cpu{cpu}/{name}"));
+            let package = number("topology/physical_package_id").unwrap_or(cpu.into());
+            let core = number("topology/core_id").unwrap_or(cpu.into());
+            let of_core = number("thermal_throttle/core_throttle_count");
+            let of_package = number("thermal_throttle/package_throttle_count");
+            counts.extend(of_core.map(|count| ((package, Some(core)), count)));
+            counts.extend(of_package.map(|count| ((package, None), count)));
+        }
+        counts.into_values().reduce(u64::saturating_add)
     }
 
     /// Returns the memory of each NUMA node that has any: its number, and bytes.
@@ -113,8 +121,12 @@ mod tests {
             (2, 3, "C8", "400", "0"),
         ] {
             let directory = format!("{CPUS}/cpu{cpu}/cpuidle/state{state}");
+            let other = format!("{CPUS}/cpu{cpu}/cpuidle/state");
             for (file, content) in [("name", name), ("latency", latency), ("disable", disable)] {
                 made_up.write(&format!("{directory}/{file}"), &format!("{content}\n"));
+            }
+            for (file, content) in [("name", "C9"), ("latency", "900"), ("disable", "0")] {
+                made_up.write(&format!("{other}/{file}"), content);
             }
         }
         let deepest = made_up.machine().deepest_idle_state();
@@ -128,6 +140,24 @@ mod tests {
             made_up.write(&file, &format!("{count}\n"));
         }
         assert_eq!(made_up.machine().throttlings(), Some(7));
+    }
+
+    #[test]
+    fn counts_throttling_once_for_each_core_and_package() {
+        let made_up = MadeUp::new(&[("sys/devices/system/cpu/online", "0-7\n")]);
+        for cpu in 0..8 {
+            // Two packages of two cores with two CPUs each.
+            let (package, core) = (cpu / 4, cpu / 2 % 2);
+            for (file, number) in [
+                ("topology/physical_package_id", package),
+                ("topology/core_id", core),
+                ("thermal_throttle/core_throttle_count", 1 + core),
+                ("thermal_throttle/package_throttle_count", 10 + package),
+            ] {
+                made_up.write(&format!("{CPUS}/cpu{cpu}/{file}"), &format!("{number}\n"));
+            }
+        }
+        assert_eq!(made_up.machine().throttlings(), Some(2 * (1 + 2) + 10 + 11));
     }
 
     #[test]

@@ -45,7 +45,8 @@ impl Machine {
         }
     }
 
-    /// Returns the machine with the files below `directory` in place of its own.
+    /// Returns the machine with the files below `directory` in place of its own, as far as their
+    /// contents and the names of directories are read; modification times and links are its own.
     pub fn with_files_of(self, directory: PathBuf) -> Self {
         Self {
             planted: Some(directory),
