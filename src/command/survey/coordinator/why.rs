@@ -86,9 +86,16 @@ impl CoordinatorLoop<'_> {
             explanations.extend(causes.map(|cause| left_out(cause, NO_TIME)));
             return Ok(());
         }
-        let parts = culprits.len() + of_fabric.len() + untested.len();
-        let parts = words::counted(parts as u64, "part");
-        self.control.notes.add(&format!("finding out why: {parts}"));
+        let notes = &mut self.control.notes;
+        let parts = culprits.len() + of_fabric.len();
+        if parts > 0 {
+            let parts = words::counted(parts as u64, "part");
+            notes.add(&format!("finding out why: {parts}"));
+        }
+        if !untested.is_empty() {
+            let nics = words::counted(untested.len() as u64, "untested NIC");
+            notes.add(&format!("reading the files of {nics}"));
+        }
         let beside = |nic| controls(&self.control.members, &states, &culprits, nic);
         let controls: Vec<Vec<NicId>> = culprits.iter().map(|of| beside(of.nic)).collect();
         let all = culprits
