@@ -9,7 +9,7 @@ use cluster::survey::findings::Unit;
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
 use diagnosis::comparison::Measured;
-use diagnosis::evaluation::{Case, Confidence, evaluate};
+use diagnosis::evaluation::{Case, Confidence, Why, evaluate};
 use diagnosis::readings::Readings;
 use report::survey::nics::State;
 use report::survey::why::Explanation;
@@ -46,10 +46,16 @@ pub fn explanations(read: &[(NicId, Readings)]) -> Vec<Explanation> {
             fails: false,
             has_good_controls: false,
         });
-        // Without tests, only files that prove a cause count.
-        diagnosis
-            .whys
-            .retain(|why| why.confidence <= Confidence::Probably);
+        // Without tests, only files that prove a cause count, also one that makes operations fail.
+        let is_proved = |why: &Why| {
+            let known = [
+                Confidence::Because,
+                Confidence::Probably,
+                Confidence::AlsoFound,
+            ];
+            known.contains(&why.confidence)
+        };
+        diagnosis.whys.retain(is_proved);
         if diagnosis.whys.is_empty() {
             continue;
         }
@@ -173,6 +179,10 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].culprit, Unit::Nic(NicId(5)));
         assert_eq!(found[0].causes[0].cause.as_deref(), Some("iommu"));
+        one[5].1 = vec![reading("retry-handler", "not running", Item::Bad)];
+        let why = &explanations(&one)[0].causes[0];
+        let named = (why.cause.as_deref(), why.confidence);
+        assert_eq!(named, (Some("retry-off"), Confidence::AlsoFound));
         // A difference without a test is no cause.
         for (nic, own) in &mut one {
             let version = if nic.0 == 5 { "1.5" } else { "1.6" };
