@@ -46,8 +46,8 @@ impl Machine {
         enabled.filter_map(state).max_by_key(|of| of.latency_us)
     }
 
-    /// Returns how often cores and packages were throttled since the last boot; `None` if the kernel
-    /// does not count it. Each CPU of a core or package shows the same count.
+    /// Returns how often cores and packages were throttled since the last boot; `None` if the
+    /// kernel does not count it. Each CPU of a core or package shows the same count.
     pub fn throttlings(&self) -> Option<u64> {
         let mut counts = BTreeMap::new();
         for cpu in self.online_cpus() {
