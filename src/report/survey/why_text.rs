@@ -158,7 +158,10 @@ fn left_out(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
 /// Returns what is known about a culprit in lines: each sentence begins with its name, and evidence
 /// is indented.
 pub fn lines(roster: &Roster, of: &Explanation) -> Vec<String> {
-    let name = words::name(roster, &of.culprit);
+    let mut name = words::name(roster, &of.culprit);
+    if is_untested(of) {
+        name += ", untested";
+    }
     let paragraphs = statements(roster, of).into_iter();
     paragraphs
         .flat_map(|(is_sentence, text)| {
@@ -169,6 +172,11 @@ pub fn lines(roster: &Roster, of: &Explanation) -> Vec<String> {
             lines.into_iter().map(|line| format!("  {line}")).collect()
         })
         .collect()
+}
+
+/// Returns whether the survey has left a NIC untested, of which files prove something.
+fn is_untested(of: &Explanation) -> bool {
+    of.nic.is_none() && of.controls.is_empty() && !of.causes.is_empty()
 }
 
 /// Returns what is known about a culprit, or why nothing is, in sentences.
@@ -383,6 +391,19 @@ nid000417 cxi1, nid000418 cxi0, nid000418 cxi1: possibly one cause: driver 1.9
 not diagnosed: nid000419 cxi0: the time was up
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn says_that_a_nic_is_untested() {
+        let survey = survey(mixed(), Ok(()));
+        let of_files = Explanation {
+            nic: None,
+            controls: Vec::new(),
+            ..explanation(3, vec![why(Confidence::Probably, Vec::new())])
+        };
+        let first = &lines(&survey.roster, &of_files)[0];
+        let start = "nid000417 cxi1, untested: probably a PCIe link";
+        assert!(first.starts_with(start), "{first}");
     }
 
     #[test]

@@ -93,8 +93,8 @@ impl CoordinatorLoop<'_> {
             notes.add(&format!("finding out why: {parts}"));
         }
         if !untested.is_empty() {
-            let nics = words::counted(untested.len() as u64, "untested NIC");
-            notes.add(&format!("reading the files of {nics}"));
+            let nics = words::counted(untested.len() as u64, "NIC");
+            notes.add(&format!("reading the files of {nics} left untested"));
         }
         let beside = |nic| controls(&self.control.members, &states, &culprits, nic);
         let controls: Vec<Vec<NicId>> = culprits.iter().map(|of| beside(of.nic)).collect();
