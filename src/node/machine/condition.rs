@@ -1,6 +1,8 @@
 //! What makes CPUs and memory slower: idle states, throttling, missing memory, memory errors
 //! (diagnosis.md 3.2).
 
+use std::collections::BTreeMap;
+
 use super::Machine;
 use super::memory::kilobytes;
 
@@ -30,28 +32,40 @@ impl Machine {
     /// Returns the idle state from which CPUs take longest to wake up, among the states that are
     /// not disabled; `None` if the kernel shows none.
     pub fn deepest_idle_state(&self) -> Option<IdleState> {
-        let states = self.online_cpus().into_iter().flat_map(|cpu| {
-            let directory = format!("{CPUS}/cpu{cpu}/cpuidle");
-            self.numbered(&directory, "state").into_iter()
+        let deepest = self.online_cpus().into_iter().filter_map(|cpu| {
+            // A state with a larger number is deeper: the files of the others are not read, which
+            // takes time on many CPUs.
+            let mut states = self.numbered(&format!("{CPUS}/cpu{cpu}/cpuidle"), "state");
+            states.sort_by(|one, other| (other.len(), other).cmp(&(one.len(), one)));
+            let state = states
+                .into_iter()
+                .find(|state| self.number(format!("{state}/disable")) == Some(0))?;
+            Some((self.number(format!("{state}/latency"))?, state))
         });
-        let enabled = states.filter(|state| self.number(format!("{state}/disable")) == Some(0));
-        let state = |path: String| {
-            Some(IdleState {
-                latency_us: self.number(format!("{path}/latency"))?,
-                name: self.line(format!("{path}/name"))?,
-            })
-        };
-        enabled.filter_map(state).max_by_key(|of| of.latency_us)
+        let (latency_us, state) = deepest.max_by_key(|(latency, _)| *latency)?;
+        let name = self.line(format!("{state}/name"))?;
+        Some(IdleState { name, latency_us })
     }
 
     /// Returns how often CPUs were throttled since the last boot; `None` if the kernel does not
     /// count it.
     pub fn throttlings(&self) -> Option<u64> {
-        let counts = self.online_cpus().into_iter().flat_map(|cpu| {
-            let of_cpu = format!("{CPUS}/cpu{cpu}/thermal_throttle");
-            ["core", "package"].map(|of| self.number(format!("{of_cpu}/{of}_throttle_count")))
-        });
-        counts.flatten().reduce(u64::saturating_add)
+        let mut of_cores = Vec::new();
+        // Each CPU of a package shows the count of the package.
+        let mut of_packages: BTreeMap<Result<u64, u32>, u64> = BTreeMap::new();
+        for cpu in self.online_cpus() {
+            let number = |file: &str| self.number(format!("{CPUS}/cpu{cpu}/{file}"));
+            of_cores.extend(number("thermal_throttle/core_throttle_count"));
+            let Some(count) = number("thermal_throttle/package_throttle_count") else {
+                continue;
+            };
+            // A CPU whose package is unknown is its own package.
+            let package = number("topology/physical_package_id").ok_or(cpu);
+            let of_package = of_packages.entry(package).or_default();
+            *of_package = count.max(*of_package);
+        }
+        let counts = of_cores.into_iter().chain(of_packages.into_values());
+        counts.reduce(u64::saturating_add)
     }
 
     /// Returns the memory of each NUMA node that has any: its number, and bytes.
@@ -128,6 +142,43 @@ mod tests {
             made_up.write(&file, &format!("{count}\n"));
         }
         assert_eq!(made_up.machine().throttlings(), Some(7));
+    }
+
+    #[test]
+    fn counts_throttling_of_a_package_once() {
+        let made_up = MadeUp::new(&[("sys/devices/system/cpu/online", "0-4\n")]);
+        for (cpu, package, core, of_package) in [
+            (0, "0", 1, 40),
+            (1, "0", 2, 41),
+            (2, "1", 0, 7),
+            (3, "-1", 0, 5),
+            (4, "-1", 0, 6),
+        ] {
+            let directory = format!("{CPUS}/cpu{cpu}");
+            let write = |file: &str, content: String| {
+                made_up.write(&format!("{directory}/{file}"), &format!("{content}\n"));
+            };
+            write("topology/physical_package_id", package.into());
+            write("thermal_throttle/core_throttle_count", core.to_string());
+            write(
+                "thermal_throttle/package_throttle_count",
+                of_package.to_string(),
+            );
+        }
+        assert_eq!(made_up.machine().throttlings(), Some(3 + 41 + 7 + 5 + 6));
+    }
+
+    #[test]
+    fn idle_state_with_the_largest_number_is_the_deepest() {
+        let made_up = MadeUp::new(&[("sys/devices/system/cpu/online", "0\n")]);
+        for (state, latency) in [(2, "20"), (9, "90"), (10, "100")] {
+            let directory = format!("{CPUS}/cpu0/cpuidle/state{state}");
+            for (file, content) in [("name", "C"), ("latency", latency), ("disable", "0")] {
+                made_up.write(&format!("{directory}/{file}"), &format!("{content}\n"));
+            }
+        }
+        let deepest = made_up.machine().deepest_idle_state();
+        assert_eq!(deepest.map(|of| of.latency_us), Some(100));
     }
 
     #[test]
