@@ -70,12 +70,13 @@ impl Snapshot {
         sysfs::plant(&mut class, &device, health);
         let classes = snapshot.root.join("sys/class");
         sysfs::write(&classes, &class)?;
-        sysfs::write(&snapshot.root, &sysfs::host_files(health))?;
         write_telemetry(&classes.join(device).join("telemetry"), &counters)?;
         if health.has_retry_handler {
             let service = snapshot.root.join(format!("run/cxi/{NAME}{number}"));
             sysfs::write(&service, &retry_handler::files(&counters, health))?;
         }
+        // The last files: they replace files of the retry handler.
+        sysfs::write(&snapshot.root, &sysfs::host_files(health))?;
         Ok(snapshot)
     }
 
