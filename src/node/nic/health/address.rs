@@ -1,7 +1,9 @@
-//! What lets a NIC reach others: its algorithmic MAC address, and its retry handler.
+//! What lets a NIC reach others: its algorithmic MAC address, and its retry handler, which gives up
+//! peers that do not answer.
 
 use super::item::{Finding, Item, Verdict, unless_good};
 use crate::nic::files::Files;
+use facts::number::decimal;
 
 /// Whether the MAC address is the one that switches route to.
 pub static ALGORITHMIC: Item = Item {
@@ -18,6 +20,15 @@ pub static RETRY_HANDLER: Item = Item {
     name: "retry handler",
     source: "libfabric",
     remedy: "lost packets are never sent again: start the service cxi_rh of this NIC",
+};
+
+/// Peers that the retry handler regards as down.
+pub static PARKED: Item = Item {
+    code: "parked-peers",
+    name: "parked peers",
+    source: "libcxi",
+    remedy: "packets to these peers were lost, and operations towards them fail for 136 s after \
+             that: wait, and check again",
 };
 
 /// Value of `addr_assign_type` for an address that software has set.
@@ -69,10 +80,22 @@ pub fn retry_handler(files: &Files) -> Finding {
     )
 }
 
+/// The peers that the retry handler regards as down (libcxi.md 12.3).
+pub fn parked(files: &Files) -> Finding {
+    let peers = files.of_retry_handler("parked_nids");
+    peers.and_then(|text| decimal(&text)).map_or_else(
+        || Finding::absent(&PARKED),
+        |count| {
+            let verdict = unless_good(count > 0, Verdict::Suspect);
+            Finding::compared(&PARKED, count.to_string(), "0", verdict)
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::{MadeUp, assert_verdicts};
-    use super::Verdict::{Bad, Good, NotAvailable};
+    use super::Verdict::{Bad, Good, NotAvailable, Suspect};
     use super::*;
 
     #[test]
@@ -104,5 +127,15 @@ mod tests {
         made_up.write_of_host("run/cxi/cxi0/spt_timeouts", "7\n");
         let value = retry_handler(&made_up.files).value;
         assert_eq!(value.as_deref(), Some("running, 7 timeouts"));
+    }
+
+    #[test]
+    fn parked_peers_are_suspect() {
+        for (content, verdict) in [("0\n", Good), ("2\n", Suspect), ("x\n", NotAvailable)] {
+            let made_up = MadeUp::new(&[]);
+            assert_eq!(parked(&made_up.files).verdict, NotAvailable);
+            made_up.write_of_host("run/cxi/cxi0/parked_nids", content);
+            assert_eq!(parked(&made_up.files).verdict, verdict, "{content}");
+        }
     }
 }
