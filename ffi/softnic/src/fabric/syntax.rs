@@ -145,7 +145,8 @@ const FAULTS: Items = &[
     (
         "set",
         "set=FILE:VALUE, FILE a path of at most 255 bytes without '.' and '..', below the device \
-         directory of the NIC but not below telemetry, or of the host below /proc or /sys, or /run/cxi/DEVICE/FILE",
+         directory of the NIC but not below telemetry, or of the host below /proc or /sys, or \
+         /run/cxi/DEVICE/FILE",
     ),
 ];
 
