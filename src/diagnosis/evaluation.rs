@@ -583,7 +583,11 @@ fn evidence(of: &Comparison, expected: Option<(Cell, bool)>) -> Observation {
 pub fn difference_text(of: &Difference) -> String {
     format!(
         "{} {}, {} of {} others {}",
-        of.name, of.own, of.with_normal, of.of, of.normal
+        of.name,
+        of.own,
+        of.with_normal,
+        of.of,
+        majority::common(&of.attribute, &of.normal)
     )
 }
 

@@ -90,6 +90,40 @@ fn lost_packets_are_probably_the_cause() {
     assert_eq!(found(&lossy, &slow)[0], named("loss", Confidence::Probably));
 }
 
+/// It may follow from what makes operations fail, so it is never certain.
+#[test]
+fn parked_peer_is_probably_the_cause_of_failures() {
+    let parked = with("parked-peers", "1", State::Suspect);
+    let of = |own: &Readings, others: Readings| {
+        let found = evaluate(Case {
+            own,
+            others: &vec![others; 7],
+            measured: &Measured::new(),
+            fails: true,
+            has_good_controls: true,
+        });
+        let causes = causes(&found).into_iter();
+        let causes = causes.map(|(id, how)| (id.map(str::to_owned), how));
+        causes.collect::<Vec<_>>()
+    };
+    let probably = named("parked", Confidence::Probably);
+    assert_eq!(of(&parked, healthy()), [probably]);
+    // Good NICs have parked a peer as well: the culprit, or another one.
+    assert_eq!(of(&parked, parked.clone()), [(None, Confidence::Unknown)]);
+    let mut without_handler = parked.clone();
+    without_handler.retain(|of| of.code != "retry-handler");
+    without_handler.push(reading("retry-handler", "off", State::Bad));
+    let both = [
+        named("retry-off", Confidence::Because),
+        named("parked", Confidence::AlsoFound),
+    ];
+    assert_eq!(of(&without_handler, healthy()), both);
+    // What is only slow is slow for another reason.
+    let slow = measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0), (TestCode::L2, 2.0)]);
+    let also = named("parked", Confidence::AlsoFound);
+    assert!(found(&parked, &slow).contains(&also));
+}
+
 /// The figures of a NIC in use say nothing about it, and bad items do.
 #[test]
 fn only_bad_items_are_known_about_a_nic_in_use() {

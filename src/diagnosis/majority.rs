@@ -107,6 +107,12 @@ pub(crate) fn count(code: &str, value: &str, values: &[&str]) -> usize {
     same.count()
 }
 
+/// Returns a value that several NICs or nodes have: `about` it if their values differ a little.
+pub fn common(code: &str, value: &str) -> String {
+    let is_close = CLOSE.iter().any(|(of, _)| *of == code);
+    format!("{}{value}", if is_close { "about " } else { "" })
+}
+
 /// Returns whether two values of the item with this code are the same.
 pub fn is_same(code: &str, one: &str, other: &str) -> bool {
     let close = CLOSE.iter().find(|(of, _)| *of == code);

@@ -152,6 +152,14 @@ fn failures_have_a_cause() {
 }
 
 #[test]
+fn parked_peer_is_also_found_if_nothing_fails() {
+    let faults = [("CXIDIAG_FAULTS", "nic=2,set=/run/cxi/soft2/parked_nids:1")];
+    assert_diagnosed("soft2 --loopback=3", &faults, |document, status| {
+        first(document) == Some(("parked", "also_found")) && status == Some(3)
+    });
+}
+
+#[test]
 fn text_has_verdict_table_and_cause() {
     let _alone = alone();
     let fabric = Fabric::new();

@@ -392,30 +392,73 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
     }
 }
 
-/// Of the host and of the retry handler.
+/// Faults of a software NIC plant files of the host, and of its retry handler.
 #[test]
-fn reads_planted_files() {
-    let faults = "set=/run/cxi/soft0/parked_nids:2,\
-                  set=/sys/devices/system/cpu/online:0,\
+fn reads_planted_files_of_the_host() {
+    let faults = "set=/sys/devices/system/cpu/online:0,\
                   set=/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor:powersave,\
-                  set=/sys/devices/system/node/node0/meminfo:Node 0 MemTotal: 469762048 kB";
-    let output = software(&Fabric::new(), "soft0 --quick --json", faults);
-    let document = document(&stdout(&output));
-    let of_nic = document["devices"][0]["items"].as_array().expect("items");
-    let of_host = document["host"].as_array().expect("items");
-    for (code, value, verdict) in [
-        ("parked-peers", "2, each for 136 s", "suspect"),
-        ("governor", "powersave", "suspect"),
-        ("memory-size", "448.0 GiB", "shown"),
+                  set=/sys/devices/system/cpu/cpu0/cpuidle/state2/name:C6,\
+                  set=/sys/devices/system/cpu/cpu0/cpuidle/state2/latency:133,\
+                  set=/sys/devices/system/cpu/cpu0/cpuidle/state2/disable:0,\
+                  set=/sys/devices/system/node/node0/meminfo:Node 0 MemTotal: 469762048 kB,\
+                  set=/sys/devices/system/edac/mc/mc0/ce_count:5,\
+                  set=/sys/devices/system/edac/mc/mc0/ue_count:1,\
+                  set=/run/cxi/soft0/parked_nids:2,\
+                  set=/run/cxi/soft0/sct_in_use:3";
+    let since_boot = "5 corrected and 1 uncorrected since boot";
+    let during = "0 corrected and 0 uncorrected during the check, 6 in all";
+    for (options, errors) in [
+        ("--quick", (since_boot, "shown")),
+        ("--no-traffic", (during, "good")),
     ] {
-        let mut items = of_nic.iter().chain(of_host);
-        let item = items.find(|item| item["code"] == code).expect("an item");
-        assert_eq!(
-            (&item["value"], &item["verdict"]),
-            (&json!(value), &json!(verdict)),
-            "{item}"
-        );
+        let output = software(&Fabric::new(), &format!("soft0 --json {options}"), faults);
+        assert_success(&output);
+        let document = document(&stdout(&output));
+        let blocks = [&document["host"], &document["devices"][0]["items"]];
+        for (code, expected) in [
+            ("governor", ("powersave", "suspect")),
+            ("idle-states", ("133 us (C6)", "shown")),
+            ("memory-size", ("448.0 GiB", "shown")),
+            ("host-memory-errors", errors),
+            ("parked-peers", ("2, each for 136 s", "suspect")),
+            ("leaked-resources", ("3 sct", "shown")),
+        ] {
+            let mut items = blocks.iter().flat_map(|of| of.as_array().expect("items"));
+            let item = items.find(|item| item["code"] == code).expect(code);
+            let found = (item["value"].as_str(), item["verdict"].as_str());
+            assert_eq!(found, (Some(expected.0), Some(expected.1)), "{code}");
+        }
+        let expected = "OK soft0 (suspect: parked-peers soft0, governor host)";
+        assert_eq!(document["summary"], expected);
     }
+}
+
+/// What stays in use while nobody uses the NIC was left, and is suspect only if that is known.
+#[test]
+fn resources_of_an_idle_nic_are_suspect() {
+    let fabric = Fabric::new();
+    let check = || {
+        let mut command = fabric.command("check soft0 --no-traffic --window=1100ms");
+        command
+            .env("CXIDIAG_FAULTS", "set=/run/cxi/soft0/tct_in_use:4")
+            .env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "1000");
+        let output = finish(MadeUp::new(&[]).seen_by(command));
+        assert_success(&output);
+        let text = stdout(&output);
+        let is_suspect = text.contains("SUSPECT leaked-resources");
+        assert_eq!(
+            text.contains("without a verdict unless nobody uses"),
+            !is_suspect
+        );
+        is_suspect
+    };
+    assert!(check());
+    let mut other = fabric.command("write-lat --loopback -d soft0 -D 60 --interval=10ms");
+    let mut other = other.spawn().expect("cxidiag starts");
+    let printed = BufReader::new(other.stdout.take().expect("a pipe"));
+    let mut lines = printed.lines().map(|line| line.expect("text"));
+    assert!(lines.any(|line| line.contains("Start[s]")));
+    assert!(!check());
 }
 
 #[test]

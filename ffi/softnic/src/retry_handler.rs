@@ -9,7 +9,7 @@ const ORDERED_REQUESTS: u32 = 674;
 const UNORDERED_REQUESTS: u32 = 675;
 
 /// Its counters.
-const COUNTERS: [&str; 34] = [
+const COUNTERS: [&str; 35] = [
     "accel_close_complete",
     "cancel_no_matching_conn",
     "cancel_resource_busy",
@@ -44,6 +44,7 @@ const COUNTERS: [&str; 34] = [
     "switch_tree_count",
     "tct_in_use",
     "tct_timeouts",
+    "trs_in_use",
 ];
 
 /// Its limits: numbers of retries, and seconds.

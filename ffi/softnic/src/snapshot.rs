@@ -75,6 +75,7 @@ impl Snapshot {
             let service = snapshot.root.join(format!("run/cxi/{NAME}{number}"));
             sysfs::write(&service, &retry_handler::files(&counters, health))?;
         }
+        // The last files: they replace files of the retry handler.
         sysfs::write(&snapshot.root, &sysfs::host_files(health))?;
         Ok(snapshot)
     }

@@ -17,6 +17,7 @@ use node::machine::Machine;
 use node::nic::files::Files;
 use node::nic::health::code_words::{self, CodeWords};
 use node::nic::health::foreign::Octets;
+use node::nic::health::leak::Held;
 use node::nic::health::pcie_errors::{self, Monitor};
 use node::nic::health::{
     Finding, Generation, address, foreign, host, identity, link, pcie, presence, services,
@@ -39,6 +40,8 @@ pub struct Examination {
     services: Finding,
     /// Whether other processes use the NIC; `None` if that is unknown.
     is_busy: Option<bool>,
+    /// Whether the library knows that no process uses it.
+    is_unused: bool,
     traffic: Vec<Finding>,
     failure: Option<Failure>,
 }
@@ -49,6 +52,7 @@ struct First {
     code_words: CodeWords,
     octets: Octets,
     monitor: Monitor,
+    held: Held,
 }
 
 impl Examination {
@@ -64,10 +68,12 @@ impl Examination {
                 code_words: CodeWords::read(&files),
                 octets: Octets::read(&files),
                 monitor: Monitor::read(&files),
+                held: Held::read(&files),
                 files,
             })
         });
         let mut is_busy = None;
+        let mut is_unused = false;
         let mut is_software = device.platform().is_simulated;
         let services = match &first {
             Err(_) | Ok(None) => Finding::absent(&services::USABLE),
@@ -78,6 +84,7 @@ impl Examination {
                     Err(failure) => services::unknown(failure.message()),
                     Ok(uses) => {
                         is_software |= uses.is_software;
+                        is_unused = uses.is_in_use == Some(false);
                         is_busy = uses.is_in_use.or_else(|| {
                             let free = first.files.number("properties/rgids_avail")?;
                             Some(free < IDLE_GROUPS)
@@ -96,6 +103,7 @@ impl Examination {
             is_software,
             services,
             is_busy,
+            is_unused,
             traffic: traffic::left_out(if request.is_quick {
                 "--quick"
             } else {
@@ -201,6 +209,7 @@ impl Examination {
             address::algorithmic(&files),
             address::retry_handler(&files),
             address::parked(&files),
+            Held::read(&files).since(&first.held, self.is_unused),
             self.services,
             iommu,
             host::locality(&files, &cxi::placement::cpus().unwrap_or_default()),

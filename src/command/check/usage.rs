@@ -16,7 +16,7 @@ use plan::cli::usage::{Completion, Usage};
 
 /// Bounds of `--window`.
 const WINDOWS: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(10)..=Duration::from_secs(60);
+    Duration::from_millis(10)..=Duration::from_secs(120);
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {

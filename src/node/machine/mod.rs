@@ -3,6 +3,10 @@
 //!
 //! All files are read below one directory: tests replace it by a made-up machine with
 //! [`ROOT_VARIABLE`].
+//!
+//! Faults of software NICs plant single files in place of the machine's own
+//! ([`Machine::with_files_of`]). Only what this module reads with `read` and `names` has them: not
+//! [`Machine::root`], [`Machine::is_empty_directory`], and what other modules read below the root.
 
 mod condition;
 mod groups;
@@ -45,8 +49,8 @@ impl Machine {
         }
     }
 
-    /// Returns the machine with the files below `directory` in place of its own, as far as their
-    /// contents and the names of directories are read; modification times and links are its own.
+    /// Returns the machine with the files below `directory` in place of its own, where `read` and
+    /// `names` read them.
     pub fn with_files_of(self, directory: PathBuf) -> Self {
         Self {
             planted: Some(directory),

@@ -38,9 +38,34 @@ fn nodes_have_about_as_much_memory() {
     assert_eq!((check.counts.good, check.counts.suspect), (3, 1));
     let text = lines(&check);
     assert!(
-        text.contains("memory-size 448.0 GiB; 3 of 4 NICs have "),
+        text.contains("memory-size 448.0 GiB; 3 of 4 NICs have about 51"),
         "{text}"
     );
+}
+
+/// Two values that differ a little are one, and no exact value.
+#[test]
+fn two_nodes_have_a_majority_only_if_they_agree() {
+    let memory = |size: &str| document(1, &[item("memory-size", size, "shown")]);
+    let of = |sizes: [&str; 2]| {
+        let nodes = (0..)
+            .zip(sizes)
+            .flat_map(|(number, size)| nodes(number..number + 1, &memory(size)));
+        let check = fleet(nodes.collect());
+        let text = lines(&check);
+        let row = text.lines().find(|line| line.starts_with("memory-size"));
+        let row = row
+            .expect("a row")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        (check.counts.suspect, row)
+    };
+    let close = of(["511.2 GiB", "511.8 GiB"]);
+    assert_eq!(close.0, 0);
+    assert!(close.1.starts_with("memory-size about 511.") && close.1.ends_with(" 2 of 2 NICs"));
+    let far = of(["448.0 GiB", "512.0 GiB"]);
+    assert_eq!(far, (0, "memory-size no majority of 2 NICs".into()));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use super::servers::server_command;
 use super::tasks::task_of_slurm;
 use crate::alone;
+use crate::harness::machine::MadeUp;
 use crate::harness::{Fabric, Server, assert_status, assert_success, stderr, stdout};
 
 #[test]
@@ -40,6 +41,35 @@ fn tasks_check_their_nodes_first() {
     let left = fs::read_dir(directory.path()).expect("a directory");
     let names: Vec<_> = left.flatten().map(|file| file.file_name()).collect();
     assert_eq!(names, ["found.json"]);
+}
+
+/// Each process has the same faults, and the host of one NIC has less memory.
+#[test]
+fn planted_files_of_the_host_are_of_the_nic_with_the_fault() {
+    let _alone = alone();
+    let (fabric, directory) = (Fabric::new(), tempfile::tempdir().unwrap());
+    let memory = "sys/devices/system/node/node0/meminfo";
+    let machine = MadeUp::new(&[(memory, "Node 0 MemTotal: 536870912 kB\n")]);
+    let faults = format!("nic=2,set=/{memory}:Node 0 MemTotal: 469762048 kB");
+    let options = "--check --expect=p50<1s --pairs=all";
+    let start = |rank: u32| {
+        let command = task_of_slurm(&fabric, directory.path(), rank, 3, options);
+        let mut command = machine.seen_by(command);
+        command.env("CXIDIAG_FAULTS", &faults);
+        command.spawn().expect("cxidiag starts")
+    };
+    let others = [1, 2].map(start);
+    let output = start(0).finish();
+    let text = assert_status(&output, 0);
+    assert!(
+        text.contains("check: good: 2 of 3 nodes; 1 suspect"),
+        "{text}"
+    );
+    let found = "\nSUSPECT memory-size host (1 node): memory 448.0 GiB; 2 of 3 nodes have ";
+    assert!(text.contains(found), "{text}");
+    for task in others {
+        assert_success(&task.finish());
+    }
 }
 
 #[test]

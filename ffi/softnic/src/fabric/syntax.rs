@@ -145,8 +145,8 @@ const FAULTS: Items = &[
     (
         "set",
         "set=FILE:VALUE, FILE a path of at most 255 bytes without '.' and '..', below the device \
-         directory of the NIC but not below telemetry, or of the host below /proc, /sys or \
-         /run/cxi",
+         directory of the NIC but not below telemetry, or of the host below /proc or /sys, or \
+         /run/cxi/DEVICE/FILE",
     ),
 ];
 

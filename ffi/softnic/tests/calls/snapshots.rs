@@ -387,6 +387,19 @@ fn shares_of_packets_are_exact() {
 }
 
 #[test]
+fn planted_files_replace_files_of_the_retry_handler() {
+    alone!();
+    let planted = "set=/run/cxi/soft0/parked_nids:3,set=/proc/cmdline:quiet";
+    let files = Files::with(planted);
+    assert_eq!(files.text("run/cxi/soft0/parked_nids"), "3");
+    assert_eq!(files.text("run/cxi/soft0/trs_in_use"), "0");
+    assert_eq!(files.text("proc/cmdline"), "quiet");
+    let files = Files::with(&format!("retry-handler=off,{planted}"));
+    assert_eq!(files.text("run/cxi/soft0/parked_nids"), "3");
+    assert!(!files.path("run/cxi/soft0/trs_in_use").exists());
+}
+
+#[test]
 fn lost_packets_count_as_timeouts_of_the_retry_handler() {
     alone!();
     set("CXIDIAG_FAULTS", "loss=0.5,retry=1us");

@@ -9,7 +9,7 @@
 //! * `link`: state, speed, mode and flaps of the link; `code_words`: its error rates.
 //! * `foreign`: traffic of other processes.
 //! * `pcie`: lanes and speed of the connection to the host; `pcie_errors`: its errors.
-//! * `address`: fabric address and retry handler.
+//! * `address`: fabric address and retry handler. `leak`: what nobody uses any more.
 //! * `identity`: what is shown without a limit: generation, firmware, driver, QoS profile.
 //! * `services`: who may use the NIC.
 //! * `host`: settings of the host. `host_state`: what makes its CPUs and memory slower.
@@ -22,6 +22,7 @@ pub mod host;
 pub mod host_state;
 pub mod identity;
 mod item;
+pub mod leak;
 pub mod link;
 pub mod pcie;
 pub mod pcie_errors;
@@ -32,7 +33,7 @@ pub mod traffic;
 pub use item::{Finding, Generation, Item, Verdict};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 54] = [
+pub static ITEMS: [&Item; 55] = [
     &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
@@ -62,6 +63,7 @@ pub static ITEMS: [&Item; 54] = [
     &address::ALGORITHMIC,
     &address::RETRY_HANDLER,
     &address::PARKED,
+    &leak::LEFT_OVER,
     &services::USABLE,
     &host::IOMMU,
     &host::LOCALITY,

@@ -16,11 +16,11 @@ pub fn path(text: &str) -> Option<String> {
     let of_host = text.strip_prefix('/');
     let names = of_host.unwrap_or(text);
     let is_below = text.len() <= LONGEST_FILE && names.split('/').all(is_name);
-    let first = names.split('/').next();
-    let is_allowed = match of_host {
-        Some(names) if first == Some("run") => names.starts_with("run/cxi/"),
-        Some(names) => names.contains('/') && matches!(first, Some("proc" | "sys")),
-        None => first != Some("telemetry"),
+    let parts: Vec<&str> = names.split('/').collect();
+    let is_allowed = match (of_host, parts.as_slice()) {
+        (Some(_), ["proc" | "sys", _, ..] | ["run", "cxi", _, _, ..]) => true,
+        (Some(_), _) | (None, ["telemetry", ..]) => false,
+        (None, _) => true,
     };
     (is_below && is_allowed).then(|| text.to_owned())
 }
