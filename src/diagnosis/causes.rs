@@ -3,158 +3,17 @@
 //!
 //! A new cause is a new row. Cells that the matrix leaves open are left out.
 
+use crate::cause::Cell::{
+    AsSign, AtLeast, Certainly, CertainlyAsSign, CertainlySame, CertainlySlower, Same, Share,
+    Slower, Varies,
+};
+use crate::cause::Sign::{Bad, Cures, Differs, Less, More, Wrong};
+use crate::cause::{By, Cause, Cell};
 use crate::columns::Column;
 use crate::columns::Column::{
     CommandRead, HostRead, HugePages, OtherClass, Pause, Read, ReadBandwidth, Received, Sent, Tail,
     Write, WriteBandwidth, WriteFrom, WriteTo, WriteToInOtherClass,
 };
-use Cell::{
-    AsSign, AtLeast, Certainly, CertainlyAsSign, CertainlySame, CertainlySlower, Same, Share,
-    Slower, Varies,
-};
-use Sign::{Bad, Cures, Differs, Less, More, Wrong};
-
-/// A cause.
-#[derive(Debug)]
-pub struct Cause {
-    /// What documents and metrics name it by. It never changes.
-    pub id: &'static str,
-    /// What it is, after "because".
-    pub what: &'static str,
-    /// Its subject in a list of what was excluded.
-    pub subject: &'static str,
-    /// What proves it: one sign is enough.
-    pub signs: &'static [Sign],
-    /// How it shows.
-    pub cells: &'static [(Column, Cell)],
-    /// Whether it makes operations fail, so that figures cannot show it.
-    pub fails: bool,
-    /// Whether figures say nothing about the NIC meanwhile, so that nothing else is known about it.
-    pub voids: bool,
-    /// Whether it is excluded if all of its signs can be read and none holds: it has no other form.
-    pub files_exclude: bool,
-    /// What to do.
-    pub advice: &'static str,
-    /// Who can do it.
-    pub by: By,
-}
-
-/// Who can do something about a cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// The user of the node.
-    User,
-    /// An administrator of the node.
-    Root,
-    /// The administrator of the fabric.
-    FabricManager,
-    /// Somebody at the node.
-    Hands,
-}
-
-impl By {
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Root => "root",
-            Self::FabricManager => "fabric manager",
-            Self::Hands => "hands",
-        }
-    }
-}
-
-/// An item that proves a cause.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Sign {
-    /// The item with this code is bad or suspect, and is not so on many good NICs.
-    Wrong(&'static str),
-    /// The item with this code is bad, whatever good NICs have.
-    Bad(&'static str),
-    /// The item with this code is not bad, but hardly any good NIC has its value.
-    Differs(&'static str),
-    /// The same, with a smaller number than most good NICs have.
-    Less(&'static str),
-    /// The same, with a larger number than most good NICs have, and than this one.
-    More(&'static str, f64),
-    /// What is slow is as fast as on good NICs if it is done in another way.
-    Cures(Column),
-}
-
-impl Sign {
-    /// Returns the code of its item, if it is one.
-    pub fn code(self) -> Option<&'static str> {
-        match self {
-            Self::Wrong(code)
-            | Self::Bad(code)
-            | Self::Differs(code)
-            | Self::Less(code)
-            | Self::More(code, _) => Some(code),
-            Self::Cures(_) => None,
-        }
-    }
-}
-
-/// How documents describe a culprit that is not slower in a column.
-pub const SAME: &str = "as good NICs";
-
-/// What is expected of a culprit in a column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell {
-    /// As good NICs.
-    Same,
-    /// Slower.
-    Slower,
-    /// Slower or not: it says nothing about the cause, and the cause may explain it.
-    Varies,
-    /// A bandwidth that is this share of the bandwidth of good NICs.
-    Share(f64, f64),
-    /// A bandwidth whose share is about the share of the sign: half of the lanes, half of the
-    /// bandwidth.
-    AsSign,
-    /// The same; without it, the cause is never certain.
-    CertainlyAsSign,
-    /// A bandwidth of at least this share of the bandwidth of good NICs.
-    AtLeast(f64),
-    /// As the column of good NICs; without it, the cause is never certain.
-    CertainlySame,
-    /// Slower; without it, the cause is never certain.
-    CertainlySlower,
-    /// A share of a bandwidth; without it, the cause is never certain.
-    Certainly(f64, f64),
-}
-
-impl Cell {
-    /// Returns whether the cause is never certain without it.
-    pub fn is_decisive(self) -> bool {
-        matches!(
-            self,
-            Self::CertainlySame
-                | Self::CertainlySlower
-                | Self::Certainly(..)
-                | Self::CertainlyAsSign
-        )
-    }
-
-    /// Returns whether the culprit is as good NICs in the column.
-    pub fn is_same(self) -> bool {
-        matches!(self, Self::Same | Self::CertainlySame)
-    }
-
-    /// Returns the cell in words.
-    pub fn words(self) -> String {
-        match self {
-            Self::Same | Self::CertainlySame => SAME.into(),
-            Self::Slower | Self::CertainlySlower => "slower".into(),
-            Self::Varies => "slower or not".into(),
-            Self::Share(low, high) | Self::Certainly(low, high) => {
-                format!("{low} to {high} of good NICs")
-            }
-            Self::AsSign | Self::CertainlyAsSign => "about the share of the sign".into(),
-            Self::AtLeast(share) => format!("at least {share} of good NICs"),
-        }
-    }
-}
 
 /// How a PCIe link shows that is slower than the links of good NICs.
 const SLOW_PCIE: &[(Column, Cell)] = &[

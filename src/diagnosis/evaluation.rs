@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::causes::{CAUSES, CPU_WAIT, Cause, Cell, Sign, cause};
+use crate::cause::{Cause, Cell, Sign};
+use crate::causes::{CAUSES, CPU_WAIT, cause};
 use crate::ceilings;
 use crate::columns::Column;
 use crate::comparison::{Comparison, Measured, Outcome, compare};

@@ -32,6 +32,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cause;
 pub mod causes;
 pub mod ceilings;
 pub mod columns;

@@ -1,7 +1,7 @@
 //! Where to look if no cause is known: what the tests show together, as data (diagnosis.md 5,
 //! single observations).
 
-use crate::causes::By;
+use crate::cause::By;
 use crate::columns::Column::{
     self, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom, WriteTo,
 };

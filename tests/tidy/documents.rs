@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use diagnosis::causes::{CAUSES, Sign};
+use diagnosis::cause::Sign;
+use diagnosis::causes::CAUSES;
 use diagnosis::procedure::TESTS;
 use facts::advice::{EXPLANATIONS, What};
 use plan::tools::TOOLS;

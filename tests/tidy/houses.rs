@@ -395,7 +395,8 @@ const DIAGNOSIS: Package = Package {
                 ("majority", "what most good NICs have"),
             ],
             &[
-                ("causes", "the causes, as data: signs, cells, advice"),
+                ("cause", "what a cause consists of: signs, cells, advice"),
+                ("causes", "the causes, as data"),
                 ("comparison", "the figures of a culprit beside good NICs"),
                 ("shared", "what several culprits have and good NICs do not"),
             ],

@@ -7,7 +7,8 @@ use super::{Survey, words};
 use crate::wrap::wrapped;
 use cluster::survey::findings::Unit;
 use cluster::survey::roster::Roster;
-use diagnosis::causes::{self, SAME};
+use diagnosis::cause::SAME;
+use diagnosis::causes;
 use diagnosis::evaluation::{Confidence, Observation, Why, difference_text};
 use diagnosis::shared::SharedValue;
 
