@@ -1,28 +1,26 @@
-//! What PCIe links can carry, as a hint: a bandwidth that is about the limit of a slower link than
-//! the NIC needs names the link, also where no file shows it (diagnosis.md 3.1).
+//! The limits of PCIe links, as a hint: a bandwidth that is about the limit of a slower link than
+//! the NIC needs names this link, also where no file shows it (diagnosis.md 3.1).
 
 use crate::columns::Column;
 use crate::comparison::{Comparison, Outcome};
 use crate::readings::{Readings, find, number};
 
-/// PCIe links, and what one direction of each can carry, in bytes per second (diagnosis.md 3.1).
+/// PCIe links in words, and the product of their lanes and their speed in GT/s.
 const LINKS: [(&str, f64); 6] = [
-    ("8 lanes at 8 GT/s", 7e9),
-    ("16 lanes at 8 GT/s or 8 lanes at 16 GT/s", 14e9),
-    ("16 lanes at 16 GT/s", 28e9),
-    ("16 lanes at 20 GT/s", 35e9),
-    ("16 lanes at 25 GT/s", 44e9),
-    ("16 lanes at 32 GT/s", 56e9),
+    ("8 lanes at 8 GT/s", 64.0),
+    ("16 lanes at 8 GT/s or 8 lanes at 16 GT/s", 128.0),
+    ("16 lanes at 16 GT/s", 256.0),
+    ("16 lanes at 20 GT/s", 320.0),
+    ("16 lanes at 25 GT/s", 400.0),
+    ("16 lanes at 32 GT/s", 512.0),
 ];
+
+/// Bytes of data per second of a lane at 1 GT/s, in one direction: 16 lanes at 8 GT/s carry 14 GB/s
+/// (diagnosis.md 3.1).
+const OF_LANE: f64 = 14e9 / 128.0;
 
 /// A bandwidth is the limit of a link within this part of it.
 const ABOUT: f64 = 0.12;
-
-/// Bytes per second that a lane carries at 1 GT/s, without the overhead of packets.
-const OF_LANE: f64 = 128.0 / 130.0 / 8.0 * 1e9;
-
-/// Part of that which packets leave for data.
-const OF_DATA: f64 = 0.89;
 
 /// Returns what the bandwidth of a slow culprit in loopback says about PCIe; `None` if it is not
 /// the limit of a link that carries less than good NICs do.
@@ -30,21 +28,19 @@ pub fn hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
     let is_slow =
         |of: &&Comparison| of.column == Column::WriteBandwidth && of.outcome == Outcome::Slower;
     let of = comparisons.iter().find(is_slow)?;
-    let is_limit = |(_, carries): &&(&str, f64)| {
-        *carries < of.others && (of.own / carries - 1.0).abs() <= ABOUT
+    let is_limit = |(_, lanes): &&(&str, f64)| {
+        let limit = lanes * OF_LANE;
+        limit < of.others && (of.own / limit - 1.0).abs() <= ABOUT
     };
     let (link, _) = LINKS.iter().find(is_limit)?;
-    let text = format!(
-        "{:.1} GB/s is about what PCIe carries with {link}",
-        of.own / 1e9
-    );
+    let gigabytes = of.own / 1e9;
+    let text = format!("{gigabytes:.1} GB/s is about the limit of a PCIe link with {link}");
     let value = |code| find(own, code)?.value.as_deref();
     let shown = value("pcie-width").zip(value("pcie-speed"));
-    let carries =
-        shown.and_then(|(width, speed)| Some(number(width)? * number(speed)? * OF_LANE * OF_DATA));
-    Some(match (shown, carries) {
-        (Some((width, speed)), Some(carries)) if carries > of.own * (1.0 + ABOUT) => {
-            format!("{text}, but files show {width} at {speed}: the limit is elsewhere")
+    let limit = shown.and_then(|(width, speed)| Some(number(width)? * number(speed)? * OF_LANE));
+    Some(match (shown, limit) {
+        (Some((width, speed)), Some(limit)) if limit > of.own * (1.0 + ABOUT) => {
+            format!("{text}; its files show {width} at {speed}, so the limit is elsewhere")
         }
         _ => text,
     })
@@ -53,7 +49,8 @@ pub fn hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readings::{Reading, State};
+    use crate::readings::State;
+    use crate::readings::testing::reading;
 
     fn comparison(own: f64, others: f64) -> Comparison {
         Comparison {
@@ -67,24 +64,18 @@ mod tests {
     }
 
     fn pcie(width: &str, speed: &str) -> Readings {
-        let item = |code: &str, value: &str| Reading {
-            code: code.into(),
-            name: code.into(),
-            value: Some(value.into()),
-            state: State::Good,
-            text: value.into(),
-            share: None,
-            is_attribute: true,
-        };
-        vec![item("pcie-width", width), item("pcie-speed", speed)]
+        let items = [("pcie-width", width), ("pcie-speed", speed)];
+        items
+            .map(|(code, value)| reading(code, value, State::Good))
+            .into()
     }
 
     #[test]
     fn bandwidth_names_the_link() {
         let of = |own: f64, others: f64| hint(&[comparison(own, others)], &Vec::new());
-        let half = "PCIe carries with 16 lanes at 8 GT/s or 8 lanes at 16 GT/s";
-        let expected = format!("13.9 GB/s is about what {half}");
-        assert_eq!(of(13.9e9, 23e9), Some(expected));
+        let expected = "13.9 GB/s is about the limit of a PCIe link with 16 lanes at 8 GT/s or 8 \
+                        lanes at 16 GT/s";
+        assert_eq!(of(13.9e9, 23e9).as_deref(), Some(expected));
         // Within 12 % of 14 GB/s.
         for (own, is_near) in [
             (12.3e9, false),
@@ -116,7 +107,7 @@ mod tests {
     #[test]
     fn faster_link_in_the_files_contradicts() {
         let of = |width, speed| hint(&[comparison(13.9e9, 23e9)], &pcie(width, speed)).unwrap();
-        let end = ", but files show x16 at 16.0 GT/s: the limit is elsewhere";
+        let end = "; its files show x16 at 16.0 GT/s, so the limit is elsewhere";
         assert!(of("x16", "16.0 GT/s").ends_with(end));
         // These carry about as much.
         assert!(of("x8", "16.0 GT/s").ends_with("8 lanes at 16 GT/s"));

@@ -588,7 +588,7 @@ pub fn difference_text(of: &Difference) -> String {
         of.own,
         of.with_normal,
         of.of,
-        majority::common(&of.attribute, &of.normal)
+        majority::common_text(&of.attribute, &of.normal)
     )
 }
 

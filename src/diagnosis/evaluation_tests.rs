@@ -7,7 +7,7 @@ mod other_ways;
 
 use super::*;
 use crate::comparison::Figures;
-use crate::readings::Reading;
+use crate::readings::{Reading, testing};
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
 const HEALTHY: [(TestCode, bool, f64); 15] = [
@@ -64,13 +64,8 @@ fn bandwidths(factor: f64) -> Vec<(TestCode, f64)> {
 
 fn reading(code: &str, value: &str, state: State) -> Reading {
     Reading {
-        code: code.into(),
-        name: code.into(),
-        value: Some(value.into()),
-        state,
-        text: format!("{code} {value}"),
         share: (value == "x8").then_some(0.5),
-        is_attribute: true,
+        ..testing::reading(code, value, state)
     }
 }
 

@@ -107,8 +107,9 @@ pub(crate) fn count(code: &str, value: &str, values: &[&str]) -> usize {
     same.count()
 }
 
-/// Returns a value that several NICs or nodes have: `about` it if their values differ a little.
-pub fn common(code: &str, value: &str) -> String {
+/// Returns the text of a value that several NICs or nodes have. Close values are one value, so the
+/// text begins with "about".
+pub fn common_text(code: &str, value: &str) -> String {
     let is_close = CLOSE.iter().any(|(of, _)| *of == code);
     format!("{}{value}", if is_close { "about " } else { "" })
 }
@@ -125,21 +126,14 @@ pub fn is_same(code: &str, one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readings::testing::reading;
 
     fn readings(value: &str) -> Readings {
         of_item("firmware", value)
     }
 
     fn of_item(code: &str, value: &str) -> Readings {
-        vec![Reading {
-            code: code.into(),
-            name: code.into(),
-            value: Some(value.into()),
-            state: State::Shown,
-            text: value.into(),
-            share: None,
-            is_attribute: true,
-        }]
+        vec![reading(code, value, State::Shown)]
     }
 
     /// Returns whether a NIC with `1.5` differs from others with these values, and whether the

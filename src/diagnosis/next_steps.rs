@@ -27,24 +27,23 @@ pub const NEXT_STEPS: &[NextStep] = &[
     NextStep {
         slower: &[Sent],
         same: &[Received],
-        says: "what it sends is slow, what it receives is not: reading of its memory, its sending \
-               side, or a limit of the traffic class",
+        says: "sending is slow, receiving is not: reads from memory, the transmit side of the NIC, \
+               or a limit of the traffic class",
         advice: "look at the counters of its switch port, and at the limits of the traffic class",
         by: By::FabricManager,
     },
     NextStep {
         slower: &[Received],
         same: &[Sent],
-        says: "what it receives is slow, what it sends is not: writing to its memory, or the \
-               receiving lanes of its link",
+        says: "receiving is slow, sending is not: writes to memory, or the receive lanes of the link",
         advice: "look at the lanes of its cable, and at the memory of the node",
         by: By::Root,
     },
     NextStep {
         slower: &[WriteBandwidth, ReadBandwidth],
         same: &[Write],
-        says: "large operations are slow in loopback too, small ones are not: something limits the \
-               bandwidth of PCIe, the link or memory",
+        says: "large operations are slow also in loopback, small ones are not: a limit of the \
+               bandwidth of PCIe, link or memory",
         advice: "look at slot, cable and memory of the node; compare its BIOS settings with a good \
                  node",
         by: By::Root,
@@ -52,7 +51,7 @@ pub const NEXT_STEPS: &[NextStep] = &[
     NextStep {
         slower: &[Write, Read],
         same: &[WriteBandwidth],
-        says: "small operations are slow in loopback too, large ones are not: CPU, idle states or \
+        says: "small operations are slow also in loopback, large ones are not: CPU, idle states or \
                IOMMU of the node",
         advice: "look at clock, idle states and IOMMU; compare the BIOS settings with a good node",
         by: By::Root,
@@ -60,14 +59,15 @@ pub const NEXT_STEPS: &[NextStep] = &[
     NextStep {
         slower: &[Write, Read, WriteBandwidth, ReadBandwidth],
         same: &[],
-        says: "it is slow in loopback too: NIC, PCIe, cable or node, not the fabric beyond its port",
+        says: "the NIC is slow also in loopback: NIC, PCIe, cable or node, not the fabric beyond \
+               its port",
         advice: "run 'cxidiag why' on another NIC of the node: if that one is good, reseat the card",
         by: By::Hands,
     },
     NextStep {
         slower: &[Sent, Received, WriteTo, WriteFrom],
         same: &[Write, WriteBandwidth],
-        says: "loopback is fast, so it is the fabric beyond its port: switch, routes or load",
+        says: "loopback is fast, so the cause is beyond the port of the NIC: switch, routes or load",
         advice: "look at the counters of the switch ports; measure again in an idle fabric",
         by: By::FabricManager,
     },
@@ -113,10 +113,10 @@ mod tests {
         for (slower, start) in [
             (&[WriteBandwidth, Sent, Received][..], "large operations"),
             (&[Write, Read, WriteTo], "small operations"),
-            (&[Write, WriteBandwidth], "it is slow in loopback"),
-            (&[Sent], "what it sends"),
-            (&[Sent, WriteBandwidth], "what it sends"),
-            (&[Received], "what it receives"),
+            (&[Write, WriteBandwidth], "the NIC is slow also in loopback"),
+            (&[Sent], "sending is slow"),
+            (&[Sent, WriteBandwidth], "sending is slow"),
+            (&[Received], "receiving is slow"),
             (&[Sent, Received], "loopback is fast"),
             (&[WriteFrom], "loopback is fast"),
         ] {

@@ -51,6 +51,26 @@ pub fn find<'a>(readings: &'a [Reading], code: &str) -> Option<&'a Reading> {
         .find(|of| of.code == code && of.value.is_some())
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    //! Readings of made-up NICs.
+
+    use super::*;
+
+    /// Returns an item that is compared between NICs. Its code is its name, too.
+    pub fn reading(code: &str, value: &str, state: State) -> Reading {
+        Reading {
+            code: code.into(),
+            name: code.into(),
+            value: Some(value.into()),
+            state,
+            text: format!("{code} {value}"),
+            share: None,
+            is_attribute: true,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use crate::readings::{Readings, find};
 /// Fewest culprits that share a value.
 const FEWEST: usize = 3;
 
-/// Largest chance with which a value is worth a sentence.
+/// Values with this chance or a larger one are left out.
 const CHANCE: f64 = 0.05;
 
 /// A value that several culprits share and hardly any good NIC has.
@@ -33,15 +33,15 @@ pub struct SharedValue<Part> {
     pub others: usize,
     /// Number of good NICs with any value.
     pub of_others: usize,
-    /// How likely at least so many culprits have the value if it has nothing to do with them: from
-    /// 0 to 1.
+    /// Probability, from 0 to 1, that at least this many culprits have the value if the value is
+    /// unrelated to the verdict.
     pub chance: f64,
 }
 
 /// Returns the values that several of these culprits share and hardly any good NIC has, in the
 /// order of their items. Each culprit and good NIC is of a node of its own: what a node has counts
 /// once.
-pub fn shared<Part: Copy>(
+pub fn shared_values<Part: Copy>(
     culprits: &[(Part, Readings)],
     others: &[Readings],
 ) -> Vec<SharedValue<Part>> {
@@ -83,8 +83,9 @@ pub fn shared<Part: Copy>(
     found
 }
 
-/// Returns the chance with which the first of two groups has at least so many members with a
-/// property if the property is spread over both by chance (Fisher's exact test, one-sided).
+/// Returns the p-value of Fisher's exact test, one-sided: the probability that at least `with[0]`
+/// of the `with[0] + with[1]` NICs with a value are among the `of[0]` culprits, if the value is
+/// unrelated to the verdict. `of[1]` is the number of good NICs.
 fn chance(with: [usize; 2], of: [usize; 2]) -> f64 {
     let all_with = with[0] + with[1];
     let without = of[0] + of[1] - all_with;
@@ -106,20 +107,13 @@ fn ln_choices(all: usize, some: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readings::{Reading, State};
+    use crate::readings::State;
+    use crate::readings::testing::reading;
 
     fn readings(value: &str) -> Readings {
         let is_memory = value.ends_with("GiB");
         let code = if is_memory { "memory-size" } else { "driver" };
-        vec![Reading {
-            code: code.into(),
-            name: code.into(),
-            value: Some(value.into()),
-            state: State::Shown,
-            text: value.into(),
-            share: None,
-            is_attribute: true,
-        }]
+        vec![reading(code, value, State::Shown)]
     }
 
     /// Returns the shared values of culprits and good NICs with these values: which culprits, how
@@ -127,7 +121,7 @@ mod tests {
     fn of(culprits: &[&str], others: &[&str]) -> Vec<(Vec<usize>, usize, String)> {
         let culprits: Vec<_> = culprits.iter().map(|of| readings(of)).enumerate().collect();
         let others: Vec<_> = others.iter().map(|of| readings(of)).collect();
-        let found = shared(&culprits, &others).into_iter();
+        let found = shared_values(&culprits, &others).into_iter();
         let shown = found.map(|of| (of.culprits, of.others, of.value));
         shown.collect()
     }
@@ -136,7 +130,7 @@ mod tests {
     #[test]
     fn driver_of_three_culprits_is_shared() {
         let culprits: Vec<_> = (0..3).map(|part| (part, readings("1.9"))).collect();
-        let found = shared(&culprits, &vec![readings("1.8"); 5]);
+        let found = shared_values(&culprits, &vec![readings("1.8"); 5]);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].culprits, [0, 1, 2]);
         assert_eq!((found[0].of_culprits, found[0].others), (3, 0));
@@ -170,7 +164,7 @@ mod tests {
         culprits[..3].fill("1.9");
         assert_eq!(of(&culprits, &["1.8"; 5]), []);
         let few: Vec<_> = culprits[..4].iter().map(|of| (0, readings(of))).collect();
-        let found = shared(&few, &vec![readings("1.8"); 8]);
+        let found = shared_values(&few, &vec![readings("1.8"); 8]);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].culprits.len(), found[0].of_culprits), (3, 4));
     }

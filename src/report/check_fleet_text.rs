@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::check_fleet::{FleetCheck, Majority, NodeVerdict};
 use super::table::{self, Align};
 use super::wrap::wrapped;
-use diagnosis::majority::common;
+use diagnosis::majority::common_text;
 use facts::error::{Context, Failure};
 use facts::text::cell;
 use node::nic::health::ITEMS;
@@ -53,9 +53,10 @@ fn majority(out: &mut impl Write, all: &[Majority]) -> io::Result<()> {
         let generation = generation.map_or(String::new(), |of| format!(", {of}"));
         vec![
             format!("{}{generation}", of.item),
-            of.value
-                .as_ref()
-                .map_or_else(|| "no majority".into(), |value| common(&of.code, value)),
+            of.value.as_ref().map_or_else(
+                || "no majority".into(),
+                |value| common_text(&of.code, value),
+            ),
             match of.value {
                 Some(_) => format!("{} of {} {}", of.count, of.of, of.unit),
                 None => format!("of {} {}", of.of, of.unit),

@@ -433,7 +433,7 @@ fn reads_planted_files_of_the_host() {
     }
 }
 
-/// What stays in use while nobody uses the NIC was left, and is suspect only if that is known.
+/// Entries in use are leaked if the NIC is idle. Another process shows that it is not.
 #[test]
 fn resources_of_an_idle_nic_are_suspect() {
     let fabric = Fabric::new();
@@ -447,7 +447,7 @@ fn resources_of_an_idle_nic_are_suspect() {
         let text = stdout(&output);
         let is_suspect = text.contains("SUSPECT leaked-resources");
         assert_eq!(
-            text.contains("without a verdict unless nobody uses"),
+            text.contains("no verdict: the NIC must be idle for 100 s"),
             !is_suspect
         );
         is_suspect

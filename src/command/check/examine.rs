@@ -17,7 +17,7 @@ use node::machine::Machine;
 use node::nic::files::Files;
 use node::nic::health::code_words::{self, CodeWords};
 use node::nic::health::foreign::Octets;
-use node::nic::health::leak::Held;
+use node::nic::health::leak::ResourceUse;
 use node::nic::health::pcie_errors::{self, Monitor};
 use node::nic::health::{
     Finding, Generation, address, foreign, host, identity, link, pcie, presence, services,
@@ -40,7 +40,7 @@ pub struct Examination {
     services: Finding,
     /// Whether other processes use the NIC; `None` if that is unknown.
     is_busy: Option<bool>,
-    /// Whether the library knows that no process uses it.
+    /// Whether no process has resources of a service, according to the library.
     is_unused: bool,
     traffic: Vec<Finding>,
     failure: Option<Failure>,
@@ -52,7 +52,7 @@ struct First {
     code_words: CodeWords,
     octets: Octets,
     monitor: Monitor,
-    held: Held,
+    resources: ResourceUse,
 }
 
 impl Examination {
@@ -68,7 +68,7 @@ impl Examination {
                 code_words: CodeWords::read(&files),
                 octets: Octets::read(&files),
                 monitor: Monitor::read(&files),
-                held: Held::read(&files),
+                resources: ResourceUse::read(&files),
                 files,
             })
         });
@@ -209,7 +209,7 @@ impl Examination {
             address::algorithmic(&files),
             address::retry_handler(&files),
             address::parked(&files),
-            Held::read(&files).since(&first.held, self.is_unused),
+            ResourceUse::read(&files).since(&first.resources, self.is_unused),
             self.services,
             iommu,
             host::locality(&files, &cxi::placement::cpus().unwrap_or_default()),

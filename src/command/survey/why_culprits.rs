@@ -114,14 +114,8 @@ fn some_of(roster: &Roster, unit: &Unit) -> Vec<NicId> {
 /// Returns the explanation of a culprit that was not diagnosed.
 pub fn left_out(cause: &Cause, why: &str) -> Explanation {
     Explanation {
-        culprit: cause.unit,
-        nic: None,
-        controls: Vec::new(),
-        causes: Vec::new(),
-        differs: Vec::new(),
-        excluded: Vec::new(),
-        same_as: None,
         left_out: Some(why.to_owned()),
+        ..Explanation::new(cause.unit)
     }
 }
 
@@ -166,7 +160,7 @@ mod tests {
     use cluster::location::Location;
     use cluster::survey::findings::{Direction, Evidence, Statistic};
     use cluster::survey::ids::{NodeId, TestId};
-    use diagnosis::readings::Reading;
+    use diagnosis::readings::testing::reading;
 
     fn cause(unit: Unit, source: LimitSource) -> Cause {
         let evidence = Evidence {
@@ -193,15 +187,7 @@ mod tests {
     }
 
     fn readings(width: &str, state: State) -> Readings {
-        vec![Reading {
-            code: "pcie-width".into(),
-            name: "PCIe width".into(),
-            value: Some(width.into()),
-            state,
-            text: width.into(),
-            share: None,
-            is_attribute: true,
-        }]
+        vec![reading("pcie-width", width, state)]
     }
 
     #[test]

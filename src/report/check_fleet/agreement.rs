@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::compared::COMPARED;
 use super::finding::{NodeFinding, NodeVerdict};
 use super::node_check::NodeCheck;
-use diagnosis::majority::{common, is_same};
+use diagnosis::majority::{common_text, is_same};
 use diagnosis::readings::number;
 use node::nic::health::{identity, presence};
 
@@ -141,7 +141,7 @@ fn difference(majority: &Majority, device: &str, value: &str) -> Option<NodeFind
         Some(most) if is_better(code, value, most) => return None,
         None if HOST_SHAPES.contains(&code.as_str()) => return None,
         Some(most) => {
-            let most = common(code, most);
+            let most = common_text(code, most);
             format!("{item} {value}; {count} of {of} {unit} have {most}")
         }
         None => format!("{item} {value}; most {unit} have no common value"),

@@ -30,3 +30,19 @@ pub struct Explanation {
     /// Why it was not diagnosed, or not completely; null if it was.
     pub left_out: Option<String>,
 }
+
+impl Explanation {
+    /// Returns the explanation of a part about which nothing is known yet.
+    pub fn new(culprit: Unit) -> Self {
+        Self {
+            culprit,
+            nic: None,
+            controls: Vec::new(),
+            causes: Vec::new(),
+            differs: Vec::new(),
+            excluded: Vec::new(),
+            same_as: None,
+            left_out: None,
+        }
+    }
+}

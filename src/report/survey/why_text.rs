@@ -10,6 +10,7 @@ use cluster::survey::roster::Roster;
 use diagnosis::cause::SAME;
 use diagnosis::causes;
 use diagnosis::evaluation::{Confidence, Observation, Why, difference_text};
+use diagnosis::majority::common_text;
 use diagnosis::shared::SharedValue;
 
 /// Width of lines.
@@ -103,7 +104,7 @@ fn in_common(survey: &Survey, group: &[&SharedValue<Unit>]) -> String {
         .collect();
     let values: Vec<String> = group
         .iter()
-        .map(|of| format!("{} {}", of.name, of.value))
+        .map(|of| format!("{} {}", of.name, common_text(&of.attribute, &of.value)))
         .collect();
     let chance = of.chance * 100.0;
     let chance = if chance < 0.1 {

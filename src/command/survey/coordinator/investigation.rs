@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::member_control::{LostMembers, MemberControl};
 use crate::command::survey::request::SurveyRequest;
 use crate::command::survey::why_course::Tests;
-use crate::command::survey::why_culprits::{Culprit, left_out};
+use crate::command::survey::why_culprits::Culprit;
 use crate::command::survey::why_slots::{Found, Places, Slot};
 use cluster::survey::answer::Stage;
 use cluster::survey::ids::NicId;
@@ -223,7 +223,7 @@ impl Diagnosed<'_> {
             differs: diagnosis.differs,
             excluded: diagnosis.excluded,
             left_out: (!notes.is_empty()).then(|| notes.join("; ")),
-            ..left_out(culprit.cause, "")
+            ..Explanation::new(culprit.cause.unit)
         }
     }
 }
@@ -246,6 +246,19 @@ fn cpu_wait() -> Reading {
 pub fn is_same_kind(one: &Readings, other: &Readings) -> bool {
     let [one, other] = [one, other].map(|of| find(of, GENERATION.code));
     one.map(|of| &of.value) == other.map(|of| &of.value)
+}
+
+/// Groups parts by the generations of their NICs.
+pub fn by_kind<Part>(all: Vec<(Part, Readings)>) -> Vec<Vec<(Part, Readings)>> {
+    let mut groups: Vec<Vec<(Part, Readings)>> = Vec::new();
+    for (part, own) in all {
+        let is_same = |group: &&mut Vec<(Part, Readings)>| is_same_kind(&group[0].1, &own);
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.push((part, own)),
+            None => groups.push(vec![(part, own)]),
+        }
+    }
+    groups
 }
 
 /// Returns whether no other processes use a NIC, as far as is known.

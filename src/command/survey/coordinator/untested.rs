@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::investigation::is_same_kind;
+use super::investigation::by_kind;
 use crate::command::survey::why_culprits::signature_of_files;
 use cluster::survey::findings::Unit;
 use cluster::survey::ids::NicId;
@@ -33,56 +33,57 @@ pub fn untested(roster: &Roster, states: &[State]) -> Vec<NicId> {
 }
 
 /// Returns what the files of NICs prove. NICs whose files say the same share an explanation.
-pub fn explanations(read: &[(NicId, Readings)]) -> Vec<Explanation> {
+pub fn explanations(read: Vec<(NicId, Readings)>) -> Vec<Explanation> {
+    let groups = by_kind(read).into_iter();
+    groups.flat_map(|group| of_kind(&group)).collect()
+}
+
+fn of_kind(read: &[(NicId, Readings)]) -> Vec<Explanation> {
+    let all: Vec<Readings> = read.iter().map(|(_, own)| own.clone()).collect();
     let mut found: Vec<(Vec<String>, Explanation)> = Vec::new();
     let mut same = Vec::new();
     for (nic, own) in read {
-        let alike = read.iter().filter(|(_, other)| is_same_kind(own, other));
-        let others: Vec<Readings> = alike.map(|(_, other)| other.clone()).collect();
-        let mut diagnosis = evaluate(Case {
+        let diagnosis = evaluate(Case {
             own,
-            others: &others,
+            others: &all,
             measured: &Measured::new(),
             fails: false,
             has_good_controls: false,
         });
-        // Without tests, only files that prove a cause count, also one that makes operations fail.
-        let is_proved = |why: &Why| {
-            let known = [
-                Confidence::Because,
-                Confidence::Probably,
-                Confidence::AlsoFound,
-            ];
-            known.contains(&why.confidence)
-        };
-        diagnosis.whys.retain(is_proved);
-        if diagnosis.whys.is_empty() {
+        let causes: Vec<Why> = diagnosis.whys.into_iter().filter(is_proved).collect();
+        if causes.is_empty() {
             continue;
         }
-        let signature = signature_of_files(own, &others);
-        let known = found.iter().find(|(of, _)| *of == signature);
-        let explanation = Explanation {
-            culprit: Unit::Nic(*nic),
-            nic: None,
-            controls: Vec::new(),
-            causes: diagnosis.whys,
-            differs: diagnosis.differs,
-            excluded: Vec::new(),
-            same_as: None,
-            left_out: None,
-        };
-        match known {
+        let explanation = Explanation::new(Unit::Nic(*nic));
+        let signature = signature_of_files(own, &all);
+        match found.iter().find(|(of, _)| *of == signature) {
             Some((_, first)) => same.push(Explanation {
-                causes: Vec::new(),
-                differs: Vec::new(),
                 same_as: Some(first.culprit),
                 ..explanation
             }),
-            None => found.push((signature, explanation)),
+            None => found.push((
+                signature,
+                Explanation {
+                    causes,
+                    differs: diagnosis.differs,
+                    ..explanation
+                },
+            )),
         }
     }
     let found = found.into_iter().map(|(_, explanation)| explanation);
     found.chain(same).collect()
+}
+
+/// Returns whether a file proves a cause. Without tests, a cause that makes operations fail is only
+/// also found.
+fn is_proved(why: &Why) -> bool {
+    let proved = [
+        Confidence::Because,
+        Confidence::Probably,
+        Confidence::AlsoFound,
+    ];
+    proved.contains(&why.confidence)
 }
 
 #[cfg(test)]
@@ -90,19 +91,8 @@ mod tests {
     use super::*;
     use cluster::survey::ids::NodeId;
     use cluster::survey::roster::{Nic, Node};
+    use diagnosis::readings::testing::reading;
     use diagnosis::readings::{Reading, State as Item};
-
-    fn reading(code: &str, value: &str, state: Item) -> Reading {
-        Reading {
-            code: code.into(),
-            name: code.into(),
-            value: Some(value.into()),
-            state,
-            text: format!("{code} {value}"),
-            share: None,
-            is_attribute: true,
-        }
-    }
 
     fn width(value: &str) -> Reading {
         let state = if value == "x8" { Item::Bad } else { Item::Good };
@@ -114,7 +104,7 @@ mod tests {
     fn narrow_links_of_most_nics_are_found() {
         let width = |nic| if nic < 40 { width("x8") } else { width("x16") };
         let read: Vec<_> = (0..64).map(|nic| (NicId(nic), vec![width(nic)])).collect();
-        let found = explanations(&read);
+        let found = explanations(read);
         assert_eq!(found.len(), 40);
         let why = &found[0].causes[0];
         let named = (why.cause.as_deref(), why.confidence);
@@ -155,7 +145,7 @@ mod tests {
                 State::Untested
             }
         };
-        // Neither an absent node nor a NIC that cannot be opened.
+        // Node 3 is absent, and NIC 9 cannot be opened.
         assert_eq!(of(6, &some), [4, 5, 8, 10, 11]);
         assert!(of(6, &|_| State::Good).is_empty());
         // Every third node of the 191 present ones.
@@ -170,17 +160,17 @@ mod tests {
         let all: Vec<_> = (0..8)
             .map(|nic| (NicId(nic), vec![iommu(Item::Suspect)]))
             .collect();
-        assert_eq!(explanations(&all), []);
+        assert_eq!(explanations(all), []);
         let mut one: Vec<_> = (0..24)
             .map(|nic| (NicId(nic), vec![iommu(Item::Good)]))
             .collect();
         one[5].1 = vec![iommu(Item::Suspect)];
-        let found = explanations(&one);
+        let found = explanations(one.clone());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].culprit, Unit::Nic(NicId(5)));
         assert_eq!(found[0].causes[0].cause.as_deref(), Some("iommu"));
         one[5].1 = vec![reading("retry-handler", "not running", Item::Bad)];
-        let why = &explanations(&one)[0].causes[0];
+        let why = &explanations(one.clone())[0].causes[0];
         let named = (why.cause.as_deref(), why.confidence);
         assert_eq!(named, (Some("retry-off"), Confidence::AlsoFound));
         // A difference without a test is no cause.
@@ -188,6 +178,6 @@ mod tests {
             let version = if nic.0 == 5 { "1.5" } else { "1.6" };
             *own = vec![reading("firmware", version, Item::Shown)];
         }
-        assert_eq!(explanations(&one), []);
+        assert_eq!(explanations(one.clone()), []);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
 use super::investigation::{
-    Checks, Diagnosed, Investigation, PARTNERS, has_huge_pages, is_idle, is_same_kind,
+    Checks, Diagnosed, Investigation, PARTNERS, by_kind, has_huge_pages, is_idle, is_same_kind,
 };
 use super::{fabric_parts, untested};
 use crate::command::survey::members::Members;
@@ -21,7 +21,7 @@ use cluster::survey::roster::Roster;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{doubtful, evaluate};
 use diagnosis::readings::Readings;
-use diagnosis::shared::{SharedValue, shared};
+use diagnosis::shared::{SharedValue, shared_values};
 use facts::error::Failure;
 use report::survey::nics::{self, states};
 use report::survey::why::Explanation;
@@ -49,8 +49,8 @@ const CHANGED: &str = "its files have changed during the diagnosis";
 const NO_CONTROL: &str = "there is no good and idle NIC of its kind to compare with";
 
 impl CoordinatorLoop<'_> {
-    /// Finds out why the culprits of a verdict are slow: what is known about each of them, and what
-    /// several `share`. Both have what is known after an error as well.
+    /// Finds out why the culprits of a verdict are slow. Adds what is known about each of them to
+    /// `explanations`, and the values that several of them share to `shared`, also before an error.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl CoordinatorLoop<'_> {
         &mut self,
         verdict: &Findings,
         explanations: &mut Vec<Explanation>,
-        share: &mut Vec<SharedValue<Unit>>,
+        shared: &mut Vec<SharedValue<Unit>>,
     ) -> Result<(), Failure> {
         let began = Instant::now();
         let roster = self.conductor.roster().clone();
@@ -126,11 +126,11 @@ impl CoordinatorLoop<'_> {
         }
         let read = |nic: &NicId| (*nic, first.readings(*nic, &roster));
         let read: Vec<_> = untested.iter().map(read).collect();
-        explanations.extend(untested::explanations(&read));
+        explanations.extend(untested::explanations(read));
         if culprits.is_empty() {
             return Ok(());
         }
-        *share = shared_values(&culprits, &controls, &first, &roster);
+        *shared = shared_by_kind(&culprits, &controls, &first, &roster);
         investigation.prepare(&ranks)?;
         let mut diagnosed: Vec<Diagnosed> = Vec::new();
         let mut same: Vec<(&Culprit, usize)> = Vec::new();
@@ -197,8 +197,7 @@ impl CoordinatorLoop<'_> {
             explanations.push(if is_same {
                 Explanation {
                     same_as: Some(other.culprit.cause.unit),
-                    left_out: None,
-                    ..left_out(culprit.cause, "")
+                    ..Explanation::new(culprit.cause.unit)
                 }
             } else {
                 left_out(culprit.cause, CHANGED)
@@ -214,9 +213,9 @@ impl CoordinatorLoop<'_> {
     }
 }
 
-/// Returns what culprits of one kind share and hardly any good NIC of this kind has. Of the
-/// culprits of a node, one counts: they have the same host.
-fn shared_values(
+/// Returns the values that culprits of one kind share and hardly any good NIC of this kind has. A
+/// node with several culprits counts once: they have the same host.
+fn shared_by_kind(
     culprits: &[Culprit],
     controls: &[Vec<NicId>],
     checks: &Checks,
@@ -226,24 +225,16 @@ fn shared_values(
     let of_nodes = culprits
         .iter()
         .filter(|of| nodes.insert(roster.nic(of.nic).node));
-    let mut rest: Vec<(Unit, Readings)> = of_nodes
-        .map(|of| (of.cause.unit, checks.readings(of.nic, roster)))
-        .collect();
+    let read = of_nodes.map(|of| (of.cause.unit, checks.readings(of.nic, roster)));
     let controls: BTreeSet<NicId> = controls.iter().flatten().copied().collect();
     let controls: Vec<NicId> = controls.into_iter().collect();
     let others = checks.readings_of(&controls, roster);
-    let mut found = Vec::new();
-    while let Some((_, first)) = rest.first() {
-        let kind = first.clone();
-        let (same, different): (Vec<_>, Vec<_>) = rest
-            .into_iter()
-            .partition(|(_, own)| is_same_kind(&kind, own));
-        let others = others.iter().filter(|of| is_same_kind(&kind, of));
-        let others: Vec<Readings> = others.cloned().collect();
-        found.extend(shared(&same, &others));
-        rest = different;
-    }
-    found
+    let groups = by_kind(read.collect()).into_iter();
+    let values = groups.flat_map(|group| {
+        let alike = others.iter().filter(|of| is_same_kind(&group[0].1, of));
+        shared_values(&group, &alike.cloned().collect::<Vec<_>>())
+    });
+    values.collect()
 }
 
 /// Returns NICs to compare a culprit with, on nodes without culprits: good ones first, then

@@ -27,7 +27,7 @@ pub static PARKED: Item = Item {
     name: "parked peers",
     source: "HPE",
     remedy: "the retry handler regards peers as down, because they did not answer: measure again \
-             when it has given them up",
+             after 136 s",
 };
 
 /// Value of `addr_assign_type` for an address that software has set.

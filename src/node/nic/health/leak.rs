@@ -1,4 +1,4 @@
-//! What the NIC holds for connections and packets while nobody uses it (diagnosis.md 2, `leak`).
+//! Resources that an earlier job has left in use (diagnosis.md 2, `leak`).
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use facts::number::decimal;
 use super::item::{Finding, Item, Verdict};
 use crate::nic::files::Files;
 
-/// Whether an earlier job has left entries in the tables of the NIC.
-pub static LEFT_OVER: Item = Item {
+/// Whether an earlier job has left entries of the tables of the NIC in use.
+pub static LEAKED_RESOURCES: Item = Item {
     code: "leaked-resources",
-    name: "resources left over",
+    name: "leaked resources",
     source: "cxi_healthcheck",
-    remedy: "nobody uses what the NIC holds for connections and packets: drain and reboot the node",
+    remedy: "an earlier job has left entries of the NIC's tables in use: drain and reboot the node",
 };
 
 /// Tables of the NIC, each with a file of the retry handler.
@@ -32,16 +32,17 @@ const PACKETS: [&str; 5] = [
 /// after 98 s (libcxi.md 12.3).
 const QUIET: Duration = Duration::from_secs(100);
 
-/// What the NIC holds, and the packets until then.
+/// The use of the tables at a time.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct ResourceUse {
     at: Instant,
-    /// Entries in use by table, if all of them can be read.
+    /// Entries in use by table; `None` if a number cannot be read.
     in_use: Option<[u64; 5]>,
+    /// Packets until then by counter; `None` if a counter cannot be read.
     packets: Option<[u64; 5]>,
 }
 
-impl Held {
+impl ResourceUse {
     /// Reads the files of a NIC.
     pub fn read(files: &Files) -> Self {
         let in_use = |table: &str| decimal(&files.of_retry_handler(&format!("{table}_in_use"))?);
@@ -53,34 +54,34 @@ impl Held {
         }
     }
 
-    /// Returns what has been in use since `before`. There is no verdict unless the NIC is known to
-    /// have been idle for long enough: no process holds resources of a service (`is_unused`), and
-    /// there was no packet.
+    /// Returns the entries that have been in use since `before`. They have a verdict only if the
+    /// NIC was idle for [`QUIET`]: no process has resources of a service (`is_unused`), and no
+    /// packet was sent or received.
     pub fn since(&self, before: &Self, is_unused: bool) -> Finding {
         let Some(in_use) = self.in_use else {
-            return Finding::absent(&LEFT_OVER);
+            return Finding::absent(&LEAKED_RESOURCES);
         };
         if in_use == [0; 5] {
-            return Finding::compared(&LEFT_OVER, "0", "0", Verdict::Good);
+            return Finding::compared(&LEAKED_RESOURCES, "0", "0", Verdict::Good);
         }
         let is_quiet = self.packets.is_some() && self.packets == before.packets;
         let is_long = self.at.duration_since(before.at) >= limit::in_effect(QUIET);
         let before = before.in_use.filter(|_| is_unused && is_quiet && is_long);
         let left = before.map(|before| std::array::from_fn(|at| in_use[at].min(before[at])));
         match left.filter(|left| *left != [0; 5]) {
-            Some(left) => Finding::compared(&LEFT_OVER, text(left), "0", Verdict::Suspect),
+            Some(left) => Finding::compared(&LEAKED_RESOURCES, text(left), "0", Verdict::Suspect),
             None => Finding {
                 note: Some(format!(
-                    "without a verdict unless nobody uses the NIC for {} s (--window, --no-traffic)",
+                    "no verdict: the NIC must be idle for {0} s (--no-traffic --window={0}s)",
                     QUIET.as_secs()
                 )),
-                ..Finding::shown(&LEFT_OVER, text(in_use))
+                ..Finding::shown(&LEAKED_RESOURCES, text(in_use))
             },
         }
     }
 }
 
-/// Returns the numbers, if there are all of them.
+/// Returns the numbers; `None` if one is missing.
 fn all(numbers: [Option<u64>; 5]) -> Option<[u64; 5]> {
     let found: Option<Vec<u64>> = numbers.into_iter().collect();
     found?.try_into().ok()
@@ -99,9 +100,9 @@ mod tests {
     use super::*;
     use crate::nic::health::testing::MadeUp;
 
-    /// Returns what a NIC holds this long after `start`, with this number of packets.
-    fn held(start: Instant, seconds: u64, in_use: [u64; 5], packets: u64) -> Held {
-        Held {
+    /// Returns the use of tables this long after `start`, with this number of packets.
+    fn in_use(start: Instant, seconds: u64, in_use: [u64; 5], packets: u64) -> ResourceUse {
+        ResourceUse {
             at: start + Duration::from_secs(seconds),
             in_use: Some(in_use),
             packets: Some([7, 7, 0, 7, packets]),
@@ -111,23 +112,23 @@ mod tests {
     #[test]
     fn resources_of_an_idle_nic_are_suspect() {
         let start = Instant::now();
-        let before = held(start, 0, [3, 1, 0, 0, 2], 5);
-        let found = held(start, 100, [2, 1, 4, 0, 0], 5).since(&before, true);
+        let before = in_use(start, 0, [3, 1, 0, 0, 2], 5);
+        let found = in_use(start, 100, [2, 1, 4, 0, 0], 5).since(&before, true);
         assert_eq!(found.verdict, Verdict::Suspect);
         assert_eq!(found.value.as_deref(), Some("2 sct, 1 tct"));
-        let empty = held(start, 0, [0; 5], 5);
+        let empty = in_use(start, 0, [0; 5], 5);
         assert_eq!(empty.since(&before, false).verdict, Verdict::Good);
     }
 
     #[test]
     fn resources_have_no_verdict_unless_the_nic_is_known_to_be_idle() {
         let start = Instant::now();
-        let before = held(start, 0, [3, 1, 0, 0, 0], 5);
-        let short = held(start, 99, [3, 1, 0, 0, 0], 5);
-        let long = held(start, 100, [3, 1, 0, 0, 0], 5);
-        let with_packets = held(start, 100, [3, 1, 0, 0, 0], 6);
-        let others = held(start, 100, [0, 0, 1, 0, 0], 5);
-        let unknown = |of: &Held| Held {
+        let before = in_use(start, 0, [3, 1, 0, 0, 0], 5);
+        let short = in_use(start, 99, [3, 1, 0, 0, 0], 5);
+        let long = in_use(start, 100, [3, 1, 0, 0, 0], 5);
+        let with_packets = in_use(start, 100, [3, 1, 0, 0, 0], 6);
+        let others = in_use(start, 100, [0, 0, 1, 0, 0], 5);
+        let unknown = |of: &ResourceUse| ResourceUse {
             packets: None,
             ..of.clone()
         };
@@ -150,8 +151,8 @@ mod tests {
     fn reads_files_of_retry_handler() {
         let made_up = MadeUp::new(&[]);
         let found = |made_up: &MadeUp| {
-            let held = Held::read(&made_up.files);
-            held.since(&held, true)
+            let now = ResourceUse::read(&made_up.files);
+            now.since(&now, true)
         };
         for table in TABLES {
             assert_eq!(found(&made_up).verdict, Verdict::NotAvailable, "{table}");

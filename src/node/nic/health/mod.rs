@@ -9,7 +9,7 @@
 //! * `link`: state, speed, mode and flaps of the link; `code_words`: its error rates.
 //! * `foreign`: traffic of other processes.
 //! * `pcie`: lanes and speed of the connection to the host; `pcie_errors`: its errors.
-//! * `address`: fabric address and retry handler. `leak`: what nobody uses any more.
+//! * `address`: fabric address and retry handler. `leak`: leaked resources.
 //! * `identity`: what is shown without a limit: generation, firmware, driver, QoS profile.
 //! * `services`: who may use the NIC.
 //! * `host`: settings of the host. `host_state`: what makes its CPUs and memory slower.
@@ -63,7 +63,7 @@ pub static ITEMS: [&Item; 55] = [
     &address::ALGORITHMIC,
     &address::RETRY_HANDLER,
     &address::PARKED,
-    &leak::LEFT_OVER,
+    &leak::LEAKED_RESOURCES,
     &services::USABLE,
     &host::IOMMU,
     &host::LOCALITY,
