@@ -456,6 +456,18 @@ not diagnosed: nid000419 cxi0: the time was up
              0.1 %)",
         ];
         assert_eq!(shared(&survey), expected);
+        let memory = SharedValue {
+            attribute: "memory-size".into(),
+            name: "memory".into(),
+            value: "448.0 GiB".into(),
+            ..shared_value()
+        };
+        survey.why_shared = vec![memory];
+        let sentence = shared(&survey).concat();
+        assert!(
+            sentence.contains(" memory about 448.0 GiB on 3 of 3 "),
+            "{sentence}"
+        );
     }
 
     #[test]

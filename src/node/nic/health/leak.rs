@@ -55,7 +55,7 @@ impl ResourceUse {
     }
 
     /// Returns the entries that have been in use since `before`. They have a verdict only if the
-    /// NIC was idle for [`QUIET`]: no process has resources of a service (`is_unused`), and no
+    /// NIC was idle for 100 s: no process has resources of a service (`is_unused`), and no
     /// packet was sent or received.
     pub fn since(&self, before: &Self, is_unused: bool) -> Finding {
         let Some(in_use) = self.in_use else {
