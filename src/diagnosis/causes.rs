@@ -11,8 +11,8 @@ use crate::cause::Sign::{Bad, Cures, Differs, Less, More, Wrong};
 use crate::cause::{By, Cause, Cell};
 use crate::columns::Column;
 use crate::columns::Column::{
-    CommandRead, HostRead, HugePages, OtherClass, Pause, Read, ReadBandwidth, Received, Sent, Tail,
-    Write, WriteBandwidth, WriteFrom, WriteTo, WriteToInOtherClass,
+    CommandRead, HostRead, HugePages, Memory, OtherClass, Pause, Read, ReadBandwidth, Received,
+    Sent, Tail, Write, WriteBandwidth, WriteFrom, WriteTo, WriteToInOtherClass,
 };
 
 /// How a PCIe link shows that is slower than the links of good NICs.
@@ -303,6 +303,8 @@ pub const CAUSES: &[Cause] = &[
             (Read, Varies),
             (WriteBandwidth, Same),
             (ReadBandwidth, Same),
+            // Memory may be the limit of copies, not the clock.
+            (Memory, Varies),
             (WriteTo, Varies),
             (WriteFrom, Varies),
             (WriteToInOtherClass, Varies),
@@ -368,6 +370,7 @@ pub const CAUSES: &[Cause] = &[
             (ReadBandwidth, CertainlySlower),
             (Sent, Varies),
             (Received, Slower),
+            (Memory, Slower),
             (HugePages, Slower),
             (OtherClass, Slower),
         ],

@@ -32,6 +32,8 @@ pub enum Column {
     WriteTo,
     /// Latency of writes that the culprit receives.
     WriteFrom,
+    /// Bandwidth of copies of the memory of the node.
+    Memory,
     /// Bandwidth of writes in loopback with huge pages.
     HugePages,
     /// Bandwidth of writes in loopback in another traffic class.
@@ -42,7 +44,7 @@ pub enum Column {
 
 impl Column {
     /// All columns.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Survey,
         Self::Write,
         Self::Tail,
@@ -56,6 +58,7 @@ impl Column {
         Self::Received,
         Self::WriteTo,
         Self::WriteFrom,
+        Self::Memory,
         Self::HugePages,
         Self::OtherClass,
         Self::WriteToInOtherClass,
@@ -76,6 +79,7 @@ impl Column {
             Self::Received => (TestCode::B5, None),
             Self::WriteTo => (TestCode::P1, None),
             Self::WriteFrom => (TestCode::P2, None),
+            Self::Memory => (TestCode::M, None),
             Self::HugePages => (TestCode::H, None),
             Self::OtherClass => (TestCode::Q, None),
             Self::WriteToInOtherClass => (TestCode::QP, None),
@@ -114,6 +118,7 @@ impl Column {
             Self::Received => "large writes received",
             Self::WriteTo => "small writes sent",
             Self::WriteFrom => "small writes received",
+            Self::Memory => "copies of memory",
             Self::HugePages => "large writes in loopback with huge pages",
             Self::OtherClass => "large writes in loopback in another traffic class",
             Self::WriteToInOtherClass => "small writes sent in another traffic class",

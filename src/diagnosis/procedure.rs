@@ -30,6 +30,8 @@ pub enum TestCode {
     P1,
     /// Small writes that the culprit receives.
     P2,
+    /// Copies of the memory of the node, without the NIC.
+    M,
     /// B1 with huge pages.
     H,
     /// B1 in another traffic class.

@@ -14,6 +14,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | crowding         waits on a CPU that the peer needs too                                   |
 //!    | gauge            the progress of a measurement, for another thread                        |
+//!    | memory_copy      how fast the memory of a node is copied                                  |
 //!    | own_error        what the tool itself adds to a latency                                   |
 //!    | run_clock        the clock of one run: choice and calibration                             |
 //!    | side_view        what one side has seen of a size                                         |
@@ -38,6 +39,7 @@ mod crowding;
 mod gauge;
 mod live_histogram;
 mod median_ranks;
+mod memory_copy;
 mod own_error;
 pub mod rank_test;
 mod rates;
@@ -52,6 +54,7 @@ pub use clock::{ChosenClock, Clock, CounterClock, MonotonicRaw};
 pub use cpu_share::CpuShare;
 pub use gauge::Gauge;
 pub use live_histogram::LatencyCounts;
+pub use memory_copy::memory_copy_rate;
 pub use own_error::{Distribution, OwnError};
 pub use rates::{Rates, SideResult};
 pub use recorder::Recorder;

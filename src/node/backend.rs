@@ -89,6 +89,15 @@ pub fn counter(device: DeviceName, name: &str, machine: &Machine) -> Option<u64>
     }
 }
 
+/// Returns the part of a measured speed of memory that counts for the node of `device`: less than 1
+/// only if a fault of a software NIC plants it.
+pub fn memory_share(device: DeviceName) -> f64 {
+    match device.kind {
+        DeviceKind::Hardware => 1.0,
+        DeviceKind::Software => softnic::memory_share(device.index),
+    }
+}
+
 /// A device that was found or requested.
 pub struct Found {
     /// Its name.

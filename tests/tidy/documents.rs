@@ -155,10 +155,13 @@ fn why_shows_the_tables_of_tests_and_causes() {
             test.code, test.name, test.tool, test.size_bytes
         );
     }
+    made += "| M | copies of memory on four to eight CPUs near the NIC | none |\n";
     made += "\n\
 H, Q and QP repeat B1 or P1 in another way, and are measured only if the culprit is slower in that
 test. They count only if good NICs are as fast in them. H needs four free huge pages on each node. Q
-uses BULK_DATA and QP uses LOW_LATENCY; if that is the class of the survey, BEST_EFFORT.
+uses BULK_DATA and QP uses LOW_LATENCY; if that is the class of the survey, BEST_EFFORT. M is
+measured only if the culprit is slower in L1, B1 or B3, and only where the process may use four CPUs
+near the NIC: slow copies point to the memory of the node, or to its CPUs.
 
 ## Causes
 

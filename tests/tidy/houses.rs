@@ -483,6 +483,7 @@ const MEASURE: Package = Package {
             &[
                 ("crowding", "waits on a CPU that the peer needs too"),
                 ("gauge", "the progress of a measurement, for another thread"),
+                ("memory_copy", "how fast the memory of a node is copied"),
                 ("own_error", "what the tool itself adds to a latency"),
                 ("run_clock", "the clock of one run: choice and calibration"),
                 ("side_view", "what one side has seen of a size"),

@@ -176,7 +176,9 @@ impl Fuzzer {
             self.accepted += u64::from(!matches!(event, Event::Lost { .. }));
             match event {
                 Event::Report(report) => self.add(&report),
-                Event::Begun { rank } | Event::Checked { rank, .. } => assert_eq!(rank, 0),
+                Event::Begun { rank }
+                | Event::Checked { rank, .. }
+                | Event::CopiedMemory { rank, .. } => assert_eq!(rank, 0),
                 Event::Lost { rank, .. } => assert!(rank < 2),
                 other => panic!("{other:?}"),
             }

@@ -11,7 +11,7 @@ use rustix::event::PollFlags;
 
 use super::Meeting;
 use super::clock::{SharedClock, now_ns};
-use super::message::{FromMember, MAX_MESSAGE, Message, Order, decode, encode, frame};
+use super::message::{FromMember, MAX_MESSAGE, MemoryCopy, Message, Order, decode, encode, frame};
 use super::relay::Relay;
 use crate::survey::timetable::{BlockReport, Course, Introduction};
 use facts::error::{Context, Failure};
@@ -118,7 +118,7 @@ impl Member {
         match order {
             Order::Course(course) => course.is_valid(),
             Order::Block(block) => block.is_valid(self.nics, self.course.borrow().as_ref()),
-            Order::Check | Order::End => true,
+            Order::Check | Order::CopyMemory | Order::End => true,
         }
     }
 
@@ -142,6 +142,16 @@ impl Member {
     /// The end of the connecting thread.
     pub fn send_check(&self, document: Vec<u8>) -> Result<(), Failure> {
         self.send(&FromMember::Checked(document))
+    }
+
+    /// Sends how fast this process has copied memory; nothing if that says nothing about the memory
+    /// of its node.
+    ///
+    /// # Errors
+    ///
+    /// The end of the connecting thread.
+    pub fn send_memory_copy(&self, copy: Option<MemoryCopy>) -> Result<(), Failure> {
+        self.send(&FromMember::CopiedMemory(copy))
     }
 
     /// Leaves the survey, because this process cannot go on.

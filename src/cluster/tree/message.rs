@@ -169,10 +169,21 @@ pub enum FromMember {
     Report(BlockReport),
     /// The document of the check of its node; empty if another process of the node sends it.
     Checked(Vec<u8>),
+    /// How fast it has copied memory; none if that says nothing about the memory of its node.
+    CopiedMemory(Option<MemoryCopy>),
     /// It cannot go on, for this reason.
     Failed(String),
     /// It has ended, and has sent and received this much.
     Ended(Traffic),
+}
+
+/// How fast a process has copied memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryCopy {
+    /// On how many CPUs at once.
+    pub cpus: u32,
+    /// Bytes per second of all of them.
+    pub bytes_per_second: u64,
 }
 
 /// An order of the coordinator to a member.
@@ -187,6 +198,8 @@ pub enum Order {
     /// To check its NICs by their files, and to send the document. The second check of a process
     /// says what has changed since the first one.
     Check,
+    /// To copy memory near its first NIC, and to send how fast it was.
+    CopyMemory,
 }
 
 /// Returns the bytes of a value.

@@ -30,7 +30,7 @@ use super::clock::now_ns;
 use super::link::{Link, PollSet};
 use super::links::{Parent, TreeLinks};
 use super::listener::{Rejection, SurveyListener};
-use super::message::Message;
+use super::message::{MemoryCopy, Message};
 use super::traffic::Traffic;
 use super::uplink::DETOUR_LIMIT;
 use crate::survey::findings::Test;
@@ -68,6 +68,13 @@ pub enum Event {
         /// The document of the check; empty if another process of the node sends it.
         document: Vec<u8>,
     },
+    /// A process has copied memory. This may be reported again, if its parent was lost.
+    CopiedMemory {
+        /// Its rank.
+        rank: u32,
+        /// How fast; none if that says nothing about the memory of its node.
+        copy: Option<MemoryCopy>,
+    },
     /// A process has ended, or cannot be reached. It may not return.
     Lost {
         /// Its rank.
@@ -94,9 +101,10 @@ impl Event {
     /// Returns the rank of the process that has answered an order, or is lost.
     fn answerer(&self) -> Option<u32> {
         match self {
-            Self::Begun { rank } | Self::Checked { rank, .. } | Self::Lost { rank, .. } => {
-                Some(*rank)
-            }
+            Self::Begun { rank }
+            | Self::Checked { rank, .. }
+            | Self::CopiedMemory { rank, .. }
+            | Self::Lost { rank, .. } => Some(*rank),
             Self::Report(report) => Some(report.rank),
             Self::Joined(_) | Self::Knocked { .. } | Self::TurnedAway { .. } => None,
         }

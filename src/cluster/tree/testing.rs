@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::clock::SharedClock;
-use super::message::{MAX_MESSAGE, Message, decode};
+use super::message::{MAX_MESSAGE, MemoryCopy, Message, decode};
 use super::*;
 use crate::survey::ids::NicId;
 use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
@@ -110,7 +110,8 @@ pub fn join(meeting: &Meeting, rank: u32, size: u32) -> Result<Member, Failure> 
 }
 
 /// A member in a thread of its own that reports each block at once, and sends its rank as the
-/// document of each check. Returns the number of orders.
+/// document of each check and as the CPUs on which it has copied memory. Returns the number of
+/// orders.
 pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
     let meeting = meeting.clone();
     let body = move || {
@@ -122,6 +123,13 @@ pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
                 Order::Course(_) => {}
                 Order::Block(block) => member.report(report(rank, block.number)).unwrap(),
                 Order::Check => member.send_check(vec![rank as u8]).unwrap(),
+                Order::CopyMemory => {
+                    let copy = MemoryCopy {
+                        cpus: rank,
+                        bytes_per_second: 1,
+                    };
+                    member.send_memory_copy(Some(copy)).unwrap();
+                }
                 Order::End => {
                     member.end();
                     return orders;

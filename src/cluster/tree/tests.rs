@@ -38,9 +38,15 @@ fn sends_course_blocks_and_end_to_members() {
     });
     documents.sort();
     assert_eq!(documents, [(0, vec![0]), (2, vec![2])]);
+    root.send_copy_memory(1);
+    let copies = events(&mut root, 1, |event| match event {
+        Event::CopiedMemory { rank, copy } => Some((rank, copy?.cpus)),
+        _ => None,
+    });
+    assert_eq!(copies, [(1, 1)]);
     assert_eq!(root.end(LIMIT), []);
     let orders = members.into_iter().map(|member| member.join().unwrap());
-    assert_eq!(orders.collect::<Vec<_>>(), [5, 4, 5]);
+    assert_eq!(orders.collect::<Vec<_>>(), [5, 5, 5]);
 }
 
 #[test]

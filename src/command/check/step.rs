@@ -179,6 +179,7 @@ impl Others {
                     Event::TurnedAway { .. }
                     | Event::Knocked { .. }
                     | Event::Begun { .. }
+                    | Event::CopiedMemory { .. }
                     | Event::Report(_) => {}
                 }
             }

@@ -115,7 +115,10 @@ impl JoinedMembers {
                     Event::TurnedAway { peer, reason } => {
                         notes.add(&format!("turned {peer} away: {reason}"));
                     }
-                    Event::Begun { .. } | Event::Report(_) | Event::Checked { .. } => {}
+                    Event::Begun { .. }
+                    | Event::Report(_)
+                    | Event::Checked { .. }
+                    | Event::CopiedMemory { .. } => {}
                 }
             }
         }

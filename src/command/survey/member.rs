@@ -9,15 +9,22 @@ use crate::command::joining::join;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
 use cluster::survey::timetable::{Course, Introduction};
-use cluster::tree::{Bounds, Order};
+use cluster::tree::{Bounds, MemoryCopy, Order};
 use diag::run::survey::{self, NicPlan, Nics, TestPlan};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
+use measure::memory_copy_rate;
 use node::backend;
 use node::machine::Machine;
+use node::machine::placement::{Cpus, Placement};
 use plan::tool::Tool;
 use plan::tools::TOOLS;
+
+/// How long a process copies memory, and on how many CPUs at once (diagnosis.md 1, test M).
+const COPYING: Duration = Duration::from_millis(50);
+const FEWEST_COPYING: usize = 4;
+const MOST_COPYING: usize = 8;
 
 /// The identity of a process in the survey.
 #[derive(Clone, Debug)]
@@ -86,7 +93,9 @@ pub fn run(
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<(), Failure> {
     let count = plans.len();
-    let mut checks = SurveyChecks::new(plans.iter().map(|plan| plan.device).collect());
+    let devices: Vec<DeviceName> = plans.iter().map(|plan| plan.device).collect();
+    let device = devices.first().copied();
+    let mut checks = SurveyChecks::new(devices);
     let mut load = LoadWatch::begin();
     let mut nics = Nics::open(plans)?;
     let rank = identity.rank;
@@ -125,11 +134,29 @@ pub fn run(
                 // The coordinator does without.
                 Err(_) => member.send_check(Vec::new())?,
             },
+            Order::CopyMemory => member.send_memory_copy(memory_copy(device))?,
             Order::End => break,
         }
     }
     member.end();
     Ok(())
+}
+
+/// Copies memory on the CPUs of the NUMA node of a NIC that this process may use. Returns how fast
+/// it was; `None` with fewer CPUs than show the memory of the node (diagnosis.md 1, test M).
+fn memory_copy(device: Option<DeviceName>) -> Option<MemoryCopy> {
+    let device = device?;
+    let placement = Placement::choose(&Cpus::Any, device, &Machine::this(), false).ok()?;
+    let cpus = &placement.for_threads;
+    let cpus = &cpus[..cpus.len().min(MOST_COPYING)];
+    if cpus.len() < FEWEST_COPYING {
+        return None;
+    }
+    let rate = memory_copy_rate(cpus, COPYING)? * backend::memory_share(device);
+    Some(MemoryCopy {
+        cpus: cpus.len() as u32,
+        bytes_per_second: rate as u64,
+    })
 }
 
 /// Returns the plans of the NICs of a process with this `identity`.

@@ -17,6 +17,8 @@ pub struct Tests {
     course: Vec<(SurveyTest, Vec<String>)>,
     /// The place of each test of a diagnosis.
     places: BTreeMap<TestCode, TestId>,
+    /// The traffic class of the survey.
+    pub class: TrafficClass,
 }
 
 /// Returns the tests that a survey may add to find out why, as tools with their arguments.
@@ -71,8 +73,8 @@ impl Tests {
                 .map(|of| (of.test.clone(), of.arguments.clone()))
                 .collect(),
             places: BTreeMap::new(),
+            class: class(of_survey),
         };
-        let class = class(of_survey);
         for test in &TESTS {
             let of_bandwidth = TOOLS
                 .iter()
@@ -83,7 +85,7 @@ impl Tests {
                     size_bytes: test.size_bytes,
                     of_bandwidth,
                 },
-                arguments(test, service, class),
+                arguments(test, service, tests.class),
             );
             let place = tests.course.iter().position(|of| *of == wanted);
             let place = place.unwrap_or_else(|| {

@@ -10,6 +10,7 @@ use cluster::survey::busy::is_busy;
 use cluster::survey::findings::Direction;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
+use cluster::tree::MemoryCopy;
 use diagnosis::columns::Column;
 use diagnosis::comparison::{Figures, Measured, Outcome, compare};
 use diagnosis::counters::{self, Growth};
@@ -42,6 +43,8 @@ pub struct Places<'a> {
     pub nic: NicId,
     /// Good NICs.
     pub controls: &'a [NicId],
+    /// Whether the retry handler of the NIC regards peers as down: then it sends to none.
+    pub has_parked_peers: bool,
 }
 
 impl Places<'_> {
@@ -84,7 +87,8 @@ impl Places<'_> {
 
     /// Returns the slots of a test: good NICs, then the culprit, and in loopback another good NIC.
     /// Tests between two NICs are left out if no two good NICs are as far from each other as the
-    /// culprit is from one of them, in this class if one is given.
+    /// culprit is from one of them, in this class if one is given, and where the culprit would send
+    /// to a peer that may be parked (diagnosis.md 6.1).
     fn slots(self, code: TestCode, test: TestId, route: Route, class: Option<Class>) -> Vec<Slot> {
         let directed = |initiator, target| Pair { initiator, target };
         let pairs: Vec<(bool, Pair)> = if route == Route::Loopback {
@@ -93,6 +97,8 @@ impl Places<'_> {
             let last = controls.next().map(|nic| (false, Pair::loopback(*nic)));
             let own = Some((true, Pair::loopback(self.nic)));
             first.into_iter().chain(own).chain(last).collect()
+        } else if route == Route::From && self.has_parked_peers {
+            Vec::new()
         } else {
             let Some((good, other)) = self.partners(class) else {
                 return Vec::new();
@@ -216,6 +222,28 @@ impl Found {
         }
     }
 
+    /// Adds how fast the nodes of the culprit (`true`) and of good NICs have copied memory. Copies
+    /// on different numbers of CPUs are not compared.
+    pub fn add_memory_copies(&mut self, copies: &[(bool, MemoryCopy)]) {
+        let mut own = copies.iter().filter(|(of_culprit, _)| *of_culprit);
+        let Some((_, own)) = own.next() else {
+            return;
+        };
+        let alike = copies.iter().filter(|(_, of)| of.cpus == own.cpus);
+        let figures = self.measured.entry(TestCode::M).or_insert_with(|| Figures {
+            of_bandwidth: true,
+            ..Figures::default()
+        });
+        for (of_culprit, copy) in alike {
+            let values = if *of_culprit {
+                &mut figures.own
+            } else {
+                &mut figures.others
+            };
+            values.push(copy.bytes_per_second as f64);
+        }
+    }
+
     /// Adds the counters of the initiator. Good NICs that send to the culprit say nothing: their
     /// counters grow because of it.
     fn add_counters(&mut self, slot: &Slot, result: &PairResult) {
@@ -331,6 +359,7 @@ mod tests {
             roster: &roster,
             nic: NicId(0),
             controls: &controls,
+            has_parked_peers: false,
         };
         let found = places.partners(class);
         found.map(|(good, other)| (good.0, other.0))
@@ -345,6 +374,24 @@ mod tests {
         assert_eq!(partners(&[1, 1, 2, 2], switch), None);
         assert_eq!(partners(&[1, 1, 1, 2], switch), Some((1, 2)));
         assert_eq!(partners(&[1, 2], None), None);
+    }
+
+    #[test]
+    fn sends_nothing_to_peers_that_may_be_parked() {
+        let roster = roster(&[1, 1, 1]);
+        let routes = |has_parked_peers| {
+            let places = Places {
+                roster: &roster,
+                nic: NicId(0),
+                controls: &[NicId(1), NicId(2)],
+                has_parked_peers,
+            };
+            let routes = [Route::Loopback, Route::From, Route::To].into_iter();
+            let slots = routes.map(|route| places.slots(TestCode::S, TestId(0), route, None).len());
+            slots.collect::<Vec<usize>>()
+        };
+        assert_eq!(routes(false), [3, 2, 2]);
+        assert_eq!(routes(true), [3, 0, 2]);
     }
 
     /// The counters of a good NIC that sends to the culprit grow because of the culprit.
@@ -391,6 +438,27 @@ mod tests {
             (Loopback, false, 0),
         ];
         assert_eq!(retries(&both), 1);
+    }
+
+    #[test]
+    fn memory_copies_on_as_many_cpus_are_compared() {
+        let copy = |cpus, bytes_per_second| MemoryCopy {
+            cpus,
+            bytes_per_second,
+        };
+        let copies = [
+            (false, copy(8, 90)),
+            (true, copy(8, 50)),
+            (false, copy(4, 45)),
+        ];
+        let mut found = Found::default();
+        found.add_memory_copies(&copies);
+        let figures = &found.measured[&TestCode::M];
+        assert_eq!((&figures.own, &figures.others), (&vec![50.0], &vec![90.0]));
+        assert!(found.is_slower(TestCode::M));
+        let mut without_own = Found::default();
+        without_own.add_memory_copies(&copies[..1]);
+        assert!(without_own.measured.is_empty());
     }
 
     #[test]

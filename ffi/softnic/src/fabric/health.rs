@@ -83,6 +83,8 @@ pub struct Health {
     pub has_retry_handler: bool,
     /// Whether software has set the MAC address.
     pub has_ama: bool,
+    /// The part of its speed with which the host copies memory. Programs that measure it multiply.
+    pub memory: f64,
     /// The contents of files, by their paths below the device directory, or by absolute paths of
     /// files of the host, without their last newline.
     pub files: BTreeMap<String, String>,
@@ -106,6 +108,7 @@ impl Default for Health {
             flaps: 0,
             has_retry_handler: true,
             has_ama: true,
+            memory: 1.0,
             files: BTreeMap::new(),
         }
     }

@@ -12,7 +12,7 @@ use crate::survey::timetable::{Block, BlockReport, Course, Introduction, NicFact
 use crate::survey::untested::Untested;
 use crate::tree::Order;
 use crate::tree::listener::{CALLER, VERSION, role};
-use crate::tree::message::{FromMember, Message, ParentAddress, ParentRequest, encode};
+use crate::tree::message::{FromMember, MemoryCopy, Message, ParentAddress, ParentRequest, encode};
 use crate::tree::traffic::Traffic;
 use facts::device::FabricAddress;
 
@@ -311,6 +311,14 @@ pub fn targets() -> Vec<Target> {
             own(&FromMember::Checked(vec![b'{', b'}'])),
         ),
         (
+            "copied memory",
+            CoordinatorOfMember,
+            own(&FromMember::CopiedMemory(Some(MemoryCopy {
+                cpus: 8,
+                bytes_per_second: 100_000_000_000,
+            }))),
+        ),
+        (
             "failed",
             CoordinatorOfMember,
             own(&FromMember::Failed(reason())),
@@ -332,6 +340,11 @@ pub fn targets() -> Vec<Target> {
         ),
         ("order of end", MemberOfCoordinator, encode(&Order::End)),
         ("order of check", MemberOfCoordinator, encode(&Order::Check)),
+        (
+            "order to copy memory",
+            MemberOfCoordinator,
+            encode(&Order::CopyMemory),
+        ),
     ];
     let target = |(name, receiver, seed)| Target {
         name,

@@ -63,6 +63,9 @@ impl Root {
             FromMember::Checked(document) => {
                 self.events.push(Event::Checked { rank, document });
             }
+            FromMember::CopiedMemory(copy) => {
+                self.events.push(Event::CopiedMemory { rank, copy });
+            }
             FromMember::Failed(mut reason) => {
                 text::accept(&mut reason);
                 self.lose(rank, reason);

@@ -39,6 +39,11 @@ impl Root {
         }
     }
 
+    /// Asks a process how fast it copies memory.
+    pub fn send_copy_memory(&mut self, rank: u32) {
+        self.order(rank, &Order::CopyMemory);
+    }
+
     /// Sends an order, and keeps it until it is known to have arrived.
     fn order(&mut self, rank: u32, order: &Order) {
         if (rank as usize) < self.members.len() && !self.links.is_lost(rank) {

@@ -19,8 +19,10 @@ use diagnosis::evaluation::evaluate;
 use diagnosis::procedure::{Step, TESTS, TestCode, test};
 use diagnosis::readings::{Reading, Readings, State, find, number};
 use facts::error::Failure;
+use node::nic::health::address::PARKED;
 use node::nic::health::host::HUGE_PAGES;
-use node::nic::health::identity::GENERATION;
+use node::nic::health::identity::{CLASS_CEILING, GENERATION, ceiling_of};
+use node::traffic_class::TrafficClass;
 use report::check_fleet::NodeCheck;
 use report::survey::why::Explanation;
 
@@ -59,7 +61,8 @@ impl<'a> Investigation<'a> {
     pub fn checks(&mut self, ranks: &BTreeSet<u32>) -> Result<Checks, Failure> {
         let (checks, lost) = self.control.checks(self.present(ranks), line)?;
         self.leave_out(lost);
-        Ok(Checks(checks))
+        let class = self.tests.class;
+        Ok(Checks { checks, class })
     }
 
     /// Prepares these processes for the tests.
@@ -85,6 +88,7 @@ impl<'a> Investigation<'a> {
         self.run_slots(&slots, found)?;
         let second = places.of_step(Step::Second, &self.tests, |_| true);
         self.run_slots(&second, found)?;
+        self.copy_memory(places, found)?;
         let third = places.of_step(Step::Third, &self.tests, |test| {
             let is_useful = test.repeats.is_some_and(|base| found.is_slower(base));
             is_useful && (has_huge_pages || !test.needs_huge_pages)
@@ -102,6 +106,31 @@ impl<'a> Investigation<'a> {
             Some(slowest) => self.measure_again(&[slowest], places, found),
             None => Ok(()),
         }
+    }
+
+    /// Has the nodes of good NICs and of the culprit copy memory, in turn, if the culprit is slow
+    /// in loopback: there memory may be the cause.
+    fn copy_memory(&mut self, places: Places, found: &mut Found) -> Result<(), Failure> {
+        let in_loopback = [TestCode::L1, TestCode::B1, TestCode::B3];
+        if !in_loopback.iter().any(|code| found.is_slower(*code)) {
+            return Ok(());
+        }
+        let mut controls = places.controls.iter().take(PARTNERS);
+        let first = controls.next().map(|nic| (*nic, false));
+        let others = controls.map(|nic| (*nic, false));
+        let turns = first.into_iter().chain([(places.nic, true)]).chain(others);
+        let mut copies = Vec::new();
+        for (nic, of_culprit) in turns {
+            let rank = places.roster.node_of(nic).rank;
+            if self.present(&[rank].into()).is_empty() {
+                continue;
+            }
+            let (copy, lost) = self.control.memory_copy(rank, line)?;
+            self.leave_out(lost);
+            copies.extend(copy.map(|copy| (of_culprit, copy)));
+        }
+        found.add_memory_copies(&copies);
+        Ok(())
     }
 
     /// Measures these tests again, except for the test of the survey.
@@ -160,14 +189,26 @@ impl<'a> Investigation<'a> {
     }
 }
 
-/// The checks of nodes, by the ranks of their processes.
-pub struct Checks(BTreeMap<u32, NodeCheck>);
+/// The checks of nodes.
+pub struct Checks {
+    /// By the ranks of their processes.
+    checks: BTreeMap<u32, NodeCheck>,
+    /// The traffic class of the survey.
+    class: TrafficClass,
+}
 
 impl Checks {
-    /// Returns what the check of its node says about a NIC; nothing without a check.
+    /// Returns what the check of its node says about a NIC; nothing without a check. The ceiling of
+    /// traffic classes is the ceiling of the class of the survey.
     pub fn readings(&self, nic: NicId, roster: &Roster) -> Readings {
-        let check = self.0.get(&roster.node_of(nic).rank);
-        check.map_or(Vec::new(), |check| check.readings(&roster.nic(nic).device))
+        let check = self.checks.get(&roster.node_of(nic).rank);
+        let mut all = check.map_or(Vec::new(), |check| check.readings(&roster.nic(nic).device));
+        let ceilings = all.iter_mut().filter(|of| of.code == CLASS_CEILING.code);
+        for of in ceilings {
+            let ceiling = of.value.take();
+            of.value = ceiling.and_then(|value| Some(ceiling_of(self.class, &value)?.to_owned()));
+        }
+        all
     }
 
     /// Returns what the checks say about several NICs.
@@ -264,6 +305,12 @@ pub fn by_kind<Part>(all: Vec<(Part, Readings)>) -> Vec<Vec<(Part, Readings)>> {
 /// Returns whether no other processes use a NIC, as far as is known.
 pub fn is_idle(of: &Readings) -> bool {
     find(of, FOREIGN).is_none_or(|of| of.state != State::Suspect)
+}
+
+/// Returns whether the retry handler of a NIC regards peers as down: operations to them fail soon
+/// (libcxi.md 12.3).
+pub fn has_parked_peers(of: &Readings) -> bool {
+    find(of, PARKED.code).is_some_and(|of| of.state == State::Suspect)
 }
 
 /// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in

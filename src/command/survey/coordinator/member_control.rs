@@ -13,7 +13,7 @@ use cluster::survey::answer::Pair;
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
 use cluster::survey::timetable::{BlockReport, Course, Round};
-use cluster::tree::{DETOUR_LIMIT, Event, Root, now_ns};
+use cluster::tree::{DETOUR_LIMIT, Event, MemoryCopy, Root, now_ns};
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
@@ -132,6 +132,27 @@ impl MemberControl {
             _ => None,
         })?;
         Ok((checks, lost))
+    }
+
+    /// Asks a process how fast it copies memory; `None` if it does not answer, or if that says
+    /// nothing about the memory of its node. Returns the lost members as well, with the reasons.
+    pub fn memory_copy(
+        &mut self,
+        rank: u32,
+        line: impl Line,
+    ) -> Result<(Option<MemoryCopy>, LostMembers), Failure> {
+        self.root.send_copy_memory(rank);
+        let reason = format!("it did not copy memory within {}", time_text(REPORT_LIMIT));
+        let until = Instant::now() + limit::in_effect(REPORT_LIMIT);
+        let mut found = None;
+        let lost = self.wait_for([rank].into(), until, &reason, line, |event| match event {
+            Event::CopiedMemory { rank: of, copy } if of == rank => {
+                found = copy;
+                Some(of)
+            }
+            _ => None,
+        })?;
+        Ok((found, lost))
     }
 
     /// Has the members measure a block of rounds, in slots of this length.

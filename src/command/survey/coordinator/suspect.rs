@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::investigation::{
-    Diagnosed, Investigation, PARTNERS, has_huge_pages, is_idle, is_same_kind,
+    Diagnosed, Investigation, PARTNERS, has_huge_pages, has_parked_peers, is_idle, is_same_kind,
 };
 use super::member_control::MemberControl;
 use super::why::controls;
@@ -99,6 +99,8 @@ fn investigate(
             unfit.push(format!("{name}: {generation}"));
         } else if !is_idle(&readings) {
             unfit.push(format!("{name}: other processes use it"));
+        } else if has_parked_peers(&readings) {
+            unfit.push(format!("{name}: its retry handler regards peers as down"));
         } else {
             controls.push(nic);
         }
@@ -129,6 +131,7 @@ fn investigate(
             roster: &roster,
             nic: suspect,
             controls: &controls,
+            has_parked_peers: has_parked_peers(&own),
         };
         let others = first.readings_of(&controls, &roster);
         let partners = others.iter().take(PARTNERS);

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
 use super::investigation::{
-    Checks, Diagnosed, Investigation, PARTNERS, by_kind, has_huge_pages, is_idle, is_same_kind,
+    Checks, Diagnosed, Investigation, PARTNERS, by_kind, has_huge_pages, has_parked_peers, is_idle,
+    is_same_kind,
 };
 use super::{fabric_parts, untested};
 use crate::command::survey::members::Members;
@@ -138,7 +139,7 @@ impl CoordinatorLoop<'_> {
             let own = first.readings(culprit.nic, &roster);
             let is_usable = |nic: &NicId| {
                 let control = first.readings(*nic, &roster);
-                is_same_kind(&own, &control) && is_idle(&control)
+                is_same_kind(&own, &control) && is_idle(&control) && !has_parked_peers(&control)
             };
             let controls: Vec<NicId> = controls.into_iter().filter(is_usable).collect();
             let others = first.readings_of(&controls, &roster);
@@ -166,6 +167,7 @@ impl CoordinatorLoop<'_> {
                     roster: &roster,
                     nic: culprit.nic,
                     controls: &controls,
+                    has_parked_peers: has_parked_peers(&own),
                 };
                 let partners = others.iter().take(PARTNERS);
                 let has_huge_pages = partners.chain([&own]).all(has_huge_pages);

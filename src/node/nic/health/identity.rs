@@ -123,22 +123,41 @@ pub fn qos_profile(files: &Files) -> Finding {
     Finding::compared(&QOS_PROFILE, profile, "one of the driver's", verdict)
 }
 
-/// The lowest ceiling of the classes for large transfers, in percent of the link, and its class.
-/// LOW_LATENCY is left out: each profile limits it.
+/// The classes for large transfers. LOW_LATENCY is left out: each profile limits it.
+const BULK_CLASSES: [TrafficClass; 2] = [TrafficClass::BestEffort, TrafficClass::BulkData];
+
+/// The value of classes without a ceiling.
+const NO_CEILING: &str = "100 %";
+
+/// The ceilings of the classes for large transfers, in percent of the link, the lowest first.
 pub fn class_ceiling(files: &Files) -> Finding {
     let ceiling = |class: TrafficClass| {
         let directory = class.to_string().to_lowercase();
         let percent = files.number(&format!("traffic_classes/{directory}/ceiling_bw"))?;
         Some((percent, class))
     };
-    let classes = [TrafficClass::BestEffort, TrafficClass::BulkData];
-    let lowest = classes.into_iter().filter_map(ceiling);
-    let lowest = lowest.min_by_key(|(percent, _)| *percent);
-    let value = lowest.map(|(percent, class)| match percent {
-        100.. => "100 %".to_owned(),
-        _ => format!("{percent} % of {class}"),
-    });
-    Finding::shown_if(&CLASS_CEILING, value)
+    let mut known: Vec<_> = BULK_CLASSES.into_iter().filter_map(ceiling).collect();
+    known.sort_by_key(|(percent, _)| *percent);
+    let limited = known.iter().filter(|(percent, _)| *percent < 100);
+    let limited: Vec<String> = limited
+        .map(|(percent, class)| format!("{percent} % of {class}"))
+        .collect();
+    let value = if limited.is_empty() {
+        NO_CEILING.to_owned()
+    } else {
+        limited.join(", ")
+    };
+    Finding::shown_if(&CLASS_CEILING, (!known.is_empty()).then_some(value))
+}
+
+/// Returns the ceiling of one class in a value of [`CLASS_CEILING`]; `None` for a class that it
+/// does not have.
+pub fn ceiling_of(class: TrafficClass, value: &str) -> Option<&str> {
+    let end = format!(" of {class}");
+    let own = value.split(", ").find(|part| part.ends_with(&end));
+    BULK_CLASSES
+        .contains(&class)
+        .then(|| own.unwrap_or(NO_CEILING))
 }
 
 /// The extended speed of the connection to the host, which some blades have.
@@ -198,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_lowest_ceiling_of_classes_for_large_transfers() {
+    fn shows_ceilings_of_classes_for_large_transfers() {
         let file = |class: &str| format!("traffic_classes/{class}/ceiling_bw");
         let value = |files: &[(&str, &str)]| class_ceiling(&MadeUp::new(files).files).value;
         let names = ["best_effort", "bulk_data", "low_latency"].map(file);
@@ -207,6 +226,19 @@ mod tests {
         assert_eq!(value(&full).as_deref(), Some("100 %"));
         let limited = [(best_effort, "100\n"), (bulk_data, "50\n")];
         assert_eq!(value(&limited).as_deref(), Some("50 % of BULK_DATA"));
+        let both = [(best_effort, "60\n"), (bulk_data, "50\n")];
+        let expected = "50 % of BULK_DATA, 60 % of BEST_EFFORT";
+        assert_eq!(value(&both).as_deref(), Some(expected));
+        use TrafficClass::{BestEffort, BulkData, LowLatency};
+        for (class, value, ceiling) in [
+            (BestEffort, expected, Some("60 % of BEST_EFFORT")),
+            (BulkData, expected, Some("50 % of BULK_DATA")),
+            (BulkData, "60 % of BEST_EFFORT", Some("100 %")),
+            (BestEffort, "100 %", Some("100 %")),
+            (LowLatency, expected, None),
+        ] {
+            assert_eq!(ceiling_of(class, value), ceiling, "{class} {value}");
+        }
         assert_eq!(value(&[]), None);
     }
 
