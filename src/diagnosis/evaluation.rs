@@ -418,7 +418,11 @@ impl Assessment {
                 (false, _) => Confidence::AlsoFound,
             }
         } else if !self.contradicted.is_empty() {
-            Confidence::AlsoFound
+            if self.is_shown() && self.is_beside_another() {
+                Confidence::Probably
+            } else {
+                Confidence::AlsoFound
+            }
         } else if self.is_shown() {
             Confidence::Because
         } else if self.only_differs && !self.shows_decisive_slowness() {
@@ -432,6 +436,15 @@ impl Assessment {
     fn has_bad_sign(&self) -> bool {
         let mut signs = self.signs.iter();
         signs.any(|(sign, _)| matches!(sign, Sign::Bad(_)))
+    }
+
+    /// Returns whether a bandwidth is as low as it makes it, and all that contradicts it are
+    /// latencies that it does not make longer: another cause does.
+    fn is_beside_another(&self) -> bool {
+        let is_share = |cell: &Cell| matches!(cell, Cell::CertainlyAsSign | Cell::Certainly(..));
+        let has_share = self.matched.iter().any(|(_, cell)| is_share(cell));
+        let mut contradicted = self.contradicted.iter();
+        has_share && contradicted.all(|(of, cell)| !of.of_bandwidth && cell.is_same())
     }
 
     /// Returns whether the tests show what the cause makes slow: all decisive cells hold, and

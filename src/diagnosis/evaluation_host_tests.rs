@@ -70,8 +70,31 @@ fn idle_states_that_differ_make_pauses_long() {
 /// Vector 12.
 #[test]
 fn less_memory_with_less_bandwidth_is_the_cause() {
-    let found = beside("memory-size", "448.0 GiB", "512.0 GiB", &bandwidths(0.7));
-    assert_eq!(causes(&found), [(Some("memory-bw"), Confidence::Because)]);
+    let of = |copies: f64| {
+        let slow = [bandwidths(0.7).as_slice(), &[(TestCode::M, copies)]].concat();
+        let found = beside("memory-size", "448.0 GiB", "512.0 GiB", &slow);
+        let mut known = causes(&found).into_iter();
+        known.find_map(|(id, how)| (id == Some("memory-bw")).then_some(how))
+    };
+    assert_eq!(of(0.6), Some(Confidence::Because));
+    // Copies neither slower nor as fast.
+    assert_eq!(of(0.9), Some(Confidence::Because));
+    assert_eq!(of(1.0), Some(Confidence::AlsoFound));
+}
+
+/// Slow copies of memory are no limit of PCIe.
+#[test]
+fn slow_copies_of_memory_leave_memory_as_a_cause() {
+    let possible = |copies: f64| {
+        let slow = [bandwidths(0.7).as_slice(), &[(TestCode::M, copies)]].concat();
+        let found = diagnosis(&healthy(), &measured(&slow));
+        let known = causes(&found).into_iter();
+        known
+            .map(|(id, _)| id.unwrap_or("-").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(possible(0.5), ["memory-bw"]);
+    assert!(!possible(1.0).contains(&"memory-bw".to_owned()));
 }
 
 /// Vector 17.

@@ -10,7 +10,7 @@ use crate::comparison::Figures;
 use crate::readings::{Reading, testing};
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
-const HEALTHY: [(TestCode, bool, f64); 15] = [
+const HEALTHY: [(TestCode, bool, f64); 16] = [
     (TestCode::S, true, 23e9),
     (TestCode::L1, false, 1400.0),
     (TestCode::L2, false, 1800.0),
@@ -23,6 +23,7 @@ const HEALTHY: [(TestCode, bool, f64); 15] = [
     (TestCode::B5, true, 23e9),
     (TestCode::P1, false, 2400.0),
     (TestCode::P2, false, 2400.0),
+    (TestCode::M, true, 120e9),
     (TestCode::H, true, 23e9),
     (TestCode::Q, true, 23e9),
     (TestCode::QP, false, 2300.0),
@@ -39,7 +40,7 @@ const BANDWIDTHS: [TestCode; 7] = [
 ];
 
 /// Returns the figures of a NIC that is healthy but for these tests, whose figures have these
-/// factors.
+/// factors. Memory is copied only with a factor.
 fn measured(factors: &[(TestCode, f64)]) -> Measured {
     let of = |(code, of_bandwidth, value): (TestCode, bool, f64)| {
         let factor = factors.iter().find(|(own, _)| *own == code);
@@ -54,7 +55,9 @@ fn measured(factors: &[(TestCode, f64)]) -> Measured {
         };
         (code, figures)
     };
-    HEALTHY.map(of).into()
+    let is_measured = |code| code != TestCode::M || factors.iter().any(|(own, _)| *own == code);
+    let all = HEALTHY.into_iter().filter(|(code, ..)| is_measured(*code));
+    all.map(of).collect()
 }
 
 /// Returns these factors for tests of bandwidth.
@@ -196,6 +199,14 @@ fn narrow_link_is_cause_only_if_bandwidth_is_low() {
     let all = found(&narrow, &latencies);
     assert!(all.contains(&named("pcie-narrow", Confidence::AlsoFound)));
     assert!(all.iter().all(|(_, how)| *how > Confidence::Because));
+    // Another cause makes latencies long beside it.
+    let factors = [bandwidths(0.55).as_slice(), &[(TestCode::L1, 2.0)]].concat();
+    let both = found(&narrow, &measured(&factors));
+    assert_eq!(both, [named("pcie-narrow", Confidence::Probably)]);
+    // The bandwidth is not low as half of the lanes make it.
+    let factors = [bandwidths(0.3).as_slice(), &[(TestCode::L1, 2.0)]].concat();
+    let all = found(&narrow, &measured(&factors));
+    assert!(all.contains(&named("pcie-narrow", Confidence::AlsoFound)));
 }
 
 #[test]

@@ -199,9 +199,12 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
     let comparisons = compare(&found.measured);
     let result = |column: Column| {
         let (test, base) = column.tests();
-        let planned = TESTS.iter().find(|of| of.code == test)?;
-        let has_partners = planned.route == Route::Loopback || found.controls.len() > 1;
-        let is_planned = has_partners && planned.repeats.is_none();
+        // Copies of memory and tests in another way are measured if they may say something.
+        let always = TESTS
+            .iter()
+            .find(|of| of.code == test && of.repeats.is_none());
+        let is_planned =
+            always.is_some_and(|of| of.route == Route::Loopback || found.controls.len() > 1);
         let is_direct = base.is_none() && column != Column::Tail;
         let figures = found.measured.get(&test);
         let failure = figures.and_then(|of| of.failure.clone());
@@ -218,7 +221,10 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
                 (diagnosis::comparison::Outcome::Unclear, None) => Compared::Unclear,
             }
         });
-        let of_bandwidth = planned.tool.ends_with("-bw");
+        let of_bandwidth = match figures {
+            Some(figures) => figures.of_bandwidth,
+            None => always.is_some_and(|of| of.tool.ends_with("-bw")),
+        };
         let is_shown = own.is_some() || is_planned && column != Column::Tail;
         is_shown.then(|| TestResult {
             test: column.code(),
@@ -228,7 +234,7 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
             others: comparison.map(|of| of.others),
             outcome,
             failure,
-            is_decisive: column != Column::Tail && planned.repeats.is_none(),
+            is_decisive: column != Column::Tail && always.is_some(),
             is_direct,
         })
     };

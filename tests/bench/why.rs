@@ -181,7 +181,7 @@ const PLANTS: [Plant; 24] = [
         name: "pages",
         tool: "write-bw",
         link: "",
-        faults: "page-cost=10us",
+        faults: "page-cost=30us",
         causes: &[Some("hugepages"), Some("memory-bw")],
     },
     Plant {
@@ -213,7 +213,7 @@ const PLANTS: [Plant; 24] = [
         tool: "write-lat write-bw",
         link: "bandwidth={bw}MB/s,latency=60us",
         faults: "pcie-path=8@16,rx-bandwidth={bw}MB/s",
-        causes: &[Some("pcie-narrow"), Some("cpu-slow"), None],
+        causes: &[Some("pcie-narrow")],
     },
     Plant {
         name: "none",

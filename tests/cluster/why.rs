@@ -1,7 +1,9 @@
 //! `why`: the cause of one NIC, beside good ones and alone.
 
 use std::fs;
+use std::num::NonZero;
 use std::process::Output;
+use std::thread;
 
 use serde_json::Value;
 
@@ -42,6 +44,13 @@ fn why(fabric: &Fabric, arguments: &str, variables: &[(&str, &str)]) -> Output {
 fn first(document: &Value) -> Option<(&str, &str)> {
     let why = document["why"][0]["causes"].get(0)?;
     Some((why["cause"].as_str()?, why["confidence"].as_str()?))
+}
+
+/// Returns the outcome of a test; `None` if the NIC was not measured in it.
+fn outcome<'a>(document: &'a Value, test: &str) -> Option<&'a str> {
+    let mut tests = document["tests"].as_array().unwrap().iter();
+    let measured = tests.find(|of| of["test"] == test && of["own"].is_number());
+    measured?["outcome"].as_str()
 }
 
 /// Returns whether processes waited for CPUs, so that a diagnosis need not be complete.
@@ -151,11 +160,37 @@ fn failures_have_a_cause() {
     });
 }
 
+/// Nothing is sent to peers that may be parked (diagnosis.md 6.1).
 #[test]
 fn parked_peer_is_also_found_if_nothing_fails() {
     let faults = [("CXIDIAG_FAULTS", "nic=2,set=/run/cxi/soft2/parked_nids:1")];
     assert_diagnosed("soft2 --loopback=3", &faults, |document, status| {
-        first(document) == Some(("parked", "also_found")) && status == Some(3)
+        let sent = ["P1", "B4"].map(|test| outcome(document, test));
+        assert_eq!(sent, [None; 2], "{document:#}");
+        first(document) == Some(("parked", "also_found"))
+            && outcome(document, "P2").is_some()
+            && status == Some(3)
+    });
+}
+
+/// A process may use too few CPUs to copy memory, and copies on busy CPUs show nothing.
+#[test]
+fn slow_copies_point_to_memory() {
+    if thread::available_parallelism().map_or(1, NonZero::get) < 4 {
+        println!("not tested: fewer than 4 CPUs");
+        return;
+    }
+    let faults = [
+        (
+            "CXIDIAG_LINK",
+            "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=130MB/s",
+        ),
+        ("CXIDIAG_FAULTS", "nic=2,rx-bandwidth=130MB/s,memory=0.5"),
+    ];
+    assert_diagnosed("soft2 --loopback=3", &faults, |document, status| {
+        outcome(document, "M") == Some("slower")
+            && first(document) == Some(("memory-bw", "possibly"))
+            && status == Some(3)
     });
 }
 
