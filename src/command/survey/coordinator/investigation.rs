@@ -203,11 +203,7 @@ impl Checks {
     pub fn readings(&self, nic: NicId, roster: &Roster) -> Readings {
         let check = self.checks.get(&roster.node_of(nic).rank);
         let mut all = check.map_or(Vec::new(), |check| check.readings(&roster.nic(nic).device));
-        let ceilings = all.iter_mut().filter(|of| of.code == CLASS_CEILING.code);
-        for of in ceilings {
-            let ceiling = of.value.take();
-            of.value = ceiling.and_then(|value| Some(ceiling_of(self.class, &value)?.to_owned()));
-        }
+        narrow_ceilings(&mut all, self.class);
         all
     }
 
@@ -227,6 +223,15 @@ impl Checks {
         let others = before.into_iter().filter(|of| of.code == FOREIGN);
         let after = after.into_iter().filter(|of| of.code != FOREIGN);
         after.chain(others).collect()
+    }
+}
+
+/// Leaves the ceiling of a traffic class in the item about ceilings of classes.
+fn narrow_ceilings(readings: &mut Readings, class: TrafficClass) {
+    let ceilings = readings.iter_mut();
+    for of in ceilings.filter(|of| of.code == CLASS_CEILING.code) {
+        let all = of.value.take();
+        of.value = all.and_then(|all| Some(ceiling_of(class, &all)?.to_owned()));
     }
 }
 
@@ -325,4 +330,34 @@ pub fn has_huge_pages(of: &Readings) -> bool {
 /// Returns the line of progress.
 fn line(_: &Roster, _: usize) -> String {
     "finding out why".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diagnosis::readings::testing::reading;
+
+    #[test]
+    fn ceilings_are_those_of_the_class_of_the_survey() {
+        let of = |class| {
+            let mut all = vec![
+                reading("class-ceiling", "50 % of BULK_DATA", State::Shown),
+                reading("mtu", "2112", State::Good),
+            ];
+            narrow_ceilings(&mut all, class);
+            assert_eq!(all[1].value.as_deref(), Some("2112"));
+            all.remove(0).value
+        };
+        assert_eq!(of(TrafficClass::BestEffort).as_deref(), Some("100 %"));
+        let limited = Some("50 % of BULK_DATA");
+        assert_eq!(of(TrafficClass::BulkData).as_deref(), limited);
+        assert_eq!(of(TrafficClass::LowLatency), None);
+    }
+
+    #[test]
+    fn parked_peers_are_known_from_the_file() {
+        let of = |value, state| has_parked_peers(&vec![reading("parked-peers", value, state)]);
+        assert!(of("2, each for 136 s", State::Suspect));
+        assert!(!of("0", State::Good) && !has_parked_peers(&Vec::new()));
+    }
 }
