@@ -4,6 +4,7 @@
 //! * `files`: reads the files of one NIC below a root directory.
 //! * `counter`: a reading of one counter, and the difference of two.
 //! * `counter_table`: the counters that are read beside a result, and their presets.
+//! * `counter_set`: sets of counters in a fixed order, with HPE's groups and lists of users.
 //! * `counters`: the counters of one NIC, read before and after a run.
 //! * `findings`: what these counters explain; `evidence`: what its rules know.
 //! * `link_speed`: the modes of a link; `code_word_limits`: limits of its errors.
@@ -16,6 +17,7 @@
 
 pub mod code_word_limits;
 pub mod counter;
+pub mod counter_set;
 pub mod counter_table;
 pub mod counters;
 pub mod evidence;
