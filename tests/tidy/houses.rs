@@ -102,6 +102,7 @@ const WRAPPER: Package = Package {
                 ("fence", "fences between memory and doorbells"),
                 ("inherited", "descriptors that this process inherited"),
                 ("ring", "cursors of rings"),
+                ("signals", "signals, with who has sent each"),
                 ("standard_output", "whether standard output is open"),
             ],
             &[("pages", "memory of whole pages")],
