@@ -147,6 +147,12 @@ impl Changes {
             .filter_map(|(number, change)| Some((number.parse().ok()?, change)))
     }
 
+    /// Returns all changes, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Change)> {
+        let changes = self.by_name.iter();
+        changes.map(|(name, change)| (name.as_str(), *change))
+    }
+
     /// Returns whether no counter is available.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
