@@ -119,6 +119,7 @@ mod samples;
 mod schema;
 pub mod selftest;
 pub mod selftest_text;
+pub mod stat;
 mod stream;
 pub mod summary;
 pub mod survey;

@@ -1,0 +1,104 @@
+//! Where the report goes.
+
+use std::io::{self, IsTerminal, Write};
+
+use super::launch::note;
+use super::request::StatRequest;
+use facts::error::Failure;
+use report::Destination;
+use report::documents::{Documents, Places};
+use report::stat::document::StatDocument;
+use report::stat::record::NodeRecord;
+use report::stat::{JobStat, csv, metrics, text};
+
+/// The documents of a report, opened before the command starts.
+pub struct Outputs {
+    documents: Documents,
+    /// `--output`: the text.
+    text: Option<Destination>,
+}
+
+/// Opens the documents.
+///
+/// # Errors
+///
+/// A file that cannot be written, and two documents in one place.
+pub fn open(request: &StatRequest) -> Result<Outputs, Failure> {
+    let documents = Documents::open(&Places {
+        json: request.json.clone(),
+        csv: request.csv.clone(),
+        metrics: request.metrics.place()?,
+        ..Places::default()
+    })?;
+    let text = request
+        .output
+        .as_deref()
+        .map(Destination::file)
+        .transpose()?;
+    Ok(Outputs { documents, text })
+}
+
+/// Reports what one node has read. What cannot be written is said on standard error: the command
+/// has ended, and its exit status counts.
+pub fn report_node(request: &StatRequest, record: &NodeRecord, outputs: &Outputs) {
+    let job = JobStat::of(vec![record.clone()], Vec::new());
+    report(request, &job, outputs);
+}
+
+/// Reports a job after its command.
+pub fn report(request: &StatRequest, job: &JobStat, outputs: &Outputs) {
+    if let Err(failure) = outputs.write(job) {
+        note(&failure.message());
+    }
+    // A document on standard output is in place of the text.
+    if outputs.documents.has_stdout() || request.is_quiet && !job.is_unusual() {
+        return;
+    }
+    let text = text_of(request, job);
+    if let Some(to) = &outputs.text {
+        if let Err(failure) = to.write(&text) {
+            note(&failure.message());
+        }
+        return;
+    }
+    let mut stderr = io::stderr();
+    // The output of the command may have ended in the middle of a line.
+    if stderr.is_terminal() {
+        let _ = writeln!(stderr);
+    }
+    let _ = stderr.write_all(&text);
+}
+
+/// Prints a report on standard output, or writes it to the file of `--output`.
+///
+/// # Errors
+///
+/// What cannot be written.
+pub fn print(request: &StatRequest, job: &JobStat, outputs: &Outputs) -> Result<(), Failure> {
+    outputs.write(job)?;
+    if request.is_quiet && !job.is_unusual() {
+        return Ok(());
+    }
+    let text = text_of(request, job);
+    match &outputs.text {
+        Some(to) => to.write(&text),
+        None => outputs.documents.print(|bytes| bytes.write_all(&text)),
+    }
+}
+
+fn text_of(request: &StatRequest, job: &JobStat) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Writing to memory does not fail.
+    let _ = text::write(&mut bytes, job, request.level);
+    bytes
+}
+
+impl Outputs {
+    fn write(&self, job: &JobStat) -> Result<(), Failure> {
+        self.documents.write_json(&StatDocument::from(job))?;
+        if let Some(to) = &self.documents.csv {
+            to.write(&csv::csv(job)?)?;
+        }
+        self.documents.write_metrics(|| metrics::families(job))
+    }
+}

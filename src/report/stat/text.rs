@@ -1,0 +1,316 @@
+//! The report as text.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::str::FromStr;
+
+use super::job::JobStat;
+use super::record::EndStatus;
+use crate::table::{self, Align};
+use node::nic::counter::Change;
+use node::nic::counter_table::Row;
+use node::nic::counters::Changes;
+use node::nic::job_findings::{JobNic, messages, percent, timeouts_of};
+
+/// How much the text shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// One line.
+    Line,
+    /// Some sentences.
+    #[default]
+    Summary,
+    /// Also a line for each NIC.
+    Nics,
+    /// Also the counters that have counted.
+    All,
+}
+
+/// The names of the levels.
+pub const LEVELS: [(&str, Level); 4] = [
+    ("line", Level::Line),
+    ("summary", Level::Summary),
+    ("nics", Level::Nics),
+    ("all", Level::All),
+];
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = LEVELS.iter().find(|(name, _)| *name == text);
+        found.map(|(_, level)| *level).ok_or_else(|| {
+            let names: Vec<&str> = LEVELS.iter().map(|(name, _)| *name).collect();
+            format!("expected {}", names.join(", "))
+        })
+    }
+}
+
+/// Share of the traffic below which NICs are named as hardly used.
+const LITTLE: f64 = 0.01;
+
+/// Findings that the sentence before them has already.
+const IN_OTHERS: [&str; 1] = ["never_answered"];
+
+/// Writes the report.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<()> {
+    if level == Level::Line {
+        let first = job.findings.first().filter(|_| job.is_unusual());
+        let what = first.map_or("nothing unusual", |finding| &finding.text);
+        return writeln!(out, "{}: {what}", heading(job));
+    }
+    writeln!(out, "{}", heading(job))?;
+    for line in notes(job) {
+        writeln!(out, "{line}")?;
+    }
+    let has_readings = job.nics.iter().any(|nic| !nic.changes.is_empty());
+    let shown = job.findings.iter();
+    for finding in shown.filter(|finding| !IN_OTHERS.contains(&finding.code)) {
+        writeln!(out, "{}", finding.text)?;
+    }
+    if !job.is_unusual() && has_readings {
+        writeln!(out, "nothing unusual")?;
+    }
+    if let Some(line) = messages_line(&job.nics) {
+        writeln!(out, "{line}")?;
+    }
+    if let Some(line) = traffic_line(job) {
+        writeln!(out, "{line}")?;
+    }
+    if level >= Level::Nics {
+        write_nics(out, job)?;
+    }
+    if level == Level::All {
+        write_counters(out, job)?;
+    }
+    Ok(())
+}
+
+/// Returns what ran, where and how long.
+fn heading(job: &JobStat) -> String {
+    let count = |count: usize, what: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        format!("{count} {what}{plural}")
+    };
+    let nodes = count(job.nodes.len(), "node");
+    let nics = count(job.nics.len(), "NIC");
+    let step = job.nodes.first().and_then(|node| node.step.as_ref());
+    let step = step.map_or(String::new(), |step| format!(" ({})", step.name));
+    let command = job.nodes.first().map(|node| node.command.join(" "));
+    let command = command.filter(|words| !words.is_empty());
+    let status = job.status().map(|status| match status {
+        EndStatus::Exit(code) => format!("exit status {code}"),
+        EndStatus::Signal(signal) => format!("ended by signal {signal}"),
+    });
+    let elapsed = job
+        .elapsed
+        .map(|time| format!("{:.1} s", time.as_secs_f64()));
+    let rest: Vec<String> = [command, elapsed, status].into_iter().flatten().collect();
+    let rest = if rest.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", rest.join(", "))
+    };
+    let software = if job
+        .nodes
+        .iter()
+        .flat_map(|node| &node.nics)
+        .any(|nic| nic.is_software)
+    {
+        " (software NICs)"
+    } else {
+        ""
+    };
+    format!("{nodes}, {nics}{software}{step}{rest}")
+}
+
+/// Returns what is missing.
+fn notes(job: &JobStat) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !job.missing.is_empty() {
+        notes.push(format!("nothing from {}", job.missing.join(", ")));
+    }
+    let without: Vec<&str> = job.without_end().collect();
+    if !without.is_empty() {
+        notes.push(format!(
+            "no end reading: {} (the command went on)",
+            without.join(", ")
+        ));
+    }
+    let place = if job.nodes.len() == 1 {
+        " of this node"
+    } else {
+        ""
+    };
+    match job.still_running() {
+        0 => {}
+        1 => notes.push(format!("1 process{place} was still running")),
+        count => notes.push(format!("{count} processes{place} were still running")),
+    }
+    let resets = |nic: &&JobNic| {
+        nic.changes.iter().any(|(name, change)| {
+            change == Change::Reset && Row::of(name).is_none_or(|row| !row.is_gauge)
+        })
+    };
+    let reset: Vec<&str> = job
+        .nics
+        .iter()
+        .filter(resets)
+        .map(|nic| nic.name.as_str())
+        .collect();
+    if !reset.is_empty() {
+        notes.push(format!(
+            "counters were reset meanwhile: {}",
+            reset.join(", ")
+        ));
+    }
+    notes
+}
+
+fn messages_line(nics: &[JobNic]) -> Option<String> {
+    let [posted, unexpected, software] = messages(nics);
+    let all = posted.saturating_add(unexpected).saturating_add(software);
+    let share = |count: u64| percent(count as f64 / all as f64);
+    (all > 0).then(|| {
+        format!(
+            "messages: {} found a posted receive, {} came unexpected",
+            share(posted),
+            share(unexpected)
+        )
+    })
+}
+
+/// Returns the bytes that a NIC has sent, and the bytes per second.
+fn sent(changes: &Changes) -> Option<(u64, f64)> {
+    let change = changes.of("hni_sts_tx_ok_octets")?;
+    Some((change.count()?, change.per_second().unwrap_or(0.0)))
+}
+
+fn traffic_line(job: &JobStat) -> Option<String> {
+    let sent: Vec<(&JobNic, u64, f64)> = (job.nics.iter())
+        .filter_map(|nic| sent(&nic.changes).map(|(bytes, rate)| (nic, bytes, rate)))
+        .collect();
+    let (fastest, _, rate) = sent.iter().max_by(|(.., a), (.., b)| a.total_cmp(b))?;
+    let all: u64 = sent.iter().map(|(_, bytes, _)| bytes).sum();
+    if all == 0 {
+        return Some("traffic: nothing was sent".into());
+    }
+    let mut line = format!(
+        "traffic: {}B out, {}B/s a NIC at most ({})",
+        scaled(all as f64),
+        scaled(*rate),
+        fastest.name
+    );
+    // NICs of the same name on all nodes that carried next to nothing.
+    let mut by_device: BTreeMap<&str, u64> = BTreeMap::new();
+    for (nic, bytes, _) in &sent {
+        *by_device.entry(&nic.changes.nic.device).or_default() += bytes;
+    }
+    let is_little = |bytes: &u64| (*bytes as f64) < LITTLE * all as f64;
+    let unused = by_device.iter().filter(|(_, bytes)| is_little(bytes));
+    let unused: Vec<&str> = unused.map(|(device, _)| *device).collect();
+    if !unused.is_empty() {
+        let place = if job.nodes.len() > 1 {
+            " of all nodes"
+        } else {
+            ""
+        };
+        line += &format!("; {}{place} carried < 1 %", unused.join(" and "));
+    }
+    Some(line)
+}
+
+/// Returns a number with a decimal prefix: `19.1 G`.
+fn scaled(number: f64) -> String {
+    let prefixes = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    match prefixes.into_iter().find(|(scale, _)| number >= *scale) {
+        Some((scale, prefix)) => format!("{:.1} {prefix}", number / scale),
+        None => format!("{number:.0} "),
+    }
+}
+
+fn write_nics(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
+    let titles = [
+        "NIC",
+        "Sent",
+        "Received",
+        "Timeouts",
+        "Resent",
+        "Held back",
+        "Paused",
+    ];
+    let row = |nic: &JobNic| {
+        let of = &nic.changes;
+        let bytes = |side: &str| {
+            let count = of.count(&format!("hni_sts_{side}_ok_octets"));
+            count.map_or("-".into(), |bytes| format!("{}B", scaled(bytes as f64)))
+        };
+        let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
+        let share = |prefix: &str| {
+            let rates = of
+                .numbered(prefix)
+                .filter_map(|(_, change)| change.per_second());
+            rates
+                .reduce(f64::max)
+                .map_or("-".into(), |rate| percent(rate / 1e9))
+        };
+        vec![
+            nic.name.clone(),
+            bytes("tx"),
+            bytes("rx"),
+            count(timeouts_of(of)),
+            count(of.count("pct_retry_srb_requests")),
+            share("oxe_stall_fgfc_blk_"),
+            share("hni_tx_paused_"),
+        ]
+    };
+    let mut align = [Align::Right; 7];
+    align[0] = Align::Left;
+    write_table(out, &titles, job.nics.iter().map(row).collect(), &align)
+}
+
+/// Writes the counters that have counted.
+fn write_counters(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
+    let mut rows = Vec::new();
+    for nic in &job.nics {
+        for (name, change) in nic.changes.iter() {
+            let row = Row::of(name);
+            let value = match change {
+                _ if row.is_some_and(|row| row.is_gauge) => continue,
+                Change::Counted { by: 0, .. } => continue,
+                Change::Counted { by, .. } => by.to_string(),
+                Change::Reset => "reset".into(),
+            };
+            let rate = change
+                .per_second()
+                .map_or("-".into(), |rate| format!("{rate:.1}"));
+            let [unit, meaning] = row.map_or(["", ""], |row| [row.unit, row.meaning]);
+            let words = [nic.name.as_str(), name, &value, &rate, unit, meaning];
+            rows.push(words.map(str::to_owned).to_vec());
+        }
+    }
+    let titles = ["NIC", "Counter", "Count", "Per second", "Unit", "Meaning"];
+    let mut align = [Align::Left; 6];
+    align[2..4].fill(Align::Right);
+    write_table(out, &titles, rows, &align)
+}
+
+fn write_table(
+    out: &mut impl Write,
+    titles: &[&str],
+    rows: Vec<Vec<String>>,
+    align: &[Align],
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    for line in table::lines(titles, rows, align) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
