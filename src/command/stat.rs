@@ -5,15 +5,20 @@
 //! * `launch`: the leader of a node and its command; `forwarding`: signals; `ending`: how the
 //!   leader ends.
 //! * `program`: the parallel program; `roster`: its processes on this node.
-//! * `nics`: the NICs of this node; `step_directory`: the files of all nodes.
+//! * `nics`: the NICs of this node; `new_record`: the record of a node before its command;
+//!   `step_directory`: the files of all nodes; `gather`: the report
+//!   of all nodes.
 //! * `attached`: the two readings by two processes.
-//! * `output`: where the report goes.
+//! * `output`: where the report goes; `note`: lines on standard error.
 
 mod attached;
 mod ending;
 mod forwarding;
+mod gather;
 mod launch;
+mod new_record;
 mod nics;
+mod note;
 mod output;
 mod program;
 mod request;
@@ -26,9 +31,6 @@ use std::ffi::OsString;
 use self::request::Form;
 pub use self::usage::usage;
 use facts::error::Failure;
-
-/// Name of the command, for messages.
-const NAME: &str = "cxidiag stat";
 
 /// Runs the command with the arguments after its name.
 ///
@@ -43,5 +45,6 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         Form::Run(command) => launch::run(&request, command),
         Form::Start(path) => attached::start(&request, path),
         Form::Stop(path) => attached::stop(&request, path),
+        Form::Merge(directories) => gather::merge(&request, directories),
     }
 }

@@ -62,7 +62,7 @@ impl Signals {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn next(&mut self) -> io::Result<Received> {
+    pub fn receive(&mut self) -> io::Result<Received> {
         let mut record = [0; RECORD];
         self.received.read_exact(&mut record)?;
         let [a, b, c, d, e, f, g, h] = record;
@@ -100,7 +100,7 @@ mod tests {
             signal: libc::SIGUSR2,
             sender: Some(own),
         };
-        assert_eq!(signals.next().unwrap(), received);
+        assert_eq!(signals.receive().unwrap(), received);
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         let child = std::process::Command::new("true").status().unwrap();
         assert!(child.success());
         assert_eq!(
-            signals.next().unwrap(),
+            signals.receive().unwrap(),
             Received {
                 signal: libc::SIGCHLD,
                 sender: None

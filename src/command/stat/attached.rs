@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::launch::{nanoseconds, new_record, note};
+use super::new_record::{nanoseconds, new_record};
 use super::nics::{Nics, since_1970};
+use super::note::note;
 use super::output;
 use super::program::Program;
 use super::request::StatRequest;
@@ -78,7 +79,7 @@ pub fn stop(request: &StatRequest, path: &Path) -> Result<(), Failure> {
     });
     let job = JobStat::of(vec![record], Vec::new());
     output::print(request, &job, &outputs)?;
-    check(request, &job)
+    output::check(request, &job)
 }
 
 /// Adds the second reading of each NIC.
@@ -99,20 +100,4 @@ fn add_end(nics: &mut [NicRecord], end: &[NicRecord]) -> Result<(), String> {
         nic.after = Some(now.before.clone());
     }
     Ok(())
-}
-
-/// Checks that nothing was found that `--fail-on` names.
-///
-/// # Errors
-///
-/// What was found.
-pub fn check(request: &StatRequest, job: &JobStat) -> Result<(), Failure> {
-    let mut found = job.findings.iter();
-    match found.find(|finding| request.fail_on.contains(&finding.code)) {
-        Some(finding) => Err(Failure::unmet(format!(
-            "{}: {}",
-            finding.code, finding.text
-        ))),
-        None => Ok(()),
-    }
 }

@@ -2,7 +2,7 @@
 //! (monitoring.md 1.3).
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Child, Command};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -11,20 +11,22 @@ use std::time::{Duration, Instant};
 
 use cxi::signals::{Received, Signals};
 use node::machine::Machine;
-use report::stat::record::{EndRecord, EndStatus, FORMAT, NodeRecord};
+use report::stat::JobStat;
+use report::stat::record::{EndRecord, EndStatus, NodeRecord};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::NAME;
 use super::ending;
 use super::forwarding;
+use super::gather;
+use super::new_record::{nanoseconds, new_record};
 use super::nics::{Nics, since_1970};
+use super::note::note;
 use super::output;
 use super::program::Program;
 use super::request::StatRequest;
 use super::roster::{self, Part, Roster};
 use super::step_directory::StepDirectory;
 use facts::error::Failure;
-use facts::text::shown;
 
 /// How long the command may go on after SIGTERM before an interim result is written: a time limit
 /// of Slurm kills 30 s after SIGTERM.
@@ -41,7 +43,7 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     let program = Program::of_environment()?;
     let mut notes = Vec::new();
     let roster = if program.has_others() {
-        match roster::join(&program.key(), program.is_leader()) {
+        match roster::join(&program.key_on_node(), program.is_leader()) {
             Ok(Part::Other(_lock)) => execute(command),
             Ok(Part::Leader(roster)) => roster,
             Err(error) => {
@@ -86,11 +88,6 @@ fn report_not_executed(command: &[OsString], error: &io::Error) -> i32 {
     ending::not_executed(error)
 }
 
-/// Prints a line on standard error.
-pub fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{NAME}: {}", shown(line));
-}
-
 /// The process that reads the NICs of its node.
 struct Leader<'a> {
     request: &'a StatRequest,
@@ -120,7 +117,8 @@ impl<'a> Leader<'a> {
         let started = since_1970();
         let mut nics = Nics::begin(&request.devices, &request.set, &machine);
         let record = new_record(request, command, &program, &machine, &nics, started);
-        let directory = StepDirectory::make(&request.directory, &program.key(), program.node())
+        let (key, node) = (program.key(), program.node());
+        let directory = StepDirectory::make(&request.directory, &key, node, record.step.as_ref())
             .and_then(|directory| {
                 let written = directory.write_start(&record);
                 if written.is_err() {
@@ -155,7 +153,7 @@ impl<'a> Leader<'a> {
     }
 
     /// Runs the command, reads the counters again and reports. Returns how the command ended.
-    fn run(mut self, documents: &output::Outputs) -> EndStatus {
+    fn run(mut self, documents: &output::ReportFiles) -> EndStatus {
         let mut child = match new_command(self.command).spawn() {
             Ok(child) => child,
             Err(error) => {
@@ -171,9 +169,39 @@ impl<'a> Leader<'a> {
         self.roster = None;
         self.read_end(Some(status), still_running);
         self.write_end();
-        output::report_node(self.request, &self.record, documents);
-        self.remove_files();
+        self.report(documents);
         status
+    }
+
+    /// Reports this node, or all nodes of the program if this one is the first.
+    fn report(&self, documents: &output::ReportFiles) {
+        let gathered = self.directory.as_ref().filter(|_| self.is_gathered());
+        let Some(directory) = gathered else {
+            output::report_node(self.request, &self.record, documents);
+            // Other nodes have files, too: they are for --merge.
+            if self.directory.is_none() || !self.program.has_other_nodes() {
+                self.remove_files();
+            }
+            return;
+        };
+        if !self.program.is_first_node() {
+            return;
+        }
+        let gathered = gather::all_nodes(directory.path(), &self.record, self.request.gather);
+        let is_complete = gathered.is_complete;
+        for line in &gathered.notes {
+            note(line);
+        }
+        let job = JobStat::of(gathered.nodes, gathered.missing);
+        output::report(self.request, &job, documents);
+        if is_complete && !self.request.is_kept {
+            directory.remove_all();
+        }
+    }
+
+    /// Returns whether one node reports what all have read.
+    fn is_gathered(&self) -> bool {
+        self.program.has_other_nodes() && self.request.is_gathered
     }
 
     /// Waits for the end of the command, and passes signals on to it.
@@ -267,7 +295,7 @@ fn watch_signals() -> Result<Receiver<Received>, String> {
     let mut signals = Signals::watch(&forwarding::watched()).map_err(failed)?;
     let (sender, events) = mpsc::channel();
     let pass_on = move || {
-        while let Ok(received) = signals.next() {
+        while let Ok(received) = signals.receive() {
             if sender.send(received).is_err() {
                 return;
             }
@@ -276,39 +304,4 @@ fn watch_signals() -> Result<Receiver<Received>, String> {
     let thread = thread::Builder::new().name("signals".into());
     thread.spawn(pass_on).map_err(failed)?;
     Ok(events)
-}
-
-/// Returns the record of a node before its command.
-pub fn new_record(
-    request: &StatRequest,
-    command: &[OsString],
-    program: &Program,
-    machine: &Machine,
-    nics: &Nics,
-    started: Duration,
-) -> NodeRecord {
-    let words = if request.with_arguments {
-        command
-    } else {
-        &command[..command.len().min(1)]
-    };
-    let words = words.iter().map(|word| word.to_string_lossy().into_owned());
-    NodeRecord {
-        stat_format: FORMAT,
-        cxidiag_version: env!("CARGO_PKG_VERSION").into(),
-        node: program.node().to_owned(),
-        boot_id: machine.boot_id(),
-        step: program.step(),
-        command: words.collect(),
-        set: request.set.name.clone(),
-        counters: request.set.counters.clone(),
-        started_unix_ns: nanoseconds(started),
-        end: None,
-        nics: nics.records(),
-    }
-}
-
-/// Returns a time in nanoseconds.
-pub fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

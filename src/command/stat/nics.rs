@@ -69,7 +69,7 @@ impl Nics {
         nics
     }
 
-    /// Returns the NICs to read: the named ones, else those of the job, else all of the machine.
+    /// Returns the NICs to read: the named ones, else what the job has, else all of the machine.
     fn selected(&mut self, devices: &[DeviceName], machine: &Machine) -> Vec<DeviceName> {
         if !devices.is_empty() {
             return devices.to_vec();

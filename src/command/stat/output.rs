@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::launch::note;
+use super::note::note;
 use super::request::StatRequest;
 use facts::error::Failure;
 use report::Destination;
@@ -12,7 +12,7 @@ use report::stat::record::NodeRecord;
 use report::stat::{JobStat, csv, metrics, text};
 
 /// The documents of a report, opened before the command starts.
-pub struct Outputs {
+pub struct ReportFiles {
     documents: Documents,
     /// `--output`: the text.
     text: Option<Destination>,
@@ -23,7 +23,7 @@ pub struct Outputs {
 /// # Errors
 ///
 /// A file that cannot be written, and two documents in one place.
-pub fn open(request: &StatRequest) -> Result<Outputs, Failure> {
+pub fn open(request: &StatRequest) -> Result<ReportFiles, Failure> {
     let documents = Documents::open(&Places {
         json: request.json.clone(),
         csv: request.csv.clone(),
@@ -35,18 +35,18 @@ pub fn open(request: &StatRequest) -> Result<Outputs, Failure> {
         .as_deref()
         .map(Destination::file)
         .transpose()?;
-    Ok(Outputs { documents, text })
+    Ok(ReportFiles { documents, text })
 }
 
 /// Reports what one node has read. What cannot be written is said on standard error: the command
 /// has ended, and its exit status counts.
-pub fn report_node(request: &StatRequest, record: &NodeRecord, outputs: &Outputs) {
+pub fn report_node(request: &StatRequest, record: &NodeRecord, outputs: &ReportFiles) {
     let job = JobStat::of(vec![record.clone()], Vec::new());
     report(request, &job, outputs);
 }
 
 /// Reports a job after its command.
-pub fn report(request: &StatRequest, job: &JobStat, outputs: &Outputs) {
+pub fn report(request: &StatRequest, job: &JobStat, outputs: &ReportFiles) {
     if let Err(failure) = outputs.write(job) {
         note(&failure.message());
     }
@@ -74,7 +74,7 @@ pub fn report(request: &StatRequest, job: &JobStat, outputs: &Outputs) {
 /// # Errors
 ///
 /// What cannot be written.
-pub fn print(request: &StatRequest, job: &JobStat, outputs: &Outputs) -> Result<(), Failure> {
+pub fn print(request: &StatRequest, job: &JobStat, outputs: &ReportFiles) -> Result<(), Failure> {
     outputs.write(job)?;
     if request.is_quiet && !job.is_unusual() {
         return Ok(());
@@ -93,12 +93,28 @@ fn text_of(request: &StatRequest, job: &JobStat) -> Vec<u8> {
     bytes
 }
 
-impl Outputs {
+impl ReportFiles {
     fn write(&self, job: &JobStat) -> Result<(), Failure> {
         self.documents.write_json(&StatDocument::from(job))?;
         if let Some(to) = &self.documents.csv {
             to.write(&csv::csv(job)?)?;
         }
         self.documents.write_metrics(|| metrics::families(job))
+    }
+}
+
+/// Checks that nothing was found that `--fail-on` names.
+///
+/// # Errors
+///
+/// What was found.
+pub fn check(request: &StatRequest, job: &JobStat) -> Result<(), Failure> {
+    let mut found = job.findings.iter();
+    match found.find(|finding| request.fail_on.contains(&finding.code)) {
+        Some(finding) => Err(Failure::unmet(format!(
+            "{}: {}",
+            finding.code, finding.text
+        ))),
+        None => Ok(()),
     }
 }

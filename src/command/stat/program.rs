@@ -65,6 +65,30 @@ impl Program {
         }
     }
 
+    /// Returns what tells the processes on this node from others on this host, which may
+    /// be several nodes of Slurm.
+    pub fn key_on_node(&self) -> String {
+        format!("{}.{}", self.key(), self.node())
+    }
+
+    /// Returns whether the program has processes on other nodes, as far as the launcher tells.
+    pub fn has_other_nodes(&self) -> bool {
+        let others = |task: &LauncherTask| match task.local_size {
+            Some(local_size) => local_size < task.size,
+            None => task.size > 1,
+        };
+        self.task.as_ref().is_some_and(others)
+    }
+
+    /// Returns whether this node is the first one of the program: its leader gathers.
+    pub fn is_first_node(&self) -> bool {
+        let first = |task: &LauncherTask| match task.node_index {
+            Some(index) => index == 0,
+            None => task.rank == 0,
+        };
+        self.task.as_ref().is_none_or(first)
+    }
+
     /// Returns the name of this node.
     pub fn node(&self) -> &str {
         let named = self.task.as_ref().and_then(|task| task.node.as_deref());
@@ -91,6 +115,8 @@ impl Program {
             },
             node_index: task.node_index,
             nodes,
+            local_size: task.local_size,
+            size: task.size,
         })
     }
 }

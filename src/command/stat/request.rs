@@ -14,10 +14,13 @@ use report::stat::Level;
 /// How long the leader waits for the other processes of its node.
 pub const LINGER: Duration = Duration::from_secs(1);
 
+/// How long the first node waits for the readings of the others.
+pub const GATHER: Duration = Duration::from_secs(10);
+
 /// What the arguments ask for.
 #[derive(Clone, Debug)]
 pub struct StatRequest {
-    /// The NICs; without any, those of the job, else all of this machine.
+    /// The NICs; without any, what the job has, else all of this machine.
     pub devices: Vec<DeviceName>,
     /// What to do.
     pub form: Form,
@@ -45,6 +48,10 @@ pub struct StatRequest {
     pub with_arguments: bool,
     /// `--dir`: where the directory of the step goes.
     pub directory: PathBuf,
+    /// Whether the first node reports what all nodes have read.
+    pub is_gathered: bool,
+    /// How long it waits for the others.
+    pub gather: Duration,
     /// Whether the directory of the step stays.
     pub is_kept: bool,
 }
@@ -58,4 +65,6 @@ pub enum Form {
     Start(PathBuf),
     /// Reads them again, and reports since this file was written.
     Stop(PathBuf),
+    /// Reports what the nodes in these directories have read.
+    Merge(Vec<PathBuf>),
 }

@@ -49,7 +49,7 @@ pub struct Roster {
     file: File,
 }
 
-/// Joins the processes of a program on this node, which `key` tells from those of other programs.
+/// Joins the processes of a program on this node, which `key` tells from other programs.
 /// `is_leader` says which part this process has; without it, the first process leads.
 ///
 /// # Errors

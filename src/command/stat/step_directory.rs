@@ -1,26 +1,33 @@
 //! The directory of one parallel program: each node leaves its readings there, so that they
 //! survive the death of any process (monitoring.md 1.4).
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use report::stat::record::NodeRecord;
+use report::stat::record::{NodeRecord, StepRecord};
 
 /// Beginning of the names of these directories.
 const PREFIX: &str = "cxidiag-stat.";
 
 /// Endings of the files of a node: its first reading, and all of it.
-pub const START: &str = "start";
-pub const END: &str = "json";
+const START: &str = "start";
+const END: &str = "json";
 
 /// Names of files are at most this long, so a name of a node is shortened.
 const LONGEST_NAME: usize = 200;
+
+/// Nodes above which their files are in directories below it, and how many each of these has.
+const MOST_FILES: usize = 512;
+const FILES: u32 = 256;
 
 /// The directory, with the files of this node.
 #[derive(Debug)]
 pub struct StepDirectory {
     path: PathBuf,
+    /// Where the files of this node are: the directory itself, or one below it.
+    of_node: PathBuf,
     node: String,
 }
 
@@ -30,14 +37,26 @@ impl StepDirectory {
     /// # Errors
     ///
     /// A directory that cannot be made.
-    pub fn make(parent: &Path, key: &str, node: &str) -> io::Result<Self> {
+    pub fn make(
+        parent: &Path,
+        key: &str,
+        node: &str,
+        step: Option<&StepRecord>,
+    ) -> io::Result<Self> {
         let path = parent.join(format!("{PREFIX}{}", safe(key)));
-        match fs::create_dir(&path) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        let node = safe(node);
-        Ok(Self { path, node })
+        make_directory(&path)?;
+        let index = step.filter(|step| step.nodes.len() > MOST_FILES);
+        let index = index.and_then(|step| step.node_index);
+        let of_node = match index {
+            Some(index) => path.join((index / FILES).to_string()),
+            None => path.clone(),
+        };
+        make_directory(&of_node)?;
+        Ok(Self {
+            path,
+            of_node,
+            node: safe(node),
+        })
     }
 
     /// Writes the first reading of this node.
@@ -63,7 +82,7 @@ impl StepDirectory {
     }
 
     fn file(&self, ending: &str) -> PathBuf {
-        self.path.join(format!("{}.{ending}", self.node))
+        self.of_node.join(format!("{}.{ending}", self.node))
     }
 
     /// Returns its path.
@@ -77,8 +96,56 @@ impl StepDirectory {
             let _ = fs::remove_file(self.file(ending));
         }
         // Other nodes may still have files in it.
+        let _ = fs::remove_dir(&self.of_node);
         let _ = fs::remove_dir(&self.path);
     }
+
+    /// Removes the files of all nodes.
+    pub fn remove_all(&self) {
+        for path in files(&self.path) {
+            let _ = fs::remove_file(&path);
+            if let Some(directory) = path.parent().filter(|of| *of != self.path) {
+                let _ = fs::remove_dir(directory);
+            }
+        }
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+fn make_directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the files of nodes in a directory, and in directories below it.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = |path: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let (below, mut files): (Vec<PathBuf>, Vec<PathBuf>) = entries(directory)
+        .into_iter()
+        .partition(|path| path.is_dir());
+    files.extend(below.iter().flat_map(|path| entries(path)));
+    let is_of_node = |path: &PathBuf| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        ending.is_some_and(|ending| [START, END].contains(&ending))
+    };
+    files.retain(is_of_node);
+    files.sort();
+    files
+}
+
+/// Returns the files of all nodes: the last one of each.
+pub fn latest(directory: &Path) -> BTreeMap<PathBuf, PathBuf> {
+    let mut latest = BTreeMap::new();
+    // `.json` comes before `.start`.
+    for path in files(directory) {
+        latest.entry(path.with_extension("")).or_insert(path);
+    }
+    latest
 }
 
 /// Writes a file whole or not at all: under another name first.

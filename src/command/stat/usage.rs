@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::NAME;
 use super::forwarding::Forwarding;
-use super::request::{Form, LINGER, StatRequest};
+use super::note::NAME;
+use super::request::{Form, GATHER, LINGER, StatRequest};
 use crate::command::output::MetricsRequest;
 use crate::command::{arguments, output};
 use facts::error::{Failure, cause, invalid};
@@ -35,6 +35,7 @@ pub fn usage() -> Usage {
             ),
             ("cxidiag stat [DEVICE...] [OPTIONS] --start=FILE".into(), ""),
             ("cxidiag stat [OPTIONS] --stop=FILE".into(), ""),
+            ("cxidiag stat [OPTIONS] --merge DIR...".into(), ""),
         ],
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
@@ -45,8 +46,8 @@ pub fn usage() -> Usage {
              of each node reads the NICs, the others become the command at once. The\n\
              report goes to standard error, after the output of the command.",
             "Exit status: that of COMMAND; a signal that ends it ends stat, too. 127 there is\n\
-             no such command, 126 it cannot be executed, 2 invalid arguments. With --stop: 0,\n\
-             3 if --fail-on names a finding, 1 failed.",
+             no such command, 126 it cannot be executed, 2 invalid arguments. With --stop and\n\
+             --merge: 0, 3 if --fail-on names a finding, 1 failed.",
         ],
         ..Usage::default()
     }
@@ -64,6 +65,9 @@ struct TypedStat {
     metrics: MetricsRequest,
     start: Option<PathBuf>,
     stop: Option<PathBuf>,
+    is_merge: bool,
+    is_not_gathered: bool,
+    gather: Option<Duration>,
     fail_on: Vec<&'static str>,
     forwarding: Option<Forwarding>,
     linger: Option<Duration>,
@@ -148,6 +152,24 @@ fn options() -> Vec<OptionDef<TypedStat>> {
             "The directory for the files of this program while it runs. They hold the first \
              readings, so that **--stop** can finish the report if **stat** is killed.",
         ),
+        Def::text("gather", "TIME", |typed, text| {
+            typed.gather = Some(time(text, LINGERS)?);
+            Ok(())
+        })
+        .explained(
+            format!("How long the first node waits for the files of the\nothers (default: {})", time_text(GATHER)),
+            "How long the first node waits for the files of the others before it reports all of \
+             them.",
+        ),
+        Def::switch("no-gather", |typed| typed.is_not_gathered = true).explained(
+            "Each node reports itself; --merge reports all later",
+            "Each node reports what it has read itself. The files stay for **--merge**.",
+        ),
+        Def::switch("merge", |typed| typed.is_merge = true).explained(
+            "Report what the nodes in DIR have read",
+            "Report what the nodes have read whose files are in *DIR*, as the first node does if \
+             all nodes share a directory.",
+        ),
         Def::switch("keep", |typed| typed.is_kept = true).explained(
             "Keep these files",
             "Keep these files: cxidiag-stat.JOB.STEP/NODE.start and NODE.json.",
@@ -167,8 +189,8 @@ fn options() -> Vec<OptionDef<TypedStat>> {
         })
         .completed_by(Completion::Words(all_codes))
         .explained(
-            "With --stop: exit status 3 if one of these holds,\nsuch as timeouts,outlier",
-            "With **--stop**: the exit status is 3 if one of these findings holds, for epilogs that \
+            "With --stop or --merge: exit status 3 if one of these\nholds, such as timeouts,outlier",
+            "With **--stop** or **--merge**: the exit status is 3 if one of these findings holds, for epilogs that \
              drain a node.",
         ),
     ]);
@@ -220,7 +242,10 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
         return Ok(None);
     };
     let form = form(&typed, command, &words)?;
-    let devices = arguments::devices_named(words, own)?;
+    let devices = match form {
+        Form::Merge(_) => Vec::new(),
+        _ => arguments::devices_named(words, own)?,
+    };
     let request = StatRequest {
         devices,
         form,
@@ -239,6 +264,8 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
         linger: typed.linger.unwrap_or(LINGER),
         with_arguments: typed.with_arguments,
         directory: typed.directory.unwrap_or_else(|| ".".into()),
+        is_gathered: !typed.is_not_gathered,
+        gather: typed.gather.unwrap_or(GATHER),
         is_kept: typed.is_kept,
     };
     Ok(Some(request))
@@ -257,11 +284,21 @@ fn form(
         }
         Ok(())
     };
-    let form = match (&typed.start, &typed.stop) {
-        (Some(_), Some(_)) => {
-            return Err(Failure::usage("--start and --stop exclude each other"));
+    let forms = [typed.start.is_some(), typed.stop.is_some(), typed.is_merge];
+    if forms.into_iter().filter(|is_given| *is_given).count() > 1 {
+        return Err(Failure::usage(
+            "--start, --stop and --merge exclude each other",
+        ));
+    }
+    if typed.is_merge {
+        without_command("merge")?;
+        if words.is_empty() {
+            return Err(see("--merge needs a directory"));
         }
-        (Some(path), None) => {
+        return Ok(Form::Merge(words.iter().map(PathBuf::from).collect()));
+    }
+    let form = match (&typed.start, &typed.stop) {
+        (Some(path), _) => {
             without_command("start")?;
             Form::Start(path.clone())
         }
@@ -281,7 +318,7 @@ fn form(
         },
     };
     if !typed.fail_on.is_empty() && !matches!(form, Form::Stop(_)) {
-        let allowed = "it is for --stop: the exit status is that of COMMAND";
+        let allowed = "it is for --stop and --merge: the exit status is that of COMMAND";
         return Err(Failure::usage(invalid(
             "fail-on",
             typed.fail_on.join(","),

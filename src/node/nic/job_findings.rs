@@ -259,8 +259,7 @@ impl Observation {
     }
 }
 
-/// Returns the timeouts of a NIC. The counters of the transport count the same ones as those of the
-/// retry handler.
+/// Returns the timeouts of a NIC. The transport and the retry handler count the same timeouts.
 pub fn timeouts_of(changes: &Changes) -> Option<u64> {
     let of = |names: [&str; 2]| {
         let counts = names.map(|name| changes.count(name));

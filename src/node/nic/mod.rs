@@ -7,8 +7,8 @@
 //! * `counter_set`: sets of counters in a fixed order, with HPE's groups and lists of users.
 //! * `counters`: the counters of one NIC, read before and after a run.
 //! * `findings`: what these counters explain; `evidence`: what its rules know.
-//! * `job_findings`: what the counters of all NICs of a job explain; `outliers`: which of them stand
-//!   out.
+//! * `job_findings`: what the counters of all NICs of a job explain.
+//! * `outliers`: which of these NICs stand out.
 //! * `link_speed`: the modes of a link; `code_word_limits`: limits of its errors.
 //! * `pcie_speed`: the speed of the connection to the host, with limits of its errors.
 //! * `pcie_path`: the links between the NIC and its host, one behind the other.

@@ -108,8 +108,11 @@ struct Measured {
     is_enough: bool,
 }
 
+/// How a NIC has a value; `None` if it lacks a counter.
+type MeasureNic = fn(&Changes) -> Option<Measured>;
+
 /// What is compared beside single counters: its name, and how a NIC has it.
-const RATIOS: [(&str, fn(&Changes) -> Option<Measured>); 3] = [
+const RATIOS: [(&str, MeasureNic); 3] = [
     ("parbs_tarb_pi_posted_blocked_cnt", |of| {
         blocked(of, "posted")
     }),

@@ -4,6 +4,7 @@
 use super::document::nics;
 use super::job::JobStat;
 use facts::error::{Context, Failure};
+use facts::text::cell;
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 
@@ -36,9 +37,9 @@ pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
             let number =
                 |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
             let row = [
-                node.node.clone(),
-                nic.device.clone(),
-                name.clone(),
+                cell(&node.node).into_owned(),
+                cell(&nic.device).into_owned(),
+                cell(name).into_owned(),
                 number(before.map(|of| of.value)),
                 number(after.map(|of| of.value)),
                 number(change.filter(|_| !is_gauge).and_then(Change::count)),

@@ -11,7 +11,7 @@ use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
-pub(in crate::stat) const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// What the NICs of a job did while a command ran, as `cxidiag stat --json` writes it.
 #[derive(Debug, Serialize)]

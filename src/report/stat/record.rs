@@ -49,6 +49,10 @@ pub struct StepRecord {
     pub node_index: Option<u32>,
     /// The names of the nodes, as far as the launcher shows them, each once.
     pub nodes: Vec<String>,
+    /// Number of its processes on this node, if the launcher tells it.
+    pub local_size: Option<u32>,
+    /// Number of its processes on all nodes.
+    pub size: u32,
 }
 
 /// The end of a command.

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use super::job::JobStat;
 use super::record::EndStatus;
 use crate::table::{self, Align};
+use facts::text::shown_lines;
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 use node::nic::counters::Changes;
@@ -58,6 +59,14 @@ const IN_OTHERS: [&str; 1] = ["never_answered"];
 ///
 /// `out` cannot be written.
 pub fn write(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<()> {
+    let mut text = Vec::new();
+    write_lines(&mut text, job, level)?;
+    // Names of nodes and NICs come from files that others may have written.
+    let text = String::from_utf8_lossy(&text);
+    out.write_all(shown_lines(&text).as_bytes())
+}
+
+fn write_lines(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<()> {
     if level == Level::Line {
         let first = job.findings.first().filter(|_| job.is_unusual());
         let what = first.map_or("nothing unusual", |finding| &finding.text);
@@ -313,4 +322,108 @@ fn write_table(
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::record::StepRecord;
+    use crate::stat::testing;
+
+    fn text(job: &JobStat, level: Level) -> String {
+        let mut out = Vec::new();
+        write(&mut out, job, level).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Four nodes with four NICs, of which one has timeouts and is held back.
+    fn job() -> JobStat {
+        let quiet: &[(&str, u64)] = &[
+            ("hni_sts_tx_ok_octets", 75_000_000_000),
+            ("lpe_net_match_priority_0", 930),
+            ("lpe_net_match_overflow_0", 70),
+            ("oxe_stall_fgfc_blk_0", 48_800_000),
+            ("retry_handler/spt_timeouts", 0),
+            ("pct_retry_srb_requests", 0),
+            ("pct_rsp_err_rcvd", 0),
+        ];
+        let mut bad = quiet.to_vec();
+        bad[3..].copy_from_slice(&[
+            ("oxe_stall_fgfc_blk_0", 4_100_000_000),
+            ("retry_handler/spt_timeouts", 320),
+            ("pct_retry_srb_requests", 256),
+            ("pct_rsp_err_rcvd", 64),
+        ]);
+        let nodes = (416..420).map(|number| {
+            let second = if number == 417 { &bad[..] } else { quiet };
+            let nics = [
+                ("cxi0", quiet),
+                ("cxi1", second),
+                ("cxi2", quiet),
+                ("cxi3", quiet),
+            ];
+            let mut node = testing::node(&format!("nid{number:06}"), &nics);
+            node.step = Some(StepRecord {
+                name: "Slurm job 1234 step 0".into(),
+                node_index: Some(number - 416),
+                nodes: Vec::new(),
+                local_size: Some(1),
+                size: 4,
+            });
+            node
+        });
+        JobStat::of(nodes.collect(), Vec::new())
+    }
+
+    #[test]
+    fn summary_names_the_nic_that_the_fabric_holds_back() {
+        let expected = "\
+4 nodes, 16 NICs (Slurm job 1234 step 0): ./app, 10.0 s, exit status 0
+packets were sent again on 1 of 16 NICs: nid000417 cxi1, 320 timeouts, 256 resent, 64 never answered
+the fabric held nid000417 cxi1 back for 41 % of the time; median of the job 0.5 % of the time (factor 84)
+messages: 93 % found a posted receive, 7.0 % came unexpected
+traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
+";
+        assert_eq!(text(&job(), Level::Summary), expected);
+        let line = text(&job(), Level::Line);
+        assert!(line.ends_with("exit status 0: packets were sent again on 1 of 16 NICs: nid000417 cxi1, 320 timeouts, 256 resent, 64 never answered\n"));
+    }
+
+    #[test]
+    fn says_what_is_missing() {
+        let mut nodes = vec![
+            testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]),
+            testing::node("nid2", &[("cxi0", &[("hni_tx_ok_opt", 5)])]),
+        ];
+        nodes[1].end = None;
+        nodes[0].end.as_mut().unwrap().still_running = 2;
+        let job = JobStat::of(nodes, vec!["nid3".into(), "nid4".into()]);
+        let expected = "\
+2 nodes, 2 NICs: ./app, 10.0 s, exit status 0
+nothing from nid3, nid4
+no end reading: nid2 (the command went on)
+2 processes were still running
+nothing unusual
+";
+        assert_eq!(text(&job, Level::Summary), expected);
+    }
+
+    #[test]
+    fn tables_have_each_nic_and_each_counter_that_counted() {
+        let counts = [("hni_sts_tx_ok_octets", 20_000), ("hni_fgfc_port", 0)];
+        let job = JobStat::of(
+            vec![testing::node("nid1", &[("cxi0", &counts)])],
+            Vec::new(),
+        );
+        let text = text(&job, Level::All);
+        let (_, tables) = text.split_once("\n\n").unwrap();
+        let expected = "\
+NIC      Sent  Received  Timeouts  Resent  Held back  Paused
+cxi0  20.0 kB         -         -       -          -       -
+
+NIC   Counter               Count  Per second  Unit   Meaning
+cxi0  hni_sts_tx_ok_octets  20000      2000.0  bytes  sent in good packets
+";
+        assert_eq!(tables, expected);
+    }
 }
