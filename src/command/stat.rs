@@ -8,6 +8,7 @@
 //! * `nics`: the NICs of this node; `new_record`: the record of a node before its command;
 //!   `step_directory`: the files of all nodes; `gather`: the report
 //!   of all nodes.
+//! * `sampler`: what some counters do while the command runs.
 //! * `attached`: the two readings by two processes.
 //! * `output`: where the report goes; `note`: lines on standard error.
 
@@ -23,6 +24,7 @@ mod output;
 mod program;
 mod request;
 mod roster;
+mod sampler;
 mod step_directory;
 mod usage;
 

@@ -68,7 +68,7 @@ fn reports_all_nodes_of_a_step_of_slurm_once() {
         stderr(&output)
     );
     assert_nothing_left(slurm.path());
-    // The exit status and the signal of a command are those of the step.
+    // The step ends as its command ends.
     let output = launch(
         step("-N2 -n2"),
         &fabric,

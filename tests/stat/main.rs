@@ -6,6 +6,7 @@ mod harness;
 mod attached;
 mod documents;
 mod ending;
+mod interval;
 mod nodes;
 mod ranks;
 mod signals;

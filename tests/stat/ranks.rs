@@ -37,7 +37,10 @@ fn start(place: &Place, launcher: &str, options: &[&str], commands: [&str; 4]) -
         stat.envs(variables(launcher, &job, rank as u32));
         stat.spawn().expect("it starts")
     };
-    commands.into_iter().enumerate().map(start).collect()
+    // The last one first: without local ranks, it probably leads.
+    let mut processes: Vec<Process> = commands.into_iter().enumerate().rev().map(start).collect();
+    processes.reverse();
+    processes
 }
 
 /// Counts the files of rosters of this test.

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::note::note;
 use super::output;
 use super::request::StatRequest;
-use super::step_directory::latest;
+use super::step_directory::{self, latest};
 use facts::error::{Failure, cause};
 use report::stat::JobStat;
 use report::stat::record::NodeRecord;
+use report::stat::series::NodeSeries;
 
 /// Pauses of the first node while it waits for the others.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
@@ -101,6 +103,20 @@ fn record(path: &Path) -> Result<NodeRecord, String> {
     record.map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
+/// Returns what some counters of the nodes in a directory did over time.
+pub fn series(directory: &Path) -> Vec<NodeSeries> {
+    let files = step_directory::series(directory);
+    files.iter().filter_map(|path| one_series(path)).collect()
+}
+
+/// Returns the series in a file. One that cannot be read costs a line.
+pub fn one_series(path: &Path) -> Option<NodeSeries> {
+    let text = fs::read_to_string(path).map_err(|error| cause(&error));
+    let series = text.and_then(|text| NodeSeries::read(&text));
+    let refused = |why| note(&format!("cannot read {}: {why}", path.display()));
+    series.map_err(refused).ok()
+}
+
 /// Reports what the nodes in `directories` have read.
 ///
 /// # Errors
@@ -126,7 +142,8 @@ pub fn merge(request: &StatRequest, directories: &[PathBuf]) -> Result<(), Failu
         .into_iter()
         .filter(|name| !names.contains(name.as_str()));
     let missing: Vec<String> = missing.cloned().collect();
-    let job = JobStat::of(nodes, missing);
+    let series = directories.iter().flat_map(|directory| series(directory));
+    let job = JobStat::of(nodes, missing).with_series(series.collect());
     output::print(request, &job, &outputs)?;
     output::check(request, &job)
 }

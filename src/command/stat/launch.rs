@@ -25,6 +25,7 @@ use super::output;
 use super::program::Program;
 use super::request::StatRequest;
 use super::roster::{self, Part, Roster};
+use super::sampler::Sampler;
 use super::step_directory::StepDirectory;
 use facts::error::Failure;
 
@@ -162,22 +163,42 @@ impl<'a> Leader<'a> {
                 return EndStatus::Exit(status);
             }
         };
+        let sampler = self.sample();
         let status = self.wait(&mut child);
         let others = self.program.others();
         let linger = self.request.linger;
         let still_running = (self.roster.as_ref()).map_or(0, |roster| roster.wait(others, linger));
         self.roster = None;
+        drop(sampler);
         self.read_end(Some(status), still_running);
         self.write_end();
         self.report(documents);
         status
     }
 
+    /// Starts to read some counters again and again, if the request has it.
+    fn sample(&self) -> Option<Sampler> {
+        let interval = self.request.interval?;
+        let (node, devices) = (self.program.node(), self.nics.devices());
+        let started = match &self.directory {
+            Some(directory) => {
+                let path = directory.series();
+                Sampler::start(node, &devices, &self.machine, interval, &path)
+            }
+            None => Err(io::ErrorKind::NotFound.into()),
+        };
+        let failed = |error: io::Error| note(&format!("--interval: no series: {error}"));
+        started.map_err(failed).ok()
+    }
+
     /// Reports this node, or all nodes of the program if this one is the first.
     fn report(&self, documents: &output::ReportFiles) {
         let gathered = self.directory.as_ref().filter(|_| self.is_gathered());
         let Some(directory) = gathered else {
-            output::report_node(self.request, &self.record, documents);
+            let series = self.directory.as_ref().map(StepDirectory::series);
+            let series = series.filter(|path| path.exists());
+            let series = series.iter().filter_map(|path| gather::one_series(path));
+            output::report_node(self.request, &self.record, series.collect(), documents);
             // Other nodes have files, too: they are for --merge.
             if self.directory.is_none() || !self.program.has_other_nodes() {
                 self.remove_files();
@@ -192,7 +213,8 @@ impl<'a> Leader<'a> {
         for line in &gathered.notes {
             note(line);
         }
-        let job = JobStat::of(gathered.nodes, gathered.missing);
+        let series = gather::series(directory.path());
+        let job = JobStat::of(gathered.nodes, gathered.missing).with_series(series);
         output::report(self.request, &job, documents);
         if is_complete && !self.request.is_kept {
             directory.remove_all();

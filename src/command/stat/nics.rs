@@ -112,6 +112,11 @@ impl Nics {
         }
     }
 
+    /// Returns the NICs that were read.
+    pub fn devices(&self) -> Vec<DeviceName> {
+        self.nics.iter().map(|nic| nic.device).collect()
+    }
+
     /// Returns what was read.
     pub fn records(&self) -> Vec<NicRecord> {
         self.nics.iter().map(|nic| nic.record.clone()).collect()

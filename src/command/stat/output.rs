@@ -9,6 +9,7 @@ use report::Destination;
 use report::documents::{Documents, Places};
 use report::stat::document::StatDocument;
 use report::stat::record::NodeRecord;
+use report::stat::series::NodeSeries;
 use report::stat::{JobStat, csv, metrics, text};
 
 /// The documents of a report, opened before the command starts.
@@ -40,8 +41,13 @@ pub fn open(request: &StatRequest) -> Result<ReportFiles, Failure> {
 
 /// Reports what one node has read. What cannot be written is said on standard error: the command
 /// has ended, and its exit status counts.
-pub fn report_node(request: &StatRequest, record: &NodeRecord, outputs: &ReportFiles) {
-    let job = JobStat::of(vec![record.clone()], Vec::new());
+pub fn report_node(
+    request: &StatRequest,
+    record: &NodeRecord,
+    series: Vec<NodeSeries>,
+    outputs: &ReportFiles,
+) {
+    let job = JobStat::of(vec![record.clone()], Vec::new()).with_series(series);
     report(request, &job, outputs);
 }
 

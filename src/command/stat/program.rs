@@ -73,9 +73,11 @@ impl Program {
 
     /// Returns whether the program has processes on other nodes, as far as the launcher tells.
     pub fn has_other_nodes(&self) -> bool {
-        let others = |task: &LauncherTask| match task.local_size {
-            Some(local_size) => local_size < task.size,
-            None => task.size > 1,
+        let others = |task: &LauncherTask| match (task.local_rank, task.local_size) {
+            // No process knows whether its node is the first one.
+            (None, _) => false,
+            (_, Some(local_size)) => local_size < task.size,
+            (_, None) => task.size > 1,
         };
         self.task.as_ref().is_some_and(others)
     }

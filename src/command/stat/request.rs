@@ -52,6 +52,8 @@ pub struct StatRequest {
     pub is_gathered: bool,
     /// How long it waits for the others.
     pub gather: Duration,
+    /// `--interval`: how often some counters are read while the command runs.
+    pub interval: Option<Duration>,
     /// Whether the directory of the step stays.
     pub is_kept: bool,
 }

@@ -15,6 +15,9 @@ const PREFIX: &str = "cxidiag-stat.";
 const START: &str = "start";
 const END: &str = "json";
 
+/// End of the name of the file with the series of a node.
+const SERIES: &str = ".series.jsonl";
+
 /// Names of files are at most this long, so a name of a node is shortened.
 const LONGEST_NAME: usize = 200;
 
@@ -85,6 +88,11 @@ impl StepDirectory {
         self.of_node.join(format!("{}.{ending}", self.node))
     }
 
+    /// Returns the path of the file with the series of this node.
+    pub fn series(&self) -> PathBuf {
+        self.of_node.join(format!("{}{SERIES}", self.node))
+    }
+
     /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
@@ -95,6 +103,7 @@ impl StepDirectory {
         for ending in [START, END] {
             let _ = fs::remove_file(self.file(ending));
         }
+        let _ = fs::remove_file(self.series());
         // Other nodes may still have files in it.
         let _ = fs::remove_dir(&self.of_node);
         let _ = fs::remove_dir(&self.path);
@@ -102,7 +111,7 @@ impl StepDirectory {
 
     /// Removes the files of all nodes.
     pub fn remove_all(&self) {
-        for path in files(&self.path) {
+        for path in files(&self.path).into_iter().chain(series(&self.path)) {
             let _ = fs::remove_file(&path);
             if let Some(directory) = path.parent().filter(|of| *of != self.path) {
                 let _ = fs::remove_dir(directory);
@@ -119,8 +128,26 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the files of nodes in a directory, and in directories below it.
+/// Returns the files of nodes, by their endings.
 fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut files = all_files(directory);
+    let is_of_node = |path: &PathBuf| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        ending.is_some_and(|ending| [START, END].contains(&ending))
+    };
+    files.retain(is_of_node);
+    files
+}
+
+/// Returns the files with series of nodes.
+pub fn series(directory: &Path) -> Vec<PathBuf> {
+    let mut files = all_files(directory);
+    files.retain(|path| path.to_string_lossy().ends_with(SERIES));
+    files
+}
+
+/// Returns all files in a directory, and in directories below it, in order.
+fn all_files(directory: &Path) -> Vec<PathBuf> {
     let entries = |path: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect()
@@ -129,11 +156,6 @@ fn files(directory: &Path) -> Vec<PathBuf> {
         .into_iter()
         .partition(|path| path.is_dir());
     files.extend(below.iter().flat_map(|path| entries(path)));
-    let is_of_node = |path: &PathBuf| {
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        ending.is_some_and(|ending| [START, END].contains(&ending))
-    };
-    files.retain(is_of_node);
     files.sort();
     files
 }

@@ -23,6 +23,10 @@ use report::stat::text::LEVELS;
 /// Bounds of `--linger`.
 const LINGERS: std::ops::RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(600);
 
+/// Bounds of `--interval`: reading more often would disturb what is measured.
+const INTERVALS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(200)..=Duration::from_secs(3600);
+
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
@@ -68,6 +72,7 @@ struct TypedStat {
     is_merge: bool,
     is_not_gathered: bool,
     gather: Option<Duration>,
+    interval: Option<Duration>,
     fail_on: Vec<&'static str>,
     forwarding: Option<Forwarding>,
     linger: Option<Duration>,
@@ -170,6 +175,17 @@ fn options() -> Vec<OptionDef<TypedStat>> {
             "Report what the nodes have read whose files are in *DIR*, as the first node does if \
              all nodes share a directory.",
         ),
+        Def::text("interval", "TIME", |typed, text| {
+            typed.interval = Some(time(text, INTERVALS)?);
+            Ok(())
+        })
+        .explained(
+            "Also read 24 counters every TIME, from 200ms on:\nwhen did it happen?",
+            "Read 24 counters every *TIME* while the command runs, at least 200 ms apart. The report \
+             says when timeouts and link errors happened, if only in a part of the time; JSON has \
+             all intervals, and so has NODE.series.jsonl with **--keep**. Not for measurements of \
+             latency.",
+        ),
         Def::switch("keep", |typed| typed.is_kept = true).explained(
             "Keep these files",
             "Keep these files: cxidiag-stat.JOB.STEP/NODE.start and NODE.json.",
@@ -266,6 +282,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
         directory: typed.directory.unwrap_or_else(|| ".".into()),
         is_gathered: !typed.is_not_gathered,
         gather: typed.gather.unwrap_or(GATHER),
+        interval: typed.interval,
         is_kept: typed.is_kept,
     };
     Ok(Some(request))
@@ -295,6 +312,9 @@ fn form(
         if words.is_empty() {
             return Err(see("--merge needs a directory"));
         }
+        if typed.interval.is_some() {
+            return Err(Failure::usage("--interval needs a COMMAND"));
+        }
         return Ok(Form::Merge(words.iter().map(PathBuf::from).collect()));
     }
     let form = match (&typed.start, &typed.stop) {
@@ -317,6 +337,9 @@ fn form(
             None => return Err(see("there is no COMMAND: it follows --")),
         },
     };
+    if typed.interval.is_some() && !matches!(form, Form::Run(_)) {
+        return Err(Failure::usage("--interval needs a COMMAND"));
+    }
     if !typed.fail_on.is_empty() && !matches!(form, Form::Stop(_)) {
         let allowed = "it is for --stop and --merge: the exit status is that of COMMAND";
         return Err(Failure::usage(invalid(

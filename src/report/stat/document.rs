@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::job::JobStat;
 use super::record::{EndStatus, NicRecord, NodeRecord};
+use super::series::{NodeSeries, SeriesInterval};
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 
@@ -45,6 +46,37 @@ pub struct StatDocument {
     nics: Vec<StatNic>,
     /// What the counters explain, the most important first.
     findings: Vec<StatFinding>,
+    /// What some counters did over time, of each node; empty without --interval.
+    series: Vec<StatSeries>,
+}
+
+/// What some counters of a node did over time.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StatSeries {
+    /// Name of the node.
+    host: String,
+    /// The counters of each interval.
+    counters: Vec<String>,
+    /// The NICs of each interval.
+    devices: Vec<String>,
+    /// When the first interval began, in milliseconds since 1970-01-01 (UTC).
+    started_unix_ms: u64,
+    /// The intervals.
+    intervals: Vec<SeriesInterval>,
+}
+
+impl From<&NodeSeries> for StatSeries {
+    fn from(series: &NodeSeries) -> Self {
+        let head = series.head.clone();
+        Self {
+            host: head.node,
+            counters: head.counters,
+            devices: head.devices,
+            started_unix_ms: head.started_unix_ms,
+            intervals: series.intervals.clone(),
+        }
+    }
 }
 
 /// One node.
@@ -144,6 +176,7 @@ impl From<&JobStat> for StatDocument {
                 .map(|(node, nic)| StatNic::of(node, nic))
                 .collect(),
             findings: findings(job),
+            series: job.series.iter().map(StatSeries::from).collect(),
         }
     }
 }

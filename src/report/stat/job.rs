@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::record::{EndStatus, NodeRecord};
+use super::series::NodeSeries;
 use node::nic::job_findings::{JobEvidence, JobFinding, JobNic, job_findings};
 
 /// A job: its nodes, its NICs and what they explain.
@@ -16,6 +17,8 @@ pub struct JobStat {
     pub nics: Vec<JobNic>,
     /// What they explain, the most important first.
     pub findings: Vec<JobFinding>,
+    /// What some counters did over time, of each node that has a series.
+    pub series: Vec<NodeSeries>,
     /// The longest time between the readings of a node; `None` if no node has an end.
     pub elapsed: Option<Duration>,
 }
@@ -49,8 +52,14 @@ impl JobStat {
             missing,
             nics,
             findings,
+            series: Vec::new(),
             elapsed,
         }
+    }
+
+    /// Adds what some counters did over time.
+    pub fn with_series(self, series: Vec<NodeSeries>) -> Self {
+        Self { series, ..self }
     }
 
     /// Returns whether anything is unusual. A short command is not.

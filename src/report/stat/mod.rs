@@ -3,6 +3,7 @@
 //!
 //! * `record`: what one node has read, as a file.
 //! * `job`: the records of all nodes, and what they explain.
+//! * `series`: what some counters of a node did over time.
 //! * `text`, `document`, `csv`, `metrics`: the report, in each form.
 
 pub mod csv;
@@ -10,6 +11,7 @@ pub mod document;
 pub mod job;
 pub mod metrics;
 pub mod record;
+pub mod series;
 #[cfg(test)]
 mod testing;
 pub mod text;

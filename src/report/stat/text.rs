@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use super::job::JobStat;
 use super::record::EndStatus;
+use super::series::NodeSeries;
 use crate::table::{self, Align};
 use facts::text::shown_lines;
 use node::nic::counter::Change;
@@ -80,6 +81,9 @@ fn write_lines(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<
     let shown = job.findings.iter();
     for finding in shown.filter(|finding| !IN_OTHERS.contains(&finding.code)) {
         writeln!(out, "{}", finding.text)?;
+    }
+    for peak in job.series.iter().flat_map(NodeSeries::peaks) {
+        writeln!(out, "{peak}")?;
     }
     if !job.is_unusual() && has_readings {
         writeln!(out, "nothing unusual")?;
