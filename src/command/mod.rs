@@ -12,6 +12,7 @@ mod probe;
 mod report;
 mod selftest;
 mod serve;
+mod stat;
 mod survey;
 mod why;
 
@@ -75,6 +76,12 @@ pub static COMMANDS: &[Command] = &[
         about: "Find out why a NIC is slow",
         usage: why::usage,
         run: why::run,
+    },
+    Command {
+        name: "stat",
+        about: "Show what the NICs did while a command ran",
+        usage: stat::usage,
+        run: stat::run,
     },
     Command {
         name: "compare",

@@ -105,7 +105,7 @@ fn watch_sigint(mut raised: UnixStream) -> io::Result<()> {
 }
 
 /// Returns the signals that this process ignores: signal n is bit n - 1.
-fn ignored() -> u64 {
+pub fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())

@@ -342,7 +342,7 @@ Counters of the server's NIC: not available (the server has not sent them)
 Counter          soft0  Unit       Meaning
 hni_pcs_good_cw      5  codewords  received without error
 ---------------------------------------------------------
-Counters of software NIC soft0: 697 of 698 not available
+Counters of software NIC soft0: 702 of 703 not available
 Counters: nothing unusual
 ";
         assert_eq!(text(&run), expected);

@@ -35,6 +35,7 @@
 //!    | extra                 text after the documented table, on request                         |
 //!    | ping_text             the answers of NICs as text                                         |
 //!    | selftest_text         checks of facts about a NIC as text                                 |
+//!    | stat                  what the NICs of a job did while a command ran                      |
 //!    | text                  the table of results                                                |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | check                 the health of NICs as JSON                                          |
@@ -119,6 +120,7 @@ mod samples;
 mod schema;
 pub mod selftest;
 pub mod selftest_text;
+pub mod stat;
 mod stream;
 pub mod summary;
 pub mod survey;

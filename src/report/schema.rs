@@ -14,11 +14,13 @@ use super::devices::{self, Inventory};
 use super::outcome::{Outcome, SCHEMA_VERSION};
 use super::ping::{self, Ping};
 use super::selftest::{self, SelfTest};
+use super::stat::document::{self as stat_document, StatDocument};
 use super::survey::{self, Survey};
 use super::why::{self, NicDiagnosis};
 use facts::error::Kind;
 use facts::percentile::Percentile;
 use node::nic::health::ITEMS;
+use node::nic::job_findings;
 use plan::tools::TOOLS;
 
 /// Returns the schema of what `T` writes. `rules` adds to the type, each as a pointer to an object,
@@ -254,6 +256,25 @@ fn of_why() -> Value {
     schema
 }
 
+fn of_stat() -> Value {
+    let rules = [
+        (
+            "/properties/schema_version",
+            "const",
+            json!(stat_document::SCHEMA_VERSION),
+        ),
+        ("/properties/command", "const", json!("stat")),
+        (
+            "/$defs/StatFinding/properties/code",
+            "enum",
+            json!(job_findings::codes()),
+        ),
+    ];
+    let mut schema = schema::<StatDocument>("What the NICs of a job did", &rules);
+    close(&mut schema);
+    schema
+}
+
 fn of_selftest() -> Value {
     let version = json!(selftest::SCHEMA_VERSION);
     let rules = [("/properties/schema_version", "const", version)];
@@ -328,6 +349,7 @@ fn matches_schemas_in_docs() {
         ("comparison", of_comparison()),
         ("ping", of_ping()),
         ("why", of_why()),
+        ("stat", of_stat()),
         ("selftest", of_selftest()),
         ("check", of_check()),
         ("check-fleet", of_fleet()),

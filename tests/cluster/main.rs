@@ -7,6 +7,7 @@ mod check;
 mod hostile;
 mod launchers;
 mod slurm;
+mod stat;
 mod survey;
 mod why;
 

@@ -165,6 +165,11 @@ impl Slurm {
         command
     }
 
+    /// The directory in which its programs run.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
     fn command(&self, program: &str) -> Command {
         let mut command = outside_of_jobs(program);
         command

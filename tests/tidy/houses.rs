@@ -102,6 +102,7 @@ const WRAPPER: Package = Package {
                 ("fence", "fences between memory and doorbells"),
                 ("inherited", "descriptors that this process inherited"),
                 ("ring", "cursors of rings"),
+                ("signals", "signals, with who has sent each"),
                 ("standard_output", "whether standard output is open"),
             ],
             &[("pages", "memory of whole pages")],
@@ -638,6 +639,7 @@ const REPORT: Package = Package {
                 ("extra", "text after the documented table, on request"),
                 ("ping_text", "the answers of NICs as text"),
                 ("selftest_text", "checks of facts about a NIC as text"),
+                ("stat", "what the NICs of a job did while a command ran"),
                 ("text", "the table of results"),
             ],
             &[

@@ -155,6 +155,9 @@ fn states_default_of_each_value() {
         "resume",
         "tx-gpu",
         "rx-gpu",
+        "start",
+        "stop",
+        "fail-on",
     ];
     for (name, usage) in usages() {
         for entry in usage.all_options() {

@@ -17,6 +17,7 @@
 //! | [`clock`] | the clocks of the measurements |
 //! | [`attempt`] | single calls with any arguments |
 //! | [`calibration`] | queues without a NIC |
+//! | [`signals`] | signals of this process, with who has sent each |
 //! | [`placement`] | the CPUs of a thread and the NUMA node of its memory |
 //! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | errors and codes |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
@@ -75,6 +76,7 @@
 //!    | fence             fences between memory and doorbells                                     |
 //!    | inherited         descriptors that this process inherited                                 |
 //!    | ring              cursors of rings                                                        |
+//!    | signals           signals, with who has sent each                                         |
 //!    | standard_output   whether standard output is open                                         |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -146,6 +148,7 @@ mod prepared;
 mod queue;
 mod ring;
 mod service;
+pub mod signals;
 pub mod standard_output;
 #[cfg(test)]
 #[path = "../tests/steps/mod.rs"]

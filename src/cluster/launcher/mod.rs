@@ -32,6 +32,8 @@ pub struct LauncherTask {
     pub size: u32,
     /// Number of the task among the tasks of its node, if the launcher numbers them.
     pub local_rank: Option<u32>,
+    /// Number of tasks of its node, if the launcher tells it.
+    pub local_size: Option<u32>,
     /// Number of the node among the nodes of the step, if the launcher numbers them.
     pub node_index: Option<u32>,
     /// Name of the node, if the launcher has one.
@@ -59,6 +61,8 @@ struct Launcher {
     /// Number of tasks: the first one that is set.
     size: &'static [&'static str],
     local_rank: &'static [&'static str],
+    /// Number of tasks of the node: the first one that is set.
+    local_size: &'static [&'static str],
     node_index: Option<&'static str>,
     node: Option<&'static str>,
     step: Option<&'static str>,
@@ -71,6 +75,7 @@ const SLURM: Launcher = Launcher {
     rank: &["SLURM_PROCID"],
     size: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"],
     local_rank: &["SLURM_LOCALID"],
+    local_size: &[],
     node_index: Some("SLURM_NODEID"),
     node: Some("SLURMD_NODENAME"),
     step: Some("SLURM_STEP_ID"),
@@ -85,6 +90,7 @@ const OTHERS: [Launcher; 4] = [
         rank: &["FLUX_TASK_RANK"],
         size: &["FLUX_JOB_SIZE"],
         local_rank: &["FLUX_TASK_LOCAL_ID"],
+        local_size: &[],
         node_index: None,
         node: None,
         step: None,
@@ -95,6 +101,7 @@ const OTHERS: [Launcher; 4] = [
         rank: &["OMPI_COMM_WORLD_RANK"],
         size: &["OMPI_COMM_WORLD_SIZE"],
         local_rank: &["OMPI_COMM_WORLD_LOCAL_RANK"],
+        local_size: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
         node_index: None,
         node: None,
         step: Some("PMIX_NAMESPACE"),
@@ -105,6 +112,7 @@ const OTHERS: [Launcher; 4] = [
         rank: &["PALS_RANKID"],
         size: &["PMI_SIZE"],
         local_rank: &["PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"],
+        local_size: &["PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"],
         node_index: Some("PALS_NODEID"),
         node: None,
         step: Some("PALS_APID"),
@@ -115,6 +123,7 @@ const OTHERS: [Launcher; 4] = [
         rank: &["PMI_RANK", "PMI_ID"],
         size: &["PMI_SIZE"],
         local_rank: &["MPI_LOCALRANKID"],
+        local_size: &["MPI_LOCALNRANKS"],
         node_index: None,
         node: Some("PMI_HOSTNAME"),
         step: None,
@@ -186,6 +195,7 @@ impl LauncherTask {
             rank,
             size,
             local_rank: None,
+            local_size: None,
             node_index: None,
             node: None,
             job: None,
@@ -277,13 +287,19 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
                 .map(|(name, text)| number(name, &text, 0..=MOST_TASKS))
                 .transpose()
         };
+        let node_index = optional(node_index)?;
+        let local_size = match optional(self.first(launcher.local_size))? {
+            Some(local_size) => Some(local_size),
+            None => self.tasks_of_node(launcher, node_index),
+        };
         Ok(LauncherTask {
             launcher: launcher.name,
             variable,
             rank,
             size,
             local_rank: optional(local_rank)?,
-            node_index: optional(node_index)?,
+            local_size,
+            node_index,
             node: launcher.node.and_then(|name| self.get(name)),
             job: Job::find(self.0).map(|job| job.id),
             step: launcher.step.and_then(|name| self.get(name)),
@@ -293,6 +309,16 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
             hosts: self.hosts(launcher, size).unwrap_or_default(),
             topology: self.topology(),
         })
+    }
+
+    /// Returns the number of tasks that Slurm has started on a node.
+    fn tasks_of_node(&self, launcher: &Launcher, node_index: Option<u32>) -> Option<u32> {
+        if launcher.name != SLURM.name {
+            return None;
+        }
+        let counts = self.get("SLURM_STEP_TASKS_PER_NODE")?;
+        let counts = host_list::task_counts(&counts).ok()?;
+        counts.get(node_index? as usize).copied()
     }
 
     /// Returns the switches above the node. Slurm writes the name of the node after them:

@@ -157,6 +157,7 @@ fn reads_what_slurm_says_about_the_task() {
         rank: 3,
         size: 8,
         local_rank: Some(1),
+        local_size: Some(2),
         node_index: Some(1),
         node: Some("nid2".into()),
         job: Some("17".into()),
@@ -175,6 +176,20 @@ fn reads_what_slurm_says_about_the_task() {
         let variables = STEP.replace("2(x4)", counts);
         let hosts = find(&variables).unwrap().unwrap().hosts;
         assert_eq!(hosts, ["nid1", "nid2", "nid3", "nid4"], "{counts}");
+    }
+    for (variables, local_size) in [
+        (STEP.replace("2(x4)", "1,3,2,2"), Some(3)),
+        (STEP.replace("2(x4)", "8"), None),
+        (STEP.replace("2(x4)", "x"), None),
+        (
+            "PMI_RANK=1 PMI_SIZE=4 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=4".into(),
+            Some(4),
+        ),
+        ("PALS_RANKID=1 PMI_SIZE=4 PALS_LOCAL_SIZE=2".into(), Some(2)),
+        ("PMI_RANK=1 PMI_SIZE=4".into(), None),
+    ] {
+        let task = find(&variables).unwrap().unwrap();
+        assert_eq!(task.local_size, local_size, "{variables}");
     }
     for address in ["nid2", "s0.s4.nid3", ""] {
         let variables = format!("{STEP} SLURM_TOPOLOGY_ADDR={address}");

@@ -74,6 +74,12 @@ impl Machine {
         Some(name.trim().to_owned())
     }
 
+    /// Returns what the kernel draws at each start of the machine.
+    pub fn boot_id(&self) -> Option<String> {
+        let id = self.read("proc/sys/kernel/random/boot_id")?;
+        Some(id.trim().to_owned())
+    }
+
     /// Returns whether a directory, named without the leading slash, exists and is empty.
     pub fn is_empty_directory(&self, path: &str) -> bool {
         reading::names(&self.root.join(path)).is_ok_and(|names| names.is_empty())

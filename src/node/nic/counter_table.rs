@@ -1,5 +1,7 @@
-//! The counters that `--counters` reads: names, units, meanings, and the presets they belong to.
+//! The counters that `--counters`, `check` and `stat` read: names, units, meanings, and the presets
+//! they belong to.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -27,7 +29,7 @@ impl Preset {
         ROWS.iter().filter(move |row| match self {
             Self::Quick => row.is_in_quick,
             Self::Link => row.is_in_link,
-            Self::All => true,
+            Self::All => !row.is_gauge,
         })
     }
 
@@ -70,11 +72,29 @@ pub struct Row {
     pub meaning: &'static str,
     /// Whether they also grow on a NIC without problems.
     pub is_background: bool,
+    /// Whether it shows a state: a smaller value is no reset, and a difference means nothing.
+    pub is_gauge: bool,
     is_in_quick: bool,
     is_in_link: bool,
+    is_added_by_job: bool,
 }
 
 impl Row {
+    /// Returns all rows, gauges too.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        ROWS.iter()
+    }
+
+    /// Returns the row of a counter; `None` for a counter that the table lacks.
+    pub fn of(counter: &str) -> Option<&'static Self> {
+        BY_NAME.get(counter).copied()
+    }
+
+    /// Returns whether the set `job` of `stat` has these counters (monitoring.md 1.2).
+    pub fn is_in_job(&self) -> bool {
+        self.is_in_quick || self.is_added_by_job
+    }
+
     /// Returns the names of the counters.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let (name, count) = (self.name, self.count);
@@ -86,6 +106,11 @@ impl Row {
 }
 
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| TEXT.lines().filter_map(row).collect());
+
+static BY_NAME: LazyLock<HashMap<String, &'static Row>> = LazyLock::new(|| {
+    let names = |row: &'static Row| row.names().map(move |name| (name, row));
+    ROWS.iter().flat_map(names).collect()
+});
 
 /// Returns the row in a line; `None` for comments and empty lines.
 fn row(line: &'static str) -> Option<Row> {
@@ -104,6 +129,8 @@ fn row(line: &'static str) -> Option<Row> {
         is_background: flags.contains('b'),
         is_in_quick: flags.contains('q'),
         is_in_link: flags.contains('l'),
+        is_gauge: flags.contains('g'),
+        is_added_by_job: flags.contains('j'),
     })
 }
 
@@ -138,7 +165,7 @@ mod tests {
         assert_eq!(ROWS.len(), TEXT.lines().filter(is_row).count());
         for line in TEXT.lines().filter(is_row) {
             let flags = line.split(' ').next().unwrap();
-            assert!(flags.chars().all(|flag| "qlb-".contains(flag)), "{line}");
+            assert!(flags.chars().all(|flag| "qljgb-".contains(flag)), "{line}");
         }
         let pause = Preset::All.rows().find(|row| row.name == "hni_rx_paused_");
         let pause = pause.unwrap();
@@ -149,13 +176,21 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_library_and_unique() {
-        let names: Vec<String> = Preset::All.rows().flat_map(Row::names).collect();
+        let names: Vec<String> = Row::all().flat_map(Row::names).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         for name in names {
             let known = format!("_CNTR_{}\"", name.to_uppercase());
             let only_file = ONLY_FILES.iter().any(|prefix| name.starts_with(prefix));
             assert!(only_file || ABI.contains(&known), "{name}");
         }
+    }
+
+    #[test]
+    fn finds_row_of_each_counter() {
+        let paused = Row::of("hni_rx_paused_7").unwrap();
+        assert_eq!(paused.name, "hni_rx_paused_");
+        assert!(Row::of("retry_handler/sct_in_use").unwrap().is_gauge);
+        assert_eq!(Row::of("hni_rx_paused_8"), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The counters of one NIC, read before and after a run.
+//! The counters of one NIC, read before and after a run: the reader of `--counters`, `check` and
+//! `stat`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,22 +17,33 @@ const RETRY_HANDLER: &str = "retry_handler/";
 /// Where the names of the driver's PCIe counters begin.
 const PROPERTIES: &str = "properties/";
 
-/// The counters of a preset at one moment. Those that the NIC does not have are missing.
-#[derive(Clone, Debug, Default)]
+/// Counters at one moment. Those that the NIC does not have are missing.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings(BTreeMap<String, Reading>);
 
 impl Readings {
     /// Reads the counters of `preset` from `files`. `now` is the time, from any start that is the
     /// same in each reading: it stamps the values that have no stamp of their own.
     pub fn read(files: &Files, preset: Preset, now: Duration) -> Self {
-        let names = preset.rows().flat_map(Row::names);
+        Self::of(files, preset.rows().flat_map(Row::names), now)
+    }
+
+    /// Reads the counters with these names, as [`Readings::read`] does.
+    pub fn of(files: &Files, names: impl IntoIterator<Item = String>, now: Duration) -> Self {
         let read = |name: String| Some((read(files, &name, now)?, name));
-        Self(
-            names
-                .filter_map(read)
-                .map(|(reading, name)| (name, reading))
-                .collect(),
-        )
+        let readings = names.into_iter().filter_map(read);
+        readings.map(|(reading, name)| (name, reading)).collect()
+    }
+
+    /// Returns the reading of a counter; `None` if the NIC does not have it.
+    pub fn get(&self, name: &str) -> Option<Reading> {
+        self.0.get(name).copied()
+    }
+}
+
+impl FromIterator<(String, Reading)> for Readings {
+    fn from_iter<T: IntoIterator<Item = (String, Reading)>>(readings: T) -> Self {
+        Self(readings.into_iter().collect())
     }
 }
 
@@ -47,7 +59,11 @@ fn read(files: &Files, name: &str, now: Duration) -> Option<Reading> {
     } else if name.starts_with(PROPERTIES) {
         plain(files.number(name))
     } else {
-        files.counter(name)
+        let reading = files.counter(name)?;
+        Some(Reading {
+            at: reading.at.or(Some(now)),
+            ..reading
+        })
     }
 }
 
@@ -129,6 +145,12 @@ impl Changes {
         let from = self.by_name.range(prefix.to_owned()..);
         from.map_while(move |(name, change)| Some((name.strip_prefix(prefix)?, *change)))
             .filter_map(|(number, change)| Some((number.parse().ok()?, change)))
+    }
+
+    /// Returns all changes, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Change)> {
+        let changes = self.by_name.iter();
+        changes.map(|(name, change)| (name.as_str(), *change))
     }
 
     /// Returns whether no counter is available.

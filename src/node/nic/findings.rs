@@ -73,6 +73,11 @@ const fn rule(
     Rule { code, source, find }
 }
 
+/// Returns the names of all rules, in order of importance.
+pub fn codes() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.code)
+}
+
 /// Returns the rules that hold for a NIC.
 pub fn findings(evidence: &Evidence) -> Vec<Finding> {
     let finding = |rule: &Rule| {

@@ -7,6 +7,7 @@ use super::item::{Finding, Item, Verdict, unless_good};
 use super::link;
 use crate::nic::code_word_limits::{DriverLimits, Limits, bit_rate};
 use crate::nic::counter::{Change, Reading};
+use crate::nic::counters::Readings;
 use crate::nic::files::Files;
 use crate::nic::link_speed::{Corrected, LinkSpeed};
 
@@ -56,6 +57,15 @@ const FLOW_LIMIT: f64 = 0.9;
 /// Lanes of the counters of Cassini 2; Cassini 1 has the first half.
 const MAX_LANES: usize = 16;
 
+/// The counters of the whole link.
+const COUNTERS: [&str; 5] = [
+    "hni_pcs_good_cw",
+    "hni_pcs_corrected_cw",
+    "hni_pcs_uncorrected_cw",
+    "hni_llr_tx_replay_event",
+    "hni_llr_rx_replay_event",
+];
+
 /// The counters of a link at one moment.
 #[derive(Clone, Debug)]
 pub struct CodeWords {
@@ -69,15 +79,11 @@ pub struct CodeWords {
 impl CodeWords {
     /// Reads the counters of a NIC.
     pub fn read(files: &Files) -> Self {
-        let counter = |name: &str| {
-            let mut reading = files.counter(name)?;
-            reading.at = reading.at.or_else(|| {
-                SystemTime::now()
-                    .duration_since(SystemTime::UNIX_EPOCH)
-                    .ok()
-            });
-            Some(reading)
-        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let lanes = (0..MAX_LANES).map(|lane| format!("hni_pcs_fecl_errors_{lane}"));
+        let names = COUNTERS.into_iter().map(str::to_owned).chain(lanes);
+        let readings = Readings::of(files, names, now.unwrap_or_default());
+        let counter = |name: &str| readings.get(name);
         Self {
             good: counter("hni_pcs_good_cw"),
             corrected: counter("hni_pcs_corrected_cw"),

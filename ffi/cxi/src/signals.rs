@@ -1,0 +1,126 @@
+//! Signals of this process, with who has sent each.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use libc::siginfo_t;
+
+/// Bytes of one signal in the stream: its number, and the process that sent it.
+const RECORD: usize = 8;
+
+/// The number of no process: stands for the kernel in a record.
+const KERNEL: i32 = -1;
+
+/// A signal that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its number.
+    pub signal: i32,
+    /// The process that sent it, 0 if that is in a PID namespace outside this one. `None` for the
+    /// kernel, as with Ctrl-C at a terminal.
+    pub sender: Option<i32>,
+}
+
+/// Receives signals. Their default actions are off from now on, until this process executes another
+/// program.
+#[derive(Debug)]
+pub struct Signals {
+    received: UnixStream,
+}
+
+impl Signals {
+    /// Watches signals. An earlier handler of a signal keeps working beside this one.
+    ///
+    /// # Errors
+    ///
+    /// A signal that cannot be handled, such as SIGKILL, and errors of the system.
+    pub fn watch(signals: &[i32]) -> io::Result<Self> {
+        let (received, raised) = UnixStream::pair()?;
+        // A handler must not wait, least of all for the thread that it interrupts.
+        raised.set_nonblocking(true)?;
+        for &signal in signals {
+            if signal_hook_registry::FORBIDDEN.contains(&signal) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            let raised = raised.try_clone()?;
+            let handler = move |info: &siginfo_t| {
+                let mut record = [0; RECORD];
+                record[..4].copy_from_slice(&signal.to_ne_bytes());
+                record[4..].copy_from_slice(&sender(info).to_ne_bytes());
+                // With thousands of unread signals, another one is lost.
+                let _ = (&raised).write(&record);
+            };
+            // SAFETY: the handler copies bytes on its stack and calls write(2), which are
+            // async-signal-safe; it allocates nothing, takes no lock and cannot panic.
+            unsafe { signal_hook_registry::register_sigaction(signal, handler) }?;
+        }
+        Ok(Self { received })
+    }
+
+    /// Waits for the next signal.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub fn receive(&mut self) -> io::Result<Received> {
+        let mut record = [0; RECORD];
+        self.received.read_exact(&mut record)?;
+        let [a, b, c, d, e, f, g, h] = record;
+        let sender = i32::from_ne_bytes([e, f, g, h]);
+        Ok(Received {
+            signal: i32::from_ne_bytes([a, b, c, d]),
+            sender: (sender != KERNEL).then_some(sender),
+        })
+    }
+}
+
+/// Returns the process that has sent a signal, or [`KERNEL`].
+fn sender(info: &siginfo_t) -> i32 {
+    if !matches!(
+        info.si_code,
+        libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL
+    ) {
+        return KERNEL;
+    }
+    // SAFETY: the kernel fills in the sender of signals with these codes.
+    unsafe { info.si_pid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_process_that_sent_a_signal() {
+        let mut signals = Signals::watch(&[libc::SIGUSR2]).unwrap();
+        let own = std::process::id() as i32;
+        // SAFETY: the signal has a handler of this process.
+        assert_eq!(unsafe { libc::kill(own, libc::SIGUSR2) }, 0);
+        let received = Received {
+            signal: libc::SIGUSR2,
+            sender: Some(own),
+        };
+        assert_eq!(signals.receive().unwrap(), received);
+    }
+
+    #[test]
+    fn takes_signals_of_the_kernel_for_no_process() {
+        let mut signals = Signals::watch(&[libc::SIGCHLD]).unwrap();
+        let child = std::process::Command::new("true").status().unwrap();
+        assert!(child.success());
+        assert_eq!(
+            signals.receive().unwrap(),
+            Received {
+                signal: libc::SIGCHLD,
+                sender: None
+            }
+        );
+    }
+
+    #[test]
+    fn refuses_signals_that_cannot_be_handled() {
+        for signal in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, 0, 4000] {
+            assert!(Signals::watch(&[signal]).is_err(), "{signal}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `stat --start` and `--stop`: the two readings by two processes, as in the prolog and epilog of a
+//! job (monitoring.md 1.3).
+
+use std::fs;
+use std::path::Path;
+
+use super::new_record::{nanoseconds, new_record};
+use super::nics::{Nics, since_1970};
+use super::note::note;
+use super::output;
+use super::program::Program;
+use super::request::StatRequest;
+use super::step_directory::replace;
+use facts::device::DeviceName;
+use facts::error::{Failure, cause};
+use node::machine::Machine;
+use node::nic::counter_set::CounterSet;
+use report::stat::JobStat;
+use report::stat::record::{EndRecord, NicRecord, NodeRecord};
+
+/// Reads the counters into a file.
+///
+/// # Errors
+///
+/// No NIC that can be read, and a file that cannot be written.
+pub fn start(request: &StatRequest, path: &Path) -> Result<(), Failure> {
+    let program = Program::of_environment()?;
+    let machine = Machine::this();
+    let started = since_1970();
+    let mut nics = Nics::begin(&request.devices, &request.set, &machine);
+    let record = new_record(request, &[], &program, &machine, &nics, started);
+    for line in nics.notes.drain(..) {
+        note(&line);
+    }
+    if nics.is_empty() {
+        return Err(Failure::environment("no NIC can be read"));
+    }
+    replace(path, &record.bytes()).map_err(|error| {
+        Failure::environment(format!(
+            "cannot write {}: {}",
+            path.display(),
+            cause(&error)
+        ))
+    })
+}
+
+/// Reads the counters again, and reports since the first reading.
+///
+/// # Errors
+///
+/// A file that is none of `--start`, or of another boot or other NICs; a finding of `--fail-on`.
+pub fn stop(request: &StatRequest, path: &Path) -> Result<(), Failure> {
+    let refused = |why: &str| Failure::usage(format!("--stop={}: {why}", path.display()));
+    let bytes = fs::read(path).map_err(|error| refused(&cause(&error)))?;
+    let mut record = NodeRecord::read(&bytes).map_err(|why| refused(&why))?;
+    let machine = Machine::this();
+    if record.boot_id != machine.boot_id() {
+        return Err(refused("it was written before this machine started"));
+    }
+    let devices = record.nics.iter().map(|nic| nic.device.parse());
+    let devices: Vec<DeviceName> = devices.collect::<Result<_, _>>().map_err(refused)?;
+    let outputs = output::open(request)?;
+    let set = CounterSet {
+        name: record.set.clone(),
+        counters: record.counters.clone(),
+    };
+    let unix_ns = nanoseconds(since_1970());
+    // The last reading is a first one here: this process has made no other.
+    let mut nics = Nics::begin(&devices, &set, &machine);
+    for line in nics.notes.drain(..) {
+        note(&line);
+    }
+    add_end(&mut record.nics, &nics.records()).map_err(|why| refused(&why))?;
+    record.end = Some(EndRecord {
+        unix_ns,
+        status: None,
+        is_interim: false,
+        still_running: 0,
+    });
+    let job = JobStat::of(vec![record], Vec::new());
+    output::print(request, &job, &outputs)?;
+    output::check(request, &job)
+}
+
+/// Adds the second reading of each NIC.
+fn add_end(nics: &mut [NicRecord], end: &[NicRecord]) -> Result<(), String> {
+    for nic in nics {
+        let Some(now) = end.iter().find(|now| now.device == nic.device) else {
+            continue;
+        };
+        if nic.serial != now.serial {
+            let name = |serial: &Option<String>| serial.clone().unwrap_or("none".into());
+            return Err(format!(
+                "{} was the NIC with serial number {}, now it is {}",
+                nic.device,
+                name(&nic.serial),
+                name(&now.serial)
+            ));
+        }
+        nic.after = Some(now.before.clone());
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! How the leader ends: as its command has ended (monitoring.md 1.3).
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{self, ExitStatus};
+
+use report::stat::record::EndStatus;
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
+use signal_hook::low_level::emulate_default_handler;
+
+/// Exit statuses for a command that does not exist or cannot be executed, as shells have them.
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+
+/// What shells add to the number of a signal.
+const SIGNAL: i32 = 128;
+
+/// Returns how a command has ended.
+pub fn status(status: ExitStatus) -> EndStatus {
+    match status.signal() {
+        Some(signal) => EndStatus::Signal(signal),
+        None => EndStatus::Exit(status.code().unwrap_or_default()),
+    }
+}
+
+/// Returns the exit status for a command that could not be executed.
+pub fn not_executed(error: &io::Error) -> i32 {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NOTDIR) => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    }
+}
+
+/// Ends this process as the command has ended: with its exit status, or by its signal, so that a
+/// launcher sees the same. Writes no core: the command has.
+pub fn end_as(status: EndStatus) -> ! {
+    let signal = match status {
+        EndStatus::Exit(code) => process::exit(code),
+        EndStatus::Signal(signal) => signal,
+    };
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    if setrlimit(Resource::Core, none).is_ok() {
+        // Returns only if the signal is unknown or cannot be handled: SIGKILL, real-time signals.
+        let _ = emulate_default_handler(signal);
+        if let Some(named) = Signal::from_named_raw(signal) {
+            let _ = kill_process(getpid(), named);
+        }
+    }
+    process::exit(SIGNAL + signal)
+}

@@ -1,0 +1,130 @@
+//! Which signals the leader passes on to its command (monitoring.md 1.3).
+
+use std::fs;
+
+use cxi::signals::Received;
+use facts::interrupt;
+use rustix::process::{Pid, Signal, getppid};
+
+/// The signals that end a program.
+const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
+/// Others that programs use.
+const OTHERS: [Signal; 8] = [
+    Signal::USR1,
+    Signal::USR2,
+    Signal::CONT,
+    Signal::WINCH,
+    Signal::ALARM,
+    Signal::URG,
+    Signal::IO,
+    Signal::POWER,
+];
+
+/// Most ancestors of a process that are looked up.
+const MOST_ANCESTORS: usize = 64;
+
+/// Which signals the command gets from the leader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forwarding {
+    /// Those that it would not get otherwise.
+    #[default]
+    Needed,
+    /// All that other processes send.
+    All,
+    /// None.
+    Off,
+}
+
+/// Returns the signals that the leader watches: those that it forwards and that were not ignored
+/// when it started, and SIGCHLD.
+pub fn watched() -> Vec<i32> {
+    let ignored = interrupt::ignored();
+    let signals = ENDING.into_iter().chain(OTHERS).map(Signal::as_raw);
+    let active = signals.filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    active.chain([Signal::CHILD.as_raw()]).collect()
+}
+
+impl Forwarding {
+    /// Returns the signal that the command gets for one that has arrived; `None` if it gets none.
+    /// What the kernel sends for a key of the terminal reaches the command anyway. Launchers send
+    /// signals such as SIGUSR1 to every process of a step, so the command has got those, too.
+    pub fn signal(self, received: Received, is_ancestor: impl Fn(i32) -> bool) -> Option<Signal> {
+        let signal = Signal::from_named_raw(received.signal)?;
+        let sender = received.sender?;
+        let is_passed_on = match self {
+            Self::Off => false,
+            Self::All => ENDING.contains(&signal) || OTHERS.contains(&signal),
+            Self::Needed => {
+                ENDING.contains(&signal) || OTHERS.contains(&signal) && !is_ancestor(sender)
+            }
+        };
+        is_passed_on.then_some(signal)
+    }
+}
+
+/// Returns the processes above this one, up to the first one of the system. A process of another
+/// PID namespace, which is 0 here, counts as one.
+pub fn ancestors() -> Vec<i32> {
+    let mut ancestors = vec![0];
+    let mut next = getppid().map(Pid::as_raw_nonzero).map(i32::from);
+    while let Some(pid) = next.filter(|_| ancestors.len() < MOST_ANCESTORS) {
+        ancestors.push(pid);
+        let status = fs::read_to_string(format!("/proc/{pid}/stat"));
+        next = status
+            .ok()
+            .and_then(|text| parent(&text))
+            .filter(|of| *of > 0);
+    }
+    ancestors
+}
+
+/// Returns the parent in a line such as `17 (name) S 1 ...`. The name may have any characters.
+fn parent(status: &str) -> Option<i32> {
+    let (_, fields) = status.rsplit_once(')')?;
+    fields.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(signal: Signal, sender: Option<i32>) -> Received {
+        Received {
+            signal: signal.as_raw(),
+            sender,
+        }
+    }
+
+    #[test]
+    fn passes_on_what_the_command_would_not_get() {
+        let is_ancestor = |pid| pid == 10;
+        let [kernel, ancestor, other] = [None, Some(10), Some(11)];
+        for (signal, sender, needed, all) in [
+            (Signal::INT, kernel, false, false),
+            (Signal::INT, ancestor, true, true),
+            (Signal::TERM, other, true, true),
+            (Signal::USR1, ancestor, false, true),
+            (Signal::USR1, other, true, true),
+            (Signal::WINCH, kernel, false, false),
+            (Signal::CHILD, other, false, false),
+        ] {
+            let of = |forwarding: Forwarding| {
+                let passed_on = forwarding.signal(received(signal, sender), is_ancestor);
+                assert!(passed_on.is_none_or(|passed_on| passed_on == signal));
+                passed_on.is_some()
+            };
+            let found = [Forwarding::Needed, Forwarding::All, Forwarding::Off].map(of);
+            assert_eq!(found, [needed, all, false], "{signal:?} {sender:?}");
+        }
+    }
+
+    #[test]
+    fn finds_ancestors_and_parents() {
+        let ancestors = ancestors();
+        assert!(ancestors.contains(&std::os::unix::process::parent_id().cast_signed()));
+        assert!(ancestors.contains(&1));
+        assert_eq!(parent("17 (a) b) S 4 5"), Some(4));
+        assert_eq!(parent("17"), None);
+    }
+}

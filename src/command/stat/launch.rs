@@ -1,0 +1,329 @@
+//! The leader of a node: reads the counters, runs the command, and reads them again
+//! (monitoring.md 1.3).
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{self, Child, Command};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cxi::signals::{Received, Signals};
+use node::machine::Machine;
+use report::stat::JobStat;
+use report::stat::record::{EndRecord, EndStatus, NodeRecord};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::ending;
+use super::forwarding;
+use super::gather;
+use super::new_record::{nanoseconds, new_record};
+use super::nics::{Nics, since_1970};
+use super::note::note;
+use super::output;
+use super::program::Program;
+use super::request::StatRequest;
+use super::roster::{self, Part, Roster};
+use super::sampler::Sampler;
+use super::step_directory::StepDirectory;
+use facts::error::Failure;
+
+/// How long the command may go on after SIGTERM before an interim result is written: a time limit
+/// of Slurm kills 30 s after SIGTERM.
+const INTERIM: Duration = Duration::from_secs(5);
+
+/// Runs the command of this process: between two readings of the counters if this process leads
+/// its node, else in place of this process.
+///
+/// # Errors
+///
+/// What is wrong with the arguments or the environment, before the command starts. It does not
+/// return otherwise.
+pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
+    let program = Program::of_environment()?;
+    let mut notes = Vec::new();
+    let roster = if program.has_others() {
+        match roster::join(&program.key_on_node(), program.is_leader()) {
+            Ok(Part::Other(_lock)) => execute(command),
+            Ok(Part::Leader(roster)) => roster,
+            Err(error) => {
+                if program.is_leader() == Some(false) {
+                    execute(command);
+                }
+                notes.push(format!(
+                    "cannot wait for other processes of this node: {error}"
+                ));
+                None
+            }
+        }
+    } else {
+        None
+    };
+    let documents = output::open(request)?;
+    let status = Leader::begin(request, command, program, roster, notes).run(&documents);
+    ending::end_as(status)
+}
+
+/// Executes the command in place of this process, with all descriptors that it may inherit.
+fn execute(command: &[OsString]) -> ! {
+    let error = new_command(command).exec();
+    process::exit(report_not_executed(command, &error))
+}
+
+fn new_command(command: &[OsString]) -> Command {
+    let mut words = command.iter();
+    let mut new = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));
+    new.args(words);
+    new
+}
+
+/// Says that the command cannot be executed. Returns the exit status for that.
+fn report_not_executed(command: &[OsString], error: &io::Error) -> i32 {
+    let name = command.first().map(|name| name.to_string_lossy());
+    let cause = facts::error::cause(error);
+    note(&format!(
+        "cannot execute {}: {cause}",
+        name.unwrap_or_default()
+    ));
+    ending::not_executed(error)
+}
+
+/// The process that reads the NICs of its node.
+struct Leader<'a> {
+    request: &'a StatRequest,
+    command: &'a [OsString],
+    program: Program,
+    machine: Machine,
+    nics: Nics,
+    record: NodeRecord,
+    directory: Option<StepDirectory>,
+    roster: Option<Roster>,
+    events: Option<Receiver<Received>>,
+    ancestors: Vec<i32>,
+}
+
+impl<'a> Leader<'a> {
+    /// Reads the counters for the first time. Nothing that fails here keeps the command from
+    /// running.
+    fn begin(
+        request: &'a StatRequest,
+        command: &'a [OsString],
+        program: Program,
+        roster: Option<Roster>,
+        mut notes: Vec<String>,
+    ) -> Self {
+        let events = watch_signals().map_err(|error| notes.push(error)).ok();
+        let machine = Machine::this();
+        let started = since_1970();
+        let mut nics = Nics::begin(&request.devices, &request.set, &machine);
+        let record = new_record(request, command, &program, &machine, &nics, started);
+        let (key, node) = (program.key(), program.node());
+        let directory = StepDirectory::make(&request.directory, &key, node, record.step.as_ref())
+            .and_then(|directory| {
+                let written = directory.write_start(&record);
+                if written.is_err() {
+                    directory.remove();
+                }
+                written.map(|()| directory)
+            })
+            .map_err(|error| {
+                notes.push(format!(
+                    "cannot write to {}: {} (the report is of this node alone)",
+                    request.directory.display(),
+                    facts::error::cause(&error)
+                ));
+            })
+            .ok();
+        notes.append(&mut nics.notes);
+        for line in &notes {
+            note(line);
+        }
+        Self {
+            request,
+            command,
+            program,
+            machine,
+            nics,
+            record,
+            directory,
+            roster,
+            events,
+            ancestors: forwarding::ancestors(),
+        }
+    }
+
+    /// Runs the command, reads the counters again and reports. Returns how the command ended.
+    fn run(mut self, documents: &output::ReportFiles) -> EndStatus {
+        let mut child = match new_command(self.command).spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                let status = report_not_executed(self.command, &error);
+                self.remove_files();
+                return EndStatus::Exit(status);
+            }
+        };
+        let sampler = self.sample();
+        let status = self.wait(&mut child);
+        let others = self.program.others();
+        let linger = self.request.linger;
+        let still_running = (self.roster.as_ref()).map_or(0, |roster| roster.wait(others, linger));
+        self.roster = None;
+        drop(sampler);
+        self.read_end(Some(status), still_running);
+        self.write_end();
+        self.report(documents);
+        status
+    }
+
+    /// Starts to read some counters again and again, if the request has it.
+    fn sample(&self) -> Option<Sampler> {
+        let interval = self.request.interval?;
+        let (node, devices) = (self.program.node(), self.nics.devices());
+        let started = match &self.directory {
+            Some(directory) => {
+                let path = directory.series();
+                Sampler::start(node, &devices, &self.machine, interval, &path)
+            }
+            None => Err(io::ErrorKind::NotFound.into()),
+        };
+        let failed = |error: io::Error| note(&format!("--interval: no series: {error}"));
+        started.map_err(failed).ok()
+    }
+
+    /// Reports this node, or all nodes of the program if this one is the first.
+    fn report(&self, documents: &output::ReportFiles) {
+        let gathered = self.directory.as_ref().filter(|_| self.is_gathered());
+        let Some(directory) = gathered else {
+            let series = self.directory.as_ref().map(StepDirectory::series);
+            let series = series.filter(|path| path.exists());
+            let series = series.iter().filter_map(|path| gather::one_series(path));
+            output::report_node(self.request, &self.record, series.collect(), documents);
+            // Other nodes have files, too: they are for --merge.
+            if self.directory.is_none() || !self.program.has_other_nodes() {
+                self.remove_files();
+            }
+            return;
+        };
+        if !self.program.is_first_node() {
+            return;
+        }
+        let gathered = gather::all_nodes(directory.path(), &self.record, self.request.gather);
+        let is_complete = gathered.is_complete;
+        for line in &gathered.notes {
+            note(line);
+        }
+        let series = gather::series(directory.path());
+        let job = JobStat::of(gathered.nodes, gathered.missing).with_series(series);
+        output::report(self.request, &job, documents);
+        if is_complete && !self.request.is_kept {
+            directory.remove_all();
+        }
+    }
+
+    /// Returns whether one node reports what all have read.
+    fn is_gathered(&self) -> bool {
+        self.program.has_other_nodes() && self.request.is_gathered
+    }
+
+    /// Waits for the end of the command, and passes signals on to it.
+    fn wait(&mut self, child: &mut Child) -> EndStatus {
+        let Some(events) = self.events.take() else {
+            return child.wait().map_or(EndStatus::Exit(0), ending::status);
+        };
+        let mut interim = None;
+        loop {
+            let event = match interim {
+                Some(at) => {
+                    events.recv_timeout(Instant::saturating_duration_since(&at, Instant::now()))
+                }
+                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match event {
+                Ok(received) if received.signal == Signal::CHILD.as_raw() => {
+                    if let Ok(Some(status)) = child.try_wait() {
+                        return ending::status(status);
+                    }
+                }
+                Ok(received) => {
+                    if received.signal == Signal::TERM.as_raw() {
+                        interim.get_or_insert_with(|| Instant::now() + INTERIM);
+                    }
+                    self.forward(received, child);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.read_end(None, 0);
+                    self.write_end();
+                    // The next one is far away: an interim result is written once.
+                    interim = Some(Instant::now() + Duration::from_secs(u32::MAX.into()));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return child.wait().map_or(EndStatus::Exit(0), ending::status);
+                }
+            }
+        }
+    }
+
+    /// Passes a signal on to the command, which has not been waited for yet.
+    fn forward(&self, received: Received, child: &Child) {
+        let is_ancestor =
+            |pid| self.ancestors.contains(&pid) || forwarding::ancestors().contains(&pid);
+        let signal = self.request.forwarding.signal(received, is_ancestor);
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        if let (Some(signal), Some(pid)) = (signal, pid) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Reads the counters for the last time, or before that if `status` is `None`.
+    fn read_end(&mut self, status: Option<EndStatus>, still_running: u32) {
+        let unix_ns = nanoseconds(since_1970());
+        self.nics.end(&self.machine);
+        for line in self.nics.notes.drain(..) {
+            note(&line);
+        }
+        self.record.nics = self.nics.records();
+        self.record.end = Some(EndRecord {
+            unix_ns,
+            status,
+            is_interim: status.is_none(),
+            still_running,
+        });
+    }
+
+    /// Writes the readings for other nodes, and for what comes after the death of this process.
+    fn write_end(&self) {
+        let Some(directory) = &self.directory else {
+            return;
+        };
+        if let Err(error) = directory.write_end(&self.record) {
+            note(&format!(
+                "cannot write to {}: {error}",
+                directory.path().display()
+            ));
+        }
+    }
+
+    fn remove_files(&self) {
+        if let Some(directory) = self.directory.as_ref().filter(|_| !self.request.is_kept) {
+            directory.remove();
+        }
+    }
+}
+
+/// Starts to watch signals. A thread passes them on.
+fn watch_signals() -> Result<Receiver<Received>, String> {
+    let failed = |error: io::Error| format!("cannot wait for signals: {error}");
+    let mut signals = Signals::watch(&forwarding::watched()).map_err(failed)?;
+    let (sender, events) = mpsc::channel();
+    let pass_on = move || {
+        while let Ok(received) = signals.receive() {
+            if sender.send(received).is_err() {
+                return;
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("signals".into());
+    thread.spawn(pass_on).map_err(failed)?;
+    Ok(events)
+}

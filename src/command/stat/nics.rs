@@ -1,0 +1,191 @@
+//! The NICs of this node, read before and after a command.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use facts::device::DeviceName;
+use node::backend;
+use node::machine::Machine;
+use node::nic::counter_set::CounterSet;
+use node::nic::counters::{NicFacts, Readings};
+use node::nic::files::Files;
+use node::slingshot::Launcher;
+use report::stat::record::{NicRecord, Values};
+
+/// How long the files of one NIC may take. A file system whose server is gone must not keep the
+/// command from starting.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// The software NICs that are read on a machine without hardware, if the user names none.
+const SOFTWARE: &[&str] = &["soft0", "soft1", "soft2", "soft3"];
+
+/// The NICs of this node.
+pub struct Nics {
+    set: CounterSet,
+    nics: Vec<Nic>,
+    /// What could not be read, a line each.
+    pub notes: Vec<String>,
+}
+
+struct Nic {
+    device: DeviceName,
+    record: NicRecord,
+    /// The files of the first reading. The counters of software NICs begin anew if nothing holds
+    /// them.
+    _files: Files,
+}
+
+/// What was read of one NIC.
+struct NicReading {
+    files: Files,
+    facts: NicFacts,
+    serial: Option<String>,
+    driver: Option<String>,
+    readings: Readings,
+}
+
+impl Nics {
+    /// Reads the counters for the first time. What cannot be read is left out, with a note.
+    pub fn begin(devices: &[DeviceName], set: &CounterSet, machine: &Machine) -> Self {
+        let mut nics = Self {
+            set: set.clone(),
+            nics: Vec::new(),
+            notes: Vec::new(),
+        };
+        for device in nics.selected(devices, machine) {
+            if let Some(of) = nics.read(device, machine) {
+                let before = Values::of(&of.readings, &nics.set.counters);
+                nics.nics.push(Nic {
+                    device,
+                    record: NicRecord::begin(&of.facts, of.serial, of.driver, before),
+                    _files: of.files,
+                });
+            }
+        }
+        nics.note_unknown_counters();
+        nics
+    }
+
+    /// Returns the NICs to read: the named ones, else what the job has, else all of the machine.
+    fn selected(&mut self, devices: &[DeviceName], machine: &Machine) -> Vec<DeviceName> {
+        if !devices.is_empty() {
+            return devices.to_vec();
+        }
+        let granted: Vec<String> = match Launcher::find(|name| env::var(name).ok()) {
+            Ok(Launcher::Granted(grant)) => grant.devices().map(str::to_owned).collect(),
+            Ok(Launcher::Absent | Launcher::Incomplete(_)) => Vec::new(),
+            Err(message) => {
+                self.notes.push(message);
+                Vec::new()
+            }
+        };
+        let found: Vec<DeviceName> = granted
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect();
+        if !found.is_empty() {
+            return found;
+        }
+        let names = machine.cxi_devices();
+        let mut found: Vec<DeviceName> =
+            names.iter().filter_map(|name| name.parse().ok()).collect();
+        found.sort_by_key(|device| device.index);
+        if found.is_empty() {
+            found = SOFTWARE
+                .iter()
+                .filter_map(|name| name.parse().ok())
+                .collect();
+        }
+        found
+    }
+
+    /// Reads the counters for the last time.
+    pub fn end(&mut self, machine: &Machine) {
+        for index in 0..self.nics.len() {
+            let device = self.nics[index].device;
+            let read = self.read(device, machine);
+            let after = read.map(|of| Values::of(&of.readings, &self.set.counters));
+            self.nics[index].record.after = after;
+        }
+    }
+
+    /// Returns the NICs that were read.
+    pub fn devices(&self) -> Vec<DeviceName> {
+        self.nics.iter().map(|nic| nic.device).collect()
+    }
+
+    /// Returns what was read.
+    pub fn records(&self) -> Vec<NicRecord> {
+        self.nics.iter().map(|nic| nic.record.clone()).collect()
+    }
+
+    /// Returns whether there are no NICs.
+    pub fn is_empty(&self) -> bool {
+        self.nics.is_empty()
+    }
+
+    /// Reads one NIC in a thread of its own, which is given up if a file does not answer.
+    fn read(&mut self, device: DeviceName, machine: &Machine) -> Option<NicReading> {
+        let (sender, answer) = mpsc::sync_channel(1);
+        let (machine, names) = (machine.clone(), self.set.counters.clone());
+        // The receiver is gone if this thread was given up.
+        let work = move || drop(sender.send(read(device, &machine, names)));
+        let started = thread::Builder::new().name("reading".into()).spawn(work);
+        let result = match started.map(|_| answer.recv_timeout(LIMIT)) {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err("its files do not answer".into()),
+            Err(error) => Err(error.to_string()),
+        };
+        match result {
+            Ok(read) => Some(read),
+            Err(why) => {
+                self.notes
+                    .push(format!("the counters of {device} cannot be read: {why}"));
+                None
+            }
+        }
+    }
+
+    /// Notes names of the user's list that no NIC has.
+    fn note_unknown_counters(&mut self) {
+        let names = &self.set.counters;
+        let read = self
+            .nics
+            .iter()
+            .map(|nic| nic.record.before.readings(names));
+        let read: Vec<Readings> = read.collect();
+        let is_absent = |name: &&str| read.iter().all(|of| of.get(name).is_none());
+        let unknown: BTreeSet<&str> = self.set.unknown().filter(is_absent).collect();
+        if !unknown.is_empty() && !self.nics.is_empty() {
+            let names: Vec<&str> = unknown.into_iter().collect();
+            self.notes
+                .push(format!("no NIC has these counters: {}", names.join(" ")));
+        }
+    }
+}
+
+/// Reads the counters of one NIC.
+fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<NicReading, String> {
+    let files = backend::files(device, machine).map_err(|failure| failure.message())?;
+    if !files.exist() {
+        return Err("there is no such NIC".into());
+    }
+    let readings = Readings::of(&files, names, since_1970());
+    let is_software = device.platform().is_simulated;
+    Ok(NicReading {
+        facts: NicFacts::read(&files, device.to_string(), is_software),
+        serial: files.text("fru/serial_number"),
+        driver: files.text("properties/driver_rev"),
+        readings,
+        files,
+    })
+}
+
+/// Returns the time since 1970.
+pub fn since_1970() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
+}

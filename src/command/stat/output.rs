@@ -1,0 +1,126 @@
+//! Where the report goes.
+
+use std::io::{self, IsTerminal, Write};
+
+use super::note::note;
+use super::request::StatRequest;
+use facts::error::Failure;
+use report::Destination;
+use report::documents::{Documents, Places};
+use report::stat::document::StatDocument;
+use report::stat::record::NodeRecord;
+use report::stat::series::NodeSeries;
+use report::stat::{JobStat, csv, metrics, text};
+
+/// The documents of a report, opened before the command starts.
+pub struct ReportFiles {
+    documents: Documents,
+    /// `--output`: the text.
+    text: Option<Destination>,
+}
+
+/// Opens the documents.
+///
+/// # Errors
+///
+/// A file that cannot be written, and two documents in one place.
+pub fn open(request: &StatRequest) -> Result<ReportFiles, Failure> {
+    let documents = Documents::open(&Places {
+        json: request.json.clone(),
+        csv: request.csv.clone(),
+        metrics: request.metrics.place()?,
+        ..Places::default()
+    })?;
+    let text = request
+        .output
+        .as_deref()
+        .map(Destination::file)
+        .transpose()?;
+    Ok(ReportFiles { documents, text })
+}
+
+/// Reports what one node has read. What cannot be written is said on standard error: the command
+/// has ended, and its exit status counts.
+pub fn report_node(
+    request: &StatRequest,
+    record: &NodeRecord,
+    series: Vec<NodeSeries>,
+    outputs: &ReportFiles,
+) {
+    let job = JobStat::of(vec![record.clone()], Vec::new()).with_series(series);
+    report(request, &job, outputs);
+}
+
+/// Reports a job after its command.
+pub fn report(request: &StatRequest, job: &JobStat, outputs: &ReportFiles) {
+    if let Err(failure) = outputs.write(job) {
+        note(&failure.message());
+    }
+    // A document on standard output is in place of the text.
+    if outputs.documents.has_stdout() || request.is_quiet && !job.is_unusual() {
+        return;
+    }
+    let text = text_of(request, job);
+    if let Some(to) = &outputs.text {
+        if let Err(failure) = to.write(&text) {
+            note(&failure.message());
+        }
+        return;
+    }
+    let mut stderr = io::stderr();
+    // The output of the command may have ended in the middle of a line.
+    if stderr.is_terminal() {
+        let _ = writeln!(stderr);
+    }
+    let _ = stderr.write_all(&text);
+}
+
+/// Prints a report on standard output, or writes it to the file of `--output`.
+///
+/// # Errors
+///
+/// What cannot be written.
+pub fn print(request: &StatRequest, job: &JobStat, outputs: &ReportFiles) -> Result<(), Failure> {
+    outputs.write(job)?;
+    if request.is_quiet && !job.is_unusual() {
+        return Ok(());
+    }
+    let text = text_of(request, job);
+    match &outputs.text {
+        Some(to) => to.write(&text),
+        None => outputs.documents.print(|bytes| bytes.write_all(&text)),
+    }
+}
+
+fn text_of(request: &StatRequest, job: &JobStat) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Writing to memory does not fail.
+    let _ = text::write(&mut bytes, job, request.level);
+    bytes
+}
+
+impl ReportFiles {
+    fn write(&self, job: &JobStat) -> Result<(), Failure> {
+        self.documents.write_json(&StatDocument::from(job))?;
+        if let Some(to) = &self.documents.csv {
+            to.write(&csv::csv(job)?)?;
+        }
+        self.documents.write_metrics(|| metrics::families(job))
+    }
+}
+
+/// Checks that nothing was found that `--fail-on` names.
+///
+/// # Errors
+///
+/// What was found.
+pub fn check(request: &StatRequest, job: &JobStat) -> Result<(), Failure> {
+    let mut found = job.findings.iter();
+    match found.find(|finding| request.fail_on.contains(&finding.code)) {
+        Some(finding) => Err(Failure::unmet(format!(
+            "{}: {}",
+            finding.code, finding.text
+        ))),
+        None => Ok(()),
+    }
+}

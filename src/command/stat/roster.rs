@@ -1,0 +1,301 @@
+//! The processes of one parallel program on one node: which of them leads, and whether the others
+//! have ended (monitoring.md 1.3).
+//!
+//! They share a file in memory. Each of them holds a shared lock of it; a process that is not the
+//! leader appends one byte and hands the lock on to its command, which it executes. So the leader
+//! sees how many have come, and gets an exclusive lock as soon as all have ended. It removes the
+//! file. A file whose leader was killed has no locks, and goes with the next leader of this user.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, OFlags, flock, major, minor};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::getuid;
+
+/// Where the files are: in memory, on this node.
+const DIRECTORY: &str = "/dev/shm";
+
+/// The longest part of a name that tells one program from another.
+const LONGEST_KEY: usize = 160;
+
+/// The lowest number of a descriptor that a command inherits.
+const LOWEST_DESCRIPTOR: i32 = 64;
+
+/// How often a process tries to open a file that others remove.
+const TRIES: usize = 100;
+
+/// Pauses of the leader while it waits for others.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
+
+/// What a process is on its node.
+#[derive(Debug)]
+pub enum Part {
+    /// It reads the NICs. Without a roster, it waits for no other process.
+    Leader(Option<Roster>),
+    /// It executes the command, which inherits this descriptor.
+    Other(OwnedFd),
+}
+
+/// The file, with a shared lock of this process.
+#[derive(Debug)]
+pub struct Roster {
+    path: PathBuf,
+    file: File,
+}
+
+/// Joins the processes of a program on this node, which `key` tells from other programs.
+/// `is_leader` says which part this process has; without it, the first process leads.
+///
+/// # Errors
+///
+/// A file that cannot be made or locked.
+pub fn join(key: &str, is_leader: Option<bool>) -> io::Result<Part> {
+    join_in(Path::new(DIRECTORY), key, is_leader)
+}
+
+fn join_in(directory: &Path, key: &str, is_leader: Option<bool>) -> io::Result<Part> {
+    let name = format!("{}{}", prefix(), shortened(key));
+    let path = directory.join(name);
+    for _ in 0..TRIES {
+        let (file, is_new) = match open(&path, true) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match open(&path, false) {
+                Ok(file) => (file, false),
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            },
+            Err(error) => return Err(error),
+        };
+        // A file that nobody locks is left over: its processes were killed.
+        if !is_new && is_leader.is_none() && flock(&file, EXCLUSIVE).is_ok() {
+            if is_at(&path, &file) {
+                fs::remove_file(&path)?;
+            }
+            continue;
+        }
+        flock(&file, FlockOperation::LockShared)?;
+        // Its leader may have removed it before the lock.
+        if !is_at(&path, &file) {
+            continue;
+        }
+        return if is_leader.unwrap_or(is_new) {
+            Ok(Part::Leader(Some(Roster { path, file })))
+        } else {
+            (&file).write_all(b".")?;
+            let inherited = fcntl_dupfd_cloexec(&file, LOWEST_DESCRIPTOR)?;
+            fcntl_setfd(&inherited, FdFlags::empty())?;
+            Ok(Part::Other(inherited))
+        };
+    }
+    Err(ErrorKind::TimedOut.into())
+}
+
+const EXCLUSIVE: FlockOperation = FlockOperation::NonBlockingLockExclusive;
+
+/// Opens the file, which must be new if `is_new`.
+fn open(path: &Path, is_new: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .append(true)
+        .read(true)
+        .create_new(is_new)
+        .mode(0o600);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if found.uid() != getuid().as_raw() || !found.is_file() {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    Ok(file)
+}
+
+/// Returns whether this is still the file with this name.
+fn is_at(path: &Path, file: &File) -> bool {
+    let of = |found: fs::Metadata| (found.dev(), found.ino());
+    match (fs::symlink_metadata(path), file.metadata()) {
+        (Ok(named), Ok(opened)) => of(named) == of(opened),
+        _ => false,
+    }
+}
+
+/// Returns the beginning of the names of all files of this user.
+fn prefix() -> String {
+    format!("cxidiag-stat.{}.", getuid().as_raw())
+}
+
+/// Returns the key as a part of the name of a file.
+fn shortened(key: &str) -> String {
+    let safe = |c: char| {
+        if c.is_ascii_alphanumeric() || ".-".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    key.chars().take(LONGEST_KEY).map(safe).collect()
+}
+
+impl Roster {
+    /// Waits until the other processes have come and their commands have ended, at most for this
+    /// long. `others` is their number, if it is known. Returns how many were still running.
+    pub fn wait(&self, others: Option<u32>, at_most: Duration) -> u32 {
+        let until = Instant::now() + at_most;
+        let [mut pause, longest] = PAUSES;
+        loop {
+            let missing = self.missing(others);
+            if missing == 0 && flock(&self.file, EXCLUSIVE).is_ok() {
+                return 0;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return missing + running(&self.file).max(u32::from(missing == 0));
+            }
+            thread::sleep(pause.min(left));
+            pause = (2 * pause).min(longest);
+        }
+    }
+
+    /// Returns how many of the other processes have not come.
+    fn missing(&self, others: Option<u32>) -> u32 {
+        let come = self.file.metadata().map_or(0, |found| found.len());
+        let come = u32::try_from(come).unwrap_or(u32::MAX);
+        others.unwrap_or(0).saturating_sub(come)
+    }
+}
+
+impl Drop for Roster {
+    fn drop(&mut self) {
+        if is_at(&self.path, &self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+        sweep(self.path.parent().unwrap_or(Path::new(DIRECTORY)));
+    }
+}
+
+/// Removes files of this user that no process locks.
+fn sweep(directory: &Path) {
+    let prefix = prefix();
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)) {
+        let path = entry.path();
+        if let Ok(file) = open(&path, false)
+            && flock(&file, EXCLUSIVE).is_ok()
+            && is_at(&path, &file)
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// Returns how many other processes lock a file, as the kernel lists locks.
+fn running(file: &File) -> u32 {
+    let Ok(found) = file.metadata() else {
+        return 0;
+    };
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let (major, minor, inode) = (major(found.dev()), minor(found.dev()), found.ino());
+    let file = format!("{major:02x}:{minor:02x}:{inode}");
+    let all = locks_of(&locks, &file);
+    // The lock of this process is among them, unless it was lost in trying for an exclusive one.
+    let own = format!(" {} ", std::process::id());
+    let is_own = |line: &&str| line.contains(&own);
+    u32::try_from(all.filter(|line| !is_own(line)).count()).unwrap_or(u32::MAX)
+}
+
+/// Returns the lines about locks of this file, which `flock` has taken.
+fn locks_of<'a>(locks: &'a str, file: &str) -> impl Iterator<Item = &'a str> {
+    locks.lines().filter(move |line| {
+        let mut words = line.split_whitespace();
+        words.any(|word| word == "FLOCK") && words.any(|word| word == file)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(30);
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn leader(directory: &Path, is_leader: Option<bool>) -> Roster {
+        match join_in(directory, "1.0", is_leader).unwrap() {
+            Part::Leader(Some(roster)) => roster,
+            part => panic!("{part:?}"),
+        }
+    }
+
+    fn other(directory: &Path, is_leader: Option<bool>) -> OwnedFd {
+        match join_in(directory, "1.0", is_leader).unwrap() {
+            Part::Other(descriptor) => descriptor,
+            part => panic!("{part:?}"),
+        }
+    }
+
+    fn names(directory: &Path) -> usize {
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn leader_waits_for_those_that_come_and_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = other(directory.path(), Some(false));
+        let roster = leader(directory.path(), Some(true));
+        let second = other(directory.path(), Some(false));
+        assert_eq!(roster.wait(Some(3), SHORT), 3, "one has not come, two run");
+        let third = other(directory.path(), Some(false));
+        drop(third);
+        assert_eq!(roster.wait(Some(3), SHORT), 2);
+        drop((first, second));
+        assert_eq!(roster.wait(Some(3), LONG), 0);
+        assert_eq!(roster.wait(None, LONG), 0);
+        drop(roster);
+        assert_eq!(names(directory.path()), 0);
+    }
+
+    #[test]
+    fn first_one_leads_without_local_ranks() {
+        let directory = tempfile::tempdir().unwrap();
+        let roster = leader(directory.path(), None);
+        let descriptor = other(directory.path(), None);
+        assert!(std::os::fd::AsRawFd::as_raw_fd(&descriptor) >= LOWEST_DESCRIPTOR);
+        drop((roster, descriptor));
+        assert_eq!(names(directory.path()), 0);
+    }
+
+    #[test]
+    fn file_of_killed_processes_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let left = directory.path().join(prefix() + "1.0");
+        let others = directory.path().join(prefix() + "other");
+        fs::write(&left, "..").unwrap();
+        fs::write(&others, "").unwrap();
+        let roster = leader(directory.path(), None);
+        assert_eq!(roster.missing(Some(2)), 2);
+        drop(roster);
+        assert_eq!(
+            names(directory.path()),
+            0,
+            "the next leader removes all that is left over"
+        );
+    }
+
+    #[test]
+    fn keys_are_names_of_files() {
+        assert_eq!(shortened("17.prterun-a@1/../x"), "17.prterun-a_1_.._x");
+        assert_eq!(shortened(&"x".repeat(500)).len(), LONGEST_KEY);
+    }
+
+    #[test]
+    fn counts_locks_of_one_file() {
+        let locks = "1: FLOCK  ADVISORY  READ 17 00:1a:5 0 EOF\n\
+                     2: POSIX  ADVISORY  READ 18 00:1a:5 0 EOF\n\
+                     3: FLOCK  ADVISORY  READ 19 00:1a:55 0 EOF\n";
+        assert_eq!(locks_of(locks, "00:1a:5").count(), 1);
+    }
+}

@@ -1,0 +1,124 @@
+//! `--interval`: a thread of the leader that reads some counters again and again, and writes what
+//! they did in each interval.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::nics::since_1970;
+use facts::device::DeviceName;
+use node::backend;
+use node::machine::Machine;
+use node::nic::counter::Change;
+use node::nic::counters::Readings;
+use report::json;
+use report::stat::series::{COUNTERS, SeriesHead, SeriesInterval};
+
+/// How long the end waits for the thread: its files may not answer.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// The thread. It ends with this value.
+pub struct Sampler {
+    /// Ends the thread when it is dropped.
+    end: Option<Sender<()>>,
+    /// Is disconnected when the thread has ended.
+    ended: Receiver<()>,
+}
+
+impl Sampler {
+    /// Starts to read the counters of `devices` every `interval`, into the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be written, and a thread that cannot be started.
+    pub fn start(
+        node: &str,
+        devices: &[DeviceName],
+        machine: &Machine,
+        interval: Duration,
+        path: &Path,
+    ) -> io::Result<Self> {
+        let head = SeriesHead {
+            node: node.to_owned(),
+            counters: COUNTERS.map(str::to_owned).to_vec(),
+            devices: devices.iter().map(DeviceName::to_string).collect(),
+            started_unix_ms: milliseconds(since_1970()),
+        };
+        let mut file = File::create(path)?;
+        write_line(&mut file, &head)?;
+        let (end, is_to_end) = mpsc::channel::<()>();
+        let (running, ended) = mpsc::channel::<()>();
+        let (devices, machine) = (devices.to_vec(), machine.clone());
+        let mut before = read(&devices, &machine);
+        let sample = move || {
+            let started = Instant::now();
+            let mut count = 1;
+            loop {
+                // Intervals do not add up the time that reading takes.
+                let next = started + interval.saturating_mul(count);
+                let left = next.saturating_duration_since(Instant::now());
+                let is_last = is_to_end.recv_timeout(left) != Err(RecvTimeoutError::Timeout);
+                let after = read(&devices, &machine);
+                let written = write_line(&mut file, &between(&before, &after));
+                if is_last || written.is_err() {
+                    drop(running);
+                    return;
+                }
+                before = after;
+                count = count.saturating_add(1);
+            }
+        };
+        thread::Builder::new()
+            .name("sampler".into())
+            .spawn(sample)?;
+        Ok(Self {
+            end: Some(end),
+            ended,
+        })
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.end = None;
+        let _ = self.ended.recv_timeout(LIMIT);
+    }
+}
+
+/// Returns the counters of each NIC; none of a NIC that cannot be read.
+fn read(devices: &[DeviceName], machine: &Machine) -> Vec<Readings> {
+    let names = || COUNTERS.map(str::to_owned);
+    let read = |device: &DeviceName| match backend::files(*device, machine) {
+        Ok(files) => Readings::of(&files, names(), since_1970()),
+        Err(_) => Readings::default(),
+    };
+    devices.iter().map(read).collect()
+}
+
+/// Returns what happened between two readings.
+fn between(before: &[Readings], after: &[Readings]) -> SeriesInterval {
+    let count = |before: &Readings, after: &Readings, name: &str| {
+        Change::between(before.get(name)?, after.get(name)?).count()
+    };
+    let of_nic = |(before, after): (&Readings, &Readings)| {
+        let counts = COUNTERS.iter().map(|name| count(before, after, name));
+        counts.collect()
+    };
+    SeriesInterval {
+        unix_ms: milliseconds(since_1970()),
+        counts: before.iter().zip(after).map(of_nic).collect(),
+    }
+}
+
+fn write_line(file: &mut File, line: &impl serde::Serialize) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    json::add_line(&mut bytes, line).map_err(|failure| io::Error::other(failure.message()))?;
+    file.write_all(&bytes)
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

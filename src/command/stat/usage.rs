@@ -1,0 +1,352 @@
+//! What `stat` takes.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::forwarding::Forwarding;
+use super::note::NAME;
+use super::request::{Form, GATHER, LINGER, StatRequest};
+use crate::command::output::MetricsRequest;
+use crate::command::{arguments, output};
+use facts::error::{Failure, cause, invalid};
+use facts::number::{time, time_text};
+use node::nic::counter_set::{self, CounterSet};
+use node::nic::job_findings;
+use plan::cli::definition::OptionDef;
+use plan::cli::usage::{Completion, Usage};
+use plan::outputs::Place;
+use report::stat::Level;
+use report::stat::text::LEVELS;
+
+/// Bounds of `--linger`.
+const LINGERS: std::ops::RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(600);
+
+/// Bounds of `--interval`: reading more often would disturb what is measured.
+const INTERVALS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(200)..=Duration::from_secs(3600);
+
+/// Returns what the command takes.
+pub fn usage() -> Usage {
+    Usage {
+        program: NAME.into(),
+        about: "Show what the NICs did while a command ran",
+        synopsis: vec![
+            (
+                "cxidiag stat [DEVICE...] [OPTIONS] -- COMMAND [ARG...]".into(),
+                "",
+            ),
+            ("cxidiag stat [DEVICE...] [OPTIONS] --start=FILE".into(), ""),
+            ("cxidiag stat [OPTIONS] --stop=FILE".into(), ""),
+            ("cxidiag stat [OPTIONS] --merge DIR...".into(), ""),
+        ],
+        arguments: Completion::Devices,
+        about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
+                          NICs of the job (SLINGSHOT_DEVICES) are read, else all of this machine.",
+        options: arguments::entries(options()),
+        remarks: vec![
+            "A launcher starts one copy for each rank: srun cxidiag stat -- ./app. One copy\n\
+             of each node reads the NICs, the others become the command at once. The\n\
+             report goes to standard error, after the output of the command.",
+            "Exit status: that of COMMAND; a signal that ends it ends stat, too. 127 there is\n\
+             no such command, 126 it cannot be executed, 2 invalid arguments. With --stop and\n\
+             --merge: 0, 3 if --fail-on names a finding, 1 failed.",
+        ],
+        ..Usage::default()
+    }
+}
+
+/// What the options set.
+#[derive(Default)]
+struct TypedStat {
+    set: Option<CounterSet>,
+    level: Level,
+    is_quiet: bool,
+    output: Option<PathBuf>,
+    json: Option<Place>,
+    csv: Option<Place>,
+    metrics: MetricsRequest,
+    start: Option<PathBuf>,
+    stop: Option<PathBuf>,
+    is_merge: bool,
+    is_not_gathered: bool,
+    gather: Option<Duration>,
+    interval: Option<Duration>,
+    fail_on: Vec<&'static str>,
+    forwarding: Option<Forwarding>,
+    linger: Option<Duration>,
+    with_arguments: bool,
+    directory: Option<PathBuf>,
+    is_kept: bool,
+}
+
+fn options() -> Vec<OptionDef<TypedStat>> {
+    type Def = OptionDef<TypedStat>;
+    let mut options = vec![
+        Def::text("set", "SET|@FILE", |typed, text| {
+            typed.set = Some(set(text)?);
+            Ok(())
+        })
+        .completed_by(Completion::Words(CounterSet::names))
+        .explained(
+            "Counters to read: job, quick, link, all, a group\nsuch as CxiErrStats, or those that FILE names\n(default: job)",
+            "The counters to read: **job** has what most reports need, about 210; **quick**, **link** \
+             and **all** are those of **--counters** of the tools. Open MPI's groups have its names, \
+             such as CxiErrStats. *FILE* names a counter, a set or a group on each line; rh: begins \
+             the name of a counter of the retry handler, and # a comment.",
+        ),
+        Def::text("report", "LEVEL", |typed, text| {
+            typed.level = text.parse()?;
+            Ok(())
+        })
+        .completed_by(Completion::Words(levels))
+        .explained(
+            "How much to report: line, summary, nics (a line for\neach NIC) or all (its counters) (default: summary)",
+            "How much to report: **line** is one line, **summary** some sentences, **nics** also a \
+             line for each NIC, and **all** also every counter that has counted.",
+        ),
+        Def::switch("quiet", |typed| typed.is_quiet = true).explained(
+            "Report only if something is unusual",
+            "Print no report if nothing is unusual.",
+        ),
+        Def::file("output", |typed| &mut typed.output).letter('o').explained(
+            "Write the report to FILE, not to standard error",
+            "Write the report to *FILE* in place of standard error.",
+        ),
+        output::json().within(|typed: &mut TypedStat| &mut typed.json),
+        Def::document("csv", |typed| &mut typed.csv).explained(
+            "Print a row for each counter as CSV instead of the\nreport, or write it to FILE",
+            "Write a row for each counter of each NIC.",
+        ),
+    ];
+    let metrics = output::metrics();
+    options.extend(metrics.map(|option| option.within(|typed: &mut TypedStat| &mut typed.metrics)));
+    options.extend([
+        Def::switch("with-arguments", |typed| typed.with_arguments = true).explained(
+            "Show the arguments of COMMAND, not its name alone",
+            "Results name the command without its arguments, which may hold secrets. With this \
+             option they have the arguments, too.",
+        ),
+        Def::text("forward", "all|none", |typed, text| {
+            typed.forwarding = Some(match text {
+                "all" => Forwarding::All,
+                "none" => Forwarding::Off,
+                _ => return Err("expected all or none".into()),
+            });
+            Ok(())
+        })
+        .completed_by(Completion::Words(forwardings))
+        .explained(
+            "Pass on all signals to COMMAND, or none (default:\nthose that it does not get otherwise)",
+            "Pass on all signals to the command, or none. Without this option it gets SIGINT, \
+             SIGTERM, SIGHUP and SIGQUIT that are sent to **stat**, and others such as SIGUSR1 \
+             unless a launcher has sent them, which signals every process of a step.",
+        ),
+        Def::text("linger", "TIME", |typed, text| {
+            typed.linger = Some(time(text, LINGERS)?);
+            Ok(())
+        })
+        .explained(
+            format!("How long to wait for other ranks of this node, after\nthe end of COMMAND (default: {})", time_text(LINGER)),
+            "How long to wait for the other processes of this node after the end of the command, so \
+             that what they send in the end counts.",
+        ),
+        Def::file("dir", |typed| &mut typed.directory).explained(
+            "Directory for files while COMMAND runs, which all\nnodes share (default: the working directory)",
+            "The directory for the files of this program while it runs. They hold the first \
+             readings, so that **--stop** can finish the report if **stat** is killed.",
+        ),
+        Def::text("gather", "TIME", |typed, text| {
+            typed.gather = Some(time(text, LINGERS)?);
+            Ok(())
+        })
+        .explained(
+            format!("How long the first node waits for the files of the\nothers (default: {})", time_text(GATHER)),
+            "How long the first node waits for the files of the others before it reports all of \
+             them.",
+        ),
+        Def::switch("no-gather", |typed| typed.is_not_gathered = true).explained(
+            "Each node reports itself; --merge reports all later",
+            "Each node reports what it has read itself. The files stay for **--merge**.",
+        ),
+        Def::switch("merge", |typed| typed.is_merge = true).explained(
+            "Report what the nodes in DIR have read",
+            "Report what the nodes have read whose files are in *DIR*, as the first node does if \
+             all nodes share a directory.",
+        ),
+        Def::text("interval", "TIME", |typed, text| {
+            typed.interval = Some(time(text, INTERVALS)?);
+            Ok(())
+        })
+        .explained(
+            "Also read 24 counters every TIME, from 200ms on:\nwhen did it happen?",
+            "Read 24 counters every *TIME* while the command runs, at least 200 ms apart. The report \
+             says when timeouts and link errors happened, if only in a part of the time; JSON has \
+             all intervals, and so has NODE.series.jsonl with **--keep**. Not for measurements of \
+             latency.",
+        ),
+        Def::switch("keep", |typed| typed.is_kept = true).explained(
+            "Keep these files",
+            "Keep these files: cxidiag-stat.JOB.STEP/NODE.start and NODE.json.",
+        ),
+        Def::file("start", |typed| &mut typed.start).explained(
+            "Read the counters into FILE, as in a prolog",
+            "Read the counters into *FILE*, as in the prolog of a job, and run no command.",
+        ),
+        Def::file("stop", |typed| &mut typed.stop).explained(
+            "Report since --start=FILE, as in an epilog",
+            "Read the counters again and report what they did since **--start** wrote *FILE*, as in \
+             the epilog of a job. *FILE* may also be the NODE.start of a **stat** that was killed.",
+        ),
+        Def::text("fail-on", "CODE,...", |typed, text| {
+            typed.fail_on = codes(text)?;
+            Ok(())
+        })
+        .completed_by(Completion::Words(all_codes))
+        .explained(
+            "With --stop or --merge: exit status 3 if one of these\nholds, such as timeouts,outlier",
+            "With **--stop** or **--merge**: the exit status is 3 if one of these findings holds, for epilogs that \
+             drain a node.",
+        ),
+    ]);
+    options
+}
+
+fn levels() -> Vec<String> {
+    LEVELS.map(|(name, _)| name.to_owned()).to_vec()
+}
+
+fn forwardings() -> Vec<String> {
+    ["all", "none"].map(str::to_owned).to_vec()
+}
+
+fn all_codes() -> Vec<String> {
+    job_findings::codes()
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Returns the set with a name, or in a file.
+fn set(text: &str) -> Result<CounterSet, String> {
+    let Some(path) = text.strip_prefix('@') else {
+        return CounterSet::named(text);
+    };
+    let lines = fs::read_to_string(path)
+        .map_err(|error| format!("cannot read the file: {}", cause(&error)))?;
+    CounterSet::of_lines(text, &lines)
+}
+
+/// Returns the codes of findings in a list.
+fn codes(text: &str) -> Result<Vec<&'static str>, String> {
+    let known = job_findings::codes();
+    let code = |word: &str| known.iter().find(|code| **code == word).copied();
+    let found: Option<Vec<&'static str>> = text.split(',').map(code).collect();
+    found.ok_or_else(|| format!("expected codes of findings: {}", known.join(", ")))
+}
+
+/// Reads the arguments. Returns `None` if they ask for help or the version.
+///
+/// # Errors
+///
+/// Invalid arguments.
+pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
+    let (own, command) = arguments::parts(arguments);
+    let mut typed = TypedStat::default();
+    let Some(words) = arguments::read(&usage(), &options(), own, &mut typed)? else {
+        return Ok(None);
+    };
+    let form = form(&typed, command, &words)?;
+    let devices = match form {
+        Form::Merge(_) => Vec::new(),
+        _ => arguments::devices_named(words, own)?,
+    };
+    let request = StatRequest {
+        devices,
+        form,
+        set: match typed.set {
+            Some(set) => set,
+            None => CounterSet::named(counter_set::JOB).map_err(Failure::usage)?,
+        },
+        level: typed.level,
+        is_quiet: typed.is_quiet,
+        output: typed.output,
+        json: typed.json,
+        csv: typed.csv,
+        metrics: typed.metrics,
+        fail_on: typed.fail_on,
+        forwarding: typed.forwarding.unwrap_or_default(),
+        linger: typed.linger.unwrap_or(LINGER),
+        with_arguments: typed.with_arguments,
+        directory: typed.directory.unwrap_or_else(|| ".".into()),
+        is_gathered: !typed.is_not_gathered,
+        gather: typed.gather.unwrap_or(GATHER),
+        interval: typed.interval,
+        is_kept: typed.is_kept,
+    };
+    Ok(Some(request))
+}
+
+/// Returns what to do, and refuses options that do not belong to it.
+fn form(
+    typed: &TypedStat,
+    command: Option<&[OsString]>,
+    words: &[OsString],
+) -> Result<Form, Failure> {
+    let see = |what: &str| Failure::usage(format!("{what} (see {NAME} --help)"));
+    let without_command = |option: &str| {
+        if command.is_some() {
+            return Err(Failure::usage(format!("--{option} runs no command")));
+        }
+        Ok(())
+    };
+    let forms = [typed.start.is_some(), typed.stop.is_some(), typed.is_merge];
+    if forms.into_iter().filter(|is_given| *is_given).count() > 1 {
+        return Err(Failure::usage(
+            "--start, --stop and --merge exclude each other",
+        ));
+    }
+    if typed.is_merge {
+        without_command("merge")?;
+        if words.is_empty() {
+            return Err(see("--merge needs a directory"));
+        }
+        if typed.interval.is_some() {
+            return Err(Failure::usage("--interval needs a COMMAND"));
+        }
+        return Ok(Form::Merge(words.iter().map(PathBuf::from).collect()));
+    }
+    let form = match (&typed.start, &typed.stop) {
+        (Some(path), _) => {
+            without_command("start")?;
+            Form::Start(path.clone())
+        }
+        (None, Some(path)) => {
+            without_command("stop")?;
+            if !words.is_empty() || typed.set.is_some() {
+                return Err(Failure::usage(
+                    "--stop reads the NICs and the counters of its file: no DEVICE, no --set",
+                ));
+            }
+            Form::Stop(path.clone())
+        }
+        (None, None) => match command {
+            Some(command) if !command.is_empty() => Form::Run(command.to_vec()),
+            Some(_) => return Err(see("there is no COMMAND after --")),
+            None => return Err(see("there is no COMMAND: it follows --")),
+        },
+    };
+    if typed.interval.is_some() && !matches!(form, Form::Run(_)) {
+        return Err(Failure::usage("--interval needs a COMMAND"));
+    }
+    if !typed.fail_on.is_empty() && !matches!(form, Form::Stop(_)) {
+        let allowed = "it is for --stop and --merge: the exit status is that of COMMAND";
+        return Err(Failure::usage(invalid(
+            "fail-on",
+            typed.fail_on.join(","),
+            allowed,
+        )));
+    }
+    Ok(form)
+}

@@ -1,0 +1,579 @@
+//! What the counters of all NICs of a job explain: rules with limits, in order of importance
+//! (monitoring.md 1.5). The rules of one NIC follow them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::counter_table::Row;
+use super::counters::Changes;
+use super::evidence::Evidence;
+use super::findings::{self, Finding};
+use super::outliers::{Outlier, Quantity, outliers};
+
+/// One NIC of a job.
+#[derive(Clone, Debug)]
+pub struct JobNic {
+    /// Its name in sentences: `nid000417 cxi1`.
+    pub name: String,
+    /// The number of its node.
+    pub node: usize,
+    /// What its counters did.
+    pub changes: Changes,
+}
+
+/// What was observed of a job.
+#[derive(Clone, Copy, Debug)]
+pub struct JobEvidence<'a> {
+    /// All NICs.
+    pub nics: &'a [JobNic],
+    /// How long the command took; `None` if it is unknown.
+    pub elapsed: Option<Duration>,
+}
+
+/// A rule that holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobFinding {
+    /// Name of the rule.
+    pub code: &'static str,
+    /// The NICs that it is about, the most affected first; none for the whole job.
+    pub nics: Vec<usize>,
+    /// What is compared with the limit; of the most affected NIC.
+    pub value: f64,
+    /// Above which value the rule holds.
+    pub limit: String,
+    /// Where the limit comes from.
+    pub source: &'static str,
+    /// What happened, in a sentence.
+    pub text: String,
+}
+
+/// One rule. It may find several things.
+struct JobRule {
+    code: &'static str,
+    limit: &'static str,
+    source: &'static str,
+    find: fn(&JobEvidence) -> Vec<Observation>,
+}
+
+/// What a rule has found.
+struct Observation {
+    nics: Vec<usize>,
+    value: f64,
+    text: String,
+}
+
+const OPEN_MPI: &str = "Open MPI";
+const OWN: &str = "cxidiag";
+const USER: &str = "a user of LUMI";
+
+/// All rules, in order of importance.
+const RULES: [JobRule; 12] = [
+    rule("timeouts", "0", OPEN_MPI, timeouts),
+    rule(
+        "never_answered",
+        "5 timeouts : 4 resent : 1 error, within 10 %",
+        USER,
+        never_answered,
+    ),
+    rule(
+        "outlier",
+        "3 times the median, and 4.5 times the spread",
+        OWN,
+        outlier,
+    ),
+    rule(
+        "pcie_congestion",
+        "5 cycles per packet",
+        OPEN_MPI,
+        pcie_congestion,
+    ),
+    rule("unexpected", "20 % of messages, and 1000", OWN, unexpected),
+    rule("software_matching", "0", OWN, software_matching),
+    rule("rendezvous", "95 % offloaded", OWN, rendezvous),
+    rule(
+        "translation",
+        "1 % misses, or any eviction",
+        OWN,
+        translation,
+    ),
+    rule(
+        "congestion",
+        "1 % of packets or of the time",
+        OWN,
+        congestion,
+    ),
+    rule(
+        "imbalance",
+        "1.5 times, in 80 % of the nodes",
+        OWN,
+        imbalance,
+    ),
+    rule("ethernet", "10 % of the bytes", OWN, ethernet),
+    rule("short", "5 s", OPEN_MPI, short),
+];
+
+const fn rule(
+    code: &'static str,
+    limit: &'static str,
+    source: &'static str,
+    find: fn(&JobEvidence) -> Vec<Observation>,
+) -> JobRule {
+    JobRule {
+        code,
+        limit,
+        source,
+        find,
+    }
+}
+
+/// The rules of one NIC that a rule of a job replaces, or that need what a tool knows of its run.
+const REPLACED: [&str; 7] = [
+    "packets_resent",
+    "congestion",
+    "slow_receiving_host",
+    "slow_sending_host",
+    "translation_misses",
+    "slow_matching",
+    "others_use_nic",
+];
+
+/// Share of the time or of packets above which congestion is reported.
+const NOTABLE_SHARE: f64 = 0.01;
+
+/// Retries of a packet by the retry handler, unless its configuration says otherwise.
+const RETRIES: u64 = 4;
+
+/// Bytes below which shares of traffic mean nothing.
+const MIN_OCTETS: u64 = 1 << 20;
+
+/// Packets below which cycles for each mean nothing.
+const MIN_PACKETS: u64 = 1000;
+
+/// Returns the names of all rules, of jobs and of NICs.
+pub fn codes() -> Vec<&'static str> {
+    let of_nics = findings::codes().filter(|code| !REPLACED.contains(code));
+    RULES.iter().map(|rule| rule.code).chain(of_nics).collect()
+}
+
+/// Returns the rules that hold for a job.
+pub fn job_findings(job: &JobEvidence) -> Vec<JobFinding> {
+    let mut found = Vec::new();
+    for rule in &RULES {
+        found.extend((rule.find)(job).into_iter().map(|of| JobFinding {
+            code: rule.code,
+            nics: of.nics,
+            value: of.value,
+            limit: rule.limit.to_owned(),
+            source: rule.source,
+            text: of.text,
+        }));
+    }
+    found.extend(of_single_nics(job));
+    found
+}
+
+/// Returns the rules of one NIC that hold, each once, with all NICs for which it does.
+fn of_single_nics(job: &JobEvidence) -> Vec<JobFinding> {
+    let mut by_code: BTreeMap<usize, (Finding, Vec<usize>)> = BTreeMap::new();
+    for (index, nic) in job.nics.iter().enumerate() {
+        let evidence = Evidence {
+            changes: &nic.changes,
+            packets: None,
+        };
+        for finding in findings::findings(&evidence) {
+            let rank = findings::codes().position(|code| code == finding.code);
+            if !REPLACED.contains(&finding.code) {
+                let entry = by_code.entry(rank.unwrap_or_default());
+                entry.or_insert((finding, Vec::new())).1.push(index);
+            }
+        }
+    }
+    let merged = by_code.into_values().map(|(finding, nics)| JobFinding {
+        code: finding.code,
+        value: nics.len() as f64,
+        limit: finding.limit,
+        source: finding.source,
+        text: format!("{}: {}", job.names(&nics), finding.text),
+        nics,
+    });
+    merged.collect()
+}
+
+impl JobEvidence<'_> {
+    /// Returns the NICs with a value above `limit`, the largest first.
+    fn above(&self, limit: f64, value: impl Fn(&Evidence) -> Option<f64>) -> Vec<(usize, f64)> {
+        let values = self.nics.iter().enumerate().filter_map(|(index, nic)| {
+            let evidence = Evidence {
+                changes: &nic.changes,
+                packets: None,
+            };
+            Some((index, value(&evidence)?))
+        });
+        let mut above: Vec<(usize, f64)> = values.filter(|(_, value)| *value > limit).collect();
+        above.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        above
+    }
+
+    /// Returns the name of one NIC, or of the first and how many more there are.
+    fn names(&self, nics: &[usize]) -> String {
+        let first = nics.first().map_or("", |nic| self.nics[*nic].name.as_str());
+        match nics.len() {
+            0 | 1 => first.to_owned(),
+            count => format!("{first} and {} more NICs", count - 1),
+        }
+    }
+
+    /// Returns the sum over all NICs of the counters whose names are `prefix` and a number.
+    fn sum(&self, prefix: &str) -> u64 {
+        let sums = self.nics.iter().filter_map(|nic| nic.changes.sum(prefix));
+        sums.fold(0, u64::saturating_add)
+    }
+
+    /// Returns the sum over all NICs of a counter.
+    fn count(&self, name: &str) -> u64 {
+        let counts = self.nics.iter().filter_map(|nic| nic.changes.count(name));
+        counts.fold(0, u64::saturating_add)
+    }
+}
+
+impl Observation {
+    fn of_job(value: f64, text: String) -> Vec<Self> {
+        vec![Self {
+            nics: Vec::new(),
+            value,
+            text,
+        }]
+    }
+
+    /// Returns what is found about the NICs with these values; nothing without any.
+    fn of_nics(above: &[(usize, f64)], text: impl FnOnce(&[usize], f64) -> String) -> Vec<Self> {
+        let Some((_, value)) = above.first().copied() else {
+            return Vec::new();
+        };
+        let nics: Vec<usize> = above.iter().map(|(nic, _)| *nic).collect();
+        vec![Self {
+            text: text(&nics, value),
+            nics,
+            value,
+        }]
+    }
+}
+
+/// Returns the timeouts of a NIC. The transport and the retry handler count the same timeouts.
+pub fn timeouts_of(changes: &Changes) -> Option<u64> {
+    let of = |names: [&str; 2]| {
+        let counts = names.map(|name| changes.count(name));
+        counts.into_iter().flatten().reduce(u64::saturating_add)
+    };
+    of(["retry_handler/spt_timeouts", "retry_handler/sct_timeouts"])
+        .or_else(|| of(["pct_spt_timeouts", "pct_sct_timeouts"]))
+}
+
+/// Returns the packets of a NIC that no try has brought an answer for: each has timed out, was sent
+/// again, and in the end has an answer of the retry handler with an error.
+pub fn never_answered_of(changes: &Changes) -> Option<u64> {
+    let count = |name: &str| changes.count(name);
+    let spt = count("retry_handler/spt_timeouts").or_else(|| count("pct_spt_timeouts"))?;
+    let (resent, errors) = (count("pct_retry_srb_requests")?, count("pct_rsp_err_rcvd")?);
+    let is_near =
+        |count: u64, expected: u64| (count as f64 - expected as f64).abs() <= 0.1 * expected as f64;
+    let holds = is_near(spt, (RETRIES + 1) * errors) && is_near(resent, RETRIES * errors);
+    (errors > 0 && holds).then_some(errors)
+}
+
+fn timeouts(job: &JobEvidence) -> Vec<Observation> {
+    let above = job.above(0.0, |of| Some(timeouts_of(of.changes)? as f64));
+    Observation::of_nics(&above, |nics, value| {
+        let changes = &job.nics[nics[0]].changes;
+        let resent = changes.count("pct_retry_srb_requests").unwrap_or(0);
+        let never = never_answered_of(changes);
+        let never = never.map_or(String::new(), |count| format!(", {count} never answered"));
+        let most = if nics.len() > 1 { "most on " } else { "" };
+        format!(
+            "packets were sent again on {} of {} NICs: {most}{}, {value} timeouts, {resent} \
+             resent{never}",
+            nics.len(),
+            job.nics.len(),
+            job.nics[nics[0]].name
+        )
+    })
+}
+
+fn never_answered(job: &JobEvidence) -> Vec<Observation> {
+    let above = job.above(0.0, |of| Some(never_answered_of(of.changes)? as f64));
+    let all: f64 = above.iter().map(|(_, count)| count).sum();
+    Observation::of_nics(&above, |nics, _| {
+        format!("{all} packets were never answered ({})", job.names(nics))
+    })
+}
+
+fn outlier(job: &JobEvidence) -> Vec<Observation> {
+    let nics: Vec<&Changes> = job.nics.iter().map(|nic| &nic.changes).collect();
+    let (outliers, uneven) = outliers(&nics);
+    let named = outliers.iter().map(|of| Observation {
+        nics: vec![of.nic],
+        value: of.value.number(),
+        text: outlier_text(&job.nics[of.nic].name, of),
+    });
+    let uneven = uneven.iter().map(|of| Observation {
+        nics: Vec::new(),
+        value: of.nics as f64,
+        text: format!(
+            "uneven: {} of {} NICs are far above the others in {}",
+            of.nics,
+            job.nics.len(),
+            meaning(&of.counter)
+        ),
+    });
+    named.chain(uneven).collect()
+}
+
+fn outlier_text(name: &str, of: &Outlier) -> String {
+    let [value, median] = [of.value, of.median].map(amount);
+    let factor = of.value.number() / of.median.number();
+    let factor = if factor.is_finite() {
+        format!(" (factor {factor:.0})")
+    } else {
+        String::new()
+    };
+    if of.counter.starts_with("oxe_stall_fgfc_blk_") {
+        return format!(
+            "the fabric held {name} back for {value}; median of the job {median}{factor}"
+        );
+    }
+    format!(
+        "{name} stands out: {} {value}; median of the job {median}{factor}",
+        meaning(&of.counter)
+    )
+}
+
+/// Returns what a counter means, with its name.
+fn meaning(counter: &str) -> String {
+    let row = Row::of(counter).or_else(|| Row::of(&format!("{counter}_0")));
+    match row {
+        Some(row) => format!("{counter} ({} {})", row.unit, row.meaning),
+        None => counter.to_owned(),
+    }
+}
+
+/// Returns a value with its unit.
+pub fn amount(value: Quantity) -> String {
+    match value {
+        Quantity::PerSecond(rate) => format!("{rate:.1} per second"),
+        Quantity::OfTime(share) => format!("{} of the time", percent(share)),
+        Quantity::CyclesPerPacket(cycles) => format!("{cycles:.1} cycles per packet"),
+        Quantity::OfPackets(share) => format!("{} of the packets", percent(share)),
+    }
+}
+
+/// Returns a share in percent, with a decimal below 10 %.
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent < 9.95 && percent != 0.0 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
+    const LIMIT: f64 = 5.0;
+    let of = |kind: &str| {
+        let packets = format!("parbs_tarb_pi_{kind}_pkts");
+        let blocked = format!("parbs_tarb_pi_{kind}_blocked_cnt");
+        job.above(LIMIT, |of| {
+            of.count(&packets).filter(|count| *count >= MIN_PACKETS)?;
+            of.ratio(&blocked, &packets)
+        })
+    };
+    let sides = [
+        ("posted", "receive", "writes"),
+        ("non_posted", "send", "reads"),
+    ];
+    let found = sides.map(|(kind, what, which)| {
+        Observation::of_nics(&of(kind), |nics, cycles| {
+            format!(
+                "the host is too slow to {what}: PCIe {which} of {} were blocked for {cycles:.0} \
+                 cycles per packet",
+                job.names(nics)
+            )
+        })
+    });
+    found.into_iter().flatten().collect()
+}
+
+/// Returns how many messages found a posted receive, came unexpected, and were left to software.
+pub fn messages(nics: &[JobNic]) -> [u64; 3] {
+    let job = JobEvidence {
+        nics,
+        elapsed: None,
+    };
+    ["priority", "overflow", "request"].map(|list| job.sum(&format!("lpe_net_match_{list}_")))
+}
+
+fn unexpected(job: &JobEvidence) -> Vec<Observation> {
+    const LIMIT: f64 = 0.2;
+    const MIN_MESSAGES: u64 = 1000;
+    let [posted, unexpected, software] = messages(job.nics);
+    let all = posted.saturating_add(unexpected).saturating_add(software);
+    let share = unexpected as f64 / all.max(1) as f64;
+    if share <= LIMIT || unexpected <= MIN_MESSAGES {
+        return Vec::new();
+    }
+    let text = format!(
+        "receives are posted late: {} of the messages came unexpected",
+        percent(share)
+    );
+    Observation::of_job(share, text)
+}
+
+fn software_matching(job: &JobEvidence) -> Vec<Observation> {
+    let above = job.above(0.0, |of| {
+        Some(of.changes.sum("lpe_net_match_request_")? as f64)
+    });
+    let all: f64 = above.iter().map(|(_, count)| count).sum();
+    Observation::of_nics(&above, |nics, _| {
+        format!(
+            "matching fell back to software: {all} messages on {} of {} NICs",
+            nics.len(),
+            job.nics.len()
+        )
+    })
+}
+
+fn rendezvous(job: &JobEvidence) -> Vec<Observation> {
+    const LIMIT: f64 = 0.95;
+    let (all, offloaded) = (
+        job.sum("lpe_rndzv_puts_"),
+        job.sum("lpe_rndzv_puts_offloaded_"),
+    );
+    let share = offloaded as f64 / all.max(1) as f64;
+    if all == 0 || share >= LIMIT {
+        return Vec::new();
+    }
+    let text = format!(
+        "rendezvous without offload: {} of {all}",
+        percent(1.0 - share)
+    );
+    Observation::of_job(share, text)
+}
+
+fn translation(job: &JobEvidence) -> Vec<Observation> {
+    const LIMIT: f64 = 0.01;
+    let users = ["oxe", "ixe", "ee"];
+    let sum = |start: &str| {
+        let counts = users.map(|user| job.count(&format!("{start}_{user}")));
+        counts.into_iter().fold(0, u64::saturating_add)
+    };
+    let (misses, requests) = (sum("atu_cache_miss"), sum("atu_client_req"));
+    let evictions = job.count("atu_cache_evictions");
+    let share = misses as f64 / requests.max(1) as f64;
+    let has_misses = misses >= MIN_PACKETS && share > LIMIT;
+    if !has_misses && evictions == 0 {
+        return Vec::new();
+    }
+    let text = format!(
+        "the cache of address translations is too small: {} misses, {evictions} evictions (huge \
+         pages, fewer buffers)",
+        percent(share)
+    );
+    Observation::of_job(share, text)
+}
+
+fn congestion(job: &JobEvidence) -> Vec<Observation> {
+    let sum = |kind: &str| {
+        let sums = ["req", "rsp"].map(|of| job.sum(&format!("ixe_tc_{of}_{kind}_pkts_")));
+        sums[0].saturating_add(sums[1])
+    };
+    let (marked, unmarked) = (sum("ecn"), sum("no_ecn"));
+    let share = marked as f64 / marked.saturating_add(unmarked).max(1) as f64;
+    let paused = job.above(NOTABLE_SHARE, |of| of.longest_share("hni_tx_paused_"));
+    let mut found = Vec::new();
+    if share > NOTABLE_SHARE {
+        let text = format!(
+            "the fabric or receivers are congested: {} of the packets were marked",
+            percent(share)
+        );
+        found.extend(Observation::of_job(share, text));
+    }
+    found.extend(Observation::of_nics(&paused, |nics, share| {
+        format!(
+            "the fabric or receivers are congested: the switch held off {} of {} NICs, {} for {} \
+             of the time",
+            nics.len(),
+            job.nics.len(),
+            job.nics[nics[0]].name,
+            percent(share)
+        )
+    }));
+    found
+}
+
+/// Returns the bytes that a NIC has sent and received.
+fn octets(changes: &Changes) -> Option<u64> {
+    let count = |side| changes.count(&format!("hni_sts_{side}_ok_octets"));
+    Some(count("tx")?.saturating_add(count("rx")?))
+}
+
+fn imbalance(job: &JobEvidence) -> Vec<Observation> {
+    const FACTOR: f64 = 1.5;
+    const NODES: f64 = 0.8;
+    let mut by_node: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for nic in job.nics {
+        if let Some(octets) = octets(&nic.changes) {
+            by_node.entry(nic.node).or_default().push(octets);
+        }
+    }
+    by_node.retain(|_, octets| octets.len() > 1);
+    let most = |octets: &[u64]| octets.iter().copied().max().unwrap_or(0);
+    let least = |octets: &[u64]| octets.iter().copied().min().unwrap_or(0);
+    let differs = |octets: &&Vec<u64>| {
+        most(octets) >= MIN_OCTETS && most(octets) as f64 > FACTOR * least(octets) as f64
+    };
+    let uneven = by_node.values().filter(differs).count();
+    if uneven == 0 || (uneven as f64) < NODES * by_node.len() as f64 {
+        return Vec::new();
+    }
+    let ratios = by_node.values().filter(differs);
+    let ratio = ratios
+        .map(|of| most(of) as f64 / least(of).max(1) as f64)
+        .fold(0.0, f64::max);
+    let text = format!(
+        "ranks and NICs are mapped unevenly: NICs of one node carry more than {FACTOR} times the \
+         bytes of others on {uneven} of {} nodes",
+        by_node.len()
+    );
+    Observation::of_job(ratio, text)
+}
+
+fn ethernet(job: &JobEvidence) -> Vec<Observation> {
+    const LIMIT: f64 = 0.1;
+    let sum = |end: &str| {
+        let counts = ["tx", "rx"].map(|side| job.count(&format!("hni_sts_{side}_ok_octets{end}")));
+        counts[0].saturating_add(counts[1])
+    };
+    let (all, ethernet) = (sum(""), sum("_ieee"));
+    let share = ethernet as f64 / all.max(1) as f64;
+    if all < MIN_OCTETS || share <= LIMIT {
+        return Vec::new();
+    }
+    let text = format!(
+        "storage or TCP traffic shares the NICs: {} of the bytes are Ethernet",
+        percent(share)
+    );
+    Observation::of_job(share, text)
+}
+
+fn short(job: &JobEvidence) -> Vec<Observation> {
+    const LIMIT: Duration = Duration::from_secs(5);
+    let Some(elapsed) = job.elapsed.filter(|elapsed| *elapsed < LIMIT) else {
+        return Vec::new();
+    };
+    let seconds = elapsed.as_secs_f64();
+    let text = format!("{seconds:.1} s are short: rates of the link mean little");
+    Observation::of_job(seconds, text)
+}
+
+#[cfg(test)]
+#[path = "job_findings_tests.rs"]
+mod tests;

@@ -1,0 +1,372 @@
+//! Which NICs of a job stand out from the others (monitoring.md 1.5).
+
+use super::counter_table::Row;
+use super::counters::Changes;
+
+/// NICs below which a median says nothing about any of them.
+const MIN_NICS: usize = 8;
+
+/// How many times the median a value is that stands out.
+const MIN_FACTOR: f64 = 3.0;
+
+/// How many times the spread a value lies above the median that stands out.
+const MIN_DISTANCE: f64 = 4.5;
+
+/// What makes the median absolute deviation of a normal distribution its standard deviation.
+const DEVIATION: f64 = 1.4826;
+
+/// The smallest spread, as a part of the median.
+const MIN_SPREAD: f64 = 0.05;
+
+/// Events, and share of the time, below which nothing stands out.
+const MIN_EVENTS: u64 = 10;
+const MIN_SHARE: f64 = 0.01;
+
+/// Share of the NICs above which they are uneven, and none of them stands out.
+const MAX_SHARE: f64 = 0.2;
+
+/// NICs that are named at most.
+const MOST_NAMED: usize = 5;
+
+/// Cycles of the NIC in a second.
+const CYCLES_PER_S: f64 = 1e9;
+
+/// Unit of cycles in the table of counters.
+const CYCLES: &str = "cycles";
+
+/// A NIC that stands out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outlier {
+    /// Its place among the NICs.
+    pub nic: usize,
+    /// In what it stands out most.
+    pub counter: String,
+    /// Its value.
+    pub value: Quantity,
+    /// The median of all NICs.
+    pub median: Quantity,
+}
+
+/// A counter in which too many NICs stand out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uneven {
+    /// The counter.
+    pub counter: String,
+    /// How many stand out.
+    pub nics: usize,
+}
+
+/// How a value is to be read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Quantity {
+    /// Counts per second.
+    PerSecond(f64),
+    /// A share of the time.
+    OfTime(f64),
+    /// Cycles for each packet of PCIe.
+    CyclesPerPacket(f64),
+    /// A share of the packets.
+    OfPackets(f64),
+}
+
+impl Quantity {
+    /// Returns the number.
+    pub fn number(self) -> f64 {
+        match self {
+            Self::PerSecond(number)
+            | Self::OfTime(number)
+            | Self::CyclesPerPacket(number)
+            | Self::OfPackets(number) => number,
+        }
+    }
+
+    /// Returns the difference that a counter cannot show.
+    fn resolution(self) -> f64 {
+        match self {
+            Self::PerSecond(_) => 1.0,
+            Self::OfTime(_) => 1.0 / CYCLES_PER_S,
+            Self::CyclesPerPacket(_) => 0.01,
+            Self::OfPackets(_) => 0.0001,
+        }
+    }
+
+    /// Returns the same kind of value with another number.
+    fn with(self, number: f64) -> Self {
+        match self {
+            Self::PerSecond(_) => Self::PerSecond(number),
+            Self::OfTime(_) => Self::OfTime(number),
+            Self::CyclesPerPacket(_) => Self::CyclesPerPacket(number),
+            Self::OfPackets(_) => Self::OfPackets(number),
+        }
+    }
+}
+
+/// The value of one NIC, and whether it is large enough to stand out at all.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    value: Quantity,
+    is_enough: bool,
+}
+
+/// How a NIC has a value; `None` if it lacks a counter.
+type MeasureNic = fn(&Changes) -> Option<Measured>;
+
+/// What is compared beside single counters: its name, and how a NIC has it.
+const RATIOS: [(&str, MeasureNic); 3] = [
+    ("parbs_tarb_pi_posted_blocked_cnt", |of| {
+        blocked(of, "posted")
+    }),
+    ("parbs_tarb_pi_non_posted_blocked_cnt", |of| {
+        blocked(of, "non_posted")
+    }),
+    ("ixe_tc_req_ecn_pkts", marked),
+];
+
+/// Beginning of the names of counters that [`RATIOS`] stands for.
+const IN_RATIOS: [&str; 2] = ["ixe_tc_req_ecn_pkts_", "ixe_tc_rsp_ecn_pkts_"];
+
+/// Returns the NICs that stand out, the strongest first, and the counters in which too many do.
+/// Counters that also grow on NICs without problems are not compared.
+pub fn outliers(nics: &[&Changes]) -> (Vec<Outlier>, Vec<Uneven>) {
+    let (mut found, mut uneven): (Vec<(f64, Outlier)>, Vec<Uneven>) = Default::default();
+    if nics.len() < MIN_NICS {
+        return (Vec::new(), uneven);
+    }
+    let rows = Row::all().filter(|row| !row.is_background && !row.is_gauge);
+    let rows = rows.filter(|row| !IN_RATIOS.contains(&row.name));
+    let single = rows.flat_map(|row| row.names().map(move |name| (name, row.unit == CYCLES)));
+    for (name, is_cycles) in single {
+        let measure = |of: &&Changes| single_counter(of, &name, is_cycles);
+        compare(
+            &name,
+            nics.iter().map(measure).collect(),
+            &mut found,
+            &mut uneven,
+        );
+    }
+    for (name, measure) in RATIOS {
+        let values = nics.iter().map(|of| measure(of)).collect();
+        compare(name, values, &mut found, &mut uneven);
+    }
+    // Each NIC once, with the counter in which it stands out most.
+    found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let mut outliers: Vec<Outlier> = Vec::new();
+    for (_, outlier) in found {
+        if outliers.len() < MOST_NAMED && outliers.iter().all(|of| of.nic != outlier.nic) {
+            outliers.push(outlier);
+        }
+    }
+    (outliers, uneven)
+}
+
+/// Adds the NICs that stand out in one value, with how far.
+fn compare(
+    counter: &str,
+    values: Vec<Option<Measured>>,
+    found: &mut Vec<(f64, Outlier)>,
+    uneven: &mut Vec<Uneven>,
+) {
+    let mut numbers: Vec<f64> = values
+        .iter()
+        .flatten()
+        .map(|of| of.value.number())
+        .collect();
+    let Some(kind) = values.iter().flatten().map(|of| of.value).next() else {
+        return;
+    };
+    if numbers.len() < MIN_NICS || numbers.iter().all(|number| *number == 0.0) {
+        return;
+    }
+    let median = median(&mut numbers);
+    let mut deviations: Vec<f64> = numbers
+        .iter()
+        .map(|number| (number - median).abs())
+        .collect();
+    let spread = (DEVIATION * self::median(&mut deviations))
+        .max(MIN_SPREAD * median)
+        .max(kind.resolution());
+    let stands_out = |of: &Measured| {
+        let number = of.value.number();
+        let distance = (number - median) / spread;
+        (of.is_enough && number > MIN_FACTOR * median && distance > MIN_DISTANCE)
+            .then_some(distance)
+    };
+    let measured = values.iter().enumerate();
+    let out: Vec<(usize, f64, Quantity)> = measured
+        .filter_map(|(nic, of)| {
+            let of = of.as_ref()?;
+            Some((nic, stands_out(of)?, of.value))
+        })
+        .collect();
+    if out.len() as f64 > MAX_SHARE * numbers.len() as f64 {
+        uneven.push(Uneven {
+            counter: counter.to_owned(),
+            nics: out.len(),
+        });
+        return;
+    }
+    found.extend(out.into_iter().map(|(nic, distance, value)| {
+        let outlier = Outlier {
+            nic,
+            counter: counter.to_owned(),
+            value,
+            median: value.with(median),
+        };
+        (distance, outlier)
+    }));
+}
+
+fn single_counter(of: &Changes, name: &str, is_cycles: bool) -> Option<Measured> {
+    let change = of.of(name)?;
+    let (count, rate) = (change.count()?, change.per_second()?);
+    Some(if is_cycles {
+        let share = rate / CYCLES_PER_S;
+        Measured {
+            value: Quantity::OfTime(share),
+            is_enough: share >= MIN_SHARE,
+        }
+    } else {
+        Measured {
+            value: Quantity::PerSecond(rate),
+            is_enough: count >= MIN_EVENTS,
+        }
+    })
+}
+
+/// Cycles for each packet of PCIe in which it was blocked.
+fn blocked(of: &Changes, kind: &str) -> Option<Measured> {
+    let blocked = of.of(&format!("parbs_tarb_pi_{kind}_blocked_cnt"))?;
+    let packets = of.count(&format!("parbs_tarb_pi_{kind}_pkts"))?;
+    let share = blocked.per_second()? / CYCLES_PER_S;
+    Some(Measured {
+        value: Quantity::CyclesPerPacket(blocked.count()? as f64 / packets.max(1) as f64),
+        is_enough: share >= MIN_SHARE,
+    })
+}
+
+/// The share of packets with a mark of congestion.
+fn marked(of: &Changes) -> Option<Measured> {
+    let sum = |prefixes: [&str; 2]| {
+        let sums = prefixes.map(|prefix| of.sum(prefix));
+        sums.into_iter().flatten().reduce(u64::saturating_add)
+    };
+    let marked = sum(IN_RATIOS)?;
+    let unmarked = sum(["ixe_tc_req_no_ecn_pkts_", "ixe_tc_rsp_no_ecn_pkts_"])?;
+    let all = marked.saturating_add(unmarked).max(1);
+    Some(Measured {
+        value: Quantity::OfPackets(marked as f64 / all as f64),
+        is_enough: marked >= MIN_EVENTS,
+    })
+}
+
+/// Returns the median, and sorts the numbers.
+pub fn median(numbers: &mut [f64]) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    match numbers.len() {
+        0 => 0.0,
+        count if count % 2 == 0 => (numbers[middle - 1] + numbers[middle]) / 2.0,
+        _ => numbers[middle],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::nic::counter::Change;
+    use crate::nic::counters::NicFacts;
+
+    const STALL: &str = "oxe_stall_fgfc_blk_0";
+
+    /// NICs with the counts of one counter in 10 s.
+    fn nics(name: &str, counts: &[u64]) -> Vec<Changes> {
+        let nic = |count: &u64| {
+            let change = Change::Counted {
+                by: *count,
+                within: Some(Duration::from_secs(10)),
+            };
+            Changes::new(NicFacts::default(), [(name.to_owned(), change)].into())
+        };
+        counts.iter().map(nic).collect()
+    }
+
+    fn found(name: &str, counts: &[u64]) -> (Vec<usize>, Vec<usize>) {
+        let nics = nics(name, counts);
+        let (outliers, uneven) = outliers(&nics.iter().collect::<Vec<_>>());
+        let named = outliers.iter().map(|of| of.nic).collect();
+        (named, uneven.iter().map(|of| of.nics).collect())
+    }
+
+    /// monitoring.md 1.6 vector 9: the case of a user on LUMI.
+    #[test]
+    fn finds_nic_that_the_fabric_holds_back() {
+        let mut counts = [49_000_000, 50_000_000, 52_000_000, 47_000_000].repeat(4);
+        for factor in [11, 84] {
+            counts[6] = factor * 50_000_000;
+            let nics = nics(STALL, &counts);
+            let (outliers, uneven) = outliers(&nics.iter().collect::<Vec<_>>());
+            assert_eq!((outliers.len(), uneven.len()), (1, 0));
+            assert_eq!((outliers[0].nic, outliers[0].counter.as_str()), (6, STALL));
+            assert_eq!(outliers[0].value, Quantity::OfTime(0.005 * factor as f64));
+            let ratio = outliers[0].value.number() / outliers[0].median.number();
+            assert!((ratio / factor as f64 - 1.0).abs() < 0.03, "{ratio}");
+        }
+    }
+
+    /// monitoring.md 1.6 vector 10.
+    #[test]
+    fn names_none_if_many_stand_out() {
+        let mut counts = [100].repeat(16);
+        counts[..4].fill(1000);
+        assert_eq!(found("pct_bad_seq_nacks", &counts), (vec![], vec![4]));
+        counts[3] = 100;
+        assert_eq!(found("pct_bad_seq_nacks", &counts).0, [0, 1, 2]);
+    }
+
+    /// monitoring.md 1.6 vector 11.
+    #[test]
+    fn few_events_do_not_stand_out() {
+        let mut counts = [0].repeat(16);
+        for (count, named) in [(3, vec![]), (9, vec![]), (10, vec![]), (100, vec![5])] {
+            counts[5] = count;
+            assert_eq!(found("hni_fgfc_port", &counts).0, named, "{count}");
+        }
+        // 1 % of 10 s.
+        for (cycles, named) in [(99_000_000, vec![]), (101_000_000, vec![5])] {
+            counts[5] = cycles;
+            assert_eq!(found(STALL, &counts).0, named, "{cycles}");
+        }
+    }
+
+    #[test]
+    fn compares_only_enough_nics_and_counters_of_problems() {
+        let mut counts = [0].repeat(7);
+        counts[0] = 1_000_000;
+        assert_eq!(found("hni_fgfc_port", &counts).0, Vec::<usize>::new());
+        counts.push(0);
+        assert_eq!(found("hni_fgfc_port", &counts).0, [0]);
+        assert_eq!(found("hni_tx_ok_27", &counts).0, Vec::<usize>::new());
+    }
+
+    #[test]
+    fn names_five_nics_at_most() {
+        let mut counts = [0].repeat(100);
+        for (index, count) in counts[..10].iter_mut().enumerate() {
+            *count = 1000 * (index as u64 + 1);
+        }
+        assert_eq!(found("hni_fgfc_port", &counts).0, [9, 8, 7, 6, 5]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_counts_have_an_answer(counts in proptest::collection::vec(any::<u64>(), 0..40)) {
+            let (named, _) = found("hni_fgfc_port", &counts);
+            prop_assert!(named.len() <= MOST_NAMED);
+            prop_assert!(named.iter().all(|nic| *nic < counts.len()));
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The report as comma-separated values: a row for each counter of each NIC, whether the NIC has
+//! it or not.
+
+use super::document::nics;
+use super::job::JobStat;
+use facts::error::{Context, Failure};
+use facts::text::cell;
+use node::nic::counter::Change;
+use node::nic::counter_table::Row;
+
+/// Returns the rows.
+///
+/// # Errors
+///
+/// None in practice: the rows are made in memory.
+pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
+    const WHAT: &str = "cannot write CSV";
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let titles = [
+        "host", "device", "counter", "before", "after", "delta", "seconds",
+    ];
+    writer.write_record(titles).environment(WHAT)?;
+    for (node, nic) in nics(job) {
+        let before = nic.before.readings(&node.counters);
+        let after = nic
+            .after
+            .as_ref()
+            .map(|after| after.readings(&node.counters));
+        for name in &node.counters {
+            let before = before.get(name);
+            let after = after.as_ref().and_then(|after| after.get(name));
+            let is_gauge = Row::of(name).is_some_and(|row| row.is_gauge);
+            let change = before
+                .zip(after)
+                .map(|(before, after)| Change::between(before, after));
+            let seconds = change.and_then(Change::within);
+            let number =
+                |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
+            let row = [
+                cell(&node.node).into_owned(),
+                cell(&nic.device).into_owned(),
+                cell(name).into_owned(),
+                number(before.map(|of| of.value)),
+                number(after.map(|of| of.value)),
+                number(change.filter(|_| !is_gauge).and_then(Change::count)),
+                seconds.map_or(String::new(), |time| time.as_secs_f64().to_string()),
+            ];
+            writer.write_record(row).environment(WHAT)?;
+        }
+    }
+    writer
+        .into_inner()
+        .map_err(csv::IntoInnerError::into_error)
+        .environment(WHAT)
+}

@@ -1,0 +1,94 @@
+//! The records of all nodes of a job, and what they explain.
+
+use std::time::Duration;
+
+use super::record::{EndStatus, NodeRecord};
+use super::series::NodeSeries;
+use node::nic::job_findings::{JobEvidence, JobFinding, JobNic, job_findings};
+
+/// A job: its nodes, its NICs and what they explain.
+#[derive(Clone, Debug)]
+pub struct JobStat {
+    /// The nodes that have readings, in the order of their names.
+    pub nodes: Vec<NodeRecord>,
+    /// Nodes of the job without any file.
+    pub missing: Vec<String>,
+    /// The NICs of all nodes.
+    pub nics: Vec<JobNic>,
+    /// What they explain, the most important first.
+    pub findings: Vec<JobFinding>,
+    /// What some counters did over time, of each node that has a series.
+    pub series: Vec<NodeSeries>,
+    /// The longest time between the readings of a node; `None` if no node has an end.
+    pub elapsed: Option<Duration>,
+}
+
+impl JobStat {
+    /// Evaluates the records of nodes. `missing` are nodes of the job that have left none.
+    pub fn of(mut nodes: Vec<NodeRecord>, missing: Vec<String>) -> Self {
+        nodes.sort_by(|a, b| a.node.cmp(&b.node));
+        let has_others = nodes.len() > 1;
+        let mut nics = Vec::new();
+        for (number, node) in nodes.iter().enumerate() {
+            for nic in &node.nics {
+                nics.push(JobNic {
+                    name: if has_others {
+                        format!("{} {}", node.node, nic.device)
+                    } else {
+                        nic.device.clone()
+                    },
+                    node: number,
+                    changes: nic.changes(&node.counters),
+                });
+            }
+        }
+        let elapsed = nodes.iter().filter_map(NodeRecord::elapsed).max();
+        let findings = job_findings(&JobEvidence {
+            nics: &nics,
+            elapsed,
+        });
+        Self {
+            nodes,
+            missing,
+            nics,
+            findings,
+            series: Vec::new(),
+            elapsed,
+        }
+    }
+
+    /// Adds what some counters did over time.
+    pub fn with_series(self, series: Vec<NodeSeries>) -> Self {
+        Self { series, ..self }
+    }
+
+    /// Returns whether anything is unusual. A short command is not.
+    pub fn is_unusual(&self) -> bool {
+        self.findings.iter().any(|finding| finding.code != "short")
+    }
+
+    /// Returns how the command ended: on the first node on which it did not end well, else on any.
+    pub fn status(&self) -> Option<EndStatus> {
+        let ends = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.end.as_ref()?.status);
+        let worst = ends.clone().find(|status| *status != EndStatus::Exit(0));
+        worst.or_else(|| ends.clone().next())
+    }
+
+    /// Returns the nodes whose command has not ended, as far as is known.
+    pub fn without_end(&self) -> impl Iterator<Item = &str> {
+        let is_without = |node: &&NodeRecord| node.end.as_ref().is_none_or(|end| end.is_interim);
+        self.nodes
+            .iter()
+            .filter(is_without)
+            .map(|node| node.node.as_str())
+    }
+
+    /// Returns the number of processes that were still running at the end.
+    pub fn still_running(&self) -> u32 {
+        let counts = self.nodes.iter().filter_map(|node| node.end.as_ref());
+        counts.map(|end| end.still_running).sum()
+    }
+}

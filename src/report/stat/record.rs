@@ -1,0 +1,315 @@
+//! What the NICs of one node showed before and after a command: the files `NODE.start` and
+//! `NODE.json`, and the file of `--start` (monitoring.md 1.4). A table has the names of the
+//! counters once, so that a node with 8 NICs takes some 30 kB.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use node::nic::code_word_limits::DriverLimits;
+use node::nic::counter::Reading;
+use node::nic::counters::{Changes, NicFacts, Readings};
+
+/// The version of the files. Files of another version are refused.
+pub const FORMAT: u32 = 1;
+
+/// The readings of one node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// [`FORMAT`].
+    pub stat_format: u32,
+    /// Version of the program that wrote the file.
+    pub cxidiag_version: String,
+    /// Name of the node.
+    pub node: String,
+    /// What the kernel draws at each start; `None` where it does not show it.
+    pub boot_id: Option<String>,
+    /// The parallel program; `None` for a command that no launcher has started.
+    pub step: Option<StepRecord>,
+    /// The command: its name, and its arguments if the user wants them.
+    pub command: Vec<String>,
+    /// Name of the set of counters.
+    pub set: String,
+    /// The names of the counters, in the order of the readings.
+    pub counters: Vec<String>,
+    /// When the first reading began, in nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// The end; `None` if there is no end reading yet.
+    pub end: Option<EndRecord>,
+    /// The NICs.
+    pub nics: Vec<NicRecord>,
+}
+
+/// The parallel program that a record belongs to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// Its name for reports: `Slurm job 1234 step 0`.
+    pub name: String,
+    /// Number of the node in the step.
+    pub node_index: Option<u32>,
+    /// The names of the nodes, as far as the launcher shows them, each once.
+    pub nodes: Vec<String>,
+    /// Number of its processes on this node, if the launcher tells it.
+    pub local_size: Option<u32>,
+    /// Number of its processes on all nodes.
+    pub size: u32,
+}
+
+/// The end of a command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndRecord {
+    /// When the last reading began, in nanoseconds since 1970.
+    pub unix_ns: u64,
+    /// How the command ended; `None` if it has not ended, or if nobody knows.
+    pub status: Option<EndStatus>,
+    /// Whether the command went on after this reading.
+    pub is_interim: bool,
+    /// Processes of the program on this node that were still running.
+    pub still_running: u32,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndStatus {
+    /// With an exit status.
+    Exit(i32),
+    /// By a signal.
+    Signal(i32),
+}
+
+/// The readings of one NIC.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NicRecord {
+    /// Name of the device.
+    pub device: String,
+    /// Whether it is a software NIC.
+    pub is_software: bool,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// Version of the driver.
+    pub driver: Option<String>,
+    /// Mode of the link.
+    pub link_speed: Option<String>,
+    /// Transfers per second of a PCIe lane, in 10^9.
+    pub pcie_gt_per_s: Option<f64>,
+    /// Limits of code words that the driver shows, by the names of their files.
+    pub limits: Vec<(String, f64)>,
+    /// The counters before the command.
+    pub before: Values,
+    /// The counters after it; `None` if they were not read.
+    pub after: Option<Values>,
+}
+
+/// A value, and its time in nanoseconds after the first one of its reading; `None` for a counter
+/// that the NIC does not have.
+type TimedValue = Option<(u64, Option<u64>)>;
+
+/// The values of all counters at one time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Values {
+    /// The first time, in nanoseconds since 1970.
+    first_unix_ns: u64,
+    /// A value for each name in the table of names.
+    values: Vec<TimedValue>,
+}
+
+impl Values {
+    /// Returns readings in the order of `names`.
+    pub fn of(readings: &Readings, names: &[String]) -> Self {
+        let ns = |at: Duration| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+        let readings: Vec<Option<Reading>> = names.iter().map(|name| readings.get(name)).collect();
+        let times = readings.iter().flatten().filter_map(|reading| reading.at);
+        let first_unix_ns = times.map(ns).min().unwrap_or(0);
+        let value = |reading: Reading| (reading.value, reading.at.map(|at| ns(at) - first_unix_ns));
+        Self {
+            first_unix_ns,
+            values: readings.into_iter().map(|of| of.map(value)).collect(),
+        }
+    }
+
+    /// Returns the readings. `names` is the table of names.
+    pub fn readings(&self, names: &[String]) -> Readings {
+        let reading = |(value, after): (u64, Option<u64>)| Reading {
+            value,
+            at: after.map(|ns| Duration::from_nanos(self.first_unix_ns.saturating_add(ns))),
+        };
+        let named = names.iter().zip(&self.values);
+        named
+            .filter_map(|(name, value)| Some((name.clone(), reading((*value)?))))
+            .collect()
+    }
+}
+
+impl NicRecord {
+    /// Returns the record of a NIC before the command.
+    pub fn begin(
+        nic: &NicFacts,
+        serial: Option<String>,
+        driver: Option<String>,
+        before: Values,
+    ) -> Self {
+        let limits = nic.limits.iter();
+        Self {
+            device: nic.device.clone(),
+            is_software: nic.is_software,
+            serial,
+            driver,
+            link_speed: nic.link_speed.clone(),
+            pcie_gt_per_s: nic.pcie_gt_per_s,
+            limits: limits
+                .map(|(name, limit)| (name.to_owned(), limit))
+                .collect(),
+            before,
+            after: None,
+        }
+    }
+
+    /// Returns what the counters did. Without an end reading there are no changes.
+    pub fn changes(&self, names: &[String]) -> Changes {
+        let mut limits = DriverLimits::default();
+        for (name, limit) in &self.limits {
+            // A file of a later version may have a limit that this one does not know.
+            let _ = limits.set(name, &limit.to_string());
+        }
+        let nic = NicFacts {
+            device: self.device.clone(),
+            is_software: self.is_software,
+            link_speed: self.link_speed.clone(),
+            pcie_gt_per_s: self.pcie_gt_per_s,
+            limits,
+        };
+        match &self.after {
+            Some(after) => {
+                Changes::between(nic, &self.before.readings(names), &after.readings(names))
+            }
+            None => Changes::new(nic, [].into()),
+        }
+    }
+}
+
+impl NodeRecord {
+    /// Reads a record.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the bytes.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        /// What a file of any version has.
+        #[derive(Deserialize)]
+        struct Version {
+            stat_format: u32,
+        }
+        let invalid = |error: serde_json::Error| format!("no file of stat: {error}");
+        let Version { stat_format } = serde_json::from_slice(bytes).map_err(invalid)?;
+        if stat_format != FORMAT {
+            return Err(format!(
+                "format {stat_format} of another version of cxidiag, expected {FORMAT}"
+            ));
+        }
+        let record: Self = serde_json::from_slice(bytes).map_err(invalid)?;
+        let count = record.counters.len();
+        let all = |nic: &NicRecord| {
+            let after = nic.after.as_ref().map_or(count, |after| after.values.len());
+            nic.before.values.len() == count && after == count
+        };
+        if !record.nics.iter().all(all) {
+            return Err("no file of stat: values and names of counters differ in number".into());
+        }
+        Ok(record)
+    }
+
+    /// Returns the record as a file.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // Serializing plain data into memory does not fail.
+        let _ = super::super::json::add_line(&mut bytes, self);
+        bytes
+    }
+
+    /// Returns the time between both readings; `None` without an end.
+    pub fn elapsed(&self) -> Option<Duration> {
+        let end = self.end.as_ref()?;
+        Some(Duration::from_nanos(
+            end.unix_ns.saturating_sub(self.started_unix_ns),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::stat::testing;
+    use node::nic::counter::Change;
+
+    #[test]
+    fn keeps_values_and_times_exactly() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let at = |ns| Some(Duration::new(1_700_000_000, ns));
+        let readings: Readings = [
+            (
+                "a".to_owned(),
+                Reading {
+                    value: (1 << 56) - 10,
+                    at: at(999_999_999),
+                },
+            ),
+            ("c".to_owned(), Reading { value: 3, at: None }),
+        ]
+        .into_iter()
+        .collect();
+        let values = Values::of(&readings, &names);
+        assert_eq!(values.readings(&names), readings);
+        assert_eq!(
+            values.values,
+            [Some(((1 << 56) - 10, Some(0))), None, Some((3, None))]
+        );
+    }
+
+    #[test]
+    fn reads_back_what_it_wrote() {
+        let record = testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
+        let read = NodeRecord::read(&record.bytes()).unwrap();
+        assert_eq!(read, record);
+        let changes = read.nics[0].changes(&read.counters);
+        assert_eq!(changes.count("hni_tx_ok_opt"), Some(5));
+        assert_eq!(changes.of("hni_rx_ok_opt").and_then(Change::count), None);
+    }
+
+    #[test]
+    fn refuses_other_files() {
+        let record = testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
+        let text = String::from_utf8(record.bytes()).unwrap();
+        let refused = |text: &str| NodeRecord::read(text.as_bytes()).unwrap_err();
+        let newer = text.replace("\"stat_format\":1", "\"stat_format\":2");
+        assert_eq!(
+            refused(&newer),
+            "format 2 of another version of cxidiag, expected 1"
+        );
+        assert!(refused("{}").starts_with("no file of stat: missing field"));
+        assert!(refused(&text[..text.len() / 2]).starts_with("no file of stat: EOF"));
+        let short = text.replace("\"counters\":[", "\"counters\":[\"more\",");
+        assert!(
+            refused(&short).contains("differ in number"),
+            "{}",
+            refused(&short)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_are_refused_or_read(at in 0usize..2000, byte: u8) {
+            let record = testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
+            let mut bytes = record.bytes();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            if let Ok(record) = NodeRecord::read(&bytes) {
+                for nic in &record.nics {
+                    nic.changes(&record.counters);
+                }
+            }
+        }
+    }
+}

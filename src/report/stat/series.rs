@@ -1,0 +1,242 @@
+//! What some counters of one node did over time: `NODE.series.jsonl` (monitoring.md 1.5).
+//!
+//! The first line names counters and NICs. Each line after it has a time, and the counts since the
+//! line before.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use humantime::format_rfc3339_seconds;
+use serde::{Deserialize, Serialize};
+
+/// The counters of a series: what may explain a slow job, and its traffic.
+pub const COUNTERS: [&str; 24] = [
+    "retry_handler/spt_timeouts",
+    "retry_handler/sct_timeouts",
+    "pct_retry_srb_requests",
+    "pct_rsp_err_rcvd",
+    "hni_sts_tx_ok_octets",
+    "hni_sts_rx_ok_octets",
+    "oxe_stall_fgfc_blk_0",
+    "oxe_stall_fgfc_blk_1",
+    "oxe_stall_fgfc_blk_2",
+    "oxe_stall_fgfc_blk_3",
+    "hni_fgfc_port",
+    "hni_tx_paused_0",
+    "hni_tx_paused_1",
+    "hni_rx_paused_0",
+    "hni_rx_paused_1",
+    "parbs_tarb_pi_posted_blocked_cnt",
+    "parbs_tarb_pi_non_posted_blocked_cnt",
+    "hni_pcs_corrected_cw",
+    "hni_pcs_uncorrected_cw",
+    "hni_llr_tx_replay_event",
+    "hni_llr_rx_replay_event",
+    "atu_cache_evictions",
+    "lpe_net_match_overflow_0",
+    "lpe_net_match_priority_0",
+];
+
+/// Counters whose counts a sentence places in time, and what they count.
+const PLACED: [(&str, &str); 4] = [
+    ("retry_handler/spt_timeouts", "timeouts"),
+    ("hni_pcs_uncorrected_cw", "lost code words"),
+    ("hni_llr_tx_replay_event", "replays to the switch"),
+    ("hni_llr_rx_replay_event", "replays from the switch"),
+];
+
+/// Share of a series above which the time of its counts says nothing.
+const MOST_OF_IT: f64 = 0.5;
+
+/// Intervals without which a series has no parts.
+const MIN_INTERVALS: usize = 4;
+
+/// The first line of the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeriesHead {
+    /// Name of the node.
+    pub node: String,
+    /// The counters of each interval.
+    pub counters: Vec<String>,
+    /// The NICs of each interval.
+    pub devices: Vec<String>,
+    /// When the first interval began, in milliseconds since 1970.
+    pub started_unix_ms: u64,
+}
+
+/// A line after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SeriesInterval {
+    /// When the interval ended, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// For each NIC, the count of each counter; null for a counter that it does not have, and after
+    /// a reset.
+    pub counts: Vec<Vec<Option<u64>>>,
+}
+
+/// The series of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSeries {
+    /// What it has.
+    pub head: SeriesHead,
+    /// Its intervals.
+    pub intervals: Vec<SeriesInterval>,
+}
+
+impl NodeSeries {
+    /// Reads a file. A last line that was not written whole is left out.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the first line.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let mut lines = text.lines();
+        let head = lines.next().unwrap_or_default();
+        let head: SeriesHead =
+            serde_json::from_str(head).map_err(|error| format!("no series of stat: {error}"))?;
+        let has_all = |interval: &SeriesInterval| {
+            let of_nic = |counts: &Vec<_>| counts.len() == head.counters.len();
+            interval.counts.len() == head.devices.len() && interval.counts.iter().all(of_nic)
+        };
+        let intervals = lines.filter_map(|line| serde_json::from_str(line).ok());
+        let intervals = intervals.filter(has_all).collect();
+        Ok(Self { head, intervals })
+    }
+
+    /// Returns sentences about counts that happened in a part of the time only.
+    pub fn peaks(&self) -> Vec<String> {
+        let mut peaks = Vec::new();
+        if self.intervals.len() < MIN_INTERVALS {
+            return peaks;
+        }
+        for (counter, what) in PLACED {
+            let Some(column) = self.head.counters.iter().position(|name| name == counter) else {
+                continue;
+            };
+            for (nic, device) in self.head.devices.iter().enumerate() {
+                let count = |interval: &SeriesInterval| interval.counts[nic][column].unwrap_or(0);
+                let is_active = |index: &usize| count(&self.intervals[*index]) > 0;
+                let mut active = (0..self.intervals.len()).filter(is_active);
+                let Some(first) = active.next() else {
+                    continue;
+                };
+                let last = active.next_back().unwrap_or(first);
+                let share = (last - first + 1) as f64 / self.intervals.len() as f64;
+                if share <= MOST_OF_IT {
+                    let all: u64 = self.intervals.iter().map(count).sum();
+                    peaks.push(format!(
+                        "all {all} {what} of {} {device} between {} and {}",
+                        self.head.node,
+                        clock_time(self.start_of(first)),
+                        clock_time(self.intervals[last].unix_ms)
+                    ));
+                }
+            }
+        }
+        peaks
+    }
+
+    /// Returns when an interval began.
+    fn start_of(&self, index: usize) -> u64 {
+        match index.checked_sub(1) {
+            Some(before) => self.intervals[before].unix_ms,
+            None => self.head.started_unix_ms,
+        }
+    }
+
+    /// Returns the sum of each counter of a NIC, by name.
+    pub fn sums(&self, nic: usize) -> BTreeMap<&str, u64> {
+        let sum = |column: usize| {
+            let counts = self
+                .intervals
+                .iter()
+                .filter_map(|of| of.counts[nic][column]);
+            counts.fold(0, u64::saturating_add)
+        };
+        let names = self.head.counters.iter().enumerate();
+        names
+            .map(|(column, name)| (name.as_str(), sum(column)))
+            .collect()
+    }
+}
+
+/// Returns a time of day in UTC: `12:03:07`.
+fn clock_time(unix_ms: u64) -> String {
+    let time = std::time::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms));
+    let text = time.map(|time| format_rfc3339_seconds(time).to_string());
+    let clock =
+        text.and_then(|text| Some(text.split_once('T')?.1.trim_end_matches('Z').to_owned()));
+    clock.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A series of one NIC with these timeouts in intervals of a second.
+    fn series(timeouts: &[u64]) -> NodeSeries {
+        // 12:03:00 of some day.
+        let start = (1_699_920_000 + 12 * 3600 + 3 * 60) * 1000;
+        let interval = |(index, count): (usize, &u64)| SeriesInterval {
+            unix_ms: start + 1000 * (index as u64 + 1),
+            counts: vec![vec![Some(*count)]],
+        };
+        NodeSeries {
+            head: SeriesHead {
+                node: "nid1".into(),
+                counters: vec!["retry_handler/spt_timeouts".into()],
+                devices: vec!["cxi1".into()],
+                started_unix_ms: start,
+            },
+            intervals: timeouts.iter().enumerate().map(interval).collect(),
+        }
+    }
+
+    #[test]
+    fn places_counts_that_happened_in_a_part_of_the_time() {
+        let of = |timeouts: &[u64]| series(timeouts).peaks();
+        assert_eq!(
+            of(&[0, 0, 0, 0, 0, 0, 0, 300, 0, 0, 0, 20, 0, 0, 0, 0]),
+            ["all 320 timeouts of nid1 cxi1 between 12:03:07 and 12:03:12"]
+        );
+        assert_eq!(
+            of(&[5, 0, 0, 0]),
+            ["all 5 timeouts of nid1 cxi1 between 12:03:00 and 12:03:01"]
+        );
+        assert!(of(&[5, 0, 5, 0]).is_empty());
+        assert!(of(&[5, 0]).is_empty());
+        assert!(of(&[0, 0, 0, 0]).is_empty());
+    }
+
+    #[test]
+    fn reads_lines_and_leaves_out_a_torn_one() {
+        let series = series(&[1, 2, 3, 4]);
+        let mut text = serde_json::to_string(&series.head).unwrap() + "\n";
+        for interval in &series.intervals {
+            text += &(serde_json::to_string(interval).unwrap() + "\n");
+        }
+        assert_eq!(NodeSeries::read(&text).unwrap(), series);
+        let torn = NodeSeries::read(&text[..text.len() - 5]).unwrap();
+        assert_eq!(torn.intervals.len(), 3);
+        assert_eq!(series.sums(0)["retry_handler/spt_timeouts"], 10);
+        assert!(
+            NodeSeries::read("")
+                .unwrap_err()
+                .starts_with("no series of stat")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_lines_are_refused_or_left_out(line in "[\\[\\]{}\",:a-z0-9]{0,80}") {
+            let series = series(&[1, 2, 3, 4]);
+            let text = serde_json::to_string(&series.head).unwrap() + "\n" + &line;
+            let read = NodeSeries::read(&text).unwrap();
+            read.peaks();
+            let _ = NodeSeries::read(&line);
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! The report as text.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::str::FromStr;
+
+use super::job::JobStat;
+use super::record::EndStatus;
+use super::series::NodeSeries;
+use crate::table::{self, Align};
+use facts::text::shown_lines;
+use node::nic::counter::Change;
+use node::nic::counter_table::Row;
+use node::nic::counters::Changes;
+use node::nic::job_findings::{JobNic, messages, percent, timeouts_of};
+
+/// How much the text shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// One line.
+    Line,
+    /// Some sentences.
+    #[default]
+    Summary,
+    /// Also a line for each NIC.
+    Nics,
+    /// Also the counters that have counted.
+    All,
+}
+
+/// The names of the levels.
+pub const LEVELS: [(&str, Level); 4] = [
+    ("line", Level::Line),
+    ("summary", Level::Summary),
+    ("nics", Level::Nics),
+    ("all", Level::All),
+];
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = LEVELS.iter().find(|(name, _)| *name == text);
+        found.map(|(_, level)| *level).ok_or_else(|| {
+            let names: Vec<&str> = LEVELS.iter().map(|(name, _)| *name).collect();
+            format!("expected {}", names.join(", "))
+        })
+    }
+}
+
+/// Share of the traffic below which NICs are named as hardly used.
+const LITTLE: f64 = 0.01;
+
+/// Findings that the sentence before them has already.
+const IN_OTHERS: [&str; 1] = ["never_answered"];
+
+/// Writes the report.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn write(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<()> {
+    let mut text = Vec::new();
+    write_lines(&mut text, job, level)?;
+    // Names of nodes and NICs come from files that others may have written.
+    let text = String::from_utf8_lossy(&text);
+    out.write_all(shown_lines(&text).as_bytes())
+}
+
+fn write_lines(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<()> {
+    if level == Level::Line {
+        let first = job.findings.first().filter(|_| job.is_unusual());
+        let what = first.map_or("nothing unusual", |finding| &finding.text);
+        return writeln!(out, "{}: {what}", heading(job));
+    }
+    writeln!(out, "{}", heading(job))?;
+    for line in notes(job) {
+        writeln!(out, "{line}")?;
+    }
+    let has_readings = job.nics.iter().any(|nic| !nic.changes.is_empty());
+    let shown = job.findings.iter();
+    for finding in shown.filter(|finding| !IN_OTHERS.contains(&finding.code)) {
+        writeln!(out, "{}", finding.text)?;
+    }
+    for peak in job.series.iter().flat_map(NodeSeries::peaks) {
+        writeln!(out, "{peak}")?;
+    }
+    if !job.is_unusual() && has_readings {
+        writeln!(out, "nothing unusual")?;
+    }
+    if let Some(line) = messages_line(&job.nics) {
+        writeln!(out, "{line}")?;
+    }
+    if let Some(line) = traffic_line(job) {
+        writeln!(out, "{line}")?;
+    }
+    if level >= Level::Nics {
+        write_nics(out, job)?;
+    }
+    if level == Level::All {
+        write_counters(out, job)?;
+    }
+    Ok(())
+}
+
+/// Returns what ran, where and how long.
+fn heading(job: &JobStat) -> String {
+    let count = |count: usize, what: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        format!("{count} {what}{plural}")
+    };
+    let nodes = count(job.nodes.len(), "node");
+    let nics = count(job.nics.len(), "NIC");
+    let step = job.nodes.first().and_then(|node| node.step.as_ref());
+    let step = step.map_or(String::new(), |step| format!(" ({})", step.name));
+    let command = job.nodes.first().map(|node| node.command.join(" "));
+    let command = command.filter(|words| !words.is_empty());
+    let status = job.status().map(|status| match status {
+        EndStatus::Exit(code) => format!("exit status {code}"),
+        EndStatus::Signal(signal) => format!("ended by signal {signal}"),
+    });
+    let elapsed = job
+        .elapsed
+        .map(|time| format!("{:.1} s", time.as_secs_f64()));
+    let rest: Vec<String> = [command, elapsed, status].into_iter().flatten().collect();
+    let rest = if rest.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", rest.join(", "))
+    };
+    let software = if job
+        .nodes
+        .iter()
+        .flat_map(|node| &node.nics)
+        .any(|nic| nic.is_software)
+    {
+        " (software NICs)"
+    } else {
+        ""
+    };
+    format!("{nodes}, {nics}{software}{step}{rest}")
+}
+
+/// Returns what is missing.
+fn notes(job: &JobStat) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !job.missing.is_empty() {
+        notes.push(format!("nothing from {}", job.missing.join(", ")));
+    }
+    let without: Vec<&str> = job.without_end().collect();
+    if !without.is_empty() {
+        notes.push(format!(
+            "no end reading: {} (the command went on)",
+            without.join(", ")
+        ));
+    }
+    let place = if job.nodes.len() == 1 {
+        " of this node"
+    } else {
+        ""
+    };
+    match job.still_running() {
+        0 => {}
+        1 => notes.push(format!("1 process{place} was still running")),
+        count => notes.push(format!("{count} processes{place} were still running")),
+    }
+    let resets = |nic: &&JobNic| {
+        nic.changes.iter().any(|(name, change)| {
+            change == Change::Reset && Row::of(name).is_none_or(|row| !row.is_gauge)
+        })
+    };
+    let reset: Vec<&str> = job
+        .nics
+        .iter()
+        .filter(resets)
+        .map(|nic| nic.name.as_str())
+        .collect();
+    if !reset.is_empty() {
+        notes.push(format!(
+            "counters were reset meanwhile: {}",
+            reset.join(", ")
+        ));
+    }
+    notes
+}
+
+fn messages_line(nics: &[JobNic]) -> Option<String> {
+    let [posted, unexpected, software] = messages(nics);
+    let all = posted.saturating_add(unexpected).saturating_add(software);
+    let share = |count: u64| percent(count as f64 / all as f64);
+    (all > 0).then(|| {
+        format!(
+            "messages: {} found a posted receive, {} came unexpected",
+            share(posted),
+            share(unexpected)
+        )
+    })
+}
+
+/// Returns the bytes that a NIC has sent, and the bytes per second.
+fn sent(changes: &Changes) -> Option<(u64, f64)> {
+    let change = changes.of("hni_sts_tx_ok_octets")?;
+    Some((change.count()?, change.per_second().unwrap_or(0.0)))
+}
+
+fn traffic_line(job: &JobStat) -> Option<String> {
+    let sent: Vec<(&JobNic, u64, f64)> = (job.nics.iter())
+        .filter_map(|nic| sent(&nic.changes).map(|(bytes, rate)| (nic, bytes, rate)))
+        .collect();
+    let (fastest, _, rate) = sent.iter().max_by(|(.., a), (.., b)| a.total_cmp(b))?;
+    let all: u64 = sent.iter().map(|(_, bytes, _)| bytes).sum();
+    if all == 0 {
+        return Some("traffic: nothing was sent".into());
+    }
+    let mut line = format!(
+        "traffic: {}B out, {}B/s a NIC at most ({})",
+        scaled(all as f64),
+        scaled(*rate),
+        fastest.name
+    );
+    // NICs of the same name on all nodes that carried next to nothing.
+    let mut by_device: BTreeMap<&str, u64> = BTreeMap::new();
+    for (nic, bytes, _) in &sent {
+        *by_device.entry(&nic.changes.nic.device).or_default() += bytes;
+    }
+    let is_little = |bytes: &u64| (*bytes as f64) < LITTLE * all as f64;
+    let unused = by_device.iter().filter(|(_, bytes)| is_little(bytes));
+    let unused: Vec<&str> = unused.map(|(device, _)| *device).collect();
+    if !unused.is_empty() {
+        let place = if job.nodes.len() > 1 {
+            " of all nodes"
+        } else {
+            ""
+        };
+        line += &format!("; {}{place} carried < 1 %", unused.join(" and "));
+    }
+    Some(line)
+}
+
+/// Returns a number with a decimal prefix: `19.1 G`.
+fn scaled(number: f64) -> String {
+    let prefixes = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    match prefixes.into_iter().find(|(scale, _)| number >= *scale) {
+        Some((scale, prefix)) => format!("{:.1} {prefix}", number / scale),
+        None => format!("{number:.0} "),
+    }
+}
+
+fn write_nics(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
+    let titles = [
+        "NIC",
+        "Sent",
+        "Received",
+        "Timeouts",
+        "Resent",
+        "Held back",
+        "Paused",
+    ];
+    let row = |nic: &JobNic| {
+        let of = &nic.changes;
+        let bytes = |side: &str| {
+            let count = of.count(&format!("hni_sts_{side}_ok_octets"));
+            count.map_or("-".into(), |bytes| format!("{}B", scaled(bytes as f64)))
+        };
+        let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
+        let share = |prefix: &str| {
+            let rates = of
+                .numbered(prefix)
+                .filter_map(|(_, change)| change.per_second());
+            rates
+                .reduce(f64::max)
+                .map_or("-".into(), |rate| percent(rate / 1e9))
+        };
+        vec![
+            nic.name.clone(),
+            bytes("tx"),
+            bytes("rx"),
+            count(timeouts_of(of)),
+            count(of.count("pct_retry_srb_requests")),
+            share("oxe_stall_fgfc_blk_"),
+            share("hni_tx_paused_"),
+        ]
+    };
+    let mut align = [Align::Right; 7];
+    align[0] = Align::Left;
+    write_table(out, &titles, job.nics.iter().map(row).collect(), &align)
+}
+
+/// Writes the counters that have counted.
+fn write_counters(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
+    let mut rows = Vec::new();
+    for nic in &job.nics {
+        for (name, change) in nic.changes.iter() {
+            let row = Row::of(name);
+            let value = match change {
+                _ if row.is_some_and(|row| row.is_gauge) => continue,
+                Change::Counted { by: 0, .. } => continue,
+                Change::Counted { by, .. } => by.to_string(),
+                Change::Reset => "reset".into(),
+            };
+            let rate = change
+                .per_second()
+                .map_or("-".into(), |rate| format!("{rate:.1}"));
+            let [unit, meaning] = row.map_or(["", ""], |row| [row.unit, row.meaning]);
+            let words = [nic.name.as_str(), name, &value, &rate, unit, meaning];
+            rows.push(words.map(str::to_owned).to_vec());
+        }
+    }
+    let titles = ["NIC", "Counter", "Count", "Per second", "Unit", "Meaning"];
+    let mut align = [Align::Left; 6];
+    align[2..4].fill(Align::Right);
+    write_table(out, &titles, rows, &align)
+}
+
+fn write_table(
+    out: &mut impl Write,
+    titles: &[&str],
+    rows: Vec<Vec<String>>,
+    align: &[Align],
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    for line in table::lines(titles, rows, align) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::record::StepRecord;
+    use crate::stat::testing;
+
+    fn text(job: &JobStat, level: Level) -> String {
+        let mut out = Vec::new();
+        write(&mut out, job, level).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Four nodes with four NICs, of which one has timeouts and is held back.
+    fn job() -> JobStat {
+        let quiet: &[(&str, u64)] = &[
+            ("hni_sts_tx_ok_octets", 75_000_000_000),
+            ("lpe_net_match_priority_0", 930),
+            ("lpe_net_match_overflow_0", 70),
+            ("oxe_stall_fgfc_blk_0", 48_800_000),
+            ("retry_handler/spt_timeouts", 0),
+            ("pct_retry_srb_requests", 0),
+            ("pct_rsp_err_rcvd", 0),
+        ];
+        let mut bad = quiet.to_vec();
+        bad[3..].copy_from_slice(&[
+            ("oxe_stall_fgfc_blk_0", 4_100_000_000),
+            ("retry_handler/spt_timeouts", 320),
+            ("pct_retry_srb_requests", 256),
+            ("pct_rsp_err_rcvd", 64),
+        ]);
+        let nodes = (416..420).map(|number| {
+            let second = if number == 417 { &bad[..] } else { quiet };
+            let nics = [
+                ("cxi0", quiet),
+                ("cxi1", second),
+                ("cxi2", quiet),
+                ("cxi3", quiet),
+            ];
+            let mut node = testing::node(&format!("nid{number:06}"), &nics);
+            node.step = Some(StepRecord {
+                name: "Slurm job 1234 step 0".into(),
+                node_index: Some(number - 416),
+                nodes: Vec::new(),
+                local_size: Some(1),
+                size: 4,
+            });
+            node
+        });
+        JobStat::of(nodes.collect(), Vec::new())
+    }
+
+    #[test]
+    fn summary_names_the_nic_that_the_fabric_holds_back() {
+        let expected = "\
+4 nodes, 16 NICs (Slurm job 1234 step 0): ./app, 10.0 s, exit status 0
+packets were sent again on 1 of 16 NICs: nid000417 cxi1, 320 timeouts, 256 resent, 64 never answered
+the fabric held nid000417 cxi1 back for 41 % of the time; median of the job 0.5 % of the time (factor 84)
+messages: 93 % found a posted receive, 7.0 % came unexpected
+traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
+";
+        assert_eq!(text(&job(), Level::Summary), expected);
+        let line = text(&job(), Level::Line);
+        assert!(line.ends_with("exit status 0: packets were sent again on 1 of 16 NICs: nid000417 cxi1, 320 timeouts, 256 resent, 64 never answered\n"));
+    }
+
+    #[test]
+    fn says_what_is_missing() {
+        let mut nodes = vec![
+            testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]),
+            testing::node("nid2", &[("cxi0", &[("hni_tx_ok_opt", 5)])]),
+        ];
+        nodes[1].end = None;
+        nodes[0].end.as_mut().unwrap().still_running = 2;
+        let job = JobStat::of(nodes, vec!["nid3".into(), "nid4".into()]);
+        let expected = "\
+2 nodes, 2 NICs: ./app, 10.0 s, exit status 0
+nothing from nid3, nid4
+no end reading: nid2 (the command went on)
+2 processes were still running
+nothing unusual
+";
+        assert_eq!(text(&job, Level::Summary), expected);
+    }
+
+    #[test]
+    fn tables_have_each_nic_and_each_counter_that_counted() {
+        let counts = [("hni_sts_tx_ok_octets", 20_000), ("hni_fgfc_port", 0)];
+        let job = JobStat::of(
+            vec![testing::node("nid1", &[("cxi0", &counts)])],
+            Vec::new(),
+        );
+        let text = text(&job, Level::All);
+        let (_, tables) = text.split_once("\n\n").unwrap();
+        let expected = "\
+NIC      Sent  Received  Timeouts  Resent  Held back  Paused
+cxi0  20.0 kB         -         -       -          -       -
+
+NIC   Counter               Count  Per second  Unit   Meaning
+cxi0  hni_sts_tx_ok_octets  20000      2000.0  bytes  sent in good packets
+";
+        assert_eq!(tables, expected);
+    }
+}

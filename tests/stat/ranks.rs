@@ -1,0 +1,176 @@
+//! Several processes of one program on this node (monitoring.md 1.6 vectors 2 and 3).
+
+use std::fs;
+
+use crate::harness::{CXIDIAG, Command, Process, stderr, stdout};
+use crate::{Place, wait_for};
+
+/// The variables of rank `rank` of 4, by the launcher.
+fn variables(launcher: &str, job: &str, rank: u32) -> Vec<(&'static str, String)> {
+    let rank = rank.to_string();
+    let text = |text: &str| text.to_owned();
+    match launcher {
+        "Slurm" => vec![
+            ("SLURM_JOB_ID", text(job)),
+            ("SLURM_STEP_ID", text("0")),
+            ("SLURM_PROCID", rank.clone()),
+            ("SLURM_LOCALID", rank),
+            ("SLURM_STEP_NUM_TASKS", text("4")),
+            ("SLURM_STEP_TASKS_PER_NODE", text("4")),
+            ("SLURM_STEP_NODELIST", text("nid1")),
+            ("SLURM_NODEID", text("0")),
+            ("SLURMD_NODENAME", text("nid1")),
+        ],
+        _ => vec![
+            ("PMI_RANK", rank),
+            ("PMI_SIZE", text("4")),
+            ("SLURM_JOB_ID", text(job)),
+        ],
+    }
+}
+
+/// Starts four ranks. Each runs `command`, a line for a shell.
+fn start(place: &Place, launcher: &str, options: &[&str], commands: [&str; 4]) -> Vec<Process> {
+    let job = format!("{}{}", std::process::id(), place.path().display());
+    let start = |(rank, command): (usize, &str)| {
+        let mut stat = place.stat(options, &["sh", "-c", command]);
+        stat.envs(variables(launcher, &job, rank as u32));
+        stat.spawn().expect("it starts")
+    };
+    // The last one first: without local ranks, it probably leads.
+    let mut processes: Vec<Process> = commands.into_iter().enumerate().rev().map(start).collect();
+    processes.reverse();
+    processes
+}
+
+/// Counts the files of rosters of this test.
+fn rosters(place: &Place) -> usize {
+    let key = place
+        .path()
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .replace('.', "");
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names
+        .filter(|name| name.starts_with("cxidiag-stat.") && name.contains(&key))
+        .count()
+}
+
+#[test]
+fn one_rank_of_a_node_reads_and_the_others_are_the_command() {
+    for launcher in ["Slurm", "PMI"] {
+        let place = Place::new();
+        let processes = start(&place, launcher, &["--linger=60"], ["echo $$"; 4]);
+        let ids: Vec<u32> = processes.iter().map(Process::id).collect();
+        let outputs: Vec<_> = processes.into_iter().map(Process::finish).collect();
+        let are_commands = outputs.iter().zip(&ids).filter(|(output, id)| {
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+            stdout(output).trim() == id.to_string()
+        });
+        assert_eq!(are_commands.count(), 3, "{launcher}");
+        let reports: Vec<String> = outputs
+            .iter()
+            .map(stderr)
+            .filter(|text| !text.is_empty())
+            .collect();
+        assert_eq!(reports.len(), 1, "{launcher}: {reports:?}");
+        assert!(!reports[0].contains("still running"), "{reports:?}");
+        assert_eq!(place.left(), [""; 0], "{launcher}");
+        assert_eq!(rosters(&place), 0, "{launcher}");
+    }
+}
+
+#[test]
+fn counts_what_ranks_send_that_end_later() {
+    let place = Place::new();
+    let tool = format!("{CXIDIAG} write-lat --loopback -d soft0 -n 100 > /dev/null");
+    // The last rank begins after the others have ended.
+    let last = format!("while [ ! -e ended ]; do sleep 0.02; done; {tool}");
+    let options = ["--linger=600", "--csv=counters.csv"];
+    let processes = start(
+        &place,
+        "Slurm",
+        &options,
+        ["true", "true", "touch ended", &last],
+    );
+    for process in processes {
+        let output = process.finish();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+    let csv = fs::read_to_string(place.path().join("counters.csv")).expect("a file");
+    let row = csv
+        .lines()
+        .find(|line| line.contains(",hni_tx_ok_opt,"))
+        .expect("a row");
+    let sent: u64 = row
+        .split(',')
+        .nth(5)
+        .expect("a column")
+        .parse()
+        .expect("a number");
+    assert!(sent >= 200, "{row}");
+}
+
+#[test]
+fn says_how_many_ranks_were_still_running() {
+    let place = Place::new();
+    let waits = "touch \"$SLURM_PROCID\"; while [ ! -e go ]; do sleep 0.02; done";
+    let first = "while [ ! -e 2 ] || [ ! -e 3 ]; do sleep 0.02; done; exit 9";
+    let mut processes = start(
+        &place,
+        "Slurm",
+        &["--linger=0.01"],
+        [first, "true", waits, waits],
+    );
+    let leader = processes.remove(0).finish();
+    let errors = stderr(&leader);
+    assert_eq!(leader.status.code(), Some(9), "{errors}");
+    assert!(
+        errors.contains("processes of this node were still running\n"),
+        "{errors}"
+    );
+    place.write("go", "");
+    for process in processes {
+        assert_eq!(process.finish().status.code(), Some(0));
+    }
+}
+
+#[test]
+fn killed_leader_leaves_a_file_that_the_next_one_removes() {
+    let place = Place::new();
+    let waits = "touch \"$SLURM_PROCID\"; while [ ! -e go ]; do sleep 0.02; done";
+    let mut processes = start(&place, "Slurm", &[], [waits; 4]);
+    wait_for(|| {
+        (0..4)
+            .all(|rank| place.path().join(rank.to_string()).exists())
+            .then_some(())
+    });
+    processes[0].kill();
+    place.write("go", "");
+    for process in processes {
+        let _ = process.finish();
+    }
+    let other = Place::new();
+    for process in start(&other, "Slurm", &[], ["true"; 4]) {
+        let _ = process.finish();
+    }
+    assert_eq!([rosters(&place), rosters(&other)], [0, 0]);
+}
+
+/// A process that is not started by a launcher waits for no other.
+#[test]
+fn processes_without_launcher_each_lead() {
+    let place = Place::new();
+    let start = |_| -> Process {
+        let mut stat: Command = place.stat(&[], &["true"]);
+        stat.spawn().expect("it starts")
+    };
+    let processes: Vec<Process> = (0..3).map(start).collect();
+    for process in processes {
+        let errors = stderr(&process.finish());
+        assert!(errors.starts_with("1 node, 1 NIC"), "{errors}");
+    }
+    assert_eq!(place.left(), [""; 0]);
+}
