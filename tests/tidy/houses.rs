@@ -41,6 +41,7 @@ pub struct House {
 pub static PACKAGES: &[Package] = &[
     LIBCXI,
     WRAPPER,
+    TOPOLOGY,
     SOFTWARE_NIC,
     FACTS,
     DIAGNOSIS,
@@ -157,6 +158,38 @@ const WRAPPER: Package = Package {
     },
     parts: &[],
     repeated_types: &["Device", "Memory", "Runtime"],
+};
+
+const TOPOLOGY: Package = Package {
+    name: "topology",
+    directory: "src/topology",
+    uses: &[],
+    holds: "the shape of a fabric as plain data, and the reader of `CXIDIAG_TOPOLOGY`",
+    must_not: "contain rules of a NIC",
+    house: House {
+        directory: "src/topology",
+        module: "",
+        shown_in: &["src/topology/lib.rs"],
+        floors: &[
+            &[("description", "switches, NICs, cables, rules and faults")],
+            &[
+                ("link", "directed links, with what faults leave of them"),
+                ("values", "the values of words"),
+            ],
+            &[(
+                "items",
+                "items of a file, and the fabric that they describe so far",
+            )],
+            &[
+                ("dragonfly", "the item for a whole dragonfly"),
+                ("faults", "the items for what is wrong"),
+            ],
+            &[("parser", "files and the short form")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
 };
 
 const SOFTWARE_NIC: Package = Package {
