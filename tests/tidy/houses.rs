@@ -195,7 +195,7 @@ const TOPOLOGY: Package = Package {
 const SOFTWARE_NIC: Package = Package {
     name: "softnic",
     directory: "ffi/softnic",
-    uses: &["cxi-sys"],
+    uses: &["cxi-sys", "topology"],
     holds: "the table `Api` as well, filled by a software NIC; also a `libcxi.so.1` for other \
             programs",
     must_not: "share logic with `ffi/cxi`, because one bug would then cancel itself out",
@@ -209,8 +209,15 @@ const SOFTWARE_NIC: Package = Package {
                 ("huge_page", "the huge pages of a mapping"),
                 ("pages", "memory shared with other threads and processes"),
                 ("preload", "the library that `cxi-softnic` preloads"),
+                ("random", "random numbers from a seed"),
             ],
-            &[("process_memory", "what the process has mapped")],
+            &[
+                (
+                    "network",
+                    "switches and links between NICs, as functions of the time",
+                ),
+                ("process_memory", "what the process has mapped"),
+            ],
             &[("on_demand", "memory that the program may unmap at any time")],
             &[("engine", "the NIC: a state machine without input or output")],
             &[

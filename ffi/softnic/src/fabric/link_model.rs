@@ -12,7 +12,6 @@ use rustix::time::{ClockId, clock_gettime};
 use super::health::Health;
 use super::link_settings::{Selection, Settings};
 use super::link_time::{HEADER, nanoseconds, time_on_link};
-use super::random::Random;
 use super::reception::Reception;
 use super::translation::Translation;
 use super::ways::Ways;
@@ -21,6 +20,7 @@ use crate::engine::packet::{Kind, Origin, Packet};
 use crate::engine::page_costs::pages;
 use crate::engine::telemetry::LinkCounts;
 use crate::environment::Nics;
+use crate::random::Random;
 
 /// Number of times that a lost packet is sent before its operation fails (libcxi.md 12.3).
 const TRIES: u32 = 5;

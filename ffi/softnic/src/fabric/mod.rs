@@ -20,7 +20,6 @@ mod peers;
 mod pids;
 mod place;
 mod port;
-mod random;
 mod receive;
 mod reception;
 mod remote;
