@@ -71,7 +71,6 @@ mod gpu;
 mod huge_page;
 mod interrupt;
 mod libcxi;
-#[cfg(test)]
 mod network;
 mod nic;
 mod on_demand;

@@ -13,7 +13,7 @@ const LONGEST_PACKET: u64 = 2112;
 
 /// What is on its way.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct Parcel {
     /// The traffic class.
     pub class: usize,
     /// Bytes of payload; 0 for acknowledgements, and for requests of gets.
@@ -22,7 +22,7 @@ pub struct Load {
     pub is_ordered: bool,
 }
 
-impl Load {
+impl Parcel {
     /// Returns the bytes on the link.
     pub fn bytes(&self) -> u64 {
         self.payload + HEADER
@@ -85,12 +85,12 @@ pub struct Station<'a, C> {
 impl<C: Cells> Station<'_, C> {
     /// Lets a packet occupy the link, and returns the ticks until it has left. Ceilings of classes
     /// apply to the links on which NICs transmit.
-    pub fn occupy(&self, load: &Load, now: u64, is_transmit: bool) -> u64 {
-        let bytes = load.bytes();
+    pub fn occupy(&self, parcel: &Parcel, now: u64, is_transmit: bool) -> u64 {
+        let bytes = parcel.bytes();
         self.count(Count::Bytes, bytes);
         self.count(Count::Packets, 1);
-        let class = load.class % CLASSES;
-        if load.payload == 0 {
+        let class = parcel.class % CLASSES;
+        if parcel.payload == 0 {
             // Headers wait for each other only, but what they occupy is missing for data.
             let takes = self.timing.takes(bytes);
             occupy(self.clock(class), now, takes);

@@ -16,7 +16,7 @@ use topology::{Congestion, Routing, Topology};
 
 pub use cells::{Cells, Count, Layout};
 use cells::{TICKS, occupy, put_forward};
-pub use clocks::Load;
+pub use clocks::Parcel;
 use clocks::{Classes, Station, Timing};
 use routes::{Map, Path, Routes};
 use sources::{Rivals, Sources};
@@ -116,14 +116,14 @@ impl<C: Cells> Network<C> {
 
     /// Sends a packet to the NIC with the number `to` at the time `now`, in nanoseconds since the
     /// fabric was made. Returns `None` if no path is up.
-    pub fn send(&mut self, to: usize, load: &Load, now: u64) -> Option<Passage> {
+    pub fn send(&mut self, to: usize, parcel: &Parcel, now: u64) -> Option<Passage> {
         let [transmit, receive] = [2 * self.own, 2 * to + 1];
         let ports = [transmit, receive];
         if !ports.iter().all(|link| self.map.links()[*link].is_up(now)) {
             return None;
         }
-        let choice = self.choose(to, load, now)?;
-        let held_back = self.hold_back(to, load, now);
+        let choice = self.choose(to, parcel, now)?;
+        let held_back = self.hold_back(to, parcel, now);
         let path = path(&self.routes[self.switches[to]], choice)?;
         let time = now * TICKS;
         let mut longest = (0, transmit);
@@ -134,20 +134,20 @@ impl<C: Cells> Network<C> {
                 .chain([receive])
         };
         for link in links() {
-            let mut wait = self.station(link).occupy(load, time, link == transmit);
+            let mut wait = self.station(link).occupy(parcel, time, link == transmit);
             if link == receive {
                 wait = held_back.unwrap_or(wait);
             }
             longest = longest.max((wait, link));
         }
         if let Congestion::Spread { buffer } = self.congestion
-            && load.payload > 0
+            && parcel.payload > 0
         {
-            self.spread(links(), load.class, buffer);
+            self.spread(links(), parcel.class, buffer);
         }
         let (wait, slowest) = longest;
         let waiting = wait as f64 / self.timings[slowest].ticks_per_byte;
-        let is_marked = load.payload > 0 && waiting > self.mark as f64;
+        let is_marked = parcel.payload > 0 && waiting > self.mark as f64;
         if is_marked {
             self.station(slowest).count(Count::Marks, 1);
         }
@@ -184,8 +184,8 @@ impl<C: Cells> Network<C> {
 
     /// Returns for how many ticks a packet waits for the port of its target, if the fabric decides
     /// that instead of the queue there.
-    fn hold_back(&mut self, to: usize, load: &Load, now: u64) -> Option<u64> {
-        if self.congestion != Congestion::Endpoint || load.payload == 0 {
+    fn hold_back(&mut self, to: usize, parcel: &Parcel, now: u64) -> Option<u64> {
+        if self.congestion != Congestion::Endpoint || parcel.payload == 0 {
             return None;
         }
         let now = now * TICKS;
@@ -193,11 +193,11 @@ impl<C: Cells> Network<C> {
         let sharing = self.sources.note(
             (&self.cells, self.layout),
             (to, self.own),
-            (load.payload, timing.ticks_per_byte),
+            (parcel.payload, timing.ticks_per_byte),
             &mut self.rivals[to],
             now,
         );
-        let takes = timing.takes(load.bytes());
+        let takes = timing.takes(parcel.bytes());
         let Some(sharing) = sharing else {
             return Some(takes);
         };
@@ -223,7 +223,7 @@ impl<C: Cells> Network<C> {
     }
 
     /// Chooses the path of a packet.
-    fn choose(&mut self, to: usize, load: &Load, now: u64) -> Option<Choice> {
+    fn choose(&mut self, to: usize, parcel: &Parcel, now: u64) -> Option<Choice> {
         let switches = [self.switches[self.own], self.switches[to]];
         let known = self.routes[switches[1]].as_ref();
         let is_valid = known.is_some_and(|routes| routes.end.is_none_or(|end| now < end));
@@ -233,8 +233,8 @@ impl<C: Cells> Network<C> {
             // Other targets at that switch have paths of the same list.
             self.flows.iter_mut().for_each(|flow| flow.choice = None);
         }
-        if !load.is_ordered {
-            return self.cheapest(switches[1], load, now);
+        if !parcel.is_ordered {
+            return self.cheapest(switches[1], parcel, now);
         }
         let flow = self.flows[to];
         let kept = flow.choice.filter(|choice| {
@@ -242,13 +242,13 @@ impl<C: Cells> Network<C> {
             let latency = path.map_or(0, |path| path.latency);
             now.saturating_sub(flow.sent) <= IDLE_LATENCIES * latency
         });
-        let choice = kept.or_else(|| self.cheapest(switches[1], load, now));
+        let choice = kept.or_else(|| self.cheapest(switches[1], parcel, now));
         self.flows[to] = Flow { choice, sent: now };
         choice
     }
 
     /// Returns the path with the lowest cost: latency, and the longest queue of its links.
-    fn cheapest(&mut self, switch: usize, load: &Load, now: u64) -> Option<Choice> {
+    fn cheapest(&mut self, switch: usize, parcel: &Parcel, now: u64) -> Option<Choice> {
         let routes = self.routes[switch].as_ref()?;
         let (minimal, detours) = (routes.minimal.len(), routes.detours.len());
         if minimal + detours == 0 {
@@ -263,7 +263,7 @@ impl<C: Cells> Network<C> {
         let routes = self.routes[switch].as_ref()?;
         let cost = |path: &Path| {
             let queues = path.links.iter();
-            let queues = queues.map(|link| self.station(*link).queue(load.class, now * TICKS));
+            let queues = queues.map(|link| self.station(*link).queue(parcel.class, now * TICKS));
             queues.max().unwrap_or(0) / TICKS + path.latency
         };
         let shortest = (0..minimal).map(|index| (index + start) % minimal);

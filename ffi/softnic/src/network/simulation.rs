@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use topology::Topology;
 
-use super::{Cells, Count, Load, Network};
+use super::{Cells, Count, Network, Parcel};
 use crate::random::Random;
 
 /// The state of a fabric in private memory.
@@ -197,12 +197,12 @@ impl Simulation {
             now,
             arrival,
         } = *shipment;
-        let load = Load {
+        let parcel = Parcel {
             class,
             payload,
             is_ordered: false,
         };
-        let Some(passage) = self.networks[from].send(to, &load, now) else {
+        let Some(passage) = self.networks[from].send(to, &parcel, now) else {
             measured.undeliverable += 1;
             return;
         };

@@ -16,7 +16,7 @@ const PERIOD_MASK: u64 = (1 << 24) - 1;
 /// The shortest period: 2 ms.
 const SHORTEST_PERIOD: u64 = 2_000_000 * TICKS;
 
-/// Periods in round trips without load.
+/// The length of a period in round trips without load.
 const ROUND_TRIPS: u64 = 20;
 
 /// How often a NIC counts the sources of a target in a period.
@@ -88,8 +88,8 @@ impl Sources {
         let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
     }
 
-    /// Returns the bytes in the time of one period up to now, as if the source had sent evenly in the
-    /// period before.
+    /// Returns the bytes in the time of one period up to now, as if the source had sent evenly in
+    /// the period before.
     fn recent(self, word: &AtomicU64, now: u64) -> u64 {
         let (before, current) = parts(word.load(Ordering::Relaxed), now / self.period);
         let left = self.period - now % self.period;
