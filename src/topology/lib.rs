@@ -11,6 +11,7 @@
 //!  5 | lib           the list of modules                                                         |
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | parser        files and the short form                                                    |
+//!    | tree          a fabric as text                                                            |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | dragonfly     the item for a whole dragonfly                                              |
 //!    | faults        the items for what is wrong                                                 |
@@ -33,6 +34,7 @@ mod faults;
 mod items;
 mod link;
 mod parser;
+mod tree;
 mod values;
 
 pub use description::{

@@ -164,7 +164,7 @@ const TOPOLOGY: Package = Package {
     name: "topology",
     directory: "src/topology",
     uses: &[],
-    holds: "the shape of a fabric as plain data, and the reader of `CXIDIAG_TOPOLOGY`",
+    holds: "the shape of a fabric as plain data, its reader for `CXIDIAG_TOPOLOGY`, its text",
     must_not: "contain rules of a NIC",
     house: House {
         directory: "src/topology",
@@ -184,7 +184,10 @@ const TOPOLOGY: Package = Package {
                 ("dragonfly", "the item for a whole dragonfly"),
                 ("faults", "the items for what is wrong"),
             ],
-            &[("parser", "files and the short form")],
+            &[
+                ("parser", "files and the short form"),
+                ("tree", "a fabric as text"),
+            ],
             &[("lib", "the list of modules")],
         ],
     },
@@ -788,6 +791,7 @@ const PROGRAM: Package = Package {
         "plan",
         "report",
         "selftest",
+        "topology",
     ],
     holds: "the program: tools and commands by name",
     must_not: "",
