@@ -322,3 +322,12 @@ fn gets_share_links_as_puts_do() {
         0.05,
     );
 }
+
+/// An acknowledgement of 64 bytes for each packet takes 3 % of the other direction.
+#[test]
+fn acknowledgements_take_their_bytes_from_data() {
+    let alone = run(&star(2), &[Flow::new(0, 1, 32)]);
+    assert_near(&megabytes(&alone), &[969.7], 0.005);
+    let both = run(&star(2), &[Flow::new(0, 1, 32), Flow::new(1, 0, 32)]);
+    assert_near(&megabytes(&both), &[941.2; 2], 0.01);
+}
