@@ -1,6 +1,7 @@
 //! `devices`: lists the NICs and who may use them (docs/devices.md).
 
 use std::ffi::OsString;
+use std::io::Write;
 
 use super::arguments;
 use super::output;
@@ -13,6 +14,7 @@ use plan::cli::usage::{Completion, Usage};
 use plan::outputs::Place;
 use report::devices::{self, Inventory};
 use report::documents::Documents;
+use topology::Topology;
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -38,6 +40,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(request) = parse(&arguments)? else {
         return Ok(());
     };
+    if request.topology {
+        return print_topology();
+    }
     let documents = Documents::open_json(request.json.as_ref())?;
     let machine = Machine::this();
     let (found, failure) = backend::devices(&request.devices, request.libcxi.as_ref(), &machine);
@@ -55,11 +60,27 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     inventory.result()
 }
 
+/// Prints the fabric of the software NICs.
+fn print_topology() -> Result<(), Failure> {
+    let value = std::env::var_os(topology::VARIABLE).filter(|value| !value.is_empty());
+    let Some(value) = value else {
+        return Err(Failure::usage(format!(
+            "--topology: {} names no topology of software NICs",
+            topology::VARIABLE
+        )));
+    };
+    let topology = Topology::from_variable(&value.to_string_lossy());
+    let topology =
+        topology.map_err(|error| Failure::usage(format!("{}={error}", topology::VARIABLE)))?;
+    Documents::default().print(|text| writeln!(text, "{topology}"))
+}
+
 /// What the arguments ask for.
 #[derive(Debug, Default)]
 struct DevicesRequest {
     devices: Vec<DeviceName>,
     verbose: bool,
+    topology: bool,
     json: Option<Place>,
     libcxi: Option<LibraryFile>,
 }
@@ -73,6 +94,14 @@ fn options() -> Vec<OptionDef<DevicesRequest>> {
             "Print all that is known of each NIC, as for DEVICE",
             "Print all that is known of each NIC, also without *DEVICE*.",
         ),
+        OptionDef::switch("topology", |request: &mut DevicesRequest| {
+            request.topology = true
+        })
+        .explained(
+            "Print the fabric of CXIDIAG_TOPOLOGY",
+            "Print the fabric of software NICs that **CXIDIAG_TOPOLOGY** describes: groups, \
+             switches, NICs and cables, with their rates and faults.",
+        ),
         output::json().within(|request| &mut request.json),
         arguments::libcxi().within(|request| &mut request.libcxi),
     ]
@@ -85,6 +114,16 @@ fn parse(arguments: &[OsString]) -> Result<Option<DevicesRequest>, Failure> {
         return Ok(None);
     };
     request.devices = arguments::devices_named(words, arguments)?;
+    if request.topology && (request.json.is_some() || !request.devices.is_empty()) {
+        let other = if request.json.is_some() {
+            "--json"
+        } else {
+            "DEVICE"
+        };
+        return Err(Failure::usage(format!(
+            "--topology: not allowed with {other}"
+        )));
+    }
     request.libcxi = request.libcxi.or_else(arguments::library_of_environment);
     Ok(Some(request))
 }

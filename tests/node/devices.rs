@@ -27,6 +27,59 @@ fn on_machine(files: &[(&str, &str)], mut command: Command) -> Output {
 }
 
 #[test]
+fn prints_the_fabric_of_software_nics() {
+    let topology = "dragonfly:groups=1,switches=2,nics=1;fault link 0.0>0.1 rate=25%";
+    let fabric = Fabric::new();
+    let run = |arguments: &str, value: &str| {
+        let mut command = fabric.command(arguments);
+        command.env("CXIDIAG_TOPOLOGY", value);
+        finish(command)
+    };
+    let output = run("devices --topology", topology);
+    assert_success(&output);
+    let expected = "    to 0.1: 1 cable, 25 MB/s, 20 us; FAULT rate 25 % (6.25 MB/s)\n";
+    assert!(stdout(&output).contains(expected), "{}", stdout(&output));
+    let output = run("devices", topology);
+    assert_success(&output);
+    assert!(
+        stdout(&output).contains("soft1      0x41  up"),
+        "{}",
+        stdout(&output)
+    );
+    for (arguments, value, message) in [
+        (
+            "devices --topology",
+            "",
+            "--topology: CXIDIAG_TOPOLOGY names no topology",
+        ),
+        (
+            "devices --topology soft0",
+            topology,
+            "--topology: not allowed with DEVICE",
+        ),
+        (
+            "devices --topology --json",
+            topology,
+            "--topology: not allowed with --json",
+        ),
+        (
+            "devices --topology",
+            "/no/file",
+            "CXIDIAG_TOPOLOGY=/no/file: No such file",
+        ),
+        (
+            "devices",
+            "dragonfly:groups=x",
+            "CXIDIAG_TOPOLOGY=dragonfly:groups=x: item 1: 'groups=x'",
+        ),
+    ] {
+        let output = run(arguments, value);
+        assert_status(&output, 2);
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn describes_a_software_nic_in_80_columns() {
     let fabric = Fabric::new();
     let output = fabric.run("devices soft1");

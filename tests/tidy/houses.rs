@@ -41,6 +41,7 @@ pub struct House {
 pub static PACKAGES: &[Package] = &[
     LIBCXI,
     WRAPPER,
+    TOPOLOGY,
     SOFTWARE_NIC,
     FACTS,
     DIAGNOSIS,
@@ -160,10 +161,45 @@ const WRAPPER: Package = Package {
     repeated_types: &["Device", "Memory", "Runtime"],
 };
 
+const TOPOLOGY: Package = Package {
+    name: "topology",
+    directory: "src/topology",
+    uses: &[],
+    holds: "the shape of a fabric as plain data, its reader for `CXIDIAG_TOPOLOGY`, its text",
+    must_not: "contain rules of a NIC",
+    house: House {
+        directory: "src/topology",
+        module: "",
+        shown_in: &["src/topology/lib.rs"],
+        floors: &[
+            &[("description", "switches, NICs, cables, rules and faults")],
+            &[
+                ("link", "directed links, with what faults leave of them"),
+                ("values", "the values of words"),
+            ],
+            &[(
+                "items",
+                "items of a file, and the fabric that they describe so far",
+            )],
+            &[
+                ("dragonfly", "the item for a whole dragonfly"),
+                ("faults", "the items for what is wrong"),
+            ],
+            &[
+                ("parser", "files and the short form"),
+                ("tree", "a fabric as text"),
+            ],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 const SOFTWARE_NIC: Package = Package {
     name: "softnic",
     directory: "ffi/softnic",
-    uses: &["cxi-sys"],
+    uses: &["cxi-sys", "topology"],
     holds: "the table `Api` as well, filled by a software NIC; also a `libcxi.so.1` for other \
             programs",
     must_not: "share logic with `ffi/cxi`, because one bug would then cancel itself out",
@@ -177,8 +213,15 @@ const SOFTWARE_NIC: Package = Package {
                 ("huge_page", "the huge pages of a mapping"),
                 ("pages", "memory shared with other threads and processes"),
                 ("preload", "the library that `cxi-softnic` preloads"),
+                ("random", "random numbers from a seed"),
             ],
-            &[("process_memory", "what the process has mapped")],
+            &[
+                (
+                    "network",
+                    "switches and links between NICs, as functions of the time",
+                ),
+                ("process_memory", "what the process has mapped"),
+            ],
             &[("on_demand", "memory that the program may unmap at any time")],
             &[("engine", "the NIC: a state machine without input or output")],
             &[
@@ -751,6 +794,7 @@ const PROGRAM: Package = Package {
         "plan",
         "report",
         "selftest",
+        "topology",
     ],
     holds: "the program: tools and commands by name",
     must_not: "",

@@ -25,6 +25,7 @@ const CORRECTED: u32 = 1666;
 const UNCORRECTED: u32 = 1667;
 const ERRORS_OF_LANE: u32 = 1669;
 const LANES: u32 = 8;
+const REPLAYS: u32 = 1694;
 const REPLAYS_OF_PEER: u32 = 1714;
 const LINK_NACKS_SENT: u32 = 1685;
 const RX_PAUSED: u32 = 1608;
@@ -78,7 +79,7 @@ impl NicCounters {
         nid: u32,
         settings: &Settings,
     ) -> Result<Self, Errno> {
-        let totals = fabric::nic_counts(lock, nid, || runner::publish_counts(nid))?;
+        let totals = fabric::nic_counts(&lock, nid, || runner::publish_counts(nid))?;
         let age = Duration::from_nanos(fabric::now().saturating_sub(totals.started));
         let at = clock_gettime(ClockId::Realtime);
         let mut counters = Self {
@@ -90,6 +91,14 @@ impl NicCounters {
         let code_words = time_up.as_nanos() * CODE_WORDS / 1_000_000_000;
         counters.add(GOOD_CODE_WORDS, code_words as u64);
         counters.add_health(&settings.health, time_up);
+        if let Some(links) = lock()
+            .ok()
+            .and_then(|fabric| fabric::nic_link_counts(&fabric, nid))
+        {
+            counters.add(TX_PAUSED, links.blocked);
+            counters.add(REPLAYS, links.sent_again);
+            counters.add(REPLAYS_OF_PEER, links.received_again);
+        }
         for (class, delay) in settings.slowness.class_delays.iter().enumerate() {
             if !delay.is_zero() {
                 counters.mark_class(class as u32);

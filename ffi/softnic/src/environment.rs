@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `CXIDIAG_NICS` | number of NICs, 1 to 100 | 100, of which lists show the first 4 |
 //! | `CXIDIAG_NIDS` | their addresses, separated by commas | 0x12 for the first |
+//! | `CXIDIAG_TOPOLOGY` | the fabric between them, which decides number and addresses | none |
 //! | `CXIDIAG_SERVICES` | `enabled` or `disabled`: service 1 alone, in this state | four services |
 //! | `CXIDIAG_QOS` | QoS profile: `HPC`, `LL_BE_BD_ET` or `LL_BE_BD_ET1_ET2` | `LL_BE_BD_ET` |
 //! | `CXIDIAG_SHS` | release of the driver: `13` (12.0 to 13.1) or `14` | `14` |
@@ -15,6 +16,7 @@ use std::env;
 use std::ffi::OsString;
 
 use cxi_sys::C_NID_ANY;
+use topology::Topology;
 
 /// The most NICs of one machine: more than tests need, with two digits in their names.
 const MOST: u32 = 100;
@@ -42,15 +44,42 @@ impl Nics {
     /// # Errors
     /// One line that names the variable.
     pub fn from_environment() -> Result<Self, String> {
-        Self::new(env::var_os("CXIDIAG_NICS"), env::var_os("CXIDIAG_NIDS"))
+        let topology = topology()?;
+        let variables = ["CXIDIAG_NICS", "CXIDIAG_NIDS"].map(env::var_os);
+        Self::new(variables, topology.as_ref())
     }
 
-    fn new(nics: Option<OsString>, nids: Option<OsString>) -> Result<Self, String> {
+    fn new(
+        [nics, nids]: [Option<OsString>; 2],
+        topology: Option<&Topology>,
+    ) -> Result<Self, String> {
         let mut found = Self {
             count: MOST,
             listed: LISTED,
             addresses: vec![FIRST_NID],
         };
+        if let Some(topology) = topology {
+            let numbers = 0..topology.nics.len();
+            found.addresses = numbers.filter_map(|nic| topology.address(nic)).collect();
+            found.count = topology.nics.len() as u32;
+            found.listed = found.count;
+            if let Some(nids) = nids.filter(|value| !value.is_empty()) {
+                return Err(format!(
+                    "CXIDIAG_NIDS={}: not allowed with {}, which decides the addresses",
+                    nids.display(),
+                    topology::VARIABLE
+                ));
+            }
+            return match nics.filter(|value| !value.is_empty()) {
+                Some(nics) => Err(format!(
+                    "CXIDIAG_NICS={}: not allowed with {}, which has {} NICs",
+                    nics.display(),
+                    topology::VARIABLE,
+                    found.count
+                )),
+                None => Ok(found),
+            };
+        }
         if let Some(nics) = nics.filter(|value| !value.is_empty()) {
             let count = nics.to_str().and_then(number);
             let count = count.filter(|count| (1..=MOST).contains(count));
@@ -83,6 +112,18 @@ impl Nics {
         let last = self.addresses.len() as u32 - 1;
         Some(given.unwrap_or_else(|| self.addresses[last as usize] + number - last))
     }
+}
+
+/// Returns the fabric between the NICs, if the environment describes one.
+///
+/// # Errors
+/// One line that names the variable.
+pub fn topology() -> Result<Option<Topology>, String> {
+    let value = env::var_os(topology::VARIABLE).filter(|value| !value.is_empty());
+    let value = value.map(|value| value.to_string_lossy().into_owned());
+    let topology = value.map(|value| Topology::from_variable(&value));
+    let topology = topology.transpose();
+    topology.map_err(|error| format!("{}={error}", topology::VARIABLE))
 }
 
 /// The services that a NIC has until an administrator changes them.
@@ -253,17 +294,40 @@ mod tests {
     use super::*;
 
     fn nics(nics: &str, nids: &str) -> Result<Nics, String> {
-        Nics::new(Some(nics.into()), Some(nids.into()))
+        Nics::new([Some(nics.into()), Some(nids.into())], None)
+    }
+
+    #[test]
+    fn fabric_decides_number_and_addresses() {
+        let fabric = Topology::from_variable("dragonfly:groups=2,switches=2,nics=1").unwrap();
+        let nics = |nics: &str, nids: &str| {
+            Nics::new([nics, nids].map(|value| Some(value.into())), Some(&fabric))
+        };
+        let found = nics("", "").unwrap();
+        let addresses: Vec<_> = (0..5).map(|nic| found.address(nic)).collect();
+        let expected = [Some(0x001), Some(0x041), Some(0x801), Some(0x841), None];
+        assert_eq!((addresses, found.listed), (expected.to_vec(), 4));
+        assert_eq!(
+            nics("3", "").unwrap_err(),
+            "CXIDIAG_NICS=3: not allowed with CXIDIAG_TOPOLOGY, which has 4 NICs"
+        );
+        assert_eq!(
+            nics("", "5").unwrap_err(),
+            "CXIDIAG_NIDS=5: not allowed with CXIDIAG_TOPOLOGY, which decides the addresses"
+        );
     }
 
     #[test]
     fn has_defaults() {
-        let nics = Nics::new(None, None).unwrap();
+        let nics = Nics::new([None, None], None).unwrap();
         assert_eq!((nics.count, nics.listed), (100, 4));
         assert_eq!(nics.address(0), Some(0x12));
         assert_eq!(nics.address(99), Some(0x12 + 99));
         assert_eq!(nics.address(100), None);
-        assert_eq!(super::Nics::new(Some("".into()), Some("".into())), Ok(nics));
+        assert_eq!(
+            super::Nics::new([Some("".into()), Some("".into())], None),
+            Ok(nics)
+        );
     }
 
     #[test]

@@ -43,12 +43,14 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | on_demand        memory that the program may unmap at any time                            |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | process_memory   what the process has mapped                                              |
+//!  1 | network          switches and links between NICs, as functions of the time                |
+//!    | process_memory   what the process has mapped                                              |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | gpu              memory of GPUs                                                           |
 //!    | huge_page        the huge pages of a mapping                                              |
 //!    | pages            memory shared with other threads and processes                           |
 //!    | preload          the library that `cxi-softnic` preloads                                  |
+//!    | random           random numbers from a seed                                               |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -69,12 +71,14 @@ mod gpu;
 mod huge_page;
 mod interrupt;
 mod libcxi;
+mod network;
 mod nic;
 mod on_demand;
 mod pages;
 mod prefetch;
 mod preload;
 mod process_memory;
+mod random;
 mod retry_handler;
 mod runner;
 mod snapshot;

@@ -60,6 +60,7 @@ impl<W: Wire> Engine<W> {
             kind: Kind::Response,
             class: packet.class,
             tag: packet.tag,
+            is_marked: packet.is_marked,
             return_code: code as u8,
             total: mlength,
             ..Packet::default()

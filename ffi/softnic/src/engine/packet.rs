@@ -74,6 +74,8 @@ pub struct Packet {
     pub small: bool,
     /// The traffic class, 0 to 3: half of the priority of requests on the link (health.md 1.5).
     pub class: u8,
+    /// A mark of congestion. The wire sets it, and a response repeats the mark of its request.
+    pub is_marked: bool,
     /// Payload bytes in this packet.
     pub length: u16,
     /// Instance of the sending NIC, set by the wire.
@@ -110,6 +112,9 @@ const CLASS_SHIFT: u32 = 45;
 const CLASS_MASK: u8 = 3;
 const SMALL: u64 = 1 << 47;
 
+/// A bit of the fourth word.
+const MARKED: u64 = 1 << 26;
+
 /// A bit of the first word that belongs to the wire, as does the low half of that word.
 pub const WIRE_FLAG: u64 = 1 << 43;
 
@@ -142,6 +147,7 @@ impl Packet {
             index
                 | u64::from(self.return_code) << 16
                 | u64::from(self.ptl_list) << 24
+                | flag(self.is_marked, MARKED)
                 | u64::from(self.initiator) << 32,
             self.remote_offset | u64::from(self.rendezvous.id) << OFFSET_BITS,
             u64::from(self.total) | u64::from(place) << 32,
@@ -201,6 +207,7 @@ impl Packet {
         self.address = Address::from_parts((address >> 32) as u32, result as u16);
         self.return_code = (result >> 16) as u8 & 0x3f;
         self.ptl_list = (result >> 24) as u8 & 3;
+        self.is_marked = result & MARKED != 0;
         self.initiator = (result >> 32) as u32;
         self.remote_offset = offset & (u64::MAX >> (64 - OFFSET_BITS));
         self.total = total as u32;
@@ -265,6 +272,7 @@ mod tests {
             flush: true,
             small: true,
             class: 3,
+            is_marked: true,
             length: 2048,
             source: 0x1122_3344_5566_7788,
             tag: 0xa1b2_c3d4,

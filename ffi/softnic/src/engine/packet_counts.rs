@@ -19,6 +19,9 @@ const KIND: usize = 7;
 const RESTRICTED: usize = 8;
 const CLASS_SHIFT: usize = 4;
 
+/// Priorities on the link: two for each class.
+const PRIORITIES: usize = 8;
+
 /// The kind of the packets of a put behind the first one.
 const CONTINUATION: usize = 0;
 
@@ -28,6 +31,8 @@ pub struct PacketCounts {
     packets: [[u64; SIZES]; ROWS],
     /// The bytes of their payload.
     payload: u64,
+    /// Packets with a mark of congestion, by priority.
+    marked: [u64; PRIORITIES],
 }
 
 impl Default for PacketCounts {
@@ -35,6 +40,7 @@ impl Default for PacketCounts {
         Self {
             packets: [[0; SIZES]; ROWS],
             payload: 0,
+            marked: [0; PRIORITIES],
         }
     }
 }
@@ -53,10 +59,20 @@ impl PacketCounts {
             + usize::from(packet.restricted) * RESTRICTED
             + (usize::from(packet.class) << CLASS_SHIFT);
         self.payload += u64::from(packet.length);
+        if packet.is_marked {
+            self.count_mark(packet);
+        }
         if packet.length > MTU as u16 {
             return self.count_segment(row, packet.length);
         }
         self.packets[row % ROWS][size(packet.length) % SIZES] += 1;
+    }
+
+    #[cold]
+    fn count_mark(&mut self, packet: &Packet) {
+        let is_response = matches!(packet.kind, Kind::Response | Kind::Reply);
+        let priority = 2 * usize::from(packet.class) + usize::from(is_response);
+        self.marked[priority % PRIORITIES] += 1;
     }
 
     /// Counts a packet that stands for several of the link.
@@ -101,6 +117,16 @@ impl PacketCounts {
         self.sum(|row| {
             row >> CLASS_SHIFT == priority / 2 && is_response(row) == (priority % 2 == 1)
         })
+    }
+
+    /// Returns the number of packets of a priority with a mark of congestion.
+    pub fn marked(&self, priority: usize) -> u64 {
+        self.marked[priority]
+    }
+
+    /// Returns the number of all packets with a mark.
+    pub fn all_marked(&self) -> u64 {
+        self.marked.iter().sum()
     }
 
     /// Returns the number of request packets, of restricted transport or others.
@@ -229,8 +255,16 @@ mod tests {
         }
         counts.count(&Packet {
             restricted: true,
+            is_marked: true,
             ..packet(Kind::Put, 8)
         });
+        counts.count(&Packet {
+            class: 3,
+            is_marked: true,
+            ..packet(Kind::Reply, 8)
+        });
+        assert_eq!([0, 1, 7].map(|priority| counts.marked(priority)), [1, 0, 1]);
+        assert_eq!(counts.all_marked(), 2);
         assert_eq!(
             [0, 1, 2, 3].map(|priority| counts.of_priority(priority)),
             [1, 0, 18, 10]
@@ -241,12 +275,12 @@ mod tests {
         );
         assert_eq!(
             (counts.responses(), counts.gets(1), counts.gets(0)),
-            (10, 5, 0)
+            (11, 5, 0)
         );
         assert_eq!((counts.put_messages(1), counts.put_messages(0)), (13, 1));
         assert_eq!(
             (counts.all(), counts.of_size(0), counts.of_size(1)),
-            (29, 28, 1)
+            (30, 28, 2)
         );
     }
 }

@@ -43,7 +43,7 @@ impl<W: Wire> Engine<W> {
             return;
         };
         let Message {
-            header,
+            mut header,
             landing,
             mut code,
             ..
@@ -54,6 +54,7 @@ impl<W: Wire> Engine<W> {
         self.store(arrival, &header, landing.as_ref(), &mut code);
         if last {
             self.messages.swap_remove(at);
+            header.is_marked = packet.is_marked;
             self.finish(peer, &header, landing.as_ref(), code);
         } else {
             self.messages[at].code = code;
@@ -99,6 +100,7 @@ impl<W: Wire> Engine<W> {
             kind: Kind::Response,
             class: packet.class,
             tag: packet.tag,
+            is_marked: packet.is_marked,
             return_code: C_RC_OK as u8,
             total: packet.total,
             ptl_list: last.ptl_list,

@@ -140,7 +140,9 @@ const HELD_BY_CLASS: u32 = 1745;
 const PUT_MESSAGES_BY_CLASS: u32 = 1810;
 const GETS_BY_CLASS: u32 = 1820;
 const PUT_PACKETS_BY_CLASS: u32 = 1830;
-/// Received packets without a mark of congestion, requests and responses by priority.
+/// Received packets with and without a mark of congestion, requests and responses by priority.
+const MARKED_REQUESTS: u32 = 1224;
+const MARKED_RESPONSES: u32 = 1240;
 const UNMARKED_REQUESTS: u32 = 1232;
 const UNMARKED_RESPONSES: u32 = 1248;
 // Counters without a number on hardware (`counter_names`).
@@ -240,12 +242,19 @@ impl Telemetry {
             1175 => self.received.requests(false) - self.received.continuations(),
             1177 => self.received.continuations(),
             1178 => self.received.requests(true),
-            1220 => self.received.all(),
+            1216 => self.received.all_marked(),
+            1220 => self.received.all() - self.received.all_marked(),
+            MARKED_REQUESTS..1232 if number.is_multiple_of(2) => {
+                self.received.marked(nth(MARKED_REQUESTS))
+            }
             UNMARKED_REQUESTS..1240 if number.is_multiple_of(2) => {
-                self.received.of_priority(nth(UNMARKED_REQUESTS))
+                self.unmarked(nth(UNMARKED_REQUESTS))
+            }
+            MARKED_RESPONSES..1248 if !number.is_multiple_of(2) => {
+                self.received.marked(nth(MARKED_RESPONSES))
             }
             UNMARKED_RESPONSES..1256 if !number.is_multiple_of(2) => {
-                self.received.of_priority(nth(UNMARKED_RESPONSES))
+                self.unmarked(nth(UNMARKED_RESPONSES))
             }
             1305 => self.flushed,
             1326 => self.unresolved,
@@ -273,5 +282,10 @@ impl Telemetry {
             number if list_counts::NUMBERS.contains(&number) => self.lists.value(number),
             _ => 0,
         }
+    }
+
+    /// Returns the number of received packets of a priority without a mark.
+    fn unmarked(&self, priority: usize) -> u64 {
+        self.received.of_priority(priority) - self.received.marked(priority)
     }
 }

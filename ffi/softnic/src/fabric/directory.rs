@@ -36,6 +36,9 @@ const COUNTERS: &str = "counters-";
 /// Start of the name of a snapshot of the files of a NIC: a directory, `files-<nid in hex>.<slot>`.
 const SNAPSHOT: &str = "files-";
 
+/// The name of the file with the state of the links between switches (`links`).
+const LINKS: &str = "links";
+
 /// Permissions of a directory that a process of the fabric makes. The sticky bit, which is without
 /// effect where one user alone can write, marks it: it is removed with its last file, a directory
 /// that existed before is not.
@@ -186,6 +189,30 @@ impl Directory {
         Ok(ports)
     }
 
+    /// Whether any device of the fabric is open.
+    pub fn has_ports(&self) -> Result<bool, Errno> {
+        let mut names = self.names()?.into_iter();
+        Ok(names.any(|(name, ..)| self.is_in_use(name.as_os_str())))
+    }
+
+    /// Opens the file with the state of the links, if there is one.
+    pub fn links(&self) -> Option<File> {
+        open(&self.path.join(LINKS)).ok()
+    }
+
+    /// Makes the file with the state of the links.
+    pub fn create_links(&self) -> Result<File, Errno> {
+        self.create_file(&self.path.join(LINKS))
+    }
+
+    /// Removes the file with the state of the links, if there is one.
+    pub fn remove_links(&self) -> Result<(), Errno> {
+        match remove(&self.path.join(LINKS)) {
+            Err(Errno::NOENT) => Ok(()),
+            result => result,
+        }
+    }
+
     /// Returns a port, if its owner is alive and has not been replaced.
     pub fn port(&self, nid: u32, slot: u32, instance: u64) -> Option<(File, Header)> {
         let file = open(&self.port_path(nid, slot)).ok()?;
@@ -288,7 +315,7 @@ impl Directory {
     }
 
     /// Removes a port of the caller. If neither a port nor a snapshot remains, also removes the
-    /// counters, and the directory if a process of the fabric made it.
+    /// counters, the state of the links, and the directory if a process of the fabric made it.
     pub fn remove(&self, nid: u32, slot: u32) -> Result<(), Errno> {
         remove(&self.port_path(nid, slot))?;
         self.end_if_unused()
@@ -300,7 +327,8 @@ impl Directory {
             return Ok(());
         }
         for name in entries {
-            if name.to_str().is_some_and(|name| name.starts_with(COUNTERS)) {
+            let is_ended = |name: &str| name.starts_with(COUNTERS) || name == LINKS;
+            if name.to_str().is_some_and(is_ended) {
                 let _ = remove(&self.path.join(name));
             }
         }

@@ -2,12 +2,16 @@
 //!
 //! On a link with latency many packets are in flight, and a ring has few cells. So the receiver
 //! moves packets that are not due from a ring that fills up into private memory.
+//!
+//! On a fabric of switches, answers do not queue behind requests, nor acknowledgements behind data:
+//! each kind is in order by itself. Then packets that are not due leave the ring at once, because
+//! one behind them may be due before.
 
 use std::collections::VecDeque;
 
 use super::port::{CELLS, LANES, Port, TIMED};
 use crate::engine::bytes::copy;
-use crate::engine::packet::{MTU, Packet};
+use crate::engine::packet::{Kind, MTU, Packet};
 use crate::engine::wire::Arrival;
 
 /// The most packets kept for one lane, 8 MiB of payload. With more the ring stays full, and its
@@ -20,19 +24,44 @@ struct Early {
     payload: Box<[u8]>,
 }
 
+/// Kinds of packets with an order of their own: requests, data of answers, and acknowledgements.
+const KINDS: usize = 3;
+
+/// The packets of a lane, by kind.
+struct Kept {
+    queues: [VecDeque<Early>; KINDS],
+    /// The kind of the next packet.
+    next: usize,
+}
+
+impl Kept {
+    const EMPTY: Self = Self {
+        queues: [const { VecDeque::new() }; KINDS],
+        next: 0,
+    };
+
+    fn len(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+}
+
 /// The packets that are kept, in order for each lane.
 pub struct EarlyPackets {
-    lanes: [VecDeque<Early>; LANES],
+    lanes: [Kept; LANES],
     /// Lanes with packets, one bit each.
     in_use: u64,
+    /// Whether packets of different kinds overtake each other.
+    overtake: bool,
 }
 
 impl EarlyPackets {
-    /// Makes the store, without any packet.
-    pub fn new() -> Self {
+    /// Makes the store, without any packet. `overtake` is whether packets of different kinds
+    /// overtake each other.
+    pub fn new(overtake: bool) -> Self {
         Self {
-            lanes: [const { VecDeque::new() }; LANES],
+            lanes: [Kept::EMPTY; LANES],
             in_use: 0,
+            overtake,
         }
     }
 
@@ -42,13 +71,12 @@ impl EarlyPackets {
         self.in_use & 1 << lane != 0
     }
 
-    /// Empties the ring of a lane if it is half full. `head` is the position of its next packet.
-    /// Returns the new position, to which the caller releases the ring.
+    /// Empties the ring of a lane if it is half full, or if packets overtake each other. `head` is
+    /// the position of its next packet. Returns the new position, to which the caller releases the
+    /// ring.
     pub fn take_from_ring(&mut self, port: &Port, lane: usize, mut head: u32) -> u32 {
-        if port
-            .first_word(lane, head.wrapping_add(CELLS / 2))
-            .is_none()
-        {
+        let half = head.wrapping_add(CELLS / 2);
+        if !self.overtake && port.first_word(lane, half).is_none() {
             return head;
         }
         while self.lanes[lane].len() < MOST
@@ -70,7 +98,12 @@ impl EarlyPackets {
                 // and the box has `length` bytes.
                 unsafe { copy(port.cell_payload(lane, head), payload.as_mut_ptr(), length) };
                 let due = port.due(lane, head, first);
-                self.lanes[lane].push_back(Early {
+                let kind = match packet.kind {
+                    Kind::Reply if self.overtake => 1,
+                    Kind::Response if self.overtake => 2,
+                    _ => 0,
+                };
+                self.lanes[lane].queues[kind].push_back(Early {
                     due,
                     packet,
                     payload,
@@ -82,16 +115,29 @@ impl EarlyPackets {
         head
     }
 
+    /// Makes the packet the next one of a lane that is due first.
+    pub fn choose(&mut self, lane: usize) {
+        let kept = &mut self.lanes[lane];
+        let firsts = kept.queues.iter().enumerate();
+        let dues = firsts.filter_map(|(kind, queue)| Some((queue.front()?.due, kind)));
+        kept.next = dues.min().map_or(0, |(_, kind)| kind);
+    }
+
     /// Returns the next packet of a lane, and when it is due.
     pub fn first(&self, lane: usize) -> Option<(&Packet, u64)> {
-        let early = self.lanes[lane].front()?;
+        let early = self.next_of(lane)?;
         Some((&early.packet, early.due))
+    }
+
+    fn next_of(&self, lane: usize) -> Option<&Early> {
+        let kept = &self.lanes[lane];
+        kept.queues[kept.next].front()
     }
 
     /// Puts the next packet of a lane into `arrival`; false if there is none. It stays until
     /// [`EarlyPackets::release`].
     pub fn next(&self, lane: usize, arrival: &mut Arrival) -> bool {
-        let Some(early) = self.lanes[lane].front() else {
+        let Some(early) = self.next_of(lane) else {
             return false;
         };
         arrival.packet = early.packet;
@@ -101,8 +147,9 @@ impl EarlyPackets {
 
     /// Drops the next packet of a lane.
     pub fn release(&mut self, lane: usize) {
-        self.lanes[lane].pop_front();
-        if self.lanes[lane].is_empty() {
+        let kept = &mut self.lanes[lane];
+        kept.queues[kept.next].pop_front();
+        if kept.len() == 0 {
             self.in_use &= !(1 << lane);
         }
     }

@@ -63,6 +63,7 @@ pub fn pack(packet: &Packet) -> Option<u64> {
     let fits = packet.kind == Kind::Response
         && u32::from(packet.return_code) == C_RC_OK
         && packet.class == 0
+        && !packet.is_marked
         && packet.total < 1 << LENGTH_BITS;
     fits.then(|| {
         u64::from(packet.tag)
@@ -78,6 +79,7 @@ pub fn unpack(word: u64, packet: &mut Packet) {
     packet.return_code = C_RC_OK as u8;
     packet.restricted = false;
     packet.inline = false;
+    packet.is_marked = false;
     packet.class = 0;
     packet.length = 0;
     packet.offset = 0;

@@ -7,12 +7,11 @@
 use std::time::Duration;
 
 use cxi_sys::{C_RC_OK, C_RC_UNDELIVERABLE};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::health::Health;
 use super::link_settings::{Selection, Settings};
-use super::link_time::{HEADER, nanoseconds, time_on_link};
-use super::random::Random;
+use super::link_time::{HEADER, nanoseconds, now, time_on_link};
+use super::links::Links;
 use super::reception::Reception;
 use super::translation::Translation;
 use super::ways::Ways;
@@ -21,6 +20,7 @@ use crate::engine::packet::{Kind, Origin, Packet};
 use crate::engine::page_costs::pages;
 use crate::engine::telemetry::LinkCounts;
 use crate::environment::Nics;
+use crate::random::Random;
 
 /// Number of times that a lost packet is sent before its operation fails (libcxi.md 12.3).
 const TRIES: u32 = 5;
@@ -45,6 +45,8 @@ pub struct LinkModel {
     translation: Translation,
     /// Where packets wait beyond the link.
     ways: Ways,
+    /// The links between switches, if the fabric has any.
+    links: Option<Links>,
     /// The receiving side, if receiving takes time.
     pub reception: Option<Reception>,
     /// Number of operations sent.
@@ -59,17 +61,24 @@ pub struct LinkModel {
 }
 
 impl LinkModel {
-    /// Makes the model for an open NIC; `None` for a link without latency, limit and faults. Each
-    /// open device draws different numbers.
-    pub fn new(mut settings: Settings, nics: &Nics, nid: u32, slot: u32) -> Option<Box<Self>> {
+    /// Makes the model for an open NIC; `None` for a link without latency, limit and faults on a
+    /// fabric without switches. Each open device draws different numbers.
+    pub fn new(
+        mut settings: Settings,
+        nics: &Nics,
+        nid: u32,
+        slot: u32,
+        links: Option<Links>,
+    ) -> Option<Box<Self>> {
         settings.health = Health::default();
-        if settings == Settings::default() {
+        if settings == Settings::default() && links.is_none() {
             return None;
         }
         let name = u64::from(nid) << 32 | u64::from(slot);
         let opened = now();
         let mut seeds = Random(settings.faults.seed ^ Random(name).next());
         Some(Box::new(Self {
+            links,
             requests: Random(seeds.next()),
             responses: Random(seeds.next()),
             changes: Random(seeds.next()),
@@ -114,7 +123,17 @@ impl LinkModel {
     /// NIC with the address `to`: may set its return code, and returns when it is due.
     pub fn send(&mut self, packet: &mut Packet, payload: usize, to: u32) -> u64 {
         let now = self.translate(packet, payload, now());
-        self.send_at(packet, to, now)
+        let due = self.send_at(packet, to, now);
+        match &mut self.links {
+            // What the own link takes comes in addition.
+            Some(links) => links.send(packet, to, now) + (due - now),
+            None => due,
+        }
+    }
+
+    /// Whether packets that answer overtake others.
+    pub fn has_switches(&self) -> bool {
+        self.links.is_some()
     }
 
     /// Whether translating the addresses of pages takes time.
@@ -262,12 +281,6 @@ impl LinkModel {
         }
         (code, late)
     }
-}
-
-/// Returns the time in nanoseconds, on a clock that all processes share.
-pub fn now() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]

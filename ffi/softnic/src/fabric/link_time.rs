@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Bytes of a packet on the link in addition to its payload (libcxi.md 2.2: MTU 2112 for 2048).
 pub const HEADER: u64 = 64;
 
@@ -13,4 +15,10 @@ pub fn time_on_link(bytes: u64, bandwidth: Option<f64>) -> u64 {
 
 pub fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos() as u64
+}
+
+/// Returns the time in nanoseconds, on a clock that all processes share.
+pub fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -14,13 +14,13 @@ mod health;
 mod link_model;
 mod link_settings;
 mod link_time;
+mod links;
 mod lock;
 mod nic_counts;
 mod peers;
 mod pids;
 mod place;
 mod port;
-mod random;
 mod receive;
 mod reception;
 mod remote;
@@ -47,8 +47,9 @@ use crate::engine::VniRange;
 use crate::engine::packet_counts::PacketCounts;
 use crate::engine::telemetry::Telemetry;
 use crate::engine::wire::Peer;
-use crate::environment::{Driver, Nics};
+use crate::environment::{self, Driver, Nics};
 use crate::fork;
+use crate::random::Random;
 pub use directory::Directory;
 use early::EarlyPackets;
 use fetch_add::FetchAdd;
@@ -57,8 +58,10 @@ use groups::ShownGroups;
 pub use groups::{available as available_groups, available_in as available_groups_in};
 pub use health::{Health, PCIE_MAX, PcieLanes};
 use link_model::LinkModel;
-pub use link_model::now;
 pub use link_settings::Settings;
+pub use link_time::now;
+use links::Links;
+pub use links::nic_counts as nic_link_counts;
 pub use lock::describe_holder;
 pub use nic_counts::read as nic_counts;
 pub use place::{Place, fallback, owner};
@@ -139,6 +142,9 @@ impl Fabric {
         let place = Place::from_environment()?;
         let directory = Directory::lock(&place)?;
         directory.sweep()?;
+        let topology = environment::topology().map_err(|_| Errno::INVAL)?;
+        let losses = Random(settings.faults.seed ^ Random(nid.into()).next());
+        let links = Links::open(&directory, topology.as_ref(), number, losses)?;
         let (file, slot) = directory.create(nid)?;
         let instance = random()?;
         let memory = directory.reopen(nid, slot);
@@ -151,7 +157,8 @@ impl Fabric {
         let _ = directory.totals(nid);
         place.keep();
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
-        let link = LinkModel::new(settings.clone(), &nics, nid, slot);
+        let link = LinkModel::new(settings.clone(), &nics, nid, slot, links);
+        let overtake = link.as_ref().is_some_and(|link| link.has_switches());
         let takes_time = link.as_ref().is_some_and(|link| link.reception.is_some());
         Ok(Self {
             place,
@@ -167,7 +174,7 @@ impl Fabric {
             link,
             waits: if takes_time { u64::MAX } else { port::TIMED },
             settings,
-            early: EarlyPackets::new(),
+            early: EarlyPackets::new(overtake),
             next_due: None,
             shares_cpu: false,
             driver,
@@ -275,12 +282,14 @@ impl Drop for Fabric {
     }
 }
 
-/// Checks the environment variables of the link model.
+/// Checks the environment variables of the link model, and that other open devices have the same
+/// topology.
 ///
 /// # Errors
 /// One line that names the variable.
 pub fn check_environment() -> Result<(), String> {
-    syntax::from_environment(0).map(|_| ())
+    syntax::from_environment(0)?;
+    links::check()
 }
 
 /// Returns a random number for an open NIC; never 0, which means no NIC.

@@ -491,7 +491,7 @@ fn cell(position: u32) -> usize {
 
 /// Allocates the space of a range. So a full file system is an error here, not a fatal signal at
 /// the first store to the mapping.
-fn allocate(file: impl AsFd, offset: usize, len: usize) -> Result<(), Errno> {
+pub fn allocate(file: impl AsFd, offset: usize, len: usize) -> Result<(), Errno> {
     match rustix::fs::fallocate(file, FallocateFlags::empty(), offset as u64, len as u64) {
         // The file system does not support allocation.
         Err(Errno::OPNOTSUPP) => Ok(()),

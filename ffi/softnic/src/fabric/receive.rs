@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::gathered::{self, Unread};
 use super::port::{CELLS, LANES};
 use super::reception::Load;
-use super::{Fabric, link_model};
+use super::{Fabric, link_time};
 use crate::engine::packet::Packet;
 use crate::engine::wire::{Arrival, Wire};
 
@@ -47,7 +47,7 @@ impl Fabric {
     /// Whether the next packet of a lane, which arrives at the time `due`, has arrived and was
     /// received. A packet without a due time arrives when it is first seen.
     fn is_delivered(&mut self, lane: usize, due: u64, load: impl Fn(&Self) -> Load) -> bool {
-        let now = link_model::now();
+        let now = link_time::now();
         let known = self.inbound[lane].delivery;
         let mut at = known.unwrap_or(due);
         if known.is_none() && due <= now && self.receives_slowly() {
@@ -71,6 +71,9 @@ impl Fabric {
     #[cold]
     pub(super) fn receive_early(&mut self, lane: usize, arrival: &mut Arrival) -> bool {
         self.take_early(lane);
+        if self.inbound[lane].delivery.is_none() {
+            self.early.choose(lane);
+        }
         let Some((packet, due)) = self.early.first(lane) else {
             return false;
         };
@@ -78,7 +81,7 @@ impl Fabric {
         self.is_delivered(lane, due, |_| load) && self.early.next(lane, arrival)
     }
 
-    /// Empties the ring of a lane if it is half full.
+    /// Empties the ring of a lane as far as [`EarlyPackets`](super::early::EarlyPackets) does.
     fn take_early(&mut self, lane: usize) {
         let head = self.inbound[lane].head;
         let taken = self.early.take_from_ring(&self.port, lane, head);
@@ -151,7 +154,7 @@ impl Fabric {
     /// Returns the time until the next received packet is nearly due; `None` without such a packet.
     pub fn time_to_next_packet(&self) -> Option<Duration> {
         let nearly_due = self.next_due?.saturating_sub(SOON);
-        let time = nearly_due.saturating_sub(link_model::now());
+        let time = nearly_due.saturating_sub(link_time::now());
         Some(Duration::from_nanos(time))
     }
 

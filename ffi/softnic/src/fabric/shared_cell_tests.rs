@@ -131,7 +131,7 @@ fn wakes_sender_after_each_half_of_full_ring() {
             ..Settings::default()
         };
         let nics = Nics::from_environment().unwrap();
-        sender.link = LinkModel::new(settings, &nics, NIDS[1], 0);
+        sender.link = LinkModel::new(settings, &nics, NIDS[1], 0, None);
         let put = Packet::default();
         let mut arrival = Arrival::new();
         // The receiver learns who sends.

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use rustix::io::Errno;
 
-use super::link_model::now;
+use super::link_time::now;
 use crate::counter_names::{self, COUNT};
 
 /// "cxicntr" and the version of this layout.

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use super::directory::is_owned;
 use super::port::{LANES, TIMED};
 use super::receive::SOON;
-use super::{Fabric, gathered, link_model};
+use super::{Fabric, gathered, link_time};
 use crate::engine::bytes::copy;
 use crate::engine::packet::{MTU, Packet, SEGMENT};
 use crate::engine::wire::{Arrival, Peer, Wire};
@@ -189,7 +189,7 @@ impl Wire for Fabric {
 
     fn is_about_to_receive(&self) -> bool {
         self.next_due
-            .is_some_and(|due| due <= link_model::now() + SOON)
+            .is_some_and(|due| due <= link_time::now() + SOON)
     }
 
     /// A NIC that is gone counts as alive while packets from it remain to be delivered.

@@ -8,4 +8,5 @@ mod foreign;
 mod forks;
 mod link;
 mod slowness;
+mod switches;
 mod two_processes;

@@ -39,6 +39,8 @@ Environment:
   CXIDIAG_NICS             number of NICs, 1 to 100
   CXIDIAG_NIDS             addresses of the NICs, separated by commas [0x12]
   CXIDIAG_LINK             latency=TIME, jitter=TIME, bandwidth=NUMBER with MB/s or GB/s
+  CXIDIAG_TOPOLOGY         a file that describes the fabric between the NICs, or
+                           dragonfly:groups=4,switches=2,nics=2
   CXIDIAG_FAULTS           loss=, retry=, delay=, corrupt=, error=, down=, seed=, and what files and
                            counters show (cxi-softnic(1))
   CXIDIAG_SERVICES         enabled or disabled: service 1 alone, in this state;

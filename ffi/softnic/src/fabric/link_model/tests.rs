@@ -6,7 +6,7 @@ use crate::fabric::link_settings::InjectedError;
 
 fn new(settings: Settings, nid: u32, slot: u32) -> Option<Box<LinkModel>> {
     let nics = Nics::from_environment().unwrap();
-    LinkModel::new(settings, &nics, nid, slot)
+    LinkModel::new(settings, &nics, nid, slot, None)
 }
 
 impl LinkModel {

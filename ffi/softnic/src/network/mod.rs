@@ -1,0 +1,296 @@
+//! A fabric of switches between the software NICs, without a process in its middle (load.md 4).
+//!
+//! Each link is a clock in memory that all NICs share: when its last packet will have left. A NIC
+//! that sends a packet puts the clocks of all links on its path forward at once, and knows when the
+//! packet arrives. All rules are functions of the time and of these clocks: tests run them on a
+//! clock of their own, and NICs on the time of the machine.
+
+mod cells;
+mod clocks;
+mod routes;
+#[cfg(test)]
+mod simulation;
+mod sources;
+
+use topology::{Congestion, Routing, Topology};
+
+pub use cells::{Cells, Count, Layout};
+use cells::{TICKS, occupy, put_forward};
+pub use clocks::Parcel;
+use clocks::{Classes, Station, Timing};
+use routes::{Map, Path, Routes};
+use sources::{Rivals, Sources};
+
+use crate::random::Random;
+
+/// Latencies for which a pair of NICs must be idle before packets that stay in order take another
+/// path.
+const IDLE_LATENCIES: u64 = 20;
+
+/// The most times that one link damages the same packet.
+const MOST_LOSSES: u32 = 100;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// When it arrives, in nanoseconds since the fabric was made.
+    pub due: u64,
+    /// It had to wait for so many bytes that it has a mark of congestion.
+    pub is_marked: bool,
+}
+
+/// The path of the packets to another NIC that stay in order.
+#[derive(Clone, Copy, Default)]
+struct Flow {
+    choice: Option<Choice>,
+    /// When the last packet was sent, in nanoseconds.
+    sent: u64,
+}
+
+/// A path of [`Routes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Minimal(usize),
+    Detour(usize),
+}
+
+/// A fabric as one NIC sees it.
+pub struct Network<C> {
+    cells: C,
+    layout: Layout,
+    map: Map,
+    timings: Vec<Timing>,
+    classes: Classes,
+    routing: Routing,
+    congestion: Congestion,
+    mark: u64,
+    /// The switches of the NICs.
+    switches: Vec<usize>,
+    /// The number of this NIC.
+    own: usize,
+    /// By the switch of the target.
+    routes: Vec<Option<Routes>>,
+    /// By target.
+    flows: Vec<Flow>,
+    rivals: Vec<Rivals>,
+    sources: Sources,
+    random: Random,
+}
+
+impl Network<()> {
+    /// Returns the words of the state that all NICs of a fabric share.
+    pub fn layout(topology: &Topology) -> Layout {
+        Layout {
+            links: 2 * (topology.nics.len() + topology.cables.len()),
+            nics: topology.nics.len(),
+        }
+    }
+}
+
+impl<C: Cells> Network<C> {
+    /// Returns the fabric as the NIC with the number `own` sees it. All words of `cells` are 0 when
+    /// the fabric is made.
+    pub fn new(topology: &Topology, cells: C, own: usize, random: Random) -> Self {
+        let map = Map::new(topology);
+        let nics = topology.nics.len();
+        let of_nics = topology.nics.iter().map(|nic| nic.latency).max();
+        let round_trip = 2 * (map.longest_latency() + 2 * of_nics.unwrap_or(0));
+        Self {
+            cells,
+            layout: Network::layout(topology),
+            timings: map.links().iter().map(Timing::of).collect(),
+            classes: Classes::new(topology.classes),
+            routing: topology.routing,
+            congestion: topology.congestion,
+            mark: topology.mark,
+            switches: topology.nics.iter().map(|nic| nic.switch).collect(),
+            own,
+            routes: vec![None; topology.switches.len()],
+            flows: vec![Flow::default(); nics],
+            rivals: vec![Rivals::default(); nics],
+            sources: Sources::new(round_trip),
+            random,
+            map,
+        }
+    }
+
+    /// Sends a packet to the NIC with the number `to` at the time `now`, in nanoseconds since the
+    /// fabric was made. Returns `None` if no path is up.
+    pub fn send(&mut self, to: usize, parcel: &Parcel, now: u64) -> Option<Passage> {
+        let [transmit, receive] = [2 * self.own, 2 * to + 1];
+        let ports = [transmit, receive];
+        if !ports.iter().all(|link| self.map.links()[*link].is_up(now)) {
+            return None;
+        }
+        let choice = self.choose(to, parcel, now)?;
+        let held_back = self.hold_back(to, parcel, now);
+        let path = path(&self.routes[self.switches[to]], choice)?;
+        let time = now * TICKS;
+        let mut longest = (0, transmit);
+        let links = || {
+            [transmit]
+                .into_iter()
+                .chain(path.links.iter().copied())
+                .chain([receive])
+        };
+        for link in links() {
+            let mut wait = self.station(link).occupy(parcel, time, link == transmit);
+            if link == receive {
+                wait = held_back.unwrap_or(wait);
+            }
+            longest = longest.max((wait, link));
+        }
+        if let Congestion::Spread { buffer } = self.congestion
+            && parcel.payload > 0
+        {
+            self.spread(links(), parcel.class, buffer);
+        }
+        let (wait, slowest) = longest;
+        let waiting = wait as f64 / self.timings[slowest].ticks_per_byte;
+        let is_marked = parcel.payload > 0 && waiting > self.mark as f64;
+        if is_marked {
+            self.station(slowest).count(Count::Marks, 1);
+        }
+        let mut late = 0;
+        for link in links() {
+            let timing = &self.timings[link];
+            let mut losses = 0;
+            while losses < MOST_LOSSES && self.random.happens(timing.loss) {
+                losses += 1;
+            }
+            if losses > 0 {
+                late += timing.retry * u64::from(losses);
+                let place = self.layout.count(link, Count::Losses);
+                let word = self.cells.word(place);
+                word.fetch_add(losses.into(), std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let latency: u64 = ports.iter().map(|link| self.timings[*link].latency).sum();
+        Some(Passage {
+            due: now + wait.div_ceil(TICKS) + latency + path.latency + late,
+            is_marked,
+        })
+    }
+
+    fn station(&self, link: usize) -> Station<'_, C> {
+        Station {
+            cells: &self.cells,
+            layout: self.layout,
+            classes: &self.classes,
+            timing: &self.timings[link],
+            link,
+        }
+    }
+
+    /// Returns for how many ticks a packet waits for the port of its target, if the fabric decides
+    /// that instead of the queue there.
+    fn hold_back(&mut self, to: usize, parcel: &Parcel, now: u64) -> Option<u64> {
+        if self.congestion != Congestion::Endpoint || parcel.payload == 0 {
+            return None;
+        }
+        let now = now * TICKS;
+        let timing = &self.timings[2 * to + 1];
+        let sharing = self.sources.note(
+            (&self.cells, self.layout),
+            (to, self.own),
+            (parcel.payload, timing.ticks_per_byte),
+            &mut self.rivals[to],
+            now,
+        );
+        let takes = timing.takes(parcel.bytes());
+        let Some(sharing) = sharing else {
+            return Some(takes);
+        };
+        let pace = self.cells.word(self.layout.pace(to, self.own));
+        Some(occupy(pace, now, sharing * takes) - now)
+    }
+
+    /// Lets what waits for each link of a path, beyond the bytes of its buffer, block the link
+    /// before it.
+    fn spread(&self, links: impl Iterator<Item = usize>, class: usize, buffer: u64) {
+        let links: Vec<usize> = links.collect();
+        for pair in links.windows(2).rev() {
+            let [before, after] = [pair[0], pair[1]].map(|link| self.station(link));
+            let clock = after
+                .clock(class)
+                .load(std::sync::atomic::Ordering::Relaxed);
+            let to = clock.saturating_sub(after.timing.takes(buffer));
+            let blocked = put_forward(before.clock(class), to);
+            if blocked > 0 {
+                before.count(Count::Blocked, blocked / TICKS);
+            }
+        }
+    }
+
+    /// Chooses the path of a packet.
+    fn choose(&mut self, to: usize, parcel: &Parcel, now: u64) -> Option<Choice> {
+        let switches = [self.switches[self.own], self.switches[to]];
+        let known = self.routes[switches[1]].as_ref();
+        let is_valid = known.is_some_and(|routes| routes.end.is_none_or(|end| now < end));
+        if !is_valid {
+            let routes = self.map.routes(switches[0], switches[1], now);
+            self.routes[switches[1]] = Some(routes);
+            // Other targets at that switch have paths of the same list.
+            self.flows.iter_mut().for_each(|flow| flow.choice = None);
+        }
+        if !parcel.is_ordered {
+            return self.cheapest(switches[1], parcel, now);
+        }
+        let flow = self.flows[to];
+        let kept = flow.choice.filter(|choice| {
+            let path = path(&self.routes[switches[1]], *choice);
+            let latency = path.map_or(0, |path| path.latency);
+            now.saturating_sub(flow.sent) <= IDLE_LATENCIES * latency
+        });
+        let choice = kept.or_else(|| self.cheapest(switches[1], parcel, now));
+        self.flows[to] = Flow { choice, sent: now };
+        choice
+    }
+
+    /// Returns the path with the lowest cost: latency, and the longest queue of its links.
+    fn cheapest(&mut self, switch: usize, parcel: &Parcel, now: u64) -> Option<Choice> {
+        let routes = self.routes[switch].as_ref()?;
+        let (minimal, detours) = (routes.minimal.len(), routes.detours.len());
+        if minimal + detours == 0 {
+            return None;
+        }
+        if minimal == 1 && (detours == 0 || self.routing == Routing::Minimal) {
+            return Some(Choice::Minimal(0));
+        }
+        // Of equal ones any is taken.
+        let start = self.random.at_most(minimal.saturating_sub(1) as u64) as usize;
+        let detour = self.random.at_most(detours.saturating_sub(1) as u64) as usize;
+        let routes = self.routes[switch].as_ref()?;
+        let cost = |path: &Path| {
+            let queues = path.links.iter();
+            let queues = queues.map(|link| self.station(*link).queue(parcel.class, now * TICKS));
+            queues.max().unwrap_or(0) / TICKS + path.latency
+        };
+        let shortest = (0..minimal).map(|index| (index + start) % minimal);
+        let shortest = shortest.map(|index| (cost(&routes.minimal[index]), index));
+        let shortest = shortest.min_by_key(|(cost, _)| *cost);
+        let Some((cost_of_shortest, index)) = shortest else {
+            return Some(Choice::Detour(detour));
+        };
+        if let (Routing::Adaptive { bias }, Some(path)) = (self.routing, routes.detours.get(detour))
+            && cost(path) + bias < cost_of_shortest
+        {
+            return Some(Choice::Detour(detour));
+        }
+        Some(Choice::Minimal(index))
+    }
+}
+
+/// Returns a path of some routes.
+fn path(routes: &Option<Routes>, choice: Choice) -> Option<&Path> {
+    let routes = routes.as_ref()?;
+    match choice {
+        Choice::Minimal(index) => routes.minimal.get(index),
+        Choice::Detour(index) => routes.detours.get(index),
+    }
+}
+
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod vectors;

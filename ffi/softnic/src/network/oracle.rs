@@ -1,0 +1,109 @@
+//! Progressive filling (load.md 4.7): the rates that the model must reach, by another way.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use topology::Topology;
+
+use super::routes::Map;
+use super::simulation::{Flow, Simulation};
+
+/// Returns the bytes per second of each flow, given the links of its path and their rates: all
+/// rates rise together until a link is full, whose flows then stay as they are.
+fn fill(paths: &[Vec<usize>], capacities: &[f64]) -> Vec<f64> {
+    let mut rates = vec![None; paths.len()];
+    let mut left = capacities.to_vec();
+    while rates.contains(&None) {
+        let open = |link: usize| {
+            let flows = paths.iter().zip(&rates);
+            flows
+                .filter(|(path, rate)| rate.is_none() && path.contains(&link))
+                .count() as f64
+        };
+        let links: BTreeSet<usize> = paths.iter().flatten().copied().collect();
+        let shares = links.into_iter().filter(|link| open(*link) > 0.0);
+        let shares = shares.map(|link| (left[link] / open(link), link));
+        let (share, full) = shares
+            .min_by(|one, other| one.0.total_cmp(&other.0))
+            .expect("a link");
+        for (path, rate) in paths.iter().zip(&mut rates) {
+            if rate.is_none() && path.contains(&full) {
+                *rate = Some(share);
+                path.iter().for_each(|link| left[*link] -= share);
+            }
+        }
+    }
+    rates.into_iter().flatten().collect()
+}
+
+#[derive(Debug)]
+struct Case {
+    fabric: String,
+    flows: Vec<(usize, usize)>,
+}
+
+/// Small dragonflies with links of different rates, and flows in one direction between each two
+/// NICs. Sources only send and targets only receive, so that answers take nothing from data.
+fn cases() -> impl Strategy<Value = Case> {
+    let shape = (1usize..=4, 1usize..=3, 2usize..=3);
+    let rates = prop::collection::vec(prop::sample::select(vec!["1GB/s", "2GB/s", "4GB/s"]), 3);
+    (shape, rates)
+        .prop_flat_map(|((groups, switches, nics), rates)| {
+            let count = groups * switches * nics;
+            let fabric = format!(
+                "dragonfly groups={groups} switches={switches} nics={nics} nic={} local={} \
+                 global-rate={} latency=200ns\nroute minimal\ncongestion none",
+                rates[0], rates[1], rates[2]
+            );
+            let flows = prop::collection::vec((0..count, 0..count), 1..=12);
+            (Just(fabric), flows)
+        })
+        .prop_map(|(fabric, flows)| {
+            let is_source = |nic: usize| nic.is_multiple_of(2);
+            let flows = flows.into_iter();
+            let flows = flows.filter(|(from, to)| is_source(*from) && !is_source(*to));
+            let flows: BTreeSet<(usize, usize)> = flows.collect();
+            Case {
+                fabric,
+                flows: flows.into_iter().collect(),
+            }
+        })
+        .prop_filter("flows", |case| !case.flows.is_empty())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn flows_get_what_progressive_filling_gives_them(case in cases()) {
+        let topology = Topology::from_file("random", &case.fabric).expect("a fabric");
+        let map = Map::new(&topology);
+        let path = |(from, to): &(usize, usize)| {
+            let switches = [*from, *to].map(|nic| topology.nics[nic].switch);
+            let routes = map.routes(switches[0], switches[1], 0);
+            let ends = ([2 * from], [2 * to + 1]);
+            [&ends.0[..], &routes.minimal[0].links, &ends.1].concat()
+        };
+        let paths: Vec<Vec<usize>> = case.flows.iter().map(path).collect();
+        let capacities: Vec<f64> = map.links().iter().map(|link| link.rate).collect();
+        let expected = fill(&paths, &capacities);
+        let flows: Vec<Flow> =
+            case.flows.iter().map(|(from, to)| Flow::new(*from, *to, 64)).collect();
+        let measured = Simulation::of(&topology).run(&flows, 4_000_000, 10_000_000);
+        for ((flow, measured), expected) in case.flows.iter().zip(&measured).zip(expected) {
+            let payload = expected * 2048.0 / 2112.0;
+            let error = (measured.rate / payload - 1.0).abs();
+            prop_assert!(error < 0.05, "{flow:?}: {} instead of {payload}", measured.rate);
+        }
+    }
+}
+
+#[test]
+fn fills_links_in_turn() {
+    // The first link is shared by two flows, one of which a slower link limits.
+    assert_eq!(fill(&[vec![0], vec![0, 1]], &[10.0, 2.0]), [8.0, 2.0]);
+    assert_eq!(
+        fill(&[vec![0], vec![0, 1], vec![1]], &[10.0, 10.0]),
+        [5.0, 5.0, 5.0]
+    );
+}

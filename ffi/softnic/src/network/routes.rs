@@ -1,0 +1,257 @@
+//! The paths between switches (load.md 4.5).
+
+use std::collections::{BTreeSet, VecDeque};
+
+use topology::{Link, Node, Routing, Topology};
+
+/// The most paths of one kind between two switches: enough for all cables between two groups.
+const MOST_PATHS: usize = 64;
+
+/// A way from one switch to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// The numbers of its links.
+    pub links: Vec<usize>,
+    /// Nanoseconds on its links and in its switches, the first and the last included.
+    pub latency: u64,
+}
+
+/// The paths from one switch to another that are up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routes {
+    /// For each cable between the groups, or between the switches, the shortest path through it.
+    pub minimal: Vec<Path>,
+    /// Paths through a further group, or in a group through a further switch.
+    pub detours: Vec<Path>,
+    /// When a link goes down or up next, in nanoseconds since the fabric was made.
+    pub end: Option<u64>,
+}
+
+/// A link from a switch to another.
+#[derive(Clone, Copy)]
+struct Hop {
+    to: usize,
+    link: usize,
+}
+
+/// The switches of a fabric and the links between them.
+pub struct Map {
+    /// By switch.
+    hops: Vec<Vec<Hop>>,
+    groups: Vec<u16>,
+    latencies: Vec<u64>,
+    links: Vec<Link>,
+    is_adaptive: bool,
+}
+
+impl Map {
+    /// Makes the map of a fabric.
+    pub fn new(topology: &Topology) -> Self {
+        let links = topology.links();
+        let mut hops = vec![Vec::new(); topology.switches.len()];
+        for (number, link) in links.iter().enumerate() {
+            if let (Node::Switch(from), Node::Switch(to)) = (link.from, link.to) {
+                hops[from].push(Hop { to, link: number });
+            }
+        }
+        let switches = topology.switches.iter();
+        Self {
+            hops,
+            groups: switches.clone().map(|switch| switch.name.group).collect(),
+            latencies: switches
+                .map(|switch| switch.latency + switch.fault.latency)
+                .collect(),
+            links,
+            is_adaptive: topology.routing != Routing::Minimal,
+        }
+    }
+
+    /// Returns the links of the fabric.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// Returns the paths between two switches at a time, in nanoseconds since the fabric was made.
+    pub fn routes(&self, from: usize, to: usize, time: u64) -> Routes {
+        let is_up = |path: &Vec<usize>| path.iter().all(|link| self.links[*link].is_up(time));
+        let mut minimal = self.minimal(from, to);
+        minimal.retain(is_up);
+        let mut detours = Vec::new();
+        if self.is_adaptive {
+            detours = self.detours(from, to);
+            detours.retain(is_up);
+            if minimal.is_empty() && detours.is_empty() {
+                // Any path is better than none.
+                minimal = self.shortest(from, to, |hop| self.links[hop.link].is_up(time));
+            }
+        }
+        let path = |links: Vec<usize>| Path {
+            latency: self.latency(from, &links),
+            links,
+        };
+        Routes {
+            minimal: minimal.into_iter().map(path).collect(),
+            detours: detours.into_iter().map(path).collect(),
+            end: self.next_change(time),
+        }
+    }
+
+    /// Returns the latency of the longest of the shortest paths between switches with NICs.
+    pub fn longest_latency(&self) -> u64 {
+        let switch = |link: &Link| match (link.from, link.to) {
+            (Node::Nic(_), Node::Switch(switch)) => Some(switch),
+            _ => None,
+        };
+        let switches: BTreeSet<usize> = self.links.iter().filter_map(switch).collect();
+        let pairs = switches
+            .iter()
+            .flat_map(|from| switches.iter().map(move |to| (*from, *to)));
+        let latencies = pairs.filter_map(|(from, to)| {
+            let paths = self.shortest(from, to, |_| true);
+            Some(self.latency(from, paths.first()?))
+        });
+        latencies.max().unwrap_or(0)
+    }
+
+    fn next_change(&self, time: u64) -> Option<u64> {
+        let outages = self.links.iter().flat_map(|link| &link.outages);
+        let changes = outages.flat_map(|outage| [Some(outage.from), outage.to]);
+        changes.flatten().filter(|change| *change > time).min()
+    }
+
+    fn latency(&self, from: usize, links: &[usize]) -> u64 {
+        let hops = links.iter().map(|link| {
+            let link = &self.links[*link];
+            let Node::Switch(to) = link.to else {
+                return link.latency;
+            };
+            link.latency + self.latencies[to]
+        });
+        self.latencies[from] + hops.sum::<u64>()
+    }
+
+    fn minimal(&self, from: usize, to: usize) -> Vec<Vec<usize>> {
+        let [here, there] = [from, to].map(|switch| self.groups[switch]);
+        let paths = if here == there {
+            self.within_group(from, to)
+        } else {
+            self.through_cables(from, here, there)
+                .flat_map(|(path, at)| joined(&path, &self.within_group(at, to)))
+                .take(MOST_PATHS)
+                .collect()
+        };
+        if paths.is_empty() {
+            return self.shortest(from, to, |_| true);
+        }
+        paths
+    }
+
+    fn detours(&self, from: usize, to: usize) -> Vec<Vec<usize>> {
+        let [here, there] = [from, to].map(|switch| self.groups[switch]);
+        if here == there {
+            let others = (0..self.hops.len())
+                .filter(|other| self.groups[*other] == here && ![from, to].contains(other));
+            let paths = others.flat_map(|other| {
+                let second = self.within_group(other, to);
+                let first = self.within_group(from, other);
+                let paths: Vec<_> = first
+                    .iter()
+                    .flat_map(|path| joined(path, &second))
+                    .collect();
+                paths
+            });
+            return paths.collect();
+        }
+        let mut groups = self.groups.clone();
+        groups.sort_unstable();
+        groups.dedup();
+        groups.retain(|group| ![here, there].contains(group));
+        let mut paths = Vec::new();
+        for group in groups {
+            for (first, at) in self.through_cables(from, here, group) {
+                for (second, arrived) in self.through_cables(at, group, there) {
+                    let whole = joined(&first, &[second]);
+                    let last = self.within_group(arrived, to);
+                    paths.extend(whole.iter().flat_map(|path| joined(path, &last)));
+                }
+            }
+        }
+        paths
+    }
+
+    /// Returns the paths from a switch of the group `here` into the group `there`, one for each
+    /// cable between them, and the switches at which they arrive.
+    fn through_cables(
+        &self,
+        from: usize,
+        here: u16,
+        there: u16,
+    ) -> impl Iterator<Item = (Vec<usize>, usize)> {
+        let switches = (0..self.hops.len()).filter(move |switch| self.groups[*switch] == here);
+        switches.flat_map(move |switch| {
+            let cables = self.hops[switch].iter();
+            let cables = cables.filter(move |hop| self.groups[hop.to] == there);
+            let before = self.within_group(from, switch);
+            cables.flat_map(move |hop| {
+                let paths = joined_all(&before, hop.link);
+                paths.into_iter().map(|path| (path, hop.to))
+            })
+        })
+    }
+
+    /// Returns the shortest paths inside a group.
+    fn within_group(&self, from: usize, to: usize) -> Vec<Vec<usize>> {
+        let group = self.groups[from];
+        self.shortest(from, to, |hop| self.groups[hop.to] == group)
+    }
+
+    /// Returns the paths with the fewest links among the hops that `may_use` permits.
+    fn shortest(&self, from: usize, to: usize, may_use: impl Fn(&Hop) -> bool) -> Vec<Vec<usize>> {
+        let mut distances = vec![usize::MAX; self.hops.len()];
+        distances[from] = 0;
+        let mut next = VecDeque::from([from]);
+        while let Some(switch) = next.pop_front() {
+            for hop in self.hops[switch].iter().filter(|hop| may_use(hop)) {
+                if distances[hop.to] == usize::MAX {
+                    distances[hop.to] = distances[switch] + 1;
+                    next.push_back(hop.to);
+                }
+            }
+        }
+        let mut whole = Vec::new();
+        let mut begun = vec![(from, Vec::new())];
+        while let Some((switch, path)) = begun.pop() {
+            if switch == to {
+                whole.push(path);
+                if whole.len() == MOST_PATHS {
+                    break;
+                }
+                continue;
+            }
+            for hop in self.hops[switch].iter().filter(|hop| may_use(hop)) {
+                let is_nearer = distances[hop.to] == distances[switch] + 1;
+                if is_nearer && distances[hop.to] <= distances[to] {
+                    let longer = path.iter().copied().chain([hop.link]).collect();
+                    begun.push((hop.to, longer));
+                }
+            }
+        }
+        whole
+    }
+}
+
+/// Returns a path continued by each of others.
+fn joined(path: &[usize], others: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    others.iter().map(|other| [path, other].concat()).collect()
+}
+
+/// Returns each of some paths continued by a link.
+fn joined_all(paths: &[Vec<usize>], link: usize) -> Vec<Vec<usize>> {
+    paths
+        .iter()
+        .map(|path| [&path[..], &[link]].concat())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! A fabric of switches between devices and processes. Times are lower limits: on a busy machine
+//! packets are late, never early.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use softnic::Snapshot;
+
+use crate::driver::prelude::*;
+
+/// Two groups of two switches with one NIC each. From soft0 to soft2 there are three links.
+const FABRIC: &str = "dragonfly:groups=2,switches=2,nics=1,nic=100MB/s,latency=20us";
+
+const TOPOLOGY: &str = "CXIDIAG_TOPOLOGY";
+
+/// A target of a device, and an initiator on another device of this process.
+struct Pair {
+    rig: Rig,
+    source: Buffer,
+    /// Keeps the target open.
+    _target: Rig,
+    dfa: u32,
+}
+
+impl Pair {
+    fn new(fabric: &str, from: u32, to: u32) -> Self {
+        set(TOPOLOGY, fabric);
+        let mut target = Rig::on(to);
+        let sink = target.buffer(1 << 20);
+        target.target(0, &sink);
+        let rig = Rig::on(from);
+        let source = rig.buffer(1 << 20);
+        let dfa = address(target.nid, target.pid, 0).0;
+        Self {
+            rig,
+            source,
+            _target: target,
+            dfa,
+        }
+    }
+
+    /// Puts some bytes, and returns the return code and the time until the response.
+    fn put(&mut self, length: usize) -> (u32, Duration) {
+        let put = self.rig.put_to(self.dfa, &self.source, length);
+        let begin = Instant::now();
+        let code = self.rig.code(&put);
+        (code, begin.elapsed())
+    }
+}
+
+fn counter(device: u32, name: &str) -> u64 {
+    let files = Snapshot::new(device).unwrap();
+    let path = format!("sys/class/cxi/soft{device}/device/telemetry/{name}");
+    let line = fs::read_to_string(files.root().join(path)).unwrap();
+    line.split_once('@').unwrap().0.parse().unwrap()
+}
+
+#[test]
+fn packets_take_the_latencies_and_bytes_of_their_path() {
+    alone!();
+    let mut far = Pair::new(FABRIC, 0, 2);
+    let (code, time) = far.put(8);
+    assert_eq!(code, C_RC_OK);
+    assert!(time >= Duration::from_micros(120), "{time:?}");
+    // 512 packets of 2112 bytes at 100 MB/s.
+    let (code, time) = far.put(1 << 20);
+    assert_eq!(code, C_RC_OK);
+    assert!(time >= Duration::from_micros(10_813 + 120), "{time:?}");
+}
+
+#[test]
+fn addresses_follow_from_the_topology() {
+    alone!();
+    set(TOPOLOGY, FABRIC);
+    let nids = [0, 1, 2, 3].map(|device| Rig::on(device).nid);
+    assert_eq!(nids, [0x001, 0x041, 0x801, 0x841]);
+}
+
+#[test]
+fn operations_without_a_path_are_undeliverable() {
+    alone!();
+    let mut cut = Pair::new(
+        &format!("{FABRIC};fault link 0.0-1.0 down;route minimal"),
+        0,
+        2,
+    );
+    assert_eq!(cut.put(8).0, C_RC_UNDELIVERABLE);
+    assert_eq!(cut.put(1 << 20).0, C_RC_UNDELIVERABLE);
+    drop(cut);
+    let mut at_switch = Pair::new(&format!("{FABRIC};fault switch 1.0 down"), 0, 2);
+    assert_eq!(at_switch.put(8).0, C_RC_UNDELIVERABLE);
+}
+
+#[test]
+fn queues_mark_packets_and_their_responses() {
+    alone!();
+    let mut pair = Pair::new(&format!("{FABRIC};congestion none mark=4KiB"), 0, 2);
+    assert_eq!(pair.put(1 << 20).0, C_RC_OK);
+    let requests = counter(2, "ixe_tc_req_ecn_pkts_0");
+    // The first packets wait for few others.
+    assert!((1..512).contains(&requests), "{requests}");
+    assert_eq!(counter(2, "ixe_tc_req_no_ecn_pkts_0"), 512 - requests);
+    assert_eq!(counter(2, "ixe_pool_ecn_pkts_0"), requests);
+    assert_eq!(counter(0, "ixe_tc_rsp_ecn_pkts_1"), 1);
+    assert_eq!(pair.put(8).0, C_RC_OK);
+    assert_eq!(counter(0, "ixe_tc_rsp_no_ecn_pkts_1"), 1);
+}
+
+#[test]
+fn blocked_ports_and_damaged_packets_are_counted() {
+    alone!();
+    let faults = "congestion spread buffer=1KiB;fault link 0.0>1.0 rate=10%;\
+                  fault nic 0 tx loss=0.5 retry=1us;fault nic 2 rx loss=0.5 retry=1us";
+    let mut pair = Pair::new(&format!("{FABRIC};{faults}"), 0, 2);
+    assert_eq!(pair.put(1 << 18).0, C_RC_OK);
+    assert!(counter(0, "hni_tx_paused_0") > 0);
+    assert!(counter(0, "hni_llr_tx_replay_event") > 0);
+    assert!(counter(2, "hni_llr_rx_replay_event") > 0);
+    assert_eq!(counter(0, "hni_llr_rx_replay_event"), 0);
+    assert_eq!(counter(2, "hni_tx_paused_0"), 0);
+    assert_eq!(counter(1, "hni_tx_paused_0"), 0);
+}
+
+/// A process that does nothing but have a device open.
+fn holder() {
+    let _rig = Rig::on(0);
+    say("open");
+    while listen().is_some() {}
+}
+
+fn hold(fabric: &str) -> Partner {
+    set(TOPOLOGY, fabric);
+    let mut partner = Partner::start("holder");
+    assert_eq!(partner.receive(), "open");
+    partner
+}
+
+fn open_errno() -> i32 {
+    let mut dev = null_mut();
+    -call!(cxil_open_device(1, &mut dev))
+}
+
+#[test]
+fn another_topology_is_refused() {
+    alone!();
+    if role().is_some() {
+        return holder();
+    }
+    let mut partner = hold(FABRIC);
+    let other = "dragonfly:groups=1,switches=2,nics=2";
+    for (name, fabric) in [("another", other), ("none", "")] {
+        set(TOPOLOGY, fabric);
+        assert_eq!(open_errno(), libc::EINVAL, "{name}");
+        let message = softnic::check_environment().unwrap_err();
+        let expected =
+            format!("{TOPOLOGY}={fabric}: the open NICs of this fabric have the topology {FABRIC}");
+        assert!(message.starts_with(&expected), "{message}");
+    }
+    // The text may differ.
+    set(TOPOLOGY, &format!("{FABRIC};route adaptive bias=200us"));
+    assert_eq!(softnic::check_environment(), Ok(()));
+    assert_eq!(Rig::on(1).nid, 0x041);
+    // What a killed process left does not count.
+    partner.kill();
+    set(TOPOLOGY, other);
+    assert_eq!(Rig::on(1).nid, 0x002);
+    let mut without = hold("");
+    set(TOPOLOGY, other);
+    let message = softnic::check_environment().unwrap_err();
+    assert!(message.contains("have no topology"), "{message}");
+    without.end();
+}
+
+/// Fills the links to soft2 until it is killed.
+fn flooder() {
+    let mut flood = Pair::new(FABRIC, 1, 3);
+    let dfa = address(listen().unwrap().parse().unwrap(), 0, 0).0;
+    let put = flood.rig.put_to(dfa, &flood.source, 1 << 20);
+    say("putting");
+    loop {
+        flood.rig.tx.issue(&put);
+        while flood.rig.eq.poll().is_some() {}
+        flood.rig.eq.acknowledge();
+    }
+}
+
+#[test]
+fn killed_process_leaves_no_queue_for_ever() {
+    alone!();
+    if role().is_some() {
+        return flooder();
+    }
+    let mut pair = Pair::new(FABRIC, 0, 2);
+    let mut partner = Partner::start("flooder");
+    partner.send(&pair._target.nid.to_string());
+    assert_eq!(partner.receive(), "putting");
+    assert_eq!(pair.put(1 << 20).0, C_RC_OK);
+    partner.kill();
+    // What it had sent passes first.
+    assert_eq!(pair.put(1 << 20).0, C_RC_OK);
+    assert_eq!(pair.put(8).0, C_RC_OK);
+}

@@ -1,0 +1,213 @@
+//! A fabric as plain data.
+
+use std::fmt;
+
+/// The most NICs of a fabric, which is the number of software NICs of a machine.
+pub const MOST_NICS: usize = 100;
+
+/// The most cables between switches: what the largest fabrics of tests need, several times over.
+pub const MOST_CABLES: usize = 4096;
+
+/// Groups, switches of a group, and ports of a switch, by the widths of their numbers in the
+/// address of a NIC (jobs.md 3.5).
+pub const MOST_GROUPS: u16 = 512;
+pub const MOST_SWITCHES: u16 = 32;
+pub const MOST_PORTS: u16 = 64;
+
+/// Number of traffic classes.
+const CLASSES: usize = 4;
+
+/// A fabric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Topology {
+    /// The value of the variable: the name of the file, or the short form.
+    pub name: String,
+    /// In the order of their names.
+    pub switches: Vec<Switch>,
+    /// By the numbers of the software NICs.
+    pub nics: Vec<Nic>,
+    /// Those between two switches follow each other, numbered from 0.
+    pub cables: Vec<Cable>,
+    /// Which paths packets take.
+    pub routing: Routing,
+    /// What the switches do about congestion.
+    pub congestion: Congestion,
+    /// Bytes that wait for a link, above which a packet with data gets a mark of congestion.
+    pub mark: u64,
+    /// By the numbers of the traffic classes.
+    pub classes: [Class; CLASSES],
+}
+
+/// The name of a switch: `group.switch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SwitchName {
+    /// The group.
+    pub group: u16,
+    /// The switch of the group.
+    pub switch: u16,
+}
+
+impl fmt::Display for SwitchName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.group, self.switch)
+    }
+}
+
+/// A switch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Switch {
+    /// Its name.
+    pub name: SwitchName,
+    /// Nanoseconds that a packet takes through it, in addition to the latencies of links.
+    pub latency: u64,
+    /// Of all its ports and cables.
+    pub fault: Fault,
+}
+
+/// A NIC and its port.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Nic {
+    /// The place of its switch in the list of switches.
+    pub switch: usize,
+    /// The number of the port of the switch.
+    pub port: u16,
+    /// Nanoseconds from the NIC to the switch, and from the switch to the NIC.
+    pub latency: u64,
+    /// From the NIC to the switch.
+    pub transmit: Direction,
+    /// From the switch to the NIC.
+    pub receive: Direction,
+}
+
+/// A cable between two switches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cable {
+    /// The places of its switches in the list of switches, in ascending order.
+    pub ends: [usize; 2],
+    /// Nanoseconds from one end to the other.
+    pub latency: u64,
+    /// From the first end to the second, and back.
+    pub directions: [Direction; 2],
+}
+
+/// One direction of a cable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Direction {
+    /// Bytes per second without faults.
+    pub rate: f64,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+impl Direction {
+    /// Returns a direction without faults.
+    pub fn new(rate: f64) -> Self {
+        Self {
+            rate,
+            fault: Fault::default(),
+        }
+    }
+}
+
+/// What is wrong with a switch, or one direction of a cable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fault {
+    /// What is left of the rate, as a share.
+    pub share: f64,
+    /// Nanoseconds that a packet takes longer.
+    pub latency: u64,
+    /// Probability that a packet is damaged and sent again.
+    pub loss: f64,
+    /// Nanoseconds by which a packet that is sent again is late.
+    pub retry: u64,
+    /// When it is down.
+    pub outage: Option<Outage>,
+}
+
+impl Default for Fault {
+    fn default() -> Self {
+        Self {
+            share: 1.0,
+            latency: 0,
+            loss: 0.0,
+            retry: 1_000_000,
+            outage: None,
+        }
+    }
+}
+
+/// A time in which a part is down, in nanoseconds since the fabric was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Its start.
+    pub from: u64,
+    /// `None` for one without an end.
+    pub to: Option<u64>,
+}
+
+impl Outage {
+    /// Whether the part is down at this time.
+    pub fn is_at(self, time: u64) -> bool {
+        self.from <= time && self.to.is_none_or(|to| time < to)
+    }
+}
+
+/// Which paths packets take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// The shortest ones.
+    Minimal,
+    /// The shortest ones, and detours whose cost is lower by `bias` nanoseconds.
+    Adaptive {
+        /// Nanoseconds.
+        bias: u64,
+    },
+}
+
+/// What the switches do about congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// Nothing: packets wait for each link.
+    None,
+    /// The sources that share a receiving port are held back to equal shares of it.
+    Endpoint,
+    /// What waits for a link beyond `buffer` bytes blocks the links before it.
+    Spread {
+        /// Bytes that wait for a link without an effect on others.
+        buffer: u64,
+    },
+}
+
+/// How a traffic class shares links.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Class {
+    /// Its packets go first.
+    pub priority: bool,
+    /// Its weight when several classes wait for a link.
+    pub share: f64,
+    /// The most of the transmitting side of a NIC that it gets, as a share.
+    pub ceiling: Option<f64>,
+}
+
+impl Topology {
+    /// Returns the address of a NIC: group bits 19..11, switch bits 10..6, port bits 5..0
+    /// (jobs.md 3.5).
+    pub fn address(&self, nic: usize) -> Option<u32> {
+        let nic = self.nics.get(nic)?;
+        let name = self.switches[nic.switch].name;
+        Some(u32::from(name.group) << 11 | u32::from(name.switch) << 6 | u32::from(nic.port))
+    }
+
+    /// Returns a number that differs for fabrics that differ in more than their name.
+    pub fn fingerprint(&self) -> u64 {
+        let unnamed = Self {
+            name: String::new(),
+            ..self.clone()
+        };
+        // FNV-1a.
+        let text = format!("{unnamed:?}");
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! The shape of a fabric: switches, NICs, cables, rules and faults, as plain data.
+//!
+//! The variable `CXIDIAG_TOPOLOGY` names a file, or contains a short form of one. The software NICs
+//! and the commands of the program read it with this package, so that both see one fabric. It
+//! contains no rule of a NIC.
+//!
+//! <!-- From tests/tidy/houses.rs: src/topology -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | lib           the list of modules                                                         |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | parser        files and the short form                                                    |
+//!    | tree          a fabric as text                                                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | dragonfly     the item for a whole dragonfly                                              |
+//!    | faults        the items for what is wrong                                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | items         items of a file, and the fabric that they describe so far                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | link          directed links, with what faults leave of them                              |
+//!    | values        the values of words                                                         |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | description   switches, NICs, cables, rules and faults                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
+#![forbid(unsafe_code)]
+
+mod description;
+mod dragonfly;
+mod faults;
+mod items;
+mod link;
+mod parser;
+mod tree;
+mod values;
+
+pub use description::{
+    Cable, Class, Congestion, Direction, Fault, MOST_NICS, Nic, Outage, Routing, Switch,
+    SwitchName, Topology,
+};
+pub use link::{Link, Node};
+
+/// The environment variable with the name of the file, or the short form.
+pub const VARIABLE: &str = "CXIDIAG_TOPOLOGY";

@@ -1,0 +1,83 @@
+//! The directed links of a fabric, with what faults leave of them.
+
+use crate::description::{Direction, Fault, Outage, Topology};
+
+/// An end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// By its number.
+    Nic(usize),
+    /// By its place in the list of switches.
+    Switch(usize),
+}
+
+/// One direction of a cable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Where packets enter it.
+    pub from: Node,
+    /// Where they leave it.
+    pub to: Node,
+    /// Bytes per second.
+    pub rate: f64,
+    /// Nanoseconds from one end to the other.
+    pub latency: u64,
+    /// Probability that a packet is damaged and sent again.
+    pub loss: f64,
+    /// Nanoseconds by which such a packet is late.
+    pub retry: u64,
+    /// The times in which it is down.
+    pub outages: Vec<Outage>,
+}
+
+impl Link {
+    /// Whether packets pass at this time, in nanoseconds since the fabric was made.
+    pub fn is_up(&self, time: u64) -> bool {
+        !self.outages.iter().any(|outage| outage.is_at(time))
+    }
+}
+
+impl Topology {
+    /// Returns all directed links: of each NIC those to transmit and to receive, then of each cable
+    /// those from the first end to the second and back.
+    pub fn links(&self) -> Vec<Link> {
+        let of_nics = self.nics.iter().enumerate().flat_map(|(number, nic)| {
+            let ends = (Node::Nic(number), Node::Switch(nic.switch));
+            [
+                self.link(ends.0, ends.1, nic.latency, nic.transmit),
+                self.link(ends.1, ends.0, nic.latency, nic.receive),
+            ]
+        });
+        let of_cables = self.cables.iter().flat_map(|cable| {
+            let [one, other] = cable.ends.map(Node::Switch);
+            [
+                self.link(one, other, cable.latency, cable.directions[0]),
+                self.link(other, one, cable.latency, cable.directions[1]),
+            ]
+        });
+        of_nics.chain(of_cables).collect()
+    }
+
+    fn link(&self, from: Node, to: Node, latency: u64, direction: Direction) -> Link {
+        let of_switch = |node| match node {
+            Node::Nic(_) => None,
+            Node::Switch(place) => Some(self.switches[place].fault),
+        };
+        let faults: Vec<Fault> = [of_switch(from), of_switch(to)]
+            .into_iter()
+            .flatten()
+            .chain([direction.fault])
+            .collect();
+        Link {
+            from,
+            to,
+            rate: faults
+                .iter()
+                .fold(direction.rate, |rate, fault| rate * fault.share),
+            latency: latency + direction.fault.latency,
+            loss: direction.fault.loss,
+            retry: direction.fault.retry,
+            outages: faults.iter().filter_map(|fault| fault.outage).collect(),
+        }
+    }
+}

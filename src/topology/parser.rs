@@ -1,0 +1,68 @@
+//! Reads a fabric from a file or from the short form.
+
+use std::fs;
+
+use crate::description::Topology;
+use crate::items::Draft;
+
+/// How the short form starts.
+const SHORT: &str = "dragonfly:";
+
+impl Topology {
+    /// Reads the fabric that a value of the variable stands for: the items of the short form,
+    /// `dragonfly:groups=4,switches=2,nics=2;route minimal`, or the file with this name.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the file and its line, or the item of the short form, and the word that
+    /// is wrong.
+    pub fn from_variable(value: &str) -> Result<Self, String> {
+        if let Some(rest) = value.strip_prefix(SHORT) {
+            return short_form(value, rest);
+        }
+        let text = fs::read_to_string(value).map_err(|error| format!("{value}: {error}"))?;
+        Self::from_file(value, &text)
+    }
+
+    /// Reads the fabric in the file `name` with this text: one item on each line. A word that
+    /// starts with `#` begins a comment.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the file, its line and the word that is wrong.
+    pub fn from_file(name: &str, text: &str) -> Result<Self, String> {
+        let mut draft = Draft::default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let words: Vec<&str> = line
+                .split_whitespace()
+                .take_while(|word| !word.starts_with('#'))
+                .collect();
+            draft
+                .add(&words)
+                .map_err(|error| format!("{name}: line {number}: {error}"))?;
+        }
+        let fabric = draft.finish(name);
+        fabric.map_err(|error| format!("{name}: {error}"))
+    }
+}
+
+/// Reads the short form: the item `dragonfly`, whose words commas separate, and after semicolons
+/// the items that a file can have.
+fn short_form(name: &str, rest: &str) -> Result<Topology, String> {
+    let mut draft = Draft::default();
+    for (number, item) in (1..).zip(rest.split(';')) {
+        let mut words: Vec<&str> = item.split_whitespace().collect();
+        if number == 1 {
+            words = ["dragonfly"].into_iter().chain(item.split(',')).collect();
+        }
+        draft
+            .add(&words)
+            .map_err(|error| format!("{name}: item {number}: {error}"))?;
+    }
+    draft
+        .finish(name)
+        .map_err(|error| format!("{name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests;
