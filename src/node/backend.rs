@@ -89,6 +89,15 @@ pub fn counter(device: DeviceName, name: &str, machine: &Machine) -> Option<u64>
     }
 }
 
+/// Returns whether the address of `device` tells where it is in the fabric. The address of a
+/// software NIC has no meaning without switches.
+pub fn has_location(device: DeviceName) -> bool {
+    match device.kind {
+        DeviceKind::Hardware => true,
+        DeviceKind::Software => softnic::has_switches(),
+    }
+}
+
 /// Returns the part of a measured speed of memory that counts for the node of `device`: less than 1
 /// only if a fault of a software NIC plants it.
 pub fn memory_share(device: DeviceName) -> f64 {

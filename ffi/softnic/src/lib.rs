@@ -98,6 +98,11 @@ pub fn memory_share(number: u32) -> f64 {
     fabric::settings(number).map_or(1.0, |settings| settings.health.memory)
 }
 
+/// Returns whether the fabric has switches, so that the addresses of NICs tell where they are.
+pub fn has_switches() -> bool {
+    environment::topology().is_ok_and(|topology| topology.is_some())
+}
+
 /// Checks the environment variables that describe software NICs. The functions of libcxi only
 /// return EINVAL for a wrong one.
 ///

@@ -120,8 +120,7 @@ impl Members {
             let facts = joined.get(rank).into_iter().flat_map(|of| &of.nics);
             for (nic, facts) in nics.iter_mut().zip(facts) {
                 let host = &self.roster.nodes[nic.node.index()].host;
-                // The address of a software NIC has no meaning.
-                nic.location = location(host, facts.location.filter(|_| !facts.simulated));
+                nic.location = location(host, facts.location);
             }
         }
     }

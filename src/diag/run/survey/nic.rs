@@ -95,6 +95,7 @@ impl Nic {
             vni: own.map_or(0, |own| own.vni),
             class: own.map_or(String::new(), |own| own.class.to_string()),
             location: own
+                .filter(|_| backend::has_location(device))
                 .filter(|_| files.as_ref().is_ok_and(is_algorithmic))
                 .map(|own| Location::of_nid(own.address.nic)),
             simulated: own.is_some_and(|own| own.simulated),
