@@ -1,6 +1,7 @@
 //! What the counters of all NICs of a job explain: rules with limits, in order of importance
 //! (monitoring.md 1.5). The rules of one NIC follow them.
 
+use std::array;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -219,21 +220,25 @@ impl JobEvidence<'_> {
         let first = nics.first().map_or("", |nic| self.nics[*nic].name.as_str());
         match nics.len() {
             0 | 1 => first.to_owned(),
+            2 => format!("{first} and 1 more NIC"),
             count => format!("{first} and {} more NICs", count - 1),
         }
     }
 
-    /// Returns the sum over all NICs of the counters whose names are `prefix` and a number.
-    fn sum(&self, prefix: &str) -> u64 {
-        let sums = self.nics.iter().filter_map(|nic| nic.changes.sum(prefix));
-        sums.fold(0, u64::saturating_add)
+    /// Returns the sums of some counts over the NICs of which all of them are known; `None` without
+    /// such a NIC. A counter that was not read does not count as 0.
+    fn sums<const N: usize>(
+        &self,
+        counts: impl Fn(&Changes) -> Option<[u64; N]>,
+    ) -> Option<[u64; N]> {
+        let known = self.nics.iter().filter_map(|nic| counts(&nic.changes));
+        known.reduce(added)
     }
+}
 
-    /// Returns the sum over all NICs of a counter.
-    fn count(&self, name: &str) -> u64 {
-        let counts = self.nics.iter().filter_map(|nic| nic.changes.count(name));
-        counts.fold(0, u64::saturating_add)
-    }
+/// Returns the sums of the numbers at each place.
+fn added<const N: usize>(one: [u64; N], other: [u64; N]) -> [u64; N] {
+    array::from_fn(|index| one[index].saturating_add(other[index]))
 }
 
 impl Observation {
@@ -285,13 +290,14 @@ fn timeouts(job: &JobEvidence) -> Vec<Observation> {
     let above = job.above(0.0, |of| Some(timeouts_of(of.changes)? as f64));
     Observation::of_nics(&above, |nics, value| {
         let changes = &job.nics[nics[0]].changes;
-        let resent = changes.count("pct_retry_srb_requests").unwrap_or(0);
+        let resent = changes.count("pct_retry_srb_requests");
+        let resent = resent.map_or(String::new(), |count| format!(", {count} resent"));
         let never = never_answered_of(changes);
         let never = never.map_or(String::new(), |count| format!(", {count} never answered"));
         let most = if nics.len() > 1 { "most on " } else { "" };
         format!(
-            "packets were sent again on {} of {} NICs: {most}{}, {value} timeouts, {resent} \
-             resent{never}",
+            "packets were sent again on {} of {} NICs: {most}{}, {value} \
+             timeouts{resent}{never}",
             nics.len(),
             job.nics.len(),
             job.nics[nics[0]].name
@@ -402,19 +408,28 @@ fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
     found.into_iter().flatten().collect()
 }
 
-/// Returns how many messages found a posted receive, came unexpected, and were left to software.
-pub fn messages(nics: &[JobNic]) -> [u64; 3] {
+/// Returns how many messages found a posted receive, came unexpected, and were left to software;
+/// `None` if not all of these counters were read.
+pub fn messages(nics: &[JobNic]) -> Option<[u64; 3]> {
     let job = JobEvidence {
         nics,
         elapsed: None,
     };
-    ["priority", "overflow", "request"].map(|list| job.sum(&format!("lpe_net_match_{list}_")))
+    job.sums(|of| {
+        Some([
+            of.sum("lpe_net_match_priority_")?,
+            of.sum("lpe_net_match_overflow_")?,
+            of.sum("lpe_net_match_request_")?,
+        ])
+    })
 }
 
 fn unexpected(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.2;
     const MIN_MESSAGES: u64 = 1000;
-    let [posted, unexpected, software] = messages(job.nics);
+    let Some([posted, unexpected, software]) = messages(job.nics) else {
+        return Vec::new();
+    };
     let all = posted.saturating_add(unexpected).saturating_add(software);
     let share = unexpected as f64 / all.max(1) as f64;
     if share <= LIMIT || unexpected <= MIN_MESSAGES {
@@ -443,12 +458,17 @@ fn software_matching(job: &JobEvidence) -> Vec<Observation> {
 
 fn rendezvous(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.95;
-    let (all, offloaded) = (
-        job.sum("lpe_rndzv_puts_"),
-        job.sum("lpe_rndzv_puts_offloaded_"),
-    );
-    let share = offloaded as f64 / all.max(1) as f64;
-    if all == 0 || share >= LIMIT {
+    let sums = job.sums(|of| {
+        Some([
+            of.sum("lpe_rndzv_puts_")?,
+            of.sum("lpe_rndzv_puts_offloaded_")?,
+        ])
+    });
+    let Some([all, offloaded]) = sums.filter(|[all, _]| *all > 0) else {
+        return Vec::new();
+    };
+    let share = offloaded as f64 / all as f64;
+    if share >= LIMIT {
         return Vec::new();
     }
     let text = format!(
@@ -460,32 +480,42 @@ fn rendezvous(job: &JobEvidence) -> Vec<Observation> {
 
 fn translation(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.01;
-    let users = ["oxe", "ixe", "ee"];
-    let sum = |start: &str| {
-        let counts = users.map(|user| job.count(&format!("{start}_{user}")));
-        counts.into_iter().fold(0, u64::saturating_add)
+    let of_user = |user: &str| {
+        job.sums(|of| {
+            let count = |start: &str| of.count(&format!("{start}_{user}"));
+            Some([count("atu_cache_miss")?, count("atu_client_req")?])
+        })
     };
-    let (misses, requests) = (sum("atu_cache_miss"), sum("atu_client_req"));
-    let evictions = job.count("atu_cache_evictions");
-    let share = misses as f64 / requests.max(1) as f64;
-    let has_misses = misses >= MIN_PACKETS && share > LIMIT;
-    if !has_misses && evictions == 0 {
+    let users = ["oxe", "ixe", "ee"].into_iter().filter_map(of_user);
+    let [misses, requests] = users.fold([0; 2], added);
+    let share = (requests > 0).then(|| misses as f64 / requests as f64);
+    let high = share.filter(|share| misses >= MIN_PACKETS && *share > LIMIT);
+    let evictions = job.sums(|of| Some([of.count("atu_cache_evictions")?]));
+    let [evictions] = evictions.unwrap_or_default();
+    let amounts = [
+        high.map(|share| format!("{} misses", percent(share))),
+        (evictions > 0).then(|| format!("{evictions} evictions")),
+    ];
+    let amounts: Vec<String> = amounts.into_iter().flatten().collect();
+    if amounts.is_empty() {
         return Vec::new();
     }
     let text = format!(
-        "the cache of address translations is too small: {} misses, {evictions} evictions (huge \
-         pages, fewer buffers)",
-        percent(share)
+        "the cache of address translations is too small: {} (huge pages, fewer buffers)",
+        amounts.join(", ")
     );
-    Observation::of_job(share, text)
+    Observation::of_job(high.unwrap_or(evictions as f64), text)
 }
 
 fn congestion(job: &JobEvidence) -> Vec<Observation> {
-    let sum = |kind: &str| {
-        let sums = ["req", "rsp"].map(|of| job.sum(&format!("ixe_tc_{of}_{kind}_pkts_")));
-        sums[0].saturating_add(sums[1])
+    let of_kind = |kind: &str| {
+        job.sums(|of| {
+            let sum = |mark: &str| of.sum(&format!("ixe_tc_{kind}_{mark}_pkts_"));
+            Some([sum("ecn")?, sum("no_ecn")?])
+        })
     };
-    let (marked, unmarked) = (sum("ecn"), sum("no_ecn"));
+    let kinds = ["req", "rsp"].into_iter().filter_map(of_kind);
+    let [marked, unmarked] = kinds.fold([0; 2], added);
     let share = marked as f64 / marked.saturating_add(unmarked).max(1) as f64;
     let paused = job.above(NOTABLE_SHARE, |of| of.longest_share("hni_tx_paused_"));
     let mut found = Vec::new();
@@ -548,11 +578,12 @@ fn imbalance(job: &JobEvidence) -> Vec<Observation> {
 
 fn ethernet(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.1;
-    let sum = |end: &str| {
-        let counts = ["tx", "rx"].map(|side| job.count(&format!("hni_sts_{side}_ok_octets{end}")));
-        counts[0].saturating_add(counts[1])
-    };
-    let (all, ethernet) = (sum(""), sum("_ieee"));
+    let sums = job.sums(|of| {
+        let count = |name: &str| of.count(&format!("hni_sts_{name}"));
+        let [sent, received] = [count("tx_ok_octets_ieee")?, count("rx_ok_octets_ieee")?];
+        Some([octets(of)?, sent.saturating_add(received)])
+    });
+    let [all, ethernet] = sums.unwrap_or_default();
     let share = ethernet as f64 / all.max(1) as f64;
     if all < MIN_OCTETS || share <= LIMIT {
         return Vec::new();
@@ -570,7 +601,7 @@ fn short(job: &JobEvidence) -> Vec<Observation> {
         return Vec::new();
     };
     let seconds = elapsed.as_secs_f64();
-    let text = format!("{seconds:.1} s are short: rates of the link mean little");
+    let text = format!("the command took only {seconds:.1} s: rates are unreliable");
     Observation::of_job(seconds, text)
 }
 

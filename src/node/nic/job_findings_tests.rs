@@ -152,6 +152,7 @@ fn each_rule_holds_above_its_limit_only() {
             vec![
                 ("lpe_net_match_priority_0", 4004),
                 ("lpe_net_match_overflow_0", 1001),
+                ("lpe_net_match_request_0", 0),
             ],
             None,
         ),
@@ -159,10 +160,30 @@ fn each_rule_holds_above_its_limit_only() {
             vec![
                 ("lpe_net_match_priority_0", 4000),
                 ("lpe_net_match_overflow_0", 1001),
+                ("lpe_net_match_request_0", 0),
             ],
             Some("unexpected"),
         ),
-        (vec![("lpe_net_match_overflow_0", 1000)], None),
+        (
+            vec![
+                ("lpe_net_match_priority_0", 0),
+                ("lpe_net_match_overflow_0", 1000),
+                ("lpe_net_match_request_0", 0),
+            ],
+            None,
+        ),
+        // Counters that were not read are not 0.
+        (vec![("lpe_net_match_overflow_0", 2000)], None),
+        (vec![("lpe_rndzv_puts_0", 100)], None),
+        (vec![("atu_cache_miss_ixe", 5000)], None),
+        (vec![("ixe_tc_req_ecn_pkts_0", 50)], None),
+        (
+            vec![
+                ("hni_sts_tx_ok_octets", 10_000_000),
+                ("hni_sts_tx_ok_octets_ieee", 10_000_000),
+            ],
+            None,
+        ),
         (
             vec![("lpe_net_match_request_1", 1)],
             Some("software_matching"),
@@ -199,13 +220,13 @@ fn each_rule_holds_above_its_limit_only() {
         (
             vec![
                 ("ixe_tc_req_ecn_pkts_0", 1),
-                ("ixe_tc_rsp_no_ecn_pkts_1", 99),
+                ("ixe_tc_req_no_ecn_pkts_1", 99),
             ],
             None,
         ),
         (
             vec![
-                ("ixe_tc_req_ecn_pkts_0", 2),
+                ("ixe_tc_rsp_ecn_pkts_0", 2),
                 ("ixe_tc_rsp_no_ecn_pkts_1", 98),
             ],
             Some("congestion"),
@@ -215,14 +236,18 @@ fn each_rule_holds_above_its_limit_only() {
         (
             vec![
                 ("hni_sts_tx_ok_octets", 10_000_000),
+                ("hni_sts_rx_ok_octets", 0),
                 ("hni_sts_tx_ok_octets_ieee", 1_000_000),
+                ("hni_sts_rx_ok_octets_ieee", 0),
             ],
             None,
         ),
         (
             vec![
                 ("hni_sts_tx_ok_octets", 10_000_000),
+                ("hni_sts_rx_ok_octets", 0),
                 ("hni_sts_tx_ok_octets_ieee", 1_000_001),
+                ("hni_sts_rx_ok_octets_ieee", 0),
             ],
             Some("ethernet"),
         ),
@@ -281,7 +306,10 @@ fn short_runs_are_named_and_equal_findings_merged() {
         elapsed: Some(Duration::from_millis(4900)),
     });
     let texts: Vec<&str> = found.iter().map(|of| of.text.as_str()).collect();
-    assert_eq!(texts[0], "4.9 s are short: rates of the link mean little");
+    assert_eq!(
+        texts[0],
+        "the command took only 4.9 s: rates are unreliable"
+    );
     assert!(
         texts[1].starts_with("a cxi0 and 2 more NICs: link-level retry sent"),
         "{texts:?}"

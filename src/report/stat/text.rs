@@ -185,7 +185,7 @@ fn notes(job: &JobStat) -> Vec<String> {
 }
 
 fn messages_line(nics: &[JobNic]) -> Option<String> {
-    let [posted, unexpected, software] = messages(nics);
+    let [posted, unexpected, software] = messages(nics)?;
     let all = posted.saturating_add(unexpected).saturating_add(software);
     let share = |count: u64| percent(count as f64 / all as f64);
     (all > 0).then(|| {
@@ -346,6 +346,7 @@ mod tests {
             ("hni_sts_tx_ok_octets", 75_000_000_000),
             ("lpe_net_match_priority_0", 930),
             ("lpe_net_match_overflow_0", 70),
+            ("lpe_net_match_request_0", 0),
             ("oxe_stall_fgfc_blk_0", 48_800_000),
             ("retry_handler/spt_timeouts", 0),
             ("pct_retry_srb_requests", 0),
