@@ -353,7 +353,7 @@ mod tests {
             ("pct_rsp_err_rcvd", 0),
         ];
         let mut bad = quiet.to_vec();
-        bad[3..].copy_from_slice(&[
+        bad[4..].copy_from_slice(&[
             ("oxe_stall_fgfc_blk_0", 4_100_000_000),
             ("retry_handler/spt_timeouts", 320),
             ("pct_retry_srb_requests", 256),
