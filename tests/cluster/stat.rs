@@ -63,7 +63,7 @@ fn reports_all_nodes_of_a_step_of_slurm_once() {
         "{found:?}"
     );
     assert!(
-        !stderr(&output).contains("nothing from"),
+        !stderr(&output).contains("no readings from"),
         "{}",
         stderr(&output)
     );

@@ -107,13 +107,13 @@ fn names_nodes_that_leave_nothing() {
     let place = Place::new();
     let nodes = (0..3).map(|node| start(&place, node, &["--gather=0.5"], &["true"]));
     let errors = finished(nodes.collect());
-    assert!(errors[0].contains("\nnothing from nid3\n"), "{}", errors[0]);
+    assert!(errors[0].contains("\nno readings from nid3\n"), "{}", errors[0]);
     // What came too late for the first node is still there.
     let merged = finish(place.cxidiag(&["stat", "--merge", &step(&place)]));
     assert_status(&merged, 0);
     let text = stdout(&merged);
     assert!(text.starts_with("3 nodes, 3 NICs"), "{text}");
-    assert!(text.contains("\nnothing from nid3\n"), "{text}");
+    assert!(text.contains("\nno readings from nid3\n"), "{text}");
 }
 
 #[test]

@@ -6,6 +6,9 @@ use super::record::{EndStatus, NodeRecord};
 use super::series::NodeSeries;
 use node::nic::job_findings::{JobEvidence, JobFinding, JobNic, job_findings};
 
+/// The rule about commands that take little time.
+pub const SHORT: &str = "short";
+
 /// A job: its nodes, its NICs and what they explain.
 #[derive(Clone, Debug)]
 pub struct JobStat {
@@ -62,9 +65,15 @@ impl JobStat {
         Self { series, ..self }
     }
 
-    /// Returns whether anything is unusual. A short command is not.
+    /// Returns whether anything is unusual: a finding, or a reading that is missing. A short command
+    /// is not.
     pub fn is_unusual(&self) -> bool {
-        self.findings.iter().any(|finding| finding.code != "short")
+        let mut findings = self.findings.iter();
+        let has_readings = self.nics.iter().any(|nic| !nic.changes.is_empty());
+        findings.any(|finding| finding.code != SHORT)
+            || !has_readings
+            || !self.missing.is_empty()
+            || self.without_end().next().is_some()
     }
 
     /// Returns how the command ended: on the first node on which it did not end well, else on any.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-use super::job::JobStat;
+use super::job::{JobStat, SHORT};
 use super::record::EndStatus;
 use super::series::NodeSeries;
 use crate::table::{self, Align};
@@ -69,15 +69,12 @@ pub fn write(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<()
 
 fn write_lines(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<()> {
     if level == Level::Line {
-        let first = job.findings.first().filter(|_| job.is_unusual());
-        let what = first.map_or("nothing unusual", |finding| &finding.text);
-        return writeln!(out, "{}: {what}", heading(job));
+        return writeln!(out, "{}: {}", heading(job), in_one_line(job));
     }
     writeln!(out, "{}", heading(job))?;
     for line in notes(job) {
         writeln!(out, "{line}")?;
     }
-    let has_readings = job.nics.iter().any(|nic| !nic.changes.is_empty());
     let shown = job.findings.iter();
     for finding in shown.filter(|finding| !IN_OTHERS.contains(&finding.code)) {
         writeln!(out, "{}", finding.text)?;
@@ -85,7 +82,7 @@ fn write_lines(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<
     for peak in job.series.iter().flat_map(NodeSeries::peaks) {
         writeln!(out, "{peak}")?;
     }
-    if !job.is_unusual() && has_readings {
+    if !job.is_unusual() {
         writeln!(out, "nothing unusual")?;
     }
     if let Some(line) = messages_line(&job.nics) {
@@ -101,6 +98,18 @@ fn write_lines(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<
         write_counters(out, job)?;
     }
     Ok(())
+}
+
+/// Returns the most important sentence, and what is missing.
+fn in_one_line(job: &JobStat) -> String {
+    let mut unusual = job.findings.iter().filter(|finding| finding.code != SHORT);
+    let first = unusual.next().map(|finding| finding.text.clone());
+    let all: Vec<String> = first.into_iter().chain(notes(job)).collect();
+    if all.is_empty() {
+        "nothing unusual".into()
+    } else {
+        all.join("; ")
+    }
 }
 
 /// Returns what ran, where and how long.
@@ -144,15 +153,15 @@ fn heading(job: &JobStat) -> String {
 /// Returns what is missing.
 fn notes(job: &JobStat) -> Vec<String> {
     let mut notes = Vec::new();
+    if job.nics.iter().all(|nic| nic.changes.is_empty()) {
+        notes.push("no counter of a NIC was read".to_owned());
+    }
     if !job.missing.is_empty() {
-        notes.push(format!("nothing from {}", job.missing.join(", ")));
+        notes.push(format!("no readings from {}", job.missing.join(", ")));
     }
     let without: Vec<&str> = job.without_end().collect();
     if !without.is_empty() {
-        notes.push(format!(
-            "no end reading: {} (the command went on)",
-            without.join(", ")
-        ));
+        notes.push(format!("no end reading from {}", without.join(", ")));
     }
     let place = if job.nodes.len() == 1 {
         " of this node"
@@ -405,12 +414,18 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
         let job = JobStat::of(nodes, vec!["nid3".into(), "nid4".into()]);
         let expected = "\
 2 nodes, 2 NICs: ./app, 10.0 s, exit status 0
-nothing from nid3, nid4
-no end reading: nid2 (the command went on)
+no readings from nid3, nid4
+no end reading from nid2
 2 processes were still running
-nothing unusual
 ";
         assert_eq!(text(&job, Level::Summary), expected);
+        let line = text(&job, Level::Line);
+        let end = ": no readings from nid3, nid4; no end reading from nid2; 2 processes were still \
+                   running\n";
+        assert!(line.ends_with(end), "{line}");
+        // Without readings, nothing is known to be usual.
+        let job = JobStat::of(vec![testing::node("nid1", &[("cxi0", &[])])], Vec::new());
+        assert!(text(&job, Level::Line).ends_with(": no counter of a NIC was read\n"));
     }
 
     #[test]
