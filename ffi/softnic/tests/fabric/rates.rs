@@ -76,7 +76,7 @@ fn halves_of_a_tapered_fabric_share_its_cables() {
         .end();
 }
 
-/// The flows of one group and of the next one, half of those of load.md.
+/// The flows of two groups, half of the flows of load.md.
 #[test]
 fn worst_shift_is_faster_by_detours() {
     alone!();
