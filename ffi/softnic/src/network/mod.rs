@@ -136,14 +136,15 @@ impl<C: Cells> Network<C> {
         for link in links() {
             let mut wait = self.station(link).occupy(parcel, time, link == transmit);
             if link == receive {
-                wait = held_back.unwrap_or(wait);
+                wait = wait.min(held_back);
             }
             longest = longest.max((wait, link));
         }
         if let Congestion::Spread { buffer } = self.congestion
             && parcel.payload > 0
         {
-            self.spread(links(), parcel.class, buffer);
+            let before = path.links.iter().rev().copied().chain([transmit]);
+            self.spread(receive, before, parcel.class, buffer);
         }
         let (wait, slowest) = longest;
         let waiting = wait as f64 / self.timings[slowest].ticks_per_byte;
@@ -182,11 +183,15 @@ impl<C: Cells> Network<C> {
         }
     }
 
-    /// Returns for how many ticks a packet waits for the port of its target, if the fabric decides
-    /// that instead of the queue there.
-    fn hold_back(&mut self, to: usize, parcel: &Parcel, now: u64) -> Option<u64> {
+    /// Returns for how many ticks a packet waits for the port of its target at most, whatever waits
+    /// there.
+    ///
+    /// A source is held back to its share of the port, but not longer than all that was sent to the
+    /// port takes. So the others get what a source leaves that pauses or that another link slows,
+    /// and together the sources fill the port and no more.
+    fn hold_back(&mut self, to: usize, parcel: &Parcel, now: u64) -> u64 {
         if self.congestion != Congestion::Endpoint || parcel.payload == 0 {
-            return None;
+            return u64::MAX;
         }
         let now = now * TICKS;
         let timing = &self.timings[2 * to + 1];
@@ -199,18 +204,18 @@ impl<C: Cells> Network<C> {
         );
         let takes = timing.takes(parcel.bytes());
         let Some(sharing) = sharing else {
-            return Some(takes);
+            return takes;
         };
         let pace = self.cells.word(self.layout.pace(to, self.own));
-        Some(occupy(pace, now, sharing * takes) - now)
+        occupy(pace, now, sharing * takes) - now
     }
 
     /// Lets what waits for each link of a path, beyond the bytes of its buffer, block the link
-    /// before it.
-    fn spread(&self, links: impl Iterator<Item = usize>, class: usize, buffer: u64) {
-        let links: Vec<usize> = links.collect();
-        for pair in links.windows(2).rev() {
-            let [before, after] = [pair[0], pair[1]].map(|link| self.station(link));
+    /// before it: from the last link backwards.
+    fn spread(&self, last: usize, before: impl Iterator<Item = usize>, class: usize, buffer: u64) {
+        let mut after = self.station(last);
+        for link in before {
+            let before = self.station(link);
             let clock = after
                 .clock(class)
                 .load(std::sync::atomic::Ordering::Relaxed);
@@ -219,6 +224,7 @@ impl<C: Cells> Network<C> {
             if blocked > 0 {
                 before.count(Count::Blocked, blocked / TICKS);
             }
+            after = before;
         }
     }
 

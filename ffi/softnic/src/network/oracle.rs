@@ -47,12 +47,13 @@ struct Case {
 fn cases() -> impl Strategy<Value = Case> {
     let shape = (1usize..=4, 1usize..=3, 2usize..=3);
     let rates = prop::collection::vec(prop::sample::select(vec!["1GB/s", "2GB/s", "4GB/s"]), 3);
-    (shape, rates)
-        .prop_flat_map(|((groups, switches, nics), rates)| {
+    let congestion = prop::sample::select(vec!["none", "endpoint"]);
+    (shape, rates, congestion)
+        .prop_flat_map(|((groups, switches, nics), rates, congestion)| {
             let count = groups * switches * nics;
             let fabric = format!(
                 "dragonfly groups={groups} switches={switches} nics={nics} nic={} local={} \
-                 global-rate={} latency=200ns\nroute minimal\ncongestion none",
+                 global-rate={} latency=200ns\nroute minimal\ncongestion {congestion}",
                 rates[0], rates[1], rates[2]
             );
             let flows = prop::collection::vec((0..count, 0..count), 1..=12);

@@ -73,13 +73,11 @@ impl Map {
 
     /// Returns the paths between two switches at a time, in nanoseconds since the fabric was made.
     pub fn routes(&self, from: usize, to: usize, time: u64) -> Routes {
-        let is_up = |path: &Vec<usize>| path.iter().all(|link| self.links[*link].is_up(time));
         let mut minimal = self.minimal(from, to);
-        minimal.retain(is_up);
+        minimal.retain(|path| self.is_up(path, time));
         let mut detours = Vec::new();
         if self.is_adaptive {
-            detours = self.detours(from, to);
-            detours.retain(is_up);
+            detours = self.detours(from, to, time);
             if minimal.is_empty() && detours.is_empty() {
                 // Any path is better than none.
                 minimal = self.shortest(from, to, |hop| self.links[hop.link].is_up(time));
@@ -111,6 +109,10 @@ impl Map {
             Some(self.latency(from, paths.first()?))
         });
         latencies.max().unwrap_or(0)
+    }
+
+    fn is_up(&self, path: &[usize], time: u64) -> bool {
+        path.iter().all(|link| self.links[*link].is_up(time))
     }
 
     fn next_change(&self, time: u64) -> Option<u64> {
@@ -146,19 +148,21 @@ impl Map {
         paths
     }
 
-    fn detours(&self, from: usize, to: usize) -> Vec<Vec<usize>> {
+    /// Returns the paths through a further group or switch that are up. As many lead through it as
+    /// there are cables on its side that has more of them, not one for each combination.
+    fn detours(&self, from: usize, to: usize, time: u64) -> Vec<Vec<usize>> {
+        let is_up = |path: &Vec<usize>| self.is_up(path, time);
         let [here, there] = [from, to].map(|switch| self.groups[switch]);
         if here == there {
             let others = (0..self.hops.len())
                 .filter(|other| self.groups[*other] == here && ![from, to].contains(other));
             let paths = others.flat_map(|other| {
-                let second = self.within_group(other, to);
-                let first = self.within_group(from, other);
-                let paths: Vec<_> = first
-                    .iter()
-                    .flat_map(|path| joined(path, &second))
-                    .collect();
-                paths
+                let [mut first, mut second] =
+                    [(from, other), (other, to)].map(|(from, to)| self.within_group(from, to));
+                first.retain(is_up);
+                second.retain(is_up);
+                let first: Vec<_> = first.iter().map(|path| (path, &second)).collect();
+                in_turn(&first)
             });
             return paths.collect();
         }
@@ -166,17 +170,22 @@ impl Map {
         groups.sort_unstable();
         groups.dedup();
         groups.retain(|group| ![here, there].contains(group));
-        let mut paths = Vec::new();
-        for group in groups {
-            for (first, at) in self.through_cables(from, here, group) {
-                for (second, arrived) in self.through_cables(at, group, there) {
-                    let whole = joined(&first, &[second]);
-                    let last = self.within_group(arrived, to);
-                    paths.extend(whole.iter().flat_map(|path| joined(path, &last)));
-                }
-            }
-        }
-        paths
+        let paths = groups.into_iter().flat_map(|group| {
+            let first = self.through_cables(from, here, group);
+            let first = first.filter(|(path, _)| is_up(path)).take(MOST_PATHS);
+            let whole: Vec<_> = first
+                .map(|(path, at)| {
+                    let second = self.through_cables(at, group, there);
+                    let second = second
+                        .flat_map(|(path, at)| joined(&path, &self.within_group(at, to)))
+                        .filter(is_up);
+                    (path, second.take(MOST_PATHS).collect::<Vec<_>>())
+                })
+                .collect();
+            let whole: Vec<_> = whole.iter().map(|(path, second)| (path, second)).collect();
+            in_turn(&whole)
+        });
+        paths.collect()
     }
 
     /// Returns the paths from a switch of the group `here` into the group `there`, one for each
@@ -243,6 +252,20 @@ impl Map {
 /// Returns a path continued by each of others.
 fn joined(path: &[usize], others: &[Vec<usize>]) -> Vec<Vec<usize>> {
     others.iter().map(|other| [path, other].concat()).collect()
+}
+
+/// Returns paths, each continued by one of its own continuations: all of both are used, in turn.
+fn in_turn(paths: &[(&Vec<usize>, &Vec<Vec<usize>>)]) -> Vec<Vec<usize>> {
+    let continued = paths.iter().filter(|(_, others)| !others.is_empty());
+    let continued: Vec<_> = continued.collect();
+    let others = continued.iter().map(|(_, others)| others.len()).max();
+    let number = others.map_or(0, |others| others.max(continued.len()));
+    (0..number)
+        .map(|turn| {
+            let (path, others) = continued[turn % continued.len()];
+            [&path[..], &others[turn % others.len()]].concat()
+        })
+        .collect()
 }
 
 /// Returns each of some paths continued by a link.

@@ -29,6 +29,9 @@ pub struct Flow {
     pub class: usize,
     /// Gets instead of puts: the data comes back with the answer.
     pub is_get: bool,
+    /// The next packets follow when all of the window are answered, after this many nanoseconds,
+    /// as tools issue lists; `None` if each answer is followed by a packet.
+    pub pause: Option<u64>,
 }
 
 impl Flow {
@@ -41,6 +44,15 @@ impl Flow {
             window,
             class: 0,
             is_get: false,
+            pause: None,
+        }
+    }
+
+    /// Returns a flow of lists of full packets, with a pause before each.
+    pub fn lists(from: usize, to: usize, window: u64, pause: u64) -> Self {
+        Self {
+            pause: Some(pause),
+            ..Self::new(from, to, window)
         }
     }
 
@@ -81,15 +93,24 @@ impl Measured {
     }
 }
 
-/// A packet on its way.
+/// A packet on its way, or a pause.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     due: u64,
     /// Keeps packets in order that arrive at the same time.
     number: u64,
     flow: usize,
-    is_answer: bool,
+    kind: Kind,
     begun: u64,
+}
+
+/// What arrives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Request,
+    Answer,
+    /// Nothing: the end of a pause.
+    Pause,
 }
 
 /// A packet that is sent.
@@ -137,6 +158,7 @@ impl Simulation {
     /// Runs flows from the time 0, and measures from one time to another, in nanoseconds.
     pub fn run(&mut self, flows: &[Flow], from: u64, to: u64) -> Vec<Measured> {
         let mut measured = vec![Measured::default(); flows.len()];
+        let mut unanswered: Vec<u64> = flows.iter().map(|flow| flow.window).collect();
         for (number, flow) in flows.iter().enumerate() {
             for _ in 0..flow.window {
                 self.issue(number, flow, 0, &mut measured[number], from);
@@ -148,14 +170,20 @@ impl Simulation {
             }
             let (number, now) = (arrival.flow, arrival.due);
             let (flow, measured) = (&flows[number], &mut measured[number]);
-            if !arrival.is_answer {
+            if arrival.kind == Kind::Pause {
+                for _ in 0..flow.window {
+                    self.issue(number, flow, now, measured, from);
+                }
+                continue;
+            }
+            if arrival.kind == Kind::Request {
                 let answer = Shipment {
                     from: flow.to,
                     to: flow.from,
                     payload: if flow.is_get { flow.payload } else { 0 },
                     now,
                     arrival: Arrival {
-                        is_answer: true,
+                        kind: Kind::Answer,
                         ..arrival
                     },
                 };
@@ -166,7 +194,19 @@ impl Simulation {
                 measured.rate += flow.payload as f64 * 1e9 / (to - from) as f64;
                 measured.round_trips.push(now - arrival.begun);
             }
-            self.issue(number, flow, now, measured, from);
+            let Some(pause) = flow.pause else {
+                self.issue(number, flow, now, measured, from);
+                continue;
+            };
+            unanswered[number] -= 1;
+            if unanswered[number] == 0 {
+                unanswered[number] = flow.window;
+                self.arrivals.push(Reverse(Arrival {
+                    due: now + pause,
+                    kind: Kind::Pause,
+                    ..arrival
+                }));
+            }
         }
         self.arrivals.clear();
         measured
@@ -182,7 +222,7 @@ impl Simulation {
                 due: 0,
                 number: 0,
                 flow: number,
-                is_answer: false,
+                kind: Kind::Request,
                 begun: now,
             },
         };

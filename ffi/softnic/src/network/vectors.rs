@@ -149,6 +149,28 @@ fn sources_of_a_target_are_held_back_to_equal_shares() {
     assert!(elsewhere <= 7.1 && same <= 10.0, "{elsewhere}, {same} us");
 }
 
+/// Sources that wait for all answers of a list leave the port to others meanwhile, and take back
+/// what they missed.
+#[test]
+fn sources_that_pause_fill_a_port_together() {
+    let list = |from, pause| Flow::lists(from, 9, 64, pause);
+    for pause in [0, 20_000, 60_000] {
+        let flows = [list(0, pause), list(1, pause)];
+        let measured = megabytes(&run(&star(10), &flows));
+        assert_near(&measured, &[484.8; 2], 0.05);
+    }
+    let flows: Vec<Flow> = (0..8).map(|from| list(from, 60_000)).collect();
+    assert_near(&megabytes(&run(&star(10), &flows)), &[121.2; 8], 0.05);
+}
+
+/// A source that another link slows leaves its share of the port to the others.
+#[test]
+fn sources_take_what_others_leave_of_a_port() {
+    let fabric = format!("{}fault nic 0 tx rate=25%", star(3));
+    let flows = [Flow::new(0, 2, 64), Flow::new(1, 2, 64)];
+    assert_near(&megabytes(&run(&fabric, &flows)), &[242.4, 727.2], 0.05);
+}
+
 /// Vector 8.
 #[test]
 fn class_with_priority_passes_the_queue() {

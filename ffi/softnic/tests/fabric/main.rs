@@ -4,9 +4,11 @@
 mod driver;
 
 mod counters;
+mod flow;
 mod foreign;
 mod forks;
 mod link;
+mod rates;
 mod slowness;
 mod switches;
 mod two_processes;

@@ -200,3 +200,58 @@ fn killed_process_leaves_no_queue_for_ever() {
     assert_eq!(pair.put(1 << 20).0, C_RC_OK);
     assert_eq!(pair.put(8).0, C_RC_OK);
 }
+
+/// Returns a count of a link (0 bytes, 3 losses), as the file of the links has it. Ports come
+/// first, two links each, and two links for each cable follow.
+fn link_count(link: usize, count: usize) -> u64 {
+    let bytes = fs::read(fabric().join("links")).unwrap();
+    let at = 4096 + 8 * (16 * link + 5 + count);
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// The cables 0.0-0.1 and 0.0-1.0 after four ports.
+const LOCAL: usize = 8;
+const GLOBAL: usize = 10;
+
+#[test]
+fn packets_take_a_detour_around_a_link_that_is_down() {
+    alone!();
+    let three = "dragonfly:groups=3,switches=1,nics=1,nic=100MB/s,latency=20us";
+    // Ports, then the cables 0.0-1.0, 0.0-2.0 and 1.0-2.0.
+    let [direct, first, second] = [6, 8, 10];
+    let mut pair = Pair::new(three, 0, 1);
+    assert_eq!(pair.put(1 << 16).0, C_RC_OK);
+    let data = 32 * 2112;
+    let bytes = |links: [usize; 3]| links.map(|link| link_count(link, 0));
+    assert_eq!(bytes([direct, first, second + 1]), [data, 0, 0]);
+    drop(pair);
+    let mut pair = Pair::new(&format!("{three};fault link 0.0>1.0 down"), 0, 1);
+    let (code, time) = pair.put(1 << 16);
+    assert_eq!(code, C_RC_OK);
+    // Three links and ports of 20 us there, and two ports and a link back.
+    assert!(time >= Duration::from_micros(676 + 140), "{time:?}");
+    assert_eq!(bytes([direct, first, second + 1]), [0, data, data]);
+    assert_eq!(link_count(direct + 1, 0), 64, "the response");
+}
+
+#[test]
+fn damaged_packets_of_a_cable_are_late() {
+    alone!();
+    let fault = "fault link 0.0>1.0 loss=0.5 retry=50ms";
+    let mut pair = Pair::new(&format!("{FABRIC};{fault}"), 0, 2);
+    let mut late = 0;
+    for _ in 0..30 {
+        let before = link_count(GLOBAL, 3);
+        let (code, time) = pair.put(8);
+        assert_eq!(code, C_RC_OK);
+        let losses = link_count(GLOBAL, 3) - before;
+        assert!(time >= Duration::from_micros(120) + losses as u32 * Duration::from_millis(50));
+        late += u64::from(losses > 0);
+    }
+    assert!((1..30).contains(&late), "{late} of 30 packets were damaged");
+    assert_eq!([LOCAL, GLOBAL + 1].map(|link| link_count(link, 3)), [0, 0]);
+    // Only the NICs at the cable could count it.
+    let counts = |name| [0, 2].map(|device| counter(device, name));
+    assert_eq!(counts("hni_llr_tx_replay_event"), [0, 0]);
+    assert_eq!(counts("hni_llr_rx_replay_event"), [0, 0]);
+}

@@ -57,6 +57,40 @@ fn detours_go_through_one_more_group_or_switch() {
     );
 }
 
+/// All cables are on a path, not all combinations of cables.
+#[test]
+fn number_of_detours_is_the_number_of_cables() {
+    let parallel = "link 0.0 3.1 count=3\nlink 3.1 1.1 count=2\nlink 0.1 2.1 count=64\n\
+                    link 2.1 2.0 count=64\nlink 2.0 1.0 count=64";
+    let map = map(parallel);
+    let detours = map.routes(0, 2, 0).detours;
+    let through = |hop: &str| {
+        let has_hop = |name: &&String| format!(" {name} ").contains(&format!(" {hop} "));
+        names(&map, &detours).iter().filter(has_hop).count()
+    };
+    assert_eq!((through("0-7"), through("0-6"), through("7-3")), (3, 1, 4));
+    assert_eq!(
+        (through("0-1"), through("1-5"), through("4-2")),
+        (64, 64, 64)
+    );
+    let links = |hop| {
+        let (from, to) = hop;
+        let is_hop = |link: &&usize| {
+            (map.links[**link].from, map.links[**link].to) == (Node::Switch(from), Node::Switch(to))
+        };
+        let links = detours.iter().flat_map(|path| &path.links).filter(is_hop);
+        links.collect::<BTreeSet<_>>().len()
+    };
+    assert_eq!((links((0, 7)), links((7, 3)), links((1, 5))), (3, 2, 64));
+    let within = "dragonfly:groups=1,switches=4,nics=1;link 0.0 0.1 count=3;link 0.1 0.3 count=2;\
+                  fault link 0.0-0.1#1 down;fault link 0.0-0.2 down";
+    let map = Map::new(&Topology::from_variable(within).unwrap());
+    assert_eq!(
+        names(&map, &map.routes(0, 3, 0).detours),
+        ["0-1 1-3", "0-1 1-3"]
+    );
+}
+
 #[test]
 fn each_cable_between_groups_is_a_path() {
     let topology =
