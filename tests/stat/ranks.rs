@@ -174,3 +174,31 @@ fn processes_without_launcher_each_lead() {
     }
     assert_eq!(place.left(), [""; 0]);
 }
+
+#[test]
+fn contradicting_launcher_variables_do_not_keep_the_command_from_running() {
+    let place = Place::new();
+    for (name, value) in [("PMIX_RANK", "1"), ("SLURM_PROCID", "x")] {
+        let mut stat = place.stat(&[], &["sh", "-c", "exit 7"]);
+        stat.env(name, value);
+        if name == "SLURM_PROCID" {
+            stat.env("SLURM_STEP_ID", "0");
+        }
+        let errors = assert_status(&finish(stat), 7);
+        let mut lines = errors.lines();
+        let note = lines.next().expect("a note");
+        assert!(
+            note.starts_with("cxidiag stat: ") && note.contains(name),
+            "{note}"
+        );
+        assert!(
+            note.ends_with("(the report is of this process alone)"),
+            "{note}"
+        );
+        assert!(
+            lines.next().expect("a report").starts_with("1 node, 1 NIC"),
+            "{errors}"
+        );
+    }
+    assert_eq!(place.left(), [""; 0]);
+}

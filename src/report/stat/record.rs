@@ -190,6 +190,10 @@ impl NicRecord {
     }
 }
 
+fn other_version(format: u32) -> String {
+    format!("format {format} of another version of cxidiag, expected {FORMAT}")
+}
+
 impl NodeRecord {
     /// Reads a record.
     ///
@@ -202,14 +206,19 @@ impl NodeRecord {
         struct Version {
             stat_format: u32,
         }
-        let invalid = |error: serde_json::Error| format!("no file of stat: {error}");
-        let Version { stat_format } = serde_json::from_slice(bytes).map_err(invalid)?;
-        if stat_format != FORMAT {
-            return Err(format!(
-                "format {stat_format} of another version of cxidiag, expected {FORMAT}"
-            ));
+        let record: Self = match serde_json::from_slice(bytes) {
+            Ok(record) => record,
+            // A file of another version may lack anything else.
+            Err(error) => match serde_json::from_slice(bytes) {
+                Ok(Version { stat_format }) if stat_format != FORMAT => {
+                    return Err(other_version(stat_format));
+                }
+                _ => return Err(format!("no file of stat: {error}")),
+            },
+        };
+        if record.stat_format != FORMAT {
+            return Err(other_version(record.stat_format));
         }
-        let record: Self = serde_json::from_slice(bytes).map_err(invalid)?;
         let count = record.counters.len();
         let all = |nic: &NicRecord| {
             let after = nic.after.as_ref().map_or(count, |after| after.values.len());
@@ -290,6 +299,11 @@ mod tests {
         let newer = text.replace("\"stat_format\":1", "\"stat_format\":2");
         assert_eq!(
             refused(&newer),
+            "format 2 of another version of cxidiag, expected 1"
+        );
+        let newer = "{\"stat_format\":2}";
+        assert_eq!(
+            refused(newer),
             "format 2 of another version of cxidiag, expected 1"
         );
         assert!(refused("{}").starts_with("no file of stat: missing field"));
