@@ -1,6 +1,5 @@
 //! The most important counts of one NIC, as a row of a table.
 
-use super::text::scaled;
 use node::nic::job_findings::{JobNic, percent, timeouts_of};
 
 /// The titles of the columns. The first one is words, the others are numbers.
@@ -38,4 +37,13 @@ pub fn nic_row(nic: &JobNic) -> [String; 7] {
         share("oxe_stall_fgfc_blk_"),
         share("hni_tx_paused_"),
     ]
+}
+
+/// Returns a number with a decimal prefix: `19.1 G`.
+pub fn scaled(number: f64) -> String {
+    let prefixes = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    match prefixes.into_iter().find(|(scale, _)| number >= *scale) {
+        Some((scale, prefix)) => format!("{:.1} {prefix}", number / scale),
+        None => format!("{number:.0} "),
+    }
 }

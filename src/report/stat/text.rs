@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::str::FromStr;
 
 use super::job::JobStat;
-use super::nic_row::{TITLES, nic_row};
+use super::nic_row::{TITLES, nic_row, scaled};
 use super::record::EndStatus;
 use super::series::NodeSeries;
 use crate::table::{self, Align};
@@ -236,15 +236,6 @@ fn traffic_line(job: &JobStat) -> Option<String> {
         line += &format!("; {}{place} carried < 1 %", unused.join(" and "));
     }
     Some(line)
-}
-
-/// Returns a number with a decimal prefix: `19.1 G`.
-pub fn scaled(number: f64) -> String {
-    let prefixes = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-    match prefixes.into_iter().find(|(scale, _)| number >= *scale) {
-        Some((scale, prefix)) => format!("{:.1} {prefix}", number / scale),
-        None => format!("{number:.0} "),
-    }
 }
 
 fn write_nics(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
