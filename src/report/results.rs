@@ -1,4 +1,4 @@
-//! Any results of ours, read back: runs of tools, comparisons, surveys, checks.
+//! Any results of ours, read back: runs of tools, comparisons, surveys, checks, jobs.
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -8,6 +8,7 @@ use super::check_record::CheckRecord;
 use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
 use super::runs::{self, ReadRun, Source, refused};
+use super::stat::{self, read::ReadStat};
 use super::survey::why::Explanation;
 use super::survey::{self, Survey};
 use cluster::survey::findings::{Cause, Matrix, Unit};
@@ -33,6 +34,8 @@ pub enum Content {
     Comparison(Box<Comparison>),
     /// A survey.
     Survey(Box<Survey>),
+    /// What NICs did while a command ran.
+    Stat(Box<ReadStat>),
 }
 
 /// A document that can be compared, and the file that it was read from.
@@ -61,6 +64,8 @@ struct Marks {
     /// Of a check, both.
     host_name: Option<IgnoredAny>,
     devices: Option<IgnoredAny>,
+    /// Of `stat`.
+    missing_nodes: Option<IgnoredAny>,
 }
 
 impl Marks {
@@ -106,7 +111,7 @@ pub fn read_compared(source: &Source) -> Result<(Vec<ComparedResult>, Vec<String
                 Ok(ComparedResult::Run(Box::new(ReadRun { file, outcome })))
             }
             Some(Content::Survey(survey)) => Ok(ComparedResult::Survey(file, survey)),
-            Some(Content::Comparison(_)) | None => Err(not_a_result(
+            Some(Content::Comparison(_) | Content::Stat(_)) | None => Err(not_a_result(
                 &shown,
                 "not a result of cxidiag that can be compared",
             )),
@@ -133,7 +138,7 @@ fn each<T>(
 pub fn leave_out_servers(results: &mut Vec<ReadResult>) -> usize {
     let is_of = |result: &ReadResult, side| match &result.content {
         Content::Run(run) => run.side == side,
-        Content::Comparison(_) | Content::Survey(_) => false,
+        Content::Comparison(_) | Content::Survey(_) | Content::Stat(_) => false,
     };
     let before = results.len();
     if results.iter().any(|result| is_of(result, Side::Client)) {
@@ -161,6 +166,8 @@ fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
         typed(document, shown, version, comparison::SCHEMA_VERSION).map(Content::Comparison)?
     } else if marks.results.is_some() {
         typed(document, shown, version, outcome::SCHEMA_VERSION).map(Content::Run)?
+    } else if marks.missing_nodes.is_some() {
+        typed(document, shown, version, stat::document::SCHEMA_VERSION).map(Content::Stat)?
     } else {
         return Ok(None);
     };

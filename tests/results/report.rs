@@ -334,3 +334,100 @@ fn draws_survey_with_a_map_of_all_pairs() {
         "{tip}"
     );
 }
+
+/// Returns what `stat` writes about two nodes, of which one has timeouts in the third second. One
+/// host has a hostile name.
+fn stat() -> Value {
+    let counters = |timeouts: u64| {
+        json!({
+            "hni_sts_tx_ok_octets": {"before": 0, "after": 8_000_000, "delta": 8_000_000,
+                "seconds": 8.0},
+            "retry_handler/spt_timeouts": {"before": 1, "after": 1 + timeouts, "delta": timeouts,
+                "seconds": 8.0},
+            "pct_retry_srb_requests": null
+        })
+    };
+    let nic = |host: &str, timeouts| {
+        json!({"host": host, "device": "cxi0", "is_software": true, "serial": null,
+            "counters": counters(timeouts)})
+    };
+    let intervals: Vec<Value> = (0..8)
+        .map(|second| {
+            let timeouts = if second == 2 { 320 } else { 0 };
+            json!({"unix_ms": 1_795_348_801_000u64 + 1000 * second,
+                "counts": [[1_000_000, timeouts]]})
+        })
+        .collect();
+    json!({
+        "schema_version": 1, "cxidiag_version": "0.1.0", "command": "stat", "program": [HOSTILE],
+        "exit_status": null, "signal": 9, "job": "Slurm job 1234 step 0", "set": "job",
+        "started_unix_ms": 1_795_348_800_000u64, "seconds": 8.0,
+        "nodes": [
+            {"host": "nid1", "has_end": true, "still_running": 0},
+            {"host": HOSTILE, "has_end": false, "still_running": 0}
+        ],
+        "missing_nodes": ["nid3"],
+        "nics": [nic("nid1", 320), nic(HOSTILE, 0)],
+        "findings": [
+            {"code": "timeouts", "nics": [{"host": "nid1", "device": "cxi0"}], "value": 320.0,
+             "limit": "0", "source": "Open MPI",
+             "text": "packets were sent again on 1 of 2 NICs: nid1 cxi0, 320 timeouts"},
+            {"code": "short", "nics": [], "value": 8.0, "limit": "5 s", "source": "Open MPI",
+             "text": HOSTILE}
+        ],
+        "series": [{
+            "host": "nid1", "counters": ["hni_sts_tx_ok_octets", "retry_handler/spt_timeouts"],
+            "devices": ["cxi0"], "started_unix_ms": 1_795_348_800_000u64, "intervals": intervals
+        }]
+    })
+}
+
+#[test]
+fn draws_what_nics_did_while_a_command_ran() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut good = stat();
+    good["findings"] = json!([]);
+    good["series"] = json!([]);
+    for (name, document) in [("bad", stat()), ("good", good)] {
+        fs::write(directory.path().join(name), document.to_string()).expect("a file");
+    }
+    let page = page(&fabric, directory.path(), &["good", "bad"]);
+    assert_self_contained(&page);
+    let expected = [
+        ("no Cassini hardware", 1),
+        ("/bad</h2>", 1),
+        // In the summary and in the section.
+        (
+            "packets were sent again on 1 of 2 NICs: nid1 cxi0, 320 timeouts",
+            2,
+        ),
+        (
+            "all 320 timeouts of nid1 cxi0 between 12:00:02 and 12:00:03",
+            1,
+        ),
+        ("nothing from nid3", 2),
+        ("<th scope=\"row\" class=\"words\">nid1 cxi0</th>", 2),
+        (">8.0 MB<", 4),
+        (">320<", 2),
+        // A caption, and the name of the picture for readers who do not see it.
+        ("Timeouts over time, of the NICs with most", 2),
+        ("Sent over time, of the NICs with most", 2),
+        ("Lost code words and replays over time", 0),
+        ("nid1 cxi0, 3 s: 320 /s", 1),
+        ("ended by signal 9", 2),
+        ("Slurm job 1234 step 0", 2),
+    ];
+    let found = expected.map(|(words, _)| (words, page.matches(words).count()));
+    assert_eq!(found, expected);
+    // The worst one comes first.
+    let badges = ["</span>unusual", "</span>nothing unusual"];
+    let places = badges.map(|words| page.find(words).expect(words));
+    assert!(places.is_sorted(), "{places:?}");
+    let mut newer = stat();
+    newer["schema_version"] = json!(2);
+    fs::write(directory.path().join("newer"), newer.to_string()).expect("a file");
+    let newer = directory.path().join("newer").display().to_string();
+    let error = assert_status(&fabric.run(&format!("report {newer} -o -")), 1);
+    assert!(error.contains("version"), "{error}");
+}

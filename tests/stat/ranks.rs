@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{CXIDIAG, Command, Process, stderr, stdout};
+use crate::harness::{CXIDIAG, Command, Process, assert_status, finish, stderr, stdout};
 use crate::{Place, wait_for};
 
 /// The variables of rank `rank` of 4, by the launcher.
@@ -172,5 +172,17 @@ fn processes_without_launcher_each_lead() {
         let errors = stderr(&process.finish());
         assert!(errors.starts_with("1 node, 1 NIC"), "{errors}");
     }
+    assert_eq!(place.left(), [""; 0]);
+}
+
+#[test]
+fn incomplete_launcher_variables_do_not_keep_the_command_from_running() {
+    let place = Place::new();
+    let mut stat = place.stat(&[], &["sh", "-c", "exit 7"]);
+    stat.env("PMIX_RANK", "1");
+    let errors = assert_status(&finish(stat), 7);
+    let expected = "cxidiag stat: PMIX_RANK is set, but no variable has the number of processes (the \
+                    report is of this process alone)\n1 node, 1 NIC";
+    assert!(errors.starts_with(expected), "{errors}");
     assert_eq!(place.left(), [""; 0]);
 }

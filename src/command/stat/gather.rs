@@ -35,61 +35,75 @@ pub struct NodesOfJob {
 pub fn all_nodes(directory: &Path, own: &NodeRecord, at_most: Duration) -> NodesOfJob {
     let until = Instant::now() + at_most;
     let [mut pause, longest] = PAUSES;
-    let mut read = BTreeMap::new();
+    let mut ended = BTreeMap::new();
     loop {
-        let gathered = gathered(directory, own, &mut read);
+        let (others, notes) = read_new(directory, &mut ended);
+        let nodes = || ended.values().chain(&others);
+        let progress = Progress::of(own, nodes());
         let left = until.saturating_duration_since(Instant::now());
-        if gathered.is_complete || left.is_zero() {
-            return gathered;
+        if progress.is_complete || left.is_zero() {
+            let is_own = nodes().any(|node| node.node == own.node);
+            let mut nodes: Vec<NodeRecord> = ended.into_values().chain(others).collect();
+            nodes.extend((!is_own).then(|| own.clone()));
+            return NodesOfJob {
+                nodes,
+                missing: progress.missing,
+                is_complete: progress.is_complete,
+                notes,
+            };
         }
         thread::sleep(pause.min(left));
         pause = (2 * pause).min(longest);
     }
 }
 
-/// Returns what the nodes have left until now. `read` has the complete readings so far.
-fn gathered(
+/// Reads the files of nodes that are not among the `ended` ones, and adds those that have an end to
+/// them. Returns the others, and a line for each file that cannot be read.
+fn read_new(
     directory: &Path,
-    own: &NodeRecord,
-    read: &mut BTreeMap<PathBuf, NodeRecord>,
-) -> NodesOfJob {
-    let (mut nodes, mut notes) = (Vec::new(), Vec::new());
+    ended: &mut BTreeMap<PathBuf, NodeRecord>,
+) -> (Vec<NodeRecord>, Vec<String>) {
+    let (mut others, mut notes) = (Vec::new(), Vec::new());
     for (name, path) in latest(directory) {
-        if let Some(record) = read.get(&name) {
-            nodes.push(record.clone());
+        if ended.contains_key(&name) {
             continue;
         }
         match record(&path) {
-            Ok(record) => {
-                if has_ended(&record) {
-                    read.insert(name, record.clone());
-                }
-                nodes.push(record);
+            Ok(record) if has_ended(&record) => {
+                ended.insert(name, record);
             }
+            Ok(record) => others.push(record),
             Err(why) => notes.push(why),
         }
     }
-    if !nodes.iter().any(|node| node.node == own.node) {
-        nodes.push(own.clone());
-    }
-    let step = own.step.as_ref();
-    let names: BTreeSet<&str> = nodes.iter().map(|node| node.node.as_str()).collect();
-    let expected = step.map_or(&[][..], |step| &step.nodes);
-    let missing = expected
-        .iter()
-        .filter(|name| !names.contains(name.as_str()));
-    let missing: Vec<String> = missing.cloned().collect();
-    let processes = nodes.iter().map(|node| node.step.as_ref()?.local_size);
-    let processes = processes.sum::<Option<u32>>();
-    let has_all = match (processes, step) {
-        (Some(processes), Some(step)) => processes >= step.size,
-        _ => missing.is_empty(),
-    };
-    NodesOfJob {
-        is_complete: has_all && nodes.iter().all(has_ended),
-        nodes,
-        missing,
-        notes,
+    (others, notes)
+}
+
+/// Which nodes of a program have left their readings.
+struct Progress {
+    missing: Vec<String>,
+    is_complete: bool,
+}
+
+impl Progress {
+    /// `own` are the readings of this node, which may not be among `nodes`.
+    fn of<'a>(own: &'a NodeRecord, nodes: impl Iterator<Item = &'a NodeRecord>) -> Self {
+        let mut nodes: BTreeMap<&str, &NodeRecord> =
+            nodes.map(|node| (node.node.as_str(), node)).collect();
+        nodes.entry(&own.node).or_insert(own);
+        let step = own.step.as_ref();
+        let expected = step.map_or(&[][..], |step| &step.nodes);
+        let is_missing = |name: &&String| !nodes.contains_key(name.as_str());
+        let missing: Vec<String> = expected.iter().filter(is_missing).cloned().collect();
+        let processes = nodes.values().map(|node| node.step.as_ref()?.local_size);
+        let has_all = match (processes.sum::<Option<u32>>(), step) {
+            (Some(processes), Some(step)) => processes >= step.size,
+            _ => missing.is_empty(),
+        };
+        Self {
+            missing,
+            is_complete: has_all && nodes.values().all(|node| has_ended(node)),
+        }
     }
 }
 

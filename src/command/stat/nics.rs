@@ -151,13 +151,11 @@ impl Nics {
 
     /// Notes names of the user's list that no NIC has.
     fn note_unknown_counters(&mut self) {
-        let names = &self.set.counters;
-        let read = self
-            .nics
-            .iter()
-            .map(|nic| nic.record.before.readings(names));
-        let read: Vec<Readings> = read.collect();
-        let is_absent = |name: &&str| read.iter().all(|of| of.get(name).is_none());
+        let is_absent = |name: &&str| {
+            let position = self.set.counters.iter().position(|of| of == name);
+            let mut nics = self.nics.iter().map(|nic| &nic.record.before);
+            nics.all(|before| position.and_then(|at| before.reading(at)).is_none())
+        };
         let unknown: BTreeSet<&str> = self.set.unknown().filter(is_absent).collect();
         if !unknown.is_empty() && !self.nics.is_empty() {
             let names: Vec<&str> = unknown.into_iter().collect();

@@ -2,6 +2,7 @@
 
 use std::process;
 
+use super::note::note;
 use cluster::launcher::LauncherTask;
 use facts::error::Failure;
 use facts::host::host_name;
@@ -18,17 +19,22 @@ pub struct Program {
 }
 
 impl Program {
-    /// Finds the program in the environment.
-    ///
-    /// # Errors
-    ///
-    /// Variables of a launcher that contradict each other.
-    pub fn of_environment() -> Result<Self, Failure> {
-        Ok(Self {
-            task: LauncherTask::of_environment()?,
+    /// Finds the program in the environment. Variables of a launcher that are incomplete or
+    /// contradict each other must not keep a command from running: this process is the only one
+    /// of its program then, and a line is printed.
+    pub fn of_environment() -> Self {
+        let alone = |failure: Failure| {
+            note(&format!(
+                "{} (the report is of this process alone)",
+                failure.message()
+            ));
+            None
+        };
+        Self {
+            task: LauncherTask::of_environment().unwrap_or_else(alone),
             job: Job::of_environment(),
             host: host_name(),
-        })
+        }
     }
 
     /// Returns whether other processes of the program may be on this node.

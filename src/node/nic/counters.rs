@@ -2,10 +2,12 @@
 //! `stat`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::code_word_limits::DriverLimits;
 use super::counter::{Change, Reading};
+use super::counter_names::CounterNames;
 use super::counter_table::{Preset, Row};
 use super::files::Files;
 use super::pcie_speed::PcieSpeed;
@@ -100,7 +102,10 @@ impl NicFacts {
 pub struct Changes {
     /// The NIC.
     pub nic: NicFacts,
-    by_name: BTreeMap<String, Change>,
+    /// The names of the counters, which all NICs of a job share.
+    names: Arc<CounterNames>,
+    /// The change of each counter, in the order of the names.
+    changes: Vec<Option<Change>>,
 }
 
 impl Changes {
@@ -110,20 +115,55 @@ impl Changes {
             let after = after.0.get(name)?;
             Some((name.clone(), Change::between(*before, *after)))
         });
-        Self {
-            nic,
-            by_name: changes.collect(),
-        }
+        Self::new(nic, changes.collect())
     }
 
     /// Returns changes by name.
     pub fn new(nic: NicFacts, by_name: BTreeMap<String, Change>) -> Self {
-        Self { nic, by_name }
+        let (names, changes): (Vec<String>, Vec<Change>) = by_name.into_iter().unzip();
+        Self {
+            nic,
+            names: Arc::new(CounterNames::new(names)),
+            changes: changes.into_iter().map(Some).collect(),
+        }
+    }
+
+    /// Returns changes in the order of `names`; `None` for a counter that is not available.
+    pub fn in_order(
+        nic: NicFacts,
+        names: Arc<CounterNames>,
+        changes: impl IntoIterator<Item = Option<Change>>,
+    ) -> Self {
+        Self {
+            nic,
+            names,
+            changes: changes.into_iter().collect(),
+        }
     }
 
     /// Returns the change of a counter; `None` if it is not available.
     pub fn of(&self, name: &str) -> Option<Change> {
-        self.by_name.get(name).copied()
+        self.at(self.names.position(name)?)
+    }
+
+    /// Returns the changes of one counter on several NICs. NICs that share their names cost one
+    /// search for the name together.
+    pub fn of_each(nics: &[&Self], name: &str) -> Vec<Option<Change>> {
+        let mut found: Option<(&Arc<CounterNames>, Option<usize>)> = None;
+        let mut changes = Vec::with_capacity(nics.len());
+        for of in nics {
+            let position = match found {
+                Some((names, position)) if Arc::ptr_eq(names, &of.names) => position,
+                _ => of.names.position(name),
+            };
+            found = Some((&of.names, position));
+            changes.push(position.and_then(|position| of.at(position)));
+        }
+        changes
+    }
+
+    fn at(&self, position: usize) -> Option<Change> {
+        self.changes.get(position).copied().flatten()
     }
 
     /// Returns by how much a counter has grown; `None` if it is not available or was reset.
@@ -142,20 +182,19 @@ impl Changes {
 
     /// Returns the counters whose names are `prefix` and a number, with the number.
     pub fn numbered(&self, prefix: &str) -> impl Iterator<Item = (u32, Change)> {
-        let from = self.by_name.range(prefix.to_owned()..);
-        from.map_while(move |(name, change)| Some((name.strip_prefix(prefix)?, *change)))
-            .filter_map(|(number, change)| Some((number.parse().ok()?, change)))
+        let named = self.names.with_prefix(prefix);
+        named.filter_map(move |(number, position)| Some((number.parse().ok()?, self.at(position)?)))
     }
 
     /// Returns all changes, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Change)> {
-        let changes = self.by_name.iter();
-        changes.map(|(name, change)| (name.as_str(), *change))
+        let names = self.names.sorted();
+        names.filter_map(|(name, position)| Some((name, self.at(position)?)))
     }
 
     /// Returns whether no counter is available.
     pub fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
+        self.changes.iter().all(Option::is_none)
     }
 }
 

@@ -5,6 +5,7 @@
 //! * `counter`: a reading of one counter, and the difference of two.
 //! * `counter_table`: the counters that are read beside a result, and their presets.
 //! * `counter_set`: sets of counters in a fixed order, with HPE's groups and lists of users.
+//! * `counter_names`: names that the readings of many NICs share.
 //! * `counters`: the counters of one NIC, read before and after a run.
 //! * `findings`: what these counters explain; `evidence`: what its rules know.
 //! * `job_findings`: what the counters of all NICs of a job explain.
@@ -19,6 +20,7 @@
 
 pub mod code_word_limits;
 pub mod counter;
+pub mod counter_names;
 pub mod counter_set;
 pub mod counter_table;
 pub mod counters;

@@ -1,5 +1,6 @@
 //! Which NICs of a job stand out from the others (monitoring.md 1.5).
 
+use super::counter::Change;
 use super::counter_table::Row;
 use super::counters::Changes;
 
@@ -136,13 +137,9 @@ pub fn outliers(nics: &[&Changes]) -> (Vec<Outlier>, Vec<Uneven>) {
     let rows = rows.filter(|row| !IN_RATIOS.contains(&row.name));
     let single = rows.flat_map(|row| row.names().map(move |name| (name, row.unit == CYCLES)));
     for (name, is_cycles) in single {
-        let measure = |of: &&Changes| single_counter(of, &name, is_cycles);
-        compare(
-            &name,
-            nics.iter().map(measure).collect(),
-            &mut found,
-            &mut uneven,
-        );
+        let changes = Changes::of_each(nics, &name).into_iter();
+        let values = changes.map(|change| single_counter(change?, is_cycles));
+        compare(&name, values.collect(), &mut found, &mut uneven);
     }
     for (name, measure) in RATIOS {
         let values = nics.iter().map(|of| measure(of)).collect();
@@ -216,8 +213,7 @@ fn compare(
     }));
 }
 
-fn single_counter(of: &Changes, name: &str, is_cycles: bool) -> Option<Measured> {
-    let change = of.of(name)?;
+fn single_counter(change: Change, is_cycles: bool) -> Option<Measured> {
     let (count, rate) = (change.count()?, change.per_second()?);
     Some(if is_cycles {
         let share = rate / CYCLES_PER_S;

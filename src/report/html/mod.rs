@@ -1,8 +1,8 @@
 //! The page of `report`: one HTML file that loads nothing else.
 //!
 //! * This file: the page as a whole.
-//! * `run`, `comparison`, `survey`: the sections of each kind of result; `history`: NICs over many
-//!   surveys.
+//! * `run`, `comparison`, `survey`, `stat`: the sections of each kind of result; `history`: NICs
+//!   over many surveys.
 //! * `sizes`: the sizes of a run.
 //! * `parts`: what sections share; `quantity`: values with units; `chart`: curves and bars as SVG;
 //!   `map`: the map of pairs, with its table; `matrix`: its data.
@@ -18,6 +18,7 @@ mod parts;
 mod quantity;
 mod run;
 mod sizes;
+mod stat;
 mod survey;
 
 use std::time::SystemTime;
@@ -86,6 +87,7 @@ fn is_software(result: &ReadResult) -> bool {
         }
         Content::Comparison(of) => comparison::is_software(of),
         Content::Survey(survey) => survey.is_software,
+        Content::Stat(stat) => stat.is_software(),
     }
 }
 
@@ -134,6 +136,13 @@ fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
             survey::place(survey),
             Some(survey.started_unix_ms),
         ),
+        Content::Stat(stat) => (
+            format!("stat {}", result.file),
+            stat::status(stat),
+            stat::finding(stat),
+            stat::place(stat),
+            Some(stat.started_unix_ms),
+        ),
     };
     let row = vec![
         html! { a href={ "#result-" (number) } { (title) } },
@@ -145,7 +154,7 @@ fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
     (status, row)
 }
 
-/// Returns all sections: surveys, the worst first, comparisons, then the runs of each tool.
+/// Returns all sections: surveys, the worst first, jobs, comparisons, then the runs of each tool.
 fn sections(results: &[ReadResult]) -> Markup {
     let numbered = || {
         results
@@ -180,6 +189,14 @@ fn sections(results: &[ReadResult]) -> Markup {
             section id={ "result-" (number) } {
                 h2 { "Survey " (file) }
                 (survey::section(survey, number))
+            }
+        }
+        @for (number, result) in (1..).zip(results) {
+            @if let Content::Stat(stat) = &result.content {
+                section id={ "result-" (number) } {
+                    h2 { "Counters of a job " (result.file) }
+                    (stat::section(stat))
+                }
             }
         }
         @for (number, content) in numbered() {
@@ -229,5 +246,6 @@ fn circumstances(result: &ReadResult) -> Markup {
         Content::Run(run) => run::circumstances(&result.file, run),
         Content::Comparison(of) => comparison::circumstances(&result.file, of),
         Content::Survey(survey) => survey::circumstances(&result.file, survey),
+        Content::Stat(stat) => stat::circumstances(&result.file, stat),
     }
 }

@@ -21,18 +21,11 @@ pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
     ];
     writer.write_record(titles).environment(WHAT)?;
     for (node, nic) in nics(job) {
-        let before = nic.before.readings(&node.counters);
-        let after = nic
-            .after
-            .as_ref()
-            .map(|after| after.readings(&node.counters));
-        for name in &node.counters {
-            let before = before.get(name);
-            let after = after.as_ref().and_then(|after| after.get(name));
+        for (position, name) in node.counters.iter().enumerate() {
+            let before = nic.before.reading(position);
+            let after = (nic.after.as_ref()).and_then(|after| after.reading(position));
+            let change = nic.change(position);
             let is_gauge = Row::of(name).is_some_and(|row| row.is_gauge);
-            let change = before
-                .zip(after)
-                .map(|(before, after)| Change::between(before, after));
             let seconds = change.and_then(Change::within);
             let number =
                 |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());

@@ -1,9 +1,10 @@
 //! The report as JSON. The doc comments of the types are the descriptions in their schema,
 //! docs/stat.schema.json.
 
+#[cfg(test)]
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::job::JobStat;
 use super::record::{EndStatus, NicRecord, NodeRecord};
@@ -17,7 +18,7 @@ pub(crate) const SCHEMA_VERSION: u32 = 1;
 /// What the NICs of a job did while a command ran, as `cxidiag stat --json` writes it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct StatDocument {
+pub struct StatDocument<'a> {
     /// Version of this layout.
     schema_version: u32,
     /// Version of cxidiag.
@@ -43,7 +44,7 @@ pub struct StatDocument {
     /// Nodes of the job from which there is nothing.
     missing_nodes: Vec<String>,
     /// The NICs of all nodes.
-    nics: Vec<StatNic>,
+    nics: Vec<StatNic<'a>>,
     /// What the counters explain, the most important first.
     findings: Vec<StatFinding>,
     /// What some counters did over time, of each node; empty without --interval.
@@ -94,7 +95,7 @@ struct StatNode {
 /// One NIC.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct StatNic {
+struct StatNic<'a> {
     /// Name of its node.
     host: String,
     /// Name of the device.
@@ -104,7 +105,37 @@ struct StatNic {
     /// Serial number; null if the driver does not show it.
     serial: Option<String>,
     /// The counters of the set; null for one that the NIC does not have.
-    counters: BTreeMap<String, Option<StatCounter>>,
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Option<StatCounter>>"))]
+    counters: StatCounters<'a>,
+}
+
+/// The counters of a NIC, made while they are written: a document of 1,000 nodes has a million.
+#[derive(Debug)]
+struct StatCounters<'a> {
+    names: &'a [String],
+    nic: &'a NicRecord,
+}
+
+impl Serialize for StatCounters<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let names = self.names.iter().enumerate();
+        to.collect_map(names.map(|(position, name)| (name, self.counter(position, name))))
+    }
+}
+
+impl StatCounters<'_> {
+    fn counter(&self, position: usize, name: &str) -> Option<StatCounter> {
+        let before = self.nic.before.reading(position)?;
+        let after = (self.nic.after.as_ref()).and_then(|after| after.reading(position));
+        let change = self.nic.change(position);
+        let is_gauge = Row::of(name).is_some_and(|row| row.is_gauge);
+        Some(StatCounter {
+            before: before.value,
+            after: after.map(|after| after.value),
+            delta: change.filter(|_| !is_gauge).and_then(Change::count),
+            seconds: (change.and_then(Change::within)).map(|time| time.as_secs_f64()),
+        })
+    }
 }
 
 /// One counter.
@@ -150,8 +181,8 @@ struct StatPlace {
     device: String,
 }
 
-impl From<&JobStat> for StatDocument {
-    fn from(job: &JobStat) -> Self {
+impl<'a> From<&'a JobStat> for StatDocument<'a> {
+    fn from(job: &'a JobStat) -> Self {
         let first = job.nodes.first();
         let (exit_status, signal) = match job.status() {
             Some(EndStatus::Exit(code)) => (Some(code), None),
@@ -196,34 +227,17 @@ fn node(node: &NodeRecord) -> StatNode {
     }
 }
 
-impl StatNic {
-    fn of(node: &NodeRecord, nic: &NicRecord) -> Self {
-        let names = &node.counters;
-        let before = nic.before.readings(names);
-        let after = nic.after.as_ref().map(|after| after.readings(names));
-        let counter = |name: &String| {
-            let before = before.get(name)?;
-            let after = after.as_ref().and_then(|after| after.get(name));
-            let change = after.map(|after| Change::between(before, after));
-            let is_gauge = Row::of(name).is_some_and(|row| row.is_gauge);
-            Some(StatCounter {
-                before: before.value,
-                after: after.map(|after| after.value),
-                delta: change.filter(|_| !is_gauge).and_then(Change::count),
-                seconds: change
-                    .and_then(Change::within)
-                    .map(|time| time.as_secs_f64()),
-            })
-        };
+impl<'a> StatNic<'a> {
+    fn of(node: &'a NodeRecord, nic: &'a NicRecord) -> Self {
         Self {
             host: node.node.clone(),
             device: nic.device.clone(),
             is_software: nic.is_software,
             serial: nic.serial.clone(),
-            counters: names
-                .iter()
-                .map(|name| (name.clone(), counter(name)))
-                .collect(),
+            counters: StatCounters {
+                names: &node.counters,
+                nic,
+            },
         }
     }
 }

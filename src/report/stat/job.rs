@@ -1,9 +1,11 @@
 //! The records of all nodes of a job, and what they explain.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::record::{EndStatus, NodeRecord};
 use super::series::NodeSeries;
+use node::nic::counter_names::CounterNames;
 use node::nic::job_findings::{JobEvidence, JobFinding, JobNic, job_findings};
 
 /// The rule about commands that take little time.
@@ -32,7 +34,12 @@ impl JobStat {
         nodes.sort_by(|a, b| a.node.cmp(&b.node));
         let has_others = nodes.len() > 1;
         let mut nics = Vec::new();
+        let mut names = Arc::new(CounterNames::default());
         for (number, node) in nodes.iter().enumerate() {
+            // Nearly always the same set on all nodes.
+            if names.names() != node.counters {
+                names = Arc::new(CounterNames::new(node.counters.clone()));
+            }
             for nic in &node.nics {
                 nics.push(JobNic {
                     name: if has_others {
@@ -41,7 +48,7 @@ impl JobStat {
                         nic.device.clone()
                     },
                     node: number,
-                    changes: nic.changes(&node.counters),
+                    changes: nic.changes(&names),
                 });
             }
         }

@@ -4,6 +4,7 @@ use super::document::nics;
 use super::job::JobStat;
 use super::record::EndStatus;
 use crate::openmetrics::{Family, Kind, Sample};
+use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 
 /// What a shell adds to a signal.
@@ -66,14 +67,18 @@ pub fn families(job: &JobStat) -> Vec<Family> {
 
 fn counters(job: &JobStat) -> Vec<Sample> {
     let mut samples = Vec::new();
-    for ((node, record), nic) in nics(job).zip(&job.nics) {
-        for name in &node.counters {
+    for (node, nic) in nics(job) {
+        for (position, name) in node.counters.iter().enumerate() {
             let is_gauge = Row::of(name).is_some_and(|row| row.is_gauge);
-            if let Some(count) = nic.changes.count(name).filter(|_| !is_gauge) {
+            if let Some(count) = nic
+                .change(position)
+                .and_then(Change::count)
+                .filter(|_| !is_gauge)
+            {
                 samples.push(Sample {
                     labels: vec![
                         ("host", node.node.clone()),
-                        ("device", record.device.clone()),
+                        ("device", nic.device.clone()),
                         ("name", name.clone()),
                     ],
                     value: count as f64,

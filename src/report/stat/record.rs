@@ -2,12 +2,14 @@
 //! `NODE.json`, and the file of `--start` (monitoring.md 1.4). A table has the names of the
 //! counters once, so that a node with 8 NICs takes some 30 kB.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use node::nic::code_word_limits::DriverLimits;
-use node::nic::counter::Reading;
+use node::nic::counter::{Change, Reading};
+use node::nic::counter_names::CounterNames;
 use node::nic::counters::{Changes, NicFacts, Readings};
 
 /// The version of the files. Files of another version are refused.
@@ -128,16 +130,14 @@ impl Values {
         }
     }
 
-    /// Returns the readings. `names` is the table of names.
-    pub fn readings(&self, names: &[String]) -> Readings {
-        let reading = |(value, after): (u64, Option<u64>)| Reading {
+    /// Returns the reading of the counter at this position in the table of names; `None` if the NIC
+    /// does not have it.
+    pub fn reading(&self, position: usize) -> Option<Reading> {
+        let (value, after) = (*self.values.get(position)?)?;
+        Some(Reading {
             value,
             at: after.map(|ns| Duration::from_nanos(self.first_unix_ns.saturating_add(ns))),
-        };
-        let named = names.iter().zip(&self.values);
-        named
-            .filter_map(|(name, value)| Some((name.clone(), reading((*value)?))))
-            .collect()
+        })
     }
 }
 
@@ -166,7 +166,7 @@ impl NicRecord {
     }
 
     /// Returns what the counters did. Without an end reading there are no changes.
-    pub fn changes(&self, names: &[String]) -> Changes {
+    pub fn changes(&self, names: &Arc<CounterNames>) -> Changes {
         let mut limits = DriverLimits::default();
         for (name, limit) in &self.limits {
             // A file of a later version may have a limit that this one does not know.
@@ -179,13 +179,19 @@ impl NicRecord {
             pcie_gt_per_s: self.pcie_gt_per_s,
             limits,
         };
-        match &self.after {
-            Some(after) => {
-                Changes::between(nic, &self.before.readings(names), &after.readings(names))
-            }
-            None => Changes::new(nic, [].into()),
-        }
+        let changes = (0..names.names().len()).map(|position| self.change(position));
+        Changes::in_order(nic, Arc::clone(names), changes)
     }
+
+    /// Returns what the counter at this position did; `None` without two readings.
+    pub fn change(&self, position: usize) -> Option<Change> {
+        let after = self.after.as_ref()?.reading(position)?;
+        Some(Change::between(self.before.reading(position)?, after))
+    }
+}
+
+fn other_version(format: u32) -> String {
+    format!("format {format} of another version of cxidiag, expected {FORMAT}")
 }
 
 impl NodeRecord {
@@ -200,14 +206,19 @@ impl NodeRecord {
         struct Version {
             stat_format: u32,
         }
-        let invalid = |error: serde_json::Error| format!("no file of stat: {error}");
-        let Version { stat_format } = serde_json::from_slice(bytes).map_err(invalid)?;
-        if stat_format != FORMAT {
-            return Err(format!(
-                "format {stat_format} of another version of cxidiag, expected {FORMAT}"
-            ));
+        let record: Self = match serde_json::from_slice(bytes) {
+            Ok(record) => record,
+            // A file of another version may lack anything else.
+            Err(error) => match serde_json::from_slice(bytes) {
+                Ok(Version { stat_format }) if stat_format != FORMAT => {
+                    return Err(other_version(stat_format));
+                }
+                _ => return Err(format!("no file of stat: {error}")),
+            },
+        };
+        if record.stat_format != FORMAT {
+            return Err(other_version(record.stat_format));
         }
-        let record: Self = serde_json::from_slice(bytes).map_err(invalid)?;
         let count = record.counters.len();
         let all = |nic: &NicRecord| {
             let after = nic.after.as_ref().map_or(count, |after| after.values.len());
@@ -242,7 +253,6 @@ mod tests {
 
     use super::*;
     use crate::stat::testing;
-    use node::nic::counter::Change;
 
     #[test]
     fn keeps_values_and_times_exactly() {
@@ -261,7 +271,10 @@ mod tests {
         .into_iter()
         .collect();
         let values = Values::of(&readings, &names);
-        assert_eq!(values.readings(&names), readings);
+        for (position, name) in names.iter().enumerate() {
+            assert_eq!(values.reading(position), readings.get(name));
+        }
+        assert_eq!(values.reading(names.len()), None);
         assert_eq!(
             values.values,
             [Some(((1 << 56) - 10, Some(0))), None, Some((3, None))]
@@ -273,7 +286,7 @@ mod tests {
         let record = testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
         let read = NodeRecord::read(&record.bytes()).unwrap();
         assert_eq!(read, record);
-        let changes = read.nics[0].changes(&read.counters);
+        let changes = read.nics[0].changes(&Arc::new(CounterNames::new(read.counters)));
         assert_eq!(changes.count("hni_tx_ok_opt"), Some(5));
         assert_eq!(changes.of("hni_rx_ok_opt").and_then(Change::count), None);
     }
@@ -286,6 +299,11 @@ mod tests {
         let newer = text.replace("\"stat_format\":1", "\"stat_format\":2");
         assert_eq!(
             refused(&newer),
+            "format 2 of another version of cxidiag, expected 1"
+        );
+        let newer = "{\"stat_format\":2}";
+        assert_eq!(
+            refused(newer),
             "format 2 of another version of cxidiag, expected 1"
         );
         assert!(refused("{}").starts_with("no file of stat: missing field"));
@@ -306,8 +324,9 @@ mod tests {
             let at = at % bytes.len();
             bytes[at] = byte;
             if let Ok(record) = NodeRecord::read(&bytes) {
+                let names = Arc::new(CounterNames::new(record.counters));
                 for nic in &record.nics {
-                    nic.changes(&record.counters);
+                    nic.changes(&names);
                 }
             }
         }

@@ -95,13 +95,36 @@ impl NodeSeries {
         let head = lines.next().unwrap_or_default();
         let head: SeriesHead =
             serde_json::from_str(head).map_err(|error| format!("no series of stat: {error}"))?;
+        let intervals = lines.filter_map(|line| serde_json::from_str(line).ok());
+        Ok(Self::of(head, intervals))
+    }
+
+    /// Returns a series. Intervals that do not have a count for each counter of each NIC are left
+    /// out.
+    pub fn of(head: SeriesHead, intervals: impl Iterator<Item = SeriesInterval>) -> Self {
         let has_all = |interval: &SeriesInterval| {
             let of_nic = |counts: &Vec<_>| counts.len() == head.counters.len();
             interval.counts.len() == head.devices.len() && interval.counts.iter().all(of_nic)
         };
-        let intervals = lines.filter_map(|line| serde_json::from_str(line).ok());
         let intervals = intervals.filter(has_all).collect();
-        Ok(Self { head, intervals })
+        Self { head, intervals }
+    }
+
+    /// Returns the sum of `counters` of a NIC for each second, in each interval: the end of the
+    /// interval in seconds after `start_unix_ms`, and the rate. Intervals that take no time have
+    /// none.
+    pub fn rates(&self, nic: usize, counters: &[&str], start_unix_ms: u64) -> Vec<(f64, f64)> {
+        let names = self.head.counters.iter().enumerate();
+        let columns = names.filter(|(_, name)| counters.contains(&name.as_str()));
+        let columns: Vec<usize> = columns.map(|(column, _)| column).collect();
+        let rate = |(index, interval): (usize, &SeriesInterval)| {
+            let ms = interval.unix_ms.checked_sub(self.start_of(index))?;
+            let counts = columns.iter().filter_map(|at| interval.counts[nic][*at]);
+            let count = counts.fold(0, u64::saturating_add);
+            let at = interval.unix_ms.checked_sub(start_unix_ms)?;
+            (ms > 0).then(|| (at as f64 / 1e3, count as f64 * 1e3 / ms as f64))
+        };
+        self.intervals.iter().enumerate().filter_map(rate).collect()
     }
 
     /// Returns sentences about counts that happened in a part of the time only.

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::str::FromStr;
 
 use super::job::{JobStat, SHORT};
+use super::nic_row::{TITLES, nic_row, scaled};
 use super::record::EndStatus;
 use super::series::NodeSeries;
 use crate::table::{self, Align};
@@ -12,7 +13,7 @@ use facts::text::shown_lines;
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 use node::nic::counters::Changes;
-use node::nic::job_findings::{JobNic, messages, percent, timeouts_of};
+use node::nic::job_findings::{JobNic, messages, percent};
 
 /// How much the text shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -246,53 +247,11 @@ fn traffic_line(job: &JobStat) -> Option<String> {
     Some(line)
 }
 
-/// Returns a number with a decimal prefix: `19.1 G`.
-fn scaled(number: f64) -> String {
-    let prefixes = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-    match prefixes.into_iter().find(|(scale, _)| number >= *scale) {
-        Some((scale, prefix)) => format!("{:.1} {prefix}", number / scale),
-        None => format!("{number:.0} "),
-    }
-}
-
 fn write_nics(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
-    let titles = [
-        "NIC",
-        "Sent",
-        "Received",
-        "Timeouts",
-        "Resent",
-        "Held back",
-        "Paused",
-    ];
-    let row = |nic: &JobNic| {
-        let of = &nic.changes;
-        let bytes = |side: &str| {
-            let count = of.count(&format!("hni_sts_{side}_ok_octets"));
-            count.map_or("-".into(), |bytes| format!("{}B", scaled(bytes as f64)))
-        };
-        let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
-        let share = |prefix: &str| {
-            let rates = of
-                .numbered(prefix)
-                .filter_map(|(_, change)| change.per_second());
-            rates
-                .reduce(f64::max)
-                .map_or("-".into(), |rate| percent(rate / 1e9))
-        };
-        vec![
-            nic.name.clone(),
-            bytes("tx"),
-            bytes("rx"),
-            count(timeouts_of(of)),
-            count(of.count("pct_retry_srb_requests")),
-            share("oxe_stall_fgfc_blk_"),
-            share("hni_tx_paused_"),
-        ]
-    };
-    let mut align = [Align::Right; 7];
+    let mut align = [Align::Right; TITLES.len()];
     align[0] = Align::Left;
-    write_table(out, &titles, job.nics.iter().map(row).collect(), &align)
+    let rows = job.nics.iter().map(|nic| nic_row(nic).to_vec());
+    write_table(out, &TITLES, rows.collect(), &align)
 }
 
 /// Writes the counters that have counted.

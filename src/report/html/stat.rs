@@ -1,0 +1,202 @@
+//! What the NICs of a job did while a command ran, on the page: the sentences, a table of the NICs,
+//! and what some counters did over time.
+
+use maud::{Markup, html};
+
+use super::chart::{self, Axis, Curve};
+use super::parts::{Badge, Grade, PageColumn, badge, cell, charts, facts, figure, table, time};
+use super::quantity::Quantity;
+use crate::stat::nic_row::{TITLES, nic_row};
+use crate::stat::read::ReadStat;
+use crate::stat::series::NodeSeries;
+
+/// NICs of the table that are shown at once, and curves of a picture.
+const MOST_NICS: usize = 64;
+const MOST_CURVES: usize = 6;
+
+/// The code of the finding that is no problem of a NIC.
+const SHORT: &str = "short";
+
+/// What a picture over time shows.
+struct TimeLine {
+    title: &'static str,
+    /// Counters of which the sum is shown: each whole, or the beginning of its name.
+    counters: &'static [&'static str],
+    quantity: Quantity,
+    /// What a value is multiplied by.
+    scale: f64,
+}
+
+const TIME_LINES: [TimeLine; 4] = [
+    TimeLine {
+        title: "Sent",
+        counters: &["hni_sts_tx_ok_octets"],
+        quantity: Quantity::Bandwidth,
+        scale: 1.0,
+    },
+    TimeLine {
+        title: "Timeouts",
+        counters: &["retry_handler/spt_timeouts", "retry_handler/sct_timeouts"],
+        quantity: Quantity::Rate,
+        scale: 1.0,
+    },
+    TimeLine {
+        title: "Held back by the fabric, of each second",
+        counters: &[
+            "oxe_stall_fgfc_blk_0",
+            "oxe_stall_fgfc_blk_1",
+            "oxe_stall_fgfc_blk_2",
+            "oxe_stall_fgfc_blk_3",
+        ],
+        quantity: Quantity::Seconds,
+        scale: 1e-9,
+    },
+    TimeLine {
+        title: "Lost code words and replays",
+        counters: &[
+            "hni_pcs_uncorrected_cw",
+            "hni_llr_tx_replay_event",
+            "hni_llr_rx_replay_event",
+        ],
+        quantity: Quantity::Rate,
+        scale: 1.0,
+    },
+];
+
+/// Returns the verdict on a job.
+pub fn status(stat: &ReadStat) -> Badge {
+    if stat.findings.iter().any(|of| of.code != SHORT) {
+        (Grade::Bad, "unusual")
+    } else if stat.nodes.iter().any(|node| node.has_end) {
+        (Grade::Good, "nothing unusual")
+    } else {
+        (Grade::Unsure, "no end reading")
+    }
+}
+
+/// Returns the most important sentence.
+pub fn finding(stat: &ReadStat) -> String {
+    let first = stat.findings.first();
+    first.map_or(String::new(), |finding| finding.text.clone())
+}
+
+/// Returns where the command ran.
+pub fn place(stat: &ReadStat) -> String {
+    match &*stat.nodes {
+        [node] => node.host.clone(),
+        nodes => format!("{} nodes", nodes.len()),
+    }
+}
+
+/// Returns the section below its title.
+pub fn section(stat: &ReadStat) -> Markup {
+    let without: Vec<&str> = (stat.nodes.iter())
+        .filter(|node| !node.has_end)
+        .map(|node| node.host.as_str())
+        .collect();
+    let series = stat.series();
+    let peaks: Vec<String> = series.iter().flat_map(NodeSeries::peaks).collect();
+    let pictures: Vec<Markup> = (TIME_LINES.iter())
+        .filter_map(|line| over_time(line, stat, &series))
+        .collect();
+    html! {
+        p { (badge(status(stat))) " " (finding(stat)) }
+        ul {
+            @for of in stat.findings.iter().skip(1) { li { (of.text) } }
+            @for peak in &peaks { li { (peak) } }
+            @if !stat.missing_nodes.is_empty() {
+                li { "nothing from " (stat.missing_nodes.join(", ")) }
+            }
+            @if !without.is_empty() { li { "no end reading: " (without.join(", ")) } }
+        }
+        (nics(stat))
+        @if !pictures.is_empty() { (charts(&pictures)) }
+    }
+}
+
+/// Returns what was run.
+pub fn circumstances(file: &str, stat: &ReadStat) -> Markup {
+    let end = match (stat.exit_status, stat.signal) {
+        (Some(status), _) => Some(format!("exit status {status}")),
+        (None, signal) => signal.map(|signal| format!("ended by signal {signal}")),
+    };
+    facts(&[
+        (
+            "Command",
+            Some(stat.program.join(" ")).filter(|of| !of.is_empty()),
+        ),
+        ("File", Some(file.to_owned())),
+        ("Job", stat.job.clone()),
+        ("Nodes", Some(stat.nodes.len().to_string())),
+        ("Started", Some(time(stat.started_unix_ms))),
+        (
+            "Time",
+            stat.seconds.map(|seconds| format!("{seconds:.1} s")),
+        ),
+        ("End", end),
+        ("Counters", Some(stat.set.clone())),
+        ("cxidiag", Some(stat.cxidiag_version.clone())),
+    ])
+}
+
+/// Returns the table of NICs. More than a screen of them unfold.
+fn nics(stat: &ReadStat) -> Markup {
+    let nics = stat.nics();
+    let rows: Vec<Vec<Markup>> = (nics.iter())
+        .map(|nic| nic_row(nic).iter().map(cell).collect())
+        .collect();
+    let [first, others @ ..] = TITLES;
+    let columns: Vec<PageColumn> = [PageColumn::Words(first)]
+        .into_iter()
+        .chain(others.map(PageColumn::Numbers))
+        .collect();
+    let (shown, folded) = rows.split_at(rows.len().min(MOST_NICS));
+    html! {
+        (table("NICs", &columns, shown))
+        @if !folded.is_empty() {
+            details {
+                summary { (folded.len()) " more NICs" }
+                (table("Other NICs", &columns, folded))
+            }
+        }
+    }
+}
+
+/// Returns a picture of some counters over time, of the NICs on which they have counted most.
+/// `None` if they have not counted.
+fn over_time(line: &TimeLine, stat: &ReadStat, series: &[NodeSeries]) -> Option<Markup> {
+    let start = series.iter().map(|of| of.head.started_unix_ms).min()?;
+    let mut curves: Vec<(f64, Curve)> = Vec::new();
+    for of in series {
+        for (nic, device) in of.head.devices.iter().enumerate() {
+            let points = of.rates(nic, line.counters, start);
+            let points: Vec<(f64, f64)> = (points.into_iter())
+                .map(|(at, rate)| (at, rate * line.scale))
+                .collect();
+            let largest = points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+            if largest > 0.0 {
+                let curve = Curve {
+                    name: stat.name(&of.head.node, device),
+                    is_main: true,
+                    points,
+                    ..Curve::default()
+                };
+                curves.push((largest, curve));
+            }
+        }
+    }
+    curves.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    curves.truncate(MOST_CURVES);
+    let curves: Vec<Curve> = (curves.into_iter().enumerate())
+        .map(|(color, (_, curve))| Curve { color, ..curve })
+        .collect();
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let x = Axis::from_zero("Time", Quantity::Seconds, &mut points().map(|(at, _)| *at))?;
+    let y = Axis::from_zero(
+        line.title,
+        line.quantity,
+        &mut points().map(|(_, rate)| *rate),
+    )?;
+    let what = format!("{} over time, of the NICs with most", line.title);
+    Some(figure(&what, &chart::curves(&what, &x, &y, &curves)))
+}
