@@ -62,7 +62,8 @@ pub struct EndRecord {
     pub unix_ns: u64,
     /// How the command ended; `None` if it has not ended, or if nobody knows.
     pub status: Option<EndStatus>,
-    /// Whether the command went on after this reading.
+    /// Whether the command, or another process of the program on this node, went on after this
+    /// reading.
     pub is_interim: bool,
     /// Processes of the program on this node that were still running.
     pub still_running: u32,
