@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use node::nic::code_word_limits::DriverLimits;
 use node::nic::counter::Reading;
+use node::nic::counter_set::is_counter;
 use node::nic::counters::{Changes, NicFacts, Readings};
 
 /// The version of the files. Files of another version are refused.
@@ -209,6 +210,10 @@ impl NodeRecord {
             ));
         }
         let record: Self = serde_json::from_slice(bytes).map_err(invalid)?;
+        // Counters are read by their names, perhaps by root.
+        if let Some(name) = record.counters.iter().find(|name| !is_counter(name)) {
+            return Err(format!("no file of stat: {name} is no name of a counter"));
+        }
         let count = record.counters.len();
         let all = |nic: &NicRecord| {
             let after = nic.after.as_ref().map_or(count, |after| after.values.len());
@@ -291,6 +296,14 @@ mod tests {
         );
         assert!(refused("{}").starts_with("no file of stat: missing field"));
         assert!(refused(&text[..text.len() / 2]).starts_with("no file of stat: EOF"));
+        for name in ["properties/../../x", "retry_handler//abs/path", "../x", ""] {
+            let other = text.replace(
+                "\"counters\":[\"hni_tx_ok_opt\"",
+                &format!("\"counters\":[\"{name}\""),
+            );
+            let why = format!("no file of stat: {name} is no name of a counter");
+            assert_eq!(refused(&other), why);
+        }
         let short = text.replace("\"counters\":[", "\"counters\":[\"more\",");
         assert!(
             refused(&short).contains("differ in number"),
