@@ -224,14 +224,16 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     // A pipe without a writer would block.
     options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     let file = options.open(path)?;
-    if !file.metadata()?.is_file() {
+    let found = file.metadata()?;
+    if !found.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    let mut bytes = Vec::new();
-    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST_FILE {
+    if found.len() > LARGEST_FILE {
         return Err(ErrorKind::FileTooLarge.into());
     }
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    file.take(LARGEST_FILE).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
