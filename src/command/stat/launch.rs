@@ -28,6 +28,7 @@ use super::roster::{self, Part, Roster};
 use super::sampler::Sampler;
 use super::step_directory::StepDirectory;
 use facts::error::Failure;
+use facts::limit::in_effect;
 
 /// How long the command may go on after SIGTERM before an interim result is written: a time limit
 /// of Slurm kills 30 s after SIGTERM.
@@ -61,7 +62,11 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     } else {
         None
     };
-    let documents = output::open(request)?;
+    let documents = if program.has_others() || program.has_other_nodes() {
+        output::open_or_note(request)
+    } else {
+        output::open(request)?
+    };
     let status = Leader::begin(request, command, program, roster, notes).run(&documents);
     ending::end_as(status)
 }
@@ -263,7 +268,7 @@ impl<'a> Leader<'a> {
                 }
                 Ok(received) => {
                     if received.signal == Signal::TERM.as_raw() {
-                        interim.get_or_insert_with(|| Instant::now() + INTERIM);
+                        interim.get_or_insert_with(|| Instant::now() + in_effect(INTERIM));
                     }
                     self.forward(received, child);
                 }
