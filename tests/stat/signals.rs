@@ -100,13 +100,6 @@ fn command_gets_each_signal_once() {
             "SIGTERM",
             "SIGUSR1 SIGTERM ",
         ),
-        (
-            Signal::USR1,
-            true,
-            &["--forward=all"],
-            "SIGTERM",
-            "SIGUSR1 SIGUSR1 SIGTERM ",
-        ),
     ] {
         let place = Place::new();
         let (process, leader) = start(&place, options, last);
@@ -117,10 +110,7 @@ fn command_gets_each_signal_once() {
         }
         assert_status(&process.finish(), 0);
         let log = log(place.path());
-        let is_expected = log == expected
-            // Two copies of one signal that are pending at once are one signal.
-            || expected.starts_with("SIGUSR1 SIGUSR1") && log == "SIGUSR1 SIGTERM ";
-        assert!(is_expected, "{signal:?} {to_group} {options:?}: {log}");
+        assert_eq!(log, expected, "{signal:?} {to_group} {options:?}");
     }
 }
 
@@ -195,7 +185,7 @@ fn ending_signal_after_the_command_ends_linger_and_gathering() {
         wait_for(|| {
             let _ = kill_process(leader, Signal::INT);
             let has_ended = fs::read_to_string(format!("/proc/{}/stat", leader.as_raw_nonzero()))
-                .is_ok_and(|text| text.contains(") Z "));
+                .map_or(true, |text| text.contains(") Z "));
             has_ended.then_some(())
         });
         assert_status(&process.finish(), 7);
