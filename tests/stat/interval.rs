@@ -8,8 +8,8 @@ use crate::harness::{CXIDIAG, assert_status, finish, schema};
 #[test]
 fn series_and_sentence_say_when_packets_were_lost() {
     let place = Place::new();
-    // Nothing is lost for most of the time, however long the tool takes, and nothing before the first
-    // interval has ended.
+    // Nothing is lost for most of the time, however long the tool takes, and nothing before the
+    // first interval has ended.
     let script = format!(
         "until [ \"$(cat cxidiag-stat.*/*.series.jsonl | wc -l)\" -ge 2 ]; do sleep 0.02; done
         begin=$(date +%s)

@@ -63,8 +63,8 @@ impl Signals {
         })
     }
 
-    /// Unblocks the watched signals in the calling thread. A process may start with signals blocked,
-    /// and its handlers run in a thread that does not block them.
+    /// Unblocks the watched signals in the calling thread. A process may start with signals
+    /// blocked, and its handlers run in a thread that does not block them.
     ///
     /// # Errors
     ///

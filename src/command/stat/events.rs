@@ -58,7 +58,8 @@ impl Events {
         }
     }
 
-    /// Returns the first ending signal that has arrived, if there is one. Drops the signals before it.
+    /// Returns the first ending signal that has arrived, if there is one. Drops the signals before
+    /// it.
     pub fn ending(&self) -> Option<i32> {
         let mut signals = self.received.try_iter().map(|received| received.signal);
         signals.find(|signal| forwarding::is_ending(*signal))

@@ -49,8 +49,8 @@ pub fn all_nodes(
     }
 }
 
-/// Returns what the nodes have left until now. `read` has the complete readings so far. The readings
-/// of this node come from memory: its file may be missing or old.
+/// Returns what the nodes have left until now. `read` has the complete readings so far. The
+/// readings of this node come from memory: its file may be missing or old.
 fn gathered(
     directory: &Path,
     own: &NodeRecord,
@@ -69,14 +69,11 @@ fn gathered(
             nodes.push(record.clone());
             continue;
         }
-        match record_or_start(&path, &mut notes) {
-            Some(record) => {
-                if has_ended(&record) {
-                    read.insert(name, record.clone());
-                }
-                nodes.push(record);
+        if let Some(record) = record_or_start(&path, &mut notes) {
+            if has_ended(&record) {
+                read.insert(name, record.clone());
             }
-            None => {}
+            nodes.push(record);
         }
     }
     nodes.push(own.clone());

@@ -84,8 +84,8 @@ impl Program {
         }
     }
 
-    /// Returns what tells the processes on this node since this boot from others on this host, which
-    /// may be several nodes of Slurm.
+    /// Returns what tells the processes on this node since this boot from others on this host,
+    /// which may be several nodes of Slurm.
     pub fn key_on_node(&self, boot: Option<&str>) -> String {
         let boot: String = boot.unwrap_or_default().chars().take(SHORT_BOOT).collect();
         format!("{}.{boot}.{}", self.key(), self.node())

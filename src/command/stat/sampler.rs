@@ -92,8 +92,8 @@ impl Drop for Sampler {
 }
 
 /// Returns the next time to read after `last`, a number of intervals later. Times that have passed
-/// are left out, so the time that reading takes does not add up, and slow files are not read without
-/// pause.
+/// are left out, so the time that reading takes does not add up, and slow files are not read
+/// without pause.
 fn next_tick(last: Instant, interval: Duration, now: Instant) -> Instant {
     let mut next = last + interval;
     if next < now {

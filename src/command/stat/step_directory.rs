@@ -242,7 +242,8 @@ pub fn node_name(node: &str) -> String {
     shortened(node, LONGEST_NAME)
 }
 
-/// Returns the file with the first reading of a node that has left `file`; `None` if that is the one.
+/// Returns the file with the first reading of a node that has left `file`; `None` if that is the
+/// one.
 pub fn start_of(file: &Path) -> Option<PathBuf> {
     let start = file.with_extension(START);
     (start != file).then_some(start)
