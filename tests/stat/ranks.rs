@@ -225,5 +225,5 @@ fn other_ranks_have_the_descriptors_of_stat_and_one_high_one() {
     let alone = numbers(&alone);
     let mut more = numbers(&stdout(&outputs[1]));
     more.retain(|number| *number > 2 && !alone.contains(number));
-    assert!(matches!(more[..], [64..]), "{more:?}");
+    assert!(more.len() == 1 && more[0] >= 64, "{more:?}");
 }
