@@ -2,8 +2,8 @@
 //! docs/stat.md).
 //!
 //! * `usage`: what the command takes; `request`: what its arguments ask for.
-//! * `launch`: the leader of a node and its command; `forwarding`: signals; `ending`: how the
-//!   leader ends.
+//! * `launch`: the leader of a node and its command; `events`, `forwarding`: signals; `ending`: how
+//!   the leader ends.
 //! * `program`: the parallel program; `roster`: its processes on this node.
 //! * `nics`: the NICs of this node; `new_record`: the record of a node before its command;
 //!   `step_directory`: the files of all nodes; `gather`: the report
@@ -14,6 +14,7 @@
 
 mod attached;
 mod ending;
+mod events;
 mod forwarding;
 mod gather;
 mod launch;

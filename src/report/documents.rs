@@ -147,15 +147,17 @@ impl Documents {
     fn check_distinct(&self) -> Result<(), Failure> {
         let files = self.destinations().filter_map(Destination::target);
         let lines = self.jsonl.as_ref().map(JsonLines::target);
-        let mut files: Vec<&Path> = files.chain(lines).collect();
-        files.sort_unstable();
-        match files.windows(2).find(|two| two[0] == two[1]) {
-            Some(two) => Err(Failure::usage(format!(
-                "two documents cannot be written to the same file, {}",
-                two[0].display()
-            ))),
-            None => Ok(()),
-        }
+        check_distinct(files.chain(lines))
+    }
+
+    /// Checks that no document has the file of another destination.
+    ///
+    /// # Errors
+    ///
+    /// The file of both.
+    pub fn check_distinct_from(&self, other: Option<&Destination>) -> Result<(), Failure> {
+        let files = self.destinations().chain(other);
+        check_distinct(files.filter_map(Destination::target))
     }
 
     /// Returns whether a document has standard output, in place of the text.
@@ -203,6 +205,19 @@ impl Documents {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// Checks that all files differ.
+fn check_distinct<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    let mut files: Vec<&Path> = files.collect();
+    files.sort_unstable();
+    match files.windows(2).find(|two| two[0] == two[1]) {
+        Some(two) => Err(Failure::usage(format!(
+            "two documents cannot be written to the same file, {}",
+            two[0].display()
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -116,3 +116,40 @@ fn start_fails_without_nics_and_the_command_runs_without_them() {
     assert_status(&output, 0);
     assert!(stdout(&output).starts_with("cxidiag "));
 }
+
+#[test]
+fn stop_fails_if_a_nic_is_gone() {
+    let place = Place::new();
+    let start = finish(place.cxidiag(&["stat", "soft0", "soft1", "--start=before"]));
+    assert_status(&start, 0);
+    let text = fs::read_to_string(place.path().join("before")).expect("a file");
+    place.write("one", &text.replace("\"soft1\"", "\"cxi7\""));
+    let stop = finish(place.cxidiag(&["stat", "--stop=one"]));
+    let errors = assert_status(&stop, 1);
+    assert!(errors.contains("no second reading of cxi7"), "{errors}");
+    assert!(stdout(&stop).starts_with("1 node, 2 NICs"));
+    let none = text.replace("\"soft0\"", "\"cxi6\"");
+    place.write("none", &none.replace("\"soft1\"", "\"cxi7\""));
+    let stop = finish(place.cxidiag(&["stat", "--stop=none"]));
+    let errors = assert_status(&stop, 1);
+    assert!(errors.contains("no NIC can be read"), "{errors}");
+    assert_eq!(stdout(&stop), "");
+}
+
+#[test]
+fn stop_refuses_a_file_without_boot_id() {
+    let place = Place::new();
+    assert_status(
+        &finish(place.cxidiag(&["stat", "soft0", "--start=before"])),
+        0,
+    );
+    let text = fs::read_to_string(place.path().join("before")).expect("a file");
+    let (before, after) = text.split_once("\"boot_id\":").expect("a boot id");
+    let (_, after) = after.split_once(',').expect("more");
+    place.write("before", &format!("{before}\"boot_id\":null,{after}"));
+    // This machine does not show one either.
+    let mut stop = place.cxidiag(&["stat", "--stop=before"]);
+    stop.env("CXIDIAG_ROOT", place.path().join("none"));
+    let refused = assert_status(&finish(stop), 2);
+    assert!(refused.contains("since which boot"), "{refused}");
+}

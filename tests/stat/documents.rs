@@ -83,3 +83,17 @@ fn metrics_and_text_agree() {
         .expect("a sample");
     assert_eq!(sample.rsplit(' ').next(), Some(sent));
 }
+
+#[test]
+fn text_has_a_file_of_its_own() {
+    let place = Place::new();
+    let output = finish(place.stat(&["--json", "--output=report"], &["true"]));
+    assert_eq!(assert_status(&output, 0), "");
+    schema::document(SCHEMA, &stdout(&output));
+    let report = fs::read_to_string(place.path().join("report")).expect("a file");
+    assert!(report.starts_with("1 node, 1 NIC"), "{report}");
+    let same = ["--json=same", "--output=same"];
+    let errors = assert_status(&finish(place.stat(&same, &["touch", "started"])), 2);
+    assert!(errors.contains("to the same file"), "{errors}");
+    assert_eq!(place.left(), ["report"]);
+}

@@ -27,8 +27,16 @@ fn ends_as_the_command_ends() {
         let errors = assert_status(&output, status);
         assert!(errors.contains(said), "{errors}");
     }
-    for (name, signal) in [("KILL", 9), ("TERM", 15), ("SEGV", 11), ("USR1", 10)] {
-        let output = finish(place.stat(&[], &["sh", "-c", &format!("kill -{name} $$")]));
+    // SIGKILL, SIGTERM, SIGSEGV, SIGUSR1, SIGIO, SIGPWR, and one of real time.
+    for signal in [9, 15, 11, 10, 29, 30, 40] {
+        let end = format!("ulimit -S -c 0; kill -{signal} $$");
+        let mut shell = Command::new("sh");
+        // The leader may write cores, but does not.
+        shell.args(["-c", "ulimit -S -c $(ulimit -H -c); exec \"$@\"", "sh"]);
+        shell.args([CXIDIAG, "stat", "soft0", "--", "sh", "-c", &end]);
+        shell.current_dir(place.path());
+        shell.env("CXIDIAG_FABRIC_DIR", place.fabric.path());
+        let output = finish(shell);
         assert_eq!(output.status.signal(), Some(signal), "{:?}", output.status);
         assert!(!output.status.core_dumped());
         let errors = stderr(&output);
@@ -201,6 +209,7 @@ fn writes_an_interim_result_if_the_command_goes_on_after_sigterm() {
     let script = "trap '' TERM; touch ready; while [ ! -e go ]; do sleep 0.02; done; exit 5";
     let process = place
         .stat(&[], &["sh", "-c", script])
+        .env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "5")
         .spawn()
         .expect("it starts");
     wait_for(|| place.path().join("ready").exists().then_some(()));

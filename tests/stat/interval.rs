@@ -8,9 +8,11 @@ use crate::harness::{CXIDIAG, assert_status, finish, schema};
 #[test]
 fn series_and_sentence_say_when_packets_were_lost() {
     let place = Place::new();
-    // Nothing is lost for most of the time, however long the tool takes.
+    // Nothing is lost for most of the time, however long the tool takes, and nothing before the
+    // first interval has ended.
     let script = format!(
-        "sleep 0.5; begin=$(date +%s)
+        "until [ \"$(cat cxidiag-stat.*/*.series.jsonl | wc -l)\" -ge 2 ]; do sleep 0.02; done
+        begin=$(date +%s)
         CXIDIAG_FAULTS=loss=0.2 {CXIDIAG} write-lat --loopback -d soft0 -n 200 > /dev/null
         end=$(date +%s); sleep $((3 * (end - begin) + 2))"
     );

@@ -59,6 +59,12 @@ impl Place {
         command
     }
 
+    /// A name that no other test of this machine has.
+    fn key(&self) -> String {
+        let name = self.path().file_name().expect("a name").to_string_lossy();
+        format!("{}-{}", std::process::id(), name.replace('.', ""))
+    }
+
     /// Writes a file and returns its path.
     fn write(&self, name: &str, text: &str) -> String {
         let path = self.path().join(name);

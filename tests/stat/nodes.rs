@@ -105,10 +105,16 @@ fn first_node_reports_all_nodes() {
 #[test]
 fn names_nodes_that_leave_nothing() {
     let place = Place::new();
-    let nodes = (0..3).map(|node| start(&place, node, &["--gather=0.5"], &["true"]));
-    let errors = finished(nodes.collect());
-    assert!(errors[0].contains("\nno readings from nid3\n"), "{}", errors[0]);
-    // What came too late for the first node is still there.
+    // The first node comes last.
+    let others = [1, 2].map(|node| start(&place, node, &[], &["true"]));
+    finished(others.into());
+    let errors = finished(vec![start(&place, 0, &["--gather=0.01"], &["true"])]);
+    assert!(
+        errors[0].contains("\nno readings from nid3\n"),
+        "{}",
+        errors[0]
+    );
+    // The files are still there.
     let merged = finish(place.cxidiag(&["stat", "--merge", &step(&place)]));
     assert_status(&merged, 0);
     let text = stdout(&merged);
@@ -146,6 +152,37 @@ fn refuses_directories_without_readings() {
         errors.contains("cannot read ./nid1.json: no file of stat"),
         "{errors}"
     );
+}
+
+#[test]
+fn merges_what_can_be_read_of_each_directory_once() {
+    let place = Place::new();
+    let step = many(&place, 3);
+    fs::write(Path::new(&step).join("nid1.json"), "{}").expect("a file");
+    let merged = finish(place.cxidiag(&["stat", "--merge", &step]));
+    let errors = assert_status(&merged, 0);
+    assert!(errors.contains("nid1.json: no file of stat"), "{errors}");
+    let text = stdout(&merged);
+    assert!(text.starts_with("2 nodes, 2 NICs"), "{text}");
+    let twice = finish(place.cxidiag(&["stat", "--merge", &step, &format!("{step}/.")]));
+    let errors = assert_status(&twice, 2);
+    assert!(errors.contains("is named twice"), "{errors}");
+}
+
+/// A job that runs again in the same directory counts anew.
+#[test]
+fn files_of_an_earlier_command_are_replaced() {
+    let place = Place::new();
+    let step = many(&place, 1);
+    let json = Path::new(&step).join("nid0.json");
+    fs::write(&json, "old").expect("a file");
+    let script = format!("[ -e {} ] && exit 9; exit 0", json.display());
+    finished(vec![start(
+        &place,
+        0,
+        &["--no-gather"],
+        &["sh", "-c", &script],
+    )]);
 }
 
 /// Writes the readings of many nodes, as one node has left them.

@@ -1,6 +1,7 @@
 //! Several processes of one program on this node (monitoring.md 1.6 vectors 2 and 3).
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::harness::{CXIDIAG, Command, Process, assert_status, finish, stderr, stdout};
 use crate::{Place, wait_for};
@@ -43,19 +44,22 @@ fn start(place: &Place, launcher: &str, options: &[&str], commands: [&str; 4]) -
     processes
 }
 
+/// Returns the files of rosters of this test.
+fn roster_files(place: &Place) -> Vec<PathBuf> {
+    let name = place.path().file_name().expect("a name");
+    let key = name.to_string_lossy().replace('.', "");
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let is_of_test = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("cxidiag-stat.") && name.contains(&key)
+    };
+    paths.filter(is_of_test).collect()
+}
+
 /// Counts the files of rosters of this test.
 fn rosters(place: &Place) -> usize {
-    let key = place
-        .path()
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .replace('.', "");
-    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names
-        .filter(|name| name.starts_with("cxidiag-stat.") && name.contains(&key))
-        .count()
+    roster_files(place).len()
 }
 
 #[test]
@@ -152,6 +156,13 @@ fn killed_leader_leaves_a_file_that_the_next_one_removes() {
     for process in processes {
         let _ = process.finish();
     }
+    // Only a file that has not changed for long is left over.
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for path in roster_files(&place) {
+        let file = fs::File::options().append(true).open(path);
+        file.and_then(|file| file.set_modified(old))
+            .expect("a file");
+    }
     let other = Place::new();
     for process in start(&other, "Slurm", &[], ["true"; 4]) {
         let _ = process.finish();
@@ -185,4 +196,46 @@ fn incomplete_launcher_variables_do_not_keep_the_command_from_running() {
                     report is of this process alone)\n1 node, 1 NIC";
     assert!(errors.starts_with(expected), "{errors}");
     assert_eq!(place.left(), [""; 0]);
+}
+
+/// The other ranks are the command already when the leader opens its files.
+#[test]
+fn file_that_cannot_be_written_does_not_end_the_leader_of_a_program() {
+    let place = Place::new();
+    let options = ["--output=/none/x", "--linger=60"];
+    let mut processes = start(
+        &place,
+        "Slurm",
+        &options,
+        ["exit 3", "true", "true", "true"],
+    );
+    let leader = processes.remove(0).finish();
+    let errors = stderr(&leader);
+    assert_eq!(leader.status.code(), Some(3), "{errors}");
+    assert!(errors.contains("cannot write /none/x"), "{errors}");
+    for process in processes {
+        assert_eq!(process.finish().status.code(), Some(0));
+    }
+}
+
+#[test]
+fn other_ranks_have_the_descriptors_of_stat_and_one_high_one() {
+    let place = Place::new();
+    let list = "ls /proc/$$/fd";
+    let mut alone = Command::new("sh");
+    alone.args(["-c", list]);
+    let alone = stdout(&crate::harness::finish(alone));
+    let commands = ["true", list, "true", "true"];
+    let processes = start(&place, "Slurm", &["--linger=60"], commands);
+    let outputs: Vec<_> = processes.into_iter().map(Process::finish).collect();
+    let numbers = |text: &str| -> Vec<i32> {
+        text.split_whitespace()
+            .map(|word| word.parse().expect("a number"))
+            .collect()
+    };
+    // The tests may have inherited others.
+    let alone = numbers(&alone);
+    let mut more = numbers(&stdout(&outputs[1]));
+    more.retain(|number| *number > 2 && !alone.contains(number));
+    assert!(more.len() == 1 && more[0] >= 64, "{more:?}");
 }

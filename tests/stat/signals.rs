@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::harness::{CXIDIAG, Command, Process, assert_status, finish};
+use crate::harness::{CXIDIAG, Command, Process, assert_status, finish, stdout};
 use crate::{Place, wait_for};
 
 /// The command: notes each signal in the file `log`. After the first one, it sends the signal that
@@ -26,6 +26,26 @@ while True:
     if found == last:
         break
     os.kill(os.getppid(), last)
+";
+
+/// Blocks signals, and executes its arguments.
+const BLOCKED: &str = "
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})
+os.execvp(sys.argv[1], sys.argv[1:])
+";
+
+/// Executes its arguments as the leader of a session with a terminal that hangs up as soon as the
+/// command has begun. The kernel signals the leader of the session alone.
+const HANG_UP: &str = "
+import os, pty, sys, time
+child, terminal = pty.fork()
+if child == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+while not os.path.exists('ready'):
+    time.sleep(0.02)
+os.close(terminal)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 ";
 
 const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/terminal.py");
@@ -80,13 +100,6 @@ fn command_gets_each_signal_once() {
             "SIGTERM",
             "SIGUSR1 SIGTERM ",
         ),
-        (
-            Signal::USR1,
-            true,
-            &["--forward=all"],
-            "SIGTERM",
-            "SIGUSR1 SIGUSR1 SIGTERM ",
-        ),
     ] {
         let place = Place::new();
         let (process, leader) = start(&place, options, last);
@@ -97,10 +110,7 @@ fn command_gets_each_signal_once() {
         }
         assert_status(&process.finish(), 0);
         let log = log(place.path());
-        let is_expected = log == expected
-            // Two copies of one signal that are pending at once are one signal.
-            || expected.starts_with("SIGUSR1 SIGUSR1") && log == "SIGUSR1 SIGTERM ";
-        assert!(is_expected, "{signal:?} {to_group} {options:?}: {log}");
+        assert_eq!(log, expected, "{signal:?} {to_group} {options:?}");
     }
 }
 
@@ -119,4 +129,85 @@ fn command_gets_ctrl_c_of_the_terminal_once() {
         .env("CXIDIAG_FABRIC_DIR", place.fabric.path());
     assert_status(&finish(terminal), 0);
     assert_eq!(log(place.path()), "SIGINT SIGTERM ");
+}
+
+#[test]
+fn sees_the_end_of_the_command_with_blocked_signals() {
+    if !has_python() {
+        return;
+    }
+    let place = Place::new();
+    let script = place.write("blocked.py", BLOCKED);
+    // Some shells unblock signals.
+    let mask = ["grep", "SigBlk", "/proc/self/status"];
+    let run = |arguments: &[&str]| {
+        let mut python = Command::new("python3");
+        python.arg(&script).args(arguments);
+        python.current_dir(place.path());
+        python.env("CXIDIAG_FABRIC_DIR", place.fabric.path());
+        let output = finish(python);
+        assert_status(&output, 0);
+        stdout(&output)
+    };
+    let alone = run(&mask);
+    assert!(alone.contains("14000"), "{alone}");
+    assert_eq!(
+        run(&[&[CXIDIAG, "stat", "soft0", "--"][..], &mask].concat()),
+        alone
+    );
+}
+
+/// A signal of the user ends what the leader waits for after its command.
+#[test]
+fn ending_signal_after_the_command_ends_linger_and_gathering() {
+    // One process of two has come: the other one is on this node, or on another one.
+    for (option, tasks, nodes) in [
+        ("--linger=600", "2", "nid0"),
+        ("--gather=600", "1(x2)", "nid[0-1]"),
+    ] {
+        let place = Place::new();
+        let mut stat = place.stat(&[option], &["sh", "-c", "exit 7"]);
+        stat.env("SLURM_JOB_ID", place.key())
+            .env("SLURM_STEP_ID", "0")
+            .env("SLURM_PROCID", "0")
+            .env("SLURM_LOCALID", "0")
+            .env("SLURM_NODEID", "0")
+            .env("SLURM_STEP_NUM_TASKS", "2")
+            .env("SLURM_STEP_TASKS_PER_NODE", tasks)
+            .env("SLURM_STEP_NODELIST", nodes)
+            .env("SLURMD_NODENAME", "nid0");
+        let process = stat.spawn().expect("it starts");
+        let leader = Pid::from_raw(process.id().cast_signed()).expect("a process");
+        // The file of the node is there before the waits end.
+        let file = place
+            .path()
+            .join(format!("cxidiag-stat.{}.0/nid0.json", place.key()));
+        wait_for(|| file.exists().then_some(()));
+        wait_for(|| {
+            let _ = kill_process(leader, Signal::INT);
+            let has_ended = fs::read_to_string(format!("/proc/{}/stat", leader.as_raw_nonzero()))
+                .map_or(true, |text| text.contains(") Z "));
+            has_ended.then_some(())
+        });
+        assert_status(&process.finish(), 7);
+    }
+}
+
+#[test]
+fn command_gets_the_end_of_the_terminal_that_the_leader_alone_sees() {
+    if !has_python() {
+        return;
+    }
+    let place = Place::new();
+    let script = place.write("script.py", SCRIPT);
+    let hang_up = place.write("hang_up.py", HANG_UP);
+    let mut terminal = Command::new("python3");
+    terminal
+        .args([&hang_up, CXIDIAG, "stat", "soft0", "--", "sh", "-c"])
+        // The script prints, which fails on a terminal that is closed.
+        .arg(format!("exec python3 {script} SIGHUP > printed"))
+        .current_dir(place.path())
+        .env("CXIDIAG_FABRIC_DIR", place.fabric.path());
+    assert_status(&finish(terminal), 0);
+    assert_eq!(log(place.path()), "SIGHUP ");
 }

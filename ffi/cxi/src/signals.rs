@@ -1,9 +1,11 @@
 //! Signals of this process, with who has sent each.
 
 use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
+use std::ptr;
 
-use libc::siginfo_t;
+use libc::{siginfo_t, sigset_t};
 
 /// Bytes of one signal in the stream: its number, and the process that sent it.
 const RECORD: usize = 8;
@@ -26,6 +28,7 @@ pub struct Received {
 #[derive(Debug)]
 pub struct Signals {
     received: UnixStream,
+    watched: Vec<i32>,
 }
 
 impl Signals {
@@ -54,7 +57,20 @@ impl Signals {
             // async-signal-safe; it allocates nothing, takes no lock and cannot panic.
             unsafe { signal_hook_registry::register_sigaction(signal, handler) }?;
         }
-        Ok(Self { received })
+        Ok(Self {
+            received,
+            watched: signals.to_vec(),
+        })
+    }
+
+    /// Unblocks the watched signals in the calling thread. A process may start with signals
+    /// blocked, and its handlers run in a thread that does not block them.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the system.
+    pub fn unblock(&self) -> io::Result<()> {
+        unblock(&self.watched)
     }
 
     /// Waits for the next signal.
@@ -71,6 +87,47 @@ impl Signals {
             signal: i32::from_ne_bytes([a, b, c, d]),
             sender: (sender != KERNEL).then_some(sender),
         })
+    }
+}
+
+/// Unblocks signals in the calling thread.
+fn unblock(signals: &[i32]) -> io::Result<()> {
+    let mut set = MaybeUninit::<sigset_t>::uninit();
+    // SAFETY: `set` has room for a set, which the call initializes.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: sigemptyset has initialized it.
+    let mut set = unsafe { set.assume_init() };
+    for &signal in signals {
+        // SAFETY: `set` is an initialized set of this function; other numbers are refused.
+        if unsafe { libc::sigaddset(&raw mut set, signal) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: `set` is an initialized set of this function; the old mask is not asked for.
+    match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Sends a signal to this process, with its default action, whatever handlers it has. Returns if
+/// that action does not end the process.
+///
+/// # Errors
+///
+/// A signal that does not exist.
+pub fn raise_with_default_action(signal: i32) -> io::Result<()> {
+    if !matches!(signal, libc::SIGKILL | libc::SIGSTOP) {
+        // SAFETY: the default action runs no code of this process.
+        if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    unblock(&[signal])?;
+    // SAFETY: the signal has its default action, which runs no code of this process.
+    match unsafe { libc::raise(signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -122,5 +179,16 @@ mod tests {
         for signal in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, 0, 4000] {
             assert!(Signals::watch(&[signal]).is_err(), "{signal}");
         }
+    }
+
+    #[test]
+    fn default_action_takes_the_place_of_a_handler() {
+        // The default action of SIGURG is none.
+        let mut signals = Signals::watch(&[libc::SIGURG, libc::SIGIO]).unwrap();
+        raise_with_default_action(libc::SIGURG).unwrap();
+        // SAFETY: the signal has a handler of this process.
+        assert_eq!(unsafe { libc::raise(libc::SIGIO) }, 0);
+        assert_eq!(signals.receive().unwrap().signal, libc::SIGIO);
+        assert!(raise_with_default_action(4000).is_err());
     }
 }

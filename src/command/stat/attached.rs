@@ -1,7 +1,6 @@
 //! `stat --start` and `--stop`: the two readings by two processes, as in the prolog and epilog of a
 //! job (monitoring.md 1.3).
 
-use std::fs;
 use std::path::Path;
 
 use super::new_record::{nanoseconds, new_record};
@@ -10,7 +9,7 @@ use super::note::note;
 use super::output;
 use super::program::Program;
 use super::request::StatRequest;
-use super::step_directory::replace;
+use super::step_directory::{read, replace};
 use facts::device::DeviceName;
 use facts::error::{Failure, cause};
 use node::machine::Machine;
@@ -48,12 +47,16 @@ pub fn start(request: &StatRequest, path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// A file that is none of `--start`, or of another boot or other NICs; a finding of `--fail-on`.
+/// A file that is none of `--start`, or of another boot or other NICs; a NIC that can no longer be
+/// read; a finding of `--fail-on`.
 pub fn stop(request: &StatRequest, path: &Path) -> Result<(), Failure> {
     let refused = |why: &str| Failure::usage(format!("--stop={}: {why}", path.display()));
-    let bytes = fs::read(path).map_err(|error| refused(&cause(&error)))?;
+    let bytes = read(path).map_err(|error| refused(&cause(&error)))?;
     let mut record = NodeRecord::read(&bytes).map_err(|why| refused(&why))?;
     let machine = Machine::this();
+    if record.boot_id.is_none() {
+        return Err(refused("it does not say since which boot it counts"));
+    }
     if record.boot_id != machine.boot_id() {
         return Err(refused("it was written before this machine started"));
     }
@@ -70,6 +73,9 @@ pub fn stop(request: &StatRequest, path: &Path) -> Result<(), Failure> {
     for line in nics.notes.drain(..) {
         note(&line);
     }
+    if nics.is_empty() {
+        return Err(Failure::environment("no NIC can be read"));
+    }
     add_end(&mut record.nics, &nics.records()).map_err(|why| refused(&why))?;
     record.end = Some(EndRecord {
         unix_ns,
@@ -77,9 +83,20 @@ pub fn stop(request: &StatRequest, path: &Path) -> Result<(), Failure> {
         is_interim: false,
         still_running: 0,
     });
+    let gone: Vec<String> = record
+        .nics
+        .iter()
+        .filter(|nic| nic.after.is_none())
+        .map(|nic| nic.device.clone())
+        .collect();
     let job = JobStat::of(vec![record], Vec::new());
     output::print(request, &job, &outputs)?;
-    output::check(request, &job)
+    output::check(request, &job)?;
+    if !gone.is_empty() {
+        let why = format!("no second reading of {}", gone.join(", "));
+        return Err(Failure::environment(why));
+    }
+    Ok(())
 }
 
 /// Adds the second reading of each NIC.

@@ -4,14 +4,17 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{self, ExitStatus};
 
+use cxi::signals::raise_with_default_action;
 use report::stat::record::EndStatus;
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
-use signal_hook::low_level::emulate_default_handler;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 /// Exit statuses for a command that does not exist or cannot be executed, as shells have them.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
+
+/// The status for a command whose status the system does not show.
+pub const UNKNOWN: EndStatus = EndStatus::Exit(1);
 
 /// What shells add to the number of a signal.
 const SIGNAL: i32 = 128;
@@ -43,12 +46,11 @@ pub fn end_as(status: EndStatus) -> ! {
         current: Some(0),
         maximum: Some(0),
     };
-    if setrlimit(Resource::Core, none).is_ok() {
-        // Returns only if the signal is unknown or cannot be handled: SIGKILL, real-time signals.
-        let _ = emulate_default_handler(signal);
-        if let Some(named) = Signal::from_named_raw(signal) {
-            let _ = kill_process(getpid(), named);
-        }
+    // A program that the kernel starts for cores gets one whatever the limit is.
+    let is_dumpable = set_dumpable_behavior(DumpableBehavior::NotDumpable).is_err();
+    if setrlimit(Resource::Core, none).is_ok() && !is_dumpable {
+        // Returns only if the signal is unknown or does not end a process.
+        let _ = raise_with_default_action(signal);
     }
     process::exit(SIGNAL + signal)
 }

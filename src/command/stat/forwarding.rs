@@ -4,7 +4,7 @@ use std::fs;
 
 use cxi::signals::Received;
 use facts::interrupt;
-use rustix::process::{Pid, Signal, getppid};
+use rustix::process::{Pid, Signal, getpid, getppid, getsid};
 
 /// The signals that end a program.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
@@ -45,18 +45,43 @@ pub fn watched() -> Vec<i32> {
     active.chain([Signal::CHILD.as_raw()]).collect()
 }
 
+/// Returns whether a signal is one of those that end a program.
+pub fn is_ending(signal: i32) -> bool {
+    ENDING.into_iter().any(|ending| ending.as_raw() == signal)
+}
+
+/// Returns whether this process leads its session: then a terminal that is closed signals this
+/// process alone.
+pub fn leads_session() -> bool {
+    getsid(None).is_ok_and(|session| session == getpid())
+}
+
 impl Forwarding {
     /// Returns the signal that the command gets for one that has arrived; `None` if it gets none.
-    /// What the kernel sends for a key of the terminal reaches the command anyway. Launchers send
-    /// signals such as SIGUSR1 to every process of a step, so the command has got those, too.
-    pub fn signal(self, received: Received, is_ancestor: impl Fn(i32) -> bool) -> Option<Signal> {
+    /// What the kernel sends for a key of the terminal reaches the command anyway, and so does the
+    /// end of the terminal unless this process `leads_session`. Launchers send signals such as
+    /// SIGUSR1 to every process of a step, so the command has got those, too.
+    pub fn signal(
+        self,
+        received: Received,
+        leads_session: bool,
+        is_ancestor: impl Fn(i32) -> bool,
+    ) -> Option<Signal> {
         let signal = Signal::from_named_raw(received.signal)?;
-        let sender = received.sender?;
+        let has_reached_command = match (received.sender, signal) {
+            (None, Signal::INT | Signal::QUIT | Signal::WINCH) => true,
+            (None, Signal::HUP) => !leads_session,
+            _ => false,
+        };
+        if has_reached_command {
+            return None;
+        }
         let is_passed_on = match self {
             Self::Off => false,
             Self::All => ENDING.contains(&signal) || OTHERS.contains(&signal),
             Self::Needed => {
-                ENDING.contains(&signal) || OTHERS.contains(&signal) && !is_ancestor(sender)
+                ENDING.contains(&signal)
+                    || OTHERS.contains(&signal) && !received.sender.is_some_and(is_ancestor)
             }
         };
         is_passed_on.then_some(signal)
@@ -107,16 +132,28 @@ mod tests {
             (Signal::USR1, ancestor, false, true),
             (Signal::USR1, other, true, true),
             (Signal::WINCH, kernel, false, false),
+            (Signal::QUIT, kernel, false, false),
+            (Signal::ALARM, kernel, true, true),
             (Signal::CHILD, other, false, false),
         ] {
             let of = |forwarding: Forwarding| {
-                let passed_on = forwarding.signal(received(signal, sender), is_ancestor);
+                let passed_on = forwarding.signal(received(signal, sender), false, is_ancestor);
                 assert!(passed_on.is_none_or(|passed_on| passed_on == signal));
                 passed_on.is_some()
             };
             let found = [Forwarding::Needed, Forwarding::All, Forwarding::Off].map(of);
             assert_eq!(found, [needed, all, false], "{signal:?} {sender:?}");
         }
+    }
+
+    #[test]
+    fn passes_on_the_end_of_the_terminal_that_the_leader_alone_sees() {
+        let hang_up = received(Signal::HUP, None);
+        let of = |leads_session| Forwarding::Needed.signal(hang_up, leads_session, |_| false);
+        assert_eq!(of(true), Some(Signal::HUP));
+        assert_eq!(of(false), None, "the kernel signals the whole group");
+        let off = Forwarding::Off.signal(hang_up, true, |_| false);
+        assert_eq!(off, None);
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! The report of all nodes, from their files (monitoring.md 1.4).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::note::note;
@@ -31,80 +29,101 @@ pub struct NodesOfJob {
 }
 
 /// Waits until all nodes of a program have left their readings, at most for this long. `own` are
-/// the readings of this node.
-pub fn all_nodes(directory: &Path, own: &NodeRecord, at_most: Duration) -> NodesOfJob {
+/// the readings of this node. `pause_for` pauses for a time, and returns whether to go on waiting.
+pub fn all_nodes(
+    directory: &Path,
+    own: &NodeRecord,
+    at_most: Duration,
+    mut pause_for: impl FnMut(Duration) -> bool,
+) -> NodesOfJob {
     let until = Instant::now() + at_most;
     let [mut pause, longest] = PAUSES;
     let mut ended = BTreeMap::new();
     loop {
-        let (others, notes) = read_new(directory, &mut ended);
-        let nodes = || ended.values().chain(&others);
-        let progress = Progress::of(own, nodes());
+        let (others, notes) = read_new(directory, own, &mut ended);
+        let nodes: Vec<&NodeRecord> = ended.values().chain(&others).chain([own]).collect();
+        let missing = missing(&nodes);
+        let is_complete = is_complete(&nodes, &missing);
         let left = until.saturating_duration_since(Instant::now());
-        if progress.is_complete || left.is_zero() {
-            let is_own = nodes().any(|node| node.node == own.node);
-            let mut nodes: Vec<NodeRecord> = ended.into_values().chain(others).collect();
-            nodes.extend((!is_own).then(|| own.clone()));
+        if is_complete || left.is_zero() || !pause_for(pause.min(left)) {
+            let nodes = ended.into_values().chain(others).chain([own.clone()]);
             return NodesOfJob {
-                nodes,
-                missing: progress.missing,
-                is_complete: progress.is_complete,
+                nodes: nodes.collect(),
+                missing,
+                is_complete,
                 notes,
             };
         }
-        thread::sleep(pause.min(left));
         pause = (2 * pause).min(longest);
     }
 }
 
-/// Reads the files of nodes that are not among the `ended` ones, and adds those that have an end to
-/// them. Returns the others, and a line for each file that cannot be read.
+/// Reads the files of other nodes that are not among the `ended` ones, and adds those that have an
+/// end to them. Returns the others, and a line for each file that cannot be read. The readings of
+/// this node come from memory: its file may be missing or old.
 fn read_new(
     directory: &Path,
+    own: &NodeRecord,
     ended: &mut BTreeMap<PathBuf, NodeRecord>,
 ) -> (Vec<NodeRecord>, Vec<String>) {
     let (mut others, mut notes) = (Vec::new(), Vec::new());
+    let own_name = step_directory::node_name(&own.node);
+    let is_own = |name: &Path| name.file_name().is_some_and(|of| of == own_name.as_str());
     for (name, path) in latest(directory) {
-        if ended.contains_key(&name) {
+        if is_own(&name) || ended.contains_key(&name) {
             continue;
         }
-        match record(&path) {
-            Ok(record) if has_ended(&record) => {
+        match record_or_start(&path, &mut notes) {
+            Some(record) if has_ended(&record) => {
                 ended.insert(name, record);
             }
-            Ok(record) => others.push(record),
-            Err(why) => notes.push(why),
+            found => others.extend(found),
         }
     }
     (others, notes)
 }
 
-/// Which nodes of a program have left their readings.
-struct Progress {
-    missing: Vec<String>,
-    is_complete: bool,
+/// Returns whether all nodes of a program have an end, as far as is known.
+fn is_complete(nodes: &[&NodeRecord], missing: &[String]) -> bool {
+    let has_names = || {
+        let mut steps = nodes.iter().filter_map(|node| node.step.as_ref());
+        steps.all(|step| !step.nodes.is_empty())
+    };
+    // Without names, nothing shows how many nodes there are.
+    let has_all = has_all_processes(nodes).unwrap_or_else(|| missing.is_empty() && has_names());
+    has_all && nodes.iter().all(|node| has_ended(node))
 }
 
-impl Progress {
-    /// `own` are the readings of this node, which may not be among `nodes`.
-    fn of<'a>(own: &'a NodeRecord, nodes: impl Iterator<Item = &'a NodeRecord>) -> Self {
-        let mut nodes: BTreeMap<&str, &NodeRecord> =
-            nodes.map(|node| (node.node.as_str(), node)).collect();
-        nodes.entry(&own.node).or_insert(own);
-        let step = own.step.as_ref();
-        let expected = step.map_or(&[][..], |step| &step.nodes);
-        let is_missing = |name: &&String| !nodes.contains_key(name.as_str());
-        let missing: Vec<String> = expected.iter().filter(is_missing).cloned().collect();
-        let processes = nodes.values().map(|node| node.step.as_ref()?.local_size);
-        let has_all = match (processes.sum::<Option<u32>>(), step) {
-            (Some(processes), Some(step)) => processes >= step.size,
-            _ => missing.is_empty(),
-        };
-        Self {
-            missing,
-            is_complete: has_all && nodes.values().all(|node| has_ended(node)),
-        }
+/// Returns whether the nodes have all processes of their program; `None` if they do not show it.
+fn has_all_processes(nodes: &[&NodeRecord]) -> Option<bool> {
+    let processes = nodes.iter().map(|node| node.step.as_ref()?.local_size);
+    let size = nodes.iter().find_map(|node| node.step.as_ref())?.size;
+    Some(processes.sum::<Option<u32>>()? >= size)
+}
+
+/// Returns the names of the nodes that have left nothing. A launcher may name nodes on which the
+/// program has no processes.
+fn missing(nodes: &[&NodeRecord]) -> Vec<String> {
+    if has_all_processes(nodes) == Some(true) {
+        return Vec::new();
     }
+    let names: BTreeSet<&str> = nodes.iter().map(|node| node.node.as_str()).collect();
+    let expected = nodes.iter().filter_map(|node| node.step.as_ref());
+    let expected: BTreeSet<&String> = expected.flat_map(|step| &step.nodes).collect();
+    let missing = expected
+        .into_iter()
+        .filter(|name| !names.contains(name.as_str()));
+    missing.cloned().collect()
+}
+
+/// Returns the readings in a file of a node, else its first reading. A file that cannot be read
+/// costs a line.
+fn record_or_start(path: &Path, notes: &mut Vec<String>) -> Option<NodeRecord> {
+    let start = step_directory::start_of(path);
+    [Some(path), start.as_deref()]
+        .into_iter()
+        .flatten()
+        .find_map(|path| record(path).map_err(|why| notes.push(why)).ok())
 }
 
 fn has_ended(record: &NodeRecord) -> bool {
@@ -112,7 +131,7 @@ fn has_ended(record: &NodeRecord) -> bool {
 }
 
 fn record(path: &Path) -> Result<NodeRecord, String> {
-    let bytes = fs::read(path).map_err(|error| cause(&error));
+    let bytes = step_directory::read(path).map_err(|error| cause(&error));
     let record = bytes.and_then(|bytes| NodeRecord::read(&bytes));
     record.map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
@@ -125,8 +144,8 @@ pub fn series(directory: &Path) -> Vec<NodeSeries> {
 
 /// Returns the series in a file. One that cannot be read costs a line.
 pub fn one_series(path: &Path) -> Option<NodeSeries> {
-    let text = fs::read_to_string(path).map_err(|error| cause(&error));
-    let series = text.and_then(|text| NodeSeries::read(&text));
+    let bytes = step_directory::read(path).map_err(|error| cause(&error));
+    let series = bytes.and_then(|bytes| NodeSeries::read(&String::from_utf8_lossy(&bytes)));
     let refused = |why| note(&format!("cannot read {}: {why}", path.display()));
     series.map_err(refused).ok()
 }
@@ -138,26 +157,123 @@ pub fn one_series(path: &Path) -> Option<NodeSeries> {
 /// A directory without files, a file that cannot be read, a finding of `--fail-on`.
 pub fn merge(request: &StatRequest, directories: &[PathBuf]) -> Result<(), Failure> {
     let outputs = output::open(request)?;
-    let mut nodes = Vec::new();
+    let (mut nodes, mut notes) = (Vec::new(), Vec::new());
+    let mut merged = BTreeSet::new();
     for directory in directories {
         let files = latest(directory);
+        if directory
+            .canonicalize()
+            .is_ok_and(|path| !merged.insert(path))
+        {
+            let why = format!("--merge: {} is named twice", directory.display());
+            return Err(Failure::usage(why));
+        }
         if files.is_empty() {
             let why = format!("--merge: no files of stat in {}", directory.display());
             return Err(Failure::usage(why));
         }
         for path in files.values() {
-            nodes.push(record(path).map_err(|why| Failure::usage(format!("--merge: {why}")))?);
+            nodes.extend(record_or_start(path, &mut notes));
         }
     }
-    let names: BTreeSet<&str> = nodes.iter().map(|node| node.node.as_str()).collect();
-    let expected = nodes.iter().filter_map(|node| node.step.as_ref());
-    let expected: BTreeSet<&String> = expected.flat_map(|step| &step.nodes).collect();
-    let missing = expected
-        .into_iter()
-        .filter(|name| !names.contains(name.as_str()));
-    let missing: Vec<String> = missing.cloned().collect();
+    if nodes.is_empty() {
+        let why = notes.first().map_or("no directory", String::as_str);
+        return Err(Failure::usage(format!("--merge: {why}")));
+    }
+    for line in &notes {
+        note(line);
+    }
+    let missing = missing(&nodes.iter().collect::<Vec<_>>());
     let series = directories.iter().flat_map(|directory| series(directory));
     let job = JobStat::of(nodes, missing).with_series(series.collect());
     output::print(request, &job, &outputs)?;
     output::check(request, &job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs;
+
+    use report::stat::record::{EndRecord, EndStatus, FORMAT, StepRecord};
+
+    /// The readings of a node of a program with three processes.
+    fn node(name: &str, local_size: Option<u32>, nodes: &[&str]) -> NodeRecord {
+        NodeRecord {
+            stat_format: FORMAT,
+            cxidiag_version: String::new(),
+            node: name.into(),
+            boot_id: None,
+            step: Some(StepRecord {
+                name: "step".into(),
+                node_index: None,
+                nodes: nodes.iter().map(|&name| name.to_owned()).collect(),
+                local_size,
+                size: 3,
+            }),
+            command: Vec::new(),
+            set: "job".into(),
+            counters: Vec::new(),
+            started_unix_ns: 0,
+            end: Some(EndRecord {
+                unix_ns: 1,
+                status: Some(EndStatus::Exit(0)),
+                is_interim: false,
+                still_running: 0,
+            }),
+            nics: Vec::new(),
+        }
+    }
+
+    fn gather(directory: &Path, own: &NodeRecord) -> NodesOfJob {
+        all_nodes(directory, own, Duration::ZERO, |_| unreachable!())
+    }
+
+    #[test]
+    fn own_readings_come_from_memory() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = node("a", Some(3), &["a"]);
+        let mut old = own.clone();
+        old.end = None;
+        fs::write(directory.path().join("a.start"), old.bytes()).unwrap();
+        let found = gather(directory.path(), &own);
+        assert_eq!(found.nodes, [own]);
+        assert!(found.is_complete);
+    }
+
+    #[test]
+    fn program_is_complete_when_the_processes_add_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = ["a", "b", "unused"];
+        let own = node("a", Some(2), &names);
+        let before = gather(directory.path(), &own);
+        assert_eq!(before.missing, ["b", "unused"]);
+        assert!(!before.is_complete);
+        let other = node("b", Some(1), &names);
+        fs::write(directory.path().join("b.json"), other.bytes()).unwrap();
+        let all = gather(directory.path(), &own);
+        assert!(all.missing.is_empty() && all.is_complete);
+    }
+
+    #[test]
+    fn program_without_names_and_numbers_is_never_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let found = gather(directory.path(), &node("a", None, &[]));
+        assert!(found.missing.is_empty() && !found.is_complete);
+        assert!(gather(directory.path(), &node("a", None, &["a"])).is_complete);
+    }
+
+    #[test]
+    fn first_reading_takes_the_place_of_a_torn_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = node("a", Some(1), &["a", "b"]);
+        let other = node("b", Some(2), &["a", "b"]);
+        let bytes = other.bytes();
+        fs::write(directory.path().join("b.json"), &bytes[..bytes.len() / 2]).unwrap();
+        fs::write(directory.path().join("b.start"), bytes).unwrap();
+        let found = gather(directory.path(), &own);
+        assert_eq!(found.nodes, [other, own]);
+        assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    }
 }

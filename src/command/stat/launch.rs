@@ -5,17 +5,17 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Child, Command};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use cxi::signals::{Received, Signals};
+use cxi::signals::Received;
 use node::machine::Machine;
 use report::stat::JobStat;
 use report::stat::record::{EndRecord, EndStatus, NodeRecord};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ending;
+use super::events::{Events, Pauses};
 use super::forwarding;
 use super::gather;
 use super::new_record::{nanoseconds, new_record};
@@ -28,6 +28,7 @@ use super::roster::{self, Part, Roster};
 use super::sampler::Sampler;
 use super::step_directory::StepDirectory;
 use facts::error::Failure;
+use facts::limit::in_effect;
 
 /// How long the command may go on after SIGTERM before an interim result is written: a time limit
 /// of Slurm kills 30 s after SIGTERM.
@@ -44,11 +45,12 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     let program = Program::of_environment();
     let mut notes = Vec::new();
     let roster = if program.has_others() {
-        match roster::join(&program.key_on_node(), program.is_leader()) {
+        let boot = Machine::this().boot_id();
+        match roster::join(&program.key_on_node(boot.as_deref()), program.is_leader()) {
             Ok(Part::Other(_lock)) => execute(command),
             Ok(Part::Leader(roster)) => roster,
             Err(error) => {
-                if program.is_leader() == Some(false) {
+                if !program.leads_alone() {
                     execute(command);
                 }
                 notes.push(format!(
@@ -60,7 +62,11 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     } else {
         None
     };
-    let documents = output::open(request)?;
+    let documents = if program.has_others() || program.has_other_nodes() {
+        output::open_or_note(request)
+    } else {
+        output::open(request)?
+    };
     let status = Leader::begin(request, command, program, roster, notes).run(&documents);
     ending::end_as(status)
 }
@@ -99,7 +105,7 @@ struct Leader<'a> {
     record: NodeRecord,
     directory: Option<StepDirectory>,
     roster: Option<Roster>,
-    events: Option<Receiver<Received>>,
+    events: Option<Events>,
     ancestors: Vec<i32>,
 }
 
@@ -113,7 +119,8 @@ impl<'a> Leader<'a> {
         roster: Option<Roster>,
         mut notes: Vec<String>,
     ) -> Self {
-        let events = watch_signals().map_err(|error| notes.push(error)).ok();
+        let unwatched = |error: io::Error| notes.push(format!("cannot wait for signals: {error}"));
+        let events = Events::watch().map_err(unwatched).ok();
         let machine = Machine::this();
         let started = since_1970();
         let mut nics = Nics::begin(&request.devices, &request.set, &machine);
@@ -155,6 +162,11 @@ impl<'a> Leader<'a> {
 
     /// Runs the command, reads the counters again and reports. Returns how the command ended.
     fn run(mut self, documents: &output::ReportFiles) -> EndStatus {
+        // A signal before the command exists has no other process to end.
+        if let Some(signal) = self.events.as_ref().and_then(Events::ending) {
+            self.remove_files();
+            return EndStatus::Signal(signal);
+        }
         let mut child = match new_command(self.command).spawn() {
             Ok(child) => child,
             Err(error) => {
@@ -165,15 +177,29 @@ impl<'a> Leader<'a> {
         };
         let sampler = self.sample();
         let status = self.wait(&mut child);
-        let others = self.program.others();
-        let linger = self.request.linger;
-        let still_running = (self.roster.as_ref()).map_or(0, |roster| roster.wait(others, linger));
-        self.roster = None;
+        let events = self.events.take();
+        let mut pauses = Pauses::begin(events.as_ref());
+        let still_running = self.linger(status, &mut pauses);
         drop(sampler);
-        self.read_end(Some(status), still_running);
+        self.read_end(Some(status), still_running, false);
         self.write_end();
-        self.report(documents);
+        self.report(documents, &mut pauses);
         status
+    }
+
+    /// Waits for the other processes of this node. Returns how many were still running.
+    fn linger(&mut self, status: EndStatus, pauses: &mut Pauses) -> u32 {
+        let Some(roster) = self.roster.take() else {
+            return 0;
+        };
+        let others = self.program.others();
+        if roster.have_ended(others) {
+            return 0;
+        }
+        // A launcher may kill this process while it waits.
+        self.read_end(Some(status), 0, true);
+        self.write_end();
+        roster.wait(others, self.request.linger, |time| pauses.pause(time))
     }
 
     /// Starts to read some counters again and again, if the request has it.
@@ -192,7 +218,7 @@ impl<'a> Leader<'a> {
     }
 
     /// Reports this node, or all nodes of the program if this one is the first.
-    fn report(&self, documents: &output::ReportFiles) {
+    fn report(&self, documents: &output::ReportFiles, pauses: &mut Pauses) {
         let gathered = self.directory.as_ref().filter(|_| self.is_gathered());
         let Some(directory) = gathered else {
             let series = self.directory.as_ref().map(StepDirectory::series);
@@ -208,7 +234,9 @@ impl<'a> Leader<'a> {
         if !self.program.is_first_node() {
             return;
         }
-        let gathered = gather::all_nodes(directory.path(), &self.record, self.request.gather);
+        let at_most = self.request.gather;
+        let pause = |time| pauses.pause(time);
+        let gathered = gather::all_nodes(directory.path(), &self.record, at_most, pause);
         let is_complete = gathered.is_complete;
         for line in &gathered.notes {
             note(line);
@@ -228,55 +256,54 @@ impl<'a> Leader<'a> {
 
     /// Waits for the end of the command, and passes signals on to it.
     fn wait(&mut self, child: &mut Child) -> EndStatus {
-        let Some(events) = self.events.take() else {
-            return child.wait().map_or(EndStatus::Exit(0), ending::status);
-        };
         let mut interim = None;
-        loop {
-            let event = match interim {
-                Some(at) => {
-                    events.recv_timeout(Instant::saturating_duration_since(&at, Instant::now()))
-                }
-                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            match event {
+        while let Some(events) = &self.events {
+            match events.next(interim) {
                 Ok(received) if received.signal == Signal::CHILD.as_raw() => {
-                    if let Ok(Some(status)) = child.try_wait() {
-                        return ending::status(status);
+                    match child.try_wait() {
+                        Ok(None) => {}
+                        Ok(Some(status)) => return ending::status(status),
+                        Err(_) => break,
                     }
                 }
                 Ok(received) => {
                     if received.signal == Signal::TERM.as_raw() {
-                        interim.get_or_insert_with(|| Instant::now() + INTERIM);
+                        interim.get_or_insert_with(|| Instant::now() + in_effect(INTERIM));
                     }
                     self.forward(received, child);
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    self.read_end(None, 0);
+                    self.read_end(None, 0, true);
                     self.write_end();
                     // The next one is far away: an interim result is written once.
                     interim = Some(Instant::now() + Duration::from_secs(u32::MAX.into()));
                 }
-                Err(RecvTimeoutError::Disconnected) => {
-                    return child.wait().map_or(EndStatus::Exit(0), ending::status);
-                }
+                Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        child.wait().map_or_else(
+            |error| {
+                note(&format!("cannot see how the command ended: {error}"));
+                ending::UNKNOWN
+            },
+            ending::status,
+        )
     }
 
     /// Passes a signal on to the command, which has not been waited for yet.
     fn forward(&self, received: Received, child: &Child) {
         let is_ancestor =
             |pid| self.ancestors.contains(&pid) || forwarding::ancestors().contains(&pid);
-        let signal = self.request.forwarding.signal(received, is_ancestor);
+        let forwarding = self.request.forwarding;
+        let signal = forwarding.signal(received, forwarding::leads_session(), is_ancestor);
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         if let (Some(signal), Some(pid)) = (signal, pid) {
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Reads the counters for the last time, or before that if `status` is `None`.
-    fn read_end(&mut self, status: Option<EndStatus>, still_running: u32) {
+    /// Reads the counters for the last time, or before that if `is_interim`.
+    fn read_end(&mut self, status: Option<EndStatus>, still_running: u32, is_interim: bool) {
         let unix_ns = nanoseconds(since_1970());
         self.nics.end(&self.machine);
         for line in self.nics.notes.drain(..) {
@@ -286,7 +313,7 @@ impl<'a> Leader<'a> {
         self.record.end = Some(EndRecord {
             unix_ns,
             status,
-            is_interim: status.is_none(),
+            is_interim,
             still_running,
         });
     }
@@ -309,21 +336,4 @@ impl<'a> Leader<'a> {
             directory.remove();
         }
     }
-}
-
-/// Starts to watch signals. A thread passes them on.
-fn watch_signals() -> Result<Receiver<Received>, String> {
-    let failed = |error: io::Error| format!("cannot wait for signals: {error}");
-    let mut signals = Signals::watch(&forwarding::watched()).map_err(failed)?;
-    let (sender, events) = mpsc::channel();
-    let pass_on = move || {
-        while let Ok(received) = signals.receive() {
-            if sender.send(received).is_err() {
-                return;
-            }
-        }
-    };
-    let thread = thread::Builder::new().name("signals".into());
-    thread.spawn(pass_on).map_err(failed)?;
-    Ok(events)
 }

@@ -36,7 +36,20 @@ pub fn open(request: &StatRequest) -> Result<ReportFiles, Failure> {
         .as_deref()
         .map(Destination::file)
         .transpose()?;
+    documents.check_distinct_from(text.as_ref())?;
     Ok(ReportFiles { documents, text })
+}
+
+/// Opens the documents of a process whose program already runs: one that cannot be opened must not
+/// end this process alone, so it costs a line.
+pub fn open_or_note(request: &StatRequest) -> ReportFiles {
+    open(request).unwrap_or_else(|failure| {
+        note(&failure.message());
+        ReportFiles {
+            documents: Documents::default(),
+            text: None,
+        }
+    })
 }
 
 /// Reports what one node has read. What cannot be written is said on standard error: the command
@@ -56,8 +69,9 @@ pub fn report(request: &StatRequest, job: &JobStat, outputs: &ReportFiles) {
     if let Err(failure) = outputs.write(job) {
         note(&failure.message());
     }
-    // A document on standard output is in place of the text.
-    if outputs.documents.has_stdout() || request.is_quiet && !job.is_unusual() {
+    // A document on standard output is in place of the text, which may have a file of its own.
+    let has_place = outputs.text.is_some() || !outputs.documents.has_stdout();
+    if !has_place || request.is_quiet && !job.is_unusual() {
         return;
     }
     let text = text_of(request, job);

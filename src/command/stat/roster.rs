@@ -11,12 +11,13 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, flock, major, minor};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::getuid;
+
+use super::step_directory::shortened;
 
 /// Where the files are: in memory, on this node.
 const DIRECTORY: &str = "/dev/shm";
@@ -29,6 +30,9 @@ const LOWEST_DESCRIPTOR: i32 = 64;
 
 /// How often a process tries to open a file that others remove.
 const TRIES: usize = 100;
+
+/// Age of a file above which no more processes are expected to join.
+const OLD: Duration = Duration::from_secs(60);
 
 /// Pauses of the leader while it waits for others.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
@@ -60,7 +64,7 @@ pub fn join(key: &str, is_leader: Option<bool>) -> io::Result<Part> {
 }
 
 fn join_in(directory: &Path, key: &str, is_leader: Option<bool>) -> io::Result<Part> {
-    let name = format!("{}{}", prefix(), shortened(key));
+    let name = format!("{}{}", prefix(), shortened(key, LONGEST_KEY));
     let path = directory.join(name);
     for _ in 0..TRIES {
         let (file, is_new) = match open(&path, true) {
@@ -72,8 +76,9 @@ fn join_in(directory: &Path, key: &str, is_leader: Option<bool>) -> io::Result<P
             },
             Err(error) => return Err(error),
         };
-        // A file that nobody locks is left over: its processes were killed.
-        if !is_new && is_leader.is_none() && flock(&file, EXCLUSIVE).is_ok() {
+        // A file that no process locks is left over: its processes were killed. With known ranks,
+        // they may also have ended before the leader came, but not long before.
+        if !is_new && (is_leader.is_none() || is_old(&file)) && flock(&file, EXCLUSIVE).is_ok() {
             if is_at(&path, &file) {
                 fs::remove_file(&path)?;
             }
@@ -115,6 +120,12 @@ fn open(path: &Path, is_new: bool) -> io::Result<File> {
     Ok(file)
 }
 
+/// Returns whether no process has joined for longer than a launcher takes to start all of them.
+fn is_old(file: &File) -> bool {
+    let changed = file.metadata().and_then(|found| found.modified());
+    changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > OLD))
+}
+
 /// Returns whether this is still the file with this name.
 fn is_at(path: &Path, file: &File) -> bool {
     let of = |found: fs::Metadata| (found.dev(), found.ino());
@@ -129,36 +140,39 @@ fn prefix() -> String {
     format!("cxidiag-stat.{}.", getuid().as_raw())
 }
 
-/// Returns the key as a part of the name of a file.
-fn shortened(key: &str) -> String {
-    let safe = |c: char| {
-        if c.is_ascii_alphanumeric() || ".-".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
-    key.chars().take(LONGEST_KEY).map(safe).collect()
-}
-
 impl Roster {
     /// Waits until the other processes have come and their commands have ended, at most for this
     /// long. `others` is their number, if it is known. Returns how many were still running.
-    pub fn wait(&self, others: Option<u32>, at_most: Duration) -> u32 {
+    /// `pause_for` pauses for a time, and returns whether to go on waiting.
+    pub fn wait(
+        &self,
+        others: Option<u32>,
+        at_most: Duration,
+        mut pause_for: impl FnMut(Duration) -> bool,
+    ) -> u32 {
         let until = Instant::now() + at_most;
         let [mut pause, longest] = PAUSES;
         loop {
-            let missing = self.missing(others);
-            if missing == 0 && flock(&self.file, EXCLUSIVE).is_ok() {
+            if self.have_ended(others) {
                 return 0;
             }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return missing + running(&self.file).max(u32::from(missing == 0));
+            if left.is_zero() || !pause_for(pause.min(left)) {
+                // The kernel may not list the locks of processes in other namespaces.
+                let is_free = flock(&self.file, EXCLUSIVE).is_ok();
+                return if is_free {
+                    0
+                } else {
+                    running(&self.file).max(1)
+                };
             }
-            thread::sleep(pause.min(left));
             pause = (2 * pause).min(longest);
         }
+    }
+
+    /// Returns whether the other processes have come and their commands have ended.
+    pub fn have_ended(&self, others: Option<u32>) -> bool {
+        self.missing(others) == 0 && flock(&self.file, EXCLUSIVE).is_ok()
     }
 
     /// Returns how many of the other processes have not come.
@@ -178,13 +192,15 @@ impl Drop for Roster {
     }
 }
 
-/// Removes files of this user that no process locks.
+/// Removes old files of this user that no process locks. A new one may be of processes that have
+/// ended before their leader came.
 fn sweep(directory: &Path) {
     let prefix = prefix();
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)) {
         let path = entry.path();
         if let Ok(file) = open(&path, false)
+            && is_old(&file)
             && flock(&file, EXCLUSIVE).is_ok()
             && is_at(&path, &file)
         {
@@ -237,6 +253,13 @@ mod tests {
         }
     }
 
+    fn wait(roster: &Roster, at_most: Duration) -> u32 {
+        roster.wait(Some(3), at_most, |time| {
+            std::thread::sleep(time);
+            true
+        })
+    }
+
     fn names(directory: &Path) -> usize {
         fs::read_dir(directory).unwrap().count()
     }
@@ -247,15 +270,23 @@ mod tests {
         let first = other(directory.path(), Some(false));
         let roster = leader(directory.path(), Some(true));
         let second = other(directory.path(), Some(false));
-        assert_eq!(roster.wait(Some(3), SHORT), 3, "one has not come, two run");
+        assert_eq!(wait(&roster, SHORT), 1, "locks of one process");
         let third = other(directory.path(), Some(false));
         drop(third);
-        assert_eq!(roster.wait(Some(3), SHORT), 2);
+        assert_eq!(wait(&roster, SHORT), 1);
         drop((first, second));
-        assert_eq!(roster.wait(Some(3), LONG), 0);
-        assert_eq!(roster.wait(None, LONG), 0);
+        assert_eq!(wait(&roster, LONG), 0);
+        assert_eq!(roster.wait(None, LONG, |_| unreachable!()), 0);
         drop(roster);
         assert_eq!(names(directory.path()), 0);
+    }
+
+    #[test]
+    fn leader_stops_waiting_when_a_pause_ends_early() {
+        let directory = tempfile::tempdir().unwrap();
+        let _other = other(directory.path(), Some(false));
+        let roster = leader(directory.path(), Some(true));
+        assert_eq!(roster.wait(Some(2), LONG, |_| false), 1);
     }
 
     #[test]
@@ -274,7 +305,7 @@ mod tests {
         let left = directory.path().join(prefix() + "1.0");
         let others = directory.path().join(prefix() + "other");
         fs::write(&left, "..").unwrap();
-        fs::write(&others, "").unwrap();
+        make_old(&others);
         let roster = leader(directory.path(), None);
         assert_eq!(roster.missing(Some(2)), 2);
         drop(roster);
@@ -285,10 +316,38 @@ mod tests {
         );
     }
 
+    fn make_old(path: &Path) {
+        let before = std::time::SystemTime::now() - 2 * OLD;
+        let mut options = OpenOptions::new();
+        let file = options.create(true).append(true).open(path).unwrap();
+        file.set_modified(before).unwrap();
+    }
+
+    #[test]
+    fn counts_short_processes_and_none_of_a_killed_leader() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(prefix() + "1.0");
+        drop(other(directory.path(), Some(false)));
+        assert_eq!(leader(directory.path(), Some(true)).missing(Some(1)), 0);
+        drop(other(directory.path(), Some(false)));
+        make_old(&file);
+        assert_eq!(leader(directory.path(), Some(true)).missing(Some(1)), 1);
+    }
+
+    #[test]
+    fn sweep_leaves_files_of_programs_that_begin() {
+        let directory = tempfile::tempdir().unwrap();
+        let begins = directory.path().join(prefix() + "begins");
+        fs::write(&begins, ".").unwrap();
+        drop(leader(directory.path(), None));
+        assert!(begins.exists());
+    }
+
     #[test]
     fn keys_are_names_of_files() {
-        assert_eq!(shortened("17.prterun-a@1/../x"), "17.prterun-a_1_.._x");
-        assert_eq!(shortened(&"x".repeat(500)).len(), LONGEST_KEY);
+        let name = shortened("17.prterun-a@1/../x", LONGEST_KEY);
+        assert_eq!(name, "17.prterun-a_1_.._x");
+        assert_eq!(shortened(&"x".repeat(500), LONGEST_KEY).len(), LONGEST_KEY);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::nics::since_1970;
+use super::note::note;
 use facts::device::DeviceName;
 use node::backend;
 use node::machine::Machine;
@@ -52,23 +53,25 @@ impl Sampler {
         let (end, is_to_end) = mpsc::channel::<()>();
         let (running, ended) = mpsc::channel::<()>();
         let (devices, machine) = (devices.to_vec(), machine.clone());
-        let mut before = read(&devices, &machine);
         let sample = move || {
             let started = Instant::now();
-            let mut count = 1;
+            // Files that do not answer keep this thread alone waiting.
+            let mut before = read(&devices, &machine);
+            let mut next = started;
             loop {
-                // Intervals do not add up the time that reading takes.
-                let next = started + interval.saturating_mul(count);
+                next = next_tick(next, interval, Instant::now());
                 let left = next.saturating_duration_since(Instant::now());
                 let is_last = is_to_end.recv_timeout(left) != Err(RecvTimeoutError::Timeout);
                 let after = read(&devices, &machine);
                 let written = write_line(&mut file, &between(&before, &after));
+                if let Err(error) = &written {
+                    note(&format!("--interval: the series ends here: {error}"));
+                }
                 if is_last || written.is_err() {
                     drop(running);
                     return;
                 }
                 before = after;
-                count = count.saturating_add(1);
             }
         };
         thread::Builder::new()
@@ -86,6 +89,19 @@ impl Drop for Sampler {
         self.end = None;
         let _ = self.ended.recv_timeout(LIMIT);
     }
+}
+
+/// Returns the next time to read after `last`, a number of intervals later. Times that have passed
+/// are left out, so the time that reading takes does not add up, and slow files are not read
+/// without pause.
+fn next_tick(last: Instant, interval: Duration, now: Instant) -> Instant {
+    let mut next = last + interval;
+    if next < now {
+        let passed = now.duration_since(next).as_nanos() / interval.as_nanos().max(1);
+        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+        next += interval.saturating_mul(passed.saturating_add(1));
+    }
+    next
 }
 
 /// Returns the counters of each NIC; none of a NIC that cannot be read.
@@ -121,4 +137,20 @@ fn write_line(file: &mut File, line: &impl serde::Serialize) -> io::Result<()> {
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_out_ticks_that_have_passed() {
+        let last = Instant::now();
+        let at = |ms| last + Duration::from_millis(ms);
+        let next = |now| next_tick(last, Duration::from_millis(100), at(now));
+        assert_eq!(next(0), at(100));
+        assert_eq!(next(99), at(100));
+        assert_eq!(next(101), at(200));
+        assert_eq!(next(1950), at(2000));
+    }
 }

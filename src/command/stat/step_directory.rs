@@ -2,11 +2,14 @@
 //! survive the death of any process (monitoring.md 1.4).
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use report::stat::record::{NodeRecord, StepRecord};
+use rustix::fs::OFlags;
+use rustix::process::getuid;
 
 /// Beginning of the names of these directories.
 const PREFIX: &str = "cxidiag-stat.";
@@ -20,6 +23,9 @@ const SERIES: &str = ".series.jsonl";
 
 /// Names of files are at most this long, so a name of a node is shortened.
 const LONGEST_NAME: usize = 200;
+
+/// Files of nodes have fewer bytes: a series of a day with the shortest interval has half of them.
+const LARGEST_FILE: u64 = 1 << 30;
 
 /// Nodes above which their files are in directories below it, and how many each of these has.
 const MOST_FILES: usize = 512;
@@ -46,7 +52,7 @@ impl StepDirectory {
         node: &str,
         step: Option<&StepRecord>,
     ) -> io::Result<Self> {
-        let path = parent.join(format!("{PREFIX}{}", safe(key)));
+        let path = parent.join(format!("{PREFIX}{}", shortened(key, LONGEST_NAME)));
         make_directory(&path)?;
         let index = step.filter(|step| step.nodes.len() > MOST_FILES);
         let index = index.and_then(|step| step.node_index);
@@ -58,16 +64,22 @@ impl StepDirectory {
         Ok(Self {
             path,
             of_node,
-            node: safe(node),
+            node: node_name(node),
         })
     }
 
-    /// Writes the first reading of this node.
+    /// Writes the first reading of this node. Removes what an earlier command has left.
     ///
     /// # Errors
     ///
     /// A file that cannot be written.
     pub fn write_start(&self, record: &NodeRecord) -> io::Result<()> {
+        for old in [self.file(END), self.series()] {
+            match fs::remove_file(old) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
         self.write(START, record)
     }
 
@@ -123,8 +135,18 @@ impl StepDirectory {
 
 fn make_directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            // Others may write to the parent: what they have put there is not used.
+            let found = fs::symlink_metadata(path)?;
+            if !found.is_dir() {
+                return Err(ErrorKind::NotADirectory.into());
+            }
+            if found.uid() != getuid().as_raw() {
+                return Err(ErrorKind::PermissionDenied.into());
+            }
+            Ok(())
+        }
+        made => made,
     }
 }
 
@@ -146,16 +168,21 @@ pub fn series(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns all files in a directory, and in directories below it, in order.
+/// Returns all files in a directory, and in directories below it, in order. Follows no symlinks.
 fn all_files(directory: &Path) -> Vec<PathBuf> {
-    let entries = |path: &Path| -> Vec<PathBuf> {
+    let entries = |path: &Path| {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
+        entries.filter_map(|entry| Some((entry.path(), entry.file_type().ok()?)))
     };
-    let (below, mut files): (Vec<PathBuf>, Vec<PathBuf>) = entries(directory)
-        .into_iter()
-        .partition(|path| path.is_dir());
-    files.extend(below.iter().flat_map(|path| entries(path)));
+    let mut files = Vec::new();
+    for (path, kind) in entries(directory) {
+        if kind.is_dir() {
+            let below = entries(&path).filter(|(_, kind)| kind.is_file());
+            files.extend(below.map(|(path, _)| path));
+        } else if kind.is_file() {
+            files.push(path);
+        }
+    }
     files.sort();
     files
 }
@@ -176,19 +203,54 @@ pub fn latest(directory: &Path) -> BTreeMap<PathBuf, PathBuf> {
 ///
 /// A file that cannot be written.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = File::create(&temporary)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
+    let directory = path.parent().filter(|of| !of.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".cxidiag-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.persist(path)?;
+    Ok(())
 }
 
-/// Returns a text as a part of the name of a file.
-fn safe(text: &str) -> String {
+/// Reads a file that others may have written.
+///
+/// # Errors
+///
+/// What is not a regular file, such as a pipe, and a file of any size that `stat` does not write.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    // A pipe without a writer would block.
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    if found.len() > LARGEST_FILE {
+        return Err(ErrorKind::FileTooLarge.into());
+    }
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    file.take(LARGEST_FILE).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns the name of the files of a node, without their endings.
+pub fn node_name(node: &str) -> String {
+    shortened(node, LONGEST_NAME)
+}
+
+/// Returns the file with the first reading of a node that has left `file`; `None` if that is the
+/// one.
+pub fn start_of(file: &Path) -> Option<PathBuf> {
+    let start = file.with_extension(START);
+    (start != file).then_some(start)
+}
+
+/// Returns a text as a part of the name of a file, which has at most so many characters.
+pub fn shortened(text: &str, longest: usize) -> String {
     let safe = |c: char| {
         if c.is_ascii_alphanumeric() || ".-".contains(c) {
             c
@@ -196,5 +258,94 @@ fn safe(text: &str) -> String {
             '_'
         }
     };
-    text.chars().take(LONGEST_NAME).map(safe).collect()
+    text.chars().take(longest).map(safe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    #[test]
+    fn replaces_a_file_and_not_what_a_symlink_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("other"), "other").unwrap();
+        symlink(at("other"), at("file")).unwrap();
+        replace(&at("file"), b"new").unwrap();
+        assert_eq!(fs::read(at("file")).unwrap(), b"new");
+        assert_eq!(fs::read(at("other")).unwrap(), b"other");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn reads_regular_files_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe.json");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert_eq!(read(&pipe).unwrap_err().to_string(), "not a regular file");
+        assert!(read(Path::new("/dev/zero")).is_err());
+        let file = directory.path().join("file");
+        fs::write(&file, "text").unwrap();
+        assert_eq!(read(&file).unwrap(), b"text");
+        let huge = fs::File::create(&file).unwrap();
+        huge.set_len(LARGEST_FILE + 1).unwrap();
+        assert_eq!(read(&file).unwrap_err().kind(), ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn refuses_directories_that_others_have_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let other = directory.path().join("other");
+        fs::create_dir(&other).unwrap();
+        symlink(&other, directory.path().join("cxidiag-stat.1.0")).unwrap();
+        let made = |key: &str| StepDirectory::make(directory.path(), key, "nid1", None);
+        assert_eq!(made("1.0").unwrap_err().kind(), ErrorKind::NotADirectory);
+        made("1.1").unwrap();
+        made("1.1").unwrap();
+    }
+
+    #[test]
+    fn removes_nothing_through_symlinks() {
+        let directory = tempfile::tempdir().unwrap();
+        let other = directory.path().join("other");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("x.json"), "").unwrap();
+        let step = StepDirectory::make(directory.path(), "1.0", "nid1", None).unwrap();
+        symlink(&other, step.path().join("0")).unwrap();
+        step.remove_all();
+        assert!(other.join("x.json").exists());
+    }
+
+    #[test]
+    fn nodes_of_large_programs_have_directories_of_their_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let step = |index, count: usize| StepRecord {
+            name: "step".into(),
+            node_index: Some(index),
+            nodes: (0..count).map(|node| node.to_string()).collect(),
+            local_size: Some(1),
+            size: 513,
+        };
+        let series = |index, count| {
+            let step = step(index, count);
+            StepDirectory::make(directory.path(), "1.0", "nid", Some(&step)).unwrap()
+        };
+        let path = |index, count| {
+            let path = series(index, count).series();
+            let below = path.strip_prefix(directory.path().join("cxidiag-stat.1.0"));
+            below.unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(path(511, 512), "nid.series.jsonl");
+        assert_eq!(path(255, 513), "0/nid.series.jsonl");
+        assert_eq!(path(256, 513), "1/nid.series.jsonl");
+        let of_node = series(512, 513);
+        fs::write(of_node.of_node.join("nid.json"), "").unwrap();
+        assert_eq!(latest(of_node.path()).len(), 1);
+        of_node.remove_all();
+        assert!(!of_node.of_node.exists());
+    }
 }

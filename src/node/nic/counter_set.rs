@@ -135,7 +135,13 @@ fn counter(word: &str) -> Option<String> {
         Some(name) => format!("{RETRY_HANDLER}{name}"),
         None => word.to_lowercase(),
     };
-    let (_, file) = name.split_once('/').unwrap_or(("", &name));
+    is_counter(&name).then_some(name)
+}
+
+/// Returns whether a text can be the name of a counter: a file of the directory of counters, or of
+/// one of two others.
+pub fn is_counter(name: &str) -> bool {
+    let (_, file) = name.split_once('/').unwrap_or(("", name));
     let is_name = |text: &str| {
         let mut bytes = text.bytes();
         !text.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -143,7 +149,7 @@ fn counter(word: &str) -> Option<String> {
     let is_of_directory = ["retry_handler/", "properties/"]
         .iter()
         .any(|of| name.starts_with(of));
-    (is_name(file) && (is_of_directory || !name.contains('/'))).then_some(name)
+    is_name(file) && (is_of_directory || !name.contains('/'))
 }
 
 /// Returns the lines with groups: name and rows.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use node::nic::code_word_limits::DriverLimits;
 use node::nic::counter::{Change, Reading};
 use node::nic::counter_names::CounterNames;
+use node::nic::counter_set::is_counter;
 use node::nic::counters::{Changes, NicFacts, Readings};
 
 /// The version of the files. Files of another version are refused.
@@ -64,7 +65,8 @@ pub struct EndRecord {
     pub unix_ns: u64,
     /// How the command ended; `None` if it has not ended, or if nobody knows.
     pub status: Option<EndStatus>,
-    /// Whether the command went on after this reading.
+    /// Whether the command, or another process of the program on this node, went on after this
+    /// reading.
     pub is_interim: bool,
     /// Processes of the program on this node that were still running.
     pub still_running: u32,
@@ -219,6 +221,10 @@ impl NodeRecord {
         if record.stat_format != FORMAT {
             return Err(other_version(record.stat_format));
         }
+        // Counters are read by their names, perhaps by root.
+        if let Some(name) = record.counters.iter().find(|name| !is_counter(name)) {
+            return Err(format!("no file of stat: {name} is no name of a counter"));
+        }
         let count = record.counters.len();
         let all = |nic: &NicRecord| {
             let after = nic.after.as_ref().map_or(count, |after| after.values.len());
@@ -308,6 +314,14 @@ mod tests {
         );
         assert!(refused("{}").starts_with("no file of stat: missing field"));
         assert!(refused(&text[..text.len() / 2]).starts_with("no file of stat: EOF"));
+        for name in ["properties/../../x", "retry_handler//abs/path", "../x", ""] {
+            let other = text.replace(
+                "\"counters\":[\"hni_tx_ok_opt\"",
+                &format!("\"counters\":[\"{name}\""),
+            );
+            let why = format!("no file of stat: {name} is no name of a counter");
+            assert_eq!(refused(&other), why);
+        }
         let short = text.replace("\"counters\":[", "\"counters\":[\"more\",");
         assert!(
             refused(&short).contains("differ in number"),
