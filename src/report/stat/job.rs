@@ -72,8 +72,8 @@ impl JobStat {
         Self { series, ..self }
     }
 
-    /// Returns whether anything is unusual: a finding, or a reading that is missing. A short command
-    /// is not.
+    /// Returns whether anything is unusual: a finding, or a reading that is missing. A short
+    /// command is not.
     pub fn is_unusual(&self) -> bool {
         let mut findings = self.findings.iter();
         let has_readings = self.nics.iter().any(|nic| !nic.changes.is_empty());
