@@ -10,6 +10,7 @@
 //!   of all nodes.
 //! * `sampler`: what some counters do while the command runs.
 //! * `attached`: the two readings by two processes.
+//! * `top`: the NICs of this node once a second.
 //! * `output`: where the report goes; `note`: lines on standard error.
 
 mod attached;
@@ -27,6 +28,7 @@ mod request;
 mod roster;
 mod sampler;
 mod step_directory;
+mod top;
 mod usage;
 
 use std::ffi::OsString;
@@ -49,5 +51,6 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         Form::Start(path) => attached::start(&request, path),
         Form::Stop(path) => attached::stop(&request, path),
         Form::Merge(directories) => gather::merge(&request, directories),
+        Form::Top => top::run(&request),
     }
 }

@@ -1,7 +1,8 @@
 """Runs a shell command on a terminal of its own: `terminal.py DEED TEXT COMMAND`.
 
-When the terminal shows TEXT, it is interrupted (Ctrl-C) or closed, as DEED says. The exit status is that of the
-command; 99 if TEXT never came.
+When the terminal shows TEXT, it is interrupted (Ctrl-C), gets the key q, or is closed, as DEED says: interrupt, quit
+or close. The exit status is that of the command; 99 if TEXT never came. After a key, standard output has what the terminal
+has shown.
 """
 
 import os
@@ -23,12 +24,15 @@ while text.encode() not in shown:
         sys.exit(99)
     shown += more
 
-if deed == "interrupt":
-    os.write(terminal, b"\x03")
+keys = {"interrupt": b"\x03", "quit": b"q"}
+if deed in keys:
+    os.write(terminal, keys[deed])
     try:
-        while os.read(terminal, 4096):
-            pass
+        while more := os.read(terminal, 4096):
+            shown += more
     except OSError:
         pass  # The command has ended.
+    sys.stdout.buffer.write(shown)
+    sys.stdout.flush()
 os.close(terminal)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

@@ -10,6 +10,7 @@ mod interval;
 mod nodes;
 mod ranks;
 mod signals;
+mod top;
 
 use std::fs;
 use std::path::Path;

@@ -102,6 +102,23 @@ impl Nics {
         found
     }
 
+    /// Reads the counters of all NICs anew. A NIC that cannot be read has none.
+    pub fn read_again(&mut self, machine: &Machine) -> Vec<(NicFacts, Readings)> {
+        let devices = self.devices().into_iter();
+        let read = devices.map(|device| match self.read(device, machine) {
+            Some(of) => (of.facts, of.readings),
+            None => {
+                let device = device.to_string();
+                let facts = NicFacts {
+                    device,
+                    ..NicFacts::default()
+                };
+                (facts, Readings::default())
+            }
+        });
+        read.collect()
+    }
+
     /// Reads the counters for the last time.
     pub fn end(&mut self, machine: &Machine) {
         for index in 0..self.nics.len() {

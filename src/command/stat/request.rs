@@ -69,4 +69,6 @@ pub enum Form {
     Stop(PathBuf),
     /// Reports what the nodes in these directories have read.
     Merge(Vec<PathBuf>),
+    /// Shows what the NICs do once a second.
+    Top,
 }

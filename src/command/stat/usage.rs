@@ -40,6 +40,7 @@ pub fn usage() -> Usage {
             ("cxidiag stat [DEVICE...] [OPTIONS] --start=FILE".into(), ""),
             ("cxidiag stat [OPTIONS] --stop=FILE".into(), ""),
             ("cxidiag stat [OPTIONS] --merge DIR...".into(), ""),
+            ("cxidiag stat [DEVICE...] [--set=SET] --top".into(), ""),
         ],
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
@@ -70,6 +71,7 @@ struct TypedStat {
     start: Option<PathBuf>,
     stop: Option<PathBuf>,
     is_merge: bool,
+    is_top: bool,
     is_not_gathered: bool,
     gather: Option<Duration>,
     interval: Option<Duration>,
@@ -174,6 +176,11 @@ fn options() -> Vec<OptionDef<TypedStat>> {
             "Report what the nodes in DIR have read",
             "Report what the nodes have read whose files are in *DIR*, as the first node does if \
              all nodes share a directory.",
+        ),
+        Def::switch("top", |typed| typed.is_top = true).explained(
+            "Show what the NICs of this node do, once a second",
+            "Show on the terminal what the NICs of this node do: once a second a row for each NIC, and \
+             the counters that count fastest with their meaning. The key q ends it.",
         ),
         Def::text("interval", "TIME", |typed, text| {
             typed.interval = Some(time(text, INTERVALS)?);
@@ -301,11 +308,33 @@ fn form(
         }
         Ok(())
     };
-    let forms = [typed.start.is_some(), typed.stop.is_some(), typed.is_merge];
+    let forms = [
+        typed.start.is_some(),
+        typed.stop.is_some(),
+        typed.is_merge,
+        typed.is_top,
+    ];
     if forms.into_iter().filter(|is_given| *is_given).count() > 1 {
         return Err(Failure::usage(
-            "--start, --stop and --merge exclude each other",
+            "--start, --stop, --merge and --top exclude each other",
         ));
+    }
+    if typed.is_top {
+        without_command("top")?;
+        let documents = [
+            typed.json.is_some(),
+            typed.csv.is_some(),
+            typed.metrics.place()?.is_some(),
+            typed.output.is_some(),
+            typed.interval.is_some(),
+            !typed.fail_on.is_empty(),
+        ];
+        if documents.contains(&true) {
+            let why = "--top writes no report: no --json, --csv, --openmetrics, --output, \
+                       --interval, --fail-on";
+            return Err(Failure::usage(why));
+        }
+        return Ok(Form::Top);
     }
     if typed.is_merge {
         without_command("merge")?;

@@ -5,7 +5,7 @@
 //! * `job`: the records of all nodes, and what they explain.
 //! * `series`: what some counters of a node did over time.
 //! * `nic_row`: one NIC as a row of a table; `read`: a document, read back for a page.
-//! * `text`, `document`, `csv`, `metrics`: the report, in each form.
+//! * `text`, `document`, `csv`, `metrics`: the report, in each form; `top`: a screen.
 
 pub mod csv;
 pub mod document;
@@ -18,6 +18,7 @@ pub mod series;
 #[cfg(test)]
 mod testing;
 pub mod text;
+pub mod top;
 
 pub use job::JobStat;
 pub use text::Level;
