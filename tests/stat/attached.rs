@@ -65,7 +65,7 @@ fn stop_reports_since_start() {
         place.write(name, content);
         let file = format!("--stop={name}");
         let refused = assert_status(&finish(place.cxidiag(&["stat", &file])), 2);
-        assert!(refused.contains("no file of stat"), "{refused}");
+        assert!(refused.contains("not a file of cxidiag stat"), "{refused}");
     }
     drop(server);
 }

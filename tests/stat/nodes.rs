@@ -149,7 +149,7 @@ fn refuses_directories_without_readings() {
     place.write("nid1.json", "{}");
     let errors = refused(&["."]);
     assert!(
-        errors.contains("cannot read ./nid1.json: no file of stat"),
+        errors.contains("cannot read ./nid1.json: not a file of cxidiag stat"),
         "{errors}"
     );
 }
@@ -161,7 +161,10 @@ fn merges_what_can_be_read_of_each_directory_once() {
     fs::write(Path::new(&step).join("nid1.json"), "{}").expect("a file");
     let merged = finish(place.cxidiag(&["stat", "--merge", &step]));
     let errors = assert_status(&merged, 0);
-    assert!(errors.contains("nid1.json: no file of stat"), "{errors}");
+    assert!(
+        errors.contains("nid1.json: not a file of cxidiag stat"),
+        "{errors}"
+    );
     let text = stdout(&merged);
     assert!(text.starts_with("2 nodes, 2 NICs"), "{text}");
     let twice = finish(place.cxidiag(&["stat", "--merge", &step, &format!("{step}/.")]));

@@ -47,8 +47,8 @@ pub fn start(request: &StatRequest, path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// A file that is none of `--start`, or of another boot or other NICs; a NIC that can no longer be
-/// read; a finding of `--fail-on`.
+/// A file that `--start` did not write, or wrote in another boot or for other NICs; a NIC that can
+/// no longer be read; a finding of `--fail-on`.
 pub fn stop(request: &StatRequest, path: &Path) -> Result<(), Failure> {
     let refused = |why: &str| Failure::usage(format!("--stop={}: {why}", path.display()));
     let bytes = read(path).map_err(|error| refused(&cause(&error)))?;

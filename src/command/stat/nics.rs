@@ -153,7 +153,7 @@ impl Nics {
         let started = thread::Builder::new().name("reading".into()).spawn(work);
         let result = match started.map(|_| answer.recv_timeout(LIMIT)) {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err("its files do not answer".into()),
+            Ok(Err(_)) => Err("reading its files took longer than 5 s".into()),
             Err(error) => Err(error.to_string()),
         };
         match result {

@@ -58,7 +58,7 @@ impl CounterSet {
                     Some(counters) => counters,
                     None => vec![counter(word).ok_or_else(|| {
                         format!(
-                            "line {} has '{word}', which is no name of a counter",
+                            "line {} has '{word}', which is not the name of a counter",
                             index + 1
                         )
                     })?],
@@ -226,16 +226,19 @@ mod tests {
             ("", "it names no counter"),
             (
                 "a\n../b",
-                "line 2 has '../b', which is no name of a counter",
+                "line 2 has '../b', which is not the name of a counter",
             ),
             (
                 "telemetry/a",
-                "line 1 has 'telemetry/a', which is no name of a counter",
+                "line 1 has 'telemetry/a', which is not the name of a counter",
             ),
-            ("rh:", "line 1 has 'rh:', which is no name of a counter"),
+            (
+                "rh:",
+                "line 1 has 'rh:', which is not the name of a counter",
+            ),
             (
                 "rh:a/b",
-                "line 1 has 'rh:a/b', which is no name of a counter",
+                "line 1 has 'rh:a/b', which is not the name of a counter",
             ),
         ] {
             assert_eq!(CounterSet::of_lines("", text).unwrap_err(), refused);

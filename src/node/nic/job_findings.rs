@@ -540,7 +540,7 @@ fn congestion(job: &JobEvidence) -> Vec<Observation> {
 }
 
 /// Returns the bytes that a NIC has sent and received.
-fn octets(changes: &Changes) -> Option<u64> {
+pub fn octets(changes: &Changes) -> Option<u64> {
     let count = |side| changes.count(&format!("hni_sts_{side}_ok_octets"));
     Some(count("tx")?.saturating_add(count("rx")?))
 }

@@ -63,7 +63,7 @@ pub struct StepRecord {
 pub struct EndRecord {
     /// When the last reading began, in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// How the command ended; `None` if it has not ended, or if nobody knows.
+    /// How the command ended; `None` if it has not ended, or if that is unknown.
     pub status: Option<EndStatus>,
     /// Whether the command, or another process of the program on this node, went on after this
     /// reading.
@@ -215,7 +215,7 @@ impl NodeRecord {
                 Ok(Version { stat_format }) if stat_format != FORMAT => {
                     return Err(other_version(stat_format));
                 }
-                _ => return Err(format!("no file of stat: {error}")),
+                _ => return Err(format!("not a file of cxidiag stat: {error}")),
             },
         };
         if record.stat_format != FORMAT {
@@ -223,7 +223,9 @@ impl NodeRecord {
         }
         // Counters are read by their names, perhaps by root.
         if let Some(name) = record.counters.iter().find(|name| !is_counter(name)) {
-            return Err(format!("no file of stat: {name} is no name of a counter"));
+            return Err(format!(
+                "not a file of cxidiag stat: {name} is not the name of a counter"
+            ));
         }
         let count = record.counters.len();
         let all = |nic: &NicRecord| {
@@ -231,7 +233,9 @@ impl NodeRecord {
             nic.before.values.len() == count && after == count
         };
         if !record.nics.iter().all(all) {
-            return Err("no file of stat: values and names of counters differ in number".into());
+            return Err(
+                "not a file of cxidiag stat: values and names of counters differ in number".into(),
+            );
         }
         Ok(record)
     }
@@ -312,14 +316,14 @@ mod tests {
             refused(newer),
             "format 2 of another version of cxidiag, expected 1"
         );
-        assert!(refused("{}").starts_with("no file of stat: missing field"));
-        assert!(refused(&text[..text.len() / 2]).starts_with("no file of stat: EOF"));
+        assert!(refused("{}").starts_with("not a file of cxidiag stat: missing field"));
+        assert!(refused(&text[..text.len() / 2]).starts_with("not a file of cxidiag stat: EOF"));
         for name in ["properties/../../x", "retry_handler//abs/path", "../x", ""] {
             let other = text.replace(
                 "\"counters\":[\"hni_tx_ok_opt\"",
                 &format!("\"counters\":[\"{name}\""),
             );
-            let why = format!("no file of stat: {name} is no name of a counter");
+            let why = format!("not a file of cxidiag stat: {name} is not the name of a counter");
             assert_eq!(refused(&other), why);
         }
         let short = text.replace("\"counters\":[", "\"counters\":[\"more\",");

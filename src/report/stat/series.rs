@@ -93,8 +93,8 @@ impl NodeSeries {
     pub fn read(text: &str) -> Result<Self, String> {
         let mut lines = text.lines();
         let head = lines.next().unwrap_or_default();
-        let head: SeriesHead =
-            serde_json::from_str(head).map_err(|error| format!("no series of stat: {error}"))?;
+        let head: SeriesHead = serde_json::from_str(head)
+            .map_err(|error| format!("not a series of cxidiag stat: {error}"))?;
         let intervals = lines.filter_map(|line| serde_json::from_str(line).ok());
         Ok(Self::of(head, intervals))
     }
@@ -248,7 +248,7 @@ mod tests {
         assert!(
             NodeSeries::read("")
                 .unwrap_err()
-                .starts_with("no series of stat")
+                .starts_with("not a series of cxidiag stat")
         );
     }
 

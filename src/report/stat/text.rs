@@ -13,7 +13,7 @@ use facts::text::shown_lines;
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 use node::nic::counters::Changes;
-use node::nic::job_findings::{JobNic, messages, percent};
+use node::nic::job_findings::{JobNic, messages, octets, percent};
 
 /// How much the text shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -218,7 +218,8 @@ fn traffic_line(job: &JobStat) -> Option<String> {
         .filter_map(|nic| sent(&nic.changes).map(|(bytes, rate)| (nic, bytes, rate)))
         .collect();
     let (fastest, _, rate) = sent.iter().max_by(|(.., a), (.., b)| a.total_cmp(b))?;
-    let all: u64 = sent.iter().map(|(_, bytes, _)| bytes).sum();
+    let bytes = sent.iter().map(|(_, bytes, _)| *bytes);
+    let all = bytes.fold(0, u64::saturating_add);
     if all == 0 {
         return Some("traffic: nothing was sent".into());
     }
@@ -228,14 +229,7 @@ fn traffic_line(job: &JobStat) -> Option<String> {
         scaled(*rate),
         fastest.name
     );
-    // NICs of the same name on all nodes that carried next to nothing.
-    let mut by_device: BTreeMap<&str, u64> = BTreeMap::new();
-    for (nic, bytes, _) in &sent {
-        *by_device.entry(&nic.changes.nic.device).or_default() += bytes;
-    }
-    let is_little = |bytes: &u64| (*bytes as f64) < LITTLE * all as f64;
-    let unused = by_device.iter().filter(|(_, bytes)| is_little(bytes));
-    let unused: Vec<&str> = unused.map(|(device, _)| *device).collect();
+    let unused = unused(job);
     if !unused.is_empty() {
         let place = if job.nodes.len() > 1 {
             " of all nodes"
@@ -245,6 +239,23 @@ fn traffic_line(job: &JobStat) -> Option<String> {
         line += &format!("; {}{place} carried < 1 %", unused.join(" and "));
     }
     Some(line)
+}
+
+/// Returns the names of NICs that carried next to nothing in both directions, on all nodes
+/// together; none if the bytes of any NIC are unknown.
+fn unused(job: &JobStat) -> Vec<&str> {
+    let mut by_device: BTreeMap<&str, u64> = BTreeMap::new();
+    for nic in &job.nics {
+        let Some(octets) = octets(&nic.changes) else {
+            return Vec::new();
+        };
+        let sum = by_device.entry(&nic.changes.nic.device).or_default();
+        *sum = sum.saturating_add(octets);
+    }
+    let all = by_device.values().copied().fold(0, u64::saturating_add);
+    let is_little = |bytes: u64| (bytes as f64) < LITTLE * all as f64;
+    let unused = by_device.iter().filter(|(_, bytes)| is_little(**bytes));
+    unused.map(|(device, _)| *device).collect()
 }
 
 fn write_nics(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
@@ -360,6 +371,24 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
         assert_eq!(text(&job(), Level::Summary), expected);
         let line = text(&job(), Level::Line);
         assert!(line.ends_with("exit status 0: packets were sent again on 1 of 16 NICs: nid000417 cxi1, 320 timeouts, 256 resent, 64 never answered\n"));
+    }
+
+    /// A NIC that only receives is used.
+    #[test]
+    fn names_nics_that_carried_next_to_nothing() {
+        let line = |counts: &[(&str, u64)]| {
+            let busy = [
+                ("hni_sts_tx_ok_octets", 75_000_000),
+                ("hni_sts_rx_ok_octets", 75_000_000),
+            ];
+            let node = testing::node("nid1", &[("cxi0", &busy), ("cxi1", counts)]);
+            traffic_line(&JobStat::of(vec![node], Vec::new())).unwrap()
+        };
+        let sent = ("hni_sts_tx_ok_octets", 1000);
+        let received = |bytes| ("hni_sts_rx_ok_octets", bytes);
+        assert!(line(&[sent, received(1000)]).ends_with("; cxi1 carried < 1 %"));
+        assert!(!line(&[sent, received(75_000_000)]).contains("carried"));
+        assert!(!line(&[sent]).contains("carried"), "it may have received");
     }
 
     #[test]

@@ -31,8 +31,7 @@ pub trait Cells {
 pub enum Count {
     Bytes = 5,
     Packets = 6,
-    /// Packets that had to wait for so many bytes that they got a mark of congestion, on the link
-    /// for which they waited longest.
+    /// Packets with a mark of congestion, counted on the link for which they waited longest.
     Marks = 7,
     /// Packets that were damaged, and sent again.
     Losses = 8,

@@ -35,7 +35,7 @@ const MOST_LOSSES: u32 = 100;
 pub struct Passage {
     /// When it arrives, in nanoseconds since the fabric was made.
     pub due: u64,
-    /// It had to wait for so many bytes that it has a mark of congestion.
+    /// Whether it has a mark of congestion: more bytes were before it than the limit.
     pub is_marked: bool,
 }
 
