@@ -174,6 +174,20 @@ fn each_rule_holds_above_its_limit_only() {
         ),
         // Counters that were not read are not 0.
         (vec![("lpe_net_match_overflow_0", 2000)], None),
+        (
+            vec![
+                ("lpe_net_match_overflow_0", 2000),
+                ("lpe_net_match_request_0", 0),
+            ],
+            None,
+        ),
+        (
+            vec![
+                ("lpe_net_match_overflow_0", 2000),
+                ("lpe_net_match_priority_0", 0),
+            ],
+            None,
+        ),
         (vec![("lpe_rndzv_puts_0", 100)], None),
         (vec![("atu_cache_miss_ixe", 5000)], None),
         (vec![("ixe_tc_req_ecn_pkts_0", 50)], None),

@@ -373,6 +373,26 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
         assert!(line.ends_with("exit status 0: packets were sent again on 1 of 16 NICs: nid000417 cxi1, 320 timeouts, 256 resent, 64 never answered\n"));
     }
 
+    #[test]
+    fn is_unusual_if_a_node_or_a_reading_is_missing() {
+        let node = || testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
+        assert!(!JobStat::of(vec![node()], Vec::new()).is_unusual());
+        assert!(JobStat::of(vec![node()], vec!["nid2".into()]).is_unusual());
+        let mut without_end = node();
+        without_end.end = None;
+        assert!(JobStat::of(vec![without_end], Vec::new()).is_unusual());
+        assert!(JobStat::of(Vec::new(), Vec::new()).is_unusual());
+    }
+
+    #[test]
+    fn one_line_leaves_out_that_a_command_was_short() {
+        let mut short = testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
+        short.end.as_mut().unwrap().unix_ns = short.started_unix_ns + 1_000_000_000;
+        let job = JobStat::of(vec![short], Vec::new());
+        assert_eq!(job.findings[0].code, SHORT);
+        assert_eq!(in_one_line(&job), "nothing unusual");
+    }
+
     /// A NIC that only receives is used.
     #[test]
     fn names_nics_that_carried_next_to_nothing() {
