@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::fmt::{self, Debug, Formatter};
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
@@ -135,12 +135,13 @@ impl Command {
         LazyLock::force(&DEFAULT_SIGNALS);
         let mut child = self.command.spawn()?;
         let said = [(); 2].map(|()| Arc::default());
+        let line = format!("{:?}", self.command);
         Ok(Process {
             stdin: child.stdin.take(),
             stdout: child.stdout.take().map(|pipe| Pipe::new(pipe, &said[0])),
             stderr: child.stderr.take().map(|pipe| Pipe::new(pipe, &said[1])),
-            watch: Watch::start(child.id(), self.limit),
-            line: format!("{:?}", self.command),
+            watch: Watch::start(child.id(), &line, self.limit),
+            line,
             said,
             child,
         })
@@ -342,22 +343,31 @@ struct Watch {
 }
 
 impl Watch {
-    fn start(process: u32, limit: Duration) -> Self {
+    fn start(process: u32, line: &str, limit: Duration) -> Self {
         let (alive, ended) = mpsc::channel();
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let test = TEST.with(Arc::downgrade);
+        let name = thread::current().name().unwrap_or("main").to_owned();
+        let line = line.to_owned();
         thread::spawn(move || {
             if ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
             over.store(true, Ordering::Relaxed);
+            let before = states(process);
             kill_with_descendants(process);
             thread::sleep(GRACE);
             if test.strong_count() > 0 {
+                // Not captured, so that tests/summary finds it.
+                let _ = write!(
+                    io::stderr(),
+                    "\nnever ended: test {name}, also after its process was killed: {line}\n\
+                     before that:\n{before}now:\n{}",
+                    states(process::id())
+                );
                 let own = process::id();
                 descendants(own).into_iter().for_each(kill_one);
-                eprintln!("a test does not end after its process {process} was killed");
                 process::exit(101);
             }
         });
@@ -385,6 +395,23 @@ fn kill_one(process: u32) {
         // It may have ended.
         let _ = kill_process(process, Signal::KILL);
     }
+}
+
+/// Describes a process and those that it has started: state, where it waits, and arguments.
+fn states(process: u32) -> String {
+    let read = |process, name| {
+        let text = fs::read_to_string(format!("/proc/{process}/{name}"));
+        text.unwrap_or_default().replace('\0', " ")
+    };
+    let state = |process| {
+        let stat = read(process, "stat");
+        let (_, fields) = stat.rsplit_once(") ").unwrap_or_default();
+        let [wchan, line] = ["wchan", "cmdline"].map(|name| read(process, name));
+        let fields: Vec<&str> = fields.split(' ').take(3).collect();
+        format!("  {process} {} {wchan} {line}\n", fields.join(" "))
+    };
+    let all = [process].into_iter().chain(descendants(process));
+    all.map(state).collect()
 }
 
 fn descendants(process: u32) -> Vec<u32> {
