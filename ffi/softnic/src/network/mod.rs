@@ -43,8 +43,9 @@ pub struct Passage {
 #[derive(Clone, Copy, Default)]
 struct Flow {
     choice: Option<Choice>,
-    /// When the last packet was sent, in nanoseconds.
-    sent: u64,
+    /// When the last packet arrives, in nanoseconds: another path before that could change the
+    /// order.
+    due: u64,
 }
 
 /// A path of [`Routes`].
@@ -167,10 +168,11 @@ impl<C: Cells> Network<C> {
             }
         }
         let latency: u64 = ports.iter().map(|link| self.timings[*link].latency).sum();
-        Some(Passage {
-            due: now + wait.div_ceil(TICKS) + latency + path.latency + late,
-            is_marked,
-        })
+        let due = now + wait.div_ceil(TICKS) + latency + path.latency + late;
+        if parcel.is_ordered {
+            self.flows[to].due = due;
+        }
+        Some(Passage { due, is_marked })
     }
 
     fn station(&self, link: usize) -> Station<'_, C> {
@@ -246,10 +248,10 @@ impl<C: Cells> Network<C> {
         let kept = flow.choice.filter(|choice| {
             let path = path(&self.routes[switches[1]], *choice);
             let latency = path.map_or(0, |path| path.latency);
-            now.saturating_sub(flow.sent) <= IDLE_LATENCIES * latency
+            now.saturating_sub(flow.due) <= IDLE_LATENCIES * latency
         });
         let choice = kept.or_else(|| self.cheapest(switches[1], parcel, now));
-        self.flows[to] = Flow { choice, sent: now };
+        self.flows[to].choice = choice;
         choice
     }
 

@@ -155,6 +155,17 @@ impl Simulation {
         }
     }
 
+    /// Sends a full packet that stays in order. Returns when it arrives.
+    pub fn send_ordered(&mut self, from: usize, to: usize, now: u64) -> u64 {
+        let parcel = Parcel {
+            class: 0,
+            payload: 2048,
+            is_ordered: true,
+        };
+        let passage = self.networks[from].send(to, &parcel, now);
+        passage.expect("a path").due
+    }
+
     /// Runs flows from the time 0, and measures from one time to another, in nanoseconds.
     pub fn run(&mut self, flows: &[Flow], from: u64, to: u64) -> Vec<Measured> {
         let mut measured = vec![Measured::default(); flows.len()];

@@ -353,3 +353,20 @@ fn acknowledgements_take_their_bytes_from_data() {
     let both = run(&star(2), &[Flow::new(0, 1, 32), Flow::new(1, 0, 32)]);
     assert_near(&megabytes(&both), &[941.2; 2], 0.01);
 }
+
+/// A packet that is on the way holds the flow on its path, however long ago it was sent.
+#[test]
+fn ordered_packets_keep_their_order_over_parallel_cables() {
+    let lines = "dragonfly groups=2 switches=1 nics=4 nic=1GB/s global=2 latency=1us\n\
+                 route minimal\nfault link 0.0-1.0#1 rate=1%\n";
+    let mut fabric = Simulation::new(lines);
+    let mut slowest = 0;
+    for from in 0..4 {
+        let times = (0..20).map(|packet| packet * 1000).chain([MS, 2 * MS]);
+        let sent = times.map(|now| fabric.send_ordered(from, 4, now));
+        let arrivals: Vec<u64> = sent.collect();
+        assert!(arrivals.is_sorted(), "{arrivals:?}");
+        slowest = slowest.max(arrivals[19]);
+    }
+    assert!(slowest > 3 * MS, "no flow took the slow cable");
+}
