@@ -11,9 +11,11 @@ use crate::cause::Sign::{Bad, Cures, Differs, Less, More, Wrong};
 use crate::cause::{By, Cause, Cell};
 use crate::columns::Column;
 use crate::columns::Column::{
-    CommandRead, HostRead, HugePages, Memory, OtherClass, Pause, Read, ReadBandwidth, Received,
-    Sent, Tail, Write, WriteBandwidth, WriteFrom, WriteTo, WriteToInOtherClass,
+    CommandRead, FastFlows, HostRead, HugePages, Memory, OtherClass, Pause, Read, ReadBandwidth,
+    Received, Sent, SlowFlows, Survey, Tail, Write, WriteBandwidth, WriteFrom, WriteTo,
+    WriteToInOtherClass,
 };
+use crate::flows::FLOW_HEAPS;
 
 /// How a PCIe link shows that is slower than the links of good NICs.
 const SLOW_PCIE: &[(Column, Cell)] = &[
@@ -595,6 +597,24 @@ pub const CAUSES: &[Cause] = &[
         voids: false,
         files_exclude: false,
         advice: "look at the path of its group",
+        by: By::FabricManager,
+    },
+    Cause {
+        id: "global-link",
+        what: "some of the parallel links between the groups are slow",
+        subject: "parallel links",
+        signs: &[Wrong(FLOW_HEAPS)],
+        cells: &[
+            (FastFlows, CertainlySame),
+            (SlowFlows, CertainlySlower),
+            (Survey, Slower),
+            // What is not ordered spreads over the other links, too.
+            (Sent, AtLeast(0.4)),
+        ],
+        fails: false,
+        voids: false,
+        files_exclude: true,
+        advice: "look at counters and lanes of each link between the groups",
         by: By::FabricManager,
     },
 ];

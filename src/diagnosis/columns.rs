@@ -40,11 +40,16 @@ pub enum Column {
     OtherClass,
     /// Latency of writes that the culprit sends in another traffic class.
     WriteToInOtherClass,
+    /// Bandwidth of the fast ones of ordered flows between two groups: of all, unless they fall
+    /// into two heaps.
+    FastFlows,
+    /// Bandwidth of the slow ones.
+    SlowFlows,
 }
 
 impl Column {
     /// All columns.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Survey,
         Self::Write,
         Self::Tail,
@@ -62,6 +67,8 @@ impl Column {
         Self::HugePages,
         Self::OtherClass,
         Self::WriteToInOtherClass,
+        Self::FastFlows,
+        Self::SlowFlows,
     ];
 
     /// Returns its test, and the test whose latency is subtracted.
@@ -83,6 +90,7 @@ impl Column {
             Self::HugePages => (TestCode::H, None),
             Self::OtherClass => (TestCode::Q, None),
             Self::WriteToInOtherClass => (TestCode::QP, None),
+            Self::FastFlows | Self::SlowFlows => (TestCode::O, None),
         }
     }
 
@@ -97,6 +105,8 @@ impl Column {
     pub fn code(self) -> String {
         match (self, self.tests()) {
             (Self::Tail, (test, _)) => format!("{test:?} p99"),
+            (Self::FastFlows, (test, _)) => format!("{test:?} fast"),
+            (Self::SlowFlows, (test, _)) => format!("{test:?} slow"),
             (_, (test, None)) => format!("{test:?}"),
             (_, (test, Some(other))) => format!("{test:?}-{other:?}"),
         }
@@ -122,6 +132,8 @@ impl Column {
             Self::HugePages => "large writes in loopback with huge pages",
             Self::OtherClass => "large writes in loopback in another traffic class",
             Self::WriteToInOtherClass => "small writes sent in another traffic class",
+            Self::FastFlows => "fast ordered flows",
+            Self::SlowFlows => "slow ordered flows",
         }
     }
 }

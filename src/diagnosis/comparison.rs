@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::columns::Column;
+use crate::flows::{heaps, middle};
 use crate::procedure::TestCode;
 
 /// Ratio of latencies from which on a culprit is slower, and up to which it is not (jobs.md 3.4).
@@ -84,6 +85,9 @@ pub fn compare(measured: &Measured) -> Vec<Comparison> {
         .filter(|column| is_comparable(*column, measured))
         .filter_map(|column| match (column, column.tests()) {
             (Column::Tail, (test, _)) => tail(measured.get(&test)?),
+            (Column::FastFlows | Column::SlowFlows, (test, _)) => {
+                flows(column, measured.get(&test)?)
+            }
             (_, (test, None)) => ratio(column, measured.get(&test)?),
             (_, (test, Some(base))) => addition(column, measured.get(&test)?, measured.get(&base)?),
         })
@@ -135,6 +139,22 @@ fn tail(figures: &Figures) -> Option<Comparison> {
         outcome: outcome(1.0 / most >= SLOWER_TAIL, 1.0 / least <= SAME_TAIL),
         ..of
     })
+}
+
+/// Compares the fast or the slow flows: their medians, because single flows vary.
+fn flows(column: Column, figures: &Figures) -> Option<Comparison> {
+    let own = match (column, heaps(&figures.own)) {
+        (_, None) => figures.own.clone(),
+        (Column::FastFlows, Some((_, fast))) => fast,
+        (_, Some((slow, _))) => slow,
+    };
+    let middle_of = |all: &[f64]| (!all.is_empty()).then(|| middle(all)).into_iter().collect();
+    let medians = Figures {
+        own: middle_of(&own),
+        others: middle_of(&figures.others),
+        ..figures.clone()
+    };
+    ratio(column, &medians)
 }
 
 /// Compares figures by their ratio.

@@ -2,6 +2,8 @@
 
 #[path = "evaluation_host_tests.rs"]
 mod hosts;
+#[path = "evaluation_links_tests.rs"]
+mod links;
 #[path = "evaluation_ways_tests.rs"]
 mod other_ways;
 

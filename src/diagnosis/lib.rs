@@ -19,6 +19,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | columns      what the matrix of causes and tests compares                                 |
 //!    | counters     what grows on the culprit and not on good NICs                               |
+//!    | flows        heaps of ordered flows between two groups                                    |
 //!    | healthy      the figures of healthy NICs of a generation                                  |
 //!    | majority     what most good NICs have                                                     |
 //!    +-------------------------------------------------------------------------------------------+
@@ -40,6 +41,7 @@ pub mod columns;
 pub mod comparison;
 pub mod counters;
 pub mod evaluation;
+pub mod flows;
 pub mod healthy;
 pub mod majority;
 pub mod next_steps;

@@ -3,7 +3,7 @@
 
 use crate::cause::By;
 use crate::columns::Column::{
-    self, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom, WriteTo,
+    self, FastFlows, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom, WriteTo,
 };
 use crate::comparison::{Comparison, Outcome};
 
@@ -24,6 +24,13 @@ pub struct NextStep {
 
 /// The steps, the most special first.
 pub const NEXT_STEPS: &[NextStep] = &[
+    NextStep {
+        slower: &[FastFlows],
+        same: &[],
+        says: "all flows between the groups are slow alike: congestion, or all of their links",
+        advice: "measure again in an idle fabric, then look at the counters of these links",
+        by: By::FabricManager,
+    },
     NextStep {
         slower: &[Sent],
         same: &[Received],
@@ -119,6 +126,7 @@ mod tests {
             (&[Received], "receiving is slow"),
             (&[Sent, Received], "loopback is fast"),
             (&[WriteFrom], "loopback is fast"),
+            (&[Sent, FastFlows], "all flows between the groups"),
         ] {
             let says = says(slower).unwrap_or_default();
             assert!(says.starts_with(start), "{slower:?}: {says}");

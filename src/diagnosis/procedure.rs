@@ -38,6 +38,8 @@ pub enum TestCode {
     Q,
     /// P1 in another traffic class.
     QP,
+    /// B4 over ordered flows between two groups, each of which is measured alone.
+    O,
 }
 
 /// Between which NICs a test measures.
@@ -60,6 +62,8 @@ pub enum Step {
     Second,
     /// The tests that may cure what is slow.
     Third,
+    /// The tests of links between two groups, and of nothing else.
+    OfLinks,
 }
 
 /// The traffic class of a test.
@@ -119,7 +123,7 @@ const ORDINARY: Test = Test {
 };
 
 /// The tests, in the order in which they are measured. [`TestCode::S`] comes from the survey.
-pub const TESTS: [Test; 14] = [
+pub const TESTS: [Test; 15] = [
     Test {
         code: TestCode::L1,
         tool: "write-lat",
@@ -260,6 +264,17 @@ pub const TESTS: [Test; 14] = [
         repeats: Some(TestCode::P1),
         class: Class::OtherFast,
         name: "small writes that it sends in another traffic class",
+        ..ORDINARY
+    },
+    Test {
+        code: TestCode::O,
+        tool: "write-bw",
+        size_bytes: LARGE,
+        // Short lists: a flow over a slow link ends in time.
+        arguments: &["--list-size=8", "--unrestricted"],
+        route: Route::From,
+        step: Step::OfLinks,
+        name: "large ordered writes between two groups, 16 flows each way",
         ..ORDINARY
     },
 ];

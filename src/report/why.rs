@@ -14,7 +14,7 @@ use diagnosis::columns::Column;
 use diagnosis::comparison::{Measured, compare, own_figure};
 use diagnosis::evaluation::{Confidence, Why};
 use diagnosis::healthy::HealthyFigure;
-use diagnosis::procedure::{Route, TESTS};
+use diagnosis::procedure::{Route, Step, TESTS};
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
 
@@ -202,7 +202,7 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
         // Copies of memory and tests in another way are measured if they may say something.
         let always = TESTS
             .iter()
-            .find(|of| of.code == test && of.repeats.is_none());
+            .find(|of| of.code == test && of.repeats.is_none() && of.step != Step::OfLinks);
         let is_planned =
             always.is_some_and(|of| of.route == Route::Loopback || found.controls.len() > 1);
         let is_direct = base.is_none() && column != Column::Tail;

@@ -4,7 +4,7 @@ use super::super::survey::testing::{explanation, item, roster, why};
 use super::*;
 use diagnosis::comparison::Figures;
 use diagnosis::healthy::healthy;
-use diagnosis::procedure::TestCode;
+use diagnosis::procedure::{Step, TestCode};
 
 /// Returns findings about NIC 3 beside these good NICs, in which each test has these figures.
 fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> SuspectFindings {
@@ -19,7 +19,7 @@ fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> Suspec
     };
     let planned = TESTS.iter().filter(|test| {
         let has_partners = controls.len() > 1 || test.route == Route::Loopback;
-        has_partners && test.repeats.is_none()
+        has_partners && test.repeats.is_none() && test.step != Step::OfLinks
     });
     SuspectFindings {
         roster: roster(),

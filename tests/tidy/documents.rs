@@ -161,13 +161,16 @@ H, Q and QP repeat B1 or P1 in another way, and are measured only if the culprit
 test. They count only if good NICs are as fast in them. H needs four free huge pages on each node. Q
 uses BULK_DATA and QP uses LOW_LATENCY; if that is the class of the survey, BEST_EFFORT. M is
 measured only if the culprit is slower in L1, B1 or B3, and only where the process may use four CPUs
-near the NIC: slow copies point to the memory of the node, or to its CPUs.
+near the NIC: slow copies point to the memory of the node, or to its CPUs. O is measured for links
+between groups only.
 
 ## Causes
 
 Items belong to [check](check.md); \"differs\", \"less\" and \"more\" mean from most good NICs, \"H cures\" that the
 culprit is slow in B1 and not in H. `packets-lost`, `fabric-stall` and `congestion-marks` are counters
-that grow at least ten times as much in a measurement of the culprit as in each one of good NICs. Tests that a cause does not name say nothing about it.
+that grow at least ten times as much in a measurement of the culprit as in each one of good NICs.
+`flow-heaps` are bandwidths of O in two heaps of at least two flows, each fast flow more than 1.5 times
+as fast as each slow one, mixed in time and not those of one NIC. Tests that a cause does not name say nothing about it.
 
 ";
     made += "| id | cause | proved by | shown by | what to do | who |\n|---|---|---|---|---|---|\n";

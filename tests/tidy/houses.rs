@@ -435,6 +435,7 @@ const DIAGNOSIS: Package = Package {
             &[
                 ("columns", "what the matrix of causes and tests compares"),
                 ("counters", "what grows on the culprit and not on good NICs"),
+                ("flows", "heaps of ordered flows between two groups"),
                 ("healthy", "the figures of healthy NICs of a generation"),
                 ("majority", "what most good NICs have"),
             ],

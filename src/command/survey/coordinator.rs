@@ -2,6 +2,7 @@
 //! and ends the survey. The coordinator measures nothing itself.
 
 mod fabric_parts;
+mod group_links;
 mod investigation;
 mod member_control;
 pub mod suspect;

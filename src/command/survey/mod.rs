@@ -40,6 +40,7 @@ mod tool_options;
 mod usage;
 mod why_course;
 mod why_culprits;
+mod why_links;
 mod why_slots;
 mod written;
 

@@ -61,6 +61,14 @@ pub struct FabricPart<'a> {
     pub nics: Vec<NicId>,
 }
 
+/// The links between two groups.
+pub struct GroupLinks<'a> {
+    /// What the verdict says.
+    pub cause: &'a Cause,
+    /// The groups.
+    pub groups: [u16; 2],
+}
+
 /// The parts that a verdict names.
 #[derive(Default)]
 pub struct Parts<'a> {
@@ -68,6 +76,8 @@ pub struct Parts<'a> {
     pub culprits: Vec<Culprit<'a>>,
     /// Switches and groups.
     pub of_fabric: Vec<FabricPart<'a>>,
+    /// Links between groups.
+    pub links: Vec<GroupLinks<'a>>,
     /// Why the others are left out.
     pub left_out: Vec<Explanation>,
 }
@@ -87,16 +97,20 @@ pub fn parts<'a>(roster: &Roster, verdict: &'a Findings) -> Parts<'a> {
             }
             _ => None,
         };
-        match nic {
-            Some(nic) if parts.culprits.len() < MOST_CULPRITS => {
+        match (nic, cause.unit) {
+            (Some(nic), _) if parts.culprits.len() < MOST_CULPRITS => {
                 parts.culprits.push(Culprit { cause, nic });
             }
-            Some(_) => (parts.left_out).push(left_out(cause, "there are too many culprits")),
-            None if matches!(cause.unit, Unit::Switch { .. } | Unit::Group(_)) => {
+            (Some(_), _) => (parts.left_out).push(left_out(cause, "there are too many culprits")),
+            (None, Unit::Switch { .. } | Unit::Group(_)) => {
                 let nics = some_of(roster, &cause.unit);
                 parts.of_fabric.push(FabricPart { cause, nics });
             }
-            None => parts.left_out.push(left_out(cause, LOOK_AT_SWITCHES)),
+            (None, Unit::GroupPair(one, other)) => {
+                let groups = [one, other];
+                parts.links.push(GroupLinks { cause, groups });
+            }
+            (None, _) => parts.left_out.push(left_out(cause, LOOK_AT_SWITCHES)),
         }
     }
     parts
@@ -158,6 +172,7 @@ pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
 mod tests {
     use super::*;
     use cluster::location::Location;
+    use cluster::survey::answer::Pair;
     use cluster::survey::findings::{Direction, Evidence, Statistic};
     use cluster::survey::ids::{NodeId, TestId};
     use diagnosis::readings::testing::reading;
@@ -214,8 +229,13 @@ mod tests {
         assert_eq!(of(Unit::Nic(NicId(0)), slow, &clean), None);
     }
 
+    const PATH: Pair = Pair {
+        initiator: NicId(0),
+        target: NicId(1),
+    };
+
     #[test]
-    fn only_nics_and_nodes_are_measured() {
+    fn only_nics_nodes_and_links_between_groups_are_measured() {
         let nic = |node| cluster::survey::roster::Nic {
             node: NodeId(node),
             device: "cxi0".into(),
@@ -241,6 +261,7 @@ mod tests {
                 cause(Unit::Node(NodeId(1)), slow),
                 cause(Unit::Group(3), slow),
                 cause(Unit::GroupPair(3, 4), slow),
+                cause(Unit::Path(PATH), slow),
                 transient,
             ],
             ..Findings::default()
@@ -251,6 +272,7 @@ mod tests {
         // One NIC of each node.
         assert_eq!(parts.of_fabric[0].nics, [NicId(0), NicId(1)]);
         let left_out: Vec<Unit> = parts.left_out.iter().map(|of| of.culprit).collect();
-        assert_eq!(left_out, [Unit::GroupPair(3, 4)]);
+        assert_eq!(left_out, [Unit::Path(PATH)]);
+        assert_eq!(parts.links[0].groups, [3, 4]);
     }
 }

@@ -14,6 +14,7 @@ use cluster::tree::MemoryCopy;
 use diagnosis::columns::Column;
 use diagnosis::comparison::{Figures, Measured, Outcome, compare};
 use diagnosis::counters::{self, Growth};
+use diagnosis::flows::{self, Flow};
 use diagnosis::procedure::{Route, Step, TESTS, Test, TestCode};
 use diagnosis::readings::Reading;
 use facts::expect::Metric;
@@ -158,6 +159,8 @@ pub struct Found {
     /// Whether any slot of the culprit says something, and whether it waited for its CPU in any.
     has_own: bool,
     has_waited: bool,
+    /// Ordered flows between the groups of a culprit, and between others, in the order of time.
+    flows: [Vec<Flow>; 2],
 }
 
 impl Found {
@@ -210,6 +213,13 @@ impl Found {
                 };
                 values.push(of.value());
                 tails.extend(tail);
+                if slot.code == TestCode::O {
+                    self.flows[usize::from(!slot.of_culprit)].push(Flow {
+                        initiator: slot.pair.initiator.0,
+                        target: slot.pair.target.0,
+                        rate: of.value(),
+                    });
+                }
                 if slot.of_culprit {
                     figures.failure = None;
                 }
@@ -270,6 +280,11 @@ impl Found {
             }
         }
         found
+    }
+
+    /// Returns what the flows between the groups of a culprit say, and the flows between others.
+    pub fn flows(&self) -> [Option<Reading>; 2] {
+        self.flows.each_ref().map(|flows| flows::reading(flows))
     }
 
     /// Returns whether the culprit is slower in a test than good NICs.

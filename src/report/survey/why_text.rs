@@ -178,7 +178,8 @@ pub fn lines(roster: &Roster, of: &Explanation) -> Vec<String> {
 
 /// Returns whether the survey has left a NIC untested, of which files prove something.
 fn is_untested(of: &Explanation) -> bool {
-    of.nic.is_none() && of.controls.is_empty() && !of.causes.is_empty()
+    let is_nic = matches!(of.culprit, Unit::Nic(_));
+    is_nic && of.nic.is_none() && of.controls.is_empty() && !of.causes.is_empty()
 }
 
 /// Returns what is known about a culprit, or why nothing is, in sentences.

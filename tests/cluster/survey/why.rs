@@ -157,6 +157,42 @@ fn verdict_stands_if_a_good_nic_is_lost_in_the_diagnosis() {
     assert!(is_busy, "no survey has found the NIC on an idle machine");
 }
 
+/// Vector 25: one of two cables between two groups is slow. What is not ordered is slower by both,
+/// each ordered flow is as fast as its cable.
+#[test]
+fn slow_parallel_link_between_groups_is_the_cause() {
+    let _alone = alone();
+    let mut is_busy = false;
+    for pair_time in PAIR_TIMES {
+        let fabric = Fabric::new();
+        let mut command = fabric.command(&format!(
+            "survey --loopback=8 --pairs=all --max-active=1 --pair-time={pair_time}ms --json \
+             write-bw"
+        ));
+        let topology = "dragonfly:groups=4,switches=1,nics=2,global=2,nic=50MB/s,local=50MB/s,\
+                        global-rate=25MB/s;route minimal;fault link 0.0-1.0#1 rate=40%";
+        command.env("CXIDIAG_TOPOLOGY", topology);
+        let document = document(&finish(command));
+        fabric.assert_nothing_left();
+        let all = document["why"].as_array().unwrap();
+        let links = serde_json::json!({"group_pair": [0, 1]});
+        if let Some(why) = all.iter().find(|of| of["culprit"] == links) {
+            let first = &why["causes"][0];
+            if first["cause"] == "global-link" && first["confidence"] == "because" {
+                let evidence = first["evidence"].as_array().unwrap();
+                let tests: Vec<_> = evidence.iter().map(|of| &of["test"]).collect();
+                assert_eq!(tests, ["flow-heaps", "O fast", "O slow", "S", "B4"]);
+                return;
+            }
+            // Without figures of both, nothing is certain.
+            let is_possible = first["cause"] == "global-link" || first["cause"].is_null();
+            assert!(is_possible && !why["left_out"].is_null(), "{why:#}");
+        }
+        is_busy |= is_disturbed(&document);
+    }
+    assert!(is_busy, "no survey has found the links on an idle machine");
+}
+
 /// Returns whether CPUs were busy during a survey.
 fn is_disturbed(document: &Value) -> bool {
     let busy = document["busy_nodes"].as_array();

@@ -143,10 +143,10 @@ impl Fabric {
         let directory = Directory::lock(&place)?;
         directory.sweep()?;
         let topology = environment::topology().map_err(|_| Errno::INVAL)?;
-        let losses = Random(settings.faults.seed ^ Random(nid.into()).next());
-        let links = Links::open(&directory, topology.as_ref(), number, losses)?;
-        let (file, slot) = directory.create(nid)?;
         let instance = random()?;
+        // Each open device begins with paths of its own, as on hardware.
+        let links = Links::open(&directory, topology.as_ref(), number, Random(instance))?;
+        let (file, slot) = directory.create(nid)?;
         let memory = directory.reopen(nid, slot);
         let port = memory.and_then(|memory| Port::create(&memory, instance));
         let port = port.inspect_err(|_| {

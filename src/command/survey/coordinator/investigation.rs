@@ -8,9 +8,10 @@ use super::member_control::{LostMembers, MemberControl};
 use crate::command::survey::request::SurveyRequest;
 use crate::command::survey::why_course::Tests;
 use crate::command::survey::why_culprits::Culprit;
+use crate::command::survey::why_links::Crossings;
 use crate::command::survey::why_slots::{Found, Places, Slot};
 use cluster::survey::answer::Stage;
-use cluster::survey::ids::NicId;
+use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
 use cluster::survey::timetable::Round;
 use diag::run::survey::longest;
@@ -28,6 +29,10 @@ use report::survey::why::Explanation;
 
 /// Good NICs beside which a culprit is measured.
 pub const PARTNERS: usize = 2;
+
+/// Why no cause is certain beside untested NICs.
+pub const UNTESTED: &str = "nothing is certain: the NICs beside it are untested, because processes \
+                            waited for CPUs";
 
 /// Free huge pages of 2 MiB that a test needs.
 const HUGE_PAGES_OF_TEST: f64 = 4.0;
@@ -147,6 +152,13 @@ impl<'a> Investigation<'a> {
         self.run_slots(&slots, found)
     }
 
+    /// Measures links between two groups in these directions beside links between others.
+    pub fn measure_links(&mut self, links: &Crossings, evidence: TestId) -> Result<Found, Failure> {
+        let mut found = Found::default();
+        self.run_slots(&links.slots(evidence, &self.tests), &mut found)?;
+        Ok(found)
+    }
+
     /// Measures in these slots, one pair at a time.
     fn run_slots(&mut self, slots: &[Slot], found: &mut Found) -> Result<(), Failure> {
         let rounds: Vec<Round> = slots
@@ -162,7 +174,8 @@ impl<'a> Investigation<'a> {
         }
         let first = self.control.round;
         let block = self.control.run_block(&rounds, longest(self.pair), line)?;
-        let (results, lost) = block.results(&rounds, &self.control.members.roster);
+        let (mut results, lost) = block.results(&rounds, &self.control.members.roster);
+        results.pairs.sort_by_key(|result| result.round);
         self.leave_out(lost);
         for result in &results.pairs {
             let slot = result.round.checked_sub(first);

@@ -5,15 +5,17 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
+use super::group_links::Links;
 use super::investigation::{
-    Checks, Diagnosed, Investigation, PARTNERS, by_kind, has_huge_pages, has_parked_peers, is_idle,
-    is_same_kind,
+    Checks, Diagnosed, Investigation, PARTNERS, UNTESTED, by_kind, has_huge_pages,
+    has_parked_peers, is_idle, is_same_kind,
 };
 use super::{fabric_parts, untested};
 use crate::command::survey::members::Members;
 use crate::command::survey::why_culprits::{
     Culprit, FabricPart, Parts, left_out, parts, signature,
 };
+use crate::command::survey::why_links::Crossings;
 use crate::command::survey::why_slots::{Found, Places};
 use cluster::location::Class;
 use cluster::survey::findings::{Findings, Unit};
@@ -44,8 +46,6 @@ const MOST_SIGNATURES: usize = 8;
 const CONTROLS: usize = 8;
 
 const NO_TIME: &str = "there was no time for it";
-const UNTESTED: &str = "nothing is certain: the NICs beside it are untested, because processes \
-                        waited for CPUs";
 const CHANGED: &str = "its files have changed during the diagnosis";
 const NO_CONTROL: &str = "there is no good and idle NIC of its kind to compare with";
 
@@ -67,12 +67,13 @@ impl CoordinatorLoop<'_> {
         let Parts {
             culprits,
             of_fabric,
+            links,
             left_out: others,
         } = parts(&roster, verdict);
         explanations.extend(others);
         let states = states(&roster, verdict);
         let untested = untested::untested(&roster, &states);
-        if culprits.is_empty() && of_fabric.is_empty() && untested.is_empty() {
+        if culprits.is_empty() && of_fabric.is_empty() && links.is_empty() && untested.is_empty() {
             return Ok(());
         }
         let ends = self.ends;
@@ -84,11 +85,12 @@ impl CoordinatorLoop<'_> {
         if is_late() {
             let causes = culprits.iter().map(|of| of.cause);
             let causes = causes.chain(of_fabric.iter().map(|of| of.cause));
+            let causes = causes.chain(links.iter().map(|of| of.cause));
             explanations.extend(causes.map(|cause| left_out(cause, NO_TIME)));
             return Ok(());
         }
         let notes = &mut self.control.notes;
-        let parts = culprits.len() + of_fabric.len();
+        let parts = culprits.len() + of_fabric.len() + links.len();
         if parts > 0 {
             let parts = words::counted(parts as u64, "part");
             notes.add(&format!("finding out why: {parts}"));
@@ -128,11 +130,27 @@ impl CoordinatorLoop<'_> {
         let read = |nic: &NicId| (*nic, first.readings(*nic, &roster));
         let read: Vec<_> = untested.iter().map(read).collect();
         explanations.extend(untested::explanations(read));
-        if culprits.is_empty() {
+        let links = links.iter();
+        let links = links.map(|of| Links::of(of, &roster, verdict, &states));
+        let links: Vec<Links> = links.collect();
+        let across = links.iter().flat_map(|of| &of.directions);
+        let across = across.flat_map(Crossings::nics).map(rank);
+        let measured: BTreeSet<u32> = ranks.iter().copied().chain(across).collect();
+        if measured.is_empty() {
             return Ok(());
         }
         *shared = shared_by_kind(&culprits, &controls, &first, &roster);
-        investigation.prepare(&ranks)?;
+        investigation.prepare(&measured)?;
+        for of in &links {
+            explanations.push(if is_late() {
+                of.left_out(NO_TIME)
+            } else {
+                of.explanation(&mut investigation)?
+            });
+        }
+        if culprits.is_empty() {
+            return Ok(());
+        }
         let mut diagnosed: Vec<Diagnosed> = Vec::new();
         let mut same: Vec<(&Culprit, usize)> = Vec::new();
         for (culprit, controls) in culprits.iter().zip(controls) {

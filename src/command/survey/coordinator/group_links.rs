@@ -1,0 +1,100 @@
+//! Slow links between two groups: ordered flows show whether some of several parallel links are
+//! slow (diagnosis.md 4.3).
+
+use super::investigation::{Investigation, UNTESTED};
+use crate::command::survey::why_culprits::{GroupLinks, LOOK_AT_SWITCHES, left_out};
+use crate::command::survey::why_links::Crossings;
+use crate::command::survey::why_slots::Found;
+use cluster::survey::findings::Findings;
+use cluster::survey::roster::Roster;
+use diagnosis::evaluation::{Case, Confidence, evaluate};
+use diagnosis::procedure::TestCode;
+use diagnosis::readings::Readings;
+use facts::error::Failure;
+use report::survey::nics;
+use report::survey::why::Explanation;
+
+/// The links between two groups, and the pairs across them.
+pub struct Links<'a> {
+    links: &'a GroupLinks<'a>,
+    /// In both directions.
+    pub directions: Vec<Crossings>,
+}
+
+impl<'a> Links<'a> {
+    /// Returns the pairs of NICs across these links and others.
+    pub fn of(
+        links: &'a GroupLinks<'a>,
+        roster: &Roster,
+        verdict: &Findings,
+        states: &[nics::State],
+    ) -> Self {
+        let [one, other] = links.groups;
+        let directions = [[one, other], [other, one]].into_iter();
+        let crossings = directions.map(|groups| Crossings::of(roster, verdict, states, groups));
+        Self {
+            links,
+            directions: crossings.flatten().collect(),
+        }
+    }
+
+    /// Returns the explanation if the links are not measured.
+    pub fn left_out(&self, why: &str) -> Explanation {
+        left_out(self.links.cause, why)
+    }
+
+    /// Measures across the links, in one direction after the other until one explains them.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn explanation(&self, investigation: &mut Investigation) -> Result<Explanation, Failure> {
+        let cause = self.links.cause;
+        let Some(evidence) = cause.evidence.first() else {
+            return Ok(left_out(cause, LOOK_AT_SWITCHES));
+        };
+        let mut best: Option<Explanation> = None;
+        for crossings in &self.directions {
+            let found = investigation.measure_links(crossings, evidence.test)?;
+            let one = self.evaluated(crossings, &found);
+            let is_final = one.causes[0].confidence <= Confidence::Probably;
+            if is_final || best.is_none() {
+                best = Some(one);
+            }
+            if is_final {
+                break;
+            }
+        }
+        Ok(best.unwrap_or_else(|| left_out(cause, LOOK_AT_SWITCHES)))
+    }
+
+    /// Returns what the measurements of one direction say.
+    fn evaluated(&self, crossings: &Crossings, found: &Found) -> Explanation {
+        let [own, others] = found.flows();
+        let mut measured = found.measured.clone();
+        if own.is_none() {
+            // Flows that say nothing about links permit no cause either.
+            measured.remove(&TestCode::O);
+        }
+        let own: Readings = own.into_iter().chain(found.counters()).collect();
+        let others: Vec<Readings> = others.map(|of| vec![of]).into_iter().collect();
+        let diagnosis = evaluate(Case {
+            own: &own,
+            others: &others,
+            measured: &measured,
+            fails: false,
+            has_good_controls: crossings.are_good,
+        });
+        let doubt = (!crossings.are_good).then(|| UNTESTED.to_owned());
+        let notes: Vec<String> = found.left_out().into_iter().chain(doubt).collect();
+        let (first, beside) = crossings.first();
+        Explanation {
+            nic: Some(first),
+            controls: beside,
+            causes: diagnosis.whys,
+            excluded: diagnosis.excluded,
+            left_out: (!notes.is_empty()).then(|| notes.join("; ")),
+            ..Explanation::new(self.links.cause.unit)
+        }
+    }
+}
