@@ -6,7 +6,8 @@
 //!
 //! * `--seeds=COUNT`: surveys of each fault, by default 1. The seed decides about the dragonfly, and
 //!   where in it the fault is;
-//! * `--first=SEED`: the seed of the first one, by default 1.
+//! * `--first=SEED`: the seed of the first one, by default 1;
+//! * `--pairs=WHICH`: as of `survey`, by default random:8.
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -21,16 +22,11 @@ use topology::Topology;
 
 use harness::{Fabric, finish, stdout};
 
-/// Groups, switches of each, and NICs of each: a switch is a part of its own if it has three NICs,
-/// and the links of a group are more than those between two groups if there are three groups.
-const SHAPES: [[u32; 3]; 6] = [
-    [3, 2, 3],
-    [4, 2, 3],
-    [3, 3, 3],
-    [3, 2, 4],
-    [4, 2, 4],
-    [3, 3, 3],
-];
+/// Groups, switches of each, and NICs of each. A switch is a part of its own if it has three NICs.
+const SWITCHES: [[u32; 3]; 4] = [[4, 2, 3], [5, 2, 3], [3, 3, 3], [4, 2, 4]];
+
+/// Dragonflies in which less than half of the pairs of groups have the same group.
+const GROUPS: [[u32; 3]; 4] = [[5, 2, 2], [6, 2, 2], [8, 2, 2], [5, 2, 3]];
 
 /// What is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +54,7 @@ struct Planted {
 struct Plant {
     name: &'static str,
     tool: &'static str,
+    shapes: [[u32; 3]; 4],
     route: &'static str,
     /// Plants it somewhere.
     plant: fn(&Topology, &mut Rng) -> Planted,
@@ -67,6 +64,7 @@ const PLANTS: [Plant; 12] = [
     Plant {
         name: "nothing",
         tool: "write-bw",
+        shapes: SWITCHES,
         route: "minimal",
         plant: |_, _| Planted {
             part: Part::Nothing,
@@ -77,66 +75,77 @@ const PLANTS: [Plant; 12] = [
     Plant {
         name: "nic-late",
         tool: "write-lat",
+        shapes: SWITCHES,
         route: "minimal",
         plant: |topology, random| nic(topology, random, "", "latency=200us", None),
     },
     Plant {
         name: "nic",
         tool: "write-bw",
+        shapes: SWITCHES,
         route: "minimal",
         plant: |topology, random| nic(topology, random, "", "rate=40%", None),
     },
     Plant {
         name: "nic-receives",
         tool: "write-bw",
+        shapes: SWITCHES,
         route: "minimal",
         plant: |topology, random| nic(topology, random, "rx", "rate=40%", Some("target")),
     },
     Plant {
         name: "nic-sends",
         tool: "write-bw",
+        shapes: SWITCHES,
         route: "minimal",
         plant: |topology, random| nic(topology, random, "tx", "rate=40%", Some("initiator")),
     },
     Plant {
         name: "switch-late",
         tool: "write-lat",
+        shapes: SWITCHES,
         route: "minimal",
         plant: |topology, random| switch(topology, random, "latency=200us"),
     },
     Plant {
         name: "switch",
         tool: "write-bw",
+        shapes: SWITCHES,
         route: "minimal",
         plant: |topology, random| switch(topology, random, "rate=40%"),
     },
     Plant {
         name: "group-late",
         tool: "write-lat",
+        shapes: GROUPS,
         route: "minimal",
         plant: |topology, random| group(topology, random, "latency=200us"),
     },
     Plant {
         name: "group",
         tool: "write-bw",
+        shapes: GROUPS,
         route: "minimal",
         plant: |topology, random| group(topology, random, "rate=40%"),
     },
     Plant {
         name: "link",
         tool: "write-bw",
+        shapes: GROUPS,
         route: "minimal",
         plant: |topology, random| link(topology, random, '-', None),
     },
     Plant {
         name: "link-one-way",
         tool: "write-bw",
+        shapes: GROUPS,
         route: "minimal",
         plant: |topology, random| link(topology, random, '>', Some(["initiator", "target"])),
     },
     Plant {
         name: "link-adaptive",
         tool: "write-bw",
+        shapes: GROUPS,
         route: "adaptive",
         plant: |topology, random| link(topology, random, '-', None),
     },
@@ -233,11 +242,13 @@ const HEADS: [(Judgement, &str); 4] = [
 
 fn main() {
     let (mut seeds, mut first) = (1, 1);
+    let mut pairs = "random:8".to_owned();
     let mut plants: Vec<&Plant> = Vec::new();
     for argument in env::args().skip(1).filter(|argument| argument != "--bench") {
         match argument.split_once('=') {
             Some(("--seeds", count)) => seeds = count.parse().expect("a number"),
             Some(("--first", seed)) => first = seed.parse().expect("a number"),
+            Some(("--pairs", which)) => which.clone_into(&mut pairs),
             _ => {
                 let plant = PLANTS.iter().find(|plant| plant.name == argument);
                 plants.push(plant.unwrap_or_else(|| panic!("{argument}: no fault")));
@@ -253,7 +264,7 @@ fn main() {
         let mut judgements = Vec::new();
         let mut named = BTreeMap::new();
         for seed in first..first + seeds {
-            let (judgement, names) = plant.survey(seed);
+            let (judgement, names) = plant.survey(&pairs, seed);
             judgements.push(judgement);
             if judgement != Judgement::Right {
                 *named.entry(names).or_insert(0) += 1;
@@ -279,9 +290,9 @@ fn main() {
 impl Plant {
     /// Surveys a dragonfly with this fault. Returns what its verdict is worth, and the parts that
     /// it names.
-    fn survey(&self, seed: u64) -> (Judgement, String) {
+    fn survey(&self, pairs: &str, seed: u64) -> (Judgement, String) {
         let mut random = Rng::with_seed(seed);
-        let [groups, switches, nics] = *random.choice(&SHAPES).expect("a shape");
+        let [groups, switches, nics] = *random.choice(&self.shapes).expect("a shape");
         let form = format!(
             "dragonfly:groups={groups},switches={switches},nics={nics},nic=50MB/s,latency=20us;\
              route {}",
@@ -292,8 +303,8 @@ impl Plant {
         let count = topology.nics.len();
         let fabric = Fabric::new();
         let mut command = fabric.command(&format!(
-            "survey --loopback={count} --max-active=1 --pair-time=25ms --seed={seed} --no-why \
-             --json {}",
+            "survey --loopback={count} --pairs={pairs} --max-active=1 --pair-time=25ms \
+             --seed={seed} --no-why --json {}",
             self.tool
         ));
         command.env("CXIDIAG_TOPOLOGY", format!("{form}{}", planted.items));

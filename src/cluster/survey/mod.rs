@@ -72,11 +72,14 @@ pub mod timetable;
 mod units;
 mod unmeasured;
 pub mod untested;
+mod ways;
 
 #[cfg(test)]
 mod conductor_tests;
 #[cfg(test)]
 mod explanation_tests;
+#[cfg(test)]
+mod fabric_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]

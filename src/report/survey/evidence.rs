@@ -122,6 +122,14 @@ fn pairs(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
             let place = if has_classes { place(class) } else { "" };
             format!(" {with} {share} {others}{place}")
         }
+        (Unit::GroupPair(one, other), _) => {
+            let way = match cause.direction {
+                Direction::Initiator => format!(" from group {one:03} to {other:03}"),
+                Direction::Target => format!(" from group {other:03} to {one:03}"),
+                Direction::Both => String::new(),
+            };
+            format!(" in {share} pairs{way}")
+        }
         _ => {
             let role = match cause.direction {
                 Direction::Initiator => " as initiator",
