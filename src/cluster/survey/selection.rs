@@ -182,6 +182,12 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
                 is_touched[*pair as usize] = true;
                 rest[*pair as usize] -= value;
             }
+            if let Some(switch) = slow_end(&mut selected, *unit, value) {
+                let known: BTreeSet<u32> = switch.pairs.iter().chain(own).copied().collect();
+                switch.pairs = known.into_iter().collect();
+                switch.links.push(*unit);
+                continue;
+            }
             selected.push(PartEffect {
                 unit: *unit,
                 role: *role,
@@ -343,10 +349,29 @@ fn is_told_apart(
     };
     match *unit {
         Unit::Nic(nic) => ways.is_of_nic((nic, *role), own, value, rest, &slow_switches()),
-        Unit::Switch { group, switch } => !ways.is_mirrored((group, switch), own, value, rest),
+        Unit::Switch { group, switch } => {
+            let own_name = (group, switch);
+            !ways.is_mirrored(own_name, own, value, rest)
+                && !ways.is_behind(own_name, own, value, rest, &slow_switches())
+        }
         Unit::Group(group) => ways.is_of_group(group, own, value, rest),
         Unit::Node(_) | Unit::GroupPair(..) | Unit::Path(_) => true,
     }
+}
+
+/// Returns the slow switch at which links between groups may end, and whose effect they then have:
+/// one of either group that is about as slow as they are.
+fn slow_end(selected: &mut [PartEffect], links: Unit, value: f64) -> Option<&mut PartEffect> {
+    let Unit::GroupPair(one, other) = links else {
+        return None;
+    };
+    selected.iter_mut().find(|effect| {
+        let is_end = match effect.unit {
+            Unit::Switch { group, .. } => group == one || group == other,
+            _ => false,
+        };
+        is_end && effect.role.is_none() && has_effect(value, effect.value)
+    })
 }
 
 /// Keeps the significant effects, and adds the others to the residuals again.

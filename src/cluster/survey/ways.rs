@@ -169,6 +169,27 @@ impl<'a> Ways<'a> {
         others.len() == 1 && !others.contains(&Some(switch))
     }
 
+    /// Returns whether another switch of the group is slow, and may be why the pairs of a switch have
+    /// an effect: no pair within the group has it that does not touch the other switch.
+    pub fn is_behind(
+        &self,
+        switch: Switch,
+        own: &[u32],
+        effect: f64,
+        rest: &[f64],
+        slow_switches: &[Switch],
+    ) -> bool {
+        let is_beside = |slow: &&Switch| slow.0 == switch.0 && slow.1 != switch.1;
+        slow_switches.iter().filter(is_beside).any(|slow| {
+            let is_own = |index: &&u32| {
+                has_effect(rest[**index as usize], effect)
+                    && group_pair(self.roster, self.pair(**index)).is_none()
+                    && !self.is_at(**index, *slow)
+            };
+            !own.iter().any(|index| is_own(&index))
+        })
+    }
+
     /// Returns whether the pairs of a group have an effect that no switch of it has alone: the
     /// links to most other groups have it for the other switches too.
     pub fn is_of_group(&self, group: u16, own: &[u32], effect: f64, rest: &[f64]) -> bool {
