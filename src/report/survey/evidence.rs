@@ -308,6 +308,20 @@ mod tests {
     }
 
     #[test]
+    fn names_direction_of_links_between_groups() {
+        for (direction, way) in [
+            (Direction::Initiator, " from group 002 to 012"),
+            (Direction::Target, " from group 012 to 002"),
+            (Direction::Both, ""),
+        ] {
+            let links = Unit::GroupPair(2, 12);
+            let said = said("write-lat", links, direction, evidence(TestId(0)));
+            let expected = format!("writes 3.90 us in 6 of 6 pairs{way}, median of its class 1.90");
+            assert_eq!(said, expected);
+        }
+    }
+
+    #[test]
     fn names_retries() {
         let resending = Evidence {
             source: LimitSource::Retries,

@@ -232,8 +232,8 @@ fn clocks_far_ahead_delay_nobody() {
     for mode in ["none", "endpoint", "spread buffer=4KiB"] {
         let mut pair = Pair::new(&format!("{FABRIC};congestion {mode}"), 0, 2);
         assert_eq!(pair.put(1 << 12).0, C_RC_OK);
-        let file = fs::File::options().read(true).write(true);
-        let file = file.open(fabric().join("links")).unwrap();
+        let mut options = fs::File::options();
+        let file = options.write(true).open(fabric().join("links")).unwrap();
         let length = file.metadata().unwrap().len();
         let far = (u64::MAX / 2).to_le_bytes();
         // Four ports and four cables in both directions, then the sources of each NIC: all clocks.
