@@ -1,11 +1,11 @@
 //! `cargo bench --profile dev --bench fabric`: whether `survey` names the part of a fabric of
-//! switches that is slow. It plants one fault in a dragonfly of 16 to 32 software NICs, surveys it,
-//! and prints how often which part was named.
+//! switches that is slow. It plants one fault in a dragonfly of 16 to 32 software NICs, surveys
+//! it, and prints how often which part was named.
 //!
 //! Arguments after `--`: names of faults (all without any), and
 //!
-//! * `--seeds=COUNT`: surveys of each fault, by default 1. The seed decides about the dragonfly, and
-//!   where in it the fault is;
+//! * `--seeds=COUNT`: surveys of each fault, by default 1. The seed decides about the dragonfly,
+//!   and where in it the fault is;
 //! * `--first=SEED`: the seed of the first one, by default 1;
 //! * `--pairs=WHICH`: as of `survey`, by default random:8.
 

@@ -135,8 +135,8 @@ struct Trial {
     name: &'static str,
     shapes: &'static [[u16; 4]],
     plant: fn(&mut Rng, [u16; 4]) -> (Planted, Unit, Direction),
-    /// Surveys of 100 that must name the fault and nothing else, with 4 random partners of each NIC,
-    /// with 8, and with all pairs.
+    /// Surveys of 100 that must name the fault and nothing else, with 4 random partners of each
+    /// NIC, with 8, and with all pairs.
     right: [usize; 3],
 }
 

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::answer::Pair;
 use super::findings::Unit;
 use super::ids::{NicId, Role};
+use super::residual::{LARGER_SHARE, PairResidual, has_effect};
 use super::robust::{
     FALSE_ALARM, LEAST_ERROR, binomial_tail, error_of_median, lower_median, score_limit, spread,
 };
@@ -22,9 +23,6 @@ use super::ways::{Switch, Ways};
 /// 3.3).
 pub const LEAST_MEMBERS: usize = 3;
 
-/// Part of the pairs of a larger part that must have its effect.
-pub const LARGER_SHARE: f64 = 2.0 / 3.0;
-
 /// Part of the limit from which an effect is selected, so that it disturbs no other one.
 const SELECTED: f64 = 0.5;
 
@@ -33,15 +31,6 @@ const MOST_SHARED: f64 = 0.25;
 
 /// Most passes.
 const MOST_PASSES: usize = 256;
-
-/// A pair and the part of its cost that its class does not explain.
-#[derive(Clone, Copy, Debug)]
-pub struct PairResidual {
-    /// The pair.
-    pub pair: Pair,
-    /// The residual.
-    pub value: f64,
-}
 
 /// The effect of a part in a role.
 #[derive(Clone, Debug)]
@@ -255,11 +244,6 @@ fn effect(own: &[u32], rest: &[f64]) -> (f64, f64) {
     let value = low.max(0.0) + high.min(0.0);
     let gain = values.iter().map(|of| of.abs() - (of - value).abs()).sum();
     (value, gain)
-}
-
-/// Returns whether a residual is nearer to an effect than to 0.
-pub fn has_effect(residual: f64, effect: f64) -> bool {
-    residual * effect.signum() >= effect.abs() / 2.0
 }
 
 /// Returns whether enough pairs and members of a part have its effect (jobs.md 3.3).

@@ -7,10 +7,11 @@ use super::findings::{Certainty, Statistic, Unit};
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
 use super::observation::Observation;
+use super::residual::PairResidual;
 use super::result_store::ResultStore;
 use super::robust::{LEAST_ERROR, error_of_median, lower_median};
 use super::roster::Roster;
-use super::selection::{PairResidual, Selected, select};
+use super::selection::{Selected, select};
 use super::units::{crossing, members, parts_of_nic};
 use crate::location::Class;
 

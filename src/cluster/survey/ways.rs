@@ -1,16 +1,16 @@
-//! What pairs pass on their way, as far as their locations tell it: two NICs of different groups a
-//! link between these groups, two NICs of different switches of a group a link between these
-//! switches. A slow link looks like a slow NIC, and a slow switch at which links to other groups end
-//! like a slow group, unless other pairs on the same way, or the same part on other ways, tell them
-//! apart.
+//! What pairs pass on their way, as far as their locations tell it: two NICs of different groups
+//! a link between these groups, two NICs of different switches of a group a link between these
+//! switches. A slow link looks like a slow NIC, and a slow switch at which links to other groups
+//! end like a slow group, unless other pairs on the same way, or the same part on other ways,
+//! tell them apart.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::Pair;
 use super::findings::Unit;
 use super::ids::{NicId, Role};
+use super::residual::{LARGER_SHARE, PairResidual, has_effect};
 use super::roster::Roster;
-use super::selection::{LARGER_SHARE, PairResidual, has_effect};
 use super::units::group_pair;
 
 /// Part of the pairs on a way below which they do not have an effect.
@@ -101,10 +101,10 @@ impl<'a> Ways<'a> {
         nics.into_iter().any(|nic| self.switch(nic) == Some(switch))
     }
 
-    /// Returns whether a NIC with the effect in these pairs, `own`, is likelier to have it than the
-    /// way of the pairs. It is if they have several ways, or if other pairs on their only way do not
-    /// have the effect, whatever explains them. Beside a slow switch of its group, some of its pairs
-    /// are within the group: others may pass the switch.
+    /// Returns whether a NIC with the effect in these pairs, `own`, is likelier to have it than
+    /// the way of the pairs. It is if they have several ways, or if other pairs on their only way
+    /// do not have the effect, whatever explains them. Beside a slow switch of its group, some of
+    /// its pairs are within the group: others may pass the switch.
     pub fn is_of_nic(
         &self,
         (nic, role): (NicId, Option<Role>),
@@ -169,8 +169,8 @@ impl<'a> Ways<'a> {
         others.len() == 1 && !others.contains(&Some(switch))
     }
 
-    /// Returns whether another switch of the group is slow, and may be why the pairs of a switch have
-    /// an effect: no pair within the group has it that does not touch the other switch.
+    /// Returns whether another switch of the group is slow, and may be why the pairs of a switch
+    /// have an effect: no pair within the group has it that does not touch the other switch.
     pub fn is_behind(
         &self,
         switch: Switch,
@@ -243,9 +243,10 @@ impl<'a> Ways<'a> {
         counts.collect()
     }
 
-    /// Returns the links to other groups that end at a switch, if the switch has the effect in its
-    /// group too, and the links to some groups have it, for the other switches of the group as well.
-    /// Links to all groups do not end at one switch: then it is the group that has the effect.
+    /// Returns the links to other groups that end at a switch, if the switch has the effect in
+    /// its group too, and the links to some groups have it, for the other switches of the group
+    /// as well. Links to all groups do not end at one switch: then it is the group that has the
+    /// effect.
     pub fn gateway(
         &self,
         switch: Switch,

@@ -10,7 +10,6 @@ use cluster::survey::roster::{Nic, Roster};
 use cluster::survey::timetable::{Introduction, NicFacts};
 use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
-use facts::platform::DeviceKind;
 use topology::Topology;
 
 /// The locations of NICs.
@@ -72,7 +71,7 @@ impl Locations {
     fn on_fabric(&self, device: &str, nid: Option<u32>) -> Option<Location> {
         let fabric = self.fabric.as_ref()?;
         let device = device.parse::<DeviceName>().ok();
-        let software = device.filter(|device| device.kind == DeviceKind::Software);
+        let software = device.filter(|device| device.platform().is_simulated);
         let address = match software {
             Some(device) => fabric.address(device.index as usize),
             None => {

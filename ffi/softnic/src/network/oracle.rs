@@ -72,8 +72,8 @@ fn cases() -> impl Strategy<Value = Case> {
         .prop_filter("flows", |case| !case.flows.is_empty())
 }
 
-/// Graphs made by hand: a tree of switches with some more cables, and links of different rates. Only
-/// flows with one shortest path, which the oracle needs.
+/// Graphs made by hand: a tree of switches with some more cables, and links of different rates.
+/// Only flows with one shortest path, which the oracle needs.
 fn graphs() -> impl Strategy<Value = Case> {
     let rate = || prop::sample::select(vec!["1GB/s", "2GB/s", "4GB/s"]);
     let cables = prop::collection::vec((any::<prop::sample::Index>(), rate()), 1..=5);

@@ -291,8 +291,8 @@ fn tapered_fabric_hides_a_slow_switch() {
     assert_near(&rates("", &[(8, 9)]), &[48.48], 0.05);
 }
 
-/// A switch at half of its rate slows its cables too: flows to other groups do not notice it only as
-/// far as their cables end at other switches.
+/// A switch at half of its rate slows its cables too: flows to other groups do not notice it only
+/// as far as their cables end at other switches.
 #[test]
 fn slow_switch_slows_its_ports_and_cables() {
     let fault = "fault switch 2.0 rate=50%";
