@@ -61,11 +61,9 @@ pub enum Unit {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// As initiator only: the transmitting side. Of links between two groups: from the group with
-    /// the smaller number to the other one.
+    /// As initiator only: the transmitting side.
     Initiator,
-    /// As target only: the receiving side. Of links between two groups: to the group with the
-    /// smaller number.
+    /// As target only: the receiving side.
     Target,
     /// In both roles, or in one without a measurement of the other.
     Both,
