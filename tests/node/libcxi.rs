@@ -246,6 +246,17 @@ fn foreign_programs_exchange_data() {
     }
 }
 
+/// A put takes three links of a millisecond, in each direction of a round trip.
+#[test]
+fn foreign_programs_obey_a_topology() {
+    let fabric = "CXIDIAG_TOPOLOGY=dragonfly:groups=2,switches=1,nics=1,latency=1ms";
+    let output = run_under(&["env", fabric], "ping_pong", "20");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let least = text.strip_prefix("round trip [us]: min ");
+    let least = least.and_then(|rest| rest.split([',', ' ', '\n']).next()?.parse::<f64>().ok());
+    assert!(least.is_some_and(|least| least >= 6000.0), "{text}");
+}
+
 /// The calls and commands of libfabric's provider, with gets of rendezvous by the NIC and by
 /// software.
 #[test]
@@ -253,6 +264,8 @@ fn libfabric_sequence_transfers_data() {
     let argument = if shows_nics_in_sys() { "" } else { "no-sys" };
     run("provider", argument);
     run_under(&["env", "CXIDIAG_RDZV_GET=0"], "provider", argument);
+    let fabric = "CXIDIAG_TOPOLOGY=dragonfly:groups=2,switches=2,nics=2,nic=1GB/s,latency=1us";
+    run_under(&["env", fabric], "provider", argument);
 }
 
 /// Debian's libfabric has no provider for Cassini; where one is installed, it must find the NICs

@@ -13,7 +13,7 @@ use super::result_store::{ResultStore, TestPair};
 use super::roster::Roster;
 use super::search::Explanation;
 use super::slow_parts::Judgement;
-use super::units::members;
+use super::units::{crossing, members};
 
 /// The facts from which causes are made.
 #[derive(Debug)]
@@ -170,6 +170,22 @@ fn counts(
                 measured += (failures + passes) as u32;
             }
             (outside, measured)
+        }
+        unit if explanation.direction != Direction::Both && matches!(unit, Unit::GroupPair(..)) => {
+            let role = match explanation.direction {
+                Direction::Initiator => Role::Initiator,
+                _ => Role::Target,
+            };
+            let is_own = |pair| crossing(facts.roster, pair) == Some((unit, role));
+            (outside, facts.judgement.measured((test, class), is_own))
+        }
+        unit @ Unit::Switch { .. } if facts.judgement.has_links(test, unit) => {
+            let is_own = |pair| {
+                facts
+                    .judgement
+                    .is_covered_by(test, pair, unit, facts.roster)
+            };
+            (outside, facts.judgement.measured((test, class), is_own))
         }
         unit @ Unit::GroupPair(..) => {
             let failed = pairs.iter().filter(|one| one.value.is_none()).count();

@@ -8,10 +8,11 @@ use super::fit::{PairCost, fit};
 use super::ids::{PopulationKey, TestId};
 use super::observation::{Observation, Reading, statistics};
 use super::population::{LEAST_FIGURES, Sorted};
+use super::residual::PairResidual;
 use super::result_store::{ResultStore, TestPair};
 use super::robust::{lower_median, rank_correlation, score_limit, upper_spread};
 use super::roster::Roster;
-use super::selection::{PairResidual, select};
+use super::selection::select;
 use crate::location::Class;
 
 /// Ratio to the retries of a good pair above which retries are outside the limit.

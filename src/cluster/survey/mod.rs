@@ -18,7 +18,8 @@
 //!   them. `population`: distributions of figures. `unmeasured`: pairs that were not measured.
 //!   `missing`: whether a NIC has enough of its pairs for a verdict.
 //! * `fit`: the robust additive fit of a test. `limits`: what follows from it. `selection`: parts
-//!   that explain what the fit leaves. `slow_parts`: these parts with their retests. `quality`:
+//!   that explain what the fit leaves (`residual`); `ways`: what their pairs pass on their way.
+//!   `slow_parts`: these parts with their retests. `quality`:
 //!   what the survey could have found. `silence`: pairs that say nothing. `robust`: the statistics.
 //! * `outside`: the pairs outside the limits. `retest`: suspect pairs again, and with other
 //!   partners. `comparison`: good pairs beside them, and pairs of classes that judge nothing.
@@ -52,6 +53,7 @@ pub mod pairs;
 mod parked;
 pub mod population;
 mod quality;
+mod residual;
 mod result_store;
 mod retest;
 mod retest_plan;
@@ -72,11 +74,14 @@ pub mod timetable;
 mod units;
 mod unmeasured;
 pub mod untested;
+mod ways;
 
 #[cfg(test)]
 mod conductor_tests;
 #[cfg(test)]
 mod explanation_tests;
+#[cfg(test)]
+mod fabric_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]

@@ -336,6 +336,9 @@ impl Search<'_> {
         }
         let roles: Vec<Role> = candidate.roles.iter().copied().collect();
         let direction = match roles[..] {
+            // A role of links is selected only if both directions are measured.
+            [Role::Initiator] if matches!(unit, Unit::GroupPair(..)) => Direction::Initiator,
+            [Role::Target] if matches!(unit, Unit::GroupPair(..)) => Direction::Target,
             [Role::Initiator] if self.is_measured(unit, Role::Target, candidate) => {
                 Direction::Initiator
             }

@@ -11,18 +11,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::answer::Pair;
 use super::findings::Unit;
 use super::ids::{NicId, Role};
+use super::residual::{LARGER_SHARE, PairResidual, has_effect};
 use super::robust::{
     FALSE_ALARM, LEAST_ERROR, binomial_tail, error_of_median, lower_median, score_limit, spread,
 };
 use super::roster::Roster;
-use super::units::{group_pair, parts_of_nic};
+use super::units::{crossing, parts_of_nic};
+use super::ways::{Switch, Ways};
 
 /// Fewest members of a larger part that is a cause, and fewest pairs between two groups (jobs.md
 /// 3.3).
 pub const LEAST_MEMBERS: usize = 3;
-
-/// Part of the pairs of a larger part that must have its effect.
-const LARGER_SHARE: f64 = 2.0 / 3.0;
 
 /// Part of the limit from which an effect is selected, so that it disturbs no other one.
 const SELECTED: f64 = 0.5;
@@ -32,15 +31,6 @@ const MOST_SHARED: f64 = 0.25;
 
 /// Most passes.
 const MOST_PASSES: usize = 256;
-
-/// A pair and the part of its cost that its class does not explain.
-#[derive(Clone, Copy, Debug)]
-pub struct PairResidual {
-    /// The pair.
-    pub pair: Pair,
-    /// The residual.
-    pub value: f64,
-}
 
 /// The effect of a part in a role.
 #[derive(Clone, Debug)]
@@ -55,6 +45,8 @@ pub struct PartEffect {
     pub error: f64,
     /// Indices of the pairs.
     pub pairs: Vec<u32>,
+    /// The pairs of groups whose links end at the part, a switch, and have its effect.
+    pub links: Vec<Unit>,
 }
 
 /// The result of the selection.
@@ -96,29 +88,57 @@ impl PartCandidate {
     }
 }
 
+/// A candidate whose pairs differ by enough.
+struct OpenCandidate {
+    unit: Unit,
+    role: Option<Role>,
+    pairs: Vec<u32>,
+    /// The pairs of groups whose links end at it.
+    links: Vec<Unit>,
+}
+
 /// Selects the parts that explain residuals of at least about `limit`.
 pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
     let mut rest: Vec<f64> = pairs.iter().map(|one| one.value).collect();
     let candidates = candidates(pairs, roster);
+    let ways = Ways::new(pairs, roster);
     let roles = [None, Some(Role::Initiator), Some(Role::Target)];
-    let mut open: Vec<(usize, Option<Role>, Vec<u32>)> = Vec::new();
-    for (index, candidate) in candidates.iter().enumerate() {
+    let mut open: Vec<OpenCandidate> = Vec::new();
+    for candidate in &candidates {
         for role in roles {
             let own = candidate.of_role(role);
-            if effect(&own, &rest).0.abs() >= SELECTED * limit {
-                open.push((index, role, own));
+            let (value, _) = effect(&own, &rest);
+            if value.abs() < SELECTED * limit {
+                continue;
             }
+            let unit = candidate.unit;
+            if let (Unit::Switch { group, switch }, None) = (unit, role)
+                && let Some(gateway) = ways.gateway((group, switch), &own, value, &rest)
+            {
+                open.push(OpenCandidate {
+                    unit,
+                    role,
+                    pairs: gateway.pairs,
+                    links: gateway.links,
+                });
+            }
+            open.push(OpenCandidate {
+                unit,
+                role,
+                pairs: own,
+                links: Vec::new(),
+            });
         }
     }
     let mut selected: Vec<PartEffect> = Vec::new();
     for _ in 0..MOST_PASSES {
         let mut best: Vec<(f64, usize, f64)> = Vec::new();
-        for (index, (candidate, role, own)) in open.iter().enumerate() {
-            let (value, gain) = effect(own, &rest);
-            let unit = candidates[*candidate].unit;
+        for (index, one) in open.iter().enumerate() {
+            let (value, gain) = effect(&one.pairs, &rest);
             if gain > 0.0
                 && value.abs() >= SELECTED * limit
-                && is_possible(unit, *role, own, value, pairs, &rest, roster)
+                && is_possible(one, value, pairs, &rest, roster)
+                && is_told_apart(one, value, &rest, &ways, &selected)
             {
                 best.push((gain, index, value));
             }
@@ -128,30 +148,42 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
         }
         // Of equal gains, both roles come first, and the smaller part.
         best.sort_by(|one, other| {
-            let key = |index: usize| (candidates[open[index].0].unit, open[index].1);
             let of_gain = other.0.total_cmp(&one.0);
-            of_gain.then_with(|| key(one.1).0.cmp(&key(other.1).0))
+            of_gain.then_with(|| open[one.1].unit.cmp(&open[other.1].unit))
         });
         let mut is_touched = vec![false; pairs.len()];
         for (_, index, value) in best {
-            let (candidate, role, own) = &open[index];
+            let OpenCandidate {
+                unit,
+                role,
+                pairs: own,
+                links,
+            } = &open[index];
             let touched = own
                 .iter()
                 .filter(|pair| is_touched[**pair as usize])
                 .count();
-            if touched as f64 > MOST_SHARED * own.len() as f64 {
+            let is_shared = touched as f64 > MOST_SHARED * own.len() as f64;
+            if is_shared || !is_told_apart(&open[index], value, &rest, &ways, &selected) {
                 continue;
             }
             for pair in own {
                 is_touched[*pair as usize] = true;
                 rest[*pair as usize] -= value;
             }
+            if let Some(switch) = slow_end(&mut selected, *unit, value) {
+                let known: BTreeSet<u32> = switch.pairs.iter().chain(own).copied().collect();
+                switch.pairs = known.into_iter().collect();
+                switch.links.push(*unit);
+                continue;
+            }
             selected.push(PartEffect {
-                unit: candidates[*candidate].unit,
+                unit: *unit,
                 role: *role,
                 value,
                 error: 0.0,
                 pairs: own.clone(),
+                links: links.clone(),
             });
         }
     }
@@ -179,8 +211,8 @@ fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<PartCandidate> {
                 add(unit, role, index as u32);
             }
         }
-        if let Some(unit) = group_pair(roster, one.pair) {
-            add(unit, Role::Initiator, index as u32);
+        if let Some((unit, role)) = crossing(roster, one.pair) {
+            add(unit, role, index as u32);
         }
     }
     candidates.retain(|one| {
@@ -192,6 +224,7 @@ fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<PartCandidate> {
         match one.unit {
             Unit::Nic(_) => one.pairs[0].len() + one.pairs[1].len() >= 2,
             Unit::Node(_) => nics.len() >= 2,
+            Unit::GroupPair(..) => one.pairs[0].len() + one.pairs[1].len() >= LEAST_MEMBERS,
             _ => nics.len() >= LEAST_MEMBERS,
         }
     });
@@ -213,21 +246,21 @@ fn effect(own: &[u32], rest: &[f64]) -> (f64, f64) {
     (value, gain)
 }
 
-/// Returns whether a residual is nearer to an effect than to 0.
-fn has_effect(residual: f64, effect: f64) -> bool {
-    residual * effect.signum() >= effect.abs() / 2.0
-}
-
 /// Returns whether enough pairs and members of a part have its effect (jobs.md 3.3).
 fn is_possible(
-    unit: Unit,
-    role: Option<Role>,
-    own: &[u32],
+    candidate: &OpenCandidate,
     value: f64,
     pairs: &[PairResidual],
     rest: &[f64],
     roster: &Roster,
 ) -> bool {
+    let OpenCandidate {
+        unit,
+        role,
+        pairs: own,
+        ..
+    } = candidate;
+    let (unit, role) = (*unit, *role);
     let with_effect = || {
         let of = own.iter().map(|index| *index as usize);
         of.filter(|index| has_effect(rest[*index], value))
@@ -250,7 +283,8 @@ fn is_possible(
         }
         Unit::GroupPair(..) => {
             let has_several = count(&|pair| pair.initiator) >= 2 && count(&|pair| pair.target) >= 2;
-            return role.is_none() && has_several && share() >= LARGER_SHARE;
+            let is_enough = own.len() >= LEAST_MEMBERS;
+            return is_enough && has_several && share() >= LARGER_SHARE;
         }
         _ => {}
     }
@@ -274,6 +308,54 @@ fn is_possible(
         Unit::Node(_) => count >= 2 && bad == count,
         _ => count >= LEAST_MEMBERS && bad * 2 > count,
     }
+}
+
+/// Returns whether the pairs of a candidate tell it apart from what they pass on their way.
+fn is_told_apart(
+    candidate: &OpenCandidate,
+    value: f64,
+    rest: &[f64],
+    ways: &Ways<'_>,
+    selected: &[PartEffect],
+) -> bool {
+    let OpenCandidate {
+        unit,
+        role,
+        pairs: own,
+        ..
+    } = candidate;
+    let slow_switches = || {
+        let switches = selected.iter().filter_map(|one| match one.unit {
+            Unit::Switch { group, switch } if one.value > 0.0 => Some((group, switch)),
+            _ => None,
+        });
+        switches.collect::<Vec<Switch>>()
+    };
+    match *unit {
+        Unit::Nic(nic) => ways.is_of_nic((nic, *role), own, value, rest, &slow_switches()),
+        Unit::Switch { group, switch } => {
+            let own_name = (group, switch);
+            !ways.is_mirrored(own_name, own, value, rest)
+                && !ways.is_behind(own_name, own, value, rest, &slow_switches())
+        }
+        Unit::Group(group) => ways.is_of_group(group, own, value, rest),
+        Unit::Node(_) | Unit::GroupPair(..) | Unit::Path(_) => true,
+    }
+}
+
+/// Returns the slow switch at which links between groups may end, and whose effect they then have:
+/// one of either group that is about as slow as they are.
+fn slow_end(selected: &mut [PartEffect], links: Unit, value: f64) -> Option<&mut PartEffect> {
+    let Unit::GroupPair(one, other) = links else {
+        return None;
+    };
+    selected.iter_mut().find(|effect| {
+        let is_end = match effect.unit {
+            Unit::Switch { group, .. } => group == one || group == other,
+            _ => false,
+        };
+        is_end && effect.role.is_none() && has_effect(value, effect.value)
+    })
 }
 
 /// Keeps the significant effects, and adds the others to the residuals again.

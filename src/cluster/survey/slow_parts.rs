@@ -7,11 +7,12 @@ use super::findings::{Certainty, Statistic, Unit};
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
 use super::observation::Observation;
+use super::residual::PairResidual;
 use super::result_store::ResultStore;
 use super::robust::{LEAST_ERROR, error_of_median, lower_median};
 use super::roster::Roster;
-use super::selection::{PairResidual, Selected, select};
-use super::units::{group_pair, members, parts_of_nic};
+use super::selection::{Selected, select};
+use super::units::{crossing, members, parts_of_nic};
 use crate::location::Class;
 
 /// Fewest pairs of a slow part that must be measured again.
@@ -49,6 +50,15 @@ pub struct SlowPart {
     pub threshold: f64,
     /// What retests say.
     pub certainty: Certainty,
+    /// The pairs of groups whose links end at the part, a switch, and are as slow.
+    pub links: Vec<Unit>,
+}
+
+impl SlowPart {
+    /// Returns the part, and the links that end at it.
+    fn units(&self) -> impl Iterator<Item = Unit> {
+        [self.unit].into_iter().chain(self.links.iter().copied())
+    }
 }
 
 /// The pairs of a test, in loopback or all others, with the parts that explain them.
@@ -114,16 +124,38 @@ impl Judgement {
             let units = parts_of_nic(roster, nic).into_iter().flatten();
             units.map(move |unit| (Some(role), unit))
         });
-        let of_groups = group_pair(roster, pair).map(|unit| (None, unit));
+        let of_groups = crossing(roster, pair).map(|(unit, role)| (Some(role), unit));
         let parts = of_nics.chain(of_groups).flat_map(|(role, unit)| {
             let indices = self.indices.get(&(test, pair.is_loopback(), unit));
             let indices = indices.into_iter().flatten().copied();
             indices.filter(move |index| {
                 let own = self.parts[*index].role;
-                own.is_none() || role.is_none() || own == role
+                own.is_none() || own == role
             })
         });
         parts.collect()
+    }
+
+    /// Returns whether links that end at a part are slow too.
+    pub fn has_links(&self, test: TestId, unit: Unit) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|part| (part.test, part.unit) == (test, unit) && !part.links.is_empty())
+    }
+
+    /// Returns whether a part, or a link that ends at it, explains a pair.
+    pub fn is_covered_by(&self, test: TestId, pair: Pair, unit: Unit, roster: &Roster) -> bool {
+        let covering = self.covering(test, pair, roster);
+        covering
+            .into_iter()
+            .any(|index| self.parts[index].unit == unit)
+    }
+
+    /// Returns the number of pairs of a population that were judged and that `is_own` accepts.
+    pub fn measured(&self, (test, class): PopulationKey, is_own: impl Fn(Pair) -> bool) -> u32 {
+        let domains = self.domains.iter().filter(|domain| domain.test == test);
+        let pairs = domains.flat_map(|domain| domain.pairs.iter().zip(&domain.classes));
+        let own = pairs.filter(|(one, of)| **of == class && is_own(one.pair));
+        own.count() as u32
     }
 
     /// Adds the pairs of a test, and the slow parts that explain them.
@@ -152,8 +184,6 @@ impl Judgement {
         let selected = select(&pairs, ratio, roster);
         for effect in &selected.effects {
             if effect.value + UNCERTAIN * effect.error > ratio {
-                let key = (test, in_loopback, effect.unit);
-                self.indices.entry(key).or_default().push(self.parts.len());
                 self.parts.push(SlowPart {
                     test,
                     in_loopback,
@@ -162,9 +192,11 @@ impl Judgement {
                     value: effect.value,
                     threshold: ratio.min(effect.value / 2.0),
                     certainty: Certainty::Suspect,
+                    links: effect.links.clone(),
                 });
             }
         }
+        self.index_parts();
         let domain = Domain {
             test,
             in_loopback,
@@ -316,10 +348,16 @@ impl Judgement {
             part.certainty = certainty.unwrap_or(Certainty::Suspect);
             certainty.is_some()
         });
+        self.index_parts();
+    }
+
+    fn index_parts(&mut self) {
         self.indices.clear();
         for (index, part) in self.parts.iter().enumerate() {
-            let key = (part.test, part.in_loopback, part.unit);
-            self.indices.entry(key).or_default().push(index);
+            for unit in part.units() {
+                let key = (part.test, part.in_loopback, unit);
+                self.indices.entry(key).or_default().push(index);
+            }
         }
     }
 

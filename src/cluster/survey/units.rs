@@ -2,7 +2,7 @@
 
 use super::answer::Pair;
 use super::findings::Unit;
-use super::ids::NicId;
+use super::ids::{NicId, Role};
 use super::roster::Roster;
 use crate::location::Location;
 
@@ -71,7 +71,18 @@ pub fn parts_of_pair(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
 
 /// Returns the groups of a pair between two groups.
 pub fn group_pair(roster: &Roster, pair: Pair) -> Option<Unit> {
+    crossing(roster, pair).map(|(unit, _)| unit)
+}
+
+/// Returns the groups of a pair between two groups, and the role of the group with the smaller
+/// number.
+pub fn crossing(roster: &Roster, pair: Pair) -> Option<(Unit, Role)> {
     let group = |nic: NicId| Some(roster.location(nic)?.group);
     let (one, other) = (group(pair.initiator)?, group(pair.target)?);
-    (one != other).then(|| Unit::GroupPair(one.min(other), one.max(other)))
+    let role = if one < other {
+        Role::Initiator
+    } else {
+        Role::Target
+    };
+    (one != other).then(|| (Unit::GroupPair(one.min(other), one.max(other)), role))
 }

@@ -91,7 +91,10 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     } = gather(request, launch, notes)?;
     let late = &control.late.joined;
     locations.add_topology(late);
-    (control.members).locate(late, |host, address| locations.of(host, address));
+    (control.members).locate(late, |host, nic| locations.of(host, nic));
+    if let Some(note) = locations.note(&control.members.roster) {
+        control.notes.add(&note);
+    }
     let settings = Settings {
         selections,
         nics: if request.at_once {
@@ -362,7 +365,7 @@ impl CoordinatorLoop<'_> {
         locations.add_topology(joined);
         self.control
             .members
-            .locate(joined, |host, address| locations.of(host, address));
+            .locate(joined, |host, nic| locations.of(host, nic));
         let members = &self.control.members;
         self.conductor = conductor(self.request, members, &setup.tests, &self.settings)?;
         self.control.late.repeat(&mut self.conductor);

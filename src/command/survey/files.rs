@@ -29,7 +29,7 @@ impl Files {
     pub fn open(request: &SurveyRequest) -> Result<Self, Failure> {
         Ok(Self {
             selections: selections(request)?,
-            locations: Locations::read(request.locations.as_deref())?,
+            locations: Locations::read(request.locations.as_deref(), request.topology.as_deref())?,
             earlier: request.resume.as_deref().map(Earlier::open).transpose()?,
             outputs: Outputs::open(&request.places, request.is_quiet)?,
         })

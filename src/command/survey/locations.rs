@@ -1,4 +1,4 @@
-//! The locations of hosts, from the user's file or from their launcher.
+//! The locations of NICs, from the user's file of hosts or of the fabric, or from their launcher.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -6,34 +6,43 @@ use std::path::Path;
 
 use cluster::host_locations::{of_file, of_topology};
 use cluster::location::Location;
-use cluster::survey::timetable::Introduction;
+use cluster::survey::roster::{Nic, Roster};
+use cluster::survey::timetable::{Introduction, NicFacts};
+use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
+use topology::Topology;
 
-/// The locations of hosts.
+/// The locations of NICs.
 #[derive(Debug, Default)]
 pub struct Locations {
-    /// The locations in the user's file.
+    /// The locations of hosts in the user's file.
     named: HashMap<String, Location>,
+    /// The fabric in the user's file.
+    fabric: Option<Topology>,
     /// The locations from the topology that the launcher knows.
     topology: HashMap<String, Location>,
 }
 
 impl Locations {
-    /// Reads the file at `path`, if there is one.
+    /// Reads the file of hosts at `path`, if there is one, and the topology `fabric`, if there is
+    /// one: a file or the short form.
     ///
     /// # Errors
     ///
-    /// A file that cannot be read or is no file of locations.
-    pub fn read(path: Option<&Path>) -> Result<Self, Failure> {
-        let Some(path) = path else {
-            return Ok(Self::default());
-        };
-        let refused = |why| Failure::usage(invalid("locations", path.display(), why));
-        let text = fs::read_to_string(path).map_err(|error| refused(cause(&error)))?;
-        Ok(Self {
-            named: of_file(&text).map_err(refused)?,
-            ..Self::default()
-        })
+    /// A file that cannot be read, or that is no file of locations or of a topology.
+    pub fn read(path: Option<&Path>, fabric: Option<&str>) -> Result<Self, Failure> {
+        let mut locations = Self::default();
+        if let Some(path) = path {
+            let refused = |why| Failure::usage(invalid("locations", path.display(), why));
+            let text = fs::read_to_string(path).map_err(|error| refused(cause(&error)))?;
+            locations.named = of_file(&text).map_err(refused)?;
+        }
+        if let Some(fabric) = fabric {
+            let fabric = Topology::from_variable(fabric);
+            let fabric = fabric.map_err(|error| Failure::usage(format!("--topology={error}")))?;
+            locations.fabric = Some(fabric);
+        }
+        Ok(locations)
     }
 
     /// Adds the topology from the launcher of these processes, if it knows all of them.
@@ -47,19 +56,75 @@ impl Locations {
         self.topology = of_topology(known);
     }
 
-    /// Returns the location of a NIC of `host`, from the first source that has it: the file, the
-    /// `address` of the NIC, the topology.
-    pub fn of(&self, host: &str, address: Option<Location>) -> Option<Location> {
+    /// Returns the location of a NIC of `host`, from the first source that has it: the user's
+    /// file, the address of the NIC, the launcher.
+    pub fn of(&self, host: &str, nic: &NicFacts) -> Option<Location> {
         let named = self.named.get(host).copied();
         named
-            .or(address)
+            .or_else(|| self.on_fabric(&nic.device, nic.address.map(|address| address.nic)))
+            .or(nic.location)
             .or_else(|| self.topology.get(host).copied())
+    }
+
+    /// Returns where the user's fabric has a NIC: a software NIC by its name, because its address
+    /// need not follow from its place, and hardware by its address.
+    fn on_fabric(&self, device: &str, nid: Option<u32>) -> Option<Location> {
+        let fabric = self.fabric.as_ref()?;
+        let device = device.parse::<DeviceName>().ok();
+        let software = device.filter(|device| device.platform().is_simulated);
+        let address = match software {
+            Some(device) => fabric.address(device.index as usize),
+            None => {
+                let own = nid?;
+                let mut addresses = (0..fabric.nics.len()).filter_map(|nic| fabric.address(nic));
+                addresses.find(|address| *address == own)
+            }
+        };
+        address.map(Location::of_nid)
+    }
+
+    /// Returns a line about the NICs that the user's fabric lacks, if there are any.
+    pub fn note(&self, roster: &Roster) -> Option<String> {
+        let fabric = self.fabric.as_ref()?;
+        let is_missing = |nic: &&Nic| self.on_fabric(&nic.device, nic.nid).is_none();
+        let missing: Vec<&Nic> = roster.nics.iter().filter(is_missing).collect();
+        let first = missing.first()?;
+        Some(format!(
+            "--topology={} lacks {} of the NICs, such as {} of {}",
+            fabric.name,
+            missing.len(),
+            first.device,
+            roster.nodes[first.node.index()].host
+        ))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use cluster::survey::ids::NodeId;
+    use cluster::survey::roster::Node;
+    use facts::device::FabricAddress;
+
     use super::*;
+
+    fn nic(device: &str, address: u32, location: Option<Location>) -> NicFacts {
+        NicFacts {
+            device: device.into(),
+            address: Some(FabricAddress {
+                nic: address,
+                pid: 0,
+            }),
+            vni: 1,
+            class: String::new(),
+            location,
+            simulated: false,
+            failure: None,
+        }
+    }
+
+    fn text(location: Option<Location>) -> Option<String> {
+        location.map(|of| of.to_string())
+    }
 
     fn introduction(host: &str, topology: Option<&str>) -> Introduction {
         Introduction {
@@ -76,25 +141,87 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("places");
         fs::write(&path, "n1 7 3\n").unwrap();
-        let mut locations = Locations::read(Some(&path)).unwrap();
+        let mut locations = Locations::read(Some(&path), None).unwrap();
         let joined = ["n1", "n2"].map(|host| introduction(host, Some("s4.s5")));
         locations.add_topology(&(0..).zip(joined).collect());
-        let text = |location: Option<Location>| location.map(|of| of.to_string());
-        let address = Some(Location::of_nid(0x007ea));
-        assert_eq!(text(locations.of("n1", address)).as_deref(), Some("003.07"));
+        let known = nic("cxi0", 0x007ea, Some(Location::of_nid(0x007ea)));
+        let unknown = nic("cxi0", 0x007ea, None);
+        assert_eq!(text(locations.of("n1", &known)).as_deref(), Some("003.07"));
         assert_eq!(
-            text(locations.of("n2", address)).as_deref(),
+            text(locations.of("n2", &known)).as_deref(),
             Some("000.31.42")
         );
-        assert!(locations.of("n2", None).is_some());
-        assert_eq!(locations.of("n3", None), None);
+        assert!(locations.of("n2", &unknown).is_some());
+        assert_eq!(locations.of("n3", &unknown), None);
+    }
+
+    #[test]
+    fn fabric_has_software_by_name_and_hardware_by_address() {
+        let fabric = "dragonfly:groups=2,switches=2,nics=2";
+        let locations = Locations::read(None, Some(fabric)).unwrap();
+        let of = |nic: &NicFacts| text(locations.of("n1", nic));
+        assert_eq!(of(&nic("soft5", 0x12, None)).as_deref(), Some("001.00.02"));
+        assert_eq!(of(&nic("cxi5", 0x842, None)).as_deref(), Some("001.01.02"));
+        let other = Some(Location::of_nid(0x12));
+        assert_eq!(of(&nic("soft4", 0x12, other)).as_deref(), Some("001.00.01"));
+        assert_eq!(of(&nic("cxi5", 0x12, other)).as_deref(), Some("000.00.18"));
+        assert_eq!(of(&nic("cxi5", 0x12, None)), None);
+        assert_eq!(of(&nic("soft8", 0x842, None)), None);
+        let unopened = NicFacts {
+            address: None,
+            ..nic("cxi0", 0, None)
+        };
+        assert_eq!(of(&unopened), None);
+    }
+
+    #[test]
+    fn names_a_nic_that_the_fabric_lacks() {
+        let fabric = "dragonfly:groups=1,switches=1,nics=2";
+        let roster = |devices: &[&str]| Roster {
+            nodes: vec![Node {
+                host: "n1".into(),
+                rank: 0,
+                absent: None,
+            }],
+            nics: (devices.iter())
+                .map(|device| Nic {
+                    node: NodeId(0),
+                    device: (*device).into(),
+                    nid: Some(0x12),
+                    location: None,
+                    failure: None,
+                })
+                .collect(),
+        };
+        let locations = Locations::read(None, Some(fabric)).unwrap();
+        assert_eq!(locations.note(&roster(&["soft0", "soft1"])), None);
+        let note = locations.note(&roster(&["soft0", "soft2", "cxi0"]));
+        let expected = format!("--topology={fabric} lacks 2 of the NICs, such as soft2 of n1");
+        assert_eq!(note, Some(expected));
+        let without = Locations::read(None, None).unwrap();
+        assert_eq!(without.note(&roster(&["soft2"])), None);
+    }
+
+    #[test]
+    fn refuses_invalid_fabric_by_line_and_word() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fabric");
+        fs::write(
+            &path,
+            "dragonfly groups=2 switches=2 nics=2\nlink 0.0 0.9\n",
+        )
+        .unwrap();
+        let path = path.display().to_string();
+        let refused = Locations::read(None, Some(&path)).unwrap_err();
+        let expected = format!("--topology={path}: line 2: '0.9'");
+        assert!(refused.to_string().starts_with(&expected), "{refused}");
     }
 
     #[test]
     fn ignores_topology_of_some_hosts() {
-        let mut locations = Locations::read(None).unwrap();
+        let mut locations = Locations::read(None, None).unwrap();
         let joined = [introduction("n1", Some("s0.s1")), introduction("n2", None)];
         locations.add_topology(&(0..).zip(joined).collect());
-        assert_eq!(locations.of("n1", None), None);
+        assert_eq!(locations.of("n1", &nic("cxi0", 0, None)), None);
     }
 }

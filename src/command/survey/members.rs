@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cluster::location::Location;
 use cluster::survey::ids::{NicId, NodeId};
 use cluster::survey::roster::{Nic, Node, Roster};
-use cluster::survey::timetable::Introduction;
+use cluster::survey::timetable::{Introduction, NicFacts};
 use facts::device::FabricAddress;
 
 /// The nodes and NICs, and how to reach them.
@@ -109,18 +109,18 @@ impl Members {
     }
 
     /// Sets the locations of all NICs. `location` returns the location of a NIC, if it is known,
-    /// from its host and the location in its address.
+    /// from its host and what its process says about it.
     pub fn locate(
         &mut self,
         joined: &BTreeMap<u32, Introduction>,
-        location: impl Fn(&str, Option<Location>) -> Option<Location>,
+        location: impl Fn(&str, &NicFacts) -> Option<Location>,
     ) {
         for (rank, first) in &self.first_nics {
             let nics = &mut self.roster.nics[first.index()..];
             let facts = joined.get(rank).into_iter().flat_map(|of| &of.nics);
             for (nic, facts) in nics.iter_mut().zip(facts) {
                 let host = &self.roster.nodes[nic.node.index()].host;
-                nic.location = location(host, facts.location);
+                nic.location = location(host, facts);
             }
         }
     }
@@ -185,7 +185,6 @@ fn most_frequent(vnis: impl Iterator<Item = u32>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::survey::timetable::NicFacts;
 
     fn introduction(rank: u32, vnis: &[u32]) -> Introduction {
         let nic = |(device, vni): (usize, &u32)| NicFacts {

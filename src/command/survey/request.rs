@@ -79,6 +79,8 @@ pub struct SurveyRequest {
     pub seed: u64,
     pub keeps_matrix: bool,
     pub locations: Option<PathBuf>,
+    /// The fabric: a file, or the short form.
+    pub topology: Option<String>,
     pub meeting_point: Option<PathBuf>,
     pub port: Option<u16>,
     /// How long the first block waits for processes that have not joined.

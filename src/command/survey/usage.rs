@@ -84,6 +84,7 @@ struct Wishes {
     at_once: bool,
     service: Vec<String>,
     locations: Option<PathBuf>,
+    topology: Option<String>,
     meeting_point: Option<PathBuf>,
     port: Option<u16>,
     join_limit: Option<Duration>,
@@ -186,6 +187,19 @@ fn places() -> Vec<Def> {
              numbers or names. Results have numbers: that at the end of a name if the names differ \
              in it alone, else the place of the name in alphabetical order, from 0. By default the \
              locations are read from the addresses of the NICs, or from SLURM_TOPOLOGY_ADDR.",
+        ),
+        Def::text("topology", "FILE|FORM", |wishes, typed| {
+            wishes.topology = Some(typed.to_owned());
+            Ok(())
+        })
+        .completed_by(Completion::Files)
+        .explained(
+            "Switches, NICs and cables of the fabric, as\nCXIDIAG_TOPOLOGY has them, for the locations",
+            "Take the locations of NICs from this file, which has the form of **CXIDIAG_TOPOLOGY**, or \
+             from its short form, such as *dragonfly:groups=4,switches=2,nics=2*: of software NICs by \
+             their names, of hardware by their addresses. The other NICs have the location in their \
+             addresses. It changes no NIC: for software NICs on this fabric, set **CXIDIAG_TOPOLOGY** \
+             to the same value. Not with **--locations**.",
         ),
         Def::file("meeting-point", |wishes| &mut wishes.meeting_point).explained(
             "File by which the tasks find each other, in a\ndirectory that all nodes share (default: in the\nworking directory)",
@@ -394,6 +408,11 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         let allowed = "expected the port of the servers, 1 to 65535";
         return Err(Failure::usage(invalid("port", 0, allowed)));
     }
+    if wishes.locations.is_some() && wishes.topology.is_some() {
+        return Err(Failure::usage(
+            "--locations and --topology exclude each other",
+        ));
+    }
     let tools = tools(&names)?;
     let mut without_effect: Vec<Ineffective> = Vec::new();
     for tool in &tools {
@@ -443,6 +462,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         seed: wishes.seed,
         keeps_matrix: wishes.keeps_matrix,
         locations: wishes.locations,
+        topology: wishes.topology,
         meeting_point: wishes.meeting_point,
         port: wishes.port,
         join_limit: wishes.join_limit,

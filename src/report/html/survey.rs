@@ -147,10 +147,17 @@ fn causes(survey: &Survey) -> Markup {
             Certainty::Suspect => (Grade::Unsure, "suspect"),
             Certainty::Transient => (Grade::Unsure, "transient"),
         };
-        let role = match cause.direction {
-            Direction::Initiator => "as initiator",
-            Direction::Target => "as target",
-            Direction::Both => "in both roles",
+        let role = match (cause.unit, cause.direction) {
+            (Unit::GroupPair(one, other), Direction::Initiator) => {
+                format!("from group {one:03} to {other:03}")
+            }
+            (Unit::GroupPair(one, other), Direction::Target) => {
+                format!("from group {other:03} to {one:03}")
+            }
+            (Unit::GroupPair(..), Direction::Both) => "in both directions".to_owned(),
+            (_, Direction::Initiator) => "as initiator".to_owned(),
+            (_, Direction::Target) => "as target".to_owned(),
+            (_, Direction::Both) => "in both roles".to_owned(),
         };
         vec![
             cell(words::unit(&survey.roster, &cause.unit)),

@@ -122,6 +122,14 @@ fn pairs(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
             let place = if has_classes { place(class) } else { "" };
             format!(" {with} {share} {others}{place}")
         }
+        (Unit::GroupPair(one, other), _) => {
+            let way = match cause.direction {
+                Direction::Initiator => format!(" from group {one:03} to {other:03}"),
+                Direction::Target => format!(" from group {other:03} to {one:03}"),
+                Direction::Both => String::new(),
+            };
+            format!(" in {share} pairs{way}")
+        }
         _ => {
             let role = match cause.direction {
                 Direction::Initiator => " as initiator",
@@ -296,6 +304,20 @@ mod tests {
                 evidence,
             );
             assert_eq!(said, text);
+        }
+    }
+
+    #[test]
+    fn names_direction_of_links_between_groups() {
+        for (direction, way) in [
+            (Direction::Initiator, " from group 002 to 012"),
+            (Direction::Target, " from group 012 to 002"),
+            (Direction::Both, ""),
+        ] {
+            let links = Unit::GroupPair(2, 12);
+            let said = said("write-lat", links, direction, evidence(TestId(0)));
+            let expected = format!("writes 3.90 us in 6 of 6 pairs{way}, median of its class 1.90");
+            assert_eq!(said, expected);
         }
     }
 

@@ -62,6 +62,18 @@ fn refuses_invalid_arguments() {
             "'nofile' for --locations: No such file",
         ),
         (
+            "--loopback=4 --topology=nofile",
+            "--topology=nofile: No such file",
+        ),
+        (
+            "--loopback=4 --topology=dragonfly:groups=2,switches=x,nics=2",
+            "--topology=dragonfly:groups=2,switches=x,nics=2: item 1: 'switches=x': expected",
+        ),
+        (
+            "--loopback=4 --topology=a --locations=b",
+            "--locations and --topology exclude each other",
+        ),
+        (
             "--loopback=4 --resume=nofile",
             "'nofile' for --resume: No such file",
         ),

@@ -6,6 +6,7 @@ mod endings;
 mod findings;
 mod servers;
 mod tasks;
+mod topology;
 mod why;
 
 pub use servers::server_command;

@@ -291,6 +291,18 @@ fn tapered_fabric_hides_a_slow_switch() {
     assert_near(&rates("", &[(8, 9)]), &[48.48], 0.05);
 }
 
+/// A switch at half of its rate slows its cables too: flows to other groups do not notice it only
+/// as far as their cables end at other switches.
+#[test]
+fn slow_switch_slows_its_ports_and_cables() {
+    let fault = "fault switch 2.0 rate=50%";
+    assert_near(&rates(fault, &[(8, 9)]), &[24.24], 0.05);
+    assert_near(&rates(fault, &[(10, 11)]), &[48.48], 0.05);
+    // The cables of group 2 to groups 1 and 3 end at switch 2.0, and that to group 0 at 2.1.
+    let found = rates(fault, &[(10, 14), (11, 3)]);
+    assert_near(&found, &[24.24, 48.48], 0.05);
+}
+
 /// Vector 16.
 #[test]
 fn slow_group_is_slow_between_its_switches() {

@@ -128,6 +128,37 @@ fn slow_switch_shows_without_other_flows() {
         .end();
 }
 
+/// All ports of a switch, and its cables.
+#[test]
+fn slow_switch_slows_flows_through_it() {
+    alone!();
+    if is_flow() {
+        return;
+    }
+    let fabric = format!("{D4}route minimal;fault switch 2.0 rate=50%");
+    Flows::start(&fabric, &[short(8, 9), short(10, 11)])
+        .expect_rates(500, &[2.424, 4.848], 0.05)
+        .end();
+}
+
+/// The pairs whose cable is down take detours, and all of them share what is left.
+#[test]
+fn flows_take_detours_around_a_cable_that_is_down() {
+    alone!();
+    if is_flow() {
+        return;
+    }
+    let fabric = format!("{D4}route adaptive bias=200us;fault link 0.1-2.1 down");
+    Flows::start(&fabric, &halves())
+        .expect(1500, |measured| {
+            let sum: f64 = measured.iter().map(|flow| flow.rate).sum();
+            let is_expected = (13.0..=14.7).contains(&sum)
+                && measured.iter().all(|flow| (1.4..=2.2).contains(&flow.rate));
+            check(is_expected, &format!("in sum {sum:.2}"), measured)
+        })
+        .end();
+}
+
 /// A victim on the way to the target of an incast, and one that has the same target.
 #[test]
 fn congestion_mode_decides_who_waits_beside_an_incast() {

@@ -2,6 +2,7 @@
 //! packets are late, never early.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use softnic::Snapshot;
@@ -173,7 +174,8 @@ fn another_topology_is_refused() {
 
 /// Fills the links to soft2 until it is killed.
 fn flooder() {
-    let mut flood = Pair::new(FABRIC, 1, 3);
+    let fabric = std::env::var(TOPOLOGY).unwrap();
+    let mut flood = Pair::new(&fabric, 1, 3);
     let dfa = address(listen().unwrap().parse().unwrap(), 0, 0).0;
     let put = flood.rig.put_to(dfa, &flood.source, 1 << 20);
     say("putting");
@@ -199,6 +201,57 @@ fn killed_process_leaves_no_queue_for_ever() {
     // What it had sent passes first.
     assert_eq!(pair.put(1 << 20).0, C_RC_OK);
     assert_eq!(pair.put(8).0, C_RC_OK);
+}
+
+#[test]
+fn killed_senders_block_nobody_whatever_the_congestion_mode() {
+    alone!();
+    if role().is_some() {
+        return flooder();
+    }
+    for mode in ["none", "endpoint", "spread buffer=4KiB"] {
+        let fabric = format!("{FABRIC};congestion {mode}");
+        let mut pair = Pair::new(&fabric, 0, 2);
+        for length in [1, 1 << 12, 1 << 18] {
+            let mut partner = Partner::start("flooder");
+            partner.send(&pair._target.nid.to_string());
+            assert_eq!(partner.receive(), "putting");
+            // It is killed while this put, which meets its packets, is under way or has passed.
+            assert_eq!(pair.put(length).0, C_RC_OK, "{mode}");
+            partner.kill();
+            assert_eq!(pair.put(1 << 18).0, C_RC_OK, "{mode}");
+        }
+    }
+}
+
+/// A clock that is hours ahead belongs to no queue: a process was stopped for that long, or the
+/// memory is damaged.
+#[test]
+fn clocks_far_ahead_delay_nobody() {
+    alone!();
+    for mode in ["none", "endpoint", "spread buffer=4KiB"] {
+        let mut pair = Pair::new(&format!("{FABRIC};congestion {mode}"), 0, 2);
+        assert_eq!(pair.put(1 << 12).0, C_RC_OK);
+        let mut options = fs::File::options();
+        let file = options.write(true).open(fabric().join("links")).unwrap();
+        let length = file.metadata().unwrap().len();
+        let far = (u64::MAX / 2).to_le_bytes();
+        // Four ports and four cables in both directions, then the sources of each NIC: all clocks.
+        for link in 0..16 {
+            for clock in 0..5 {
+                file.write_all_at(&far, 4096 + 8 * (16 * link + clock))
+                    .unwrap();
+            }
+        }
+        for source in 0..16 {
+            let place = 4096 + 8 * (16 * 16 + 2 * source + 1);
+            assert!(place < length);
+            file.write_all_at(&far, place).unwrap();
+        }
+        for length in [8, 1 << 16] {
+            assert_eq!(pair.put(length).0, C_RC_OK, "{mode}");
+        }
+    }
 }
 
 /// Returns a count of a link (0 bytes, 3 losses), as the file of the links has it. Ports come

@@ -1,0 +1,268 @@
+//! Tests of causes on a model of a dragonfly: packets pass switches and cables, so a part that is
+//! slow also slows pairs of NICs that are not at it.
+
+use fastrand::Rng;
+
+use super::answer::{Answer, Figures, Pair, PairResult};
+use super::explanation_tests::{named, settings, survey_with};
+use super::findings::{Certainty, Direction, Unit};
+use super::ids::NicId;
+use super::roster::Roster;
+use super::testing::Cluster;
+use crate::location::Location;
+
+/// Surveys of each dragonfly with each fault.
+const SEEDS: u64 = 8;
+
+/// The most surveys of a trial that name something that is not slow.
+const MOST_WRONG: usize = 1;
+
+/// What is slow.
+#[derive(Clone, Copy, Debug)]
+enum Planted {
+    /// A NIC as target.
+    Receiver(NicId),
+    /// A switch: all of its ports and cables.
+    Switch(u16, u16),
+    /// All cables of a group to others.
+    Group(u16),
+    /// The cables between two groups.
+    Links(u16, u16),
+    /// The same in the direction from the first group to the second one.
+    OneWay(u16, u16),
+}
+
+/// A group and a switch of it.
+type Switch = (u16, u16);
+
+/// A dragonfly with one cable between each two groups.
+#[derive(Clone, Copy, Debug)]
+struct Dragonfly {
+    groups: u16,
+    switches: u16,
+}
+
+impl Dragonfly {
+    /// Returns the switch of group `from` at which its cable to group `to` ends.
+    fn gateway(self, from: u16, to: u16) -> Switch {
+        let distance = (to + self.groups - from) % self.groups;
+        (from, (distance - 1) % self.switches)
+    }
+
+    /// Returns the switches on the shortest path.
+    fn path(self, from: Switch, to: Switch) -> Vec<Switch> {
+        let mut path = vec![from];
+        if from.0 != to.0 {
+            path.extend([self.gateway(from.0, to.0), self.gateway(to.0, from.0)]);
+        }
+        path.push(to);
+        path.dedup();
+        path
+    }
+
+    fn is_slow(self, planted: Planted, pair: Pair, roster: &Roster) -> bool {
+        let place = |nic: NicId| {
+            let Location { group, switch, .. } = roster.location(nic).expect("a location");
+            (group, switch)
+        };
+        let [from, to] = pair.nics().map(place);
+        match planted {
+            Planted::Receiver(nic) => pair.target == nic,
+            Planted::Switch(group, switch) => self.path(from, to).contains(&(group, switch)),
+            Planted::Group(group) => from.0 != to.0 && (from.0 == group || to.0 == group),
+            Planted::Links(one, other) => [(one, other), (other, one)].contains(&(from.0, to.0)),
+            Planted::OneWay(one, other) => (one, other) == (from.0, to.0),
+        }
+    }
+}
+
+/// Makes the figures of a result worse by a factor.
+fn slow_down(result: &mut PairResult, factor: f64) {
+    let Answer::Measured(figures) = &mut result.answer else {
+        return;
+    };
+    match figures {
+        Figures::Bandwidth {
+            bytes_per_second,
+            operations_per_second,
+        } => {
+            *bytes_per_second /= factor;
+            *operations_per_second /= factor;
+        }
+        Figures::Latency {
+            min_ns,
+            p5_ns,
+            median_ns,
+            p99_ns,
+            max_ns,
+            ..
+        } => {
+            let of_quantiles = [p5_ns, p99_ns].into_iter().flatten();
+            for time in [min_ns, median_ns, max_ns].into_iter().chain(of_quantiles) {
+                *time = (*time as f64 * factor) as u64;
+            }
+        }
+    }
+}
+
+/// Returns what a survey names, without what is transient.
+fn survey(
+    shape: [u16; 4],
+    planted: Planted,
+    tool: &str,
+    pairs: &str,
+    seed: u64,
+) -> Vec<(Unit, Certainty, Direction)> {
+    let mut cluster = Cluster::new(shape, &[tool], seed);
+    let dragonfly = Dragonfly {
+        groups: shape[0],
+        switches: shape[1],
+    };
+    let findings = survey_with(&mut cluster, settings(pairs, seed), |cluster, round| {
+        let mut results = cluster.measure(round);
+        for result in &mut results {
+            if dragonfly.is_slow(planted, result.pair, &cluster.roster) {
+                slow_down(result, 2.5);
+            }
+        }
+        results
+    });
+    named(&findings)
+}
+
+/// Surveys of one kind of fault.
+struct Trial {
+    name: &'static str,
+    shapes: &'static [[u16; 4]],
+    plant: fn(&mut Rng, [u16; 4]) -> (Planted, Unit, Direction),
+    /// Surveys of 100 that must name the fault and nothing else, with 4 random partners of each
+    /// NIC, with 8, and with all pairs.
+    right: [usize; 3],
+}
+
+/// Dragonflies in which a switch is a part of its own, and slows less than half of all pairs.
+const SWITCHES: &[[u16; 4]] = &[[4, 2, 4, 1], [5, 2, 3, 1], [3, 3, 3, 1]];
+
+/// Dragonflies of which one group has less than half of the links.
+const GROUPS: &[[u16; 4]] = &[[8, 2, 2, 1], [5, 2, 3, 1], [6, 2, 2, 1], [5, 3, 2, 1]];
+
+/// Dragonflies in which two groups have less than a third of the pairs of groups.
+const LINKS: &[[u16; 4]] = &[[4, 2, 4, 1], [5, 2, 3, 1], [6, 2, 2, 1]];
+
+/// Draws two groups.
+fn link(random: &mut Rng, shape: [u16; 4]) -> (u16, u16) {
+    let one = random.u16(0..shape[0]);
+    (one, (one + random.u16(1..shape[0])) % shape[0])
+}
+
+const TRIALS: [Trial; 5] = [
+    Trial {
+        name: "receiver",
+        shapes: SWITCHES,
+        plant: |random, shape| {
+            let nic = NicId(random.u32(0..u32::from(shape[0] * shape[1] * shape[2])));
+            (Planted::Receiver(nic), Unit::Nic(nic), Direction::Target)
+        },
+        right: [100, 100, 100],
+    },
+    Trial {
+        name: "switch",
+        shapes: SWITCHES,
+        plant: |random, shape| {
+            let (group, switch) = (random.u16(0..shape[0]), random.u16(0..shape[1]));
+            let unit = Unit::Switch { group, switch };
+            (Planted::Switch(group, switch), unit, Direction::Both)
+        },
+        right: [45, 85, 98],
+    },
+    Trial {
+        name: "group",
+        shapes: GROUPS,
+        plant: |random, shape| {
+            let group = random.u16(0..shape[0]);
+            (Planted::Group(group), Unit::Group(group), Direction::Both)
+        },
+        right: [95, 98, 98],
+    },
+    Trial {
+        name: "links",
+        shapes: LINKS,
+        plant: |random, shape| {
+            let (one, other) = link(random, shape);
+            let unit = Unit::GroupPair(one.min(other), one.max(other));
+            (Planted::Links(one, other), unit, Direction::Both)
+        },
+        right: [80, 95, 98],
+    },
+    Trial {
+        name: "links, one way",
+        shapes: LINKS,
+        plant: |random, shape| {
+            let (one, other) = link(random, shape);
+            let unit = Unit::GroupPair(one.min(other), one.max(other));
+            let direction = if one < other {
+                Direction::Initiator
+            } else {
+                Direction::Target
+            };
+            (Planted::OneWay(one, other), unit, direction)
+        },
+        right: [50, 80, 98],
+    },
+];
+
+/// Whether each survey of a trial is right, and what those name that name something that is not
+/// slow. A path through what is slow is slow.
+fn run(trial: &Trial, tool: &str, pairs: &str) -> (Vec<bool>, Vec<String>) {
+    let (mut right, mut wrong) = (Vec::new(), Vec::new());
+    for shape in trial.shapes {
+        for seed in 0..SEEDS {
+            let mut random = Rng::with_seed(seed);
+            let (planted, unit, direction) = (trial.plant)(&mut random, *shape);
+            let found = survey(*shape, planted, tool, pairs, seed);
+            let is_it = |(own, _, of): &(Unit, Certainty, Direction)| {
+                // With few pairs, those in the other direction may not be measured.
+                *own == unit && (*of == direction || *of == Direction::Both)
+            };
+            let is_on_the_way = |(own, ..): &(Unit, Certainty, Direction)| {
+                let Unit::Path(pair) = own else {
+                    return false;
+                };
+                let cluster = Cluster::new(*shape, &[tool], seed);
+                let dragonfly = Dragonfly {
+                    groups: shape[0],
+                    switches: shape[1],
+                };
+                dragonfly.is_slow(planted, *pair, &cluster.roster)
+            };
+            right.push(matches!(&found[..], [one] if is_it(one)));
+            if !found.iter().all(|one| is_it(one) || is_on_the_way(one)) {
+                wrong.push(format!("{shape:?} seed {seed} {planted:?}: {found:?}"));
+            }
+        }
+    }
+    (right, wrong)
+}
+
+#[test]
+fn names_what_is_slow_in_a_dragonfly() {
+    let mut failures = Vec::new();
+    for trial in &TRIALS {
+        let [few, many, all] = trial.right;
+        for (tool, pairs, least) in [
+            ("write-bw", "random:4", few),
+            ("write-bw", "random:8", many),
+            ("write-lat", "random:8", many),
+            ("write-bw", "all", all),
+        ] {
+            let (right, wrong) = run(trial, tool, pairs);
+            let surveys = right.len();
+            let right = right.into_iter().filter(|is_right| *is_right).count();
+            let text = format!("{} {tool} {pairs}: {right} of {surveys} right", trial.name);
+            if 100 * right < least * surveys || wrong.len() > MOST_WRONG {
+                failures.push(format!("{text}\n{}", wrong.join("\n")));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

@@ -1,0 +1,286 @@
+//! What pairs pass on their way, as far as their locations tell it: two NICs of different groups
+//! a link between these groups, two NICs of different switches of a group a link between these
+//! switches. A slow link looks like a slow NIC, and a slow switch at which links to other groups
+//! end like a slow group, unless other pairs on the same way, or the same part on other ways,
+//! tell them apart.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::answer::Pair;
+use super::findings::Unit;
+use super::ids::{NicId, Role};
+use super::residual::{LARGER_SHARE, PairResidual, has_effect};
+use super::roster::Roster;
+use super::units::group_pair;
+
+/// Part of the pairs on a way below which they do not have an effect.
+const SMALLER_SHARE: f64 = 1.0 / 3.0;
+
+/// Fewest pairs on a way that tell whether it is slow, and the part of the ways of a group from
+/// which ways without the effect show that the group does not have it.
+const LEAST_PAIRS: usize = 2;
+const MOST_CLEAN: f64 = 0.25;
+
+/// A group, and a switch of it.
+pub type Switch = (u16, u16);
+
+/// The way between two NICs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Way {
+    /// Within a switch.
+    Switch(Switch),
+    /// Between two switches of a group, the smaller one first.
+    Local(Switch, Switch),
+    /// Between two groups, the smaller one first.
+    Global(u16, u16),
+}
+
+/// The pairs of a test by their ways.
+pub struct Ways<'a> {
+    pairs: &'a [PairResidual],
+    roster: &'a Roster,
+    by_way: HashMap<Way, Vec<u32>>,
+    /// The pairs of each group with others, by the other group.
+    of_groups: HashMap<u16, BTreeMap<u16, Vec<u32>>>,
+}
+
+/// A switch with the links to other groups that seem to end at it.
+pub struct Gateway {
+    /// The pairs of the switch, and those on these links.
+    pub pairs: Vec<u32>,
+    /// The pairs of groups whose links these are.
+    pub links: Vec<Unit>,
+}
+
+impl<'a> Ways<'a> {
+    /// Returns the ways of these pairs.
+    pub fn new(pairs: &'a [PairResidual], roster: &'a Roster) -> Self {
+        let mut ways = Self {
+            pairs,
+            roster,
+            by_way: HashMap::new(),
+            of_groups: HashMap::new(),
+        };
+        for (index, one) in (0..).zip(pairs) {
+            let Some(way) = ways.way(one.pair) else {
+                continue;
+            };
+            ways.by_way.entry(way).or_default().push(index);
+            if let Way::Global(one, other) = way {
+                for (own, other) in [(one, other), (other, one)] {
+                    let of_group = ways.of_groups.entry(own).or_default();
+                    of_group.entry(other).or_default().push(index);
+                }
+            }
+        }
+        ways
+    }
+
+    fn switch(&self, nic: NicId) -> Option<Switch> {
+        let location = self.roster.location(nic)?;
+        Some((location.group, location.switch))
+    }
+
+    fn way(&self, pair: Pair) -> Option<Way> {
+        let (one, other) = (self.switch(pair.initiator)?, self.switch(pair.target)?);
+        Some(if one.0 != other.0 {
+            Way::Global(one.0.min(other.0), one.0.max(other.0))
+        } else if one != other {
+            Way::Local(one.min(other), one.max(other))
+        } else {
+            Way::Switch(one)
+        })
+    }
+
+    fn pair(&self, index: u32) -> Pair {
+        self.pairs[index as usize].pair
+    }
+
+    fn is_at(&self, index: u32, switch: Switch) -> bool {
+        let nics = self.pair(index).nics();
+        nics.into_iter().any(|nic| self.switch(nic) == Some(switch))
+    }
+
+    /// Returns whether a NIC with the effect in these pairs, `own`, is likelier to have it than
+    /// the way of the pairs. It is if they have several ways, or if other pairs on their only way
+    /// do not have the effect, whatever explains them. Beside a slow switch of its group, some of
+    /// its pairs are within the group: others may pass the switch.
+    pub fn is_of_nic(
+        &self,
+        (nic, role): (NicId, Option<Role>),
+        own: &[u32],
+        effect: f64,
+        rest: &[f64],
+        slow_switches: &[Switch],
+    ) -> bool {
+        let has = |index: &u32| has_effect(rest[*index as usize], effect);
+        let slow = own.iter().filter(|index| has(index));
+        let ways: BTreeSet<Option<Way>> = slow.map(|index| self.way(self.pair(*index))).collect();
+        let is_beside = |(group, switch): &Switch| {
+            let own = self.switch(nic);
+            own.is_some_and(|own| own.0 == *group && own.1 != *switch)
+        };
+        let is_global = |way: &Option<Way>| matches!(way, Some(Way::Global(..)));
+        if slow_switches.iter().any(is_beside) && ways.iter().all(is_global) {
+            return false;
+        }
+        let mut ways = ways.into_iter();
+        let (Some(Some(way)), None) = (ways.next(), ways.next()) else {
+            return true;
+        };
+        if matches!(way, Way::Switch(_)) {
+            return true;
+        }
+        let group = self.switch(nic).map(|(group, _)| group);
+        let is_beside = |index: &&u32| {
+            let pair = self.pair(**index);
+            let is_other = !pair.nics().contains(&nic);
+            // In one role, pairs in the other direction have another link.
+            let is_same_way = role.is_none_or(|role| {
+                let own = pair.nics()[role.index()];
+                match way {
+                    Way::Global(..) => self.switch(own).map(|(group, _)| group) == group,
+                    _ => self.switch(own) == self.switch(nic),
+                }
+            });
+            is_other && is_same_way
+        };
+        let beside: Vec<&u32> = self.by_way[&way].iter().filter(is_beside).collect();
+        if beside.is_empty() {
+            return own.iter().all(has);
+        }
+        let had = |index: &&&u32| has_effect(self.pairs[***index as usize].value, effect);
+        let hits = beside.iter().filter(had).count();
+        2 * hits <= beside.len()
+    }
+
+    /// Returns whether all pairs of a switch that have the effect lead to the same other switch,
+    /// which may then have it as well.
+    pub fn is_mirrored(&self, switch: Switch, own: &[u32], effect: f64, rest: &[f64]) -> bool {
+        let slow = own
+            .iter()
+            .filter(|index| has_effect(rest[**index as usize], effect));
+        let others: BTreeSet<Option<Switch>> = slow
+            .map(|index| {
+                let [one, other] = self.pair(*index).nics().map(|nic| self.switch(nic));
+                if one == Some(switch) { other } else { one }
+            })
+            .collect();
+        others.len() == 1 && !others.contains(&Some(switch))
+    }
+
+    /// Returns whether another switch of the group is slow, and may be why the pairs of a switch
+    /// have an effect: no pair within the group has it that does not touch the other switch.
+    pub fn is_behind(
+        &self,
+        switch: Switch,
+        own: &[u32],
+        effect: f64,
+        rest: &[f64],
+        slow_switches: &[Switch],
+    ) -> bool {
+        let is_beside = |slow: &&Switch| slow.0 == switch.0 && slow.1 != switch.1;
+        slow_switches.iter().filter(is_beside).any(|slow| {
+            let is_own = |index: &&u32| {
+                has_effect(rest[**index as usize], effect)
+                    && group_pair(self.roster, self.pair(**index)).is_none()
+                    && !self.is_at(**index, *slow)
+            };
+            !own.iter().any(|index| is_own(&index))
+        })
+    }
+
+    /// Returns whether the pairs of a group have an effect that no switch of it has alone: the
+    /// links to most other groups have it for the other switches too.
+    pub fn is_of_group(&self, group: u16, own: &[u32], effect: f64, rest: &[f64]) -> bool {
+        let switches = self.switches(group, own);
+        if switches.len() < 2 {
+            return true;
+        }
+        switches.iter().all(|switch| {
+            let others = || own.iter().filter(|index| !self.is_at(**index, *switch));
+            if others().next().is_none() {
+                return false;
+            }
+            let (mut known, mut clean) = (0, 0);
+            for (hits, count) in self.beside(group, *switch, effect, rest).into_values() {
+                if count >= LEAST_PAIRS {
+                    known += 1;
+                    clean += usize::from(hits as f64 <= SMALLER_SHARE * count as f64);
+                }
+            }
+            clean == 0 || (clean as f64) < MOST_CLEAN * f64::from(known)
+        })
+    }
+
+    /// Returns the switches of a group that these pairs have.
+    fn switches(&self, group: u16, own: &[u32]) -> BTreeSet<Switch> {
+        let nics = own.iter().flat_map(|index| self.pair(*index).nics());
+        nics.filter_map(|nic| self.switch(nic))
+            .filter(|switch| switch.0 == group)
+            .collect()
+    }
+
+    /// Returns how many pairs of the other switches of a group have an effect, and how many there
+    /// are, by the other group.
+    fn beside(
+        &self,
+        group: u16,
+        switch: Switch,
+        effect: f64,
+        rest: &[f64],
+    ) -> BTreeMap<u16, (usize, usize)> {
+        let of_group = self.of_groups.get(&group).into_iter().flatten();
+        let counts = of_group.filter_map(|(other, pairs)| {
+            let beside = pairs.iter().filter(|index| !self.is_at(**index, switch));
+            let (mut hits, mut count) = (0, 0);
+            for index in beside {
+                count += 1;
+                hits += usize::from(has_effect(rest[*index as usize], effect));
+            }
+            (count > 0).then_some((*other, (hits, count)))
+        });
+        counts.collect()
+    }
+
+    /// Returns the links to other groups that end at a switch, if the switch has the effect in
+    /// its group too, and the links to some groups have it, for the other switches of the group
+    /// as well. Links to all groups do not end at one switch: then it is the group that has the
+    /// effect.
+    pub fn gateway(
+        &self,
+        switch: Switch,
+        own: &[u32],
+        effect: f64,
+        rest: &[f64],
+    ) -> Option<Gateway> {
+        let group = switch.0;
+        let has = |index: &u32| has_effect(rest[*index as usize], effect);
+        let in_group = |index: &&u32| group_pair(self.roster, self.pair(**index)).is_none();
+        let local: Vec<&u32> = own.iter().filter(in_group).collect();
+        let hits = local.iter().filter(|index| has(index)).count();
+        if local.is_empty() || (hits as f64) < LARGER_SHARE * local.len() as f64 {
+            return None;
+        }
+        let beside = self.beside(group, switch, effect, rest);
+        let share = |(hits, count): &(usize, usize)| *hits as f64 / *count as f64;
+        let has_clean = beside.values().any(|of| share(of) <= SMALLER_SHARE);
+        if beside.len() > 1 && !has_clean {
+            return None;
+        }
+        let slow = beside.iter().filter(|(_, of)| share(of) >= LARGER_SHARE);
+        let slow: Vec<u16> = slow.map(|(other, _)| *other).collect();
+        if slow.is_empty() {
+            return None;
+        }
+        let on_links = slow.iter().flat_map(|other| &self.of_groups[&group][other]);
+        let pairs: BTreeSet<u32> = own.iter().chain(on_links).copied().collect();
+        let links = slow
+            .into_iter()
+            .map(|other| Unit::GroupPair(group.min(other), group.max(other)));
+        Some(Gateway {
+            pairs: pairs.into_iter().collect(),
+            links: links.collect(),
+        })
+    }
+}
