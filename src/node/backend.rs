@@ -68,7 +68,7 @@ pub fn files(device: DeviceName, machine: &Machine) -> Result<Files, Failure> {
 }
 
 /// Returns the files as [`files`] does. Of the telemetry counters, the `wanted` ones are enough:
-/// writing all those of a software NIC takes most of the time.
+/// writing all counters of a software NIC takes most of the time.
 ///
 /// # Errors
 ///
