@@ -11,6 +11,9 @@ const PARSE: &str = "import sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 assert len(list(text_string_to_metric_families(sys.stdin.read()))) >= int(sys.argv[1])";
 
+/// What promtool says about the style of a name that monitoring.md 1.5 has.
+const STYLE: &str = "cxidiag_stat_counter_total metric name should not include type 'counter'";
+
 /// Fails if Prometheus' own readers refuse the file for node exporter or the one in OpenMetrics, or
 /// if there are fewer families than this. A reader that is not installed is left out.
 #[track_caller]
@@ -36,7 +39,12 @@ fn accepted(reader: &mut Command, file: &Path) {
             if errors.contains("No module named") {
                 println!("not tested: {errors}");
             } else {
-                assert!(output.status.success(), "{}: {errors}", file.display());
+                let is_style = !errors.is_empty() && errors.lines().all(|line| line == STYLE);
+                assert!(
+                    output.status.success() || is_style,
+                    "{}: {errors}",
+                    file.display()
+                );
             }
         }
     }
