@@ -1,7 +1,7 @@
 //! Where a document goes. A file is replaced at the end, by the complete document.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,9 @@ use facts::error::{Failure, cause};
 use facts::interrupt;
 use facts::text::shown_lines;
 use plan::outputs::Place;
+
+/// Bytes of a document that are written at once.
+const BUFFER: usize = 1 << 16;
 
 /// A place that can be written.
 pub enum Destination {
@@ -87,8 +90,8 @@ impl Destination {
     /// # Errors
     ///
     /// The document cannot be written.
-    pub fn write(&self, mut document: &[u8]) -> Result<(), Failure> {
-        self.replace(&mut document).map(drop)
+    pub fn write(&self, document: &[u8]) -> Result<(), Failure> {
+        self.write_by(|out| out.write_all(document)).map(drop)
     }
 
     /// Writes the complete document for programs of other users: all may read the file, whatever
@@ -127,24 +130,34 @@ impl Destination {
     ///
     /// The document cannot be written.
     pub fn replace(&self, from: &mut dyn Read) -> Result<Option<File>, Failure> {
+        self.write_by(|out| io::copy(from, out).map(drop))
+    }
+
+    /// Writes the complete document that `write` makes, piece by piece. Returns the new file;
+    /// `None` for a device or a pipe.
+    ///
+    /// # Errors
+    ///
+    /// The document cannot be made or written.
+    pub fn write_by(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<Option<File>, Failure> {
+        let written = |out: &mut dyn Write| {
+            let mut out = BufWriter::with_capacity(BUFFER, out);
+            write(&mut out)?;
+            out.flush()
+        };
         match self {
-            Self::Stdout => {
-                let mut out = Stream::to(io::stdout());
-                io::copy(from, &mut out)
-                    .and_then(|_| out.flush())
-                    .map(|()| None)
-                    .map_err(interrupt::output_failed)
-            }
-            Self::Device(file, path) => {
-                let mut out = Stream::to(file);
-                io::copy(from, &mut out)
-                    .and_then(|_| out.flush())
-                    .map(|()| None)
-                    .map_err(|error| cannot_write(path, &error))
-            }
+            Self::Stdout => written(&mut Stream::to(io::stdout()))
+                .map(|()| None)
+                .map_err(interrupt::output_failed),
+            Self::Device(file, path) => written(&mut Stream::to(file))
+                .map(|()| None)
+                .map_err(|error| cannot_write(path, &error)),
             Self::File(path, permissions) => temporary(path, permissions)
                 .and_then(|mut file| {
-                    io::copy(from, file.as_file_mut())?;
+                    written(file.as_file_mut())?;
                     Ok(Some(file.persist(path)?))
                 })
                 .map_err(|error| cannot_write(path, &error)),

@@ -188,7 +188,10 @@ impl Documents {
     /// The document cannot be written.
     pub fn write_json(&self, results: &impl Serialize) -> Result<(), Failure> {
         match &self.json {
-            Some(to) => to.write(&json::document(results)?),
+            // A document of many nodes has a hundred megabytes: memory holds no copy of it.
+            Some(to) => to
+                .write_by(|out| json::write_document(out, results))
+                .map(drop),
             None => Ok(()),
         }
     }

@@ -8,6 +8,9 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use facts::error::{Context, Failure};
 
+/// What a failure is about.
+const WHAT: &str = "cannot write JSON";
+
 /// How values are laid out. With one type for both ways, each document is compiled once.
 enum JsonLayout {
     /// With a line for each field and each entry.
@@ -43,8 +46,17 @@ impl Formatter for JsonLayout {
 /// None in practice: the document is made in memory.
 pub fn document(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    add(&mut bytes, value, JsonLayout::Lines(PrettyFormatter::new()))?;
+    write_document(&mut bytes, value).environment(WHAT)?;
     Ok(bytes)
+}
+
+/// Writes a value as a document of many lines.
+///
+/// # Errors
+///
+/// Errors of `to`.
+pub fn write_document(to: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    write(to, value, JsonLayout::Lines(PrettyFormatter::new()))
 }
 
 /// Adds a value as one line.
@@ -53,16 +65,12 @@ pub fn document(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
 ///
 /// None in practice: the line is made in memory.
 pub fn add_line(lines: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Failure> {
-    add(lines, value, JsonLayout::Line(CompactFormatter))
+    write(lines, value, JsonLayout::Line(CompactFormatter)).environment(WHAT)
 }
 
-fn add(bytes: &mut Vec<u8>, value: &impl Serialize, layout: JsonLayout) -> Result<(), Failure> {
-    let mut serializer = Serializer::with_formatter(&mut *bytes, layout);
-    value
-        .serialize(&mut serializer)
-        .environment("cannot write JSON")?;
-    bytes.push(b'\n');
-    Ok(())
+fn write(to: &mut dyn Write, value: &impl Serialize, layout: JsonLayout) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(&mut *to, layout))?;
+    to.write_all(b"\n")
 }
 
 #[cfg(test)]

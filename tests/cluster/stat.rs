@@ -4,9 +4,14 @@
 use std::fs;
 use std::path::Path;
 use std::process::Output;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::harness::{CXIDIAG, Command, Fabric, finish, stderr, stdout};
 use crate::slurm::{Slurm, are_installed, outside_of_jobs};
+
+/// How long a test waits for a file, which is less than the time limit of a process.
+const LIMIT: Duration = Duration::from_secs(150);
 
 /// Runs `stat` as the last arguments of a launcher.
 fn launch(mut launcher: Command, fabric: &Fabric, options: &[&str], command: &[&str]) -> Output {
@@ -81,6 +86,60 @@ fn reports_all_nodes_of_a_step_of_slurm_once() {
     assert_eq!(output.status.code(), Some(128 + 9), "{}", stderr(&output));
     assert!(headings(&output)[0].contains("ended by signal 9"));
     assert_nothing_left(slurm.path());
+}
+
+/// The command: says when it has begun, and notes each signal with a line in the file `log`. After
+/// SIGUSR1, it sends SIGTERM to the leader, which handles signals in order: a second copy of the
+/// first one would come before that.
+const SCRIPT: &str = "trap 'echo USR1 >> log; kill -TERM $PPID' USR1
+    trap 'echo TERM >> log; exit 4' TERM
+    touch ready; while [ -e ready ]; do sleep 0.05; done; exit 3";
+
+/// Slurm signals every process of a step: the leader and its command.
+#[test]
+fn command_gets_signals_of_scancel_and_the_report_appears() {
+    let Some(slurm) = Slurm::start(1) else {
+        return;
+    };
+    let fabric = Fabric::new();
+    let at = |name: &str| slurm.path().join(name);
+    for (index, signal) in ["USR1", "TERM"].into_iter().enumerate() {
+        for file in ["ready", "log"] {
+            let _ = fs::remove_file(at(file));
+        }
+        let mut step = slurm.program("srun", ["-N1", "-n1", "--mpi=none"]);
+        step.arg(CXIDIAG)
+            .args(["stat", "soft0", "--", "sh", "-c", SCRIPT])
+            .env("CXIDIAG_FABRIC_DIR", fabric.path());
+        let process = step.spawn().expect("srun starts");
+        wait_for_file(&at("ready"));
+        let step = format!("{}.0", slurm.first_job + index as u32);
+        let sent = finish(slurm.program("scancel", ["-s", signal, &step]));
+        assert!(sent.status.success(), "{}", stderr(&sent));
+        let output = process.finish();
+        assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+        let log = fs::read_to_string(at("log")).expect("a file");
+        let lines: Vec<&str> = log.lines().collect();
+        // The command may see the SIGTERM of Slurm and the one that the leader passes on.
+        let terms = lines.iter().filter(|line| **line == "TERM").count();
+        let usr1 = usize::from(signal == "USR1");
+        assert!(terms >= 1 && lines.len() == usr1 + terms, "{signal}: {log}");
+        assert_eq!(lines[0], signal);
+        let found = headings(&output);
+        let end = ", exit status 4";
+        assert!(found.len() == 1 && found[0].ends_with(end), "{found:?}");
+    }
+    assert_nothing_left(slurm.path());
+}
+
+/// Waits until there is a file.
+#[track_caller]
+fn wait_for_file(path: &Path) {
+    let end = Instant::now() + LIMIT;
+    while !path.exists() {
+        assert!(Instant::now() < end, "no file {}", path.display());
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 pub mod legacy;
 pub mod machine;
+pub mod metrics;
 pub mod paused;
 pub mod planted;
 mod process;

@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::path::PathBuf;
+use std::process::Output;
 
 use node::nic::health::ITEMS;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::harness::machine::MadeUp;
 use crate::harness::{
-    self, Command, Fabric, assert_status, assert_success, finish, schema, stdout,
+    self, Command, Fabric, assert_status, assert_success, finish, metrics, schema, stdout,
 };
 
 const CASSINI_1: &str = include_str!("../fixtures/nics/cassini1");
@@ -491,32 +491,7 @@ fn writes_metrics_that_their_readers_accept() {
     }
     let prom_text = fs::read_to_string(&prom).expect("a file");
     assert!(prom_text.contains("\ncxidiag_check_ok{device=\"cxi0\",check=\"link-down\"} 1\n"));
-    accepted(Command::new("promtool").args(["check", "metrics"]), &prom);
-    let parse = "import sys\n\
-                 from prometheus_client.openmetrics.parser import text_string_to_metric_families\n\
-                 assert len(list(text_string_to_metric_families(sys.stdin.read()))) > 5";
-    accepted(Command::new("python3").args(["-c", parse]), &text);
-}
-
-/// Fails if `reader` refuses the file. Does nothing if it is not installed.
-#[track_caller]
-fn accepted(reader: &mut Command, file: &Path) {
-    let input = fs::File::open(file).expect("a file");
-    let reader = reader
-        .stdin(input)
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped());
-    match reader.output() {
-        Err(error) => println!("not tested here: {reader:?}: {error}"),
-        Ok(output) => {
-            let errors = harness::stderr(&output);
-            if errors.contains("No module named") {
-                println!("not tested here: {errors}");
-            } else {
-                assert!(output.status.success(), "{}: {errors}", file.display());
-            }
-        }
-    }
+    metrics::assert_accepted(&prom, &text, 6);
 }
 
 #[test]

@@ -74,15 +74,15 @@ fn stop_reports_since_start() {
 #[test]
 fn stop_finishes_the_report_of_a_killed_leader() {
     let place = Place::new();
-    let script = "touch ready; while [ ! -e go ]; do sleep 0.02; done; touch ended";
+    let script = "touch ready; while [ -e ready ] && [ ! -e go ]; do sleep 0.02; done; touch ended";
     let mut leader = place
         .stat(&["--with-arguments"], &["sh", "-c", script])
         .spawn()
         .expect("it starts");
-    wait_for(|| place.path().join("ready").exists().then_some(()));
+    place.wait_for_file("ready");
     leader.kill();
     let _ = leader.wait();
-    let start = wait_for(|| {
+    let start = wait_for("the first reading", || {
         let mut entries = fs::read_dir(place.path()).expect("a directory").flatten();
         let step = entries.find(|entry| entry.path().is_dir())?;
         let mut files = fs::read_dir(step.path())
@@ -100,7 +100,7 @@ fn stop_finishes_the_report_of_a_killed_leader() {
     assert_status(&finish(other), 2);
     assert!(!place.path().join("ended").exists());
     place.write("go", "");
-    wait_for(|| place.path().join("ended").exists().then_some(()));
+    place.wait_for_file("ended");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::Place;
-use crate::harness::{CXIDIAG, assert_status, finish, schema, stdout};
+use crate::harness::{CXIDIAG, assert_status, finish, metrics, schema, stdout};
 
 const SCHEMA: &str = include_str!("../../docs/stat.schema.json");
 
@@ -63,7 +63,11 @@ fn metrics_and_text_agree() {
     ];
     let output = finish(place.stat(&options, &tool));
     assert_eq!(assert_status(&output, 0), "");
-    let metrics = fs::read_to_string(place.path().join("stat.om")).expect("a file");
+    let prom = place.stat(&["--openmetrics=stat.prom", "--quiet"], &["true"]);
+    assert_status(&finish(prom), 0);
+    let [prom, metrics] = ["stat.prom", "stat.om"].map(|name| place.path().join(name));
+    metrics::assert_accepted(&prom, &metrics, 4);
+    let metrics = fs::read_to_string(metrics).expect("a file");
     assert!(metrics.ends_with("# EOF\n"));
     assert!(
         metrics.contains("cxidiag_stat_exit_status 0\n"),

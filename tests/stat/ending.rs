@@ -206,16 +206,17 @@ fn directory_that_cannot_be_written_costs_one_line() {
 #[test]
 fn writes_an_interim_result_if_the_command_goes_on_after_sigterm() {
     let place = Place::new();
-    let script = "trap '' TERM; touch ready; while [ ! -e go ]; do sleep 0.02; done; exit 5";
+    let script =
+        "trap '' TERM; touch ready; while [ -e ready ] && [ ! -e go ]; do sleep 0.02; done; exit 5";
     let process = place
         .stat(&[], &["sh", "-c", script])
         .env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "5")
         .spawn()
         .expect("it starts");
-    wait_for(|| place.path().join("ready").exists().then_some(()));
+    place.wait_for_file("ready");
     let leader = Pid::from_raw(process.id().cast_signed()).expect("a process");
     kill_process(leader, Signal::TERM).expect("a signal");
-    let interim = wait_for(|| {
+    let interim = wait_for("an interim result", || {
         let entries = fs::read_dir(place.path()).expect("a directory").flatten();
         let mut step = entries.filter(|entry| entry.path().is_dir());
         let files = fs::read_dir(step.next()?.path()).ok()?.flatten();

@@ -7,7 +7,9 @@ mod attached;
 mod documents;
 mod ending;
 mod interval;
+mod kills;
 mod nodes;
+mod programs;
 mod ranks;
 mod signals;
 mod top;
@@ -15,12 +17,15 @@ mod top;
 use std::fs;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::{Command, Fabric};
 
 /// Interval at which tests look for a file.
 const SLICE: Duration = Duration::from_millis(5);
+
+/// How long a test waits for something, which is less than the time limit of a process.
+const LIMIT: Duration = Duration::from_secs(150);
 
 /// A directory and a fabric for one test.
 struct Place {
@@ -73,6 +78,13 @@ impl Place {
         path.display().to_string()
     }
 
+    /// Waits until there is a file with this name.
+    #[track_caller]
+    fn wait_for_file(&self, name: &str) {
+        let path = self.path().join(name);
+        wait_for(name, || path.exists().then_some(()));
+    }
+
     /// The names of all files that are left in the directory.
     fn left(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path()).expect("a directory").flatten();
@@ -84,12 +96,24 @@ impl Place {
     }
 }
 
-/// Waits until `find` finds something. The harness ends a test that waits too long for a process.
-fn wait_for<T>(mut find: impl FnMut() -> Option<T>) -> T {
+/// Waits until `find` finds something.
+///
+/// # Panics
+///
+/// It finds nothing for [`LIMIT`]: `what` is missing. The test fails and ends its processes, before
+/// the harness ends the whole test program.
+#[track_caller]
+fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LIMIT;
     loop {
         if let Some(found) = find() {
             return found;
         }
+        assert!(
+            Instant::now() < end,
+            "waited {} s for {what}",
+            LIMIT.as_secs()
+        );
         thread::sleep(SLICE);
     }
 }

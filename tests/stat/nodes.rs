@@ -125,10 +125,19 @@ fn names_nodes_that_leave_nothing() {
 #[test]
 fn each_node_reports_itself_without_gathering() {
     let place = Place::new();
-    let nodes = (0..4).map(|node| start(&place, node, &["--no-gather"], &["true"]));
+    let options = ["--no-gather", "--csv=counters.csv"];
+    let nodes = (0..4).map(|node| start(&place, node, &options, &["true"]));
     for errors in finished(nodes.collect()) {
         assert!(errors.starts_with("1 node, 1 NIC"), "{errors}");
     }
+    // All nodes have the same options, but a file each.
+    for node in 0..4 {
+        let name = format!("counters.nid{node}.csv");
+        let table = fs::read_to_string(place.path().join(name)).expect("a file");
+        let own = format!("nid{node},soft0,");
+        assert!(table.lines().skip(1).all(|line| line.starts_with(&own)));
+    }
+    assert!(!place.path().join("counters.csv").exists());
     let merged = finish(place.cxidiag(&["stat", "--merge", &step(&place)]));
     assert!(
         stdout(&merged).starts_with("4 nodes, 4 NICs"),

@@ -91,7 +91,7 @@ fn counts_what_ranks_send_that_end_later() {
     let place = Place::new();
     let tool = format!("{CXIDIAG} write-lat --loopback -d soft0 -n 100 > /dev/null");
     // The last rank begins after the others have ended.
-    let last = format!("while [ ! -e ended ]; do sleep 0.02; done; {tool}");
+    let last = format!("while [ -d \"$PWD\" ] && [ ! -e ended ]; do sleep 0.02; done; {tool}");
     let options = ["--linger=600", "--csv=counters.csv"];
     let processes = start(
         &place,
@@ -120,8 +120,9 @@ fn counts_what_ranks_send_that_end_later() {
 #[test]
 fn says_how_many_ranks_were_still_running() {
     let place = Place::new();
-    let waits = "touch \"$SLURM_PROCID\"; while [ ! -e go ]; do sleep 0.02; done";
-    let first = "while [ ! -e 2 ] || [ ! -e 3 ]; do sleep 0.02; done; exit 9";
+    let waits =
+        "touch \"$SLURM_PROCID\"; while [ -d \"$PWD\" ] && [ ! -e go ]; do sleep 0.02; done";
+    let first = "until [ -e 2 ] && [ -e 3 ]; do sleep 0.02; done; exit 9";
     let mut processes = start(
         &place,
         "Slurm",
@@ -144,9 +145,10 @@ fn says_how_many_ranks_were_still_running() {
 #[test]
 fn killed_leader_leaves_a_file_that_the_next_one_removes() {
     let place = Place::new();
-    let waits = "touch \"$SLURM_PROCID\"; while [ ! -e go ]; do sleep 0.02; done";
+    let waits =
+        "touch \"$SLURM_PROCID\"; while [ -d \"$PWD\" ] && [ ! -e go ]; do sleep 0.02; done";
     let mut processes = start(&place, "Slurm", &[], [waits; 4]);
-    wait_for(|| {
+    wait_for("the commands of all ranks", || {
         (0..4)
             .all(|rank| place.path().join(rank.to_string()).exists())
             .then_some(())

@@ -21,7 +21,10 @@ log = open('log', 'w', buffering=1)
 open('ready', 'w').close()
 print('ready', flush=True)
 while True:
-    found = signal.sigwaitinfo(wanted).si_signo
+    found = signal.sigtimedwait(wanted, 120)
+    if found is None:
+        sys.exit('no signal came')
+    found = found.si_signo
     log.write(signal.Signals(found).name + ' ')
     if found == last:
         break
@@ -42,7 +45,10 @@ import os, pty, sys, time
 child, terminal = pty.fork()
 if child == 0:
     os.execvp(sys.argv[1], sys.argv[1:])
+end = time.monotonic() + 120
 while not os.path.exists('ready'):
+    if time.monotonic() > end:
+        sys.exit('the command has not begun')
     time.sleep(0.02)
 os.close(terminal)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -75,7 +81,7 @@ fn start(place: &Place, options: &[&str], last: &str) -> (Process, Pid) {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let process = setsid.spawn().expect("it starts");
-    wait_for(|| place.path().join("ready").exists().then_some(()));
+    place.wait_for_file("ready");
     let leader = Pid::from_raw(process.id().cast_signed()).expect("a process");
     (process, leader)
 }
@@ -182,8 +188,8 @@ fn ending_signal_after_the_command_ends_linger_and_gathering() {
         let file = place
             .path()
             .join(format!("cxidiag-stat.{}.0/nid0.json", place.key()));
-        wait_for(|| file.exists().then_some(()));
-        wait_for(|| {
+        wait_for("the file of the node", || file.exists().then_some(()));
+        wait_for("the end of the leader", || {
             let _ = kill_process(leader, Signal::INT);
             let has_ended = fs::read_to_string(format!("/proc/{}/stat", leader.as_raw_nonzero()))
                 .map_or(true, |text| text.contains(") Z "));

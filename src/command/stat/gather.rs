@@ -20,6 +20,8 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(
 pub struct NodesOfJob {
     /// The readings of the nodes.
     pub nodes: Vec<NodeRecord>,
+    /// The names of the files of the other nodes that have an end, without endings.
+    pub files: Vec<PathBuf>,
     /// Nodes that have left nothing, as far as their names are known.
     pub missing: Vec<String>,
     /// Whether all nodes have an end.
@@ -46,9 +48,11 @@ pub fn all_nodes(
         let is_complete = is_complete(&nodes, &missing);
         let left = until.saturating_duration_since(Instant::now());
         if is_complete || left.is_zero() || !pause_for(pause.min(left)) {
-            let nodes = ended.into_values().chain(others).chain([own.clone()]);
+            let (files, ended): (Vec<PathBuf>, Vec<NodeRecord>) = ended.into_iter().unzip();
+            let nodes = ended.into_iter().chain(others).chain([own.clone()]);
             return NodesOfJob {
                 nodes: nodes.collect(),
+                files,
                 missing,
                 is_complete,
                 notes,
@@ -59,8 +63,9 @@ pub fn all_nodes(
 }
 
 /// Reads the files of other nodes that are not among the `ended` ones, and adds those that have an
-/// end to them. Returns the others, and a line for each file that cannot be read. The readings of
-/// this node come from memory: its file may be missing or old.
+/// end to them. Returns the others, and a line for each file that cannot be read. Files of an
+/// earlier command are left out. The readings of this node come from memory: its file may be
+/// missing or old.
 fn read_new(
     directory: &Path,
     own: &NodeRecord,
@@ -74,6 +79,7 @@ fn read_new(
             continue;
         }
         match record_or_start(&path, &mut notes) {
+            Some(record) if record.is_before(own) => {}
             Some(record) if has_ended(&record) => {
                 ended.insert(name, record);
             }
@@ -180,6 +186,7 @@ pub fn merge(request: &StatRequest, directories: &[PathBuf]) -> Result<(), Failu
         let why = notes.first().map_or("no directory", String::as_str);
         return Err(Failure::usage(format!("--merge: {why}")));
     }
+    notes.extend(leave_out_earlier(&mut nodes));
     for line in &notes {
         note(line);
     }
@@ -188,6 +195,20 @@ pub fn merge(request: &StatRequest, directories: &[PathBuf]) -> Result<(), Failu
     let job = JobStat::of(nodes, missing).with_series(series.collect());
     output::print(request, &job, &outputs)?;
     output::check(request, &job)
+}
+
+/// Removes the records of commands before the last one. Returns a line about them.
+fn leave_out_earlier(nodes: &mut Vec<NodeRecord>) -> Option<String> {
+    let last = nodes.iter().max_by_key(|node| node.run)?.clone();
+    let is_earlier = |node: &NodeRecord| node.is_before(&last);
+    let earlier = nodes.extract_if(.., |node| is_earlier(node));
+    let names: Vec<String> = earlier.map(|node| node.node).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "left out, because they are of an earlier command: {}",
+            names.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -205,6 +226,7 @@ mod tests {
             cxidiag_version: String::new(),
             node: name.into(),
             boot_id: None,
+            run: 1,
             step: Some(StepRecord {
                 name: "step".into(),
                 node_index: None,
@@ -262,6 +284,32 @@ mod tests {
         let found = gather(directory.path(), &node("a", None, &[]));
         assert!(found.missing.is_empty() && !found.is_complete);
         assert!(gather(directory.path(), &node("a", None, &["a"])).is_complete);
+    }
+
+    /// The first node runs a second command, and another node has not begun it yet.
+    #[test]
+    fn readings_of_an_earlier_command_are_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut own = node("a", Some(1), &["a", "b"]);
+        (own.run, own.started_unix_ns) = (2, 10);
+        let mut other = node("b", Some(2), &["a", "b"]);
+        let file = directory.path().join("b.json");
+        fs::write(&file, other.bytes()).unwrap();
+        let found = gather(directory.path(), &own);
+        assert_eq!(found.nodes, [own.clone()]);
+        assert_eq!(
+            (&*found.missing, &*found.files),
+            (&["b".to_owned()][..], &[][..])
+        );
+        let mut nodes = vec![other.clone(), own.clone()];
+        let line = leave_out_earlier(&mut nodes).unwrap();
+        assert!(line.ends_with(": b"), "{line}");
+        assert_eq!(nodes, [own.clone()]);
+        other.run = 2;
+        fs::write(&file, other.bytes()).unwrap();
+        let found = gather(directory.path(), &own);
+        assert_eq!(found.nodes, [other, own]);
+        assert_eq!(found.files, [directory.path().join("b")]);
     }
 
     #[test]

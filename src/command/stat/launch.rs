@@ -44,6 +44,10 @@ const INTERIM: Duration = Duration::from_secs(5);
 pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     let program = Program::of_environment();
     let mut notes = Vec::new();
+    // A process that leads in any case leaves its files behind for no signal from now on. Others
+    // only join, and their command begins without handlers.
+    let is_leader = !program.has_others() || program.is_leader() == Some(true);
+    let events = is_leader.then(Events::watch);
     let roster = if program.has_others() {
         let boot = Machine::this().boot_id();
         match roster::join(&program.key_on_node(boot.as_deref()), program.is_leader()) {
@@ -63,11 +67,15 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
         None
     };
     let documents = if program.has_others() || program.has_other_nodes() {
-        output::open_or_note(request)
+        let is_for_itself = program.has_other_nodes() && !request.is_gathered;
+        output::open_or_note(request, is_for_itself.then(|| program.node()))
     } else {
         output::open(request)?
     };
-    let status = Leader::begin(request, command, program, roster, notes).run(&documents);
+    let unwatched = |error: io::Error| notes.push(format!("cannot wait for signals: {error}"));
+    let events = events.unwrap_or_else(Events::watch).map_err(unwatched).ok();
+    let leader = Leader::begin(request, command, program, (roster, events), notes);
+    let status = leader.run(&documents);
     ending::end_as(status)
 }
 
@@ -116,18 +124,17 @@ impl<'a> Leader<'a> {
         request: &'a StatRequest,
         command: &'a [OsString],
         program: Program,
-        roster: Option<Roster>,
+        (roster, events): (Option<Roster>, Option<Events>),
         mut notes: Vec<String>,
     ) -> Self {
-        let unwatched = |error: io::Error| notes.push(format!("cannot wait for signals: {error}"));
-        let events = Events::watch().map_err(unwatched).ok();
         let machine = Machine::this();
         let started = since_1970();
         let mut nics = Nics::begin(&request.devices, &request.set, &machine);
-        let record = new_record(request, command, &program, &machine, &nics, started);
+        let mut record = new_record(request, command, &program, &machine, &nics, started);
         let (key, node) = (program.key(), program.node());
         let directory = StepDirectory::make(&request.directory, &key, node, record.step.as_ref())
             .and_then(|directory| {
+                record.run = directory.next_run();
                 let written = directory.write_start(&record);
                 if written.is_err() {
                     directory.remove();
@@ -245,7 +252,7 @@ impl<'a> Leader<'a> {
         let job = JobStat::of(gathered.nodes, gathered.missing).with_series(series);
         output::report(self.request, &job, documents);
         if is_complete && !self.request.is_kept {
-            directory.remove_all();
+            directory.remove_all(&gathered.files);
         }
     }
 

@@ -30,6 +30,7 @@ pub fn new_record(
         node: program.node().to_owned(),
         boot_id: machine.boot_id(),
         step: program.step(),
+        run: 1,
         command: words.collect(),
         set: request.set.name.clone(),
         counters: request.set.counters.clone(),

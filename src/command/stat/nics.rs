@@ -1,6 +1,6 @@
 //! The NICs of this node, read before and after a command.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::env;
 use std::sync::mpsc;
 use std::thread;
@@ -184,7 +184,9 @@ impl Nics {
 
 /// Reads the counters of one NIC.
 fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<NicReading, String> {
-    let files = backend::files(device, machine).map_err(|failure| failure.message())?;
+    let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
+    let files = backend::files_of_counters(device, machine, |name| wanted.contains(name));
+    let files = files.map_err(|failure| failure.message())?;
     if !files.exist() {
         return Err("there is no such NIC".into());
     }

@@ -1,10 +1,13 @@
 //! Where the report goes.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 
 use super::note::note;
 use super::request::StatRequest;
+use super::step_directory::node_name;
 use facts::error::Failure;
+use plan::outputs::Place;
 use report::Destination;
 use report::documents::{Documents, Places};
 use report::stat::document::StatDocument;
@@ -25,31 +28,57 @@ pub struct ReportFiles {
 ///
 /// A file that cannot be written, and two documents in one place.
 pub fn open(request: &StatRequest) -> Result<ReportFiles, Failure> {
+    open_by(request, Path::to_owned)
+}
+
+/// Opens the documents. `path` returns the path of a document for the one that the request names.
+fn open_by(request: &StatRequest, path: impl Fn(&Path) -> PathBuf) -> Result<ReportFiles, Failure> {
+    let place = |place: &Place| match place {
+        Place::Stdout => Place::Stdout,
+        Place::File(of) => Place::File(path(of)),
+    };
+    let metrics = request.metrics.place()?;
     let documents = Documents::open(&Places {
-        json: request.json.clone(),
-        csv: request.csv.clone(),
-        metrics: request.metrics.place()?,
+        json: request.json.as_ref().map(place),
+        csv: request.csv.as_ref().map(place),
+        metrics: metrics.map(|(of, dialect)| (place(&of), dialect)),
         ..Places::default()
     })?;
-    let text = request
-        .output
-        .as_deref()
-        .map(Destination::file)
-        .transpose()?;
+    let text = request.output.as_deref().map(path);
+    let text = text.as_deref().map(Destination::file).transpose()?;
     documents.check_distinct_from(text.as_ref())?;
     Ok(ReportFiles { documents, text })
 }
 
 /// Opens the documents of a process whose program already runs: one that cannot be opened must not
-/// end this process alone, so it costs a line.
-pub fn open_or_note(request: &StatRequest) -> ReportFiles {
-    open(request).unwrap_or_else(|failure| {
+/// end this process alone, so it costs a line. With `node`, the files of each node have its name.
+pub fn open_or_note(request: &StatRequest, node: Option<&str>) -> ReportFiles {
+    let path = |path: &Path| match node {
+        Some(node) => of_node(path, node),
+        None => path.to_owned(),
+    };
+    open_by(request, path).unwrap_or_else(|failure| {
         note(&failure.message());
         ReportFiles {
             documents: Documents::default(),
             text: None,
         }
     })
+}
+
+/// Returns the path of the file of one node, for a path that all nodes have: `stat.nid1.json` for
+/// `stat.json`.
+fn of_node(path: &Path, node: &str) -> PathBuf {
+    let Some(name) = path.file_stem() else {
+        return path.to_owned();
+    };
+    let mut name = name.to_owned();
+    name.push(format!(".{}", node_name(node)));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
 }
 
 /// Reports what one node has read. What cannot be written is said on standard error: the command
@@ -136,5 +165,23 @@ pub fn check(request: &StatRequest, job: &JobStat) -> Result<(), Failure> {
             finding.code, finding.text
         ))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_nodes_have_their_names_before_the_ending() {
+        for (path, expected) in [
+            ("stat.json", "stat.nid1.json"),
+            ("a.b/stat", "a.b/stat.nid1"),
+            ("/x/.prom", "/x/.prom.nid1"),
+            ("..", ".."),
+        ] {
+            assert_eq!(of_node(Path::new(path), "nid1"), Path::new(expected));
+        }
+        assert_eq!(of_node(Path::new("a.csv"), "../b"), Path::new("a..._b.csv"));
     }
 }

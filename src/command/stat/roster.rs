@@ -159,8 +159,7 @@ impl Roster {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || !pause_for(pause.min(left)) {
                 // The kernel may not list the locks of processes in other namespaces.
-                let is_free = flock(&self.file, EXCLUSIVE).is_ok();
-                return if is_free {
+                return if self.is_free() {
                     0
                 } else {
                     running(&self.file).max(1)
@@ -172,7 +171,18 @@ impl Roster {
 
     /// Returns whether the other processes have come and their commands have ended.
     pub fn have_ended(&self, others: Option<u32>) -> bool {
-        self.missing(others) == 0 && flock(&self.file, EXCLUSIVE).is_ok()
+        self.missing(others) == 0 && self.is_free()
+    }
+
+    /// Returns whether no other process locks the file. If so, this process has it for itself.
+    fn is_free(&self) -> bool {
+        if flock(&self.file, EXCLUSIVE).is_ok() {
+            return true;
+        }
+        // A try that fails costs the shared lock, and without it a process that comes later takes
+        // the file for one that was left over. If one just did, all others had ended.
+        let is_locked = flock(&self.file, FlockOperation::LockShared).is_ok();
+        is_locked && !is_at(&self.path, &self.file)
     }
 
     /// Returns how many of the other processes have not come.
@@ -218,7 +228,7 @@ fn running(file: &File) -> u32 {
     let (major, minor, inode) = (major(found.dev()), minor(found.dev()), found.ino());
     let file = format!("{major:02x}:{minor:02x}:{inode}");
     let all = locks_of(&locks, &file);
-    // The lock of this process is among them, unless it was lost in trying for an exclusive one.
+    // The lock of this process is among them.
     let own = format!(" {} ", std::process::id());
     let is_own = |line: &&str| line.contains(&own);
     u32::try_from(all.filter(|line| !is_own(line)).count()).unwrap_or(u32::MAX)
@@ -287,6 +297,20 @@ mod tests {
         let _other = other(directory.path(), Some(false));
         let roster = leader(directory.path(), Some(true));
         assert_eq!(roster.wait(Some(2), LONG, |_| false), 1);
+    }
+
+    /// The kernel gives up the shared lock of a process that cannot have an exclusive one instead.
+    #[test]
+    fn waiting_leader_stays_the_only_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let roster = leader(directory.path(), None);
+        let second = other(directory.path(), None);
+        assert_eq!(wait(&roster, SHORT), 1);
+        assert_eq!(roster.wait(Some(1), LONG, |_| false), 1);
+        drop(second);
+        let third = other(directory.path(), None);
+        drop(third);
+        assert_eq!(roster.wait(Some(2), LONG, |_| unreachable!()), 0);
     }
 
     #[test]

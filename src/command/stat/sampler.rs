@@ -107,7 +107,8 @@ fn next_tick(last: Instant, interval: Duration, now: Instant) -> Instant {
 /// Returns the counters of each NIC; none of a NIC that cannot be read.
 fn read(devices: &[DeviceName], machine: &Machine) -> Vec<Readings> {
     let names = || COUNTERS.map(str::to_owned);
-    let read = |device: &DeviceName| match backend::files(*device, machine) {
+    let wanted = |name: &str| COUNTERS.contains(&name);
+    let read = |device: &DeviceName| match backend::files_of_counters(*device, machine, wanted) {
         Ok(files) => Readings::of(&files, names(), since_1970()),
         Err(_) => Readings::default(),
     };

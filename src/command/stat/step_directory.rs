@@ -68,6 +68,16 @@ impl StepDirectory {
         })
     }
 
+    /// Returns the number of the next command of this node in its step, from 1 on. Files of earlier
+    /// commands exist if the user kept them, or if a node was missing.
+    pub fn next_run(&self) -> u32 {
+        let last = [END, START].iter().find_map(|ending| {
+            let bytes = read(&self.file(ending)).ok()?;
+            Some(NodeRecord::read(&bytes).ok()?.run)
+        });
+        last.unwrap_or(0).saturating_add(1)
+    }
+
     /// Writes the first reading of this node. Removes what an earlier command has left.
     ///
     /// # Errors
@@ -75,10 +85,7 @@ impl StepDirectory {
     /// A file that cannot be written.
     pub fn write_start(&self, record: &NodeRecord) -> io::Result<()> {
         for old in [self.file(END), self.series()] {
-            match fs::remove_file(old) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            remove_if_there(&old)?;
         }
         self.write(START, record)
     }
@@ -92,8 +99,21 @@ impl StepDirectory {
         self.write(END, record)
     }
 
+    /// Writes a file whole or not at all: under another name first, which is always the same. So
+    /// the next command removes what a killed one has left.
     fn write(&self, ending: &str, record: &NodeRecord) -> io::Result<()> {
-        replace(&self.file(ending), &record.bytes())
+        let temporary = temporary(&self.of_node, &self.node, ending);
+        remove_if_there(&temporary)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        let mut file = options.open(&temporary)?;
+        let written = file
+            .write_all(&record.bytes())
+            .and_then(|()| fs::rename(&temporary, self.file(ending)));
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        written
     }
 
     fn file(&self, ending: &str) -> PathBuf {
@@ -112,24 +132,44 @@ impl StepDirectory {
 
     /// Removes the files of this node, and the directory if it is empty then.
     pub fn remove(&self) {
-        for ending in [START, END] {
-            let _ = fs::remove_file(self.file(ending));
-        }
-        let _ = fs::remove_file(self.series());
+        remove_files(&self.of_node, &self.node);
         // Other nodes may still have files in it.
         let _ = fs::remove_dir(&self.of_node);
         let _ = fs::remove_dir(&self.path);
     }
 
-    /// Removes the files of all nodes.
-    pub fn remove_all(&self) {
-        for path in files(&self.path).into_iter().chain(series(&self.path)) {
-            let _ = fs::remove_file(&path);
-            if let Some(directory) = path.parent().filter(|of| *of != self.path) {
+    /// Removes the files of this node and of `others`, as [`latest`] names them, and the directory
+    /// if it is empty then. The user may have put something there.
+    pub fn remove_all(&self, others: &[PathBuf]) {
+        for node in others {
+            let name = node.file_name().and_then(|name| name.to_str());
+            if let (Some(directory), Some(name)) = (node.parent(), name) {
+                remove_files(directory, name);
                 let _ = fs::remove_dir(directory);
             }
         }
-        let _ = fs::remove_dir(&self.path);
+        self.remove();
+    }
+}
+
+/// Removes all files of a node.
+fn remove_files(directory: &Path, node: &str) {
+    for ending in [START, END] {
+        let _ = fs::remove_file(directory.join(format!("{node}.{ending}")));
+        let _ = fs::remove_file(temporary(directory, node, ending));
+    }
+    let _ = fs::remove_file(directory.join(format!("{node}{SERIES}")));
+}
+
+/// Returns the name of a file of a node until it is complete.
+fn temporary(directory: &Path, node: &str, ending: &str) -> PathBuf {
+    directory.join(format!(".{node}.{ending}.new"))
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 
@@ -267,6 +307,7 @@ mod tests {
 
     use std::os::unix::fs::symlink;
 
+    use report::stat::record::FORMAT;
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     #[test]
@@ -309,15 +350,64 @@ mod tests {
     }
 
     #[test]
-    fn removes_nothing_through_symlinks() {
+    fn removes_files_of_its_nodes_only() {
         let directory = tempfile::tempdir().unwrap();
         let other = directory.path().join("other");
         fs::create_dir(&other).unwrap();
         fs::write(other.join("x.json"), "").unwrap();
-        let step = StepDirectory::make(directory.path(), "1.0", "nid1", None).unwrap();
+        let step = StepDirectory::make(directory.path(), "1.0", "nid1.a", None).unwrap();
         symlink(&other, step.path().join("0")).unwrap();
-        step.remove_all();
+        let files = |node: &str| {
+            for ending in [".start", ".json", ".series.jsonl"] {
+                fs::write(step.path().join(format!("{node}{ending}")), "").unwrap();
+            }
+            fs::write(step.path().join(format!(".{node}.json.new")), "").unwrap();
+        };
+        ["nid1.a", "nid2.a", "other.a"].into_iter().for_each(files);
+        let nodes = latest(step.path()).into_keys();
+        let nodes: Vec<PathBuf> = nodes.filter(|name| name.ends_with("nid2.a")).collect();
+        step.remove_all(&nodes);
         assert!(other.join("x.json").exists());
+        let left = all_files(step.path());
+        assert_eq!(left.len(), 4, "{left:?}");
+        let is_of_other = |path: &PathBuf| path.to_string_lossy().contains("other.a");
+        assert!(left.iter().all(is_of_other), "{left:?}");
+    }
+
+    #[test]
+    fn counts_the_commands_of_a_node() {
+        let directory = tempfile::tempdir().unwrap();
+        let step = StepDirectory::make(directory.path(), "1.0", "nid1", None).unwrap();
+        assert_eq!(step.next_run(), 1);
+        let mut record = record();
+        record.run = 4;
+        fs::write(step.path().join(".nid1.start.new"), "of a killed command").unwrap();
+        step.write_start(&record).unwrap();
+        assert_eq!(step.next_run(), 5);
+        record.run = 7;
+        step.write_end(&record).unwrap();
+        assert_eq!(step.next_run(), 8);
+        step.write_start(&record).unwrap();
+        assert!(!step.file(END).exists());
+        step.remove();
+        assert!(!step.path().exists());
+    }
+
+    fn record() -> NodeRecord {
+        NodeRecord {
+            stat_format: FORMAT,
+            cxidiag_version: String::new(),
+            node: "nid1".into(),
+            boot_id: None,
+            step: None,
+            run: 1,
+            command: Vec::new(),
+            set: "job".into(),
+            counters: Vec::new(),
+            started_unix_ns: 0,
+            end: None,
+            nics: Vec::new(),
+        }
     }
 
     #[test]
@@ -345,7 +435,7 @@ mod tests {
         let of_node = series(512, 513);
         fs::write(of_node.of_node.join("nid.json"), "").unwrap();
         assert_eq!(latest(of_node.path()).len(), 1);
-        of_node.remove_all();
+        of_node.remove_all(&[]);
         assert!(!of_node.of_node.exists());
     }
 }

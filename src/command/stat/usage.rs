@@ -170,7 +170,8 @@ fn options() -> Vec<OptionDef<TypedStat>> {
         ),
         Def::switch("no-gather", |typed| typed.is_not_gathered = true).explained(
             "Each node reports itself; --merge reports all later",
-            "Each node reports what it has read itself. The files stay for **--merge**.",
+            "Each node reports what it has read itself. The names of its documents have the name \
+             of the node before their ending. The files of the step stay for **--merge**.",
         ),
         Def::switch("merge", |typed| typed.is_merge = true).explained(
             "Report what the nodes in DIR have read",

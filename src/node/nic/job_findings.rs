@@ -38,6 +38,8 @@ pub struct JobFinding {
     pub code: &'static str,
     /// The NICs that it is about, the most affected first; none for the whole job.
     pub nics: Vec<usize>,
+    /// The counter in which a NIC stands out; `None` for other rules.
+    pub counter: Option<String>,
     /// What is compared with the limit; of the most affected NIC.
     pub value: f64,
     /// Above which value the rule holds.
@@ -59,6 +61,7 @@ struct JobRule {
 /// What a rule has found.
 struct Observation {
     nics: Vec<usize>,
+    counter: Option<String>,
     value: f64,
     text: String,
 }
@@ -163,6 +166,7 @@ pub fn job_findings(job: &JobEvidence) -> Vec<JobFinding> {
         found.extend((rule.find)(job).into_iter().map(|of| JobFinding {
             code: rule.code,
             nics: of.nics,
+            counter: of.counter,
             value: of.value,
             limit: rule.limit.to_owned(),
             source: rule.source,
@@ -191,6 +195,7 @@ fn of_single_nics(job: &JobEvidence) -> Vec<JobFinding> {
     }
     let merged = by_code.into_values().map(|(finding, nics)| JobFinding {
         code: finding.code,
+        counter: None,
         value: nics.len() as f64,
         limit: finding.limit,
         source: finding.source,
@@ -245,6 +250,7 @@ impl Observation {
     fn of_job(value: f64, text: String) -> Vec<Self> {
         vec![Self {
             nics: Vec::new(),
+            counter: None,
             value,
             text,
         }]
@@ -259,6 +265,7 @@ impl Observation {
         vec![Self {
             text: text(&nics, value),
             nics,
+            counter: None,
             value,
         }]
     }
@@ -318,11 +325,13 @@ fn outlier(job: &JobEvidence) -> Vec<Observation> {
     let (outliers, uneven) = outliers(&nics);
     let named = outliers.iter().map(|of| Observation {
         nics: vec![of.nic],
+        counter: Some(of.counter.clone()),
         value: of.value.number(),
         text: outlier_text(&job.nics[of.nic].name, of),
     });
     let uneven = uneven.iter().map(|of| Observation {
         nics: Vec::new(),
+        counter: Some(of.counter.clone()),
         value: of.nics as f64,
         text: format!(
             "uneven: {} of {} NICs are far above the others in {}",

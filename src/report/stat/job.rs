@@ -67,8 +67,10 @@ impl JobStat {
         }
     }
 
-    /// Adds what some counters did over time.
-    pub fn with_series(self, series: Vec<NodeSeries>) -> Self {
+    /// Adds what some counters did over time. A series of another node is left out: it is of an
+    /// earlier command.
+    pub fn with_series(self, mut series: Vec<NodeSeries>) -> Self {
+        series.retain(|of| self.nodes.iter().any(|node| node.node == of.head.node));
         Self { series, ..self }
     }
 

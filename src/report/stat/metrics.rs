@@ -2,7 +2,7 @@
 
 use super::document::nics;
 use super::job::JobStat;
-use super::record::EndStatus;
+use super::record::{EndStatus, NicRecord, NodeRecord};
 use crate::openmetrics::{Family, Kind, Sample};
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
@@ -76,17 +76,21 @@ fn counters(job: &JobStat) -> Vec<Sample> {
                 .filter(|_| !is_gauge)
             {
                 samples.push(Sample {
-                    labels: vec![
-                        ("host", node.node.clone()),
-                        ("device", nic.device.clone()),
-                        ("name", name.clone()),
-                    ],
+                    labels: labels(node, nic, name),
                     value: count as f64,
                 });
             }
         }
     }
     samples
+}
+
+fn labels(node: &NodeRecord, nic: &NicRecord, counter: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("host", node.node.clone()),
+        ("device", nic.device.clone()),
+        ("name", counter.to_owned()),
+    ]
 }
 
 fn outliers(job: &JobStat) -> Vec<Sample> {
@@ -99,9 +103,34 @@ fn outliers(job: &JobStat) -> Vec<Sample> {
         let place = |index: &usize| places.get(*index).copied();
         let nics = finding.nics.iter().filter_map(place);
         nics.map(|(node, nic)| Sample {
-            labels: vec![("host", node.node.clone()), ("device", nic.device.clone())],
+            labels: labels(node, nic, finding.counter.as_deref().unwrap_or_default()),
             value: finding.value,
         })
     });
     samples.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::testing;
+
+    #[test]
+    fn names_the_counter_in_which_a_nic_stands_out() {
+        let quiet: &[(&str, u64)] = &[("hni_fgfc_port", 100)];
+        let loud: &[(&str, u64)] = &[("hni_fgfc_port", 90_000)];
+        let mut nics = vec![("cxi0", quiet); 15];
+        nics.push(("cxi1", loud));
+        let job = JobStat::of(vec![testing::node("nid1", &nics)], Vec::new());
+        let samples = outliers(&job);
+        assert_eq!(samples.len(), 1);
+        let expected = [
+            ("host", "nid1"),
+            ("device", "cxi1"),
+            ("name", "hni_fgfc_port"),
+        ];
+        let expected = expected.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(samples[0].labels, expected);
+        assert_eq!(samples[0].value, 9000.0);
+    }
 }

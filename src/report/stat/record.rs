@@ -29,6 +29,9 @@ pub struct NodeRecord {
     pub boot_id: Option<String>,
     /// The parallel program; `None` for a command that no launcher has started.
     pub step: Option<StepRecord>,
+    /// Which command of this node in this step it is, from 1 on, as far as files of earlier ones
+    /// show.
+    pub run: u32,
     /// The command: its name, and its arguments if the user wants them.
     pub command: Vec<String>,
     /// Name of the set of counters.
@@ -248,6 +251,17 @@ impl NodeRecord {
         bytes
     }
 
+    /// Returns whether this record belongs to an earlier command than `other`, a record of another
+    /// node of the same step. Each node counts its commands, and one of them may have run fewer:
+    /// so the times must agree, too.
+    pub fn is_before(&self, other: &Self) -> bool {
+        let last = self
+            .end
+            .as_ref()
+            .map_or(self.started_unix_ns, |end| end.unix_ns);
+        self.run < other.run && last < other.started_unix_ns
+    }
+
     /// Returns the time between both readings; `None` without an end.
     pub fn elapsed(&self) -> Option<Duration> {
         let end = self.end.as_ref()?;
@@ -299,6 +313,26 @@ mod tests {
         let changes = read.nics[0].changes(&Arc::new(CounterNames::new(read.counters)));
         assert_eq!(changes.count("hni_tx_ok_opt"), Some(5));
         assert_eq!(changes.of("hni_rx_ok_opt").and_then(Change::count), None);
+    }
+
+    #[test]
+    fn earlier_commands_have_a_lower_number_and_have_ended() {
+        let of = |run, started: u64, end: Option<u64>| {
+            let mut record = testing::node("nid1", &[]);
+            record.run = run;
+            record.started_unix_ns = started;
+            match (&mut record.end, end) {
+                (Some(record), Some(end)) => record.unix_ns = end,
+                (record, _) => *record = None,
+            }
+            record
+        };
+        let own = of(2, 100, Some(200));
+        assert!(of(1, 10, Some(99)).is_before(&own));
+        assert!(of(1, 10, None).is_before(&own), "its leader was killed");
+        assert!(!of(2, 10, Some(99)).is_before(&own), "a node may be slow");
+        assert!(!of(1, 10, Some(101)).is_before(&own), "they overlap");
+        assert!(!of(1, 101, None).is_before(&own));
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub fn node(name: &str, nics: &[(&str, &[(&str, u64)])]) -> NodeRecord {
         node: name.into(),
         boot_id: Some("boot".into()),
         step: None,
+        run: 1,
         command: vec!["./app".into()],
         set: "job".into(),
         started_unix_ns: STARTED * 1_000_000_000,

@@ -236,10 +236,16 @@ fn class_files(qos: QosProfile, slowness: &Slowness) -> Vec<(String, Vec<u8>)> {
 /// # Errors
 /// Errors of the file system.
 pub fn write(directory: &Path, entries: &Entries) -> io::Result<()> {
+    let mut last = None;
     for (name, entry) in entries {
         let path = directory.join(name);
-        if let Some(parent) = path.parent() {
+        // The entries of a directory mostly follow each other.
+        if let Some(parent) = path
+            .parent()
+            .filter(|parent| last.as_deref() != Some(*parent))
+        {
             fs::create_dir_all(parent)?;
+            last = Some(parent.to_owned());
         }
         match entry {
             Entry::File(content) => fs::write(&path, content)?,

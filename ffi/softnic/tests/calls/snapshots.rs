@@ -490,6 +490,21 @@ fn survives_what_others_left_in_the_directory() {
 }
 
 #[test]
+fn writes_only_wanted_telemetry() {
+    alone!();
+    set("CXIDIAG_FAULTS", "");
+    let wanted = ["hni_pcs_good_cw", "hni_tx_ok_opt", "pct_spt_timeouts"];
+    let files = Files(Snapshot::of_counters(0, |name| wanted.contains(&name)).unwrap());
+    let telemetry = fs::read_dir(files.path("sys/class/cxi/soft0/device/telemetry"));
+    let names = telemetry.unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    assert_eq!(names, wanted);
+    assert_eq!(files.counter("pct_spt_timeouts"), 0);
+    assert_eq!(files.of_device("properties/nid"), "0x12");
+}
+
+#[test]
 fn refuses_unknown_nics_and_invalid_faults() {
     alone!();
     let error = |number| {

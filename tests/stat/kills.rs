@@ -1,0 +1,184 @@
+//! What `stat` leaves behind when its processes are killed: nothing, except what `--stop` needs.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{Process, finish, stderr};
+use crate::{Place, wait_for};
+
+/// Number of programs that run, unless this variable says otherwise.
+const PROGRAMS: u32 = 50;
+const PROGRAMS_VARIABLE: &str = "CXIDIAG_TEST_STAT_KILLS";
+
+/// Programs that run at the same time.
+const AT_ONCE: u32 = 5;
+
+/// Marks the processes of one test in their environments.
+const MARK: &str = "CXIDIAG_TEST_MARK";
+
+const SIGNALS: [Signal; 4] = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP];
+
+/// Commands that end by themselves.
+const COMMANDS: [&str; 3] = ["true", "sleep 0.1", "sleep 0.05; exit 3"];
+
+/// Numbers that differ in each run of the test.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// A program of some ranks on this node.
+struct Program {
+    job: String,
+    ranks: u32,
+    processes: Vec<Process>,
+    /// Whether its leader, which is its first process, gets SIGKILL.
+    kills_leader: bool,
+}
+
+impl Program {
+    fn start(place: &Place, job: &str, ranks: u32, command: &str) -> Self {
+        let start = |rank: u32| {
+            let mut stat = place.stat(&["--linger=0.2"], &["sh", "-c", command]);
+            stat.env(MARK, place.key());
+            stat.env("SLURM_JOB_ID", job)
+                .env("SLURM_STEP_ID", "0")
+                .env("SLURM_PROCID", rank.to_string())
+                .env("SLURM_LOCALID", rank.to_string())
+                .env("SLURM_STEP_NUM_TASKS", ranks.to_string())
+                .env("SLURM_STEP_TASKS_PER_NODE", ranks.to_string())
+                .env("SLURM_STEP_NODELIST", "nid1")
+                .env("SLURM_NODEID", "0")
+                .env("SLURMD_NODENAME", "nid1");
+            stat.spawn().expect("it starts")
+        };
+        Self {
+            job: job.to_owned(),
+            ranks,
+            processes: (0..ranks).map(start).collect(),
+            kills_leader: false,
+        }
+    }
+
+    /// Kills one of its processes.
+    fn kill(&mut self, random: &mut Random) {
+        let rank = random.below(self.ranks.into()) as usize;
+        let signal = SIGNALS[random.below(SIGNALS.len() as u64) as usize];
+        self.kills_leader = rank == 0 && signal == Signal::KILL;
+        let process = Pid::from_raw(self.processes[rank].id().cast_signed());
+        // It has not been waited for, so its number is its own.
+        kill_process(process.expect("a process"), signal).expect("a process");
+    }
+
+    /// Waits for its end. Returns whether its leader was killed before it had ended.
+    fn end(&mut self) -> bool {
+        let mut processes = self.processes.drain(..);
+        let leader = processes.next().expect("a leader").finish();
+        for process in processes {
+            process.finish();
+        }
+        let errors = stderr(&leader);
+        assert!(!errors.contains("panicked"), "{errors}");
+        self.kills_leader && leader.status.signal() == Some(Signal::KILL.as_raw())
+    }
+}
+
+/// Returns the files of rosters of these programs.
+fn rosters(programs: &[Program]) -> Vec<PathBuf> {
+    let entries = fs::read_dir("/dev/shm").expect("a directory").flatten();
+    let paths = entries.map(|entry| entry.path());
+    let is_of_programs = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut jobs = programs.iter().map(|program| format!(".{}.", program.job));
+        name.starts_with("cxidiag-stat.") && jobs.any(|job| name.contains(&job))
+    };
+    paths.filter(is_of_programs).collect()
+}
+
+/// Returns whether a process of this test runs.
+fn has_processes(place: &Place) -> bool {
+    let mark = format!("{MARK}={}", place.key());
+    let entries = fs::read_dir("/proc").expect("proc").flatten();
+    let mut environments = entries.filter_map(|entry| fs::read(entry.path().join("environ")).ok());
+    environments.any(|of| {
+        of.split(|byte| *byte == 0)
+            .any(|one| one == mark.as_bytes())
+    })
+}
+
+#[test]
+fn killed_programs_leave_nothing_that_the_next_ones_do_not_remove() {
+    let place = Place::new();
+    let count =
+        env::var(PROGRAMS_VARIABLE).map_or(PROGRAMS, |text| text.parse().expect("a number"));
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let seed = since.expect("a time after 1970").subsec_nanos().into();
+    let mut random = Random(seed);
+    // Signals come at any time of a program, however fast this machine is.
+    let began = Instant::now();
+    Program::start(&place, &format!("{}first", place.key()), 3, COMMANDS[1]).end();
+    let takes = began.elapsed().as_micros() as u64;
+
+    let mut killed = Vec::new();
+    for first in (0..count).step_by(AT_ONCE as usize) {
+        let start = |number: u32| {
+            let command = COMMANDS[random.below(COMMANDS.len() as u64) as usize];
+            let ranks = 1 + random.below(3) as u32;
+            Program::start(&place, &format!("{}n{number}", place.key()), ranks, command)
+        };
+        let mut programs: Vec<Program> = (first..count.min(first + AT_ONCE)).map(start).collect();
+        for program in &mut programs {
+            thread::sleep(Duration::from_micros(
+                random.below(2 * takes / u64::from(AT_ONCE)),
+            ));
+            program.kill(&mut random);
+        }
+        for mut program in programs {
+            let was_killed = program.end();
+            if was_killed {
+                killed.push(program);
+            } else {
+                let step = format!("cxidiag-stat.{}.0", program.job);
+                assert!(!place.left().contains(&step), "seed {seed}: {step}");
+                assert!(rosters(&[program]).is_empty(), "seed {seed}: {step}");
+            }
+        }
+    }
+    println!("{} of {count} leaders were killed", killed.len());
+    // The commands of killed leaders go on to their ends.
+    wait_for("the end of all commands", || {
+        (!has_processes(&place)).then_some(())
+    });
+    for path in rosters(&killed) {
+        let file = File::options().append(true).open(&path).expect("a file");
+        flock(&file, FlockOperation::NonBlockingLockExclusive).expect("no lock is left");
+        // Only a file that has not changed for long is left over.
+        let old = SystemTime::now() - Duration::from_secs(3600);
+        file.set_modified(old).expect("a file");
+    }
+    // The next command of each step removes its files.
+    for program in &killed {
+        let again = Program::start(&place, &program.job, program.ranks, "true").end();
+        assert!(!again);
+    }
+    assert!(rosters(&killed).is_empty(), "seed {seed}");
+    assert_eq!(place.left(), [""; 0], "seed {seed}");
+    let mut last = place.cxidiag(&["stat", "soft0", "--start=before"]);
+    last.env_remove(MARK);
+    finish(last);
+    place.fabric.assert_nothing_left();
+}
