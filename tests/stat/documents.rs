@@ -49,6 +49,20 @@ fn json_has_all_counters_of_the_set_and_fits_its_schema() {
 }
 
 #[test]
+fn json_has_locations_on_a_fabric_of_switches() {
+    let place = Place::new();
+    let mut stat = place.cxidiag(&["stat", "soft0", "soft1", "--json", "--", "true"]);
+    stat.env("CXIDIAG_TOPOLOGY", "dragonfly:groups=2,switches=1,nics=1");
+    let document = schema::document(SCHEMA, &stdout(&finish(stat)));
+    let location = |nic: usize| document["nics"][nic]["location"].clone();
+    let at = |group| serde_json::json!({"group": group, "switch": 0, "port": 1});
+    assert_eq!([location(0), location(1)], [at(0), at(1)]);
+    let alone = finish(place.stat(&["--json"], &["true"]));
+    let document = schema::document(SCHEMA, &stdout(&alone));
+    assert!(document["nics"][0]["location"].is_null());
+}
+
+#[test]
 fn metrics_and_text_agree() {
     let place = Place::new();
     let options = ["--openmetrics=stat.om", "--report=all", "-o", "report"];

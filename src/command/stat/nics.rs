@@ -192,8 +192,10 @@ fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<Nic
     }
     let readings = Readings::of(&files, names, since_1970());
     let is_software = device.platform().is_simulated;
+    let mut facts = NicFacts::read(&files, device.to_string(), is_software);
+    facts.nid = facts.nid.filter(|_| backend::has_location(device));
     Ok(NicReading {
-        facts: NicFacts::read(&files, device.to_string(), is_software),
+        facts,
         serial: files.text("fru/serial_number"),
         driver: files.text("properties/driver_rev"),
         readings,

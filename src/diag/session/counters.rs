@@ -74,6 +74,9 @@ fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
         link_speed,
         pcie_gt_per_s,
         limits,
+        // Only reports of jobs need them.
+        nid: _,
+        max_spt_retries: _,
     } = &changes.nic;
     let software = is_software.then(|| "software".to_owned());
     let link = link_speed.as_ref().filter(|speed| is_link_speed(speed));

@@ -82,6 +82,10 @@ pub struct NicFacts {
     pub pcie_gt_per_s: Option<f64>,
     /// Limits of code words that the driver shows.
     pub limits: DriverLimits,
+    /// Address on the fabric.
+    pub nid: Option<u32>,
+    /// How often the retry handler sends a packet again at most.
+    pub max_spt_retries: Option<u64>,
 }
 
 impl NicFacts {
@@ -93,6 +97,10 @@ impl NicFacts {
             link_speed: (files.text("port/speed")).or_else(|| files.text("port/0/link/speed")),
             pcie_gt_per_s: PcieSpeed::read(files).map(|speed| speed.gt_per_s),
             limits: DriverLimits::read(files),
+            nid: files.nid(),
+            max_spt_retries: files
+                .of_retry_handler("config/max_spt_retries")
+                .and_then(|text| decimal(&text)),
         }
     }
 }

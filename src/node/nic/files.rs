@@ -80,6 +80,12 @@ impl Files {
         text(&self.root.join("run/cxi").join(&self.device).join(name))
     }
 
+    /// Returns the address of the NIC on the fabric.
+    pub fn nid(&self) -> Option<u32> {
+        let text = self.text("properties/nid")?;
+        u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+    }
+
     /// Returns the text of a file of the NIC's network interface, such as `address`.
     pub fn of_interface(&self, name: &str) -> Option<String> {
         if let Some(interface) = self.entries("net").first() {

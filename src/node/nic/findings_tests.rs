@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::code_word_limits::DriverLimits;
 use super::super::counter_table::{Preset, Row};
 use super::super::counters::{Changes, NicFacts};
 use super::*;
@@ -24,7 +23,7 @@ fn changes(seconds: f64, counted: &[(&str, u64)]) -> Changes {
         is_software: false,
         link_speed: Some("BS_200G".into()),
         pcie_gt_per_s: Some(16.0),
-        limits: DriverLimits::default(),
+        ..NicFacts::default()
     };
     Changes::new(nic, by_name)
 }

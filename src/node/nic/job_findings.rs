@@ -144,7 +144,7 @@ const REPLACED: [&str; 7] = [
 /// Share of the time or of packets above which congestion is reported.
 const NOTABLE_SHARE: f64 = 0.01;
 
-/// Retries of a packet by the retry handler, unless its configuration says otherwise.
+/// Retries of a packet by the retry handler, unless it shows its configuration.
 const RETRIES: u64 = 4;
 
 /// Bytes below which shares of traffic mean nothing.
@@ -289,7 +289,9 @@ pub fn never_answered_of(changes: &Changes) -> Option<u64> {
     let (resent, errors) = (count("pct_retry_srb_requests")?, count("pct_rsp_err_rcvd")?);
     let is_near =
         |count: u64, expected: u64| (count as f64 - expected as f64).abs() <= 0.1 * expected as f64;
-    let holds = is_near(spt, (RETRIES + 1) * errors) && is_near(resent, RETRIES * errors);
+    let most = changes.nic.max_spt_retries.unwrap_or(RETRIES);
+    let expected = [most.saturating_add(1), most].map(|times| times.saturating_mul(errors));
+    let holds = is_near(spt, expected[0]) && is_near(resent, expected[1]);
     (errors > 0 && holds).then_some(errors)
 }
 

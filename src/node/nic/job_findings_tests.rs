@@ -64,6 +64,19 @@ fn tells_packets_that_were_never_answered_from_those_sent_again() {
     }
 }
 
+#[test]
+fn retries_are_those_of_the_retry_handler() {
+    let never = |retries, [spt, resent, errors]: [u64; 3]| {
+        let mut nic = nic("cxi0", 0, &[(SPT, spt), (RESENT, resent), (ERRORS, errors)]);
+        nic.changes.nic.max_spt_retries = retries;
+        never_answered_of(&nic.changes)
+    };
+    assert_eq!(never(Some(2), [30, 20, 10]), Some(10));
+    assert_eq!(never(Some(2), [50, 40, 10]), None);
+    assert_eq!(never(None, [50, 40, 10]), Some(10));
+    assert_eq!(never(Some(u64::MAX), [50, 40, 10]), None);
+}
+
 /// monitoring.md 1.6 vector 13.
 #[test]
 fn counts_each_timeout_once() {

@@ -280,10 +280,14 @@ mod tests {
 
     /// NICs with the counts of one counter in 10 s.
     fn nics(name: &str, counts: &[u64]) -> Vec<Changes> {
+        nics_in(10, name, counts)
+    }
+
+    fn nics_in(seconds: u64, name: &str, counts: &[u64]) -> Vec<Changes> {
         let nic = |count: &u64| {
             let change = Change::Counted {
                 by: *count,
-                within: Some(Duration::from_secs(10)),
+                within: Some(Duration::from_secs(seconds)),
             };
             Changes::new(NicFacts::default(), [(name.to_owned(), change)].into())
         };
@@ -336,6 +340,32 @@ mod tests {
             counts[5] = cycles;
             assert_eq!(found(STALL, &counts).0, named, "{cycles}");
         }
+    }
+
+    #[test]
+    fn stands_out_from_ten_events_on() {
+        let named = |count| {
+            let mut counts = [0].repeat(16);
+            counts[5] = count;
+            let nics = nics_in(1, "hni_fgfc_port", &counts);
+            outliers(&nics.iter().collect::<Vec<_>>()).0.len()
+        };
+        assert_eq!([named(9), named(10)], [0, 1]);
+    }
+
+    #[test]
+    fn stands_out_from_three_times_the_median_on_and_far_beyond_the_spread() {
+        let named = |others: [u64; 2], count| {
+            let mut counts = others.repeat(9);
+            counts[17] = count;
+            found("hni_fgfc_port", &counts).0
+        };
+        let none: [usize; 0] = [];
+        assert_eq!(named([1000, 1000], 2990), none);
+        assert_eq!(named([1000, 1000], 3010), [17]);
+        // Half of the NICs have a third of the others: 4.5 times the spread is 3336.
+        assert_eq!(named([500, 1500], 4300), none);
+        assert_eq!(named([500, 1500], 4400), [17]);
     }
 
     #[test]

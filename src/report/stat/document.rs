@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use super::job::JobStat;
 use super::record::{EndStatus, NicRecord, NodeRecord};
 use super::series::{NodeSeries, SeriesInterval};
+use cluster::location::Location;
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 
@@ -104,6 +105,8 @@ struct StatNic<'a> {
     is_software: bool,
     /// Serial number; null if the driver does not show it.
     serial: Option<String>,
+    /// Where it is; null if its address does not say.
+    location: Option<Location>,
     /// The counters of the set; null for one that the NIC does not have.
     #[cfg_attr(test, schemars(with = "BTreeMap<String, Option<StatCounter>>"))]
     counters: StatCounters<'a>,
@@ -234,6 +237,7 @@ impl<'a> StatNic<'a> {
             device: nic.device.clone(),
             is_software: nic.is_software,
             serial: nic.serial.clone(),
+            location: nic.nid.map(Location::of_nid),
             counters: StatCounters {
                 names: &node.counters,
                 nic,

@@ -102,6 +102,10 @@ pub struct NicRecord {
     pub pcie_gt_per_s: Option<f64>,
     /// Limits of code words that the driver shows, by the names of their files.
     pub limits: Vec<(String, f64)>,
+    /// Address on the fabric, if it says where the NIC is.
+    pub nid: Option<u32>,
+    /// How often the retry handler sends a packet again at most.
+    pub max_spt_retries: Option<u64>,
     /// The counters before the command.
     pub before: Values,
     /// The counters after it; `None` if they were not read.
@@ -165,6 +169,8 @@ impl NicRecord {
             limits: limits
                 .map(|(name, limit)| (name.to_owned(), limit))
                 .collect(),
+            nid: nic.nid,
+            max_spt_retries: nic.max_spt_retries,
             before,
             after: None,
         }
@@ -183,6 +189,8 @@ impl NicRecord {
             link_speed: self.link_speed.clone(),
             pcie_gt_per_s: self.pcie_gt_per_s,
             limits,
+            nid: self.nid,
+            max_spt_retries: self.max_spt_retries,
         };
         let changes = (0..names.names().len()).map(|position| self.change(position));
         Changes::in_order(nic, Arc::clone(names), changes)

@@ -41,9 +41,7 @@ pub fn algorithmic(files: &Files) -> Finding {
     let address = mac
         .strip_prefix("02:00:00:")
         .and_then(|rest| u32::from_str_radix(&rest.replace(':', ""), 16).ok());
-    let nid = files
-        .text("properties/nid")
-        .and_then(|text| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok());
+    let nid = files.nid();
     let assigned = files
         .of_interface("addr_assign_type")
         .and_then(|text| text.parse::<u64>().ok());
