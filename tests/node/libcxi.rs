@@ -92,6 +92,12 @@ pub fn run_under(other: &[&str], program: &str, argument: &str) -> Output {
     run_by(wrapper().args(other), program, argument)
 }
 
+/// Runs a program on a fabric of switches.
+fn run_on(topology: &str, program: &str, argument: &str) -> Output {
+    let mut wrapper = wrapper();
+    run_by(wrapper.env("CXIDIAG_TOPOLOGY", topology), program, argument)
+}
+
 /// Runs a program on the library by a wrapper with its options and environment.
 pub fn run_by(wrapper: &mut Command, program: &str, argument: &str) -> Output {
     // The default place of fabrics: creating files is slower on other file systems.
@@ -249,8 +255,8 @@ fn foreign_programs_exchange_data() {
 /// A put takes three links of a millisecond, in each direction of a round trip.
 #[test]
 fn foreign_programs_obey_a_topology() {
-    let fabric = "CXIDIAG_TOPOLOGY=dragonfly:groups=2,switches=1,nics=1,latency=1ms";
-    let output = run_under(&["env", fabric], "ping_pong", "20");
+    let topology = "dragonfly:groups=2,switches=1,nics=1,latency=1ms";
+    let output = run_on(topology, "ping_pong", "20");
     let text = String::from_utf8(output.stdout).expect("text");
     let least = text.strip_prefix("round trip [us]: min ");
     let least = least.and_then(|rest| rest.split([',', ' ', '\n']).next()?.parse::<f64>().ok());
@@ -264,8 +270,8 @@ fn libfabric_sequence_transfers_data() {
     let argument = if shows_nics_in_sys() { "" } else { "no-sys" };
     run("provider", argument);
     run_under(&["env", "CXIDIAG_RDZV_GET=0"], "provider", argument);
-    let fabric = "CXIDIAG_TOPOLOGY=dragonfly:groups=2,switches=2,nics=2,nic=1GB/s,latency=1us";
-    run_under(&["env", fabric], "provider", argument);
+    let topology = "dragonfly:groups=2,switches=2,nics=2,nic=1GB/s,latency=1us";
+    run_on(topology, "provider", argument);
 }
 
 /// Debian's libfabric has no provider for Cassini; where one is installed, it must find the NICs

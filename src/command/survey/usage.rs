@@ -194,7 +194,7 @@ fn places() -> Vec<Def> {
         })
         .completed_by(Completion::Files)
         .explained(
-            "Switches, NICs and cables of the fabric, as\nCXIDIAG_TOPOLOGY has them, for the locations",
+            "Switches, NICs and cables of the fabric, as\nCXIDIAG_TOPOLOGY has them (default: by the\naddresses of the NICs)",
             "Take the locations of NICs from this file, which has the form of **CXIDIAG_TOPOLOGY**, or \
              from its short form, such as *dragonfly:groups=4,switches=2,nics=2*: of software NICs by \
              their names, of hardware by their addresses. The other NICs have the location in their \
