@@ -44,6 +44,18 @@ fn reads_dragonfly() {
 }
 
 #[test]
+fn cables_between_groups_have_a_rate_of_their_own() {
+    let rates = |typed: &str| {
+        let text = format!("dragonfly:groups=2,switches=2,nics=1,nic=10MB/s{typed}");
+        let topology = Topology::from_variable(&text).unwrap();
+        ["0.0-0.1", "0.0-1.0"].map(|ends| cable(&topology, ends).directions[0].rate)
+    };
+    assert_eq!(rates(",local=20MB/s,global-rate=30MB/s"), [2e7, 3e7]);
+    assert_eq!(rates(",local=20MB/s"), [2e7, 1e7]);
+    assert_eq!(rates(""), [1e7, 1e7]);
+}
+
+#[test]
 fn addresses_have_group_switch_and_port() {
     let topology = read("").unwrap();
     let addresses = [0, 1, 2, 4, 15, 16].map(|nic| topology.address(nic));
@@ -314,11 +326,25 @@ fn names_what_is_wrong_with_a_whole_fabric() {
             "item 1: 'dragonfly': 130816 cables, expected at most 4096",
         ),
         (
+            "dragonfly:groups=101,switches=1,nics=1,global=0",
+            "item 1: 'dragonfly': 101 NICs, expected at most 100",
+        ),
+        (
+            "dragonfly:groups=92,switches=1,nics=1",
+            "item 1: 'dragonfly': 4186 cables, expected at most 4096",
+        ),
+        (
             "dragonfly:groups=1,switches=1,nics=0",
             "expected at least one NIC",
         ),
     ] {
         assert_eq!(of(text), format!("{text}: {error}"));
+    }
+    for most in [
+        "dragonfly:groups=100,switches=1,nics=1,global=0",
+        "dragonfly:groups=91,switches=1,nics=1",
+    ] {
+        assert!(Topology::from_variable(most).is_ok(), "{most}");
     }
     assert!(of("/no/such/file").starts_with("/no/such/file: No such file"));
     assert_eq!(
