@@ -214,6 +214,7 @@ mod tests {
             is_software: false,
             link_speed: Some("BS_200G".into()),
             pcie_gt_per_s: Some(16.0),
+            ..NicFacts::default()
         }
     }
 
