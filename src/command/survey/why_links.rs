@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::why_course::Tests;
 use super::why_slots::Slot;
 use cluster::survey::answer::Pair;
-use cluster::survey::findings::{Findings, Unit};
+use cluster::survey::findings::{Direction, Findings, Unit};
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
 use diagnosis::procedure::{Route, TestCode};
@@ -20,6 +20,16 @@ const MOST_OF_GROUP: usize = 4;
 
 /// Flows whose pairs repeat the test of the survey: an ordered test differs between them.
 const OF_SURVEY: usize = 3;
+
+/// Returns in which directions links between groups are slow, as the groups that send and receive.
+pub fn directions([one, other]: [u16; 2], slow: Direction) -> Vec<[u16; 2]> {
+    let [there, back] = [[one, other], [other, one]];
+    match slow {
+        Direction::Initiator => vec![there],
+        Direction::Target => vec![back],
+        Direction::Both => vec![there, back],
+    }
+}
 
 /// Pairs across links between groups, in one direction.
 #[derive(Debug, PartialEq)]
@@ -148,7 +158,7 @@ mod tests {
 
     use super::*;
     use cluster::location::Location;
-    use cluster::survey::findings::{Cause, Certainty, Direction};
+    use cluster::survey::findings::{Cause, Certainty};
     use cluster::survey::ids::NodeId;
     use cluster::survey::roster::{Nic, Node};
 
@@ -228,6 +238,14 @@ mod tests {
         assert!(!untested.are_good);
         states[6..10].fill(State::Bad);
         assert_eq!(Crossings::of(&roster, &verdict, &states, [1, 0]), None);
+    }
+
+    #[test]
+    fn only_slow_directions_are_measured() {
+        let of = |slow| directions([2, 12], slow);
+        assert_eq!(of(Direction::Initiator), [[2, 12]]);
+        assert_eq!(of(Direction::Target), [[12, 2]]);
+        assert_eq!(of(Direction::Both), [[2, 12], [12, 2]]);
     }
 
     #[test]

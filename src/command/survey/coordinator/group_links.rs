@@ -3,7 +3,7 @@
 
 use super::investigation::{Investigation, UNTESTED};
 use crate::command::survey::why_culprits::{GroupLinks, LOOK_AT_SWITCHES, left_out};
-use crate::command::survey::why_links::Crossings;
+use crate::command::survey::why_links::{Crossings, directions};
 use crate::command::survey::why_slots::Found;
 use cluster::survey::findings::Findings;
 use cluster::survey::roster::Roster;
@@ -17,7 +17,7 @@ use report::survey::why::Explanation;
 /// The links between two groups, and the pairs across them.
 pub struct Links<'a> {
     links: &'a GroupLinks<'a>,
-    /// In both directions.
+    /// In the directions that are slow.
     pub directions: Vec<Crossings>,
 }
 
@@ -29,8 +29,7 @@ impl<'a> Links<'a> {
         verdict: &Findings,
         states: &[nics::State],
     ) -> Self {
-        let [one, other] = links.groups;
-        let directions = [[one, other], [other, one]].into_iter();
+        let directions = directions(links.groups, links.cause.direction).into_iter();
         let crossings = directions.map(|groups| Crossings::of(roster, verdict, states, groups));
         Self {
             links,
@@ -57,8 +56,11 @@ impl<'a> Links<'a> {
         for crossings in &self.directions {
             let found = investigation.measure_links(crossings, evidence.test)?;
             let one = self.evaluated(crossings, &found);
-            let is_final = one.causes[0].confidence <= Confidence::Probably;
-            if is_final || best.is_none() {
+            let confidence = |of: &Explanation| of.causes[0].confidence;
+            let is_final = confidence(&one) <= Confidence::Probably;
+            // A direction that is not slow now says less than one that is.
+            let is_open = |of: &Explanation| confidence(of) == Confidence::Transient;
+            if is_final || best.as_ref().is_none_or(is_open) {
                 best = Some(one);
             }
             if is_final {
