@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::LazyLock;
 
+use crate::harness::c_program::{SOURCES, compile};
 use crate::harness::{Command, LIBCXI, SOFTWARE_NIC};
 use serde_json::Value;
 
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libcxi");
 /// The program that acts as libfabric's provider for Cassini.
 const LIBFABRIC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libfabric/provider");
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/softnic");
@@ -45,24 +45,6 @@ pub static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
     compile(&directory, Path::new(LIBFABRIC), "provider", &[]);
     directory
 });
-
-/// Compiles a program from its source, given without `.c`, and links it with the library.
-pub fn compile(directory: &Path, source: &Path, executable: &str, options: &[&str]) {
-    let sources = [source, &Path::new(SOURCES).join("rig")].map(|path| path.with_extension("c"));
-    succeed(
-        Command::new("cc")
-            .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2"])
-            .arg("-pthread")
-            .args(options)
-            .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys"))
-            .arg(format!("-I{SOURCES}"))
-            .arg("-o")
-            .arg(directory.join(executable))
-            .args(sources)
-            .arg(format!("-L{}", SOFTWARE_NIC.display()))
-            .arg("-lcxi"),
-    );
-}
 
 pub fn succeed(command: &mut Command) -> Output {
     let output = command.output().expect("the program starts");

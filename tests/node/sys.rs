@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Output;
 
+use crate::harness::c_program::compile;
 use crate::harness::{Command, assert_success, stderr, stdout};
-use crate::libcxi::{PROGRAMS, compile, run, run_by, shows_nics_in_sys, wrapper};
+use crate::libcxi::{PROGRAMS, run, run_by, shows_nics_in_sys, wrapper};
 
 /// The program that finds NICs as MPICH does.
 const HWLOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libfabric/hwloc");

@@ -124,16 +124,7 @@ fn report_has_what_was_sent() {
     let counters = [&tool[..], &["--counters"]].concat();
     let output = finish(command);
     assert_status(&output, 0);
-    let csv = fs::read_to_string(place.path().join("counters.csv")).expect("a file");
-    let delta = |name: &str| -> u64 {
-        let row = csv.lines().find(|line| line.contains(&format!(",{name},")));
-        let row = row.unwrap_or_else(|| panic!("{name}: {csv}"));
-        row.split(',')
-            .nth(5)
-            .expect("a column")
-            .parse()
-            .expect("a number")
-    };
+    let delta = |counter: &str| place.delta(counter);
     let resent = delta("pct_retry_srb_requests");
     assert!(resent > 0);
     assert_eq!(delta("retry_handler/spt_timeouts"), resent);

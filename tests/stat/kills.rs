@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use fastrand::Rng;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{Process, finish, stderr};
-use crate::{Place, wait_for};
+use crate::{Place, roster_files, slurm_task, wait_for};
 
 /// Number of programs that run, unless this variable says otherwise.
 const PROGRAMS: u32 = 50;
@@ -28,19 +29,6 @@ const SIGNALS: [Signal; 4] = [Signal::KILL, Signal::TERM, Signal::INT, Signal::H
 /// Commands that end by themselves.
 const COMMANDS: [&str; 3] = ["true", "sleep 0.1", "sleep 0.05; exit 3"];
 
-/// Numbers that differ in each run of the test.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % limit
-    }
-}
-
 /// A program of some ranks on this node.
 struct Program {
     job: String,
@@ -55,15 +43,7 @@ impl Program {
         let start = |rank: u32| {
             let mut stat = place.stat(&["--linger=0.2"], &["sh", "-c", command]);
             stat.env(MARK, place.key());
-            stat.env("SLURM_JOB_ID", job)
-                .env("SLURM_STEP_ID", "0")
-                .env("SLURM_PROCID", rank.to_string())
-                .env("SLURM_LOCALID", rank.to_string())
-                .env("SLURM_STEP_NUM_TASKS", ranks.to_string())
-                .env("SLURM_STEP_TASKS_PER_NODE", ranks.to_string())
-                .env("SLURM_STEP_NODELIST", "nid1")
-                .env("SLURM_NODEID", "0")
-                .env("SLURMD_NODENAME", "nid1");
+            stat.envs(slurm_task(job, rank, ranks));
             stat.spawn().expect("it starts")
         };
         Self {
@@ -75,9 +55,9 @@ impl Program {
     }
 
     /// Kills one of its processes.
-    fn kill(&mut self, random: &mut Random) {
-        let rank = random.below(self.ranks.into()) as usize;
-        let signal = SIGNALS[random.below(SIGNALS.len() as u64) as usize];
+    fn kill(&mut self, random: &mut Rng) {
+        let rank = random.usize(0..self.processes.len());
+        let signal = *random.choice(&SIGNALS).expect("a signal");
         self.kills_leader = rank == 0 && signal == Signal::KILL;
         let process = Pid::from_raw(self.processes[rank].id().cast_signed());
         // It has not been waited for, so its number is its own.
@@ -99,14 +79,8 @@ impl Program {
 
 /// Returns the files of rosters of these programs.
 fn rosters(programs: &[Program]) -> Vec<PathBuf> {
-    let entries = fs::read_dir("/dev/shm").expect("a directory").flatten();
-    let paths = entries.map(|entry| entry.path());
-    let is_of_programs = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let mut jobs = programs.iter().map(|program| format!(".{}.", program.job));
-        name.starts_with("cxidiag-stat.") && jobs.any(|job| name.contains(&job))
-    };
-    paths.filter(is_of_programs).collect()
+    let of_program = |program: &Program| roster_files(&format!(".{}.", program.job));
+    programs.iter().flat_map(of_program).collect()
 }
 
 /// Returns whether a process of this test runs.
@@ -125,9 +99,8 @@ fn killed_programs_leave_nothing_that_the_next_ones_do_not_remove() {
     let place = Place::new();
     let count =
         env::var(PROGRAMS_VARIABLE).map_or(PROGRAMS, |text| text.parse().expect("a number"));
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let seed = since.expect("a time after 1970").subsec_nanos().into();
-    let mut random = Random(seed);
+    let mut random = Rng::new();
+    let seed = random.get_seed();
     // Signals come at any time of a program, however fast this machine is.
     let began = Instant::now();
     Program::start(&place, &format!("{}first", place.key()), 3, COMMANDS[1]).end();
@@ -136,15 +109,14 @@ fn killed_programs_leave_nothing_that_the_next_ones_do_not_remove() {
     let mut killed = Vec::new();
     for first in (0..count).step_by(AT_ONCE as usize) {
         let start = |number: u32| {
-            let command = COMMANDS[random.below(COMMANDS.len() as u64) as usize];
-            let ranks = 1 + random.below(3) as u32;
+            let command = random.choice(&COMMANDS).expect("a command");
+            let ranks = random.u32(1..=3);
             Program::start(&place, &format!("{}n{number}", place.key()), ranks, command)
         };
         let mut programs: Vec<Program> = (first..count.min(first + AT_ONCE)).map(start).collect();
         for program in &mut programs {
-            thread::sleep(Duration::from_micros(
-                random.below(2 * takes / u64::from(AT_ONCE)),
-            ));
+            let pause = random.u64(0..2 * takes / u64::from(AT_ONCE));
+            thread::sleep(Duration::from_micros(pause));
             program.kill(&mut random);
         }
         for mut program in programs {

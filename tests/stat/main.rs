@@ -15,7 +15,7 @@ mod signals;
 mod top;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -85,6 +85,24 @@ impl Place {
         wait_for(name, || path.exists().then_some(()));
     }
 
+    /// By how much a counter of each NIC has grown, as `--csv=counters.csv` has it.
+    #[track_caller]
+    fn deltas(&self, counter: &str) -> Vec<u64> {
+        let table = fs::read_to_string(self.path().join("counters.csv")).expect("a file");
+        let rows = table.lines().map(|row| row.split(',').collect::<Vec<_>>());
+        let rows = rows.filter(|row| row[2] == counter);
+        rows.map(|row| row[5].parse().expect("a number")).collect()
+    }
+
+    /// By how much a counter of the only NIC has grown.
+    #[track_caller]
+    fn delta(&self, counter: &str) -> u64 {
+        let [delta] = self.deltas(counter)[..] else {
+            panic!("not one row of {counter}");
+        };
+        delta
+    }
+
     /// The names of all files that are left in the directory.
     fn left(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path()).expect("a directory").flatten();
@@ -94,6 +112,31 @@ impl Place {
         names.sort();
         names
     }
+}
+
+/// The variables that Slurm sets for a task of a job with this many tasks on one node.
+fn slurm_task(job: &str, rank: u32, tasks: u32) -> Vec<(&'static str, String)> {
+    vec![
+        ("SLURM_JOB_ID", job.to_owned()),
+        ("SLURM_STEP_ID", "0".into()),
+        ("SLURM_PROCID", rank.to_string()),
+        ("SLURM_LOCALID", rank.to_string()),
+        ("SLURM_STEP_NUM_TASKS", tasks.to_string()),
+        ("SLURM_STEP_TASKS_PER_NODE", tasks.to_string()),
+        ("SLURM_STEP_NODELIST", "nid1".into()),
+        ("SLURM_NODEID", "0".into()),
+        ("SLURMD_NODENAME", "nid1".into()),
+    ]
+}
+
+/// The files of rosters with this text in their names.
+fn roster_files(part: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let has_part = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("cxidiag-stat.") && name.contains(part)
+    };
+    entries.map(|entry| entry.path()).filter(has_part).collect()
 }
 
 /// Waits until `find` finds something.

@@ -77,17 +77,7 @@ fn first_node_reports_all_nodes() {
     );
     assert!(errors[0].starts_with(&heading), "{}", errors[0]);
     assert!(errors[1..].iter().all(String::is_empty), "{errors:?}");
-    let csv = fs::read_to_string(place.path().join("counters.csv")).expect("a file");
-    let sent = csv.lines().filter(|line| line.contains(",hni_tx_ok_opt,"));
-    let sent: Vec<u64> = sent
-        .map(|row| {
-            row.split(',')
-                .nth(5)
-                .expect("a column")
-                .parse()
-                .expect("a number")
-        })
-        .collect();
+    let sent = place.deltas("hni_tx_ok_opt");
     assert!(
         sent.len() == 4 && sent.iter().all(|of| *of == sent[0]),
         "{sent:?}"

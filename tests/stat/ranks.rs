@@ -4,30 +4,18 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::harness::{CXIDIAG, Command, Process, assert_status, finish, stderr, stdout};
-use crate::{Place, wait_for};
+use crate::{Place, roster_files, slurm_task, wait_for};
 
 /// The variables of rank `rank` of 4, by the launcher.
 fn variables(launcher: &str, job: &str, rank: u32) -> Vec<(&'static str, String)> {
-    let rank = rank.to_string();
-    let text = |text: &str| text.to_owned();
-    match launcher {
-        "Slurm" => vec![
-            ("SLURM_JOB_ID", text(job)),
-            ("SLURM_STEP_ID", text("0")),
-            ("SLURM_PROCID", rank.clone()),
-            ("SLURM_LOCALID", rank),
-            ("SLURM_STEP_NUM_TASKS", text("4")),
-            ("SLURM_STEP_TASKS_PER_NODE", text("4")),
-            ("SLURM_STEP_NODELIST", text("nid1")),
-            ("SLURM_NODEID", text("0")),
-            ("SLURMD_NODENAME", text("nid1")),
-        ],
-        _ => vec![
-            ("PMI_RANK", rank),
-            ("PMI_SIZE", text("4")),
-            ("SLURM_JOB_ID", text(job)),
-        ],
+    if launcher == "Slurm" {
+        return slurm_task(job, rank, 4);
     }
+    vec![
+        ("PMI_RANK", rank.to_string()),
+        ("PMI_SIZE", "4".into()),
+        ("SLURM_JOB_ID", job.into()),
+    ]
 }
 
 /// Starts four ranks. Each runs `command`, a line for a shell.
@@ -45,21 +33,9 @@ fn start(place: &Place, launcher: &str, options: &[&str], commands: [&str; 4]) -
 }
 
 /// Returns the files of rosters of this test.
-fn roster_files(place: &Place) -> Vec<PathBuf> {
+fn rosters(place: &Place) -> Vec<PathBuf> {
     let name = place.path().file_name().expect("a name");
-    let key = name.to_string_lossy().replace('.', "");
-    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    let is_of_test = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("cxidiag-stat.") && name.contains(&key)
-    };
-    paths.filter(is_of_test).collect()
-}
-
-/// Counts the files of rosters of this test.
-fn rosters(place: &Place) -> usize {
-    roster_files(place).len()
+    roster_files(&name.to_string_lossy().replace('.', ""))
 }
 
 #[test]
@@ -82,7 +58,7 @@ fn one_rank_of_a_node_reads_and_the_others_are_the_command() {
         assert_eq!(reports.len(), 1, "{launcher}: {reports:?}");
         assert!(!reports[0].contains("still running"), "{reports:?}");
         assert_eq!(place.left(), [""; 0], "{launcher}");
-        assert_eq!(rosters(&place), 0, "{launcher}");
+        assert!(rosters(&place).is_empty(), "{launcher}");
     }
 }
 
@@ -103,18 +79,8 @@ fn counts_what_ranks_send_that_end_later() {
         let output = process.finish();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     }
-    let csv = fs::read_to_string(place.path().join("counters.csv")).expect("a file");
-    let row = csv
-        .lines()
-        .find(|line| line.contains(",hni_tx_ok_opt,"))
-        .expect("a row");
-    let sent: u64 = row
-        .split(',')
-        .nth(5)
-        .expect("a column")
-        .parse()
-        .expect("a number");
-    assert!(sent >= 200, "{row}");
+    let sent = place.delta("hni_tx_ok_opt");
+    assert!(sent >= 200, "{sent}");
 }
 
 #[test]
@@ -160,7 +126,7 @@ fn killed_leader_leaves_a_file_that_the_next_one_removes() {
     }
     // Only a file that has not changed for long is left over.
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
-    for path in roster_files(&place) {
+    for path in rosters(&place) {
         let file = fs::File::options().append(true).open(path);
         file.and_then(|file| file.set_modified(old))
             .expect("a file");
@@ -169,7 +135,7 @@ fn killed_leader_leaves_a_file_that_the_next_one_removes() {
     for process in start(&other, "Slurm", &[], ["true"; 4]) {
         let _ = process.finish();
     }
-    assert_eq!([rosters(&place), rosters(&other)], [0, 0]);
+    assert!(rosters(&place).is_empty() && rosters(&other).is_empty());
 }
 
 /// A process that is not started by a launcher waits for no other.
