@@ -3,12 +3,12 @@
 
 use fastrand::Rng;
 
-use super::answer::{Answer, Figures, Pair, PairResult};
-use super::explanation_tests::{named, settings, survey_with};
+use super::answer::Pair;
+use super::explanation_tests::{named, survey};
 use super::findings::{Certainty, Direction, Unit};
 use super::ids::NicId;
 use super::roster::Roster;
-use super::testing::Cluster;
+use super::testing::{Cluster, Fault};
 use crate::location::Location;
 
 /// Surveys of each dragonfly with each fault.
@@ -76,37 +76,8 @@ impl Dragonfly {
     }
 }
 
-/// Makes the figures of a result worse by a factor.
-fn slow_down(result: &mut PairResult, factor: f64) {
-    let Answer::Measured(figures) = &mut result.answer else {
-        return;
-    };
-    match figures {
-        Figures::Bandwidth {
-            bytes_per_second,
-            operations_per_second,
-        } => {
-            *bytes_per_second /= factor;
-            *operations_per_second /= factor;
-        }
-        Figures::Latency {
-            min_ns,
-            p5_ns,
-            median_ns,
-            p99_ns,
-            max_ns,
-            ..
-        } => {
-            let of_quantiles = [p5_ns, p99_ns].into_iter().flatten();
-            for time in [min_ns, median_ns, max_ns].into_iter().chain(of_quantiles) {
-                *time = (*time as f64 * factor) as u64;
-            }
-        }
-    }
-}
-
 /// Returns what a survey names, without what is transient.
-fn survey(
+fn survey_with_fault(
     shape: [u16; 4],
     planted: Planted,
     tool: &str,
@@ -118,16 +89,19 @@ fn survey(
         groups: shape[0],
         switches: shape[1],
     };
-    let findings = survey_with(&mut cluster, settings(pairs, seed), |cluster, round| {
-        let mut results = cluster.measure(round);
-        for result in &mut results {
-            if dragonfly.is_slow(planted, result.pair, &cluster.roster) {
-                slow_down(result, 2.5);
-            }
-        }
-        results
-    });
-    named(&findings)
+    let nics: Vec<NicId> = cluster.roster.nic_ids().collect();
+    let pairs_of = |initiator| {
+        nics.iter().map(move |target| Pair {
+            initiator,
+            target: *target,
+        })
+    };
+    let slow = nics.iter().flat_map(|nic| pairs_of(*nic));
+    let slow = slow.filter(|pair| dragonfly.is_slow(planted, *pair, &cluster.roster));
+    cluster.faults = slow
+        .map(|pair| Fault::slow(Unit::Path(pair), Direction::Initiator, 2.5))
+        .collect();
+    named(&survey(&mut cluster, pairs, seed))
 }
 
 /// Surveys of one kind of fault.
@@ -219,7 +193,7 @@ fn run(trial: &Trial, tool: &str, pairs: &str) -> (Vec<bool>, Vec<String>) {
         for seed in 0..SEEDS {
             let mut random = Rng::with_seed(seed);
             let (planted, unit, direction) = (trial.plant)(&mut random, *shape);
-            let found = survey(*shape, planted, tool, pairs, seed);
+            let found = survey_with_fault(*shape, planted, tool, pairs, seed);
             let is_it = |(own, _, of): &(Unit, Certainty, Direction)| {
                 // With few pairs, those in the other direction may not be measured.
                 *own == unit && (*of == direction || *of == Direction::Both)

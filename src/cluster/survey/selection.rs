@@ -254,13 +254,7 @@ fn is_possible(
     rest: &[f64],
     roster: &Roster,
 ) -> bool {
-    let OpenCandidate {
-        unit,
-        role,
-        pairs: own,
-        ..
-    } = candidate;
-    let (unit, role) = (*unit, *role);
+    let (unit, role, own) = (candidate.unit, candidate.role, &candidate.pairs);
     let with_effect = || {
         let of = own.iter().map(|index| *index as usize);
         of.filter(|index| has_effect(rest[*index], value))
@@ -318,12 +312,7 @@ fn is_told_apart(
     ways: &Ways<'_>,
     selected: &[PartEffect],
 ) -> bool {
-    let OpenCandidate {
-        unit,
-        role,
-        pairs: own,
-        ..
-    } = candidate;
+    let own = &candidate.pairs;
     let slow_switches = || {
         let switches = selected.iter().filter_map(|one| match one.unit {
             Unit::Switch { group, switch } if one.value > 0.0 => Some((group, switch)),
@@ -331,8 +320,8 @@ fn is_told_apart(
         });
         switches.collect::<Vec<Switch>>()
     };
-    match *unit {
-        Unit::Nic(nic) => ways.is_of_nic((nic, *role), own, value, rest, &slow_switches()),
+    match candidate.unit {
+        Unit::Nic(nic) => ways.is_of_nic((nic, candidate.role), own, value, rest, &slow_switches()),
         Unit::Switch { group, switch } => {
             let own_name = (group, switch);
             !ways.is_mirrored(own_name, own, value, rest)
