@@ -1,0 +1,268 @@
+//! The packages below `ffi`.
+
+use super::{House, Package};
+
+pub const LIBCXI: Package = Package {
+    name: "cxi-sys",
+    directory: "ffi/cxi-sys",
+    uses: &[],
+    holds: "C functions and structures (`cxi.h`, bindings made by bindgen and committed), the \
+            records of the NIC with their fields, the table `Api`, which `libcxi.so.1` fills at run \
+            time",
+    must_not: "contain rules",
+    house: House {
+        directory: "ffi/cxi-sys/src",
+        module: "",
+        shown_in: &[],
+        floors: &[
+            &[
+                ("bindings", "constants, structures and functions of `cxi.h`"),
+                ("gpu", "the functions of GPU runtimes"),
+            ],
+            &[
+                ("api", "the table of libcxi functions"),
+                ("records", "command and event records, and their fields"),
+            ],
+            &[("lib", "all of it under one name")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &["LoadError"],
+};
+
+pub const WRAPPER: Package = Package {
+    name: "cxi",
+    directory: "ffi/cxi",
+    uses: &["cxi-sys"],
+    holds: "one owner type for each object of libcxi, command batches, events, memory, fences; all \
+            `unsafe` code of the program",
+    must_not: "print, or decide what to do",
+    house: House {
+        directory: "ffi/cxi/src",
+        module: "",
+        shown_in: &["ffi/cxi/src/lib.rs"],
+        floors: &[
+            &[
+                ("address", "fabric addresses and match ids"),
+                ("clock", "the clocks of the measurements"),
+                ("encode", "fields of commands that are set by emitting"),
+                ("error", "errors and return codes"),
+                ("fence", "fences between memory and doorbells"),
+                ("inherited", "descriptors that this process inherited"),
+                ("ring", "cursors of rings"),
+                ("signals", "signals, with who has sent each"),
+                ("standard_output", "whether standard output is open"),
+            ],
+            &[("pages", "memory of whole pages")],
+            &[
+                ("bus", "memory of rings, and launch pages"),
+                ("event", "one event"),
+                ("gpu", "memory of GPUs"),
+                ("library", "the table of functions, and failed releases"),
+                (
+                    "placement",
+                    "the CPUs of a thread, the NUMA node of its memory",
+                ),
+            ],
+            &[
+                ("backing", "the pages behind memory"),
+                ("huge_page", "memory of one huge page"),
+                ("launch", "doorbells and low-latency writes"),
+            ],
+            &[
+                (
+                    "observer",
+                    "what the NIC says about its objects, for any thread",
+                ),
+                ("owned", "the order in which objects are released"),
+            ],
+            &[("device", "NICs and their information")],
+            &[
+                (
+                    "lni",
+                    "interface of the process on a NIC, VNI, traffic class",
+                ),
+                ("service", "services: the right to use a NIC"),
+            ],
+            &[
+                ("counter", "counting events"),
+                ("memory", "memory mapped for the NIC"),
+            ],
+            &[("event_queue", "event queues")],
+            &[
+                ("attempt", "single calls with any arguments"),
+                ("portal", "portals table entries"),
+                ("queue", "what all command queues have in common"),
+            ],
+            &[
+                ("target_queue", "commands to targets"),
+                ("transmit_queue", "commands to initiators"),
+                ("trigger_queue", "commands that wait for counters"),
+            ],
+            &[("prepared", "commands that are issued many times")],
+            &[("calibration", "queues without a NIC")],
+            &[("lib", "the names that users see")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &["Device", "Memory", "Runtime"],
+};
+
+pub const SOFTWARE_NIC: Package = Package {
+    name: "softnic",
+    directory: "ffi/softnic",
+    uses: &["cxi-sys", "topology"],
+    holds: "the table `Api` as well, filled by a software NIC; also a `libcxi.so.1` for other \
+            programs",
+    must_not: "share logic with `ffi/cxi`, because one bug would then cancel itself out",
+    house: House {
+        directory: "ffi/softnic/src",
+        module: "",
+        shown_in: &["ffi/softnic/src/lib.rs"],
+        floors: &[
+            &[
+                ("gpu", "memory of GPUs"),
+                ("huge_page", "the huge pages of a mapping"),
+                ("pages", "memory shared with other threads and processes"),
+                ("preload", "the library that `cxi-softnic` preloads"),
+                ("random", "random numbers from a seed"),
+            ],
+            &[
+                (
+                    "network",
+                    "switches and links between NICs, as functions of the time",
+                ),
+                ("process_memory", "what the process has mapped"),
+            ],
+            &[("on_demand", "memory that the program may unmap at any time")],
+            &[("engine", "the NIC: a state machine without input or output")],
+            &[
+                ("counter_names", "the names of the telemetry counters"),
+                ("cpu", "CPU time for the engine thread"),
+                ("doorbell", "doorbells, and which of them trap"),
+                (
+                    "environment",
+                    "NICs and driver parameters, from environment variables",
+                ),
+                ("fork", "files that child processes must not inherit"),
+                ("interrupt", "descriptors that programs sleep on"),
+                ("prefetch", "hints for the caches of the CPU"),
+            ],
+            &[(
+                "fabric",
+                "the wire between NICs: shared memory in a private directory",
+            )],
+            &[(
+                "nic",
+                "one open device: the engine, shared by the threads that run it",
+            )],
+            &[("trap", "doorbells whose stores the library notices")],
+            &[("runner", "the threads that run engines")],
+            &[(
+                "counters",
+                "the telemetry counters of a NIC, over all processes",
+            )],
+            &[("libcxi", "the functions, their rules and errno values")],
+            &[("sysfs", "the NICs as the kernel's files show them")],
+            &[(
+                "retry_handler",
+                "the NICs as the retry handler's files show them",
+            )],
+            &[(
+                "snapshot",
+                "these files, and the telemetry counters, at one moment",
+            )],
+            &[("lib", "the names that users see")],
+        ],
+    },
+    parts: &[ENGINE, HELPER_PROGRAM],
+    repeated_types: &["Counter", "Device", "Entry", "Owner", "Place"],
+};
+
+const ENGINE: House = House {
+    directory: "ffi/softnic/src/engine",
+    module: "engine",
+    shown_in: &["ffi/softnic/src/engine/mod.rs"],
+    floors: &[
+        &[
+            ("address", "VNIs, and addresses of portals table entries"),
+            ("arithmetic", "the arithmetic of atomic operations"),
+            (
+                "bytes",
+                "copies and atomic updates of memory that programs use",
+            ),
+            ("list_counts", "counts of list entries"),
+            ("match_id", "match ids"),
+            ("return_codes", "return codes"),
+            ("table", "tables of objects by number"),
+        ],
+        &[
+            ("counter", "counting events"),
+            ("packet", "packets"),
+            ("packet_counts", "counts of packets"),
+            ("telemetry", "telemetry counters"),
+        ],
+        &[
+            ("event_queue", "event queues"),
+            ("lists", "the lists of a portals table entry"),
+            (
+                "location",
+                "where translated bytes are: memory of the CPU or of a GPU",
+            ),
+            ("request_list", "the messages that software matches"),
+            ("ring", "the NIC's side of a command queue"),
+            ("wire", "the wire, as the engine sees it"),
+        ],
+        &[
+            ("memory", "addresses as the NIC sees them"),
+            ("placement", "places in list entries"),
+            ("transactions", "operations that wait for their response"),
+        ],
+        &[
+            ("commands", "the fields of commands"),
+            ("events", "the fields of events"),
+            ("incoming", "operations of other NICs"),
+            ("lni", "LNIs"),
+        ],
+        &[
+            ("portal", "portals table entries"),
+            ("triggers", "triggered operations"),
+        ],
+        &[
+            ("counter_commands", "commands about counters"),
+            ("matching", "matching"),
+            ("rendezvous", "gets of rendezvous puts"),
+        ],
+        &[
+            ("remembered", "the landing of the last put"),
+            ("target_commands", "what commands to targets do"),
+            ("target_queue", "target queues"),
+            ("transmit", "transmit queues, and what their commands do"),
+        ],
+        &[("state", "all objects of one open NIC")],
+        &[("page_costs", "pages whose translation takes time")],
+        &[
+            ("admission", "whether a received operation is accepted"),
+            ("atomics", "received atomic operations"),
+            ("completion", "how operations end: counts, events, response"),
+            ("deliver", "received packets: each goes to its operation"),
+            ("doorbells", "doorbells that the engine is called for"),
+            ("get", "received gets"),
+            ("put", "received puts"),
+        ],
+        &[("mod", "polling, failed peers, removal of objects")],
+    ],
+};
+
+const HELPER_PROGRAM: House = House {
+    directory: "ffi/softnic/src/bin/cxi-softnic",
+    module: "",
+    shown_in: &[],
+    floors: &[
+        &[(
+            "namespace",
+            "a mount namespace in which programs see the NICs",
+        )],
+        &[("main", "starts a program that sees software NICs")],
+    ],
+};
