@@ -102,7 +102,8 @@ impl Nics {
         found
     }
 
-    /// Reads the counters of all NICs anew. A NIC that cannot be read has none.
+    /// Reads the counters of all NICs again, as often as the caller likes: so it makes no notes. An
+    /// unreadable NIC has no counters.
     pub fn read_again(&mut self, machine: &Machine) -> Vec<(NicFacts, Readings)> {
         let devices = self.devices().into_iter();
         let read = devices.map(|device| match self.read(device, machine) {
@@ -116,7 +117,9 @@ impl Nics {
                 (facts, Readings::default())
             }
         });
-        read.collect()
+        let read = read.collect();
+        self.notes.clear();
+        read
     }
 
     /// Reads the counters for the last time.
