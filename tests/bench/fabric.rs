@@ -202,7 +202,7 @@ fn group(topology: &Topology, random: &mut Rng, what: &str) -> Planted {
     }
 }
 
-/// The cable between two groups; in one direction, that from the first of them or to it.
+/// The cables between two groups: in both directions, or in one of them.
 fn link(
     topology: &Topology,
     random: &mut Rng,

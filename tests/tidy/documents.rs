@@ -169,8 +169,9 @@ between groups only.
 Items belong to [check](check.md); \"differs\", \"less\" and \"more\" mean from most good NICs, \"H cures\" that the
 culprit is slow in B1 and not in H. `packets-lost`, `fabric-stall` and `congestion-marks` are counters
 that grow at least ten times as much in a measurement of the culprit as in each one of good NICs.
-`flow-heaps` are bandwidths of O in two heaps of at least two flows, each fast flow more than 1.5 times
-as fast as each slow one, mixed in time and not of one NIC. Tests that a cause does not name say nothing about it.
+`flow-heaps` means that the bandwidths of O fall into two heaps of at least two flows: each fast flow is
+more than 1.5 times as fast as each slow one, fast and slow flows take turns at least three times, and
+slow NICs do not explain the slow flows. Tests that a cause does not name say nothing about it.
 
 ";
     made += "| id | cause | proved by | shown by | what to do | who |\n|---|---|---|---|---|---|\n";

@@ -62,9 +62,9 @@ pub fn all_nodes(
     }
 }
 
-/// Reads the files of other nodes that are not among the `ended` ones, and adds those that have an
-/// end to them. Returns the others, and a line for each file that cannot be read. Files of an
-/// earlier command are left out. The readings of this node come from memory: its file may be
+/// Reads the files of other nodes, except for the nodes in `ended` and for files of an earlier
+/// command. Adds the nodes whose command has ended to `ended`. Returns the records of the others,
+/// and a line for each unreadable file. The record of this node is known already: its file may be
 /// missing or old.
 fn read_new(
     directory: &Path,
@@ -122,8 +122,8 @@ fn missing(nodes: &[&NodeRecord]) -> Vec<String> {
     missing.cloned().collect()
 }
 
-/// Returns the readings in a file of a node, else its first reading. A file that cannot be read
-/// costs a line.
+/// Reads the record of a node. If its file is unreadable, reads the file that the node wrote before
+/// its command. Adds a line to `notes` for each unreadable file.
 fn record_or_start(path: &Path, notes: &mut Vec<String>) -> Option<NodeRecord> {
     let start = step_directory::start_of(path);
     [Some(path), start.as_deref()]

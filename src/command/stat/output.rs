@@ -50,8 +50,9 @@ fn open_by(request: &StatRequest, path: impl Fn(&Path) -> PathBuf) -> Result<Rep
     Ok(ReportFiles { documents, text })
 }
 
-/// Opens the documents of a process whose program already runs: one that cannot be opened must not
-/// end this process alone, so it costs a line. With `node`, the files of each node have its name.
+/// Opens the documents while other processes of the program already run their commands. A document
+/// that cannot be opened does not end this process: it prints a line. With `node`, the name of each
+/// file contains the name of this node.
 pub fn open_or_note(request: &StatRequest, node: Option<&str>) -> ReportFiles {
     let path = |path: &Path| match node {
         Some(node) => of_node(path, node),

@@ -289,7 +289,8 @@ pub fn start_of(file: &Path) -> Option<PathBuf> {
     (start != file).then_some(start)
 }
 
-/// Returns a text as a part of the name of a file, which has at most so many characters.
+/// Makes a text safe for the name of a file: at most `longest` characters, and none with a meaning
+/// in paths.
 pub fn shortened(text: &str, longest: usize) -> String {
     let safe = |c: char| {
         if c.is_ascii_alphanumeric() || ".-".contains(c) {

@@ -29,7 +29,7 @@ impl Locations {
     ///
     /// # Errors
     ///
-    /// A file that cannot be read, or that is no file of locations or of a topology.
+    /// An unreadable file, an invalid line of locations, an invalid topology.
     pub fn read(path: Option<&Path>, fabric: Option<&str>) -> Result<Self, Failure> {
         let mut locations = Self::default();
         if let Some(path) = path {

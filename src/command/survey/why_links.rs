@@ -11,14 +11,14 @@ use cluster::survey::roster::Roster;
 use diagnosis::procedure::{Route, TestCode};
 use report::survey::nics::State;
 
-/// Flows between the groups, and between others.
+/// Ordered flows across the links of the culprit, and across other links.
 const FLOWS: usize = 16;
 const OF_OTHERS: usize = 8;
 
 /// Most NICs of a group that take part.
 const MOST_OF_GROUP: usize = 4;
 
-/// Flows whose pairs repeat the test of the survey: an ordered test differs between them.
+/// Pairs that repeat the test of the survey: if it is ordered, each of them may have another path.
 const OF_SURVEY: usize = 3;
 
 /// Returns in which directions links between groups are slow, as the groups that send and receive.
@@ -114,7 +114,7 @@ impl Crossings {
     /// Returns the slots: ordered flows, writes that are not ordered, and the test of the survey,
     /// with pairs between other groups in turn.
     pub fn slots(&self, of_survey: TestId, tests: &Tests) -> Vec<Slot> {
-        // A pair between other groups is measured before each of so many flows.
+        // A flow across other links is measured before every `each` flows across the own ones.
         let slots = |code: TestCode, test: TestId, flows: usize, each: usize| {
             let slot = move |of_culprit: bool, pair: &Pair| Slot {
                 code,

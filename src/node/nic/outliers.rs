@@ -363,7 +363,7 @@ mod tests {
         let none: [usize; 0] = [];
         assert_eq!(named([1000, 1000], 2990), none);
         assert_eq!(named([1000, 1000], 3010), [17]);
-        // Half of the NICs have a third of the others: 4.5 times the spread is 3336.
+        // The median is 1000 and the spread 1.4826 times 500, so the limit is 4336.
         assert_eq!(named([500, 1500], 4300), none);
         assert_eq!(named([500, 1500], 4400), [17]);
     }
