@@ -163,6 +163,30 @@ fn sees_the_end_of_the_command_with_blocked_signals() {
     );
 }
 
+/// A container has PID namespaces of its own: the leader is its process 1, and its session and its
+/// parent are outside.
+#[test]
+fn command_gets_signals_in_a_pid_namespace_without_its_session() {
+    let namespace = ["unshare", "--map-root-user", "--pid", "--fork"];
+    let of_namespace = |place: &Place, arguments: &[&str]| {
+        let mut unshare = Command::new(namespace[0]);
+        unshare.args(&namespace[1..]).args(arguments);
+        unshare.current_dir(place.path());
+        unshare.env("CXIDIAG_FABRIC_DIR", place.fabric.path());
+        finish(unshare)
+    };
+    let place = Place::new();
+    if !of_namespace(&place, &["true"]).status.success() {
+        println!("not tested: no PID namespaces");
+        return;
+    }
+    place.write("go", "");
+    let script = "trap 'exit 3' TERM; kill -TERM $PPID; while [ -e go ]; do sleep 0.02; done";
+    let stat = [CXIDIAG, "stat", "soft0", "--", "sh", "-c", script];
+    let errors = assert_status(&of_namespace(&place, &stat), 3);
+    assert!(errors.contains("exit status 3"), "{errors}");
+}
+
 /// A signal of the user ends what the leader waits for after its command.
 #[test]
 fn ending_signal_after_the_command_ends_linger_and_gathering() {

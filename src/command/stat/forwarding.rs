@@ -4,7 +4,7 @@ use std::fs;
 
 use cxi::signals::Received;
 use facts::interrupt;
-use rustix::process::{Pid, Signal, getpid, getppid, getsid};
+use rustix::process::{Pid, Signal, getppid};
 
 /// The signals that end a program.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
@@ -51,9 +51,11 @@ pub fn is_ending(signal: i32) -> bool {
 }
 
 /// Returns whether this process leads its session: then a terminal that is closed signals this
-/// process alone.
+/// process alone. A session of another PID namespace is 0 here, which rustix's `getsid` does not
+/// permit.
 pub fn leads_session() -> bool {
-    getsid(None).is_ok_and(|session| session == getpid())
+    let status = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    numbers(&status).is_some_and(|of| of.session == of.process)
 }
 
 impl Forwarding {
@@ -98,16 +100,33 @@ pub fn ancestors() -> Vec<i32> {
         let status = fs::read_to_string(format!("/proc/{pid}/stat"));
         next = status
             .ok()
-            .and_then(|text| parent(&text))
+            .and_then(|text| numbers(&text))
+            .map(|of| of.parent)
             .filter(|of| *of > 0);
     }
     ancestors
 }
 
-/// Returns the parent in a line such as `17 (name) S 1 ...`. The name may have any characters.
-fn parent(status: &str) -> Option<i32> {
-    let (_, fields) = status.rsplit_once(')')?;
-    fields.split_whitespace().nth(1)?.parse().ok()
+/// The numbers of a process, of its parent and of its session.
+#[derive(Debug, PartialEq, Eq)]
+struct Numbers {
+    process: i32,
+    parent: i32,
+    session: i32,
+}
+
+/// Returns the numbers in a line such as `17 (name) S 1 16 15 ...`. The name may have any
+/// characters.
+fn numbers(status: &str) -> Option<Numbers> {
+    let (start, fields) = status.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(1);
+    let mut next = || fields.next()?.parse().ok();
+    let (parent, _group, session) = (next()?, next()?, next()?);
+    Some(Numbers {
+        process: start.split_whitespace().next()?.parse().ok()?,
+        parent,
+        session,
+    })
 }
 
 #[cfg(test)]
@@ -161,7 +180,15 @@ mod tests {
         let ancestors = ancestors();
         assert!(ancestors.contains(&std::os::unix::process::parent_id().cast_signed()));
         assert!(ancestors.contains(&1));
-        assert_eq!(parent("17 (a) b) S 4 5"), Some(4));
-        assert_eq!(parent("17"), None);
+        let of = |process, parent, session| {
+            Some(Numbers {
+                process,
+                parent,
+                session,
+            })
+        };
+        assert_eq!(numbers("17 (a) b) S 4 5 6 0 -1"), of(17, 4, 6));
+        assert_eq!(numbers("17 (a) S 4 5"), None);
+        assert_eq!(numbers("17"), None);
     }
 }
