@@ -5,7 +5,7 @@ use super::investigation::{Investigation, UNTESTED};
 use crate::command::survey::why_culprits::{GroupLinks, LOOK_AT_SWITCHES, left_out};
 use crate::command::survey::why_links::{Crossings, directions};
 use crate::command::survey::why_slots::Found;
-use cluster::survey::findings::Findings;
+use cluster::survey::findings::{Cause, Findings};
 use cluster::survey::roster::Roster;
 use diagnosis::evaluation::{Case, Confidence, evaluate};
 use diagnosis::procedure::TestCode;
@@ -14,89 +14,76 @@ use facts::error::Failure;
 use report::survey::nics;
 use report::survey::why::Explanation;
 
-/// The links between two groups, and the pairs across them.
-pub struct Links<'a> {
-    links: &'a GroupLinks<'a>,
-    /// In the directions that are slow.
-    pub directions: Vec<Crossings>,
+/// Returns the pairs of NICs across the links of two groups and others, in each direction that is
+/// slow.
+pub fn crossings(
+    links: &GroupLinks,
+    roster: &Roster,
+    verdict: &Findings,
+    states: &[nics::State],
+) -> Vec<Crossings> {
+    let directions = directions(links.groups, links.cause.direction).into_iter();
+    let crossings = directions.map(|groups| Crossings::of(roster, verdict, states, groups));
+    crossings.flatten().collect()
 }
 
-impl<'a> Links<'a> {
-    /// Returns the pairs of NICs across these links and others.
-    pub fn of(
-        links: &'a GroupLinks<'a>,
-        roster: &Roster,
-        verdict: &Findings,
-        states: &[nics::State],
-    ) -> Self {
-        let directions = directions(links.groups, links.cause.direction).into_iter();
-        let crossings = directions.map(|groups| Crossings::of(roster, verdict, states, groups));
-        Self {
-            links,
-            directions: crossings.flatten().collect(),
+/// Measures across links, in one direction after the other until one explains them.
+///
+/// # Errors
+///
+/// An interruption.
+pub fn explanation(
+    cause: &Cause,
+    directions: &[Crossings],
+    investigation: &mut Investigation,
+) -> Result<Explanation, Failure> {
+    let Some(evidence) = cause.evidence.first() else {
+        return Ok(left_out(cause, LOOK_AT_SWITCHES));
+    };
+    let mut best: Option<Explanation> = None;
+    for crossings in directions {
+        let found = investigation.measure_links(crossings, evidence.test)?;
+        let one = evaluated(cause, crossings, &found);
+        let confidence = |of: &Explanation| of.causes[0].confidence;
+        let is_final = confidence(&one) <= Confidence::Probably;
+        // A direction that is not slow now says less than one that is.
+        let is_open = |of: &Explanation| confidence(of) == Confidence::Transient;
+        if is_final || best.as_ref().is_none_or(is_open) {
+            best = Some(one);
+        }
+        if is_final {
+            break;
         }
     }
+    Ok(best.unwrap_or_else(|| left_out(cause, LOOK_AT_SWITCHES)))
+}
 
-    /// Returns the explanation if the links are not measured.
-    pub fn left_out(&self, why: &str) -> Explanation {
-        left_out(self.links.cause, why)
+/// Returns what the measurements of one direction say.
+fn evaluated(cause: &Cause, crossings: &Crossings, found: &Found) -> Explanation {
+    let [own, others] = found.flows();
+    let mut measured = found.measured.clone();
+    if own.is_none() {
+        // Flows that say nothing about links permit no cause either.
+        measured.remove(&TestCode::O);
     }
-
-    /// Measures across the links, in one direction after the other until one explains them.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
-    pub fn explanation(&self, investigation: &mut Investigation) -> Result<Explanation, Failure> {
-        let cause = self.links.cause;
-        let Some(evidence) = cause.evidence.first() else {
-            return Ok(left_out(cause, LOOK_AT_SWITCHES));
-        };
-        let mut best: Option<Explanation> = None;
-        for crossings in &self.directions {
-            let found = investigation.measure_links(crossings, evidence.test)?;
-            let one = self.evaluated(crossings, &found);
-            let confidence = |of: &Explanation| of.causes[0].confidence;
-            let is_final = confidence(&one) <= Confidence::Probably;
-            // A direction that is not slow now says less than one that is.
-            let is_open = |of: &Explanation| confidence(of) == Confidence::Transient;
-            if is_final || best.as_ref().is_none_or(is_open) {
-                best = Some(one);
-            }
-            if is_final {
-                break;
-            }
-        }
-        Ok(best.unwrap_or_else(|| left_out(cause, LOOK_AT_SWITCHES)))
-    }
-
-    /// Returns what the measurements of one direction say.
-    fn evaluated(&self, crossings: &Crossings, found: &Found) -> Explanation {
-        let [own, others] = found.flows();
-        let mut measured = found.measured.clone();
-        if own.is_none() {
-            // Flows that say nothing about links permit no cause either.
-            measured.remove(&TestCode::O);
-        }
-        let own: Readings = own.into_iter().chain(found.counters()).collect();
-        let others: Vec<Readings> = others.map(|of| vec![of]).into_iter().collect();
-        let diagnosis = evaluate(Case {
-            own: &own,
-            others: &others,
-            measured: &measured,
-            fails: false,
-            has_good_controls: crossings.are_good,
-        });
-        let doubt = (!crossings.are_good).then(|| UNTESTED.to_owned());
-        let notes: Vec<String> = found.left_out().into_iter().chain(doubt).collect();
-        let (first, beside) = crossings.first();
-        Explanation {
-            nic: Some(first),
-            controls: beside,
-            causes: diagnosis.whys,
-            excluded: diagnosis.excluded,
-            left_out: (!notes.is_empty()).then(|| notes.join("; ")),
-            ..Explanation::new(self.links.cause.unit)
-        }
+    let own: Readings = own.into_iter().chain(found.counters()).collect();
+    let others: Vec<Readings> = others.map(|of| vec![of]).into_iter().collect();
+    let diagnosis = evaluate(Case {
+        own: &own,
+        others: &others,
+        measured: &measured,
+        fails: false,
+        has_good_controls: crossings.are_good,
+    });
+    let doubt = (!crossings.are_good).then(|| UNTESTED.to_owned());
+    let notes: Vec<String> = found.left_out().into_iter().chain(doubt).collect();
+    let (first, beside) = crossings.first();
+    Explanation {
+        nic: Some(first),
+        controls: beside,
+        causes: diagnosis.whys,
+        excluded: diagnosis.excluded,
+        left_out: (!notes.is_empty()).then(|| notes.join("; ")),
+        ..Explanation::new(cause.unit)
     }
 }

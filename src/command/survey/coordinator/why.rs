@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
-use super::group_links::Links;
 use super::investigation::{
     Checks, Diagnosed, Investigation, PARTNERS, UNTESTED, by_kind, has_huge_pages,
     has_parked_peers, is_idle, is_same_kind,
 };
-use super::{fabric_parts, untested};
+use super::{fabric_parts, group_links, untested};
 use crate::command::survey::members::Members;
 use crate::command::survey::why_culprits::{
     Culprit, FabricPart, Parts, left_out, parts, signature,
@@ -130,22 +129,22 @@ impl CoordinatorLoop<'_> {
         let read = |nic: &NicId| (*nic, first.readings(*nic, &roster));
         let read: Vec<_> = untested.iter().map(read).collect();
         explanations.extend(untested::explanations(read));
-        let links = links.iter();
-        let links = links.map(|of| Links::of(of, &roster, verdict, &states));
-        let links: Vec<Links> = links.collect();
-        let across = links.iter().flat_map(|of| &of.directions);
-        let across = across.flat_map(Crossings::nics).map(rank);
+        let crossings = links.iter();
+        let crossings = crossings.map(|of| group_links::crossings(of, &roster, verdict, &states));
+        let crossings: Vec<Vec<Crossings>> = crossings.collect();
+        let across = crossings.iter().flatten().flat_map(Crossings::nics);
+        let across = across.map(rank);
         let measured: BTreeSet<u32> = ranks.iter().copied().chain(across).collect();
         if measured.is_empty() {
             return Ok(());
         }
         *shared = shared_by_kind(&culprits, &controls, &first, &roster);
         investigation.prepare(&measured)?;
-        for of in &links {
+        for (of, crossings) in links.iter().zip(&crossings) {
             explanations.push(if is_late() {
-                of.left_out(NO_TIME)
+                left_out(of.cause, NO_TIME)
             } else {
-                of.explanation(&mut investigation)?
+                group_links::explanation(of.cause, crossings, &mut investigation)?
             });
         }
         if culprits.is_empty() {
