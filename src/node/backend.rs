@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::time::Duration;
 
 use cxi::{Device, Library};
 
@@ -120,6 +121,12 @@ pub fn memory_share(device: DeviceName) -> f64 {
         DeviceKind::Hardware => 1.0,
         DeviceKind::Software => softnic::memory_share(device.index),
     }
+}
+
+/// Returns for how long a link on the way of the data was full that either of two software NICs
+/// sent. `None` if their fabric has no switches.
+pub fn links_filled(nics: [u32; 2]) -> Option<Duration> {
+    softnic::has_switches().then(|| nics.into_iter().filter_map(softnic::links_filled).max())?
 }
 
 /// A device that was found or requested.

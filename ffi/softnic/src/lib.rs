@@ -85,6 +85,8 @@ mod snapshot;
 pub mod sysfs;
 mod trap;
 
+use std::time::Duration;
+
 pub use counters::counter;
 pub use fabric::{
     describe_holder as fabric_holder, fallback as fabric_fallback, owner as fabric_owner,
@@ -101,6 +103,15 @@ pub fn memory_share(number: u32) -> f64 {
 /// Returns whether the fabric has switches, so that the addresses of NICs tell where they are.
 pub fn has_switches() -> bool {
     environment::topology().is_ok_and(|topology| topology.is_some())
+}
+
+/// Returns for how long a link on the way of the packets with data was full that the NIC with this
+/// address sent: for this time, no CPU held them up. `None` for a fabric without switches.
+pub fn links_filled(address: u32) -> Option<Duration> {
+    let place = fabric::Place::from_environment().ok()?;
+    let directory = fabric::Directory::lock_existing(&place).ok()?;
+    let counts = fabric::nic_link_counts(&directory, address)?;
+    Some(Duration::from_nanos(counts.filled))
 }
 
 /// Checks the environment variables that describe software NICs. The functions of libcxi only

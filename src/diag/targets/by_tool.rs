@@ -25,6 +25,7 @@ pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
         Make {
             run,
             max_waited_percent: plan.max_waited_percent,
+            fills_links: plan.tool.measures_bandwidth(),
             pair,
             portal: FIRST_PORTAL + index as u32,
         },
@@ -34,6 +35,7 @@ pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
 struct Make {
     run: RunOptions,
     max_waited_percent: f64,
+    fills_links: bool,
     pair: Duration,
     portal: u32,
 }
@@ -48,6 +50,7 @@ impl Make {
         Box::new(TestOf::<B> {
             run: self.run,
             max_waited_percent: self.max_waited_percent,
+            fills_links: self.fills_links,
             pair: self.pair,
             portal,
             measure,

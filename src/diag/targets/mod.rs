@@ -9,10 +9,12 @@
 //! * `test`: the set-up, measurement and release of a pair.
 //! * `by_tool`: the code of a tool that measures a pair.
 //! * `instruments`: figures of a pair, with the definitions of the tools.
+//! * `full_links`: whether a link between software NICs was full.
 //! * `halves`: the CPUs of the sides of a pair of software NICs.
 //! * `window`: the time window, in place of the control connection.
 
 mod by_tool;
+mod full_links;
 mod halves;
 mod instruments;
 mod nic;

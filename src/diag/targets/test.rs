@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::full_links::FullLinks;
 use super::instruments::Instruments;
 use super::window::{Attempt, NotMeasured};
 use crate::bench::api::{Benchmark, Issued, Peer};
@@ -102,6 +103,8 @@ pub(super) struct TestOf<B: Benchmark> {
     pub(super) run: RunOptions,
     /// See [`TestPlan`].
     pub(super) max_waited_percent: f64,
+    /// Whether links should be full while a pair is measured.
+    pub(super) fills_links: bool,
     /// Time for a pair.
     pub(super) pair: Duration,
     pub(super) portal: u32,
@@ -139,9 +142,22 @@ impl<B: Benchmark> TestOf<B> {
         }
     }
 
+    /// Begins to watch links, if they should be full.
+    fn watch_links(&self, endpoint: &Endpoint, peer: FabricAddress) -> Option<FullLinks> {
+        let own = endpoint.address();
+        let is_known = self.fills_links && own.simulated;
+        is_known.then(|| FullLinks::watch([own.address.nic, peer.nic]))?
+    }
+
     /// Watches, while the peer measures, the thread that is the target of a software NIC.
-    fn watch_software_nic(&self, attempt: &Attempt) -> Result<(), Failure> {
+    fn watch_software_nic(
+        &self,
+        endpoint: &Endpoint,
+        peer: FabricAddress,
+        attempt: &Attempt,
+    ) -> Result<(), Failure> {
         attempt.begin(self.pair)?;
+        let links = self.watch_links(endpoint, peer);
         let share = || CpuShare::of_threads(backend::SOFTWARE_NIC_THREAD);
         let before = share();
         attempt.pause(self.pair)?;
@@ -149,7 +165,8 @@ impl<B: Benchmark> TestOf<B> {
             return Ok(());
         };
         let waited = after.waited_since(before).as_secs_f64();
-        self.check_cpu(attempt, 100.0 * waited / self.pair.as_secs_f64())
+        let waited = 100.0 * waited / self.pair.as_secs_f64();
+        self.check_cpu(attempt, waited, links.as_ref())
     }
 
     /// Measures with `resources`. Beside busy CPUs, the initiator of a one-sided tool measures
@@ -160,6 +177,7 @@ impl<B: Benchmark> TestOf<B> {
         &self,
         resources: &mut B::Resources,
         attempt: &Attempt,
+        watch_links: impl Fn() -> Option<FullLinks>,
         instruments: &mut Instruments,
     ) -> (bool, Result<Figures, Failure>) {
         if let Err(failure) = attempt.begin(self.pair / SHORTEST) {
@@ -167,6 +185,7 @@ impl<B: Benchmark> TestOf<B> {
         }
         attempt.beyond(self.pair, || {
             instruments.clear();
+            let links = watch_links();
             let before = CpuShare::of_this_thread();
             let mut found: Option<Figures> = None;
             let mut iterations = 0;
@@ -175,7 +194,7 @@ impl<B: Benchmark> TestOf<B> {
                 run.set_duration(self.pair.min(attempt.left()));
                 let context = self.context(&run, attempt, Side::Client);
                 let measured = (self.measure)(&context, resources, instruments);
-                let had_cpu = self.check_thread(attempt, before);
+                let had_cpu = self.check_thread(attempt, before, links.as_ref());
                 match (measured, found) {
                     (Ok((figures, of_pass)), earlier) => {
                         iterations += of_pass;
@@ -214,11 +233,12 @@ impl<B: Benchmark> TestOf<B> {
         &self,
         resources: &mut B::Resources,
         attempt: &Attempt,
+        links: Option<FullLinks>,
         serve: ServePair<B>,
     ) -> (bool, Result<(), Failure>) {
         let before = CpuShare::of_this_thread();
         let served = serve(&self.context(&self.run, attempt, Side::Server), resources);
-        let found = self.check_thread(attempt, before);
+        let found = self.check_thread(attempt, before, links.as_ref());
         let Ok(iterations) = served else {
             return (false, found);
         };
@@ -240,13 +260,28 @@ impl<B: Benchmark> TestOf<B> {
 
     /// Notes how long this thread has waited for its CPU since `before`. Returns a failure if it
     /// was too long.
-    fn check_thread(&self, attempt: &Attempt, before: Option<CpuShare>) -> Result<(), Failure> {
+    fn check_thread(
+        &self,
+        attempt: &Attempt,
+        before: Option<CpuShare>,
+        links: Option<&FullLinks>,
+    ) -> Result<(), Failure> {
         let shares = before.zip(CpuShare::of_this_thread());
         let waited = shares.and_then(|(before, after)| after.waited_percent_since(before));
-        self.check_cpu(attempt, waited.unwrap_or_default())
+        self.check_cpu(attempt, waited.unwrap_or_default(), links)
     }
 
-    fn check_cpu(&self, attempt: &Attempt, waited_percent: f64) -> Result<(), Failure> {
+    /// Notes for which part of its time this side waited for its CPU, without the time in which a
+    /// link was full: then the CPU did not lower the bandwidth (load.md 4.6). Returns a failure if
+    /// it was too long.
+    fn check_cpu(
+        &self,
+        attempt: &Attempt,
+        waited_percent: f64,
+        links: Option<&FullLinks>,
+    ) -> Result<(), Failure> {
+        let idle = links.map(FullLinks::idle_percent);
+        let waited_percent = idle.map_or(waited_percent, |idle| waited_percent.min(idle));
         attempt.note_waited(waited_percent);
         if waited_percent <= self.max_waited_percent {
             return Ok(());
@@ -282,7 +317,9 @@ impl<B: Benchmark> Test for TestOf<B> {
             Ok(resources) => resources,
             Err(failure) => return Done::nothing(failure),
         };
-        let (is_over, result) = self.measure_with(&mut resources, attempt, instruments);
+        let watch_links = || self.watch_links(endpoint, peer);
+        let (is_over, result) =
+            self.measure_with(&mut resources, attempt, watch_links, instruments);
         let observer = endpoint.lni().observer();
         Done {
             result: result.map_err(|failure| nic_states::explain(failure, observer)),
@@ -297,7 +334,7 @@ impl<B: Benchmark> Test for TestOf<B> {
         }
         let Some(serve) = self.serve else {
             let result = if endpoint.address().simulated {
-                self.watch_software_nic(attempt)
+                self.watch_software_nic(endpoint, peer, attempt)
             } else {
                 Ok(())
             };
@@ -318,7 +355,8 @@ impl<B: Benchmark> Test for TestOf<B> {
                 is_released: close::<B>(resources, attempt),
             };
         }
-        let (is_over, result) = self.serve_with(&mut resources, attempt, serve);
+        let links = self.watch_links(endpoint, peer);
+        let (is_over, result) = self.serve_with(&mut resources, attempt, links, serve);
         Done {
             result,
             is_released: close::<B>(resources, attempt) && is_over,
@@ -353,6 +391,7 @@ mod tests {
         TestOf {
             run,
             max_waited_percent: 25.0,
+            fills_links: false,
             pair,
             portal: FIRST_PORTAL + 3,
             measure: |context, resources, instruments| {
@@ -495,7 +534,7 @@ mod tests {
             ends: Instant::now() + Duration::from_secs(10),
         };
         let attempt = Attempt::new(window, Side::Client);
-        assert!(writes.check_cpu(&attempt, 26.4).is_err());
+        assert!(writes.check_cpu(&attempt, 26.4, None).is_err());
         assert_eq!(attempt.waited_percent(), 26);
         let done = writes.measure(&endpoint, own, &attempt, &mut instruments);
         assert!(done.result.is_ok());

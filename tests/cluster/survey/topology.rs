@@ -1,10 +1,13 @@
 //! Surveys whose NICs have locations from a topology.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::{SHORT, document};
 use crate::alone;
-use crate::harness::{Fabric, finish, stderr};
+use crate::harness::{CXIDIAG, Fabric, finish, stderr, stdout};
 
 const FORM: &str = "dragonfly:groups=2,switches=2,nics=1";
 
@@ -37,7 +40,7 @@ fn topology_has_the_locations_of_nics() {
     assert!(!messages.contains("--topology"), "{messages}");
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("fabric");
-    std::fs::write(&path, "dragonfly groups=2 switches=2 nics=1 # small\n").unwrap();
+    fs::write(&path, "dragonfly groups=2 switches=2 nics=1 # small\n").unwrap();
     let (found, messages) = locations(&format!("--topology={}", path.display()), None);
     assert_eq!(found, expected, "{messages}");
     // Their addresses say the same.
@@ -53,4 +56,57 @@ fn survey_names_a_nic_that_the_topology_lacks() {
     assert_eq!(found, [Some((0, 0)), Some((1, 0)), Some((2, 0)), None]);
     let expected = format!("--topology={form} lacks 1 of the NICs, such as soft3 of node3");
     assert!(messages.contains(&expected), "{messages}");
+}
+
+/// load.md 4.6: a bandwidth is what the fabric permits while a link is full, however long processes
+/// wait for their CPUs.
+#[test]
+fn full_link_makes_a_bandwidth_valid_on_busy_cpus() {
+    let _alone = alone();
+    let status = fs::read_to_string("/proc/self/status").expect("proc");
+    let cpus = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = cpus
+        .expect("a line of Linux")
+        .trim()
+        .split([',', '-'])
+        .next();
+    let cpu = first.expect("a CPU");
+    let fabric = Fabric::new();
+    let on_cpu = |arguments: &[&str]| {
+        let taskset = [&["--cpu-list", cpu], arguments].concat();
+        fabric.command_of(Path::new("taskset"), &taskset[..])
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let busy = format!("while [ -d {} ]; do :; done", directory.path().display());
+    let _loops = [0, 1].map(|_| on_cpu(&["sh", "-c", &busy]).spawn().expect("it starts"));
+    // One list of operations takes 1 s.
+    let form = "dragonfly:groups=1,switches=1,nics=2,nic=2MB/s";
+    let survey =
+        "survey --loopback=2 --pairs=all --pair-time=500ms --no-why --csv -s 4096 write-bw";
+    let words: Vec<&str> = [CXIDIAG]
+        .into_iter()
+        .chain(survey.split(' '))
+        .chain(["--", "--list-size=512"])
+        .collect();
+    let mut command = on_cpu(&words);
+    command.env("CXIDIAG_TOPOLOGY", form);
+    let output = finish(command);
+    let table = stdout(&output);
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split(',').collect())
+        .collect();
+    let [heads, pair] = &lines[..] else {
+        panic!("{table}{}", stderr(&output));
+    };
+    let value = |name: &str| {
+        let place = heads.iter().position(|head| *head == name).expect(name);
+        pair[place].parse::<f64>().expect("a number")
+    };
+    let bandwidth = value("bandwidth_bytes_per_s");
+    assert!((1.8e6..2e6).contains(&bandwidth), "{table}");
+    // On this CPU, they wait for it for about 80 % of the time.
+    assert!(value("waited_percent") <= 40.0, "{table}");
 }

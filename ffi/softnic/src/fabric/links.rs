@@ -192,9 +192,8 @@ pub fn check() -> Result<(), String> {
     found.ok().flatten().map_or(Ok(()), Err)
 }
 
-/// Returns the packets that were sent again on the links from and to the NIC with
-/// this address, and the nanoseconds for
-/// which queues blocked its transmitting side; `None` for a fabric without topology.
+/// Returns what the links of the NIC with this address counted; `None` for a fabric without
+/// topology.
 pub fn nic_counts(directory: &Directory, nid: u32) -> Option<NicLinkCounts> {
     let topology = environment::topology().ok().flatten()?;
     let file = directory.links()?;
@@ -212,13 +211,18 @@ pub fn nic_counts(directory: &Directory, nid: u32) -> Option<NicLinkCounts> {
         sent_again: count(transmit, Count::Losses)?,
         received_again: count(receive, Count::Losses)?,
         blocked: count(transmit, Count::Blocked)?,
+        filled: count(transmit, Count::Filled)?,
     })
 }
 
 /// What the links of a NIC counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicLinkCounts {
+    /// Packets that were sent again on the links from and to the NIC.
     pub sent_again: u64,
     pub received_again: u64,
+    /// Nanoseconds for which queues blocked its transmitting side.
     pub blocked: u64,
+    /// Nanoseconds for which a link on the way of its packets with data was full.
+    pub filled: u64,
 }

@@ -37,6 +37,9 @@ pub enum Count {
     Losses = 8,
     /// Nanoseconds for which queues behind the link blocked it.
     Blocked = 9,
+    /// Of the link on which a NIC transmits: nanoseconds for which a link on the way of its packets
+    /// with data was full.
+    Filled = 10,
 }
 
 /// The places of the words of a fabric.

@@ -382,3 +382,33 @@ fn ordered_packets_keep_their_order_over_parallel_cables() {
     }
     assert!(slowest > 3 * MS, "no flow took the slow cable");
 }
+
+/// Validity (load.md 4.6): a link of its way is full for a NIC while its data waits, whoever else
+/// shares the link.
+#[test]
+fn links_are_full_while_data_waits_for_them() {
+    const LIST: u64 = 64 * 2112;
+    let filled = |flows: &[Flow], nic: usize| {
+        let mut simulation = Simulation::new(&star(3));
+        simulation.run(flows, 0, 20 * MS);
+        simulation.count(2 * nic, Count::Filled)
+    };
+    let always = 20 * MS * 99 / 100..20 * MS + 2 * LIST;
+    let flow = Flow::new(0, 1, 64);
+    assert!(always.contains(&filled(&[flow], 0)));
+    assert_eq!(filled(&[flow], 1), 0, "acknowledgements are no data");
+    for source in [0, 1] {
+        let found = filled(&[0, 1].map(|from| Flow::new(from, 2, 64)), source);
+        assert!(always.contains(&found), "{source}: {found}");
+    }
+    let get = Flow {
+        is_get: true,
+        ..flow
+    };
+    assert_eq!(filled(&[get], 0), 0, "the data comes from the other NIC");
+    assert!(always.contains(&filled(&[get], 1)));
+    // A list takes 64 packets of 2112 ns and a round trip of 4.064 us; the pause is as long.
+    let lists = filled(&[Flow::lists(0, 1, 64, LIST)], 0);
+    assert!((70 * LIST..75 * LIST).contains(&lists), "{lists}");
+    assert_eq!(lists % LIST, 0);
+}
