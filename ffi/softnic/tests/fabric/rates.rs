@@ -185,10 +185,9 @@ fn congestion_mode_decides_who_waits_beside_an_incast() {
     }
 }
 
-/// Returns how a flow goes on beside one that something happens to: it puts what takes two seconds
-/// on the whole link.
-fn go_on(flow: &mut Partner) {
-    flow.send("move 6000000");
+/// Puts some bytes: 3,000,000 take a second on the whole link.
+fn go_on(flow: &mut Partner, bytes: u32) {
+    flow.send(&format!("move {bytes}"));
     flow.receive();
 }
 
@@ -203,14 +202,17 @@ fn others_go_on_beside_stopped_and_killed_processes() {
         "dragonfly:groups=1,switches=2,nics=2,nic=3MB/s,latency=20us",
     );
     let [mut other, mut paused] = [Flow::new(0, 2), Flow::new(1, 3)].map(Flow::start);
+    // Connected before that: a process that is stopped may hold the lock of the directory.
+    go_on(&mut other, 1);
+    go_on(&mut paused, 1);
     paused.send("move 3000000");
     paused.pause();
-    go_on(&mut other);
+    go_on(&mut other, 6_000_000);
     paused.resume();
     paused.receive();
     paused.send("move 60000000");
-    go_on(&mut other);
+    go_on(&mut other, 6_000_000);
     paused.kill();
-    go_on(&mut other);
+    go_on(&mut other, 6_000_000);
     other.end();
 }
