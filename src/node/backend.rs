@@ -123,10 +123,10 @@ pub fn memory_share(device: DeviceName) -> f64 {
     }
 }
 
-/// Returns for how long a link on the way of the data was full that either of two software NICs
-/// sent. `None` if their fabric has no switches.
-pub fn links_filled(nics: [u32; 2]) -> Option<Duration> {
-    softnic::has_switches().then(|| nics.into_iter().filter_map(softnic::links_filled).max())?
+/// Returns for how long a link on the way of the data was full that the software NIC with this
+/// address sent. `None` if its fabric has no switches.
+pub fn links_filled(nic: u32) -> Option<Duration> {
+    softnic::links_filled(nic)
 }
 
 /// A device that was found or requested.

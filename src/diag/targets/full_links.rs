@@ -7,18 +7,18 @@ use node::backend;
 
 /// For how long links were full, since a moment.
 pub(super) struct FullLinks {
-    nics: [u32; 2],
+    /// Each NIC, and for how long links were full before.
+    nics: [(u32, Duration); 2],
     began: Instant,
-    before: Duration,
 }
 
 impl FullLinks {
     /// Begins to watch the links on the way of the data between two software NICs. `None` if their
     /// fabric has no switches.
     pub fn watch(nics: [u32; 2]) -> Option<Self> {
+        let [one, other] = nics.map(backend::links_filled);
         Some(Self {
-            nics,
-            before: backend::links_filled(nics)?,
+            nics: [(nics[0], one?), (nics[1], other?)],
             began: Instant::now(),
         })
     }
@@ -26,8 +26,12 @@ impl FullLinks {
     /// Returns for which part of the time no link was full, in percent.
     pub fn idle_percent(&self) -> f64 {
         let elapsed = self.began.elapsed();
-        let after = backend::links_filled(self.nics).unwrap_or(self.before);
-        let filled = after.saturating_sub(self.before);
+        let filled = self.nics.map(|(nic, before)| {
+            let after = backend::links_filled(nic).unwrap_or(before);
+            after.saturating_sub(before)
+        });
+        // One of the two sends the data.
+        let filled = filled[0].max(filled[1]);
         100.0 * (1.0 - filled.as_secs_f64() / elapsed.as_secs_f64()).clamp(0.0, 1.0)
     }
 }

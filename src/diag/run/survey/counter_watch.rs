@@ -96,12 +96,20 @@ fn changes(before: &Readings, after: &Readings) -> Vec<(&'static str, u64)> {
     COUNTERS.into_iter().filter_map(change).collect()
 }
 
+/// Returns whether a counter is one of [`COUNTERS`].
+fn is_wanted(counter: &str) -> bool {
+    COUNTERS.iter().any(|(name, is_numbered)| {
+        let number = counter.strip_prefix(name);
+        number.is_some_and(|number| *is_numbered || number.is_empty())
+    })
+}
+
 fn retries(device: DeviceName) -> Option<u64> {
     backend::counter(device, RETRIES, &Machine::this())
 }
 
 fn read(device: DeviceName, started: Instant) -> Option<Readings> {
-    let files = backend::files(device, &Machine::this()).ok()?;
+    let files = backend::files_of_counters(device, &Machine::this(), is_wanted).ok()?;
     Some(Readings::read(&files, Preset::Quick, started.elapsed()))
 }
 
