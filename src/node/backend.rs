@@ -123,8 +123,8 @@ pub fn memory_share(device: DeviceName) -> f64 {
     }
 }
 
-/// Returns for how long a link on the way of the data was full that the software NIC with this
-/// address sent. `None` if its fabric has no switches.
+/// Returns how long the data that the software NIC with this address sent took on the slowest link
+/// of its way. `None` if its fabric has no switches.
 pub fn links_filled(nic: u32) -> Option<Duration> {
     softnic::links_filled(nic)
 }

@@ -28,6 +28,9 @@ const SWITCHES: [[u32; 3]; 4] = [[4, 2, 3], [5, 2, 3], [3, 3, 3], [4, 2, 4]];
 /// Dragonflies in which less than half of the pairs of groups have the same group.
 const GROUPS: [[u32; 3]; 4] = [[5, 2, 2], [6, 2, 2], [8, 2, 2], [5, 2, 3]];
 
+/// Options with which a slot is longer than five lists on a slow link (load.md 4.6).
+const LISTS: &str = " -- --list-size=8";
+
 /// What is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
@@ -304,8 +307,9 @@ impl Plant {
         let fabric = Fabric::new();
         let mut command = fabric.command(&format!(
             "survey --loopback={count} --pairs={pairs} --max-active=1 --pair-time=25ms \
-             --seed={seed} --no-why --json {}",
-            self.tool
+             --seed={seed} --no-why --json {}{}",
+            self.tool,
+            if self.tool == "write-bw" { LISTS } else { "" },
         ));
         command.env("CXIDIAG_TOPOLOGY", format!("{form}{}", planted.items));
         let began = Instant::now();

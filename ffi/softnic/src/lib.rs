@@ -105,8 +105,8 @@ pub fn has_switches() -> bool {
     environment::topology().is_ok_and(|topology| topology.is_some())
 }
 
-/// Returns for how long a link on the way of the packets with data was full that the NIC with this
-/// address sent: for this time, no CPU held them up. `None` for a fabric without switches.
+/// Returns how long the packets with data that the NIC with this address sent took on the slowest
+/// link of their way: for this time, no CPU held them up. `None` for a fabric without switches.
 pub fn links_filled(address: u32) -> Option<Duration> {
     let place = fabric::Place::from_environment().ok()?;
     let directory = fabric::Directory::lock_existing(&place).ok()?;

@@ -1,13 +1,13 @@
-//! Whether a link between software NICs was full while a bandwidth was measured: then busy CPUs did
-//! not lower it.
+//! Whether the data of a pair of software NICs filled a link while its bandwidth was measured: then
+//! busy CPUs did not lower it.
 
 use std::time::{Duration, Instant};
 
 use node::backend;
 
-/// For how long links were full, since a moment.
+/// For how long the data of a pair filled a link, since a moment.
 pub(super) struct FullLinks {
-    /// Each NIC, and for how long links were full before.
+    /// Each NIC, and for how long its data had filled links before.
     nics: [(u32, Duration); 2],
     began: Instant,
 }
@@ -23,7 +23,7 @@ impl FullLinks {
         })
     }
 
-    /// Returns for which part of the time no link was full, in percent.
+    /// Returns for which part of the time the data filled no link, in percent.
     pub fn idle_percent(&self) -> f64 {
         let elapsed = self.began.elapsed();
         let filled = self.nics.map(|(nic, before)| {

@@ -223,6 +223,6 @@ pub struct NicLinkCounts {
     pub received_again: u64,
     /// Nanoseconds for which queues blocked its transmitting side.
     pub blocked: u64,
-    /// Nanoseconds for which a link on the way of its packets with data was full.
+    /// Nanoseconds that its packets with data took on the slowest link of their way.
     pub filled: u64,
 }

@@ -37,8 +37,8 @@ pub enum Count {
     Losses = 8,
     /// Nanoseconds for which queues behind the link blocked it.
     Blocked = 9,
-    /// Of the link on which a NIC transmits: nanoseconds for which a link on the way of its packets
-    /// with data was full.
+    /// Of the link on which a NIC transmits: nanoseconds that its packets with data took on the
+    /// slowest link of their way.
     Filled = 10,
 }
 

@@ -75,8 +75,6 @@ pub struct Network<C> {
     flows: Vec<Flow>,
     rivals: Vec<Rivals>,
     sources: Sources,
-    /// Until when a link on the way of the packets with data is full, in ticks.
-    filled_until: u64,
     random: Random,
 }
 
@@ -112,7 +110,6 @@ impl<C: Cells> Network<C> {
             flows: vec![Flow::default(); nics],
             rivals: vec![Rivals::default(); nics],
             sources: Sources::new(round_trip),
-            filled_until: 0,
             random,
             map,
         }
@@ -151,6 +148,10 @@ impl<C: Cells> Network<C> {
             self.spread(receive, before, parcel.class, buffer);
         }
         let (wait, slowest) = longest;
+        if parcel.payload > 0 {
+            let takes = self.timings[slowest].takes(parcel.bytes());
+            self.station(transmit).count(Count::Filled, takes / TICKS);
+        }
         let waiting = wait as f64 / self.timings[slowest].ticks_per_byte;
         let is_marked = parcel.payload > 0 && waiting > self.mark as f64;
         if is_marked {
@@ -172,22 +173,10 @@ impl<C: Cells> Network<C> {
         }
         let latency: u64 = ports.iter().map(|link| self.timings[*link].latency).sum();
         let due = now + wait.div_ceil(TICKS) + latency + path.latency + late;
-        if parcel.payload > 0 {
-            self.fill(time, wait);
-        }
         if parcel.is_ordered {
             self.flows[to].due = due;
         }
         Some(Passage { due, is_marked })
-    }
-
-    /// Counts the time for which the link is full whose queue a packet joins.
-    fn fill(&mut self, from: u64, takes: u64) {
-        let until = from + takes;
-        let begin = self.filled_until.clamp(from, until);
-        self.station(2 * self.own)
-            .count(Count::Filled, (until - begin) / TICKS);
-        self.filled_until = self.filled_until.max(until);
     }
 
     fn station(&self, link: usize) -> Station<'_, C> {
