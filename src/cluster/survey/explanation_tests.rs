@@ -64,7 +64,7 @@ pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
 }
 
 /// Returns the findings of a survey that NICs may leave.
-fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
+pub fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
     survey_with(cluster, settings(pairs, seed), Cluster::measure)
 }
 

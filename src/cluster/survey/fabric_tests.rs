@@ -4,11 +4,11 @@
 use fastrand::Rng;
 
 use super::answer::Pair;
-use super::explanation_tests::{named, survey};
+use super::explanation_tests::{named, survey_of_some};
 use super::findings::{Certainty, Direction, Unit};
 use super::ids::NicId;
 use super::roster::Roster;
-use super::testing::{Cluster, Fault};
+use super::testing::{Cluster, Fault, Load};
 use crate::location::Location;
 
 /// Surveys of each dragonfly with each fault.
@@ -80,11 +80,12 @@ impl Dragonfly {
 fn survey_with_fault(
     shape: [u16; 4],
     planted: Planted,
-    tool: &str,
-    pairs: &str,
+    (tool, pairs): (&str, &str),
+    load: Option<Load>,
     seed: u64,
 ) -> Vec<(Unit, Certainty, Direction)> {
     let mut cluster = Cluster::new(shape, &[tool], seed);
+    cluster.load = load;
     let dragonfly = Dragonfly {
         groups: shape[0],
         switches: shape[1],
@@ -101,7 +102,7 @@ fn survey_with_fault(
     cluster.faults = slow
         .map(|pair| Fault::slow(Unit::Path(pair), Direction::Initiator, 2.5))
         .collect();
-    named(&survey(&mut cluster, pairs, seed))
+    named(&survey_of_some(&mut cluster, pairs, seed))
 }
 
 /// Surveys of one kind of fault.
@@ -193,7 +194,7 @@ fn run(trial: &Trial, tool: &str, pairs: &str) -> (Vec<bool>, Vec<String>) {
         for seed in 0..SEEDS {
             let mut random = Rng::with_seed(seed);
             let (planted, unit, direction) = (trial.plant)(&mut random, *shape);
-            let found = survey_with_fault(*shape, planted, tool, pairs, seed);
+            let found = survey_with_fault(*shape, planted, (tool, pairs), None, seed);
             let is_it = |(own, _, of): &(Unit, Certainty, Direction)| {
                 // With few pairs, those in the other direction may not be measured.
                 *own == unit && (*of == direction || *of == Direction::Both)
@@ -239,4 +240,38 @@ fn names_what_is_slow_in_a_dragonfly() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Surveys in which parts beside a slow switch look slow as well.
+#[test]
+fn names_nothing_beside_a_slow_switch() {
+    let busy = Load {
+        node: None,
+        disturbed: 0.4,
+        untested: 0.1,
+        discards: false,
+    };
+    let (large, small) = ([4, 2, 4, 1], [5, 2, 3, 1]);
+    for (shape, (group, switch), pairs, load, seed) in [
+        // The other switch of the group: most of its pairs with the effect pass the slow one.
+        (large, (3, 0), "random:8", Some(busy), 38),
+        (large, (2, 1), "all", Some(busy), 35),
+        (small, (3, 1), "all", Some(busy), 11),
+        (small, (2, 1), "random:8", Some(busy), 4),
+        (small, (4, 1), "random:8", Some(busy), 16),
+        // Links between groups that end at it.
+        (small, (4, 1), "random:4", None, 23),
+        (small, (2, 1), "random:4", None, 24),
+        (small, (4, 0), "random:4", None, 38),
+    ] {
+        let planted = Planted::Switch(group, switch);
+        let found = survey_with_fault(shape, planted, ("write-bw", pairs), load, seed);
+        let is_it = |(unit, ..): &(Unit, Certainty, Direction)| {
+            *unit == Unit::Switch { group, switch } || matches!(unit, Unit::Path(_))
+        };
+        assert!(
+            found.iter().all(is_it),
+            "{shape:?} {seed} {planted:?}: {found:?}"
+        );
+    }
 }

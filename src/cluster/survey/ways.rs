@@ -13,9 +13,6 @@ use super::residual::{LARGER_SHARE, PairResidual, has_effect};
 use super::roster::Roster;
 use super::units::group_pair;
 
-/// Part of the pairs on a way below which they do not have an effect.
-const SMALLER_SHARE: f64 = 1.0 / 3.0;
-
 /// Fewest pairs on a way that tell whether it is slow, and the part of the ways of a group from
 /// which ways without the effect show that the group does not have it.
 const LEAST_PAIRS: usize = 2;
@@ -206,7 +203,7 @@ impl<'a> Ways<'a> {
             for (hits, count) in self.beside(group, *switch, effect, rest).into_values() {
                 if count >= LEAST_PAIRS {
                     known += 1;
-                    clean += usize::from(hits as f64 <= SMALLER_SHARE * count as f64);
+                    clean += usize::from(hits == 0);
                 }
             }
             clean == 0 || (clean as f64) < MOST_CLEAN * f64::from(known)
@@ -263,12 +260,12 @@ impl<'a> Ways<'a> {
             return None;
         }
         let beside = self.beside(group, switch, effect, rest);
-        let share = |(hits, count): &(usize, usize)| *hits as f64 / *count as f64;
-        let has_clean = beside.values().any(|of| share(of) <= SMALLER_SHARE);
+        let has_clean = beside.values().any(|(hits, _)| *hits == 0);
         if beside.len() > 1 && !has_clean {
             return None;
         }
-        let slow = beside.iter().filter(|(_, of)| share(of) >= LARGER_SHARE);
+        let is_slow = |(hits, count): &(usize, usize)| *hits as f64 >= LARGER_SHARE * *count as f64;
+        let slow = beside.iter().filter(|(_, of)| is_slow(of));
         let slow: Vec<u16> = slow.map(|(other, _)| *other).collect();
         if slow.is_empty() {
             return None;
