@@ -18,7 +18,7 @@ const SEEDS: u64 = 8;
 const MOST_WRONG: usize = 1;
 
 /// What is slow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Planted {
     /// A NIC as target.
     Receiver(NicId),
@@ -242,36 +242,44 @@ fn names_what_is_slow_in_a_dragonfly() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Surveys in which parts beside a slow switch look slow as well.
+/// Surveys in which other parts than the slow one look slow as well.
 #[test]
-fn names_nothing_beside_a_slow_switch() {
-    let busy = Load {
+fn names_nothing_beside_what_is_slow() {
+    let busy = Some(Load {
         node: None,
         disturbed: 0.4,
         untested: 0.1,
         discards: false,
-    };
+    });
     let (large, small) = ([4, 2, 4, 1], [5, 2, 3, 1]);
-    for (shape, (group, switch), pairs, load, seed) in [
+    let switch = Planted::Switch;
+    for (shape, planted, pairs, load, seed) in [
         // The other switch of the group: most of its pairs with the effect pass the slow one.
-        (large, (3, 0), "random:8", Some(busy), 38),
-        (large, (2, 1), "all", Some(busy), 35),
-        (small, (3, 1), "all", Some(busy), 11),
-        (small, (2, 1), "random:8", Some(busy), 4),
-        (small, (4, 1), "random:8", Some(busy), 16),
+        (large, switch(3, 0), "random:8", busy, 38),
+        (large, switch(2, 1), "all", busy, 35),
+        (small, switch(3, 1), "all", busy, 11),
+        (small, switch(2, 1), "random:8", busy, 4),
+        (small, switch(4, 1), "random:8", busy, 16),
         // Links between groups that end at it.
-        (small, (4, 1), "random:4", None, 23),
-        (small, (2, 1), "random:4", None, 24),
-        (small, (4, 0), "random:4", None, 38),
+        (small, switch(4, 1), "random:4", None, 23),
+        (small, switch(2, 1), "random:4", None, 24),
+        (small, switch(4, 0), "random:4", None, 38),
+        // A NIC with slow pairs on one way only: those in the other direction have another link.
+        ([6, 2, 2, 1], Planted::OneWay(1, 4), "random:4", None, 9),
+        ([6, 2, 2, 1], Planted::OneWay(5, 3), "random:4", None, 23),
     ] {
-        let planted = Planted::Switch(group, switch);
         let found = survey_with_fault(shape, planted, ("write-bw", pairs), load, seed);
-        let is_it = |(unit, ..): &(Unit, Certainty, Direction)| {
-            *unit == Unit::Switch { group, switch } || matches!(unit, Unit::Path(_))
+        let is_it = |(unit, ..): &(Unit, Certainty, Direction)| match (unit, planted) {
+            (Unit::Path(_), _) => true,
+            (Unit::Switch { group, switch }, Planted::Switch(..)) => {
+                planted == Planted::Switch(*group, *switch)
+            }
+            (Unit::GroupPair(one, other), Planted::OneWay(from, to)) => {
+                (*one, *other) == (from.min(to), from.max(to))
+            }
+            _ => false,
         };
-        assert!(
-            found.iter().all(is_it),
-            "{shape:?} {seed} {planted:?}: {found:?}"
-        );
+        let is_right = found.iter().all(is_it);
+        assert!(is_right, "{shape:?} {seed} {planted:?}: {found:?}");
     }
 }
