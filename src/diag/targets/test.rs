@@ -271,9 +271,9 @@ impl<B: Benchmark> TestOf<B> {
         self.check_cpu(attempt, waited.unwrap_or_default(), links)
     }
 
-    /// Notes for which part of its time this side waited for its CPU, without the time in which its
-    /// data filled a link: then the CPU did not lower the bandwidth (load.md 4.6). Returns a failure if
-    /// it was too long.
+    /// Notes for which part of its time this side waited for its CPU, without the time in which
+    /// its data filled a link: then the CPU did not lower the bandwidth (load.md 4.6). Returns a
+    /// failure if it was too long.
     fn check_cpu(
         &self,
         attempt: &Attempt,
