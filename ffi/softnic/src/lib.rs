@@ -108,7 +108,7 @@ pub fn has_switches() -> bool {
 /// Returns how long the packets with data that the NIC with this address sent took on the slowest
 /// link of their way: for this time, no CPU held them up. `None` for a fabric without switches.
 pub fn links_filled(address: u32) -> Option<Duration> {
-    // Without them, no lock is taken.
+    // A fabric without switches needs no lock.
     has_switches().then_some(())?;
     let place = fabric::Place::from_environment().ok()?;
     let directory = fabric::Directory::lock_existing(&place).ok()?;

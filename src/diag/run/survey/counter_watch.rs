@@ -118,6 +118,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn reads_only_counters_that_may_explain_an_answer() {
+        assert!(is_wanted(RETRIES) && is_wanted("hni_tx_paused_0"));
+        let others = ["hni_sts_tx_ok_octets", "pct_spt_timeouts_0", "hni_tx_paus"];
+        assert!(!others.into_iter().any(is_wanted));
+    }
+
+    #[test]
     fn counters_are_those_of_the_preset() {
         for (name, is_numbered) in COUNTERS {
             let row = Preset::Quick.rows().find(|row| row.name == name);
