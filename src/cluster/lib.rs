@@ -4,11 +4,13 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | lib              the list of modules                                                      |
+//!  5 | lib              the list of modules                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | meeting_point    where processes find the coordinator of a survey                         |
+//!  4 | meeting_point    where processes find the coordinator of a survey                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | tree             how the processes of a survey talk                                       |
+//!  3 | tree             how the processes of a survey talk                                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | load             the fabric under load: who sends what to whom, and what that says        |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | host_locations   where hosts are, by a file or by Slurm                                   |
 //!    | launcher         rank and size of a process, from its launcher                            |
@@ -26,6 +28,7 @@
 pub mod host_list;
 pub mod host_locations;
 pub mod launcher;
+pub mod load;
 pub mod location;
 pub mod meeting_point;
 pub mod survey;

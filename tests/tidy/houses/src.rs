@@ -286,6 +286,10 @@ pub const CLUSTER: Package = Package {
                     "which pairs are measured when, and what results say",
                 ),
             ],
+            &[(
+                "load",
+                "the fabric under load: who sends what to whom, and what that says",
+            )],
             &[("tree", "how the processes of a survey talk")],
             &[(
                 "meeting_point",

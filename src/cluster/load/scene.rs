@@ -1,0 +1,82 @@
+//! A scene: all flows of one slot, and what its results are counted for.
+
+use super::findings::Spread;
+use super::pattern::Pattern;
+use crate::survey::answer::Pair;
+use crate::survey::ids::{NicId, TestId};
+
+/// The test whose target the operations of aggressors address.
+pub const SINK: TestId = TestId(0);
+
+/// The test of victims in the traffic class of the aggressors.
+pub const VICTIM: TestId = TestId(1);
+
+/// The test of victims in another traffic class, if the survey has one.
+pub const VICTIM_IN_OTHER_CLASS: TestId = TestId(2);
+
+/// What a scene is for. Results of scenes with the same purpose belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Purpose {
+    /// Whether a part of the load is harmless: not counted.
+    Ramp,
+    /// The bandwidths of a pattern.
+    Bandwidth(Pattern),
+    /// The latencies of victims, without load and with the load of a pattern in turn.
+    Victims {
+        /// The pattern of the aggressors.
+        under: Pattern,
+        /// How roles are dealt.
+        spread: Spread,
+        /// Whether victims are the target of the incast.
+        at_target: bool,
+        /// Whether victims measure in another traffic class.
+        in_other_class: bool,
+    },
+}
+
+/// A NIC that sends to others in turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The NIC that sends.
+    pub source: NicId,
+    /// The NICs to which it sends.
+    pub peers: Vec<NicId>,
+}
+
+/// All flows of one slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scene {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Number of the repetition, from 0: others have other roles.
+    pub repetition: u32,
+    /// Number of the scene in its repetition, from 0. Scenes of victims come quiet, loaded, loaded,
+    /// quiet.
+    pub place: u32,
+    /// The load; empty in a quiet scene of victims.
+    pub flows: Vec<Flow>,
+    /// Pairs that measure; empty without victims.
+    pub victims: Vec<Pair>,
+    /// Length of the slot, in nanoseconds.
+    pub slot_ns: u64,
+    /// Bytes that an aggressor has under way at most.
+    pub window_bytes: u64,
+}
+
+impl Scene {
+    /// Returns whether it is a scene of victims without load.
+    pub fn is_quiet(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// Returns the test of its victims.
+    pub fn victim_test(&self) -> TestId {
+        match self.purpose {
+            Purpose::Victims {
+                in_other_class: true,
+                ..
+            } => VICTIM_IN_OTHER_CLASS,
+            _ => VICTIM,
+        }
+    }
+}
