@@ -5,39 +5,38 @@ use crate::description::{MOST_CABLES, MOST_GROUPS, MOST_NICS, MOST_SWITCHES, Swi
 use crate::items::{Draft, DraftNic, apply, in_order, new_cable};
 use crate::values::{self, RATE, TIME};
 
-/// What the words of the item say.
-struct Shape {
-    groups: u64,
-    switches: u64,
-    nics: u64,
-    global: u64,
-    nic: f64,
-    local: Option<f64>,
-    global_rate: Option<f64>,
+/// A regular dragonfly, as the words of the item describe it. Rates are in bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dragonfly {
+    /// Groups.
+    pub groups: u64,
+    /// Switches of each group.
+    pub switches: u64,
+    /// NICs of each switch.
+    pub nics: u64,
+    /// Cables between two groups.
+    pub global: u64,
+    /// Rate of a NIC.
+    pub nic: f64,
+    /// Rate of the cable between two switches of a group.
+    pub local: f64,
+    /// Rate of a cable between two groups.
+    pub global_rate: f64,
 }
 
-impl Draft {
-    /// Adds a dragonfly. It is the first item: what follows changes it.
-    pub fn dragonfly(&mut self, words: &[&str]) -> Result<(), String> {
-        if !self.switches.is_empty() {
-            return Err("'dragonfly': expected before all switches".into());
-        }
-        let shape = self.shape(words)?;
-        self.add_groups(&shape);
-        self.add_cables(&shape);
-        Ok(())
-    }
-
-    fn shape(&mut self, words: &[&str]) -> Result<Shape, String> {
-        let mut shape = Shape {
+impl Dragonfly {
+    /// Reads the words of the item, and the latency of links if they have one.
+    pub fn read(words: &[&str], latency: &mut u64) -> Result<Self, String> {
+        let mut shape = Self {
             groups: 0,
             switches: 0,
             nics: 0,
             global: 1,
             nic: 25e6,
-            local: None,
-            global_rate: None,
+            local: 0.0,
+            global_rate: 0.0,
         };
+        let (mut local, mut global_rate) = (None, None);
         let rate = |name: &str| format!("{name}=RATE, {RATE}");
         let forms = [
             (
@@ -69,9 +68,9 @@ impl Draft {
                 "nics" => shape.nics = number(0..=63)?,
                 "global" => shape.global = number(0..=64)?,
                 "nic" => shape.nic = values::rate(value)?,
-                "local" => shape.local = Some(values::rate(value)?),
-                "global-rate" => shape.global_rate = Some(values::rate(value)?),
-                _ => self.latency = values::time(value)?,
+                "local" => local = Some(values::rate(value)?),
+                "global-rate" => global_rate = Some(values::rate(value)?),
+                _ => *latency = values::time(value)?,
             }
             Some(())
         })?;
@@ -82,23 +81,49 @@ impl Draft {
         if !words.iter().any(|word| word.starts_with("nics=")) {
             return Err("'dragonfly': expected nics=NUMBER".into());
         }
-        let nics = shape.groups * shape.switches * shape.nics;
+        shape.local = local.unwrap_or(shape.nic);
+        shape.global_rate = global_rate.unwrap_or(shape.nic);
+        Ok(shape)
+    }
+
+    /// Returns the number of its NICs.
+    pub fn size(&self) -> u64 {
+        self.groups * self.switches * self.nics
+    }
+
+    /// Checks that software NICs can make it.
+    fn check_size(&self) -> Result<(), String> {
+        let nics = self.size();
         if nics > MOST_NICS as u64 {
             return Err(format!(
                 "'dragonfly': {nics} NICs, expected at most {MOST_NICS}"
             ));
         }
-        let local = shape.groups * (shape.switches * (shape.switches - 1) / 2);
-        let cables = local + shape.groups * (shape.groups - 1) / 2 * shape.global;
+        let local = self.groups * (self.switches * (self.switches - 1) / 2);
+        let cables = local + self.groups * (self.groups - 1) / 2 * self.global;
         if cables > MOST_CABLES as u64 {
             return Err(format!(
                 "'dragonfly': {cables} cables, expected at most {MOST_CABLES}"
             ));
         }
-        Ok(shape)
+        Ok(())
+    }
+}
+
+impl Draft {
+    /// Adds a dragonfly. It is the first item: what follows changes it.
+    pub fn dragonfly(&mut self, words: &[&str]) -> Result<(), String> {
+        if !self.switches.is_empty() {
+            return Err("'dragonfly': expected before all switches".into());
+        }
+        let shape = Dragonfly::read(words, &mut self.latency)?;
+        shape.check_size()?;
+        self.add_groups(&shape);
+        self.add_cables(&shape);
+        Ok(())
     }
 
-    fn add_groups(&mut self, shape: &Shape) {
+    fn add_groups(&mut self, shape: &Dragonfly) {
         for group in 0..shape.groups as u16 {
             for switch in 0..shape.switches as u16 {
                 let name = SwitchName { group, switch };
@@ -113,10 +138,10 @@ impl Draft {
 
     /// Adds a cable between each two switches of a group, and those between groups. Cable k from
     /// group G to group H ends at switch ((H − G) mod g − 1 + k) mod a of G.
-    fn add_cables(&mut self, shape: &Shape) {
+    fn add_cables(&mut self, shape: &Dragonfly) {
         let (groups, switches) = (shape.groups as u16, shape.switches as u16);
-        let local = new_cable(shape.local.unwrap_or(shape.nic), self.latency);
-        let global = new_cable(shape.global_rate.unwrap_or(shape.nic), self.latency);
+        let local = new_cable(shape.local, self.latency);
+        let global = new_cable(shape.global_rate, self.latency);
         for group in 0..groups {
             for (one, other) in
                 (0..switches).flat_map(|one| (one + 1..switches).map(move |other| (one, other)))

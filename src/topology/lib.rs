@@ -41,6 +41,7 @@ pub use description::{
     Cable, Class, Congestion, Direction, Fault, MOST_NICS, Nic, Outage, Routing, Switch,
     SwitchName, Topology,
 };
+pub use dragonfly::Dragonfly;
 pub use link::{Link, Node};
 
 /// The environment variable with the name of the file, or the short form.

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::description::Topology;
+use crate::dragonfly::Dragonfly;
 use crate::items::Draft;
 
 /// How the short form starts.
@@ -43,6 +44,21 @@ impl Topology {
         }
         let fabric = draft.finish(name);
         fabric.map_err(|error| format!("{name}: {error}"))
+    }
+}
+
+impl Dragonfly {
+    /// Returns the dragonfly of the short form, of any size, if its other items add or change no
+    /// switches, NICs and links. `None` for a file, and for another fabric.
+    pub fn from_variable(value: &str) -> Option<Self> {
+        let mut items = value.strip_prefix(SHORT)?.split(';');
+        let words: Vec<&str> = items.next()?.split(',').collect();
+        let is_regular = |item: &str| {
+            let name = item.split_whitespace().next();
+            !matches!(name, Some("switch" | "nic" | "link"))
+        };
+        let found = Self::read(&words, &mut 0).ok()?;
+        items.all(is_regular).then_some(found)
     }
 }
 

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use cluster::host_locations::{of_file, of_topology};
+use cluster::load::theory::FabricShape;
 use cluster::location::Location;
 use cluster::survey::roster::{Nic, Roster};
 use cluster::survey::timetable::{Introduction, NicFacts};
 use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
-use topology::Topology;
+use topology::{Dragonfly, MOST_NICS, Topology};
 
 /// The locations of NICs.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub struct Locations {
     named: HashMap<String, Location>,
     /// The fabric in the user's file.
     fabric: Option<Topology>,
+    /// The numbers of this fabric, if it is a regular one.
+    pub shape: Option<FabricShape>,
     /// The locations from the topology that the launcher knows.
     topology: HashMap<String, Location>,
 }
@@ -38,9 +41,14 @@ impl Locations {
             locations.named = of_file(&text).map_err(refused)?;
         }
         if let Some(fabric) = fabric {
-            let fabric = Topology::from_variable(fabric);
-            let fabric = fabric.map_err(|error| Failure::usage(format!("--topology={error}")))?;
-            locations.fabric = Some(fabric);
+            locations.shape = shape(fabric);
+            // Fabrics of this size have NICs whose addresses say where they are.
+            let is_large = |of: Dragonfly| of.size() > MOST_NICS as u64;
+            if !Dragonfly::from_variable(fabric).is_some_and(is_large) {
+                let read = Topology::from_variable(fabric);
+                let read = read.map_err(|error| Failure::usage(format!("--topology={error}")))?;
+                locations.fabric = Some(read);
+            }
         }
         Ok(locations)
     }
@@ -97,6 +105,22 @@ impl Locations {
             roster.nodes[first.node.index()].host
         ))
     }
+}
+
+/// Returns the numbers of a fabric in the short form, if it is regular.
+fn shape(fabric: &str) -> Option<FabricShape> {
+    let of = Dragonfly::from_variable(fabric)?;
+    let mut items = fabric.split(';').map(str::trim);
+    Some(FabricShape {
+        groups: of.groups as u32,
+        switches: of.switches as u32,
+        nics: of.nics as u32,
+        links: of.global as u32,
+        nic_rate: of.nic,
+        local_rate: of.local,
+        global_rate: of.global_rate,
+        is_minimal: items.any(|item| item == "route minimal"),
+    })
 }
 
 #[cfg(test)]
@@ -172,6 +196,19 @@ mod tests {
             ..nic("cxi0", 0, None)
         };
         assert_eq!(of(&unopened), None);
+    }
+
+    #[test]
+    fn numbers_of_a_large_fabric_are_enough() {
+        let fabric = "dragonfly:groups=74,switches=32,nics=16,global=4,nic=25GB/s;route minimal";
+        let locations = Locations::read(None, Some(fabric)).unwrap();
+        let shape = locations.shape.unwrap();
+        assert_eq!((shape.groups, shape.links), (74, 4));
+        assert!(shape.is_minimal);
+        let own = Some(Location::of_nid(0x842));
+        assert_eq!(locations.of("n1", &nic("cxi0", 0x842, own)), own);
+        let irregular = "dragonfly:groups=2,switches=2,nics=2;nic 0 1.1 rate=1MB/s";
+        assert!(Locations::read(None, Some(irregular)).unwrap().shape.is_none());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use crate::description::*;
+use crate::dragonfly::Dragonfly;
 use crate::link::Node;
 
 /// The fabric of load.md 4.1.
@@ -403,5 +404,24 @@ proptest! {
             Ok(topology) => prop_assert_eq!(topology.links().len(), 2 * (topology.nics.len() + topology.cables.len())),
             Err(error) => prop_assert!(error.starts_with("file: ") && !error.contains('\n'), "{error}"),
         }
+    }
+}
+
+#[test]
+fn numbers_of_a_dragonfly_of_any_size_are_read() {
+    let frontier = "dragonfly:groups=74,switches=32,nics=16,global=4,nic=25GB/s";
+    let found = Dragonfly::from_variable(frontier).unwrap();
+    assert_eq!(found.size(), 37_888);
+    let rates = (found.nic, found.local, found.global_rate);
+    assert_eq!((found.global, rates), (4, (25e9, 25e9, 25e9)));
+    assert!(Topology::from_variable(frontier).is_err());
+    let faulty = "dragonfly:groups=2,switches=2,nics=2;route minimal;fault switch 0.1 rate=50%";
+    assert!(Dragonfly::from_variable(faulty).is_some());
+    for other in [
+        "dragonfly:groups=2,switches=2,nics=2;nic 0 1.1 rate=1MB/s",
+        "dragonfly:groups=2,switches=2",
+        "fabric.txt",
+    ] {
+        assert_eq!(Dragonfly::from_variable(other), None, "{other}");
     }
 }
