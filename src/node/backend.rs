@@ -129,6 +129,31 @@ pub fn links_filled(nic: u32) -> Option<Duration> {
     softnic::links_filled(nic)
 }
 
+/// How long messages and answers were under way in the model of a fabric of software NICs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinksDelay {
+    /// Number of puts, atomic operations and requests of gets.
+    pub messages: u64,
+    /// Their delays together.
+    pub total: Duration,
+    /// Number of acknowledgements and of data of gets.
+    pub answers: u64,
+    /// Their delays together.
+    pub answers_total: Duration,
+}
+
+/// Returns the delays of all messages that the software NIC with this address sent, and of the
+/// answers to them, since its fabric was made. `None` if its fabric has no switches.
+pub fn links_delay(nic: u32) -> Option<LinksDelay> {
+    let delay = softnic::links_delay(nic)?;
+    Some(LinksDelay {
+        messages: delay.messages,
+        total: Duration::from_nanos(delay.total),
+        answers: delay.answers,
+        answers_total: Duration::from_nanos(delay.answers_total),
+    })
+}
+
 /// A device that was found or requested.
 pub struct Found {
     /// Its name.

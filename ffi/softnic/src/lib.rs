@@ -89,7 +89,8 @@ use std::time::Duration;
 
 pub use counters::counter;
 pub use fabric::{
-    describe_holder as fabric_holder, fallback as fabric_fallback, owner as fabric_owner,
+    LinksDelay, describe_holder as fabric_holder, fallback as fabric_fallback,
+    owner as fabric_owner,
 };
 pub use libcxi::api;
 pub use snapshot::Snapshot;
@@ -108,12 +109,21 @@ pub fn has_switches() -> bool {
 /// Returns how long the packets with data that the NIC with this address sent took on the slowest
 /// link of their way: for this time, no CPU held them up. `None` for a fabric without switches.
 pub fn links_filled(address: u32) -> Option<Duration> {
+    link_counts(address).map(|counts| Duration::from_nanos(counts.filled))
+}
+
+/// Returns how long messages that the NIC with this address sent, and the answers to them, were
+/// under way in the model of the fabric. `None` for a fabric without switches.
+pub fn links_delay(address: u32) -> Option<LinksDelay> {
+    link_counts(address).map(|counts| counts.delay)
+}
+
+fn link_counts(address: u32) -> Option<fabric::NicLinkCounts> {
     // A fabric without switches needs no lock.
     has_switches().then_some(())?;
     let place = fabric::Place::from_environment().ok()?;
     let directory = fabric::Directory::lock_existing(&place).ok()?;
-    let counts = fabric::nic_link_counts(&directory, address)?;
-    Some(Duration::from_nanos(counts.filled))
+    fabric::nic_link_counts(&directory, address)
 }
 
 /// Checks the environment variables that describe software NICs. The functions of libcxi only

@@ -16,6 +16,11 @@ use plan::run_options::RunOptions;
 /// The first portal index of targets that stay open. Two-sided tools use the indices below it.
 pub(super) const FIRST_PORTAL: u32 = 16;
 
+/// Returns the portal index of the target of test number `index`, if the test is one-sided.
+pub fn portal(index: usize) -> u32 {
+    FIRST_PORTAL + index as u32
+}
+
 /// Returns test number `index`, which measures a pair for the time `pair`.
 pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
     let mut run = plan.run;
@@ -27,7 +32,7 @@ pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
             max_waited_percent: plan.max_waited_percent,
             fills_links: plan.tool.measures_bandwidth(),
             pair,
-            portal: FIRST_PORTAL + index as u32,
+            portal: portal(index),
         },
     )
 }

@@ -1,6 +1,7 @@
 //! Figures of a pair, with the definitions of the tools.
 
 use crate::run::results::Samples;
+use cluster::load::histogram::Histogram;
 use facts::error::Failure;
 use facts::figures::Figures;
 use facts::percentile::Percentile;
@@ -33,6 +34,20 @@ impl Instruments {
     /// Forgets what was recorded before a pair.
     pub fn clear(&mut self) {
         self.recorder.clear();
+    }
+
+    /// Returns all recorded latencies, in bins.
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        for place in self.recorder.histogram().iter_recorded() {
+            histogram.add(place.value_iterated_to(), place.count_at_value());
+        }
+        histogram
+    }
+
+    /// Returns the mean of the recorded latencies, in nanoseconds.
+    pub fn mean(&self) -> f64 {
+        self.recorder.statistics().mean()
     }
 
     /// Returns the figures of the recorded latencies.

@@ -7,20 +7,29 @@
 //!
 //! * `nic`: a NIC with its targets; opened, opened again after a failed operation, released.
 //! * `test`: the set-up, measurement and release of a pair.
+//! * `loaded`: the parts of a NIC in a slot under load.
+//! * `aggressor`: a NIC that puts to others in turn.
+//! * `load_times`: the parts of a slot under load.
+//! * `model`: whether the model of a fabric of software NICs explains a figure.
 //! * `by_tool`: the code of a tool that measures a pair.
 //! * `instruments`: figures of a pair, with the definitions of the tools.
 //! * `full_links`: whether a link between software NICs was full.
 //! * `halves`: the CPUs of the sides of a pair of software NICs.
 //! * `window`: the time window, in place of the control connection.
 
+mod aggressor;
 mod by_tool;
 mod full_links;
 mod halves;
 mod instruments;
+mod load_times;
+mod loaded;
+mod model;
 mod nic;
 mod test;
 mod window;
 
+pub use load_times::LoadTimes;
 pub use nic::{NicPlan, TargetNic};
 pub use test::{Done, TestPlan};
 pub use window::{Attempt, NotMeasured, Window};

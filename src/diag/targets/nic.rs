@@ -22,7 +22,7 @@ use node::machine::placement::{Cpus, Placement};
 use node::service::{ServiceOptions, ServiceRequest};
 use node::traffic_class::TrafficClass;
 use plan::Site;
-use plan::run_options::Side;
+use plan::run_options::{RunOptions, Side};
 
 /// How a NIC is opened.
 #[derive(Clone, Debug)]
@@ -46,14 +46,17 @@ pub struct TargetNic {
     halves: Option<Halves>,
     /// The reason why it is not open, if it is not.
     endpoint: Result<Endpoint, String>,
-    tests: Vec<OpenTest>,
-    instruments: Instruments,
+    pub(super) tests: Vec<OpenTest>,
+    pub(super) instruments: Instruments,
 }
 
-/// A test, its traffic class if it has one of its own, and why its target is not open.
-struct OpenTest {
-    test: Box<dyn Test>,
-    class: Option<TrafficClass>,
+/// A test, its options, the time for a pair, its traffic class if it has one of its own, and why
+/// its target is not open.
+pub(super) struct OpenTest {
+    pub(super) test: Box<dyn Test>,
+    pub(super) run: RunOptions,
+    pair: Duration,
+    pub(super) class: Option<TrafficClass>,
     failure: Option<String>,
 }
 
@@ -120,6 +123,8 @@ impl TargetNic {
         let tests = tests.into_iter().enumerate();
         let tests = tests.map(|(number, plan)| OpenTest {
             class: plan.class,
+            run: plan.run,
+            pair,
             test: test(number, plan, pair),
             failure: None,
         });
@@ -149,6 +154,12 @@ impl TargetNic {
         self.tests[number].failure.as_deref()
     }
 
+    /// Returns the reason why the target of any test is not open, if one is not.
+    pub fn failed_target(&self) -> Option<&str> {
+        let failures = self.tests.iter().map(|open| open.failure.as_deref());
+        failures.flatten().next()
+    }
+
     /// Confines the calling thread to the CPUs of a side, if the NIC is a software NIC.
     pub fn confine(&self, side: Side) -> Option<Confined> {
         self.halves.as_ref()?.confine(side)
@@ -163,11 +174,21 @@ impl TargetNic {
         peer: FabricAddress,
         attempt: &Attempt,
     ) -> Done<Figures> {
+        self.measure_for(number, peer, (self.tests[number].pair, attempt))
+    }
+
+    /// Measures for a time, as [`Self::measure`] does.
+    pub(super) fn measure_for(
+        &mut self,
+        number: usize,
+        peer: FabricAddress,
+        time: (Duration, &Attempt),
+    ) -> Done<Figures> {
         let OpenTest { test, class, .. } = &self.tests[number];
         match opened(&self.endpoint, self.plan.device) {
             Ok(endpoint) => {
                 endpoint.set_class(*class);
-                let done = test.measure(endpoint, peer, attempt, &mut self.instruments);
+                let done = test.measure(endpoint, peer, time, &mut self.instruments);
                 endpoint.set_class(None);
                 done
             }

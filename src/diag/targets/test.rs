@@ -53,19 +53,22 @@ pub trait Test {
     /// A call that the library refuses.
     fn close_target(&mut self) -> Result<(), Failure>;
 
-    /// Measures operations that this NIC issues to `peer`. A failure of [`Kind::Nic`] is about the
-    /// pair, others are about this process.
+    /// Measures operations that this NIC issues to `peer`, for a time within an attempt. A failure
+    /// of [`Kind::Nic`] is about the pair, others are about this process.
     fn measure(
         &self,
         endpoint: &Endpoint,
         peer: FabricAddress,
-        attempt: &Attempt,
+        time: (Duration, &Attempt),
         instruments: &mut Instruments,
     ) -> Done<Figures>;
 
     /// Answers the operations of `peer`, with a two-sided tool. The result says whether the set-up
     /// succeeded, before operations may have begun: the initiator reports the operations.
     fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, attempt: &Attempt) -> Done<()>;
+
+    /// Returns whether software of the target takes part in the operations.
+    fn is_two_sided(&self) -> bool;
 }
 
 /// What has come of one side of a pair.
@@ -176,14 +179,14 @@ impl<B: Benchmark> TestOf<B> {
     fn measure_with(
         &self,
         resources: &mut B::Resources,
-        attempt: &Attempt,
+        (pair, attempt): (Duration, &Attempt),
         watch_links: impl Fn() -> Option<FullLinks>,
         instruments: &mut Instruments,
     ) -> (bool, Result<Figures, Failure>) {
-        if let Err(failure) = attempt.begin(self.pair / SHORTEST) {
+        if let Err(failure) = attempt.begin(pair / SHORTEST) {
             return (true, Err(failure));
         }
-        attempt.beyond(self.pair, || {
+        attempt.beyond(pair, || {
             instruments.clear();
             let links = watch_links();
             let before = CpuShare::of_this_thread();
@@ -191,7 +194,7 @@ impl<B: Benchmark> TestOf<B> {
             let mut iterations = 0;
             loop {
                 let mut run = self.run;
-                run.set_duration(self.pair.min(attempt.left()));
+                run.set_duration(pair.min(attempt.left()));
                 let context = self.context(&run, attempt, Side::Client);
                 let measured = (self.measure)(&context, resources, instruments);
                 let had_cpu = self.check_thread(attempt, before, links.as_ref());
@@ -212,7 +215,7 @@ impl<B: Benchmark> TestOf<B> {
                         return (false, counts.and(Err(failure)));
                     }
                 }
-                let is_over = had_cpu.is_ok() || attempt.left() < self.pair / SHORTEST;
+                let is_over = had_cpu.is_ok() || attempt.left() < pair / SHORTEST;
                 if is_over || self.serve.is_some() {
                     break;
                 }
@@ -309,7 +312,7 @@ impl<B: Benchmark> Test for TestOf<B> {
         &self,
         endpoint: &Endpoint,
         peer: FabricAddress,
-        attempt: &Attempt,
+        (pair, attempt): (Duration, &Attempt),
         instruments: &mut Instruments,
     ) -> Done<Figures> {
         let set_up = || self.set_up(endpoint, peer, attempt, Side::Client);
@@ -319,7 +322,7 @@ impl<B: Benchmark> Test for TestOf<B> {
         };
         let watch_links = || self.watch_links(endpoint, peer);
         let (is_over, result) =
-            self.measure_with(&mut resources, attempt, watch_links, instruments);
+            self.measure_with(&mut resources, (pair, attempt), watch_links, instruments);
         let observer = endpoint.lni().observer();
         Done {
             result: result.map_err(|failure| nic_states::explain(failure, observer)),
@@ -361,6 +364,10 @@ impl<B: Benchmark> Test for TestOf<B> {
             result,
             is_released: close::<B>(resources, attempt) && is_over,
         }
+    }
+
+    fn is_two_sided(&self) -> bool {
+        self.serve.is_some()
     }
 }
 
@@ -421,7 +428,7 @@ mod tests {
                 ends: Instant::now() + Duration::from_secs(10),
             };
             let attempt = Attempt::new(window, Side::Client);
-            let done = writes.measure(&endpoint, own, &attempt, &mut instruments);
+            let done = writes.measure(&endpoint, own, (writes.pair, &attempt), &mut instruments);
             assert!(done.result.is_ok() && done.is_released);
         }
         let issued = Issued { own: 0, peer: None };
@@ -478,7 +485,7 @@ mod tests {
             ends: Instant::now() + Duration::from_secs(1),
         };
         let attempt = Attempt::new(window, Side::Client);
-        let done = writes.measure(&endpoint, own, &attempt, &mut instruments);
+        let done = writes.measure(&endpoint, own, (writes.pair, &attempt), &mut instruments);
         let failure = done.result.unwrap_err();
         assert_eq!(failure.error.downcast_ref(), Some(&NotMeasured::Late));
         endpoint.close().unwrap();
@@ -500,7 +507,7 @@ mod tests {
                 ends: Instant::now() + Duration::from_secs(60),
             };
             let attempt = Attempt::new(window, Side::Client);
-            let done = writes.measure(&endpoint, own, &attempt, &mut instruments);
+            let done = writes.measure(&endpoint, own, (writes.pair, &attempt), &mut instruments);
             assert!(!done.is_released);
             done.result.unwrap_err()
         };
@@ -536,7 +543,7 @@ mod tests {
         let attempt = Attempt::new(window, Side::Client);
         assert!(writes.check_cpu(&attempt, 26.4, None).is_err());
         assert_eq!(attempt.waited_percent(), 26);
-        let done = writes.measure(&endpoint, own, &attempt, &mut instruments);
+        let done = writes.measure(&endpoint, own, (writes.pair, &attempt), &mut instruments);
         assert!(done.result.is_ok());
         writes.close_target().unwrap();
         endpoint.close().unwrap();

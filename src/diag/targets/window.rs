@@ -73,6 +73,9 @@ impl From<NotMeasured> for Failure {
 pub struct Attempt {
     window: Window,
     side: Side,
+    /// When the last operation begins at the latest: before the end of the window, if its answer
+    /// may take long.
+    until: Instant,
     /// When this side last checked the time in a wait.
     looked: Cell<Instant>,
     /// How long the process did not run during waits.
@@ -91,11 +94,20 @@ impl Attempt {
         Self {
             window,
             side,
+            until: window.ends,
             looked: Cell::new(Instant::now()),
             stalled: Cell::new(Duration::ZERO),
             waited: Cell::new(None),
             beyond: Cell::new(Duration::ZERO),
             without_cpu: Cell::new(0.0),
+        }
+    }
+
+    /// Creates the attempt of `side` whose last operation begins before `until`.
+    pub fn until(until: Instant, window: Window, side: Side) -> Self {
+        Self {
+            until,
+            ..Self::new(window, side)
         }
     }
 
@@ -129,7 +141,7 @@ impl Attempt {
         self.beyond.get()
     }
 
-    /// Checks that the window is not over.
+    /// Checks that operations may still begin.
     ///
     /// # Errors
     ///
@@ -169,6 +181,15 @@ impl Attempt {
         sleep_until(Instant::now() + time)
     }
 
+    /// Waits until no operation begins any more.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    pub fn wait_for_last(&self) -> Result<(), Failure> {
+        sleep_until(self.until)
+    }
+
     /// Waits until all waits for operations have ended.
     ///
     /// # Errors
@@ -192,9 +213,9 @@ impl Attempt {
         self.waited.get().is_some()
     }
 
-    /// Returns how much is left of the window.
+    /// Returns for how long operations may still begin.
     pub fn left(&self) -> Duration {
-        self.window.ends.saturating_duration_since(Instant::now())
+        self.until.saturating_duration_since(Instant::now())
     }
 
     /// Returns the time for operations.
@@ -203,7 +224,7 @@ impl Attempt {
     }
 
     fn check_time(&self, needed: Duration) -> Result<(), Failure> {
-        if Instant::now() + needed <= self.window.ends {
+        if Instant::now() + needed <= self.until {
             return Ok(());
         }
         Err(NotMeasured::Late.into())
@@ -285,68 +306,5 @@ impl Barriers for Attempt {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns an attempt that began this long ago, whose window begins 10 s later and has 60 s.
-    fn attempt(age_ms: u64) -> Attempt {
-        let begins = Instant::now().checked_sub(Duration::from_millis(age_ms));
-        let ready = begins.unwrap() + Duration::from_secs(10);
-        let ends = ready + Duration::from_secs(60);
-        Attempt::new(Window { ready, ends }, Side::Client)
-    }
-
-    #[test]
-    fn adds_work_beyond_measurement() {
-        let attempt = attempt(0);
-        let work = |time_ms| move || thread::sleep(Duration::from_millis(time_ms));
-        attempt.beyond(Duration::from_secs(60), work(0));
-        assert_eq!(attempt.needed_beyond(), Duration::ZERO);
-        attempt.beyond(Duration::ZERO, work(1));
-        let first = attempt.needed_beyond();
-        attempt.beyond(Duration::from_millis(1), work(2));
-        assert!(first >= Duration::from_millis(1));
-        assert!(attempt.needed_beyond() >= first + Duration::from_millis(1));
-    }
-
-    #[test]
-    fn late_side_does_not_begin() {
-        let pair = Duration::from_secs(1);
-        assert!(attempt(60_000).begin(pair).is_ok());
-        let failure = attempt(69_500).begin(pair).unwrap_err();
-        assert_eq!(failure.kind, Kind::Environment);
-        assert_eq!(failure.error.downcast_ref(), Some(&NotMeasured::Late));
-        assert!(attempt(40_000).check().is_ok());
-        assert!(attempt(70_001).check().is_err());
-    }
-
-    #[test]
-    fn pause_of_process_explains_only_short_waits() {
-        let begun = |waited_s| {
-            let attempt = attempt(30_000);
-            attempt.looked.set(attempt.window.ready);
-            attempt.peer_is_there().unwrap();
-            let failure = attempt.no_answer("write", Duration::from_secs(waited_s));
-            assert_eq!(failure.message(), "no answer to a write within 1m");
-            attempt.stalled()
-        };
-        assert!(begun(29).is_some());
-        assert_eq!(begun(30), None);
-        assert_eq!(attempt(20_000).stalled(), None);
-    }
-
-    #[test]
-    fn late_start_is_needed_time() {
-        let ready = Instant::now() + Duration::from_millis(20);
-        let ends = ready + Duration::from_secs(60);
-        let attempt = Attempt::new(Window { ready, ends }, Side::Client);
-        attempt.begin(Duration::ZERO).unwrap();
-        assert!(attempt.needed_beyond() > Duration::ZERO);
-    }
-
-    #[test]
-    fn waits_end_with_the_window() {
-        assert!(!attempt(40_000).is_over() && !attempt(40_000).peer_waits());
-        assert!(attempt(70_001).is_over() && attempt(70_001).peer_waits());
-    }
-}
+#[path = "window_tests.rs"]
+mod tests;

@@ -122,13 +122,16 @@ impl LinkModel {
     /// Applies the model to a packet with its payload at the address `payload` that is sent to the
     /// NIC with the address `to`: may set its return code, and returns when it is due.
     pub fn send(&mut self, packet: &mut Packet, payload: usize, to: u32) -> u64 {
-        let now = self.translate(packet, payload, now());
+        let handed_over = now();
+        let now = self.translate(packet, payload, handed_over);
         let due = self.send_at(packet, to, now);
-        match &mut self.links {
-            // What the own link takes comes in addition.
-            Some(links) => links.send(packet, to, now) + (due - now),
-            None => due,
-        }
+        let Some(links) = &mut self.links else {
+            return due;
+        };
+        // What the own link takes comes in addition.
+        let due = links.send(packet, to, now) + (due - now);
+        links.note_delay(packet, to, due - handed_over);
+        due
     }
 
     /// Whether packets that answer overtake others.

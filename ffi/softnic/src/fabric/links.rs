@@ -116,6 +116,30 @@ impl Links {
         packet.is_marked |= passage.is_marked;
         self.made + passage.due
     }
+
+    /// Counts how long a packet to the NIC with the address `to` is under way in the model, in
+    /// nanoseconds, if it is the last one of a message.
+    pub fn note_delay(&self, packet: &Packet, to: u32, delay: u64) {
+        let answered = match packet.kind {
+            Kind::Response => Some(to),
+            Kind::Reply if is_last(packet) => Some(to),
+            Kind::Get | Kind::Atomic => None,
+            Kind::Put if is_last(packet) => None,
+            Kind::Reply | Kind::Put | Kind::Rendezvous | Kind::Abort => return,
+        };
+        let Some(address) = answered else {
+            return self.network.note_delay(None, delay);
+        };
+        let place = self.addresses.iter().position(|known| *known == address);
+        if place.is_some() {
+            self.network.note_delay(place, delay);
+        }
+    }
+}
+
+/// Returns whether a packet is the last one of its message.
+fn is_last(packet: &Packet) -> bool {
+    u64::from(packet.offset) + u64::from(packet.length) == u64::from(packet.total)
 }
 
 /// Makes the file, all of whose clocks are 0.
@@ -212,6 +236,12 @@ pub fn nic_counts(directory: &Directory, nid: u32) -> Option<NicLinkCounts> {
         received_again: count(receive, Count::Losses)?,
         blocked: count(transmit, Count::Blocked)?,
         filled: count(transmit, Count::Filled)?,
+        delay: LinksDelay {
+            messages: count(transmit, Count::Messages)?,
+            total: count(transmit, Count::Delay)?,
+            answers: count(receive, Count::Messages)?,
+            answers_total: count(receive, Count::Delay)?,
+        },
     })
 }
 
@@ -225,4 +255,19 @@ pub struct NicLinkCounts {
     pub blocked: u64,
     /// Nanoseconds that its packets with data took on the slowest link of their way.
     pub filled: u64,
+    pub delay: LinksDelay,
+}
+
+/// How long messages of a NIC and the answers to them were under way in the model of the fabric,
+/// since the fabric was made. The times of processes without a CPU are not part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinksDelay {
+    /// Puts, atomic operations and requests of gets that it sent.
+    pub messages: u64,
+    /// Nanoseconds from the sending of their last packets to the arrival, together.
+    pub total: u64,
+    /// Acknowledgements and data of gets that were sent to it.
+    pub answers: u64,
+    /// Nanoseconds for which they were under way, together.
+    pub answers_total: u64,
 }

@@ -61,7 +61,7 @@ use link_model::LinkModel;
 pub use link_settings::Settings;
 pub use link_time::now;
 use links::Links;
-pub use links::nic_counts as nic_link_counts;
+pub use links::{LinksDelay, NicLinkCounts, nic_counts as nic_link_counts};
 pub use lock::describe_holder;
 pub use nic_counts::read as nic_counts;
 pub use place::{Place, fallback, owner};

@@ -40,6 +40,10 @@ pub enum Count {
     /// Of the link on which a NIC transmits: nanoseconds that its packets with data took on the
     /// slowest link of their way.
     Filled = 10,
+    /// Of the link on which a NIC transmits: messages that it sent, and their delays together in
+    /// nanoseconds. Of the link on which it receives: the answers to it.
+    Messages = 11,
+    Delay = 12,
 }
 
 /// The places of the words of a fabric.

@@ -179,6 +179,17 @@ impl<C: Cells> Network<C> {
         Some(Passage { due, is_marked })
     }
 
+    /// Adds the delay of a message that this NIC has sent, in nanoseconds: from its last packet's
+    /// handing over to its arrival. `answered` is the NIC whose operation it answers, if it does.
+    pub fn note_delay(&self, answered: Option<usize>, delay: u64) {
+        // No NIC but the owner writes to the line of its transmitting link, and few write to the
+        // line of a receiving link.
+        let link = answered.map_or(2 * self.own, |nic| 2 * nic + 1);
+        let station = self.station(link);
+        station.count(Count::Messages, 1);
+        station.count(Count::Delay, delay);
+    }
+
     fn station(&self, link: usize) -> Station<'_, C> {
         Station {
             cells: &self.cells,

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use softnic::Snapshot;
+use softnic::{LinksDelay, Snapshot};
 
 use crate::driver::prelude::*;
 
@@ -67,6 +67,42 @@ fn packets_take_the_latencies_and_bytes_of_their_path() {
     let (code, time) = far.put(1 << 20);
     assert_eq!(code, C_RC_OK);
     assert!(time >= Duration::from_micros(10_813 + 120), "{time:?}");
+}
+
+#[test]
+fn delays_of_messages_and_answers_are_summed_up() {
+    alone!();
+    let mut pair = Pair::new(FABRIC, 0, 2);
+    let [source, target] = [pair.rig.nid, pair._target.nid];
+    assert_eq!(softnic::links_delay(source), Some(LinksDelay::default()));
+    // 60 us each way, and 64 bytes at 100 MB/s.
+    assert_eq!(pair.put(0).0, C_RC_OK);
+    assert_eq!(pair.put(1 << 16).0, C_RC_OK);
+    let puts = softnic::links_delay(source).unwrap();
+    assert_eq!((puts.messages, puts.answers), (2, 2));
+    assert!(puts.total >= 2 * 60_640, "{puts:?}");
+    assert_eq!(puts.answers_total, 2 * 60_640);
+    let sink = pair._target.buffer(1 << 16);
+    pair._target.target_with(1, &sink, gets);
+    let (dfa, index) = address(target, pair._target.pid, 1);
+    let get = pair.rig.nomatch_put(&pair.source, 0, 1 << 16, |get| {
+        get.set_opcode(C_CMD_NOMATCH_GET as u8)
+            .set_dfa(dfa)
+            .set_index_ext(index);
+    });
+    pair.rig.run(&get).is(C_EVENT_REPLY, C_RC_OK);
+    let gets = softnic::links_delay(source).unwrap();
+    assert_eq!((gets.messages, gets.answers), (3, 3));
+    assert_eq!(gets.total - puts.total, 60_640);
+    assert!(
+        gets.answers_total - puts.answers_total >= 60_640,
+        "{gets:?}"
+    );
+    // What it answers is not its own.
+    assert_eq!(softnic::links_delay(target), Some(LinksDelay::default()));
+    drop(pair);
+    set(TOPOLOGY, "");
+    assert_eq!(softnic::links_delay(source), None);
 }
 
 #[test]

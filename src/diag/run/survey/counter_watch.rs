@@ -1,12 +1,14 @@
-//! The counters of a NIC that may explain the answer of a pair.
+//! The counters of a NIC that may explain the answer of a pair, or that show what load does to it.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
+use cluster::load::timetable::{COUNTERS as UNDER_LOAD, Watched};
 use cluster::survey::answer::{RETRIES, Stage};
 use facts::device::DeviceName;
 use node::backend;
 use node::machine::Machine;
-use node::nic::counter_table::Preset;
+use node::nic::counter_table::{Preset, Row};
 use node::nic::counters::{Changes, NicFacts, Readings};
 
 /// The counters that do not grow on a NIC without problems; those with a number at their end, such
@@ -51,7 +53,7 @@ impl Watch {
         let before = if matches!(stage, Stage::Sweep | Stage::Again) {
             Before::Retries(retries(device)?)
         } else {
-            Before::All(read(device, started)?)
+            Before::All(read(device, started, is_wanted)?)
         };
         Some(Self {
             device,
@@ -72,45 +74,102 @@ impl Watch {
                     .collect()
             }
             Before::All(before) => {
-                let after = read(self.device, self.started);
+                let after = read(self.device, self.started, is_wanted);
                 after.map_or(Vec::new(), |after| changes(&before, &after))
             }
         }
     }
 }
 
+/// The counters before a slot under load.
+pub struct LoadWatch {
+    device: DeviceName,
+    started: Instant,
+    before: Option<Readings>,
+}
+
+impl LoadWatch {
+    /// Reads the counters of `device`. A NIC without counters has no changes.
+    pub fn begin(device: DeviceName) -> Self {
+        let started = Instant::now();
+        Self {
+            device,
+            started,
+            before: read(device, started, is_wanted_under_load),
+        }
+    }
+
+    /// Returns the changes since, without those that are zero.
+    pub fn end(self) -> Vec<(Watched, u64)> {
+        let after = read(self.device, self.started, is_wanted_under_load);
+        let readings = self.before.zip(after);
+        readings.map_or(Vec::new(), |(before, after)| {
+            changes_under_load(&before, &after)
+        })
+    }
+}
+
 /// Returns the counters that have changed, with their changes.
 fn changes(before: &Readings, after: &Readings) -> Vec<(&'static str, u64)> {
     let changes = Changes::between(NicFacts::default(), before, after);
-    let change = |(name, is_numbered)| {
-        let count = if is_numbered {
-            changes.sum(name)
-        } else {
-            changes.count(name)
-        };
-        Some((
-            name.trim_end_matches('_'),
-            count.filter(|count| *count > 0)?,
-        ))
+    let change = |(name, is_numbered): (&'static str, bool)| {
+        let count = growth(&changes, name, is_numbered)?;
+        Some((name.trim_end_matches('_'), count))
     };
     COUNTERS.into_iter().filter_map(change).collect()
 }
 
+/// Returns what the counters that are watched under load say: several of them may count together.
+fn changes_under_load(before: &Readings, after: &Readings) -> Vec<(Watched, u64)> {
+    let changes = Changes::between(NicFacts::default(), before, after);
+    let mut sums: BTreeMap<Watched, u64> = BTreeMap::new();
+    for (name, watched) in UNDER_LOAD {
+        if let Some(count) = growth(&changes, name, name.ends_with('_')) {
+            let sum = sums.entry(watched).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+    sums.into_iter().collect()
+}
+
+/// Returns by how much a counter has grown, or the counters with a number after this name together;
+/// `None` if none has grown.
+fn growth(changes: &Changes, name: &str, is_numbered: bool) -> Option<u64> {
+    let count = if is_numbered {
+        changes.sum(name)
+    } else {
+        changes.count(name)
+    };
+    count.filter(|count| *count > 0)
+}
+
 /// Returns whether a counter is one of [`COUNTERS`].
 fn is_wanted(counter: &str) -> bool {
-    COUNTERS.iter().any(|(name, is_numbered)| {
-        let number = counter.strip_prefix(name);
-        number.is_some_and(|number| *is_numbered || number.is_empty())
-    })
+    let is = |(name, is_numbered): &(&str, bool)| is_named(counter, name, *is_numbered);
+    COUNTERS.iter().any(is)
+}
+
+/// Returns whether a counter is watched under load.
+fn is_wanted_under_load(counter: &str) -> bool {
+    let is = |(name, _): &(&str, Watched)| is_named(counter, name, name.ends_with('_'));
+    UNDER_LOAD.iter().any(is)
+}
+
+fn is_named(counter: &str, name: &str, is_numbered: bool) -> bool {
+    let number = counter.strip_prefix(name);
+    number.is_some_and(|number| is_numbered || number.is_empty())
 }
 
 fn retries(device: DeviceName) -> Option<u64> {
     backend::counter(device, RETRIES, &Machine::this())
 }
 
-fn read(device: DeviceName, started: Instant) -> Option<Readings> {
-    let files = backend::files_of_counters(device, &Machine::this(), is_wanted).ok()?;
-    Some(Readings::read(&files, Preset::Quick, started.elapsed()))
+/// Reads the `wanted` counters.
+fn read(device: DeviceName, started: Instant, wanted: fn(&str) -> bool) -> Option<Readings> {
+    let files = backend::files_of_counters(device, &Machine::this(), wanted).ok()?;
+    let names = Preset::Quick.rows().flat_map(Row::names);
+    let wanted = names.filter(|name| wanted(name));
+    Some(Readings::of(&files, wanted, started.elapsed()))
 }
 
 #[cfg(test)]
@@ -122,11 +181,14 @@ mod tests {
         assert!(is_wanted(RETRIES) && is_wanted("hni_tx_paused_0"));
         let others = ["hni_sts_tx_ok_octets", "pct_spt_timeouts_0", "hni_tx_paus"];
         assert!(!others.into_iter().any(is_wanted));
+        assert!(is_wanted_under_load("ixe_tc_req_no_ecn_pkts_3"));
+        assert!(!is_wanted_under_load("ixe_tc_rsp_ecn_pkts_3"));
     }
 
     #[test]
     fn counters_are_those_of_the_preset() {
-        for (name, is_numbered) in COUNTERS {
+        let under_load = UNDER_LOAD.map(|(name, _)| (name, name.ends_with('_')));
+        for (name, is_numbered) in COUNTERS.into_iter().chain(under_load) {
             let row = Preset::Quick.rows().find(|row| row.name == name);
             assert_eq!(row.unwrap().count.is_some(), is_numbered, "{name}");
         }

@@ -2,11 +2,19 @@
 //!
 //! * This file: the NICs of the process, each in a thread of its own.
 //! * `nic`: one NIC, and what it does in each slot.
+//! * `load`: the slots of a block under load.
+//! * `load_task`: what a NIC does in a slot under load.
 //! * `slot`: the lengths of slots, and what an attempt in a slot says.
 //! * `counter_watch`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
 mod counter_watch;
+mod load;
+#[cfg(test)]
+mod load_process_tests;
+mod load_task;
+#[cfg(test)]
+mod load_tests;
 mod nic;
 #[cfg(test)]
 mod process_tests;
@@ -21,7 +29,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 pub use crate::targets::{NicPlan, TestPlan};
-use nic::{Nic, NicOrder, Report};
+use nic::{Nic, NicOrder};
 pub use rules::{buffer_bytes, is_two_sided};
 pub use slot::{longest, most_beyond, sufficient};
 
@@ -136,13 +144,7 @@ impl Nics {
         while let Some(report) = next(&reports, until) {
             left.retain(|task| *task != report.task);
             beyond = beyond.max(report.beyond);
-            let member = self.member_of(&report.task);
-            if let Some(member) = member.and_then(|member| self.members.get_mut(member)) {
-                match report.address {
-                    Ok(address) => member.facts.address = Some(address),
-                    Err(why) => member.fail(why),
-                }
-            }
+            self.note_address(self.member_of(&report.task), report.address);
             let of_task = |answer| PairResult {
                 waited_percent: report.waited_percent,
                 counters: report.counters,
@@ -151,7 +153,7 @@ impl Nics {
             results.extend(report.answer.map(of_task));
         }
         for task in left {
-            let why = self.give_up(&task);
+            let why = self.give_up(self.member_of(&task));
             let answer = Answer::Untested(Untested::Other(why));
             results.push(PairResult::of(&task, answer));
         }
@@ -171,13 +173,24 @@ impl Nics {
         task.own_nic(self.first_nic, self.members.len())
     }
 
-    /// Gives up the NIC of a task that has not ended, unless the process was interrupted. Returns
-    /// why the task was not done.
-    fn give_up(&mut self, task: &Task) -> String {
+    /// Notes the address of a NIC after a task, or why it has none.
+    fn note_address(&mut self, nic: Option<usize>, address: Result<FabricAddress, String>) {
+        let Some(member) = nic.and_then(|index| self.members.get_mut(index)) else {
+            return;
+        };
+        match address {
+            Ok(address) => member.facts.address = Some(address),
+            Err(why) => member.fail(why),
+        }
+    }
+
+    /// Gives up a NIC whose task has not ended, unless the process was interrupted. `nic` is its
+    /// index. Returns why the task was not done.
+    fn give_up(&mut self, nic: Option<usize>) -> String {
         if let Err(interrupted) = interrupt::check() {
             return interrupted.message();
         }
-        let Some(member) = self.member_of(task).map(|index| &mut self.members[index]) else {
+        let Some(member) = nic.map(|index| &mut self.members[index]) else {
             return "the NIC is not one of this process".into();
         };
         if member.thread.take().is_some() {
@@ -291,7 +304,7 @@ fn unopened(device: String, why: String) -> NicFacts {
 
 /// Returns the next report; `None` if all orders are done, and if no report comes within
 /// [`RELEASE_LIMIT`] after `until`.
-fn next(reports: &Receiver<Report>, until: Instant) -> Option<Report> {
+fn next<T>(reports: &Receiver<T>, until: Instant) -> Option<T> {
     // A process that was stopped in the meantime gets this time as well.
     let mut left = RELEASE_LIMIT;
     loop {

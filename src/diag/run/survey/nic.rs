@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 
-use super::counter_watch::Watch;
+use super::counter_watch::{LoadWatch, Watch};
+use super::load_task::perform;
 use super::slot::{is_too_short, most_beyond, reason};
-use crate::targets::{Attempt, NicPlan, TargetNic, TestPlan, Window};
+use crate::targets::{Attempt, LoadTimes, NicPlan, TargetNic, TestPlan, Window};
+use cluster::load::timetable::{LoadResult, LoadTask};
 use cluster::location::Location;
 use cluster::survey::answer::{Answer, CounterEvidence};
 use cluster::survey::timetable::{NicFacts, Part, Task};
@@ -38,6 +40,15 @@ pub enum NicOrder {
         /// Receives a report of each.
         reports: Sender<Report>,
     },
+    /// Does tasks of a block under load in their order.
+    RunLoad {
+        /// The tasks, each with the parts of its slot.
+        tasks: Vec<(LoadTask, LoadTimes)>,
+        /// Bytes that an aggressor has under way at most.
+        window_bytes: u64,
+        /// Receives a report of each.
+        reports: Sender<LoadTaskReport>,
+    },
 }
 
 /// What has come of one task.
@@ -54,6 +65,14 @@ pub struct Report {
     pub beyond: Duration,
     /// Changes of the counters of an initiator; in the sweep, only of packets sent again.
     pub counters: Vec<CounterEvidence>,
+    /// Address of the NIC after the task, or why it cannot be opened again.
+    pub address: Result<FabricAddress, String>,
+}
+
+/// What has come of one task under load.
+pub struct LoadTaskReport {
+    /// The result.
+    pub result: LoadResult,
     /// Address of the NIC after the task, or why it cannot be opened again.
     pub address: Result<FabricAddress, String>,
 }
@@ -119,6 +138,17 @@ impl Nic {
                         let _ = reports.send(self.run(task, window));
                     }
                 }
+                NicOrder::RunLoad {
+                    tasks,
+                    window_bytes,
+                    reports,
+                } => {
+                    self.has_moved = false;
+                    for (task, times) in tasks {
+                        // The receiver is gone if this NIC was given up.
+                        let _ = reports.send(self.run_load(task, times, window_bytes));
+                    }
+                }
             }
         }
         self.nic.close();
@@ -154,9 +184,7 @@ impl Nic {
             change,
         };
         if !is_released {
-            let before = self.nic.address();
-            self.nic.reopen();
-            self.has_moved |= self.nic.address() != before;
+            self.reopen();
         }
         let has_failed = matches!(answer, Some(Answer::Failed(_)));
         Report {
@@ -171,6 +199,34 @@ impl Nic {
             answer,
             waited_percent: attempt.waited_percent(),
             counters: changes.into_iter().map(counter_evidence).collect(),
+            address: self.nic.address(),
+        }
+    }
+
+    /// Opens the NIC again, and notes whether its address has changed.
+    fn reopen(&mut self) {
+        let before = self.nic.address();
+        self.nic.reopen();
+        self.has_moved |= self.nic.address() != before;
+    }
+
+    /// Does a task under load in its slot. The set-up begins at once, as without load.
+    fn run_load(&mut self, task: LoadTask, times: LoadTimes, window_bytes: u64) -> LoadTaskReport {
+        let watch = LoadWatch::begin(self.nic.device());
+        let has_moved = self.has_moved;
+        let outcome = perform(&mut self.nic, &task.part, (times, window_bytes), has_moved);
+        let counters = watch.end();
+        if !outcome.is_released {
+            self.reopen();
+        }
+        LoadTaskReport {
+            result: LoadResult {
+                slot: task.slot,
+                nic: task.nic,
+                answer: outcome.answer,
+                waited_percent: outcome.waited_percent,
+                counters,
+            },
             address: self.nic.address(),
         }
     }

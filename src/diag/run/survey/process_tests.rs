@@ -25,6 +25,9 @@ const NUMBER: &str = "CXIDIAG_TEST_MEMBER_NUMBER";
 const VNI: &str = "CXIDIAG_TEST_MEMBER_VNI";
 const PAIR_MS: &str = "CXIDIAG_TEST_MEMBER_PAIR_MS";
 
+/// In place of a tool, the tests of load.
+pub const LOAD: &str = "load";
+
 /// Begin of the lines with data, among the lines of the test harness.
 const DATA: &str = "data: ";
 
@@ -46,16 +49,26 @@ fn member() {
     let mut nics = Nics::open(vec![plan]).unwrap();
     let number = env::var(NUMBER).unwrap().parse().unwrap();
     let pair = Duration::from_millis(env::var(PAIR_MS).unwrap().parse().unwrap());
-    begin(&mut nics, number, &[&tool], pair);
+    if tool == LOAD {
+        load_tests::begin(&mut nics, number);
+    } else {
+        begin(&mut nics, number, &[&tool], pair);
+    }
     write(&nics.facts());
     for line in std::io::stdin().lines() {
-        let block: Block = serde_json::from_str(&line.unwrap()).unwrap();
+        let line = line.unwrap();
         let (now, here) = (cxi::clock::now_ns(), Instant::now());
         let local = |ns: u64| match ns.checked_sub(now) {
             Some(ahead) => here + Duration::from_nanos(ahead),
             None => here - Duration::from_nanos(now - ns),
         };
-        write(&nics.run(&block, local));
+        if tool == LOAD {
+            let block = serde_json::from_str(&line).unwrap();
+            write(&nics.run_load(&block, local));
+        } else {
+            let block = serde_json::from_str(&line).unwrap();
+            write(&nics.run(&block, local));
+        }
     }
     drop(nics);
 }
@@ -66,20 +79,20 @@ fn write(data: &impl serde::Serialize) {
 }
 
 /// A process of a pair.
-struct Member {
+pub struct Member {
     child: Child,
     blocks: ChildStdin,
     lines: BufReader<ChildStdout>,
-    address: FabricAddress,
+    pub address: FabricAddress,
 }
 
 impl Member {
-    /// Starts the process of NIC `number`, and waits until that is open.
-    fn start(
+    /// Starts the process of NIC `number` with these variables, and waits until that is open.
+    pub fn start(
         number: u32,
         device: &str,
         tool: &str,
-        (variable, value): (&str, &str),
+        variables: &[(&str, &str)],
         pair: Duration,
     ) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
@@ -93,7 +106,7 @@ impl Member {
             .env(DEVICE, device)
             .env(NUMBER, number.to_string())
             .env(PAIR_MS, pair.as_millis().to_string())
-            .env(variable, value)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -110,7 +123,7 @@ impl Member {
     }
 
     /// Reads the next data; none if the process has ended.
-    fn read<T: DeserializeOwned>(&mut self) -> Option<T> {
+    pub fn read<T: DeserializeOwned>(&mut self) -> Option<T> {
         for line in (&mut self.lines).lines() {
             if let Some(data) = line.unwrap().strip_prefix(DATA) {
                 return Some(serde_json::from_str(data).unwrap());
@@ -119,13 +132,13 @@ impl Member {
         None
     }
 
-    fn send(&mut self, block: &Block) {
+    pub fn send(&mut self, block: &impl serde::Serialize) {
         let line = serde_json::to_string(block).unwrap();
         // A process that was killed reads nothing.
         let _ = writeln!(self.blocks, "{line}");
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         let process = Pid::from_raw(self.child.id() as i32).unwrap();
         kill_process(process, signal).unwrap();
     }
@@ -164,7 +177,7 @@ impl Group {
     ) -> Self {
         let start = |(number, variable)| {
             let device = format!("soft{}", first_device + number);
-            Member::start(number, &device, tool, variable, pair)
+            Member::start(number, &device, tool, &[variable], pair)
         };
         Self {
             members: (0..).zip(variables.iter().copied()).map(start).collect(),
