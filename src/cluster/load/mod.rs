@@ -7,10 +7,18 @@
 //! * `histogram`: latencies in bins.
 //! * `findings`: what the survey has found, as data and as a part of its document.
 //! * `theory`: what the shape of a fabric allows.
+//! * `tally`: all results so far, and what they say. `rates`: what NICs sent in a slot.
+//!   `bandwidths`: bandwidths of NICs. `statistics`: medians, intervals and fairness. `names`: the
+//!   names of patterns.
 
+mod bandwidths;
 pub mod findings;
 pub mod histogram;
+mod names;
 pub mod pattern;
+mod rates;
 pub mod scene;
+mod statistics;
+pub mod tally;
 pub mod theory;
 pub mod timetable;
