@@ -24,7 +24,7 @@ use super::role_counts::RoleCounts;
 use super::roster::Roster;
 use super::selection::LEAST_MEMBERS;
 use super::slow_parts::{Judgement, SlowPart};
-use super::tally::Tally;
+use super::tally::PartTally;
 use super::units::{group_pair, members, parts_of_nic};
 use crate::location::Class;
 
@@ -230,8 +230,8 @@ impl Search<'_> {
     }
 
     /// Returns the tallies of all parts with pairs outside the limits.
-    fn tallies(&self, share: f64) -> HashMap<Unit, Tally> {
-        let mut of_nics: BTreeMap<NicId, Tally> = BTreeMap::new();
+    fn tallies(&self, share: f64) -> HashMap<Unit, PartTally> {
+        let mut of_nics: BTreeMap<NicId, PartTally> = BTreeMap::new();
         for (_, one) in self.with_faults() {
             for (role, nic) in one.pair.roles() {
                 let [initiator, target] = one.pair.nics();
@@ -248,7 +248,7 @@ impl Search<'_> {
             .keys()
             .flat_map(|nic| larger_parts(self.roster, *nic))
             .collect();
-        let mut tallies: HashMap<Unit, Tally> = HashMap::new();
+        let mut tallies: HashMap<Unit, PartTally> = HashMap::new();
         for nic in self.roster.nic_ids() {
             let own_larger = || larger_parts(self.roster, nic).filter(|unit| larger.contains(unit));
             if !of_nics.contains_key(&nic) && own_larger().next().is_none() {
@@ -272,7 +272,7 @@ impl Search<'_> {
 
     /// Adds the numbers of measured pairs of a NIC that can be outside the limits, and have no
     /// cause.
-    fn add_measured(&self, nic: NicId, tally: &mut Tally) {
+    fn add_measured(&self, nic: NicId, tally: &mut PartTally) {
         for test in TestId::first(self.results.tests().len()) {
             let mut counts = *self.results.counts(test, nic);
             if let Some(explained) = self.explained.get(&(test, nic)) {

@@ -10,7 +10,7 @@ use crate::location::Class;
 
 /// The pairs of a part so far, counted by test, role and class.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct PartTally {
     /// Pairs outside the limits.
     pub outside: BTreeMap<TestId, RoleCounts>,
     /// Pairs with an answer that can be outside the limits.
@@ -23,7 +23,7 @@ pub struct Tally {
     pub bad_members: usize,
 }
 
-impl Tally {
+impl PartTally {
     /// Adds the counts of a NIC.
     pub fn add(&mut self, other: &Self) {
         for (test, counts) in &other.outside {

@@ -1,0 +1,127 @@
+//! All results under load so far, and what they say.
+
+use std::collections::BTreeMap;
+
+use super::bandwidths::{self, Yardstick};
+use super::blame;
+use super::counters::CounterSums;
+use super::culprit::Culprit;
+use super::findings::{BandwidthFigures, Grade, ImpactFigures, LoadFindings, LoadJudgement};
+use super::impacts::{self, ImpactFacts};
+use super::isolation;
+use super::pattern::Pattern;
+use super::rates::SlotRates;
+use super::scene::{Purpose, Scene};
+use super::theory::FabricShape;
+use super::timetable::LoadResult;
+use super::verdicts;
+use super::victims::{VictimKey, Victims};
+use crate::survey::findings::Test;
+use crate::survey::roster::Roster;
+
+/// What the verdict needs to know about the survey.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TallyFacts {
+    /// The shape of the fabric, if the user has given it.
+    pub theory: Option<FabricShape>,
+    /// Whether a cap kept the load below what the NICs can do: then no bandwidth is a share of
+    /// theory.
+    pub is_partial: bool,
+    /// What victims measure.
+    pub victim_test: Test,
+    /// Name of the other traffic class of victims, if the survey has one.
+    pub other_class: Option<String>,
+    /// Seed of the bootstrap samples.
+    pub seed: u64,
+}
+
+/// All results under load so far.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    roster: Roster,
+    facts: TallyFacts,
+    rates: BTreeMap<Pattern, Vec<SlotRates>>,
+    victims: BTreeMap<VictimKey, Victims>,
+    counters: CounterSums,
+}
+
+impl Tally {
+    /// Creates a tally without results.
+    pub fn new(roster: &Roster, facts: TallyFacts) -> Self {
+        Self {
+            roster: roster.clone(),
+            facts,
+            rates: BTreeMap::new(),
+            victims: BTreeMap::new(),
+            counters: CounterSums::default(),
+        }
+    }
+
+    /// Adds the results of the tasks of a scene.
+    pub fn add(&mut self, scene: &Scene, results: &[LoadResult]) {
+        self.counters.add(scene, results);
+        if let Purpose::Bandwidth(pattern) = scene.purpose {
+            let rates = SlotRates::of(scene, results);
+            self.rates.entry(pattern).or_default().push(rates);
+        }
+        if let Some(key) = VictimKey::of(scene) {
+            let of_bandwidth = self.facts.victim_test.of_bandwidth;
+            let victims = self.victims.entry(key).or_default();
+            victims.add(&self.roster, scene, results, of_bandwidth);
+        }
+    }
+
+    /// Returns the median over the NICs of their bandwidth without load, in bytes per second;
+    /// `None` if it was not measured.
+    pub fn quiet_bandwidth(&self) -> Option<f64> {
+        let slots = self.rates.get(&Pattern::Quiet)?;
+        bandwidths::median_of_nics(slots)
+    }
+
+    /// Returns what the results say. No judgement has a certainty yet, and the settings and what
+    /// was left out are empty.
+    pub fn findings(&self) -> LoadFindings {
+        let quiet = self.quiet_bandwidth();
+        let yardstick = Yardstick {
+            quiet,
+            shape: self.facts.theory.filter(|_| !self.facts.is_partial),
+        };
+        let of_pattern = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
+            let figures = bandwidths::figures(&self.roster, *pattern, slots, yardstick);
+            (*pattern, figures)
+        };
+        let bandwidths: BTreeMap<Pattern, BandwidthFigures> =
+            self.rates.iter().map(of_pattern).collect();
+        let facts = ImpactFacts {
+            test: &self.facts.victim_test,
+            other_class: self.facts.other_class.as_deref(),
+            quiet,
+            seed: self.facts.seed,
+        };
+        let of_victims = |(key, victims): (&VictimKey, &Victims)| {
+            let figures = impacts::figures(*key, victims, facts).into_iter();
+            figures.map(|of| (*key, of)).collect::<Vec<_>>()
+        };
+        let impacts: Vec<(VictimKey, ImpactFigures)> =
+            self.victims.iter().flat_map(of_victims).collect();
+        let isolations = isolation::figures(&self.victims, facts.other_class);
+        let culprits = blame::culprits(&self.roster, &self.rates);
+        let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();
+        judgements.extend(verdicts::of_shares(&bandwidths, &culprits));
+        judgements.extend(verdicts::of_stars(&self.roster, &bandwidths, &culprits));
+        judgements.extend(verdicts::of_impacts(&self.roster, &impacts, &self.victims));
+        judgements.extend(verdicts::of_unanswered(&self.victims));
+        judgements.extend(isolations.iter().filter_map(isolation::judgement));
+        judgements.extend(self.counters.judgements(&self.roster));
+        judgements.sort_by_key(|of| (of.grade != Grade::Bad, of.unit));
+        LoadFindings {
+            quiet_bandwidth: quiet,
+            judgements,
+            bandwidths: bandwidths.into_values().collect(),
+            impacts: impacts.into_iter().map(|(_, of)| of).collect(),
+            isolations,
+            counters: self.counters.figures(),
+            ..LoadFindings::default()
+        }
+    }
+}
