@@ -153,6 +153,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         elapsed,
         conductor.roster().clone(),
         verdict,
+        None,
         ended.as_ref().copied(),
     );
     document.clock_uncertainty_ns = uncertainty_ns;

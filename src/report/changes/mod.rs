@@ -2,11 +2,13 @@
 //! the types are the descriptions in their schema, docs/changes.schema.json.
 //!
 //! * `change`: one change.
-//! * `surveys`: states of NICs, medians of classes and of NICs; `checks`: items.
+//! * `surveys`: states of NICs, medians of classes and of NICs; `load`: figures under load;
+//!   `checks`: items.
 //! * `text`: the changes as text.
 
 mod change;
 mod checks;
+mod load;
 mod surveys;
 pub mod text;
 
@@ -77,7 +79,10 @@ impl Changes {
             started_unix_ms: survey.started_unix_ms,
             summary: survey.summary.clone(),
         };
-        let (changes, remarks) = surveys::changes(base.1, new.1, limit_percent);
+        let (mut changes, mut remarks) = surveys::changes(base.1, new.1, limit_percent);
+        let (under_load, further) = load::changes(base.1, new.1, limit_percent);
+        changes.extend(under_load);
+        remarks.extend(further);
         let documents = [base, new].map(|of| vec![document(of)]);
         Self::new(
             ComparedKind::Survey,

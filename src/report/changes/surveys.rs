@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::change::{Change, ChangeVerdict, percent};
-use crate::survey::nics::{State, states};
+use crate::survey::nics::{State, all_states};
 use crate::survey::{Survey, words};
 use cluster::survey::findings::{Matrix, Population, Test};
 
@@ -113,7 +113,7 @@ fn of_states(base: &Survey, new: &Survey) -> (Vec<Change>, u64) {
 /// Returns host and state of each NIC, by its name.
 fn named_states(survey: &Survey) -> BTreeMap<String, (String, State)> {
     let roster = &survey.roster;
-    let states = states(roster, &survey.verdict);
+    let states = all_states(survey);
     let named = roster.nic_ids().zip(states).map(|(nic, state)| {
         let host = roster.node_of(nic).host.clone();
         (roster.name(nic), (host, state))

@@ -179,6 +179,32 @@ pub fn bars(what: &str, x: &Axis, y: &Axis, bars: &[(f64, f64, u64)], marks: &[M
                 }
             }
         }
+        (marks_on(x, marks))
+    };
+    picture(what, x, y, &content)
+}
+
+/// Returns a picture of distributions: curves without dots, and values to compare with. `what`
+/// describes it for readers who do not see it.
+pub fn distributions(what: &str, x: &Axis, y: &Axis, curves: &[Curve], marks: &[Mark]) -> Markup {
+    let content = html! {
+        @for curve in curves {
+            path class={ "curve " (color(curve)) (if curve.is_main { " main" } else { "" }) }
+                d=(path(&curve.points, x, y)) {}
+        }
+        (marks_on(x, marks))
+        @for (curve, place) in curves.iter().zip(name_places(curves, y)) {
+            text class={ "name " (color(curve)) } x=(WIDTH - RIGHT + 8.0) y=(short(place + 4.0)) {
+                (curve.name)
+            }
+        }
+    };
+    picture(what, x, y, &content)
+}
+
+/// Returns the lines of marks and their names.
+fn marks_on(x: &Axis, marks: &[Mark]) -> Markup {
+    html! {
         @for (mark, row) in marks.iter().zip(mark_rows(marks, x)) {
             @let place = x.x(mark.at);
             @let kind = if mark.is_limit { "limit" } else { "mark" };
@@ -194,8 +220,7 @@ pub fn bars(what: &str, x: &Axis, y: &Axis, bars: &[(f64, f64, u64)], marks: &[M
                 title { (mark.name) ": " (x.quantity.text(mark.at)) }
             }
         }
-    };
-    picture(what, x, y, &content)
+    }
 }
 
 /// Returns axes with `content` between them.

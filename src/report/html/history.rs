@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::parts::time;
 use crate::survey::Survey;
-use crate::survey::nics::{State, states};
+use crate::survey::nics::{State, all_states};
 use crate::survey::words;
 
 /// Most NICs of the history.
@@ -66,7 +66,7 @@ fn histories(surveys: &[&Survey]) -> Vec<(String, Vec<Option<State>>)> {
     let mut all: BTreeMap<String, Vec<Option<State>>> = BTreeMap::new();
     for (at, survey) in surveys.iter().enumerate() {
         let roster = &survey.roster;
-        for (nic, state) in roster.nic_ids().zip(states(roster, &survey.verdict)) {
+        for (nic, state) in roster.nic_ids().zip(all_states(survey)) {
             let history = all.entry(roster.name(nic));
             history.or_insert_with(|| vec![None; surveys.len()])[at] = Some(state);
         }

@@ -17,6 +17,8 @@ pub enum Quantity {
     Seconds,
     /// A number of samples or pairs.
     Count,
+    /// A part of a whole, in percent.
+    Percent,
 }
 
 /// Units of 1,000, with the factor of each.
@@ -58,6 +60,7 @@ impl Quantity {
             Self::Rate => scaled(value, RATES),
             Self::Seconds => format!("{} s", trimmed(value, 3)),
             Self::Count => grouped(value as u64),
+            Self::Percent => format!("{} %", trimmed(value, 6)),
         }
     }
 
@@ -67,7 +70,7 @@ impl Quantity {
             Self::Latency => LATENCIES,
             Self::Bandwidth => BANDWIDTHS,
             Self::Rate => RATES,
-            Self::Size | Self::Seconds | Self::Count => return self.text(value),
+            Self::Size | Self::Seconds | Self::Count | Self::Percent => return self.text(value),
         };
         let (factor, unit) = unit_of(value, units);
         format!("{} {unit}", trimmed(value / factor, 3))
@@ -182,6 +185,7 @@ mod tests {
             (Quantity::Size, 1_500.0, "1500 B"),
             (Quantity::Count, 1_204_000.0, "1,204,000"),
             (Quantity::Seconds, 0.5, "0.5 s"),
+            (Quantity::Percent, 0.0002, "0.0002 %"),
         ] {
             assert_eq!(quantity.text(value), text);
         }

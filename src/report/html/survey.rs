@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Mark};
+use super::load;
 use super::map;
 use super::parts::{
     Badge, Grade, PageColumn, badge, cell, charts, facts, figure, seconds, stacked_table, table,
@@ -58,7 +59,7 @@ pub fn place(survey: &Survey) -> String {
 pub fn section(survey: &Survey, number: usize) -> Markup {
     let verdict = &survey.verdict;
     html! {
-        p { (badge(status(survey))) " " (finding(survey)) (bad_parts(survey)) }
+        p { (badge(status(survey))) " " (finding(survey)) (bad_parts(survey)) (load::bad_parts(survey)) }
         div.maps {
             @for (at, matrix) in verdict.matrices.iter().enumerate() {
                 (map::map(survey, matrix, &format!("map-{number}-{at}")))
@@ -70,6 +71,7 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
         (distributions(survey))
         (populations(survey))
         @for test in 0..survey.setup.tests.len() { (sums(survey, test)) }
+        @if let Some(of) = &survey.load { (load::section(survey, of)) }
     }
 }
 
@@ -114,6 +116,10 @@ pub fn circumstances(file: &str, survey: &Survey) -> Markup {
             Some(words::grouped(survey.roster.nics.len() as u64)),
         ),
         ("Tests", Some(tests.join(", "))),
+        (
+            "Load",
+            survey.load.as_ref().map(|of| of.settings.patterns.clone()),
+        ),
         ("Pairs", Some(setup.pairs.clone())),
         ("Time of a pair", Some(format!("{} s", setup.pair_s))),
         (

@@ -3,25 +3,34 @@
 use std::time::{Duration, SystemTime};
 
 use super::document::{COMMAND, Conclusion, SCHEMA_VERSION, Setup, Survey, milliseconds};
+use super::load_verdict::certainties;
 use super::mixed::is_mixed;
 use super::summary::summary;
 use crate::outcome::Problem;
+use cluster::load::findings::LoadFindings;
 use cluster::survey::findings::{Certainty, Findings, Unit, UntestedPart};
 use cluster::survey::roster::{Nic, Roster};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 
 impl Survey {
-    /// Returns a survey that began at `started`, took `elapsed`, and ended with `end`.
+    /// Returns a survey that began at `started`, took `elapsed`, and ended with `end`. `load` is
+    /// what it found under load, if there was any.
     pub fn new(
         setup: Setup,
         started: SystemTime,
         elapsed: Duration,
         roster: Roster,
         verdict: Findings,
+        load: Option<LoadFindings>,
         end: Result<(), &Failure>,
     ) -> Self {
-        let conclusion = conclusion(&verdict, end);
+        let aborted = load.as_ref().and_then(|of| of.aborted.as_deref());
+        let aborted =
+            aborted.map(|why| Failure::environment(format!("the load ended early: {why}")));
+        // What ends the survey ends its load as well.
+        let end = end.and_then(|()| aborted.as_ref().map_or(Ok(()), Err));
+        let conclusion = conclusion(&verdict, load.as_ref(), end);
         let is_software =
             |nic: &Nic| DeviceName::names(&nic.device, |platform| platform.is_simulated);
         let mut survey = Self {
@@ -42,6 +51,7 @@ impl Survey {
             setup,
             roster,
             verdict,
+            load,
             why: Vec::new(),
             why_shared: Vec::new(),
         };
@@ -53,9 +63,17 @@ impl Survey {
 /// A good survey has an answer of all planned pairs but one of this many.
 const MOST_UNANSWERED: u64 = 10;
 
-/// Returns the conclusion of a survey with this verdict and this end.
-fn conclusion(verdict: &Findings, end: Result<(), &Failure>) -> Conclusion {
-    let has = |word| verdict.causes.iter().any(|of| of.certainty == word);
+/// Returns the conclusion of a survey with these findings and this end.
+fn conclusion(
+    verdict: &Findings,
+    load: Option<&LoadFindings>,
+    end: Result<(), &Failure>,
+) -> Conclusion {
+    let has = |word| {
+        verdict.causes.iter().any(|of| of.certainty == word)
+            || certainties(load).any(|(_, certainty)| certainty == word)
+    };
+    let has_load_verdict = load.is_none_or(|of| of.unjudged.is_none());
     // The NICs of a path are tested with other partners.
     let is_path = |part: &UntestedPart| matches!(part.unit, Unit::Path(_));
     let missing = verdict.planned.saturating_sub(verdict.answered);
@@ -66,7 +84,12 @@ fn conclusion(verdict: &Findings, end: Result<(), &Failure>) -> Conclusion {
         Err(failure) if failure.kind == Kind::Interrupted => Conclusion::Interrupted,
         Err(_) => Conclusion::Failed,
         Ok(()) if has(Certainty::Bad) => Conclusion::Bad,
-        Ok(()) if has(Certainty::Suspect) || !is_complete || is_mixed(verdict) => {
+        Ok(())
+            if has(Certainty::Suspect)
+                || !is_complete
+                || is_mixed(verdict)
+                || !has_load_verdict =>
+        {
             Conclusion::Undecided
         }
         Ok(()) => Conclusion::Good,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::why::Explanation;
 use crate::outcome::Problem;
+use cluster::load::findings::LoadFindings;
 use cluster::survey::busy::BusyNode;
 use cluster::survey::findings::{Findings, Test, Unit};
 use cluster::survey::roster::Roster;
@@ -70,13 +71,13 @@ pub struct SurveyJob {
 pub enum Conclusion {
     /// Every pair was measured, and every part is good.
     Good,
-    /// A part is bad.
+    /// A part is bad, without load or under load.
     Bad,
-    /// No part is bad, but one is suspect or was not measured.
+    /// No part is bad, but one is suspect or was not measured, or the load has no verdict.
     Undecided,
     /// A signal ended the survey. The results are partial.
     Interrupted,
-    /// The survey failed. The results are partial.
+    /// The survey failed, or its load ended early. The results are partial.
     Failed,
 }
 
@@ -118,6 +119,9 @@ pub struct Survey {
     pub roster: Roster,
     /// What the survey has found.
     pub verdict: Findings,
+    /// What the survey has found under load; null without --load.
+    #[serde(default)]
+    pub load: Option<LoadFindings>,
     /// Why culprits are slow; empty with --no-why.
     #[serde(default)]
     pub why: Vec<Explanation>,
@@ -168,6 +172,7 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 mod tests {
     use boon::{Compiler, Schemas};
 
+    use super::super::load_testing::mixed_load;
     use super::super::testing::{
         cause, explanation, good, mixed, result, roster, shared_value, survey,
     };
@@ -209,6 +214,7 @@ mod tests {
         }];
         let failure = Failure::environment("no space left").with_hint("free space");
         Survey {
+            load: Some(mixed_load()),
             why: vec![explanation()],
             why_shared: vec![shared_value()],
             ..survey(verdict, Err(&failure))
@@ -238,6 +244,7 @@ mod tests {
         let read: Survey = serde_json::from_str(&text).unwrap();
         assert_eq!(read.verdict, written.verdict);
         assert_eq!(read.roster, written.roster);
+        assert_eq!(read.load, written.load);
         assert_eq!(serde_json::to_string(&read).unwrap(), text);
     }
 
@@ -254,6 +261,7 @@ mod tests {
                 Duration::ZERO,
                 roster.clone(),
                 verdict,
+                None,
                 ended,
             )
             .is_software

@@ -1,7 +1,8 @@
 //! A survey as metrics: the file of a fleet, with a sample for each of its NICs (jobs.md 2.5).
 
 use super::Survey;
-use super::nics::{State, states};
+use super::load_metrics;
+use super::nics::{State, all_states};
 use super::words;
 use crate::openmetrics::{Family, Kind, Sample};
 use cluster::survey::findings::{Certainty, Population, Test, Unit};
@@ -58,13 +59,14 @@ pub fn families(survey: &Survey) -> Vec<Family> {
     families.push(causes(survey));
     families.extend(why(survey));
     families.extend(of_populations(survey));
+    families.extend(load_metrics::families(survey));
     families
 }
 
 /// Returns the number of NICs in each state, and the state of each NIC.
 fn of_nics(survey: &Survey) -> [Family; 4] {
     let roster = &survey.roster;
-    let states = states(roster, &survey.verdict);
+    let states = all_states(survey);
     let counts = State::ALL.map(|(name, state)| {
         let count = states.iter().filter(|of| **of == state).count();
         sample([("state", name.into())], count as f64)

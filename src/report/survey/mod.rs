@@ -6,6 +6,9 @@
 //!   sentences.
 //! * `summary`: the first line; `text`: the text at the end; `distribution`: its tables.
 //! * `ticket`: a page of Markdown.
+//! * Under load: `load_verdict`: what judgements mean; `load_words`: parts and judgements in words;
+//!   `load_text`: the section of the text, `load_tables`: its tables; `load_metrics`: metrics;
+//!   `load_plan`: the text of `--load=plan`.
 //! * `why`: the causes of culprits. `why_text`: as text.
 //! * `progress`: the line on a terminal.
 //! * `lines`: a line of JSON for each measurement, written and read back.
@@ -19,6 +22,14 @@ mod document;
 pub mod documents;
 pub mod evidence;
 pub mod lines;
+mod load_metrics;
+pub mod load_plan;
+mod load_tables;
+#[cfg(test)]
+pub mod load_testing;
+pub mod load_text;
+pub mod load_verdict;
+pub mod load_words;
 pub mod metrics;
 mod mixed;
 pub mod nics;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Survey;
+use super::load_verdict::{certainties, unit_of};
 use cluster::host_list::compress;
 use cluster::survey::findings::{Certainty, Findings, Unit};
 use cluster::survey::ids::NicId;
@@ -40,7 +41,25 @@ impl State {
     }
 }
 
-/// Returns the state of each NIC of the roster.
+/// Returns the state of each NIC of a survey, under load as well.
+pub fn all_states(survey: &Survey) -> Vec<State> {
+    let mut states = states(&survey.roster, &survey.verdict);
+    for (unit, certainty) in certainties(survey.load.as_ref()) {
+        let state = match certainty {
+            Certainty::Bad => State::Bad,
+            Certainty::Suspect => State::Suspect,
+            Certainty::Transient => continue,
+        };
+        let nics = unit_of(&unit).map_or(Vec::new(), |unit| members(&survey.roster, &unit));
+        for nic in nics {
+            let known = &mut states[nic.index()];
+            *known = state.max(*known);
+        }
+    }
+    states
+}
+
+/// Returns the state of each NIC of the roster without load.
 pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     let of_nic = |nic: &Nic| {
         let is_absent = roster.node(nic.node).absent.is_some();
@@ -101,8 +120,8 @@ pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     }
 }
 
-/// Returns the hosts that are bad themselves, or that have a bad NIC, in order. A bad switch or
-/// group is not the fault of its hosts.
+/// Returns the hosts that are bad themselves, or that have a NIC that is bad without load or under
+/// load, in order. A bad switch or group is not the fault of its hosts.
 pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
     let Survey {
         roster, verdict, ..
@@ -111,7 +130,11 @@ pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
         .causes
         .iter()
         .filter(|of| of.certainty == Certainty::Bad);
-    let nodes = bad.filter_map(|of| match of.unit {
+    let bad = bad.map(|of| of.unit);
+    let under_load = certainties(survey.load.as_ref())
+        .filter(|(_, certainty)| *certainty == Certainty::Bad)
+        .filter_map(|(unit, _)| unit_of(&unit));
+    let nodes = bad.chain(under_load).filter_map(|unit| match unit {
         Unit::Nic(nic) => Some(roster.nic(nic).node),
         Unit::Node(node) => Some(node),
         _ => None,
@@ -133,8 +156,10 @@ pub fn bad_nodes(survey: &Survey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{cause, good, mixed, roster, survey};
+    use super::super::load_testing::{SWITCH, good_load, judgement};
+    use super::super::testing::{cause, good, loaded, mixed, roster, survey};
     use super::*;
+    use cluster::load::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
     use cluster::survey::answer::Pair;
     use cluster::survey::findings;
     use cluster::survey::ids::NodeId;
@@ -162,6 +187,29 @@ mod tests {
         assert_eq!(bad_nodes(&of_loopback), "");
         // Suspects are not bad.
         assert_eq!(bad_nodes(&survey(mixed(), Ok(()))), "nid000417\n");
+    }
+
+    #[test]
+    fn counts_nics_that_are_bad_under_load() {
+        use State::{Bad, Good, Suspect};
+        let of =
+            |unit, certainty| judgement(unit, LoadFigure::Bandwidth, Grade::Bad, Some(certainty));
+        let nic = |nic| LoadUnit::Nic(NicId(nic));
+        let survey = loaded(LoadFindings {
+            judgements: vec![
+                of(nic(5), Certainty::Bad),
+                of(nic(6), Certainty::Suspect),
+                of(nic(7), Certainty::Transient),
+                of(SWITCH, Certainty::Suspect),
+                of(LoadUnit::System, Certainty::Bad),
+            ],
+            ..good_load()
+        });
+        assert_eq!(
+            all_states(&survey),
+            [Suspect, Suspect, Suspect, Suspect, Good, Bad, Suspect, Good]
+        );
+        assert_eq!(bad_nodes(&survey), "nid000418\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::why::Explanation;
 use super::{Setup, Survey, SurveyJob};
+use cluster::load::findings::LoadFindings;
 use cluster::location::{Class, Location};
 use cluster::survey::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, Stage};
 use cluster::survey::findings::{
@@ -262,7 +263,23 @@ pub fn result() -> PairResult {
 pub fn survey(verdict: Findings, end: Result<(), &Failure>) -> Survey {
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let took = Duration::from_millis(12_345);
-    Survey::new(setup(), started, took, roster(), verdict, end)
+    Survey::new(setup(), started, took, roster(), verdict, None, end)
+}
+
+/// Returns a good survey with these findings under load.
+pub fn loaded(load: LoadFindings) -> Survey {
+    let good = survey(good(), Ok(()));
+    let started = SystemTime::UNIX_EPOCH + Duration::from_millis(good.started_unix_ms);
+    let took = Duration::from_millis(good.elapsed_ms);
+    Survey::new(
+        good.setup,
+        started,
+        took,
+        good.roster,
+        good.verdict,
+        Some(load),
+        Ok(()),
+    )
 }
 
 /// Returns an item as evidence.

@@ -1,5 +1,5 @@
 //! The text at the end of a survey: the verdict in one line, the causes with their evidence, the
-//! parts that were not measured, the figures of all pairs.
+//! parts that were not measured, the figures of all pairs, and what was found under load.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::nics::bad_hosts;
 use super::progress::time;
 use super::summary::pairs;
-use super::{Survey, distribution, evidence, why_text, words};
+use super::{Survey, distribution, evidence, load_text, why_text, words};
 use crate::wrap::wrapped;
 use cluster::host_list::compress;
 use cluster::survey::busy::{BusyNode, HostLoad};
@@ -76,6 +76,7 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     for lines in [
         distribution::lines(survey),
         distribution::worst_places(survey),
+        load_text::lines(survey),
     ] {
         if !lines.is_empty() {
             writeln!(out)?;

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::load_verdict::certainty;
 use super::text::{measured, place};
 use super::why::Explanation;
-use super::{Survey, evidence, why_text, words};
+use super::{Survey, evidence, load_text, load_words, why_text, words};
+use cluster::load::findings::LoadJudgement;
 use cluster::survey::findings::{Cause, Certainty};
 
 /// Most parts on the page.
@@ -46,6 +48,7 @@ pub fn page(survey: &Survey) -> String {
     if more > 0 {
         page += &format!("\nand {more} more: the document of `--json` has all of them\n");
     }
+    page += &under_load(survey);
     let in_common = [why_text::same(survey), why_text::shared(survey)].concat();
     if !in_common.is_empty() {
         page += "\n## In common\n\n";
@@ -65,6 +68,35 @@ fn part(survey: &Survey, cause: &Cause) -> String {
     section
 }
 
+/// Returns what is bad or suspect under load; empty without load.
+fn under_load(survey: &Survey) -> String {
+    let Some(load) = &survey.load else {
+        return String::new();
+    };
+    let mut section = format!("\n## Under load\n\n{}", list(&load_text::remarks(load)));
+    let is_shown = |of: &&LoadJudgement| {
+        certainty(of).is_some_and(|certainty| certainty != Certainty::Transient)
+    };
+    let judgements = || load.judgements.iter().filter(is_shown);
+    for of in judgements().take(MOST) {
+        let state = match certainty(of) {
+            Some(Certainty::Bad) => "bad",
+            _ => "suspect",
+        };
+        let name = load_words::unit(&survey.roster, &of.unit);
+        let sentences = [
+            vec![load_words::sentence(of)],
+            load_text::further(survey, of),
+        ]
+        .concat();
+        section += &format!("\n### {name}, {state} under load\n\n{}", list(&sentences));
+    }
+    if let more @ 1.. = judgements().count().saturating_sub(MOST) {
+        section += &format!("\nand {more} more: the document of `--json` has all of them\n");
+    }
+    section
+}
+
 /// Returns sentences as a list.
 fn list(sentences: &[String]) -> String {
     sentences.iter().map(|line| format!("* {line}\n")).collect()
@@ -72,7 +104,8 @@ fn list(sentences: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{explanation, mixed, shared_value, survey};
+    use super::super::load_testing::mixed_load;
+    use super::super::testing::{explanation, loaded, mixed, shared_value, survey};
     use super::*;
     use cluster::survey::findings::Unit;
     use cluster::survey::ids::NicId;
@@ -151,5 +184,28 @@ and 0 of 5 others (by chance: 1.8 %)
         let page = page(&survey(verdict, Ok(())));
         assert!(page.lines().count() < 60, "{page}");
         assert!(page.ends_with("and 25 more: the document of `--json` has all of them\n"));
+    }
+
+    #[test]
+    fn names_what_is_bad_under_load() {
+        let page = page(&loaded(mixed_load()));
+        let (_, rest) = page.split_once("\n## Under load\n").expect("a section");
+        let (remarks, rest) = rest
+            .split_once("\n### switch 003.12 (4 NICs), bad under load\n")
+            .unwrap();
+        assert!(remarks.contains("\n* Closed loop: "), "{remarks}");
+        let expected = "
+* bandwidth 0.44 times the median of equal parts under bisect:switch (good: at least 0.90)
+* 8 of 8 flows at this switch are slow, 0 of 24 at others
+* no pauses, no timeouts
+* do: have the fabric manager list rate, width and errors of all links of switch 003.12
+
+### links from group 000 to group 002, suspect under load
+
+* bandwidth 0.25 times the median of equal parts under bisect:system (good: at least 0.90)
+* do: have the fabric manager list the links from group 000 to group 002: which are down, slow, \
+or have errors
+";
+        assert_eq!(rest, expected);
     }
 }

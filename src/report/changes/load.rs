@@ -1,0 +1,187 @@
+//! Surveys under load compared: the mean bandwidth of each pattern, and impact factors.
+
+use super::change::{Change, ChangeVerdict, percent};
+use crate::survey::{Survey, load_words, words};
+use cluster::load::findings::{BandwidthFigures, ImpactFigures, LoadFindings, LoadSettings};
+use cluster::location::Class;
+
+/// Returns the changes from one survey to another under load, and remarks. Figures of different
+/// loads have no verdict.
+pub(super) fn changes(
+    base: &Survey,
+    new: &Survey,
+    limit_percent: f64,
+) -> (Vec<Change>, Vec<String>) {
+    let (old, now) = match (&base.load, &new.load) {
+        (None, None) => return (Vec::new(), Vec::new()),
+        (Some(base), Some(new)) => (base, new),
+        _ => {
+            let remark = "Only one survey has figures under load: they are not compared.";
+            return (Vec::new(), vec![remark.into()]);
+        }
+    };
+    let is_same_load = is_same_load(&old.settings, &now.settings);
+    let mut changes = of_bandwidths(old, now, limit_percent);
+    changes.extend(of_impacts(old, now, limit_percent));
+    let mut remarks = Vec::new();
+    if !is_same_load {
+        for change in &mut changes {
+            change.verdict = ChangeVerdict::Ok;
+        }
+        remarks.push("The loads differ: figures under load have no verdict.".into());
+    }
+    (changes, remarks)
+}
+
+/// Returns whether two loads are the same but for their patterns and seeds.
+fn is_same_load(base: &LoadSettings, new: &LoadSettings) -> bool {
+    let of = |of: &LoadSettings| {
+        (
+            of.most_aggressors,
+            of.is_partial,
+            of.size_bytes,
+            of.window_bytes,
+        )
+    };
+    of(base) == of(new)
+}
+
+/// Returns the changes of the mean bandwidths of patterns that both surveys have.
+fn of_bandwidths(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Vec<Change> {
+    let change = |of: &BandwidthFigures| {
+        let mut all = base.bandwidths.iter();
+        let old = all.find(|old| old.pattern == of.pattern)?;
+        let text = |value: f64| format!("{:.3} GB/s", value / 1e9);
+        let change = percent(old.mean, of.mean);
+        let part = format!("load {}", of.pattern);
+        let figures = [text(old.mean), text(of.mean)];
+        // A lower bandwidth is worse.
+        let verdict = verdict(change.map(|of| -of), limit_percent);
+        Some(of_figures(&part, "mean of a NIC", figures, change, verdict))
+    };
+    new.bandwidths.iter().filter_map(change).collect()
+}
+
+/// Returns the changes of the impact factors of victims that both surveys have. A change has a
+/// verdict only if the 95 % intervals are apart.
+fn of_impacts(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Vec<Change> {
+    let change = |of: &ImpactFigures| {
+        let mut all = base.impacts.iter();
+        let old = all.find(|old| key(old) == key(of))?;
+        let text = |value: f64| format!("x{}", load_words::ratio(value));
+        let intervals = old.median.interval.zip(of.median.interval);
+        let are_apart = intervals.is_some_and(|(old, new)| new.0 > old.1 || new.1 < old.0);
+        let change = percent(old.median.impact, of.median.impact);
+        let part = format!("{} under {}", words::test(&of.test), of.under);
+        let traffic_class = of.traffic_class.as_ref();
+        let traffic_class = traffic_class.map_or(String::new(), |of| format!(", {of}"));
+        let what = format!(
+            "impact, {}, {}{traffic_class}",
+            load_words::spread(of.spread),
+            of.class.map_or("all", Class::name)
+        );
+        let figures = [text(old.median.impact), text(of.median.impact)];
+        let verdict = if are_apart {
+            verdict(change, limit_percent)
+        } else {
+            ChangeVerdict::Ok
+        };
+        Some(of_figures(&part, &what, figures, change, verdict))
+    };
+    new.impacts.iter().filter_map(change).collect()
+}
+
+/// Returns what identifies the victims of a figure.
+fn key(of: &ImpactFigures) -> impl PartialEq + '_ {
+    (&of.under, of.spread, &of.test, &of.traffic_class, of.class)
+}
+
+/// Returns the verdict on a figure that got worse by this percentage.
+fn verdict(worse_percent: Option<f64>, limit_percent: f64) -> ChangeVerdict {
+    match worse_percent {
+        Some(worse) if worse > limit_percent => ChangeVerdict::Worse,
+        Some(worse) if -worse > limit_percent => ChangeVerdict::Better,
+        _ => ChangeVerdict::Ok,
+    }
+}
+
+fn of_figures(
+    part: &str,
+    what: &str,
+    [base, new]: [String; 2],
+    change_percent: Option<f64>,
+    verdict: ChangeVerdict,
+) -> Change {
+    Change {
+        change_percent,
+        ..Change::of_words(part, what, [Some(&base), Some(&new)], verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::load_testing::{compared, good_load};
+    use crate::survey::testing::{good, loaded, survey};
+    use ChangeVerdict::{Better, Ok as Same, Worse};
+
+    /// Returns a survey whose load has this mean bandwidth and this impact factor.
+    fn with(mean: f64, impact: f64) -> Survey {
+        let mut load = good_load();
+        load.bandwidths[0].mean = mean;
+        load.impacts[0].median = compared(impact);
+        loaded(load)
+    }
+
+    fn shown(base: &Survey, new: &Survey) -> Vec<(String, String, ChangeVerdict)> {
+        let (changes, _) = changes(base, new, 5.0);
+        let all = changes.into_iter();
+        all.map(|of| (of.part, of.what, of.verdict)).collect()
+    }
+
+    #[test]
+    fn compares_means_and_impact_factors() {
+        let both = |bandwidth, impact| {
+            let part = |part: &str, what: &str, verdict| (part.into(), what.into(), verdict);
+            [
+                part("load bisect:switch", "mean of a NIC", bandwidth),
+                part("write-lat 8 under all2all", "impact, mixed, all", impact),
+            ]
+        };
+        let base = with(20e9, 1.1);
+        assert_eq!(shown(&base, &with(20e9, 1.1)), both(Same, Same));
+        assert_eq!(shown(&base, &with(18e9, 1.1)), both(Worse, Same));
+        assert_eq!(shown(&with(18e9, 2.0), &base), both(Better, Better));
+        assert_eq!(shown(&base, &with(20e9, 2.0)), both(Same, Worse));
+        // 1.10 [1.06, 1.15] and 1.18 [1.14, 1.23] may be the same.
+        assert_eq!(shown(&base, &with(20e9, 1.18)), both(Same, Same));
+        let (changes, remarks) = changes(&base, &with(18e9, 1.1), 5.0);
+        let texts = [&changes[0].base, &changes[0].new].map(|of| of.as_deref());
+        assert_eq!(texts, [Some("20.000 GB/s"), Some("18.000 GB/s")]);
+        assert_eq!((changes[0].change_percent, remarks.len()), (Some(-10.0), 0));
+    }
+
+    #[test]
+    fn compares_the_same_load_alone() {
+        let base = with(20e9, 1.1);
+        let mut other = with(10e9, 2.0);
+        other.load.as_mut().unwrap().settings.most_aggressors = 4;
+        let (changes, remarks) = changes(&base, &other, 5.0);
+        assert!(changes.iter().all(|of| of.verdict == Same));
+        assert_eq!(
+            remarks,
+            ["The loads differ: figures under load have no verdict."]
+        );
+        other.load.as_mut().unwrap().bandwidths[0].pattern = "all2all".into();
+        other.load.as_mut().unwrap().impacts.clear();
+        assert_eq!(shown(&base, &other), []);
+    }
+
+    #[test]
+    fn says_if_one_survey_has_no_load() {
+        let quiet = survey(good(), Ok(()));
+        let (changes, remarks) = super::changes(&quiet, &with(20e9, 1.1), 5.0);
+        assert_eq!((changes.len(), remarks.len()), (0, 1));
+        assert_eq!(super::changes(&quiet, &quiet, 5.0), (vec![], vec![]));
+    }
+}

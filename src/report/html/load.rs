@@ -1,0 +1,375 @@
+//! What a survey has found under load on the page: judgements, bandwidths, targets with many
+//! sources, latencies of victims, counters.
+
+use maud::{Markup, html};
+
+use super::parts::{Badge, Grade, PageColumn, badge, cell, charts, stacked_table, table};
+use super::quantity::Quantity;
+use super::{load_latency, load_matrix};
+use crate::survey::load_verdict::{certainty, units};
+use crate::survey::{Survey, load_text, load_words, words};
+use cluster::load::findings::{
+    self, BandwidthFigures, ImpactFigures, LeftOut, LoadFindings, LoadJudgement, SetFigures,
+    StarFigures,
+};
+use cluster::location::Class;
+use cluster::survey::findings::Certainty;
+
+/// Rows of a table of judgements or of impact factors.
+const MOST_ROWS: usize = 200;
+
+/// Targets of a pattern, the worst first.
+const MOST_STARS: usize = 50;
+
+/// Parts of a pattern, the slowest first.
+const MOST_SETS: usize = 50;
+
+/// Bad parts that the verdict names.
+const MOST_NAMES: usize = 5;
+
+/// A fairness or a share below this limit is drawn as a bad one.
+const LOW_SHARE: f64 = 0.5;
+
+/// Returns the names of the parts that are bad under load; nothing without any.
+pub fn bad_parts(survey: &Survey) -> Markup {
+    let units = units(survey.load.as_ref(), Certainty::Bad);
+    let names: Vec<String> = units
+        .iter()
+        .map(|of| load_words::unit(&survey.roster, of))
+        .collect();
+    let (first, others) = names.split_at(names.len().min(MOST_NAMES));
+    html! {
+        @if !first.is_empty() {
+            br;
+            "Bad under load: " strong { (first.join(", ")) }
+            @if !others.is_empty() { " and " (words::grouped(others.len() as u64)) " more" }
+        }
+    }
+}
+
+/// Returns the part of a survey under load.
+pub fn section(survey: &Survey, load: &LoadFindings) -> Markup {
+    html! {
+        h3 { "Under load" }
+        @for remark in load_text::remarks(load) { p.note { (remark) } }
+        @if !load.judgements.is_empty() { (judgements(survey, load)) }
+        @if !load.bandwidths.is_empty() { (bandwidths(load)) }
+        @for of in &load.bandwidths {
+            @if let Some(matrix) = load_matrix::matrix(of) { (matrix) }
+            @if !of.sets.is_empty() { (sets(survey, of)) }
+            @if !of.stars.is_empty() { (stars(survey, of)) }
+        }
+        @if !load.impacts.is_empty() { (impacts(load)) }
+        @if !load.isolations.is_empty() { (isolations(load)) }
+        @for line in load_text::counters(load) { p.note { (line) } }
+        @if !load.left_out.is_empty() { (left_out(load)) }
+    }
+}
+
+fn grade(grade: findings::Grade) -> Badge {
+    match grade {
+        findings::Grade::Good => (Grade::Good, "good"),
+        findings::Grade::Slow => (Grade::Unsure, "slow"),
+        findings::Grade::Bad => (Grade::Bad, "bad"),
+        findings::Grade::Unjudged => (Grade::Unsure, "no verdict"),
+    }
+}
+
+fn judgements(survey: &Survey, load: &LoadFindings) -> Markup {
+    let row = |of: &LoadJudgement| {
+        let verdict = match certainty(of) {
+            Some(Certainty::Bad) => (Grade::Bad, "bad"),
+            Some(Certainty::Suspect) => (Grade::Unsure, "suspect"),
+            Some(Certainty::Transient) => (Grade::Unsure, "transient"),
+            None => grade(of.grade),
+        };
+        vec![
+            cell(load_words::unit(&survey.roster, &of.unit)),
+            badge(verdict),
+            html! {
+                p { (load_words::sentence(of)) }
+                @for further in load_text::further(survey, of) { p { (further) } }
+            },
+        ]
+    };
+    let all = &load.judgements;
+    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
+    let columns = ["Part", "Verdict", "Figure and evidence"].map(PageColumn::Words);
+    html! {
+        (stacked_table("Outside the limits under load, or close to them", &columns, &rows))
+        (more(all.len(), MOST_ROWS))
+    }
+}
+
+/// Returns a line about the rows that a table leaves out.
+fn more(all: usize, most: usize) -> Markup {
+    html! {
+        @if let more @ 1.. = all.saturating_sub(most) {
+            p.note { "and " (words::grouped(more as u64)) " more" }
+        }
+    }
+}
+
+fn ratio(value: Option<f64>) -> Markup {
+    cell(value.map_or("-".into(), load_words::ratio))
+}
+
+fn bandwidths(load: &LoadFindings) -> Markup {
+    let value = |value: f64| cell(Quantity::Bandwidth.text(value));
+    let row = |of: &BandwidthFigures| {
+        vec![
+            cell(&of.pattern),
+            badge(grade(of.grade)),
+            cell(words::grouped(of.nics.into())),
+            value(of.mean),
+            value(of.min),
+            value(of.p1),
+            value(of.percentiles[3]),
+            value(of.percentiles[6]),
+            value(of.sum),
+            of.theory.map_or(cell("-"), value),
+            ratio(of.share_of_theory),
+            ratio(of.ratio_to_quiet),
+        ]
+    };
+    let rows: Vec<Vec<Markup>> = load.bandwidths.iter().map(row).collect();
+    let numbers = [
+        "NICs", "Mean", "Min", "p1", "Median", "p99", "Sum", "Theory", "Share", "Of quiet",
+    ];
+    let columns: Vec<PageColumn> = ["Pattern", "Verdict"]
+        .map(PageColumn::Words)
+        .into_iter()
+        .chain(numbers.map(PageColumn::Numbers))
+        .collect();
+    table("Bandwidth of a NIC, by pattern", &columns, &rows)
+}
+
+/// Returns the table of the slowest parts of a pattern.
+fn sets(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
+    let row = |of: &SetFigures| {
+        vec![
+            cell(load_words::unit(&survey.roster, &of.unit)),
+            badge(grade(of.grade)),
+            cell(words::grouped(of.flows.into())),
+            cell(Quantity::Bandwidth.text(of.per_flow)),
+            ratio(Some(of.ratio)),
+            ratio(of.theory.map(|theory| of.per_flow / theory)),
+        ]
+    };
+    let all = &pattern.sets;
+    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_SETS).map(row).collect();
+    let columns = [
+        PageColumn::Words("Part"),
+        PageColumn::Words("Verdict"),
+        PageColumn::Numbers("Flows"),
+        PageColumn::Numbers("A flow"),
+        PageColumn::Numbers("Of the median"),
+        PageColumn::Numbers("Of theory"),
+    ];
+    let caption = format!("{}: parts, the slowest first", pattern.pattern);
+    html! {
+        details {
+            summary { (caption) }
+            (table(&caption, &columns, &rows))
+            (more(all.len(), MOST_SETS))
+        }
+    }
+}
+
+/// Returns the targets of a pattern, the worst first, with a bar for each figure.
+fn stars(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
+    let row = |of: &StarFigures| {
+        vec![
+            cell(survey.roster.name(of.target)),
+            badge(grade(of.grade)),
+            cell(words::grouped(of.sources.into())),
+            cell(Quantity::Bandwidth.text(of.sum)),
+            of.ratio_to_quiet.map_or(cell("-"), meter),
+            meter(of.fairness),
+            meter(of.smallest_share),
+        ]
+    };
+    let all = &pattern.stars;
+    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_STARS).map(row).collect();
+    let columns = [
+        PageColumn::Words("Target"),
+        PageColumn::Words("Verdict"),
+        PageColumn::Numbers("Sources"),
+        PageColumn::Numbers("Sum"),
+        PageColumn::Words("Sum of quiet"),
+        PageColumn::Words("Fairness"),
+        PageColumn::Words("Smallest share"),
+    ];
+    let caption = format!("{}: targets, the worst first", pattern.pattern);
+    html! {
+        (table(&caption, &columns, &rows))
+        (more(all.len(), MOST_STARS))
+    }
+}
+
+/// Returns a number from 0 to 1 with a bar.
+fn meter(value: f64) -> Markup {
+    let class = if value < LOW_SHARE { "bar low" } else { "bar" };
+    let width = format!("{:.0}", value.clamp(0.0, 1.0) * 100.0);
+    html! {
+        span.metered {
+            svg.meter aria-hidden="true" viewBox="0 0 100 10" preserveAspectRatio="none" {
+                rect.ground width="100" height="10" {}
+                rect class=(class) width=(width) height="10" {}
+            }
+            " " (load_words::ratio(value))
+        }
+    }
+}
+
+fn impacts(load: &LoadFindings) -> Markup {
+    let latency = |value: f64| cell(Quantity::Latency.text(value));
+    let row = |of: &ImpactFigures| {
+        let interval = of.median.interval.map_or("-".into(), |(low, high)| {
+            format!("{} to {}", load_words::ratio(low), load_words::ratio(high))
+        });
+        vec![
+            cell(load_latency::name(of)),
+            badge(grade(of.grade)),
+            cell(of.class.map_or("all", Class::name)),
+            cell(words::grouped(of.victims.into())),
+            latency(of.median.quiet),
+            latency(of.median.loaded),
+            ratio(Some(of.median.impact)),
+            cell(interval),
+            ratio(of.p99.map(|of| of.impact)),
+            ratio(of.p999.map(|of| of.impact)),
+            ratio(Some(of.resolution)),
+        ]
+    };
+    let all = &load.impacts;
+    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
+    let numbers = [
+        "Pairs",
+        "Quiet",
+        "Loaded",
+        "Ratio",
+        "95 %",
+        "p99",
+        "p99.9",
+        "Resolution",
+    ];
+    let columns: Vec<PageColumn> = ["Victims", "Verdict", "Class"]
+        .map(PageColumn::Words)
+        .into_iter()
+        .chain(numbers.map(PageColumn::Numbers))
+        .collect();
+    let (pictures, left) = load_latency::pictures(load);
+    html! {
+        @if !pictures.is_empty() {
+            h4 { "Latencies of victims, quiet and under load (both axes logarithmic)" }
+            (charts(&pictures))
+            @if left > 0 { p.note { "and " (words::grouped(left as u64)) " more" } }
+        }
+        (table("Latency under load as a ratio to the quiet one", &columns, &rows))
+        (more(all.len(), MOST_ROWS))
+    }
+}
+
+fn isolations(load: &LoadFindings) -> Markup {
+    let rows = load.isolations.iter().map(|of| {
+        vec![
+            cell(format!("{} under {}", of.traffic_class, of.under)),
+            badge(grade(of.grade)),
+            ratio(Some(of.same)),
+            ratio(Some(of.other)),
+            of.isolation.map_or(cell("nothing to isolate from"), meter),
+        ]
+    });
+    let columns = [
+        PageColumn::Words("Traffic class"),
+        PageColumn::Words("Verdict"),
+        PageColumn::Numbers("Ratio in the class of the load"),
+        PageColumn::Numbers("Ratio in this class"),
+        PageColumn::Words("Isolation"),
+    ];
+    let rows: Vec<Vec<Markup>> = rows.collect();
+    table("How far traffic classes keep load away", &columns, &rows)
+}
+
+fn left_out(load: &LoadFindings) -> Markup {
+    let row = |of: &LeftOut| vec![cell(&of.what), cell(&of.reason)];
+    let all = &load.left_out;
+    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
+    let columns = ["What", "Reason"].map(PageColumn::Words);
+    html! {
+        (table("Left out under load", &columns, &rows))
+        (more(all.len(), MOST_ROWS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::load_testing::{good_load, judgement, mixed_load, star};
+    use crate::survey::testing::loaded;
+    use cluster::load::findings::{LoadFigure, LoadUnit};
+    use cluster::survey::ids::NicId;
+
+    fn page(load: LoadFindings) -> String {
+        let survey = loaded(load);
+        let load = survey.load.as_ref().unwrap();
+        section(&survey, load).into_string()
+    }
+
+    #[test]
+    fn shows_each_kind_of_figure() {
+        let page = page(mixed_load());
+        for text in [
+            "at most 8 of 8 NICs sent at once",
+            "8 of 8 flows at this switch are slow, 0 of 24 at others",
+            r#"<td class="number">5.40 GB/s</td>"#,
+            "bisect:system, both ways: bandwidth from group (row) to group (column)",
+            "incast:8: targets, the worst first",
+            r#"<rect class="bar" width="62" height="10"></rect></svg> 0.62"#,
+            "write-lat 8 under incast-same:8, groups, in LOW_LATENCY",
+            "1.06 to 1.15",
+            "nothing to isolate from",
+            "paused by the switch for 1.20 s",
+            "only 8 NICs",
+        ] {
+            assert!(page.contains(text), "{text}\n{page}");
+        }
+    }
+
+    #[test]
+    fn leaves_out_what_was_not_measured() {
+        let page = page(LoadFindings {
+            bandwidths: Vec::new(),
+            impacts: Vec::new(),
+            ..good_load()
+        });
+        assert!(!page.contains("<table") && !page.contains("<svg"), "{page}");
+    }
+
+    #[test]
+    fn limits_rows_and_says_how_many_are_missing() {
+        let bad = |nic| {
+            let unit = LoadUnit::Nic(NicId(nic));
+            judgement(unit, LoadFigure::Bandwidth, findings::Grade::Slow, None)
+        };
+        let mut load = good_load();
+        load.judgements = (0..8).cycle().take(MOST_ROWS + 7).map(bad).collect();
+        load.bandwidths[0].stars = (0..8)
+            .cycle()
+            .take(MOST_STARS + 3)
+            .map(|nic| star(nic, 0.3))
+            .collect();
+        let page = page(load);
+        assert!(page.contains("and 7 more") && page.contains("and 3 more"));
+        assert_eq!(page.matches("bar low").count(), MOST_STARS);
+    }
+
+    #[test]
+    fn verdict_names_bad_parts() {
+        let names = |load| bad_parts(&loaded(load)).into_string();
+        let line = "<br>Bad under load: <strong>switch 003.12 (4 NICs)</strong>";
+        assert_eq!(names(mixed_load()), line);
+        assert_eq!(names(good_load()), "");
+    }
+}

@@ -1,0 +1,186 @@
+//! What a survey has found under load, as metrics.
+
+use super::load_verdict::certainty;
+use super::{Survey, load_words};
+use crate::openmetrics::{Family, Kind, Sample};
+use cluster::load::findings::{
+    BandwidthFigures, Compared, ImpactFigures, LoadFindings, LoadJudgement,
+};
+use cluster::location::Class;
+use cluster::survey::findings::Certainty;
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Returns the metrics of a survey under load; nothing without load.
+pub fn families(survey: &Survey) -> Vec<Family> {
+    let Some(load) = &survey.load else {
+        return Vec::new();
+    };
+    let mut families = Vec::from(of_bandwidths(load));
+    families.push(family(
+        "cxidiag_survey_load_impact_ratio",
+        "ratio",
+        "Latency of victims under load as a ratio to their quiet latency.",
+        load.impacts.iter().flat_map(impacts).collect(),
+    ));
+    let isolations = load.isolations.iter().filter_map(|of| {
+        let labels = vec![
+            ("pattern", of.under.clone()),
+            ("traffic_class", of.traffic_class.clone()),
+        ];
+        Some((labels, of.isolation?))
+    });
+    families.push(family(
+        "cxidiag_survey_load_isolation_ratio",
+        "ratio",
+        "Part of the effect of load that another traffic class keeps away.",
+        isolations.collect(),
+    ));
+    families.push(bad(survey, load));
+    families
+}
+
+fn of_bandwidths(load: &LoadFindings) -> [Family; 4] {
+    let each = |value: fn(&BandwidthFigures) -> Option<f64>| {
+        let all = load.bandwidths.iter();
+        let samples =
+            all.filter_map(|of| Some((vec![("pattern", of.pattern.clone())], value(of)?)));
+        samples.collect::<Vec<_>>()
+    };
+    [
+        family(
+            "cxidiag_survey_load_mean_bytes_per_second",
+            "bytes_per_second",
+            "Mean bandwidth of a NIC that sends, by pattern of load.",
+            each(|of| Some(of.mean)),
+        ),
+        family(
+            "cxidiag_survey_load_min_bytes_per_second",
+            "bytes_per_second",
+            "Bandwidth of the slowest NIC that sends, by pattern of load.",
+            each(|of| Some(of.min)),
+        ),
+        family(
+            "cxidiag_survey_load_theory_ratio",
+            "ratio",
+            "Mean bandwidth as a ratio to what the topology allows.",
+            each(|of| of.share_of_theory),
+        ),
+        family(
+            "cxidiag_survey_load_quiet_ratio",
+            "ratio",
+            "Mean bandwidth as a ratio to the bandwidth without load.",
+            each(|of| of.ratio_to_quiet),
+        ),
+    ]
+}
+
+/// Returns the impact factors of the median and of the 99th percentile.
+fn impacts(of: &ImpactFigures) -> Vec<(Labels, f64)> {
+    let figures = [("50", Some(of.median)), ("99", of.p99)];
+    let sample = |(percentile, figure): (&str, Option<Compared>)| {
+        let impact = figure?.impact;
+        let labels = vec![
+            ("pattern", of.under.clone()),
+            ("spread", load_words::spread(of.spread).into()),
+            ("tool", of.test.tool.clone()),
+            ("size", of.test.size_bytes.to_string()),
+            (
+                "traffic_class",
+                of.traffic_class.clone().unwrap_or_default(),
+            ),
+            ("class", of.class.map_or("all", Class::name).into()),
+            ("percentile", percentile.into()),
+        ];
+        Some((labels, impact))
+    };
+    figures.into_iter().filter_map(sample).collect()
+}
+
+/// Returns the judgements that retests have confirmed.
+fn bad(survey: &Survey, load: &LoadFindings) -> Family {
+    let bad = load.judgements.iter();
+    let bad = bad.filter(|of| certainty(of) == Some(Certainty::Bad));
+    let sample = |of: &LoadJudgement| {
+        let labels = vec![
+            ("kind", load_words::kind(&of.unit).into()),
+            ("name", load_words::name(&survey.roster, &of.unit)),
+            ("pattern", of.pattern.clone()),
+            ("figure", load_words::figure_name(of.figure).into()),
+        ];
+        (labels, 1.0)
+    };
+    family(
+        "cxidiag_survey_load_bad",
+        "",
+        "Parts that are bad under load, by pattern and figure.",
+        bad.map(sample).collect(),
+    )
+}
+
+fn family(
+    name: &'static str,
+    unit: &'static str,
+    help: &'static str,
+    samples: Vec<(Labels, f64)>,
+) -> Family {
+    let sample = |(labels, value)| Sample { labels, value };
+    Family {
+        name,
+        kind: Kind::Gauge,
+        unit,
+        help,
+        samples: samples.into_iter().map(sample).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load_testing::mixed_load;
+    use super::super::testing::{good, loaded, survey};
+    use super::*;
+    use crate::openmetrics::{Dialect, text};
+
+    #[test]
+    fn writes_a_sample_for_each_figure() {
+        let families = families(&loaded(mixed_load()));
+        for family in &families {
+            assert!(family.name.ends_with(family.unit), "{}", family.name);
+        }
+        let text = text(&families, Dialect::NodeExporter);
+        for line in [
+            "cxidiag_survey_load_mean_bytes_per_second{pattern=\"bisect:switch\"} 21500000000",
+            "cxidiag_survey_load_min_bytes_per_second{pattern=\"bisect:system, both ways\"} \
+             5400000000",
+            "cxidiag_survey_load_theory_ratio{pattern=\"bisect:switch\"} 0.94",
+            "cxidiag_survey_load_quiet_ratio{pattern=\"incast:8\"} 0.98",
+            "cxidiag_survey_load_impact_ratio{pattern=\"all2all\",spread=\"mixed\",\
+             tool=\"write-lat\",size=\"8\",traffic_class=\"\",class=\"same switch\",\
+             percentile=\"99\"} 1.3",
+            "cxidiag_survey_load_impact_ratio{pattern=\"incast-same:8\",spread=\"groups\",\
+             tool=\"write-lat\",size=\"8\",traffic_class=\"LOW_LATENCY\",class=\"all\",\
+             percentile=\"50\"} 131",
+            "cxidiag_survey_load_isolation_ratio{pattern=\"incast:32\",\
+             traffic_class=\"LOW_LATENCY\"} 0.95",
+            "cxidiag_survey_load_bad{kind=\"switch\",name=\"switch 003.12\",\
+             pattern=\"bisect:switch\",figure=\"bandwidth\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        // Figures that are not known have no sample, and suspects are not bad.
+        for (name, count) in [
+            ("theory_ratio{", 2),
+            ("quiet_ratio{", 3),
+            ("impact_ratio{", 5),
+            ("isolation_ratio{", 1),
+            ("load_bad{", 1),
+        ] {
+            assert_eq!(text.matches(name).count(), count, "{name}\n{text}");
+        }
+    }
+
+    #[test]
+    fn has_no_metrics_without_load() {
+        assert!(families(&survey(good(), Ok(()))).is_empty());
+    }
+}

@@ -1,0 +1,398 @@
+//! The section of the text about load: what is outside the limits first, then all figures.
+
+use std::time::Duration;
+
+use super::load_verdict::certainty;
+use super::{Survey, load_tables, load_words, words};
+use crate::wrap::wrapped;
+use cluster::load::findings::{
+    CounterFigures, Grade, IsolationFigures, LoadFindings, LoadJudgement, LoadSettings,
+};
+use cluster::load::timetable::Watched;
+use cluster::survey::findings::Certainty;
+
+/// Width of lines of words.
+const WIDTH: usize = 80;
+
+/// Most judgements of each kind.
+const MOST: usize = 20;
+
+/// Most sentences of evidence for a judgement.
+const MOST_EVIDENCE: usize = 3;
+
+/// Most patterns that were left out.
+const MOST_LEFT_OUT: usize = 20;
+
+/// Returns the section of a survey under load; empty without load.
+pub fn lines(survey: &Survey) -> Vec<String> {
+    let Some(load) = &survey.load else {
+        return Vec::new();
+    };
+    let mut lines = vec!["Under load".to_owned()];
+    for text in remarks(load) {
+        lines.extend(wrapped(&text, WIDTH, "  "));
+    }
+    for (title, is_shown) in kinds() {
+        lines.extend(judgements(survey, load, title, is_shown));
+    }
+    for table in [
+        load_tables::bandwidths(&survey.roster, load),
+        load_tables::impacts(load),
+        isolations(load),
+        counters(load),
+        left_out(load),
+    ] {
+        if !table.is_empty() {
+            lines.push(String::new());
+        }
+        for line in table {
+            lines.extend(wrapped_notes(&line));
+        }
+    }
+    lines
+}
+
+/// Wraps a line unless it is a row of a table, which has spaces side by side.
+fn wrapped_notes(line: &str) -> Vec<String> {
+    if line.contains("  ") {
+        vec![line.to_owned()]
+    } else {
+        wrapped(line, WIDTH, "    ")
+    }
+}
+
+/// Returns what the load was, and what limits its figures.
+pub fn remarks(load: &LoadFindings) -> Vec<String> {
+    let mut remarks = vec![settings(&load.settings)];
+    remarks.extend(
+        load.aborted
+            .as_ref()
+            .map(|why| format!("The load ended early: {why}. The figures are partial.")),
+    );
+    remarks.extend(
+        load.unjudged
+            .as_ref()
+            .map(|why| format!("No verdict under load: {why}.")),
+    );
+    if load.settings.is_partial {
+        remarks.push(
+            "Partial load: a cap kept it below what the NICs can do, so no figure is compared \
+             with the topology."
+                .into(),
+        );
+    }
+    remarks.push(load_words::CLOSED_LOOP.into());
+    let is_of_system = |pattern: &str| pattern.starts_with("bisect:system");
+    if load.bandwidths.iter().any(|of| is_of_system(&of.pattern)) {
+        remarks.push(load_words::UNSEEN.into());
+    }
+    remarks
+}
+
+/// Returns what the load was.
+fn settings(of: &LoadSettings) -> String {
+    format!(
+        "{}: at most {} of {} sent at once, operations of {}, window {}; {} of {} s, seed {}",
+        of.patterns,
+        words::grouped(of.most_aggressors.into()),
+        words::counted(of.nics.into(), "NIC"),
+        words::size(of.size_bytes),
+        words::size(of.window_bytes),
+        words::counted(of.slots.into(), "slot"),
+        of.slot_s,
+        of.seed,
+    )
+}
+
+type JudgementKind = (&'static str, fn(&LoadJudgement) -> bool);
+
+/// Returns the titles of the kinds of judgements, and what belongs to them.
+fn kinds() -> [JudgementKind; 4] {
+    [
+        ("Bad under load", |of| certainty(of) == Some(Certainty::Bad)),
+        (
+            "Suspect under load: not confirmed by retests with other roles",
+            |of| certainty(of) == Some(Certainty::Suspect),
+        ),
+        ("Transient under load: inside the limits in retests", |of| {
+            certainty(of) == Some(Certainty::Transient)
+        }),
+        ("Slow under load, no fault", |of| of.grade == Grade::Slow),
+    ]
+}
+
+fn judgements(
+    survey: &Survey,
+    load: &LoadFindings,
+    title: &str,
+    is_shown: fn(&LoadJudgement) -> bool,
+) -> Vec<String> {
+    let all: Vec<&LoadJudgement> = load.judgements.iter().filter(|of| is_shown(of)).collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), title.to_owned()];
+    for of in all.iter().take(MOST) {
+        let name = load_words::unit(&survey.roster, &of.unit);
+        let first = format!("{name}: {}", load_words::sentence(of));
+        lines.extend(wrapped(&first, WIDTH, "    "));
+        for further in further(survey, of) {
+            let further = wrapped(&further, WIDTH - 2, "  ");
+            lines.extend(further.iter().map(|line| format!("  {line}")));
+        }
+    }
+    if let more @ 1.. = all.len().saturating_sub(MOST) {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+/// Returns the evidence of a judgement, and for a bad figure what to do next.
+pub fn further(survey: &Survey, of: &LoadJudgement) -> Vec<String> {
+    let mut sentences: Vec<String> = of.evidence.iter().take(MOST_EVIDENCE).cloned().collect();
+    if matches!(certainty(of), Some(Certainty::Bad | Certainty::Suspect)) {
+        let next = load_words::next_step(&survey.roster, of);
+        sentences.push(format!("do: {next}"));
+    }
+    sentences
+}
+
+/// Returns how far other traffic classes keep load away.
+fn isolations(load: &LoadFindings) -> Vec<String> {
+    let line = |of: &IsolationFigures| {
+        let (same, other) = (load_words::ratio(of.same), load_words::ratio(of.other));
+        let found = match of.isolation {
+            Some(part) => format!(
+                "keeps {} of the load away ({})",
+                load_words::ratio(part),
+                load_words::grade(of.grade)
+            ),
+            None => "nothing to isolate from".into(),
+        };
+        format!(
+            "{} under {}: latency x{other}, in the class of the load x{same}: {found}",
+            of.traffic_class, of.under
+        )
+    };
+    load.isolations.iter().map(line).collect()
+}
+
+/// Returns what counters explain, by pattern.
+pub fn counters(load: &LoadFindings) -> Vec<String> {
+    let line = |of: &CounterFigures| {
+        let of_roles = [
+            ("senders and targets", &of.aggressors),
+            ("victims", &of.victims),
+        ];
+        let texts = of_roles.into_iter().filter_map(|(role, counts)| {
+            let texts = counts_in_words(counts);
+            (!texts.is_empty()).then(|| format!("{role} {}", texts.join(", ")))
+        });
+        let texts: Vec<String> = texts.collect();
+        (!texts.is_empty()).then(|| format!("{}: {}", of.pattern, texts.join("; ")))
+    };
+    let mut lines: Vec<String> = load.counters.iter().filter_map(line).collect();
+    if !lines.is_empty() {
+        lines.insert(0, "Counters, summed over NICs and slots".into());
+    }
+    lines
+}
+
+/// Returns the counts above 0 in words.
+fn counts_in_words(counts: &[(Watched, u64)]) -> Vec<String> {
+    let unmarked = counts.iter().find(|(of, _)| *of == Watched::Unmarked);
+    let unmarked = unmarked.map_or(0, |(_, count)| *count);
+    let text = |&(watched, count): &(Watched, u64)| {
+        let number = || words::grouped(count);
+        Some(match watched {
+            _ if count == 0 => return None,
+            Watched::Unmarked => return None,
+            Watched::TxPaused => format!("paused by the switch for {}", time(count)),
+            Watched::RxPaused => format!("paused the switch for {}", time(count)),
+            Watched::Timeouts => format!("lost {} answers", number()),
+            Watched::Retries => format!("sent {} packets again", number()),
+            Watched::Refused => format!("{} requests refused: tables full", number()),
+            Watched::Marked => {
+                let part = count as f64 / count.saturating_add(unmarked) as f64;
+                format!(
+                    "{} of the packets marked as congested",
+                    load_words::percent(part)
+                )
+            }
+        })
+    };
+    counts.iter().filter_map(text).collect()
+}
+
+/// Returns a time in nanoseconds in its unit.
+fn time(ns: u64) -> String {
+    let time = Duration::from_nanos(ns).as_secs_f64();
+    if time < 0.1 {
+        format!("{} ms", load_words::ratio(time * 1e3))
+    } else {
+        format!("{} s", load_words::ratio(time))
+    }
+}
+
+fn left_out(load: &LoadFindings) -> Vec<String> {
+    let all = &load.left_out;
+    let mut lines = Vec::new();
+    if !all.is_empty() {
+        lines.push("Left out".to_owned());
+    }
+    let shown = all.iter().take(MOST_LEFT_OUT);
+    lines.extend(shown.map(|of| format!("{}: {}", of.what, of.reason)));
+    if let more @ 1.. = all.len().saturating_sub(MOST_LEFT_OUT) {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load_testing::{SWITCH, good_load, judgement, mixed_load};
+    use super::super::testing::{good, loaded, survey};
+    use super::*;
+    use cluster::load::findings::{LoadFigure, LoadUnit};
+    use cluster::survey::ids::NicId;
+
+    #[test]
+    fn is_empty_without_load() {
+        assert!(lines(&survey(good(), Ok(()))).is_empty());
+    }
+
+    #[test]
+    fn shows_good_load_in_one_screen() {
+        let expected = "\
+Under load
+standard: at most 8 of 8 NICs sent at once, operations of 64K, window 1M; 408
+  slots of 0.25 s, seed 7
+Closed loop: a NIC sends on when answers arrive; a slow fabric gets less load.
+
+Pattern (GB/s)  NICs  Mean   Min  Sum     Share of  Grade
+bisect:switch      8  21.5  20.9  172  theory 0.94  good
+Mean and Min: of a NIC that sends. Without load a NIC reaches 21.9 GB/s.
+
+write-lat 8 (us) under all2all
+Spread  Class  Pairs  Quiet  Load  Ratio       95 %   p99  p99.9  Grade
+mixed   all       24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
+Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
+    Quiet medians repeat within a ratio of 1.04.";
+        assert_eq!(lines(&loaded(good_load())).join("\n"), expected);
+    }
+
+    #[test]
+    fn shows_judgements_first() {
+        let expected = "\
+Under load
+standard: at most 8 of 8 NICs sent at once, operations of 64K, window 1M; 408
+  slots of 0.25 s, seed 7
+Closed loop: a NIC sends on when answers arrive; a slow fabric gets less load.
+NICs cannot see one bad cable of a bundle while adaptive routing has room on the
+  others: the counters of the switches show it.
+
+Bad under load
+switch 003.12 (4 NICs): bandwidth 0.44 times the median of equal parts under
+    bisect:switch (good: at least 0.90)
+  8 of 8 flows at this switch are slow, 0 of 24 at others
+  no pauses, no timeouts
+  do: have the fabric manager list rate, width and errors of all links of switch
+    003.12
+
+Suspect under load: not confirmed by retests with other roles
+links from group 000 to group 002: bandwidth 0.25 times the median of equal
+    parts under bisect:system (good: at least 0.90)
+  do: have the fabric manager list the links from group 000 to group 002: which
+    are down, slow, or have errors
+
+Transient under load: inside the limits in retests
+nid000417 cxi0: bandwidth 0.44 times the median of equal parts under
+    bisect:switch (good: at least 0.90)
+
+Slow under load, no fault
+nid000418 cxi1: targets paused the switch 12 % of the time under incast:8 (good:
+    at most 1.0 %)
+
+Pattern (GB/s)            NICs  Mean   Min   Sum     Share of  Grade
+bisect:switch                8  21.5  20.9   172  theory 0.94  good
+bisect:system, both ways     8  21.5  5.40   172  theory 0.94  good
+incast:8                     8  2.65  2.60  21.2   quiet 0.98  slow
+shift                        8  21.5  20.9   172            -  -
+Mean and Min: of a NIC that sends. Without load a NIC reaches 21.9 GB/s.
+bisect:system, both ways: slowest links from group 000 to group 002: 5.38 GB/s a
+    flow, 0.25 times the median of equal parts
+bisect:system, both ways: 1 measurement left out: processes waited for CPUs
+incast:8: worst target nid000418 cxi1: 8 sources, sum 0.96 times quiet, fairness
+    0.99, smallest share 0.62 of an equal one
+
+write-lat 8 (us) under all2all
+Spread    Class        Pairs  Quiet  Load  Ratio       95 %   p99  p99.9  Grade
+mixed     same switch     24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
+switches  all             24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
+
+write-lat 8 (us) under incast-same:8, which fills shared links; victims in
+    LOW_LATENCY
+Spread  Class  Pairs  Quiet  Load  Ratio  95 %  p99  p99.9  Grade
+groups  all        4   1.90   249    131     -    -      -  -
+Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
+    Quiet medians repeat within a ratio of 1.04.
+
+LOW_LATENCY under incast:32: latency x1.10, in the class of the load x3.00:
+    keeps 0.95 of the load away (good)
+LOW_LATENCY under incast:32: latency x1.10, in the class of the load x1.10:
+    nothing to isolate from
+
+Counters, summed over NICs and slots
+incast:8: senders and targets paused by the switch for 1.20 s, 1,204 requests
+    refused: tables full, 3.0 % of the packets marked as congested; victims
+    paused by the switch for 2.10 ms, lost 3 answers, sent 3 packets again
+
+Left out
+incast:32: only 8 NICs";
+        let lines = lines(&loaded(mixed_load()));
+        assert_eq!(lines.join("\n"), expected);
+        assert!(lines.iter().all(|line| line.len() <= WIDTH), "{lines:?}");
+    }
+
+    #[test]
+    fn says_what_limits_the_figures() {
+        let mut load = good_load();
+        load.settings.is_partial = true;
+        load.unjudged = Some("traffic of others at 3 of 8 NICs".into());
+        load.aborted = Some("cxi0 of nid000417 is down".into());
+        let remarks = remarks(&load).join("\n");
+        for text in [
+            "The load ended early: cxi0 of nid000417 is down.",
+            "No verdict under load: traffic of others at 3 of 8 NICs.",
+            "Partial load: ",
+            "Closed loop: ",
+        ] {
+            assert!(remarks.contains(text), "{remarks}");
+        }
+        // Without a bisection of the system nothing is said about bundles.
+        assert!(!remarks.contains("bundle"), "{remarks}");
+    }
+
+    #[test]
+    fn limits_the_number_of_judgements() {
+        let bad = Some(Certainty::Bad);
+        let of = |nic| {
+            judgement(
+                LoadUnit::Nic(NicId(nic)),
+                LoadFigure::Bandwidth,
+                Grade::Bad,
+                bad,
+            )
+        };
+        let mut load = good_load();
+        load.judgements = (0..8).cycle().take(23).map(of).collect();
+        load.judgements
+            .push(judgement(SWITCH, LoadFigure::Impact, Grade::Slow, None));
+        let text = lines(&loaded(load)).join("\n");
+        assert_eq!(
+            text.matches("times the median of equal parts").count(),
+            MOST
+        );
+        assert!(text.contains("\nand 3 more\n\nSlow under load"), "{text}");
+    }
+}

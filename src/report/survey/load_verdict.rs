@@ -1,0 +1,44 @@
+//! What judgements under load mean for the conclusion and for NICs.
+
+use cluster::load::findings::{Grade, LoadFindings, LoadJudgement, LoadUnit};
+use cluster::survey::findings::{Certainty, Unit};
+
+/// Returns how certain it is that a figure is bad. `None` if it is not. A bad figure without
+/// retests is not confirmed.
+pub fn certainty(of: &LoadJudgement) -> Option<Certainty> {
+    (of.grade == Grade::Bad).then(|| of.certainty.unwrap_or(Certainty::Suspect))
+}
+
+/// Returns the parts with bad figures, and how certain each figure is.
+pub fn certainties(
+    load: Option<&LoadFindings>,
+) -> impl Iterator<Item = (LoadUnit, Certainty)> + '_ {
+    let judgements = load.into_iter().flat_map(|of| &of.judgements);
+    judgements.filter_map(|of| Some((of.unit, certainty(of)?)))
+}
+
+/// Returns the parts whose most certain bad figure has this certainty, each once.
+pub fn units(load: Option<&LoadFindings>, word: Certainty) -> Vec<LoadUnit> {
+    let mut units = Vec::new();
+    for (unit, _) in certainties(load).filter(|(_, certainty)| *certainty == word) {
+        let is_worse = |(of, certainty): (LoadUnit, Certainty)| of == unit && certainty > word;
+        if !units.contains(&unit) && !certainties(load).any(is_worse) {
+            units.push(unit);
+        }
+    }
+    units
+}
+
+/// Returns the part without load that a part under load is. `None` for links in one direction, the
+/// fabric and a traffic class, to which no NIC belongs.
+pub fn unit_of(unit: &LoadUnit) -> Option<Unit> {
+    match *unit {
+        LoadUnit::Nic(nic) => Some(Unit::Nic(nic)),
+        LoadUnit::Switch { group, switch } => Some(Unit::Switch { group, switch }),
+        LoadUnit::Group(group) => Some(Unit::Group(group)),
+        LoadUnit::System
+        | LoadUnit::SwitchLinks { .. }
+        | LoadUnit::GroupLinks { .. }
+        | LoadUnit::TrafficClass => None,
+    }
+}
