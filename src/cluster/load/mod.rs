@@ -7,18 +7,38 @@
 //! * `histogram`: latencies in bins.
 //! * `findings`: what the survey has found, as data and as a part of its document.
 //! * `theory`: what the shape of a fabric allows.
+//! * `conductor`: the load from the first scene to the findings. `pass`: its scenes, once.
+//!   `confirm`: what is measured again, and what that says. `safety`: how much load is allowed, and
+//!   when it ends early. `timing`: how long slots are. `preview`: what will be sent.
+//! * `wanted`: which load the user wants. `course`: which scenes come in which order. `placed`: the
+//!   NICs that take part. `flows`: the flows of each pattern; `quiet` and `stars` are its parts.
+//!   `roles`: who makes load and who is judged. `dice`: random numbers.
 //! * `tally`: all results so far, and what they say. `rates`: what NICs sent in a slot.
 //!   `bandwidths`: bandwidths of NICs. `statistics`: medians, intervals and fairness. `names`: the
 //!   names of patterns.
 
 mod bandwidths;
+pub mod conductor;
+mod confirm;
+mod course;
+mod dice;
 pub mod findings;
+mod flows;
 pub mod histogram;
 mod names;
+mod pass;
 pub mod pattern;
+mod placed;
+pub mod preview;
+mod quiet;
 mod rates;
+pub mod roles;
+mod safety;
 pub mod scene;
+mod stars;
 mod statistics;
 pub mod tally;
 pub mod theory;
 pub mod timetable;
+mod timing;
+pub mod wanted;
