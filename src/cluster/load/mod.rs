@@ -7,6 +7,12 @@
 //! * `histogram`: latencies in bins.
 //! * `findings`: what the survey has found, as data and as a part of its document.
 //! * `theory`: what the shape of a fabric allows.
+//! * `conductor`: the load from the first scene to the findings. `pass`: its scenes, once.
+//!   `confirm`: what is measured again, and what that says. `safety`: how much load is allowed, and
+//!   when it ends early. `timing`: how long slots are. `preview`: what will be sent.
+//! * `wanted`: which load the user wants. `course`: which scenes come in which order. `placed`: the
+//!   NICs that take part. `flows`: the flows of each pattern; `quiet` and `star_flows` are its parts.
+//!   `roles`: who makes load and who is judged. `dice`: random numbers.
 //! * `tally`: all results so far, and what they say. `rates`: what NICs sent in a slot.
 //!   `victims`: what victims measured. `counters`: what counters of NICs say.
 //! * `bandwidths`: figures of a pattern. Their parts: `sets`, parts of the fabric; `stars`, targets
@@ -20,24 +26,38 @@
 mod bandwidths;
 mod blame;
 mod cells;
+pub mod conductor;
+mod confirm;
 mod counters;
+mod course;
 mod culprit;
+mod dice;
 pub mod findings;
+mod flows;
 pub mod histogram;
 mod impacts;
 mod isolation;
 mod limits;
 mod names;
+mod pass;
 pub mod pattern;
+mod placed;
+pub mod preview;
+mod quiet;
 mod rates;
+pub mod roles;
+mod safety;
 pub mod scene;
 mod sets;
 mod slow_nics;
+mod star_flows;
 mod stars;
 mod statistics;
 mod tails;
 pub mod tally;
 pub mod theory;
 pub mod timetable;
+mod timing;
 mod verdicts;
 mod victims;
+pub mod wanted;

@@ -208,7 +208,12 @@ mod tests {
         let own = Some(Location::of_nid(0x842));
         assert_eq!(locations.of("n1", &nic("cxi0", 0x842, own)), own);
         let irregular = "dragonfly:groups=2,switches=2,nics=2;nic 0 1.1 rate=1MB/s";
-        assert!(Locations::read(None, Some(irregular)).unwrap().shape.is_none());
+        assert!(
+            Locations::read(None, Some(irregular))
+                .unwrap()
+                .shape
+                .is_none()
+        );
     }
 
     #[test]

@@ -1,0 +1,431 @@
+//! A fabric under load in progress: which scenes come next, and what the results so far say. The
+//! coordinator of a survey drives it, and so does a model of a fabric.
+
+use std::collections::BTreeSet;
+
+use super::confirm::{RETESTS, Retest, certainty, remove_verdicts, steps_again};
+use super::course::SlotFlows;
+use super::course::{CourseFacts, CourseStep, course};
+use super::dice::dice;
+use super::findings::{Grade, LeftOut, LoadFindings, LoadSettings};
+use super::flows::flows;
+use super::pass::{Pass, PassFacts, PassNics, timing_of};
+use super::placed::{part, placed, reordered};
+pub use super::preview::LoadPreview;
+use super::preview::preview;
+use super::roles::RoleRules;
+pub use super::safety::Cap;
+use super::safety::{Alarm, LEAST_LOST_NODES, RAMP, alarms};
+use super::scene::{Purpose, Scene};
+use super::tally::{Tally, TallyFacts};
+use super::theory::FabricShape;
+use super::timetable::{LoadAnswer, LoadResult};
+pub use super::timing::LoadSizes;
+use super::wanted::WantedLoad;
+use crate::survey::findings::Test;
+use crate::survey::ids::{NicId, NodeId};
+use crate::survey::roster::Roster;
+
+/// The settings that the user has chosen, and what the coordinator knows about the fabric.
+#[derive(Clone, Debug)]
+pub struct LoadSetup {
+    /// The patterns.
+    pub wanted: WantedLoad,
+    /// Bytes of the load.
+    pub sizes: LoadSizes,
+    /// Part of the nodes that are victims, in percent.
+    pub victims_percent: u8,
+    /// How many NICs may be aggressors.
+    pub cap: Cap,
+    /// Seed of roles and peers.
+    pub seed: u64,
+    /// Whether the NICs are hardware.
+    pub is_hardware: bool,
+    /// Bandwidth of a NIC in bytes per second, if it is known.
+    pub nic_rate: Option<f64>,
+    /// The shape of the fabric, if it is known.
+    pub theory: Option<FabricShape>,
+    /// What victims measure.
+    pub victim_test: Test,
+    /// Name of the other traffic class of victims, if there is one.
+    pub other_class: Option<String>,
+}
+
+/// A fabric under load in progress.
+#[derive(Debug)]
+pub struct LoadConductor {
+    roster: Roster,
+    setup: LoadSetup,
+    rules: RoleRules,
+    is_partial: bool,
+    /// Number of NICs that could be used at the beginning.
+    usable: u32,
+    /// The first measurement, and retests.
+    passes: Vec<Pass>,
+    /// Scenes with a part of the load, the next one last.
+    ramp: Vec<Scene>,
+    lost: BTreeSet<NicId>,
+    lost_nodes: BTreeSet<NodeId>,
+    left_out: Vec<LeftOut>,
+    most_aggressors: u32,
+    window_bytes: u64,
+    slot_ns: u64,
+    done: u32,
+    planned: u32,
+    busy: Option<String>,
+    aborted: Option<String>,
+}
+
+impl LoadConductor {
+    /// Creates the load of a fabric among these NICs of a roster.
+    ///
+    /// # Errors
+    ///
+    /// None of the wanted patterns is possible among the NICs: the reason of each.
+    pub fn new(roster: &Roster, usable: Vec<NicId>, setup: LoadSetup) -> Result<Self, String> {
+        let all = placed(roster, &usable);
+        let most = setup.cap.most(all.len(), setup.is_hardware);
+        let rules = RoleRules {
+            victims_percent: setup.victims_percent,
+            most_aggressors: most,
+        };
+        let is_partial = most < all.len();
+        // With a cap, victims come in addition.
+        let aggressors_percent = 100_usize
+            .saturating_sub(setup.victims_percent.into())
+            .max(1);
+        let nics = PassNics {
+            nics: part(&all, most, &mut dice(setup.seed, 0)),
+            of_victims: part(
+                &all,
+                most * 100 / aggressors_percent,
+                &mut dice(setup.seed, 0),
+            ),
+        };
+        let course = course(
+            &setup.wanted,
+            CourseFacts {
+                nics: &nics.nics,
+                nics_of_victims: &nics.of_victims,
+                rules,
+                seed: setup.seed,
+                has_other_class: setup.other_class.is_some(),
+            },
+        );
+        // The quiet bandwidth alone is no load.
+        if course.steps.len() < 2 {
+            return Err(why_nothing(&course.left_out, is_partial.then_some(most)));
+        }
+        let facts = TallyFacts {
+            theory: setup.theory,
+            is_partial,
+            victim_test: setup.victim_test.clone(),
+            other_class: setup.other_class.clone(),
+            seed: setup.seed,
+        };
+        let pass = Pass::new(course.steps, nics, Tally::new(roster, facts), setup.seed);
+        let mut conductor = Self {
+            roster: roster.clone(),
+            rules,
+            is_partial,
+            usable: all.len() as u32,
+            ramp: Vec::new(),
+            lost: BTreeSet::new(),
+            lost_nodes: BTreeSet::new(),
+            left_out: course.left_out,
+            most_aggressors: 0,
+            window_bytes: setup.sizes.window_bytes,
+            slot_ns: 0,
+            done: 0,
+            planned: pass.planned(),
+            busy: None,
+            aborted: None,
+            passes: vec![pass],
+            setup,
+        };
+        conductor.ramp = conductor.ramp_scenes();
+        conductor.planned += conductor.ramp.len() as u32;
+        Ok(conductor)
+    }
+
+    /// Returns what will be sent. Bytes and rates are upper bounds.
+    pub fn preview(&self) -> LoadPreview {
+        let ramp = self.ramp.len() as u32;
+        LoadPreview {
+            nics: self.usable,
+            is_partial: self.is_partial,
+            left_out: self.left_out.clone(),
+            ..preview(&self.passes[0], self.facts(), ramp)
+        }
+    }
+
+    /// Returns the scenes of the next block, which have the same length and the same window: at most
+    /// two seconds of them, at least one. It is empty when the load is over. The results of the
+    /// block before must have been added.
+    pub fn next_scenes(&mut self) -> Vec<Scene> {
+        let scenes = self.next_block();
+        for scene in &scenes {
+            self.most_aggressors = self.most_aggressors.max(scene.flows.len() as u32);
+            self.window_bytes = self.window_bytes.min(scene.window_bytes);
+            self.slot_ns = self.slot_ns.max(scene.slot_ns);
+        }
+        scenes
+    }
+
+    fn next_block(&mut self) -> Vec<Scene> {
+        while self.aborted.is_none() {
+            if let Some(scene) = self.ramp.pop() {
+                return vec![scene];
+            }
+            let rate = self.rate();
+            let facts = pass_facts(&self.roster, &self.setup, self.rules, rate);
+            let scenes = self.passes.last_mut().map(|pass| pass.next_block(facts));
+            let scenes = scenes.unwrap_or_default();
+            if !scenes.is_empty() || !self.begin_retest() {
+                return scenes;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Returns the bandwidth of a NIC, as soon as it is known.
+    fn rate(&self) -> Option<f64> {
+        let measured = self.passes[0].tally.quiet_bandwidth();
+        measured.or(self.setup.nic_rate)
+    }
+
+    fn facts(&self) -> PassFacts<'_> {
+        pass_facts(&self.roster, &self.setup, self.rules, self.rate())
+    }
+
+    /// Returns scenes with parts of the sources of the widest pattern, the smallest part last.
+    fn ramp_scenes(&self) -> Vec<Scene> {
+        let pass = &self.passes[0];
+        let Some(pattern) = pass.widest() else {
+            return Vec::new();
+        };
+        let mut all = flows(pattern, &pass.nics.nics, 0, self.setup.seed);
+        if all.is_empty() {
+            all = flows(pattern, &pass.nics.of_victims, 0, self.setup.seed);
+        }
+        dice(self.setup.seed, 0).shuffle(&mut all);
+        let mut scenes: Vec<Scene> = Vec::new();
+        for (place, part) in (0..).zip(RAMP) {
+            let count = (part * all.len() as f64) as usize;
+            if count == 0 {
+                continue;
+            }
+            let slot = SlotFlows {
+                flows: all[..count].to_vec(),
+                victims: Vec::new(),
+            };
+            let timing = timing_of(std::slice::from_ref(&slot), self.facts());
+            scenes.push(Scene {
+                purpose: Purpose::Ramp,
+                repetition: 0,
+                place,
+                flows: slot.flows,
+                victims: Vec::new(),
+                slot_ns: timing.slot_ns,
+                window_bytes: timing.window_bytes,
+            });
+        }
+        scenes.reverse();
+        scenes
+    }
+
+    /// Begins the next retest. Returns false if there is none.
+    fn begin_retest(&mut self) -> bool {
+        if self.busy.is_some() || self.passes.len() > RETESTS {
+            return false;
+        }
+        let steps: Vec<CourseStep> = match self.passes.get(1) {
+            Some(retest) => retest.steps.clone(),
+            None => {
+                let findings = self.passes[0].tally.findings();
+                steps_again(&self.passes[0].steps, &findings.judgements)
+            }
+        };
+        if steps.is_empty() {
+            return false;
+        }
+        let number = self.passes.len() as u32;
+        let mut rng = dice(self.setup.seed, number);
+        let seed = rng.u64(..);
+        let first = &self.passes[0].nics;
+        let nics = PassNics {
+            nics: reordered(&first.nics, &mut rng),
+            of_victims: reordered(&first.of_victims, &mut rng),
+        };
+        let facts = TallyFacts {
+            theory: self.setup.theory,
+            is_partial: self.is_partial,
+            victim_test: self.setup.victim_test.clone(),
+            other_class: self.setup.other_class.clone(),
+            seed,
+        };
+        let pass = Pass::new(steps, nics, Tally::new(&self.roster, facts), seed);
+        self.planned += pass.planned();
+        self.passes.push(pass);
+        true
+    }
+
+    /// Adds the results of a scene of the last block. The load ends, or spares NICs, if they demand
+    /// it.
+    pub fn add(&mut self, scene: &Scene, results: &[LoadResult]) {
+        self.done += 1;
+        for alarm in alarms(scene, results, &self.lost, &self.roster) {
+            match alarm {
+                Alarm::Stop(reason) => self.stop(&reason),
+                Alarm::Spare(nic, reason) => self.remove(nic, &reason),
+            }
+        }
+        if scene.purpose == Purpose::Ramp {
+            return;
+        }
+        let Some(pass) = self.passes.last_mut() else {
+            return;
+        };
+        let is_tested = |of: &LoadResult| !matches!(of.answer, LoadAnswer::Untested(_));
+        if results.iter().any(is_tested) {
+            let step = CourseStep {
+                purpose: scene.purpose,
+                repetitions: 0,
+            };
+            pass.measured.insert(step.name());
+        }
+        pass.tally.add(scene, results);
+    }
+
+    /// Leaves a NIC whose process is gone out of all further scenes. It is to be called before the
+    /// results of the block in which the process ended are added. The loss of one node does not end
+    /// the load, the loss of a second one does.
+    pub fn lose(&mut self, nic: NicId, reason: &str) {
+        if !self.lost.insert(nic) {
+            return;
+        }
+        self.remove(nic, reason);
+        self.lost_nodes.insert(self.roster.nic(nic).node);
+        let has_begun = self.most_aggressors > 0;
+        if has_begun && self.lost_nodes.len() >= LEAST_LOST_NODES {
+            let count = self.lost_nodes.len();
+            self.stop(&format!("{count} nodes were lost under load"));
+        }
+    }
+
+    fn remove(&mut self, nic: NicId, reason: &str) {
+        let what = self.roster.name(nic);
+        if self.left_out.iter().any(|of| of.what == what) {
+            return;
+        }
+        self.left_out.push(LeftOut {
+            what,
+            reason: reason.to_owned(),
+        });
+        self.passes.iter_mut().for_each(|pass| pass.remove(nic));
+        for scene in &mut self.ramp {
+            scene
+                .flows
+                .retain(|flow| flow.source != nic && !flow.peers.contains(&nic));
+        }
+        self.ramp.retain(|scene| !scene.flows.is_empty());
+    }
+
+    /// Notes that others use the fabric: figures have no verdict, and nothing is measured again.
+    pub fn set_busy(&mut self, why: String) {
+        self.busy = Some(why);
+    }
+
+    /// Ends the load: there are no further scenes. The first reason counts.
+    pub fn stop(&mut self, reason: &str) {
+        self.aborted.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Returns the number of scenes with results, the number of planned scenes with retests so far,
+    /// and the name of the current pattern.
+    pub fn progress(&self) -> (u32, u32, String) {
+        let title = if self.ramp.is_empty() {
+            self.passes.last().map(Pass::title).unwrap_or_default()
+        } else {
+            "ramp".into()
+        };
+        (self.done, self.planned, title)
+    }
+
+    /// Returns what the results so far say.
+    pub fn findings(&self) -> LoadFindings {
+        let mut findings = self.passes[0].tally.findings();
+        let retests: Vec<Retest> = (1..self.passes.len())
+            .map(|number| self.retest(number))
+            .collect();
+        for judgement in &mut findings.judgements {
+            if judgement.grade == Grade::Bad {
+                judgement.certainty = Some(certainty(judgement, &retests));
+            }
+        }
+        if self.busy.is_some() {
+            remove_verdicts(&mut findings);
+        }
+        findings.settings = LoadSettings {
+            patterns: self.setup.wanted.to_string(),
+            nics: self.usable,
+            most_aggressors: self.most_aggressors,
+            is_partial: self.is_partial,
+            size_bytes: self.setup.sizes.size_bytes,
+            window_bytes: self.window_bytes,
+            slot_s: self.slot_ns as f64 / 1e9,
+            slots: self.done,
+            seed: self.setup.seed,
+        };
+        findings.left_out.extend(self.left_out.iter().cloned());
+        let skipped: BTreeSet<&String> =
+            self.passes.iter().flat_map(|pass| &pass.skipped).collect();
+        findings
+            .left_out
+            .extend(skipped.into_iter().map(|title| LeftOut {
+                what: title.clone(),
+                reason: "too few NICs were left".into(),
+            }));
+        findings.unjudged = self.busy.clone();
+        findings.aborted = self.aborted.clone();
+        findings
+    }
+
+    fn retest(&self, number: usize) -> Retest<'_> {
+        let pass = &self.passes[number];
+        let is_last = number + 1 == self.passes.len();
+        let has_ended = pass.is_complete() && !(is_last && self.aborted.is_some());
+        Retest {
+            findings: pass.tally.findings(),
+            measured: pass.measured.iter().filter(|_| has_ended).collect(),
+        }
+    }
+}
+
+/// Returns what all passes have in common. `rate` is the bandwidth of a NIC.
+fn pass_facts<'a>(
+    roster: &'a Roster,
+    setup: &'a LoadSetup,
+    rules: RoleRules,
+    rate: Option<f64>,
+) -> PassFacts<'a> {
+    PassFacts {
+        roster,
+        rate,
+        theory: setup.theory.as_ref(),
+        sizes: setup.sizes,
+        rules,
+    }
+}
+
+/// Returns why there is no load.
+fn why_nothing(left_out: &[LeftOut], cap: Option<usize>) -> String {
+    let reasons = left_out
+        .iter()
+        .map(|of| format!("{}: {}", of.what, of.reason));
+    let reasons: Vec<String> = reasons.collect();
+    let cap = cap.map_or(String::new(), |most| {
+        format!(" (at most {most} NICs may send: see --load-cap)")
+    });
+    format!("no load is possible{cap}: {}", reasons.join("; "))
+}

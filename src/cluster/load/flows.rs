@@ -1,0 +1,183 @@
+//! The flows of each pattern among NICs (load.md 3.2). No flow is within a node, and each function
+//! returns the same flows for the same arguments.
+
+use fastrand::Rng;
+
+use super::dice::dice;
+use super::pattern::{Distance, Pattern, Set};
+use super::placed::{PlacedNic, groups, switches};
+use super::scene::Flow;
+use super::{quiet, star_flows};
+
+/// To how many NICs each NIC sends at once in [`Pattern::AllToAll`].
+pub const PEERS: usize = 8;
+
+/// Returns the flows of a slot of a pattern: none if the NICs are too few, or have no locations and
+/// the pattern needs them. The order of `nics` is their order in permutations.
+pub fn flows(pattern: Pattern, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
+    match pattern {
+        Pattern::Quiet => quiet::flows(nics, slot),
+        Pattern::Bisect { of, both_ways } => bisect(of, both_ways, nics, slot, seed),
+        Pattern::Shift(distance) => one_to_one(shift(distance, nics, slot, seed)),
+        Pattern::AllToAll => all_to_all(nics, slot, seed),
+        Pattern::Incast(sources) => star_flows::flows(nics, sources.into(), slot, seed),
+    }
+}
+
+/// A source and its target.
+type SourceAndTarget = (PlacedNic, PlacedNic);
+
+fn one_to_one(pairs: Vec<SourceAndTarget>) -> Vec<Flow> {
+    let flow = |(source, target): (PlacedNic, PlacedNic)| Flow {
+        source: source.nic,
+        peers: vec![target.nic],
+    };
+    pairs.into_iter().map(flow).collect()
+}
+
+/// Returns whether there may be a flow between two NICs.
+fn are_apart(one: &PlacedNic, other: &PlacedNic) -> bool {
+    one.node != other.node
+}
+
+/// Exchanges targets so that no pair is within a node. Pairs for which there is no exchange are
+/// removed.
+fn mended(mut pairs: Vec<SourceAndTarget>) -> Vec<SourceAndTarget> {
+    for index in 0..pairs.len() {
+        let (source, target) = pairs[index];
+        if are_apart(&source, &target) {
+            continue;
+        }
+        let fits =
+            |other: &SourceAndTarget| are_apart(&source, &other.1) && are_apart(&other.0, &target);
+        if let Some(other) = pairs.iter().position(fits) {
+            pairs[index].1 = pairs[other].1;
+            pairs[other].1 = target;
+        }
+    }
+    pairs.retain(|(source, target)| are_apart(source, target));
+    pairs
+}
+
+/// Returns the flows of two halves. In one direction, successive slots have the same halves and both
+/// directions, so that all NICs send equally often.
+fn bisect(of: Set, both_ways: bool, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
+    let (division, is_reversed) = if both_ways {
+        (slot, false)
+    } else {
+        (slot / 2, slot % 2 == 1)
+    };
+    let mut rng = dice(seed, division);
+    let mut halves_of_each = |sets: Vec<Vec<PlacedNic>>| -> Vec<SourceAndTarget> {
+        let halves = |set: &Vec<PlacedNic>| halves(set, division, &mut rng);
+        sets.iter().flat_map(halves).collect()
+    };
+    let pairs = match of {
+        Set::All => halves_of_each(vec![nics.to_vec()]),
+        Set::Switch => halves_of_each(switches(nics)),
+        Set::Group => halves_of_each(groups(nics)),
+        Set::System => halves_of_system(nics, division),
+    };
+    let reversed = || pairs.iter().map(|(one, other)| (*other, *one)).collect();
+    if both_ways {
+        one_to_one([pairs.clone(), reversed()].concat())
+    } else if is_reversed {
+        one_to_one(reversed())
+    } else {
+        one_to_one(pairs)
+    }
+}
+
+/// Returns random halves of a set, one to one. Of an odd number of NICs, another one rests each
+/// time.
+fn halves(set: &[PlacedNic], division: u32, rng: &mut Rng) -> Vec<SourceAndTarget> {
+    let mut order = set.to_vec();
+    if order.len() % 2 == 1 {
+        order.remove(division as usize % set.len());
+    }
+    rng.shuffle(&mut order);
+    let (low, high) = order.split_at(order.len() / 2);
+    mended(low.iter().copied().zip(high.iter().copied()).collect())
+}
+
+/// Returns pairs of the first half of the groups with the other half: NIC q of the j-th group with
+/// NIC q of group (j + q) mod h. Of an odd number of groups, another one rests each time. If groups
+/// have different sizes, the NICs that find no partner change as well.
+fn halves_of_system(nics: &[PlacedNic], division: u32) -> Vec<SourceAndTarget> {
+    let mut all = groups(nics);
+    if all.len() % 2 == 1 {
+        all.remove(division as usize % all.len());
+    }
+    turn_unequal(&mut all, division);
+    let half = all.len() / 2;
+    let (low, high) = all.split_at(half);
+    let of_group = |(j, group): (usize, &Vec<PlacedNic>)| -> Vec<SourceAndTarget> {
+        let partner = |(q, nic): (usize, &PlacedNic)| Some((*nic, *high[(j + q) % half].get(q)?));
+        group.iter().enumerate().filter_map(partner).collect()
+    };
+    mended(low.iter().enumerate().flat_map(of_group).collect())
+}
+
+/// Rotates the NICs of each set if the sets have different sizes.
+fn turn_unequal(sets: &mut [Vec<PlacedNic>], by: u32) {
+    if sets.windows(2).any(|two| two[0].len() != two[1].len()) {
+        for set in sets {
+            let by = by as usize % set.len();
+            set.rotate_left(by);
+        }
+    }
+}
+
+/// Returns a permutation. Between sets of different sizes, only as many NICs send as the smaller set
+/// has, other ones in each slot.
+fn shift(distance: Distance, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<SourceAndTarget> {
+    let mut sets = match distance {
+        Distance::One => return mended(shifted(nics, 1)),
+        Distance::Random if nics.len() < 2 => return Vec::new(),
+        Distance::Random => {
+            let by = dice(seed, slot).usize(1..nics.len());
+            return mended(shifted(nics, by));
+        }
+        Distance::Switch => switches(nics),
+        Distance::Group => groups(nics),
+    };
+    if sets.len() < 2 {
+        return Vec::new();
+    }
+    turn_unequal(&mut sets, slot);
+    let next = sets.iter().cycle().skip(1);
+    let pairs = sets
+        .iter()
+        .zip(next)
+        .flat_map(|(set, next)| set.iter().zip(next));
+    mended(pairs.map(|(source, target)| (*source, *target)).collect())
+}
+
+fn shifted(nics: &[PlacedNic], by: usize) -> Vec<SourceAndTarget> {
+    let targets = nics.iter().cycle().skip(by);
+    nics.iter().copied().zip(targets.copied()).collect()
+}
+
+/// Returns the flows of each NIC to [`PEERS`] others, by shifts that no earlier slot had, as long as
+/// there are such shifts.
+fn all_to_all(nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
+    let mut shifts: Vec<usize> = (1..nics.len()).collect();
+    if shifts.is_empty() {
+        return Vec::new();
+    }
+    let slots = shifts.len().div_ceil(PEERS);
+    let (turn, part) = (slot as usize / slots, slot as usize % slots);
+    dice(seed, turn as u32).shuffle(&mut shifts);
+    let of_slot = shifts.iter().cycle().skip(part * PEERS);
+    let of_slot: Vec<usize> = of_slot.take(PEERS.min(shifts.len())).copied().collect();
+    let flow = |(index, source): (usize, &PlacedNic)| {
+        let peers = of_slot.iter().map(|by| &nics[(index + by) % nics.len()]);
+        let peers = peers.filter(|target| are_apart(source, target));
+        Flow {
+            source: source.nic,
+            peers: peers.map(|target| target.nic).collect(),
+        }
+    };
+    let flows = nics.iter().enumerate().map(flow);
+    flows.filter(|flow| !flow.peers.is_empty()).collect()
+}

@@ -1,0 +1,149 @@
+//! The NICs that take part in the load, ordered by where they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fastrand::Rng;
+
+use crate::location::Class;
+use crate::survey::ids::{NicId, NodeId};
+use crate::survey::roster::Roster;
+
+/// A NIC that takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PlacedNic {
+    /// Group and switch; `None` if they are not known.
+    pub switch: Option<(u16, u16)>,
+    /// Index in the roster.
+    pub nic: NicId,
+    /// Its node.
+    pub node: NodeId,
+}
+
+impl PlacedNic {
+    /// Returns the group, if it is known.
+    pub fn group(&self) -> Option<u16> {
+        self.switch.map(|(group, _)| group)
+    }
+}
+
+/// Returns the NICs by group, switch and port. NICs without a location follow: the first NIC of
+/// each node, then the second one of each node, so that neighbours are NICs of different nodes.
+pub fn placed(roster: &Roster, usable: &[NicId]) -> Vec<PlacedNic> {
+    let mut of_node: BTreeMap<NodeId, u32> = BTreeMap::new();
+    let mut keyed: Vec<_> = usable
+        .iter()
+        .map(|nic| {
+            let (node, location) = (roster.nic(*nic).node, roster.location(*nic));
+            let ordinal = of_node.entry(node).or_default();
+            *ordinal += 1;
+            let key = match location {
+                Some(at) => (0, at.port, 0),
+                None => (1, None, *ordinal),
+            };
+            let placed = PlacedNic {
+                switch: location.map(|at| (at.group, at.switch)),
+                nic: *nic,
+                node,
+            };
+            (key.0, placed.switch, key.1, key.2, placed)
+        })
+        .collect();
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(.., placed)| placed).collect()
+}
+
+/// Returns the NICs of each value of `key`, by value. NICs keep their order; NICs without a value
+/// are left out.
+pub fn sets<K: Ord>(
+    nics: &[PlacedNic],
+    key: impl Fn(&PlacedNic) -> Option<K>,
+) -> Vec<Vec<PlacedNic>> {
+    let mut sets: BTreeMap<K, Vec<PlacedNic>> = BTreeMap::new();
+    for nic in nics {
+        if let Some(key) = key(nic) {
+            sets.entry(key).or_default().push(*nic);
+        }
+    }
+    sets.into_values().collect()
+}
+
+/// Returns the NICs of each switch.
+pub fn switches(nics: &[PlacedNic]) -> Vec<Vec<PlacedNic>> {
+    sets(nics, |nic| nic.switch)
+}
+
+/// Returns the NICs of each group.
+pub fn groups(nics: &[PlacedNic]) -> Vec<Vec<PlacedNic>> {
+    sets(nics, PlacedNic::group)
+}
+
+/// Returns the smallest part of the fabric that two NICs share.
+pub fn class(one: &PlacedNic, other: &PlacedNic) -> Class {
+    match (one.switch, other.switch) {
+        _ if one.nic == other.nic => Class::Loopback,
+        _ if one.node == other.node => Class::Node,
+        (Some(one), Some(other)) if one == other => Class::Switch,
+        (Some(one), Some(other)) if one.0 == other.0 => Class::Group,
+        (Some(_), Some(_)) => Class::Fabric,
+        _ => Class::Unknown,
+    }
+}
+
+/// Returns the NICs with the switches of each group and the NICs of each switch in random order:
+/// patterns among them load the same groups, and have other pairs of NICs.
+pub fn reordered(nics: &[PlacedNic], rng: &mut Rng) -> Vec<PlacedNic> {
+    let mut order = Vec::with_capacity(nics.len());
+    for group in groups(nics) {
+        let mut of_group = switches(&group);
+        rng.shuffle(&mut of_group);
+        for mut of_switch in of_group {
+            rng.shuffle(&mut of_switch);
+            order.extend(of_switch);
+        }
+    }
+    let mut unplaced = sets(nics, |nic| nic.switch.is_none().then_some(())).concat();
+    rng.shuffle(&mut unplaced);
+    order.extend(unplaced);
+    order
+}
+
+/// Most groups of a part of the fabric.
+const GROUPS_OF_PART: usize = 4;
+
+/// Returns at most `most` NICs, in their order. They are a small fabric of their own: NICs of up to
+/// four random groups, from several switches of each, so that each pattern finds flows of each kind
+/// in it.
+pub fn part(nics: &[PlacedNic], most: usize, rng: &mut Rng) -> Vec<PlacedNic> {
+    if most >= nics.len() {
+        return nics.to_vec();
+    }
+    let mut all = sets(nics, |nic| Some(nic.group()));
+    rng.shuffle(&mut all);
+    // At least two groups, and four NICs of each if there may be so many.
+    let groups = (most / 4).clamp(2, GROUPS_OF_PART).min(all.len());
+    let of_group = most.div_ceil(groups);
+    let of_switch = (of_group / 4).max(2);
+    let (mut chosen, mut spare) = (Vec::new(), Vec::new());
+    for (index, group) in all.iter().enumerate() {
+        let mut switches = sets(group, |nic| Some(nic.switch.map_or(nic.nic.0, |_| 0)));
+        if group[0].switch.is_some() {
+            switches = self::switches(group);
+        }
+        rng.shuffle(&mut switches);
+        let room = if index < groups { of_group } else { 0 };
+        let mut taken = 0;
+        for mut switch in switches {
+            rng.shuffle(&mut switch);
+            let count = switch.len().min(of_switch).min(room - taken);
+            taken += count;
+            chosen.extend_from_slice(&switch[..count]);
+            spare.extend_from_slice(&switch[count..]);
+        }
+    }
+    // Switches with few NICs may leave room; NICs of the same groups come first.
+    chosen.extend(spare);
+    chosen.truncate(most);
+    let chosen: BTreeSet<NicId> = chosen.iter().map(|nic| nic.nic).collect();
+    let is_chosen = |nic: &&PlacedNic| chosen.contains(&nic.nic);
+    nics.iter().filter(is_chosen).copied().collect()
+}

@@ -1,0 +1,232 @@
+//! Who makes load and who is judged (load.md 3.5). Roles are dealt to nodes, because the NICs of a
+//! node share its memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fastrand::Rng;
+
+use super::findings::Spread;
+use super::placed::{PlacedNic, class, sets};
+use crate::location::Class;
+use crate::survey::answer::Pair;
+use crate::survey::ids::{NicId, NodeId};
+
+/// Part of the nodes that are victims by default, in percent.
+pub const VICTIMS_PERCENT: u8 = 20;
+
+/// Small fabrics have at least this number of victims, for two pairs, if half of the nodes are
+/// enough.
+const LEAST_VICTIMS: usize = 4;
+
+/// The NICs by role, each list in the order of the locations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roles {
+    /// They make load.
+    pub aggressors: Vec<PlacedNic>,
+    /// They are judged.
+    pub victims: Vec<PlacedNic>,
+}
+
+/// How many NICs have which role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleRules {
+    /// Part of the nodes that are victims, in percent.
+    pub victims_percent: u8,
+    /// Most aggressors.
+    pub most_aggressors: usize,
+}
+
+/// The NICs of a node.
+type NodeNics = Vec<PlacedNic>;
+
+/// Nodes that have the same role.
+type Unit = Vec<usize>;
+
+/// Deals roles: a part of the nodes are victims, as far as the spread allows. `None` if the NICs
+/// are too few, or have no locations and the spread needs them.
+pub fn deal(nics: &[PlacedNic], spread: Spread, rules: RoleRules, rng: &mut Rng) -> Option<Roles> {
+    let nodes: Vec<NodeNics> = sets(nics, |nic| Some(nic.node));
+    let home = |node: usize| nodes[node][0].switch;
+    let parents: Vec<Vec<Unit>> = match spread {
+        Spread::Mixed => {
+            let units = (0..nodes.len()).map(|node| vec![node]);
+            by_key(units, |unit| home(unit[0])).collect()
+        }
+        Spread::Switches => {
+            let units = joined(&nodes, |nic| nic.switch);
+            let group = |unit: &Unit| home(unit[0]).map(|(group, _)| group);
+            by_key(units, group).collect()
+        }
+        Spread::Groups => vec![joined(&nodes, |nic| nic.group().map(|group| (group, 0)))],
+    };
+    let is_victim = victims_of(&parents, nodes.len(), rules.victims_percent, rng);
+    let mut roles = Roles::default();
+    for unit in parents.iter().flatten() {
+        for node in unit {
+            let list = if is_victim[*node] {
+                &mut roles.victims
+            } else {
+                &mut roles.aggressors
+            };
+            list.extend_from_slice(&nodes[*node]);
+        }
+    }
+    // A random part of the aggressors, so that the cap holds in each scene.
+    rng.shuffle(&mut roles.aggressors);
+    roles.aggressors.truncate(rules.most_aggressors);
+    let place: BTreeMap<NicId, usize> = nics.iter().map(|nic| nic.nic).zip(0..).collect();
+    roles.aggressors.sort_by_key(|nic| place[&nic.nic]);
+    roles.victims.sort_by_key(|nic| place[&nic.nic]);
+    let nodes = |nics: &[PlacedNic]| sets(nics, |nic| Some(nic.node)).len();
+    let is_enough = nodes(&roles.aggressors) >= 2 && nodes(&roles.victims) >= 2;
+    is_enough.then_some(roles)
+}
+
+/// Returns the items of each value of `key`, by value.
+fn by_key<T, K: Ord>(
+    items: impl IntoIterator<Item = T>,
+    key: impl Fn(&T) -> K,
+) -> impl Iterator<Item = Vec<T>> {
+    let mut by_key: BTreeMap<K, Vec<T>> = BTreeMap::new();
+    for item in items {
+        by_key.entry(key(&item)).or_default().push(item);
+    }
+    by_key.into_values()
+}
+
+/// Returns the nodes that `place` joins: nodes with NICs at the same place are in one unit. Nodes
+/// without a place are left out.
+fn joined(nodes: &[NodeNics], place: impl Fn(&PlacedNic) -> Option<(u16, u16)>) -> Vec<Unit> {
+    let mut first: BTreeMap<(u16, u16), usize> = BTreeMap::new();
+    let mut above: Vec<usize> = (0..nodes.len()).collect();
+    let top = |above: &[usize], mut node: usize| {
+        while above[node] != node {
+            node = above[node];
+        }
+        node
+    };
+    for (node, nics) in nodes.iter().enumerate() {
+        for place in nics.iter().filter_map(&place) {
+            let (one, other) = (*first.entry(place).or_insert(node), node);
+            let (one, other) = (top(&above, one), top(&above, other));
+            above[one.max(other)] = one.min(other);
+        }
+    }
+    let has_place = |node: &usize| nodes[*node].iter().all(|nic| place(nic).is_some());
+    by_key((0..nodes.len()).filter(has_place), |node| {
+        top(&above, *node)
+    })
+    .collect()
+}
+
+/// Returns which nodes are victims: a part of the units of each parent, at least one and not all.
+fn victims_of(parents: &[Vec<Unit>], nodes: usize, percent: u8, rng: &mut Rng) -> Vec<bool> {
+    let part = |count: usize| (count * usize::from(percent) + 50) / 100;
+    let mut is_victim = vec![false; nodes];
+    let mut single = Vec::new();
+    let mut others = Vec::new();
+    for parent in parents {
+        let mut units: Vec<&Unit> = parent.iter().collect();
+        if units.len() == 1 {
+            single.extend(units);
+            continue;
+        }
+        rng.shuffle(&mut units);
+        let count = part(units.len()).clamp(1, units.len() - 1);
+        units[..count]
+            .iter()
+            .for_each(|unit| mark(&mut is_victim, unit));
+        // The last one stays, so that each parent keeps both roles.
+        others.extend_from_slice(&units[count + 1..]);
+    }
+    rng.shuffle(&mut single);
+    let count = part(single.len());
+    single[..count]
+        .iter()
+        .for_each(|unit| mark(&mut is_victim, unit));
+    rng.shuffle(&mut others);
+    others.extend_from_slice(&single[count..]);
+    let all: usize = parents.iter().flatten().map(Vec::len).sum();
+    for unit in others {
+        let victims = is_victim.iter().filter(|is_victim| **is_victim).count();
+        if victims >= LEAST_VICTIMS {
+            break;
+        }
+        if 2 * (victims + unit.len()) <= all {
+            mark(&mut is_victim, unit);
+        }
+    }
+    is_victim
+}
+
+fn mark(is_victim: &mut [bool], unit: &Unit) {
+    unit.iter().for_each(|node| is_victim[*node] = true);
+}
+
+/// Classes of victim pairs, in turn.
+const CLASSES: [Class; 3] = [Class::Switch, Class::Group, Class::Fabric];
+
+/// Returns disjoint pairs of victims, as equally many of each class as locations allow. Each
+/// repetition begins with another class, so that few victims are in pairs of each class in turn.
+pub fn victim_pairs(victims: &[PlacedNic], repetition: u32, rng: &mut Rng) -> Vec<Pair> {
+    let mut open = victims.to_vec();
+    rng.shuffle(&mut open);
+    let of_class = (open.len() / 2).div_ceil(CLASSES.len());
+    let mut pairs = Vec::new();
+    // Equal parts first. Then the victims that are left, once more for those whose first partner
+    // was in their own node.
+    for turn in 0..3 * CLASSES.len() {
+        let class = CLASSES[(turn + repetition as usize) % CLASSES.len()];
+        let most = if turn < CLASSES.len() {
+            of_class
+        } else {
+            usize::MAX
+        };
+        pairs.extend(pairs_of_class(&mut open, class, most, rng));
+    }
+    pairs.extend(pairs_of_class(&mut open, Class::Unknown, usize::MAX, rng));
+    pairs
+}
+
+/// Returns at most this number of pairs of a class, and removes their NICs from `open`.
+fn pairs_of_class(
+    open: &mut Vec<PlacedNic>,
+    wanted: Class,
+    most: usize,
+    rng: &mut Rng,
+) -> Vec<Pair> {
+    // Sorted by the next smaller part, the halves of a set differ in it.
+    let mut sets = match wanted {
+        Class::Switch => sets(open, |nic| nic.switch),
+        Class::Group => sets(open, PlacedNic::group),
+        _ => vec![open.clone()],
+    };
+    let smaller = |nic: &PlacedNic| match wanted {
+        Class::Group => (nic.switch, NodeId(0)),
+        Class::Fabric => (nic.group().map(|group| (group, 0)), NodeId(0)),
+        _ => (None, nic.node),
+    };
+    let mut pairs = Vec::new();
+    for set in &mut sets {
+        set.sort_by_key(smaller);
+        let (low, high) = set.split_at(set.len() / 2);
+        for (one, other) in low.iter().zip(&high[set.len() % 2..]) {
+            if class(one, other) == wanted {
+                let (initiator, target) = if rng.bool() {
+                    (one, other)
+                } else {
+                    (other, one)
+                };
+                pairs.push(Pair {
+                    initiator: initiator.nic,
+                    target: target.nic,
+                });
+            }
+        }
+    }
+    rng.shuffle(&mut pairs);
+    pairs.truncate(most);
+    let used: BTreeSet<NicId> = pairs.iter().flat_map(|pair| pair.nics()).collect();
+    open.retain(|nic| !used.contains(&nic.nic));
+    pairs
+}

@@ -1,0 +1,148 @@
+//! How much load is allowed, and when it ends early (load.md 3.8).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::scene::Scene;
+use super::timetable::{LoadAnswer, LoadResult, Watched};
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
+
+/// How many NICs may be aggressors at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cap {
+    /// Of hardware NICs at most 64 and a quarter of the NICs; all software NICs.
+    #[default]
+    Default,
+    /// This number.
+    Most(u32),
+    /// All NICs.
+    All,
+}
+
+/// Most aggressors among hardware NICs by default.
+const MOST_BY_DEFAULT: usize = 64;
+
+impl Cap {
+    /// Returns the most aggressors among this number of NICs.
+    pub fn most(self, nics: usize, is_hardware: bool) -> usize {
+        match self {
+            Self::Default if is_hardware => MOST_BY_DEFAULT.min(nics / 4),
+            Self::Default | Self::All => nics,
+            Self::Most(most) => nics.min(most as usize),
+        }
+    }
+}
+
+/// The parts of the aggressors in the first slots.
+pub const RAMP: [f64; 3] = [0.125, 0.25, 0.5];
+
+/// Part of the NICs above which timeouts end the load.
+const TIMEOUTS: f64 = 0.01;
+
+/// Part of the victims above which unanswered operations end the load.
+const UNANSWERED: f64 = 0.05;
+
+/// Least number of NICs with timeouts, and of victims without an answer, that end the load. On small
+/// fabrics one of them is above the part already, and a single cable or process may cause it.
+const LEAST_NICS: usize = 2;
+
+/// Least number of lost nodes that end the load. A process may end for its own reasons; two of them
+/// are taken for an effect of the load.
+pub const LEAST_LOST_NODES: usize = 2;
+
+/// What the results of a scene demand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// The load ends, for this reason.
+    Stop(String),
+    /// This NIC gets no more load, for this reason.
+    Spare(NicId, String),
+}
+
+/// Returns what the results of a scene demand. Flows and pairs with NICs in `lost` say nothing:
+/// their operations fail because a process has ended.
+pub fn alarms(
+    scene: &Scene,
+    results: &[LoadResult],
+    lost: &BTreeSet<NicId>,
+    roster: &Roster,
+) -> Vec<Alarm> {
+    let by_nic: BTreeMap<NicId, &LoadResult> = results.iter().map(|of| (of.nic, of)).collect();
+    let is_lost = |nic: &NicId| lost.contains(nic);
+    let mut alarms = Vec::new();
+    let mut timeouts = BTreeSet::new();
+    let mut targets = BTreeSet::new();
+    for flow in &scene.flows {
+        targets.extend(flow.peers.iter().copied());
+        let result = by_nic.get(&flow.source);
+        let Some(result) = result.filter(|_| !flow.peers.iter().any(is_lost)) else {
+            continue;
+        };
+        if let Some(why) = failed_entirely(&result.answer) {
+            let name = roster.name(flow.source);
+            alarms.push(Alarm::Stop(format!(
+                "all operations of {name} failed ({why}): the NIC or its targets may be down"
+            )));
+        }
+        if changed(result, Watched::Timeouts) > 0 {
+            timeouts.insert(flow.source);
+        }
+    }
+    let pairs = scene.victims.iter();
+    let pairs = pairs.filter(|pair| !pair.nics().iter().any(is_lost));
+    let (mut answered, mut unanswered) = (0, 0);
+    for pair in pairs {
+        let Some(result) = by_nic.get(&pair.initiator) else {
+            continue;
+        };
+        match &result.answer {
+            LoadAnswer::Failed(_) => unanswered += 1,
+            LoadAnswer::Measured(_) => answered += 1,
+            _ => {}
+        }
+        if changed(result, Watched::Timeouts) > 0 {
+            timeouts.insert(pair.initiator);
+        }
+    }
+    let nics = by_nic.len();
+    if is_above(timeouts.len(), nics, TIMEOUTS) {
+        let count = timeouts.len();
+        alarms.push(Alarm::Stop(format!(
+            "packets of {count} of {nics} NICs were not answered in time"
+        )));
+    }
+    if is_above(unanswered, answered + unanswered, UNANSWERED) {
+        let victims = answered + unanswered;
+        alarms.push(Alarm::Stop(format!(
+            "operations of {unanswered} of {victims} victims were not answered"
+        )));
+    }
+    for target in targets {
+        let paused = by_nic.get(&target).map(|of| changed(of, Watched::RxPaused));
+        if paused.is_some_and(|ns| ns > scene.slot_ns / 2) {
+            let reason = "it paused its switch for more than half of a slot";
+            alarms.push(Alarm::Spare(target, reason.into()));
+        }
+    }
+    alarms
+}
+
+/// Returns why no operation of an aggressor succeeded; `None` if one did, or none was issued.
+fn failed_entirely(answer: &LoadAnswer) -> Option<String> {
+    match answer {
+        LoadAnswer::Failed(reason) => Some(reason.clone()),
+        LoadAnswer::Sent { bytes, failed } if *failed > 0 && bytes.iter().all(|of| *of == 0) => {
+            Some(format!("{failed} operations"))
+        }
+        _ => None,
+    }
+}
+
+fn changed(result: &LoadResult, watched: Watched) -> u64 {
+    let of = result.counters.iter().filter(|(of, _)| *of == watched);
+    of.fold(0, |sum, (_, by)| sum.saturating_add(*by))
+}
+
+fn is_above(count: usize, of: usize, part: f64) -> bool {
+    count >= LEAST_NICS && count as f64 > part * of as f64
+}
