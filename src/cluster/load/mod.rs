@@ -4,6 +4,7 @@
 //! * `pattern`: which NICs send to which others.
 //! * `scene`: all flows of one slot, and what its results are counted for.
 //! * `timetable`: what the NICs of a process do in slots, and what the process reports.
+//! * `acceptance`: which messages about load are accepted. `foreign`: whether others use the fabric.
 //! * `histogram`: latencies in bins.
 //! * `findings`: what the survey has found, as data and as a part of its document.
 //! * `theory`: what the shape of a fabric allows.
@@ -23,6 +24,7 @@
 //! * `verdicts`: judgements on figures. `limits`: the limits. `statistics`: medians, intervals and
 //!   fairness. `names`: the names of patterns.
 
+pub mod acceptance;
 mod bandwidths;
 mod blame;
 mod cells;
@@ -34,6 +36,7 @@ mod culprit;
 mod dice;
 pub mod findings;
 mod flows;
+pub mod foreign;
 pub mod histogram;
 mod impacts;
 mod isolation;

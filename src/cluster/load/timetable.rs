@@ -63,8 +63,7 @@ pub struct LoadTask {
     pub part: LoadPart,
 }
 
-/// The part of a NIC in a slot under load. Each NIC has at most one task in a slot that is not
-/// [`LoadPart::Watch`].
+/// The part of a NIC in a slot under load. A NIC has at most one task in a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoadPart {
     /// It puts to these NICs in turn, at most [`MOST_PEERS`], with this test's size and class.
@@ -179,6 +178,8 @@ pub enum Watched {
     Retries,
     /// Requests refused for lack of resources at the target.
     Refused,
+    /// Bytes that the NIC has sent or received.
+    Octets,
     /// Data packets that arrived with a mark of congestion.
     Marked,
     /// Data packets that arrived without one.
@@ -187,7 +188,9 @@ pub enum Watched {
 
 /// The counters of a NIC that are watched under load, by their names; those whose names end with an
 /// underscore are summed up over the numbers that follow. Cycles of the NIC are nanoseconds.
-pub const COUNTERS: [(&str, Watched); 10] = [
+pub const COUNTERS: [(&str, Watched); 12] = [
+    ("hni_sts_tx_ok_octets", Watched::Octets),
+    ("hni_sts_rx_ok_octets", Watched::Octets),
     ("hni_tx_paused_", Watched::TxPaused),
     ("hni_rx_paused_", Watched::RxPaused),
     ("pct_spt_timeouts", Watched::Timeouts),

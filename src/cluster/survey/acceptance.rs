@@ -21,7 +21,7 @@ use facts::text;
 const MOST_NICS: usize = 128;
 
 /// Longest time in any message.
-const LONGEST_NS: u64 = Duration::from_secs(24 * 3600).as_nanos() as u64;
+pub(crate) const LONGEST_NS: u64 = Duration::from_secs(24 * 3600).as_nanos() as u64;
 
 /// Largest rate in any message, in bytes or operations per second.
 const LARGEST_RATE: f64 = 1e15;
@@ -101,7 +101,7 @@ impl BlockReport {
         let Some(block) = block.filter(|block| block.number == self.block) else {
             return Err(format!("it has reported block {}", self.block));
         };
-        self.accept_addresses(expected.nics)?;
+        accept_addresses(&mut self.addresses, expected.nics)?;
         if self.beyond_ns.max(self.clock_uncertainty_ns.unwrap_or(0)) > LONGEST_NS {
             return Err("it has reported a time out of range".into());
         }
@@ -127,23 +127,27 @@ impl BlockReport {
             result.accept(expected.tests)
         })
     }
+}
 
-    fn accept_addresses(&mut self, nics: usize) -> Result<(), String> {
-        if self.addresses.len() != nics {
-            let count = self.addresses.len();
-            return Err(format!("it has reported {count} addresses for {nics} NICs"));
-        }
-        for address in &mut self.addresses {
-            match address {
-                Ok(address) if !address.is_valid() => {
-                    return Err("it has reported an address that no NIC has".into());
-                }
-                Ok(_) => {}
-                Err(why) => text::accept(why),
-            }
-        }
-        Ok(())
+/// Checks the addresses of the NICs of a process with this many of them, and cuts the texts.
+pub(crate) fn accept_addresses(
+    addresses: &mut [Result<FabricAddress, String>],
+    nics: usize,
+) -> Result<(), String> {
+    if addresses.len() != nics {
+        let count = addresses.len();
+        return Err(format!("it has reported {count} addresses for {nics} NICs"));
     }
+    for address in addresses {
+        match address {
+            Ok(address) if !address.is_valid() => {
+                return Err("it has reported an address that no NIC has".into());
+            }
+            Ok(_) => {}
+            Err(why) => text::accept(why),
+        }
+    }
+    Ok(())
 }
 
 impl PairResult {
@@ -209,7 +213,7 @@ fn accept_figures(figures: Figures, test: Option<&Test>) -> Result<(), String> {
 }
 
 impl HostLoad {
-    fn accept(&mut self) -> Result<(), String> {
+    pub(crate) fn accept(&mut self) -> Result<(), String> {
         let used = self.most.iter().map(|(_, cpus)| *cpus);
         let mut loads = used.chain([self.mean]);
         if self.most.len() > MOST_PROCESSES || !loads.all(|load| is_within(load, LARGEST_LOAD)) {

@@ -20,6 +20,7 @@ use super::link::Link;
 use super::listener::{Arrival, PendingConnection};
 use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, decode, encode};
 use super::{Bounds, Event, Meeting, Order, PollSet, Relay, Root};
+use crate::load::timetable::LoadAnswer;
 use crate::survey::answer::{Answer, Figures};
 use crate::survey::busy::BusySlots;
 use crate::survey::conductor::{Conductor, Settings};
@@ -33,7 +34,7 @@ use facts::net::listener::{Listener, Reach};
 use facts::text::MOST_TEXT;
 use facts::token::Token;
 pub use targets::{RECEIVERS, Receiver, Target, targets};
-use targets::{block, course, introduction, tests};
+use targets::{block, course, introduction, load_block, tests};
 
 /// Messages after which the conclusions of the survey are drawn, and it begins again.
 const RESULTS: usize = 500;
@@ -91,7 +92,8 @@ impl Default for Fuzzer {
 impl Fuzzer {
     fn restart(&mut self) {
         let members = [0, 1].map(introduction);
-        self.root.restart(&members, &course(), &block());
+        let blocks = (&block(), &load_block());
+        self.root.restart(&members, &course(), blocks);
     }
 
     /// Returns how many messages were accepted.
@@ -176,6 +178,7 @@ impl Fuzzer {
             self.accepted += u64::from(!matches!(event, Event::Lost { .. }));
             match event {
                 Event::Report(report) => self.add(&report),
+                Event::LoadReport(report) => assert_eq!(report.rank, 0),
                 Event::Begun { rank }
                 | Event::Checked { rank, .. }
                 | Event::CopiedMemory { rank, .. } => assert_eq!(rank, 0),
@@ -220,6 +223,12 @@ impl Fuzzer {
                     let _ = &course.tests[task.test.index()];
                 }
             }
+            Some(Order::Load(block)) if block.is_valid(2, Some(&course)) => {
+                for task in &block.tasks {
+                    let begins_ns = block.begins_ns + u64::from(task.slot) * block.slot_ns;
+                    let _ = SharedClock::default().local(begins_ns);
+                }
+            }
             Some(Order::End) => {}
             _ => return,
         }
@@ -257,6 +266,16 @@ fn assert_plain(event: &Event) {
                     let is_bandwidth = matches!(figures, Figures::Bandwidth { .. });
                     assert!(figures.value().is_finite() && figures.value() >= 0.0);
                     assert_eq!(of_bandwidth, is_bandwidth);
+                }
+            }
+        }
+        Event::LoadReport(report) => {
+            assert_eq!((report.rank, report.block), (0, load_block().number));
+            assert_texts(&serde_json::to_value(report).expect("a document"));
+            for result in &report.results {
+                assert!(result.waited_percent <= 100);
+                if let LoadAnswer::Measured(samples) = &result.answer {
+                    assert!(samples.count() > 0 && samples.is_valid());
                 }
             }
         }

@@ -13,6 +13,7 @@ use super::Meeting;
 use super::clock::{SharedClock, now_ns};
 use super::message::{FromMember, MAX_MESSAGE, MemoryCopy, Message, Order, decode, encode, frame};
 use super::relay::Relay;
+use crate::load::timetable::LoadReport;
 use crate::survey::timetable::{BlockReport, Course, Introduction};
 use facts::error::{Context, Failure};
 use facts::net::framing::Incoming;
@@ -118,6 +119,7 @@ impl Member {
         match order {
             Order::Course(course) => course.is_valid(),
             Order::Block(block) => block.is_valid(self.nics, self.course.borrow().as_ref()),
+            Order::Load(block) => block.is_valid(self.nics, self.course.borrow().as_ref()),
             Order::Check | Order::CopyMemory | Order::End => true,
         }
     }
@@ -129,6 +131,18 @@ impl Member {
     /// The end of the connecting thread.
     pub fn report(&self, report: BlockReport) -> Result<(), Failure> {
         self.send(&FromMember::Report(BlockReport {
+            clock_uncertainty_ns: Some(self.uncertainty_ns()),
+            ..report
+        }))
+    }
+
+    /// Sends what this process has done in a block under load, and how far its clock may be off.
+    ///
+    /// # Errors
+    ///
+    /// The end of the connecting thread.
+    pub fn report_load(&self, report: LoadReport) -> Result<(), Failure> {
+        self.send(&FromMember::LoadReport(LoadReport {
             clock_uncertainty_ns: Some(self.uncertainty_ns()),
             ..report
         }))

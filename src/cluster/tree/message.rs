@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::traffic::Traffic;
+use crate::load::timetable::{LoadBlock, LoadReport};
 use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
 use facts::net::framing;
 
@@ -167,6 +168,8 @@ pub enum FromMember {
     Begun,
     /// Its results of a block.
     Report(BlockReport),
+    /// Its results of a block under load.
+    LoadReport(LoadReport),
     /// The document of the check of its node; empty if another process of the node sends it.
     Checked(Vec<u8>),
     /// How fast it has copied memory; none if that says nothing about the memory of its node.
@@ -193,6 +196,8 @@ pub enum Order {
     Course(Course),
     /// To measure in these slots, and to report.
     Block(Block),
+    /// To load the fabric in these slots, or to measure under load, and to report.
+    Load(LoadBlock),
     /// To end.
     End,
     /// To check its NICs by their files, and to send the document. The second check of a process

@@ -33,6 +33,7 @@ use super::listener::{Rejection, SurveyListener};
 use super::message::{MemoryCopy, Message};
 use super::traffic::Traffic;
 use super::uplink::DETOUR_LIMIT;
+use crate::load::timetable::LoadReport;
 use crate::survey::findings::Test;
 use crate::survey::timetable::{BlockReport, Introduction};
 use facts::error::{Context, Failure};
@@ -61,6 +62,8 @@ pub enum Event {
     },
     /// A process has measured a block.
     Report(BlockReport),
+    /// A process has done what it does in a block under load.
+    LoadReport(LoadReport),
     /// A process has checked its node. This may be reported again, if its parent was lost.
     Checked {
         /// Its rank.
@@ -106,6 +109,7 @@ impl Event {
             | Self::CopiedMemory { rank, .. }
             | Self::Lost { rank, .. } => Some(*rank),
             Self::Report(report) => Some(report.rank),
+            Self::LoadReport(report) => Some(report.rank),
             Self::Joined(_) | Self::Knocked { .. } | Self::TurnedAway { .. } => None,
         }
     }

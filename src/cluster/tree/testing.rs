@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::clock::SharedClock;
 use super::message::{MAX_MESSAGE, MemoryCopy, Message, decode};
 use super::*;
+use crate::load::timetable::{LoadBlock, LoadReport};
 use crate::survey::ids::NicId;
 use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
 use facts::error::Failure;
@@ -105,6 +106,28 @@ pub fn report(rank: u32, block: u32) -> BlockReport {
     }
 }
 
+pub fn load_block(number: u32) -> LoadBlock {
+    LoadBlock {
+        number,
+        begins_ns: now_ns(),
+        slot_ns: 1,
+        slots: 1,
+        window_bytes: 1,
+        tasks: Vec::new(),
+    }
+}
+
+pub fn load_report(rank: u32, block: u32) -> LoadReport {
+    LoadReport {
+        block,
+        rank,
+        results: Vec::new(),
+        addresses: Vec::new(),
+        clock_uncertainty_ns: None,
+        load: None,
+    }
+}
+
 pub fn join(meeting: &Meeting, rank: u32, size: u32) -> Result<Member, Failure> {
     Member::join(meeting, introduction(rank, size), LIMIT)
 }
@@ -122,6 +145,10 @@ pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
             match member.next().unwrap() {
                 Order::Course(_) => {}
                 Order::Block(block) => member.report(report(rank, block.number)).unwrap(),
+                Order::Load(block) => {
+                    let report = load_report(rank, block.number);
+                    member.report_load(report).unwrap();
+                }
                 Order::Check => member.send_check(vec![rank as u8]).unwrap(),
                 Order::CopyMemory => {
                     let copy = MemoryCopy {
@@ -195,6 +222,7 @@ pub fn begun(event: Event) -> Option<u32> {
 pub fn reported(event: Event) -> Option<(u32, u32)> {
     match event {
         Event::Report(report) => Some((report.block, report.rank)),
+        Event::LoadReport(report) => Some((report.block, report.rank)),
         _ => None,
     }
 }

@@ -180,7 +180,8 @@ impl Others {
                     | Event::Knocked { .. }
                     | Event::Begun { .. }
                     | Event::CopiedMemory { .. }
-                    | Event::Report(_) => {}
+                    | Event::Report(_)
+                    | Event::LoadReport(_) => {}
                 }
             }
         }

@@ -4,6 +4,7 @@
 mod fabric_parts;
 mod group_links;
 mod investigation;
+mod load;
 mod member_control;
 pub mod suspect;
 mod untested;
@@ -129,7 +130,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         has_estimate: false,
         uncertainty_ns: None,
     };
-    let ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
+    let mut ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
     let verdict = survey.conductor.findings();
     let elapsed = clock.elapsed();
     let (mut why, mut shared) = (Vec::new(), Vec::new());
@@ -137,6 +138,13 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         // The verdict stands, however the diagnosis ends.
         if let Err(failure) = survey.explain(&verdict, &mut why, &mut shared) {
             survey.control.notes.add(&format!("diagnosis: {failure}"));
+        }
+    }
+    let mut load = None;
+    if let (Some(wanted), Ok(())) = (&request.load, &ended) {
+        match survey.load(wanted, &verdict) {
+            Ok(found) => load = Some(found),
+            Err(failure) => ended = Err(failure),
         }
     }
     let CoordinatorLoop {
@@ -153,7 +161,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         elapsed,
         conductor.roster().clone(),
         verdict,
-        None,
+        load,
         ended.as_ref().copied(),
     );
     document.clock_uncertainty_ns = uncertainty_ns;

@@ -117,6 +117,7 @@ impl JoinedMembers {
                     }
                     Event::Begun { .. }
                     | Event::Report(_)
+                    | Event::LoadReport(_)
                     | Event::Checked { .. }
                     | Event::CopiedMemory { .. } => {}
                 }

@@ -128,6 +128,10 @@ pub fn run(
                 report.load = load.of(&report.results, &measured);
                 member.report(report)?;
             }
+            Order::Load(block) => {
+                let report = nics.run_load(&block, |ns| member.local(ns));
+                member.report_load(report)?;
+            }
             Order::Check => match checks.document() {
                 Ok(document) => member.send_check(document)?,
                 Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),

@@ -5,11 +5,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cluster::load::conductor::Cap;
+use cluster::load::wanted::WantedLoad;
 use cluster::survey::findings::Test;
-use diag::run::survey::TestPlan;
+use diag::run::survey::{TestPlan, is_two_sided};
 use facts::device::{DeviceName, LIBCXI_VARIABLE};
 use facts::error::{Failure, invalid};
 use facts::expect::Expectation;
+use node::traffic_class::TrafficClass;
 use plan::Plan;
 use plan::cli::nearest::{nearest, question};
 use plan::cli::{self, Request};
@@ -54,6 +57,33 @@ pub struct Bound {
     pub of_bandwidth: bool,
 }
 
+/// The load of a survey.
+#[derive(Debug)]
+pub struct LoadRequest {
+    pub wanted: WantedLoad,
+    pub victims_percent: u8,
+    pub cap: Cap,
+    pub size_bytes: u64,
+    /// `None` for the default of the NICs.
+    pub window_bytes: Option<u64>,
+    /// The test of the aggressors, of victims, and of victims in another traffic class.
+    pub tests: Vec<RequestedTest>,
+    /// This other class.
+    pub other_class: TrafficClass,
+}
+
+impl LoadRequest {
+    /// Returns the test of victims.
+    pub fn victim_test(&self) -> &RequestedTest {
+        &self.tests[1]
+    }
+
+    /// Returns whether the software of the targets of victims answers.
+    pub fn is_two_sided(&self) -> bool {
+        is_two_sided(self.victim_test().plan.tool)
+    }
+}
+
 /// The survey that the arguments ask for.
 #[derive(Debug, Default)]
 pub struct SurveyRequest {
@@ -69,6 +99,8 @@ pub struct SurveyRequest {
     /// Options of the tools about service, VNI and traffic class, as typed.
     pub service: Vec<String>,
     pub tests: Vec<RequestedTest>,
+    /// What loads the fabric after the quiet part.
+    pub load: Option<LoadRequest>,
     /// As typed.
     pub pairs: String,
     pub pair_time: Duration,

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::load::{self, LoadWishes};
 use super::request::{Bound, ProcessSource, SurveyRequest, tests, tools};
 use super::tool_options;
 use crate::command::arguments as shared;
@@ -97,6 +98,7 @@ struct Wishes {
     max_active: Option<u32>,
     seed: u64,
     bounds: Vec<Bound>,
+    load: LoadWishes,
     bad_nodes: Option<PathBuf>,
     ticket: Option<PathBuf>,
     places: Places,
@@ -114,6 +116,8 @@ type Def = OptionDef<Wishes>;
 fn options() -> Vec<Def> {
     let mut options = places();
     options.extend(measurements());
+    let load = load::options().into_iter();
+    options.extend(load.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.load)));
     options.extend(outputs());
     options
 }
@@ -439,6 +443,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     }
     let further = [wishes.service.as_slice(), &of_tools].concat();
     let tests = tests(&tools, &wishes.sizes, &further, &wishes.bounds)?;
+    let load = wishes.load.request(&processes, &tests, &wishes.service)?;
     // Only the coordinator reads the files of pairs.
     let (pairs, selections) = wishes.pairs;
     if selections.contains(&Typed::Named(Selection::Loopback)) {
@@ -453,6 +458,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         devices: wishes.devices,
         at_once: wishes.at_once,
         service: wishes.service,
+        load,
         tests,
         pairs,
         pair_time: wishes.pair_time,

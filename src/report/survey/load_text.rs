@@ -206,7 +206,7 @@ fn counts_in_words(counts: &[(Watched, u64)]) -> Vec<String> {
         let number = || words::grouped(count);
         Some(match watched {
             _ if count == 0 => return None,
-            Watched::Unmarked => return None,
+            Watched::Octets | Watched::Unmarked => return None,
             Watched::TxPaused => format!("paused by the switch for {}", time(count)),
             Watched::RxPaused => format!("paused the switch for {}", time(count)),
             Watched::Timeouts => format!("lost {} answers", number()),

@@ -3,6 +3,10 @@
 use std::net::SocketAddr;
 
 use super::token;
+use crate::load::histogram::Histogram;
+use crate::load::timetable::{
+    LoadAnswer, LoadBlock, LoadPart, LoadReport, LoadResult, LoadTask, PARTS, Watched,
+};
 use crate::location::Location;
 use crate::survey::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, RETRIES, Stage};
 use crate::survey::busy::HostLoad;
@@ -126,6 +130,70 @@ pub(super) fn block() -> Block {
         slot_ns: 50,
         slots: 12,
         tasks: tasks.collect(),
+    }
+}
+
+/// The block under load of the member with rank 0: its NICs do what NICs can do.
+pub(super) fn load_block() -> LoadBlock {
+    let test = TestId(0);
+    let parts = [
+        LoadPart::Send {
+            test,
+            peers: vec![address(2), address(3)],
+        },
+        LoadPart::Measure {
+            test,
+            peer: address(2),
+        },
+        LoadPart::Answer {
+            test,
+            peer: address(2),
+        },
+        LoadPart::Watch,
+    ];
+    let tasks = (0..).zip(parts).map(|(slot, part)| LoadTask {
+        slot,
+        nic: NicId(slot % 2),
+        part,
+    });
+    LoadBlock {
+        number: 4,
+        begins_ns: 1_000,
+        slot_ns: 50,
+        slots: 4,
+        window_bytes: 1 << 20,
+        tasks: tasks.collect(),
+    }
+}
+
+fn load_report() -> LoadReport {
+    let mut samples = Histogram::default();
+    samples.add(1_900, 1_000);
+    samples.add(9_000, 3);
+    let answers = [
+        LoadAnswer::Sent {
+            bytes: [1 << 20; PARTS],
+            failed: 1,
+        },
+        LoadAnswer::Measured(samples),
+        LoadAnswer::Failed("no answer".into()),
+        LoadAnswer::Untested(Untested::Other("the link is down".into())),
+    ];
+    let results = load_block().tasks.into_iter().zip(answers);
+    let results = results.map(|(task, answer)| LoadResult {
+        slot: task.slot,
+        nic: task.nic,
+        answer,
+        waited_percent: 3,
+        counters: vec![(Watched::TxPaused, 7)],
+    });
+    LoadReport {
+        block: 4,
+        rank: 0,
+        results: results.collect(),
+        addresses: vec![Ok(address(0)), Err("cxi1 was given up".into())],
+        clock_uncertainty_ns: Some(900),
+        load: None,
     }
 }
 
@@ -306,6 +374,11 @@ pub fn targets() -> Vec<Target> {
             own(&FromMember::Report(report())),
         ),
         (
+            "report of load",
+            CoordinatorOfMember,
+            own(&FromMember::LoadReport(load_report())),
+        ),
+        (
             "checked",
             CoordinatorOfMember,
             own(&FromMember::Checked(vec![b'{', b'}'])),
@@ -337,6 +410,11 @@ pub fn targets() -> Vec<Target> {
             "order of block",
             MemberOfCoordinator,
             encode(&Order::Block(block())),
+        ),
+        (
+            "order of load",
+            MemberOfCoordinator,
+            encode(&Order::Load(load_block())),
         ),
         ("order of end", MemberOfCoordinator, encode(&Order::End)),
         ("order of check", MemberOfCoordinator, encode(&Order::Check)),

@@ -1,6 +1,7 @@
 //! The messages of members to the coordinator.
 
 use super::{Event, Root};
+use crate::load::timetable::LoadReport;
 use crate::survey::timetable::BlockReport;
 use crate::tree::message::{FromMember, decode};
 use facts::text;
@@ -57,6 +58,7 @@ impl Root {
             }
             FromMember::Begun => self.events.push(Event::Begun { rank }),
             FromMember::Report(report) => self.report(rank, report)?,
+            FromMember::LoadReport(report) => self.report_load(rank, report)?,
             FromMember::Checked(document) if document.len() > MOST_DOCUMENT => {
                 return Err(format!("its check has {} bytes", document.len()));
             }
@@ -87,10 +89,21 @@ impl Root {
     /// breaks.
     fn report(&mut self, rank: u32, mut report: BlockReport) -> Result<(), String> {
         let member = &mut self.members[rank as usize];
-        if member.is_new(&report) {
+        if member.is_new(report.block) {
             report.accept(member.expected(rank, &self.tests))?;
-            member.reported(&report);
+            member.reported(report.block);
             self.events.push(Event::Report(report));
+        }
+        Ok(())
+    }
+
+    /// Takes over the report of a block under load, as [`Self::report`] does.
+    fn report_load(&mut self, rank: u32, mut report: LoadReport) -> Result<(), String> {
+        let member = &mut self.members[rank as usize];
+        if member.is_new(report.block) {
+            report.accept(member.expected_load(rank))?;
+            member.reported(report.block);
+            self.events.push(Event::LoadReport(report));
         }
         Ok(())
     }

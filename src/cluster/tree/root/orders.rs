@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Root;
 use super::record::PendingOrder;
+use crate::load::timetable::LoadBlock;
 use crate::survey::timetable::{Block, Course};
 use crate::tree::message::{Message, Order};
 
@@ -18,14 +19,29 @@ impl Root {
 
     /// Sends each of these processes its block. Until the end of the last one, the tree is quiet.
     pub fn send_blocks(&mut self, blocks: Vec<(u32, Block)>) {
-        let ends = blocks.iter().map(|(_, block)| {
-            let length = block.slot_ns.saturating_mul(block.slots.into());
-            block.begins_ns.saturating_add(length)
-        });
+        let ends = blocks
+            .iter()
+            .map(|(_, of)| end(of.begins_ns, of.slot_ns, of.slots));
         let until_ns = ends.max();
         for (rank, block) in blocks {
             self.order(rank, &Order::Block(block));
         }
+        self.be_quiet(until_ns);
+    }
+
+    /// Sends each of these processes its block under load, as [`Self::send_blocks`] does.
+    pub fn send_load_blocks(&mut self, blocks: Vec<(u32, LoadBlock)>) {
+        let ends = blocks
+            .iter()
+            .map(|(_, of)| end(of.begins_ns, of.slot_ns, of.slots));
+        let until_ns = ends.max();
+        for (rank, block) in blocks {
+            self.order(rank, &Order::Load(block));
+        }
+        self.be_quiet(until_ns);
+    }
+
+    fn be_quiet(&mut self, until_ns: Option<u64>) {
         if let Some(until_ns) = until_ns {
             self.quiet_until_ns = until_ns;
             self.send_to_all(&Message::Quiet { until_ns });
@@ -74,4 +90,9 @@ impl Root {
             child.link.send(message);
         }
     }
+}
+
+/// Returns when a block ends, in nanoseconds.
+fn end(begins_ns: u64, slot_ns: u64, slots: u32) -> u64 {
+    begins_ns.saturating_add(slot_ns.saturating_mul(slots.into()))
 }

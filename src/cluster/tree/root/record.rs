@@ -3,9 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use crate::load::acceptance::ExpectedLoad;
+use crate::load::timetable::LoadBlock;
 use crate::survey::acceptance::Expected;
 use crate::survey::findings::Test;
-use crate::survey::timetable::{Block, BlockReport, Introduction};
+use crate::survey::timetable::{Block, Introduction};
 use crate::tree::message::{Order, ParentRequest, encode};
 use crate::tree::traffic::Traffic;
 
@@ -33,7 +35,9 @@ pub struct MemberRecord {
     orders: Vec<Arc<PendingOrder>>,
     /// The last block that it was sent.
     block: Option<Block>,
-    /// Number of the last block that it has reported.
+    /// The last block under load that it was sent.
+    load_block: Option<LoadBlock>,
+    /// Number of the last block of either kind that it has reported.
     reported: Option<u32>,
     /// What it has sent and received up to its end; none while it has not ended.
     pub ended: Option<Traffic>,
@@ -85,8 +89,10 @@ impl MemberRecord {
 
     /// Keeps an order until it is known to have arrived.
     pub fn keep(&mut self, order: &Order) -> Arc<PendingOrder> {
-        if let Order::Block(block) = order {
-            self.block = Some(block.clone());
+        match order {
+            Order::Block(block) => self.block = Some(block.clone()),
+            Order::Load(block) => self.load_block = Some(block.clone()),
+            Order::Course(_) | Order::Check | Order::CopyMemory | Order::End => {}
         }
         self.serial += 1;
         let kept = Arc::new(PendingOrder {
@@ -109,23 +115,36 @@ impl MemberRecord {
 
     /// Returns what the next report of the process with this `rank` is about.
     pub fn expected<'a>(&'a self, rank: u32, tests: &'a [Test]) -> Expected<'a> {
-        let introduction = self.introduction.as_ref();
         Expected {
             rank,
-            nics: introduction.map_or(0, |of| of.nics.len()),
+            nics: self.nics(),
             tests,
             block: self.block.as_ref(),
         }
     }
 
-    /// Returns whether a report has not come before.
-    pub fn is_new(&self, report: &BlockReport) -> bool {
-        self.reported.is_none_or(|last| report.block > last)
+    /// Returns what its next report about load is about.
+    pub fn expected_load(&self, rank: u32) -> ExpectedLoad<'_> {
+        ExpectedLoad {
+            rank,
+            nics: self.nics(),
+            block: self.load_block.as_ref(),
+        }
     }
 
-    /// Notes a report. It shows that the orders up to now have arrived.
-    pub fn reported(&mut self, report: &BlockReport) {
-        self.reported = Some(report.block);
+    fn nics(&self) -> usize {
+        let introduction = self.introduction.as_ref();
+        introduction.map_or(0, |of| of.nics.len())
+    }
+
+    /// Returns whether the report of this block has not come before.
+    pub fn is_new(&self, block: u32) -> bool {
+        self.reported.is_none_or(|last| block > last)
+    }
+
+    /// Notes the report of a block. It shows that the orders up to now have arrived.
+    pub fn reported(&mut self, block: u32) {
+        self.reported = Some(block);
         self.forget_orders();
     }
 }

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::command::survey::blocks::{Slots, blocks};
 use crate::command::survey::late::LateMembers;
+use crate::command::survey::load_blocks::{LoadSlots, SlotParts, by_slot, load_blocks};
 use crate::command::survey::members::Members;
 use crate::command::survey::results::BlockResults;
 use crate::command::survey::written::Notes;
+use cluster::load::timetable::{LoadPart, LoadReport, LoadResult};
 use cluster::survey::answer::Pair;
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
@@ -63,6 +65,16 @@ pub struct MeasuredBlock {
     left_out: Vec<(u32, Pair)>,
     /// Members that were lost, with the reasons.
     lost: LostMembers,
+    /// NICs that cannot measure any longer, with the reasons.
+    pub failed: Vec<(NicId, String)>,
+}
+
+/// What the members have answered to a block under load.
+pub struct LoadedBlock {
+    /// The results of each scene.
+    pub results: Vec<Vec<LoadResult>>,
+    /// Members that were lost, with the reasons.
+    pub lost: LostMembers,
     /// NICs that cannot measure any longer, with the reasons.
     pub failed: Vec<(NicId, String)>,
 }
@@ -209,6 +221,65 @@ impl MemberControl {
             lost,
             failed,
         })
+    }
+
+    /// Has the members load the fabric, or measure under load, in slots of this length. The fabric
+    /// is `idle` before that for this time at least.
+    pub fn run_load_block(
+        &mut self,
+        parts: &[SlotParts],
+        slot: Duration,
+        window_bytes: u64,
+        idle: Duration,
+        line: impl Line,
+    ) -> Result<LoadedBlock, Failure> {
+        let size = self.members.roster.nodes.len() as u32;
+        let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, size).max(idle);
+        let slots = LoadSlots {
+            block: self.block,
+            begins_ns: now_ns() + notice.as_nanos() as u64,
+            slot_ns: slot.as_nanos() as u64,
+            window_bytes,
+        };
+        let blocks = load_blocks(parts, slots, &self.members.roster);
+        let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
+        self.root.send_load_blocks(blocks.into_iter().collect());
+        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
+        let length = notice + slot * parts.len() as u32;
+        let until = Instant::now() + length + limit::in_effect(limit);
+        let reason = format!(
+            "it did not report within {} after the end of its slots",
+            time_text(limit)
+        );
+        let number = self.block;
+        let mut reports: Vec<LoadReport> = Vec::new();
+        let lost = self.wait_for(waiting, until, &reason, line, |event| match event {
+            Event::LoadReport(report) if report.block == number => {
+                let rank = report.rank;
+                reports.push(report);
+                Some(rank)
+            }
+            _ => None,
+        })?;
+        let mut failed = Vec::new();
+        for report in &reports {
+            failed.extend(self.members.set_addresses(report.rank, &report.addresses));
+        }
+        self.block += 1;
+        Ok(LoadedBlock {
+            results: by_slot(reports, parts.len()),
+            lost,
+            failed,
+        })
+    }
+
+    /// Has all NICs count for this time what others send and receive.
+    pub fn watch(&mut self, time: Duration, line: impl Line) -> Result<LoadedBlock, Failure> {
+        let addresses = &self.members.addresses;
+        let open = self.members.roster.nic_ids();
+        let open = open.filter(|nic| addresses[nic.index()].is_some());
+        let parts = open.map(|nic| (nic, LoadPart::Watch)).collect();
+        self.run_load_block(&[parts], time, 0, Duration::ZERO, line)
     }
 
     /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member

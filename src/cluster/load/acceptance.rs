@@ -1,0 +1,305 @@
+//! Which messages about load are accepted: each number is checked here before anything else reads
+//! it, and each text is cut, as in the acceptance of quiet blocks.
+
+use std::collections::BTreeMap;
+
+use super::timetable::{LoadAnswer, LoadBlock, LoadPart, LoadReport, LoadResult, MOST_PEERS};
+use crate::survey::acceptance::{LONGEST_NS, accept_addresses};
+use crate::survey::busy::HostLoad;
+use crate::survey::ids::{NicId, TestId};
+use crate::survey::timetable::Course;
+use crate::survey::untested::Untested;
+use facts::text;
+
+/// Most bytes in one part of the counted time.
+const MOST_BYTES: u64 = 1 << 50;
+
+/// Most samples of a victim in a slot.
+const MOST_SAMPLES: u64 = 1 << 40;
+
+/// The longest load without an order (load.md 3.8).
+const LONGEST_LOAD_NS: u64 = 2_000_000_000;
+
+/// Most counters of a result.
+const MOST_COUNTERS: usize = 16;
+
+impl LoadBlock {
+    /// Returns whether a process with this many `nics`, prepared for `course`, can carry out this
+    /// order of its coordinator. An order that loads the fabric for longer than two seconds is not
+    /// accepted: the load has to end soon if the coordinator is gone.
+    pub fn is_valid(&self, nics: usize, course: Option<&Course>) -> bool {
+        let (tests, first) = course.map_or((0, NicId(0)), |of| (of.tests.len(), of.first_nic));
+        let is_test = |test: &TestId| test.index() < tests;
+        let is_valid = |task: &super::timetable::LoadTask| {
+            let nic = task.nic.0.checked_sub(first.0);
+            let is_own = nic.is_some_and(|nic| (nic as usize) < nics);
+            let is_known = match &task.part {
+                LoadPart::Send { test, peers } => {
+                    is_test(test)
+                        && (1..=MOST_PEERS).contains(&peers.len())
+                        && peers.iter().all(|peer| peer.is_valid())
+                }
+                LoadPart::Measure { test, peer } | LoadPart::Answer { test, peer } => {
+                    is_test(test) && peer.is_valid()
+                }
+                LoadPart::Watch => true,
+            };
+            is_own && is_known && task.slot < self.slots
+        };
+        let length = self.slot_ns.checked_mul(self.slots.into());
+        let is_short = length.is_some_and(|length| length <= LONGEST_LOAD_NS);
+        let end = length.and_then(|length| self.begins_ns.checked_add(length));
+        is_short && end.is_some() && self.tasks.iter().all(is_valid)
+    }
+}
+
+/// What the next report of a process about load is about.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpectedLoad<'a> {
+    /// Rank of the process.
+    pub rank: u32,
+    /// Number of its NICs.
+    pub nics: usize,
+    /// Its last block under load; none before the first one.
+    pub block: Option<&'a LoadBlock>,
+}
+
+impl LoadReport {
+    /// Checks a report, and cuts its texts.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that it breaks, as a sentence about the process.
+    pub fn accept(&mut self, expected: ExpectedLoad) -> Result<(), String> {
+        if self.rank != expected.rank {
+            return Err(format!("its report is about rank {}", self.rank));
+        }
+        let block = expected.block;
+        let Some(block) = block.filter(|block| block.number == self.block) else {
+            return Err(format!("it has reported block {}", self.block));
+        };
+        accept_addresses(&mut self.addresses, expected.nics)?;
+        if self.clock_uncertainty_ns > Some(LONGEST_NS) {
+            return Err("it has reported a time out of range".into());
+        }
+        self.load.as_mut().map_or(Ok(()), HostLoad::accept)?;
+        let tasks = block
+            .tasks
+            .iter()
+            .map(|task| ((task.slot, task.nic), &task.part));
+        let mut tasks: BTreeMap<(u32, NicId), &LoadPart> = tasks.collect();
+        self.results.iter_mut().try_for_each(|result| {
+            match tasks.remove(&(result.slot, result.nic)) {
+                Some(part) => result.accept(part),
+                None => Err("it has reported a NIC for which it has no slot".into()),
+            }
+        })
+    }
+}
+
+impl LoadResult {
+    /// Checks the result of a task.
+    fn accept(&mut self, part: &LoadPart) -> Result<(), String> {
+        if self.waited_percent > 100 {
+            let waited = self.waited_percent;
+            return Err(format!("it has waited {waited}% of its time"));
+        }
+        if self.counters.len() > MOST_COUNTERS {
+            return Err("it has reported too many counters".into());
+        }
+        match (&mut self.answer, part) {
+            (LoadAnswer::Sent { bytes, .. }, LoadPart::Send { .. }) => {
+                let is_valid = bytes.iter().all(|of| *of <= MOST_BYTES);
+                let rule = || "it has reported a bandwidth out of range".to_owned();
+                is_valid.then_some(()).ok_or_else(rule)
+            }
+            (LoadAnswer::Measured(samples), LoadPart::Measure { .. }) => {
+                let is_valid = samples.is_valid() && (1..=MOST_SAMPLES).contains(&samples.count());
+                let rule = || "it has reported a latency out of range".to_owned();
+                is_valid.then_some(()).ok_or_else(rule)
+            }
+            (LoadAnswer::Present, LoadPart::Answer { .. } | LoadPart::Watch) => Ok(()),
+            (LoadAnswer::Failed(why) | LoadAnswer::Untested(Untested::Other(why)), _) => {
+                text::accept(why);
+                Ok(())
+            }
+            (LoadAnswer::Untested(_), _) => Ok(()),
+            _ => Err("it has reported another task than its own".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::histogram::Histogram;
+    use super::super::timetable::{LoadTask, PARTS};
+    use super::*;
+    use crate::survey::findings::Test;
+    use facts::device::FabricAddress;
+
+    const PEER: FabricAddress = FabricAddress { nic: 1, pid: 2 };
+
+    fn task(nic: u32, part: LoadPart) -> LoadTask {
+        LoadTask {
+            slot: 0,
+            nic: NicId(nic),
+            part,
+        }
+    }
+
+    fn send(peers: usize) -> LoadPart {
+        LoadPart::Send {
+            test: TestId(0),
+            peers: vec![PEER; peers],
+        }
+    }
+
+    fn block(tasks: Vec<LoadTask>) -> LoadBlock {
+        LoadBlock {
+            number: 3,
+            begins_ns: 10,
+            slot_ns: 250_000_000,
+            slots: 8,
+            window_bytes: 1 << 20,
+            tasks,
+        }
+    }
+
+    /// The course of a process with the NICs 5 and 6.
+    fn course() -> Course {
+        let test = Test {
+            tool: "write-bw".into(),
+            size_bytes: 65536,
+            of_bandwidth: true,
+        };
+        Course {
+            tests: vec![test],
+            arguments: vec![Vec::new()],
+            pair_ns: 1,
+            first_nic: NicId(5),
+        }
+    }
+
+    #[test]
+    fn accepts_orders_that_it_can_carry_out() {
+        let is_valid = |block: LoadBlock| block.is_valid(2, Some(&course()));
+        assert!(is_valid(block(vec![
+            task(5, send(64)),
+            task(6, LoadPart::Watch)
+        ])));
+        let test = TestId(1);
+        for tasks in [
+            vec![task(4, LoadPart::Watch)],
+            vec![task(7, LoadPart::Watch)],
+            vec![task(5, send(0))],
+            vec![task(5, send(65))],
+            vec![task(5, LoadPart::Measure { test, peer: PEER })],
+            vec![LoadTask {
+                slot: 8,
+                ..task(5, LoadPart::Watch)
+            }],
+        ] {
+            assert!(!is_valid(block(tasks.clone())), "{tasks:?}");
+        }
+        assert!(!block(vec![task(5, LoadPart::Watch)]).is_valid(2, None));
+    }
+
+    #[test]
+    fn refuses_load_for_longer_than_two_seconds() {
+        let of = |slot_ns, slots| LoadBlock {
+            slot_ns,
+            slots,
+            ..block(Vec::new())
+        };
+        let is_valid = |slot_ns, slots| of(slot_ns, slots).is_valid(2, Some(&course()));
+        assert!(is_valid(250_000_000, 8));
+        assert!(!is_valid(250_000_000, 9));
+        assert!(!is_valid(u64::MAX, 2));
+    }
+
+    #[test]
+    fn process_reports_its_own_tasks_only() {
+        let block = block(vec![task(5, send(1)), task(6, LoadPart::Watch)]);
+        let accept = |nic, answer: LoadAnswer| {
+            let mut report = LoadReport {
+                block: 3,
+                rank: 1,
+                results: vec![LoadResult {
+                    slot: 0,
+                    nic: NicId(nic),
+                    answer,
+                    waited_percent: 0,
+                    counters: Vec::new(),
+                }],
+                addresses: vec![Ok(PEER), Ok(PEER)],
+                clock_uncertainty_ns: None,
+                load: None,
+            };
+            report.accept(ExpectedLoad {
+                rank: 1,
+                nics: 2,
+                block: Some(&block),
+            })
+        };
+        let sent = |bytes| LoadAnswer::Sent {
+            bytes: [bytes; PARTS],
+            failed: 0,
+        };
+        assert_eq!(accept(5, sent(1 << 30)), Ok(()));
+        assert_eq!(accept(6, LoadAnswer::Present), Ok(()));
+        assert_eq!(accept(6, LoadAnswer::Untested(Untested::Late)), Ok(()));
+        for (nic, answer, why) in [
+            (
+                5,
+                sent(u64::MAX),
+                "it has reported a bandwidth out of range",
+            ),
+            (6, sent(1), "it has reported another task than its own"),
+            (
+                5,
+                LoadAnswer::Measured(Histogram::default()),
+                "it has reported another task than its own",
+            ),
+            (
+                7,
+                LoadAnswer::Present,
+                "it has reported a NIC for which it has no slot",
+            ),
+        ] {
+            assert_eq!(accept(nic, answer).unwrap_err(), why);
+        }
+    }
+
+    #[test]
+    fn each_task_has_one_result() {
+        let block = block(vec![task(5, LoadPart::Watch)]);
+        let result = LoadResult {
+            slot: 0,
+            nic: NicId(5),
+            answer: LoadAnswer::Present,
+            waited_percent: 0,
+            counters: Vec::new(),
+        };
+        let mut report = LoadReport {
+            block: 3,
+            rank: 1,
+            results: vec![result.clone(), result],
+            addresses: vec![Ok(PEER)],
+            clock_uncertainty_ns: None,
+            load: None,
+        };
+        let expected = ExpectedLoad {
+            rank: 1,
+            nics: 1,
+            block: Some(&block),
+        };
+        assert!(report.accept(expected).is_err());
+        report.results.pop();
+        assert_eq!(report.accept(expected), Ok(()));
+        report.block = 4;
+        assert_eq!(
+            report.accept(expected).unwrap_err(),
+            "it has reported block 4"
+        );
+    }
+}
