@@ -121,6 +121,7 @@ fn of_figures(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::Changes;
     use crate::survey::load_testing::{compared, good_load};
     use crate::survey::testing::{good, loaded, survey};
     use ChangeVerdict::{Better, Ok as Same, Worse};
@@ -159,6 +160,18 @@ mod tests {
         let texts = [&changes[0].base, &changes[0].new].map(|of| of.as_deref());
         assert_eq!(texts, [Some("20.000 GB/s"), Some("18.000 GB/s")]);
         assert_eq!((changes[0].change_percent, remarks.len()), (Some(-10.0), 0));
+    }
+
+    #[test]
+    fn counts_for_the_result() {
+        let (base, new) = (with(20e9, 1.1), with(18e9, 1.1));
+        let result = |base, new| {
+            let changes = Changes::of_surveys(("a", base), ("b", new), 5.0);
+            changes.result().map_err(|failure| failure.message())
+        };
+        assert_eq!(result(&base, &base), Ok(()));
+        let worse = "worse than the base: load bisect:switch";
+        assert_eq!(result(&base, &new), Err(worse.into()));
     }
 
     #[test]

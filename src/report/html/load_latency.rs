@@ -72,7 +72,7 @@ fn picture(of: &ImpactFigures) -> Option<Markup> {
         &mut edges.chain(marks.iter().map(|mark| mark.at)),
     )?;
     let shares = bins().map(|(_, _, share)| *share);
-    let y = Axis::log("Part of the samples", Quantity::Percent, &mut { shares })?;
+    let y = Axis::log("Samples", Quantity::Percent, &mut { shares })?;
     let curve = |name: &str, color, is_main, bins: &[Bin]| Curve {
         name: name.into(),
         color,

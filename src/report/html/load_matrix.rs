@@ -17,7 +17,7 @@ const MOST_WITH_TITLES: usize = 40;
 const MOST_WITH_NUMBERS: usize = 12;
 
 /// Most labels on each side.
-const MOST_LABELS: usize = 24;
+const MOST_LABELS: usize = 20;
 
 /// Widths of all cells together and of one cell, at most.
 const CELLS: f64 = 560.0;

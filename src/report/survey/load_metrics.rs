@@ -147,7 +147,8 @@ mod tests {
         for family in &families {
             assert!(family.name.ends_with(family.unit), "{}", family.name);
         }
-        let text = text(&families, Dialect::NodeExporter);
+        let all = super::super::metrics::families(&loaded(mixed_load()));
+        let text = text(&all, Dialect::NodeExporter);
         for line in [
             "cxidiag_survey_load_mean_bytes_per_second{pattern=\"bisect:switch\"} 21500000000",
             "cxidiag_survey_load_min_bytes_per_second{pattern=\"bisect:system, both ways\"} \
