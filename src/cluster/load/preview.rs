@@ -8,7 +8,7 @@ use super::timetable::Times;
 const IDLE: f64 = 0.1;
 
 /// What a survey will send. Retests are not part of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadPreview {
     /// Number of NICs that can be used.
     pub nics: u32,
@@ -33,15 +33,8 @@ pub struct LoadPreview {
 /// Returns what the steps of a pass will send, after `ramp` slots of its widest pattern.
 pub fn preview(pass: &Pass, facts: PassFacts, ramp: u32) -> LoadPreview {
     let mut preview = LoadPreview {
-        nics: 0,
-        most_aggressors: 0,
-        is_partial: false,
         slots: ramp,
-        seconds: 0.0,
-        peak: None,
-        total_bytes: None,
-        patterns: Vec::new(),
-        left_out: Vec::new(),
+        ..LoadPreview::default()
     };
     // Seconds in which a NIC sends, added up over the NICs.
     let mut sending = 0.0;

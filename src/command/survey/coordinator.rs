@@ -130,6 +130,11 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         has_estimate: false,
         uncertainty_ns: None,
     };
+    if let Some(load) = request.load.as_ref().filter(|load| load.wanted.is_plan) {
+        let planned = joined.and_then(|()| survey.print_plan(load));
+        end(survey.control, joining);
+        return planned;
+    }
     let mut ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
     let verdict = survey.conductor.findings();
     let elapsed = clock.elapsed();

@@ -3,37 +3,13 @@
 use super::words;
 use crate::table::{self, Align};
 use crate::wrap::wrapped;
-use cluster::load::findings::LeftOut;
+use cluster::load::conductor::LoadPreview;
 
 /// Width of lines of words.
 const WIDTH: usize = 80;
 
-/// What a load would be.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PlanFacts {
-    /// Number of NICs that could be used.
-    pub nics: u32,
-    /// Most NICs that would send at once.
-    pub most_aggressors: u32,
-    /// Whether a cap keeps the load below what the NICs can do.
-    pub is_partial: bool,
-    /// Number of slots.
-    pub slots: u32,
-    /// Time of the load, in seconds.
-    pub seconds: f64,
-    /// Largest rate of all senders together, in bytes per second; `None` if the rate of a NIC is not
-    /// known.
-    pub peak_bytes_per_second: Option<f64>,
-    /// Bytes that all NICs would send at most; `None` if the rate of a NIC is not known.
-    pub total_bytes: Option<f64>,
-    /// The patterns, in their order, and the number of slots of each.
-    pub patterns: Vec<(String, u32)>,
-    /// What would be left out.
-    pub left_out: Vec<LeftOut>,
-}
-
 /// Returns the text of a plan, in lines of at most 80 columns where names allow it.
-pub fn plan_text(plan: &PlanFacts) -> Vec<String> {
+pub fn plan_text(plan: &LoadPreview) -> Vec<String> {
     let partial = if plan.is_partial {
         " (partial load)"
     } else {
@@ -44,7 +20,7 @@ pub fn plan_text(plan: &PlanFacts) -> Vec<String> {
         words::grouped(plan.most_aggressors.into()),
         words::counted(plan.nics.into(), "NIC"),
     );
-    let rate = plan.peak_bytes_per_second.map_or_else(
+    let rate = plan.peak.map_or_else(
         || "peak rate unknown".into(),
         |rate| format!("at most {}/s", amount(rate)),
     );
@@ -99,16 +75,17 @@ fn time(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster::load::findings::LeftOut;
 
     #[test]
     fn says_what_would_be_done_and_what_it_costs() {
-        let plan = PlanFacts {
+        let plan = LoadPreview {
             nics: 10_000,
             most_aggressors: 64,
             is_partial: true,
             slots: 408,
             seconds: 139.2,
-            peak_bytes_per_second: Some(1.6e12),
+            peak: Some(1.6e12),
             total_bytes: Some(84.8e12),
             patterns: vec![("bisect:switch".into(), 16), ("all2all".into(), 64)],
             left_out: vec![LeftOut {
@@ -135,12 +112,12 @@ bisect:system: the groups of the NICs are not known: --topology or --locations
 
     #[test]
     fn says_which_costs_are_unknown() {
-        let plan = PlanFacts {
+        let plan = LoadPreview {
             nics: 4,
             most_aggressors: 4,
             slots: 1,
             seconds: 0.25,
-            ..PlanFacts::default()
+            ..LoadPreview::default()
         };
         let expected = [
             "plan: at most 4 of 4 NICs would send at once; nothing was sent",

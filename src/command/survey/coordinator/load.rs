@@ -20,6 +20,8 @@ use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::number::time_text;
+use report::destination::write_text;
+use report::survey::load_plan::plan_text;
 use report::survey::nics::{State, states};
 
 /// How long the load goes on at most, unless the user gives a limit for the survey.
@@ -116,8 +118,23 @@ impl CoordinatorLoop<'_> {
         Ok(conductor.findings())
     }
 
+    /// Prints what the load would be. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// A load that is not possible with these NICs, and an output that cannot be written.
+    pub(super) fn print_plan(&mut self, load: &LoadRequest) -> Result<(), Failure> {
+        let plan = self.load_conductor(load, &Findings::default())?.preview();
+        let text: String = plan_text(&plan)
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect();
+        self.control.notes.progress.hide();
+        write_text(text.as_bytes()).map_err(interrupt::output_failed)
+    }
+
     /// Returns the conductor of the load.
-    pub(super) fn load_conductor(
+    fn load_conductor(
         &self,
         load: &LoadRequest,
         verdict: &Findings,
@@ -134,6 +151,7 @@ impl CoordinatorLoop<'_> {
         } else {
             WINDOW_OF_SOFTWARE
         };
+        let shape = self.locations.shape;
         let setup = LoadSetup {
             wanted: load.wanted.clone(),
             sizes: LoadSizes {
@@ -144,8 +162,10 @@ impl CoordinatorLoop<'_> {
             cap: load.cap,
             seed: self.request.seed,
             is_hardware,
-            nic_rate: is_hardware.then_some(LINE_RATE),
-            theory: self.locations.shape,
+            nic_rate: shape
+                .map(|shape| shape.nic_rate)
+                .or(is_hardware.then_some(LINE_RATE)),
+            theory: shape,
             victim_test: load.victim_test().test.clone(),
             other_class: Some(load.other_class.to_string()),
         };
