@@ -21,8 +21,8 @@ pub struct PlanFacts {
     pub slots: u32,
     /// Time of the load, in seconds.
     pub seconds: f64,
-    /// Largest rate of all senders together, in bytes per second; `None` if the rate of a NIC is not
-    /// known.
+    /// Largest rate of all senders together, in bytes per second; `None` if the rate of a NIC is
+    /// not known.
     pub peak_bytes_per_second: Option<f64>,
     /// Bytes that all NICs would send at most; `None` if the rate of a NIC is not known.
     pub total_bytes: Option<f64>,
