@@ -226,7 +226,7 @@ mod tests {
             .filter(|(from, to)| from != to)
             .map(|(from, to)| {
                 let ratio = if (from, to) == (0, 1) { 0.25 } else { 1.0 };
-                let theory = has_theory.then_some(21.5e9);
+                let theory = has_theory.then_some(26.875e9);
                 SetFigures {
                     theory,
                     ..links(from, to, ratio)
@@ -253,6 +253,7 @@ mod tests {
     fn compares_with_theory_if_it_is_known() {
         let page = page(3, true).unwrap();
         assert!(page.contains("share of what the topology allows"), "{page}");
+        assert!(page.contains("<title>000 to 001: 0.20</title>"), "{page}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tests of the section about load.
 
 use super::*;
-use crate::survey::load_testing::{SWITCH, good_load, judgement, mixed_load};
+use crate::survey::load_testing::{SWITCH, good_load, judgement, links, mixed_load};
 use crate::survey::testing::{good, loaded, survey};
 use cluster::load::findings::{LoadFigure, LoadUnit};
 use cluster::survey::ids::NicId;
@@ -170,4 +170,14 @@ fn shows_figures_of_slow_fabrics_in_their_unit() {
         "{text}"
     );
     assert!(text.contains("reaches 48.5 MB/s."), "{text}");
+}
+
+#[test]
+fn names_slowest_part_only_if_it_is_not_good() {
+    let mut load = good_load();
+    let has_part = |load| lines(&loaded(load)).join("\n").contains(": slowest links");
+    load.bandwidths[0].sets = vec![links(0, 1, 0.95)];
+    assert!(!has_part(load.clone()));
+    load.bandwidths[0].sets = vec![links(0, 1, 0.85)];
+    assert!(has_part(load));
 }

@@ -42,3 +42,27 @@ pub fn unit_of(unit: &LoadUnit) -> Option<Unit> {
         | LoadUnit::TrafficClass => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::load_testing::{SWITCH, good_load, judgement};
+    use super::*;
+    use cluster::load::findings::LoadFigure;
+
+    #[test]
+    fn part_counts_once_with_its_most_certain_figure() {
+        let of = |unit, figure, certainty| judgement(unit, figure, Grade::Bad, Some(certainty));
+        let load = LoadFindings {
+            judgements: vec![
+                of(SWITCH, LoadFigure::Bandwidth, Certainty::Suspect),
+                of(SWITCH, LoadFigure::Impact, Certainty::Bad),
+                of(SWITCH, LoadFigure::Fairness, Certainty::Bad),
+                of(LoadUnit::System, LoadFigure::Impact, Certainty::Suspect),
+            ],
+            ..good_load()
+        };
+        assert_eq!(units(Some(&load), Certainty::Bad), [SWITCH]);
+        assert_eq!(units(Some(&load), Certainty::Suspect), [LoadUnit::System]);
+        assert_eq!(units(None, Certainty::Bad), []);
+    }
+}
