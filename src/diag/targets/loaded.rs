@@ -7,7 +7,7 @@ use super::by_tool::portal;
 use super::load_times::LoadTimes;
 use super::model::ModelWatch;
 use super::nic::{OpenTest, TargetNic};
-use super::test::Done;
+use super::test::{Done, PairTime};
 use super::window::{Attempt, NotMeasured};
 use crate::endpoint::Endpoint;
 use cluster::load::histogram::Histogram;
@@ -38,7 +38,12 @@ impl TargetNic {
         let own = self.endpoint().ok().map(Endpoint::address);
         let own = own.filter(|own| own.simulated);
         let model = own.and_then(|own| ModelWatch::begin([own.address.nic, peer.nic]));
-        let done = self.measure_for(number, peer, (times.counted_time(), attempt));
+        let time = PairTime {
+            pair: times.counted_time(),
+            warms_up: false,
+            attempt,
+        };
+        let done = self.measure_in(number, peer, time);
         let result = done.result.and_then(|_| self.latencies());
         let delays = model.and_then(|model| model.end());
         let (is_two_sided, mean) = (

@@ -9,7 +9,7 @@ use cxi::sys::C_PID_ANY;
 use super::by_tool::test;
 use super::halves::Halves;
 use super::instruments::Instruments;
-use super::test::{Done, Test, TestPlan};
+use super::test::{Done, PairTime, Test, TestPlan};
 use super::window::Attempt;
 use crate::endpoint::Endpoint;
 use facts::device::{DeviceName, FabricAddress, LibraryFile};
@@ -174,15 +174,20 @@ impl TargetNic {
         peer: FabricAddress,
         attempt: &Attempt,
     ) -> Done<Figures> {
-        self.measure_for(number, peer, (self.tests[number].pair, attempt))
+        let time = PairTime {
+            pair: self.tests[number].pair,
+            warms_up: true,
+            attempt,
+        };
+        self.measure_in(number, peer, time)
     }
 
-    /// Measures for a time, as [`Self::measure`] does.
-    pub(super) fn measure_for(
+    /// Measures in a time, as [`Self::measure`] does.
+    pub(super) fn measure_in(
         &mut self,
         number: usize,
         peer: FabricAddress,
-        time: (Duration, &Attempt),
+        time: PairTime<'_>,
     ) -> Done<Figures> {
         let OpenTest { test, class, .. } = &self.tests[number];
         match opened(&self.endpoint, self.plan.device) {

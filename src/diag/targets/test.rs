@@ -36,6 +36,18 @@ pub struct TestPlan {
     pub max_waited_percent: f64,
 }
 
+/// When an initiator measures a pair.
+#[derive(Clone, Copy)]
+pub struct PairTime<'a> {
+    /// For how long, at most.
+    pub pair: Duration,
+    /// Whether unmeasured operations come first, as many as the options say. Where operations take
+    /// long, no time would be left after them.
+    pub warms_up: bool,
+    /// Its window.
+    pub attempt: &'a Attempt,
+}
+
 /// A test on one NIC.
 pub trait Test {
     /// Opens the target, which stays open until it is released. The target of a two-sided tool is
@@ -53,13 +65,13 @@ pub trait Test {
     /// A call that the library refuses.
     fn close_target(&mut self) -> Result<(), Failure>;
 
-    /// Measures operations that this NIC issues to `peer`, for a time within an attempt. A failure
-    /// of [`Kind::Nic`] is about the pair, others are about this process.
+    /// Measures operations that this NIC issues to `peer`. A failure of [`Kind::Nic`] is about the
+    /// pair, others are about this process.
     fn measure(
         &self,
         endpoint: &Endpoint,
         peer: FabricAddress,
-        time: (Duration, &Attempt),
+        time: PairTime<'_>,
         instruments: &mut Instruments,
     ) -> Done<Figures>;
 
@@ -179,10 +191,11 @@ impl<B: Benchmark> TestOf<B> {
     fn measure_with(
         &self,
         resources: &mut B::Resources,
-        (pair, attempt): (Duration, &Attempt),
+        time: PairTime<'_>,
         watch_links: impl Fn() -> Option<FullLinks>,
         instruments: &mut Instruments,
     ) -> (bool, Result<Figures, Failure>) {
+        let PairTime { pair, attempt, .. } = time;
         if let Err(failure) = attempt.begin(pair / SHORTEST) {
             return (true, Err(failure));
         }
@@ -195,6 +208,9 @@ impl<B: Benchmark> TestOf<B> {
             loop {
                 let mut run = self.run;
                 run.set_duration(pair.min(attempt.left()));
+                if !time.warms_up {
+                    run.warmup = 0;
+                }
                 let context = self.context(&run, attempt, Side::Client);
                 let measured = (self.measure)(&context, resources, instruments);
                 let had_cpu = self.check_thread(attempt, before, links.as_ref());
@@ -312,17 +328,17 @@ impl<B: Benchmark> Test for TestOf<B> {
         &self,
         endpoint: &Endpoint,
         peer: FabricAddress,
-        (pair, attempt): (Duration, &Attempt),
+        time: PairTime<'_>,
         instruments: &mut Instruments,
     ) -> Done<Figures> {
+        let attempt = time.attempt;
         let set_up = || self.set_up(endpoint, peer, attempt, Side::Client);
         let mut resources = match attempt.beyond(Duration::ZERO, set_up) {
             Ok(resources) => resources,
             Err(failure) => return Done::nothing(failure),
         };
         let watch_links = || self.watch_links(endpoint, peer);
-        let (is_over, result) =
-            self.measure_with(&mut resources, (pair, attempt), watch_links, instruments);
+        let (is_over, result) = self.measure_with(&mut resources, time, watch_links, instruments);
         let observer = endpoint.lni().observer();
         Done {
             result: result.map_err(|failure| nic_states::explain(failure, observer)),
@@ -389,6 +405,14 @@ mod tests {
     use crate::run::one_sided;
     use plan::testing::plan;
 
+    fn time<'a>(writes: &TestOf<write_lat::WriteLatency>, attempt: &'a Attempt) -> PairTime<'a> {
+        PairTime {
+            pair: writes.pair,
+            warms_up: true,
+            attempt,
+        }
+    }
+
     /// A test with `write-lat` and its target, as [`test`](super::super::by_tool::test) makes it.
     fn writes() -> TestOf<write_lat::WriteLatency> {
         let pair = Duration::from_millis(5);
@@ -428,7 +452,7 @@ mod tests {
                 ends: Instant::now() + Duration::from_secs(10),
             };
             let attempt = Attempt::new(window, Side::Client);
-            let done = writes.measure(&endpoint, own, (writes.pair, &attempt), &mut instruments);
+            let done = writes.measure(&endpoint, own, time(&writes, &attempt), &mut instruments);
             assert!(done.result.is_ok() && done.is_released);
         }
         let issued = Issued { own: 0, peer: None };
@@ -485,7 +509,7 @@ mod tests {
             ends: Instant::now() + Duration::from_secs(1),
         };
         let attempt = Attempt::new(window, Side::Client);
-        let done = writes.measure(&endpoint, own, (writes.pair, &attempt), &mut instruments);
+        let done = writes.measure(&endpoint, own, time(&writes, &attempt), &mut instruments);
         let failure = done.result.unwrap_err();
         assert_eq!(failure.error.downcast_ref(), Some(&NotMeasured::Late));
         endpoint.close().unwrap();
@@ -507,7 +531,7 @@ mod tests {
                 ends: Instant::now() + Duration::from_secs(60),
             };
             let attempt = Attempt::new(window, Side::Client);
-            let done = writes.measure(&endpoint, own, (writes.pair, &attempt), &mut instruments);
+            let done = writes.measure(&endpoint, own, time(&writes, &attempt), &mut instruments);
             assert!(!done.is_released);
             done.result.unwrap_err()
         };
@@ -543,7 +567,7 @@ mod tests {
         let attempt = Attempt::new(window, Side::Client);
         assert!(writes.check_cpu(&attempt, 26.4, None).is_err());
         assert_eq!(attempt.waited_percent(), 26);
-        let done = writes.measure(&endpoint, own, (writes.pair, &attempt), &mut instruments);
+        let done = writes.measure(&endpoint, own, time(&writes, &attempt), &mut instruments);
         assert!(done.result.is_ok());
         writes.close_target().unwrap();
         endpoint.close().unwrap();
