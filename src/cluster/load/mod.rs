@@ -41,3 +41,10 @@ pub mod theory;
 pub mod timetable;
 mod verdicts;
 mod victims;
+
+#[cfg(test)]
+mod blame_tests;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod verdict_tests;
