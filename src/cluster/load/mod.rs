@@ -64,3 +64,10 @@ mod timing;
 mod verdicts;
 mod victims;
 pub mod wanted;
+
+#[cfg(test)]
+mod blame_tests;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod verdict_tests;
