@@ -1,9 +1,9 @@
 //! What is measured again, and what the retests say about the first measurement (load.md 3.7).
 
-use super::course::CourseStep;
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadJudgement};
 use super::pattern::Pattern;
 use super::scene::Purpose;
+use super::steps::CourseStep;
 use crate::survey::findings::Certainty;
 
 /// Number of retests.

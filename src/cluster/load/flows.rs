@@ -146,11 +146,10 @@ fn shift(distance: Distance, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<So
     }
     turn_unequal(&mut sets, slot);
     let next = sets.iter().cycle().skip(1);
-    let pairs = sets
-        .iter()
-        .zip(next)
-        .flat_map(|(set, next)| set.iter().zip(next));
-    mended(pairs.map(|(source, target)| (*source, *target)).collect())
+    let pairs_of_set = |(set, next): (&Vec<PlacedNic>, &Vec<PlacedNic>)| {
+        mended(set.iter().copied().zip(next.iter().copied()).collect())
+    };
+    sets.iter().zip(next).flat_map(pairs_of_set).collect()
 }
 
 fn shifted(nics: &[PlacedNic], by: usize) -> Vec<SourceAndTarget> {

@@ -8,10 +8,11 @@
 //! * `findings`: what the survey has found, as data and as a part of its document.
 //! * `theory`: what the shape of a fabric allows.
 //! * `conductor`: the load from the first scene to the findings. `pass`: its scenes, once.
-//!   `confirm`: what is measured again, and what that says. `safety`: how much load is allowed, and
-//!   when it ends early. `timing`: how long slots are. `preview`: what will be sent.
-//! * `wanted`: which load the user wants. `course`: which scenes come in which order. `placed`: the
-//!   NICs that take part. `flows`: the flows of each pattern; `quiet` and `stars` are its parts.
+//!   `setup`: its settings. `ramp`: the first slots. `safety`: how much load is allowed, and when it
+//!   ends early. `timing`: how long slots are. `confirm`: what is measured again, and what retests
+//!   say. `preview`: what will be sent.
+//! * `wanted`: which load the user wants. `course`: which steps come in which order. `steps`: the
+//!   slots of a step. `placed`: the NICs that take part. `flows`: the flows of each pattern; `quiet` and `stars` are its parts.
 //!   `roles`: who makes load and who is judged. `dice`: random numbers.
 //! * `tally`: all results so far, and what they say. `rates`: what NICs sent in a slot.
 //!   `bandwidths`: bandwidths of NICs. `statistics`: medians, intervals and fairness. `names`: the
@@ -31,14 +32,30 @@ pub mod pattern;
 mod placed;
 pub mod preview;
 mod quiet;
+mod ramp;
 mod rates;
 pub mod roles;
 mod safety;
 pub mod scene;
+mod setup;
 mod stars;
 mod statistics;
+mod steps;
 pub mod tally;
 pub mod theory;
 pub mod timetable;
 mod timing;
 pub mod wanted;
+
+#[cfg(test)]
+mod course_tests;
+#[cfg(test)]
+mod flows_tests;
+#[cfg(test)]
+mod models;
+#[cfg(test)]
+mod roles_tests;
+#[cfg(test)]
+mod safety_tests;
+#[cfg(test)]
+mod timing_tests;
