@@ -1,13 +1,17 @@
-//! Bandwidths of NICs under a pattern.
+//! Bandwidths under a pattern.
 
 use std::collections::BTreeMap;
 
-use super::findings::{BandwidthFigures, Grade};
+use super::findings::BandwidthFigures;
+use super::limits::{SHARE, worst};
 use super::names::pattern_name;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
 use super::statistics::{mean, median, quantile, sorted};
+use super::theory::FabricShape;
+use super::{sets, stars};
 use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
 
 /// The percentiles in the figures of a pattern.
 const PERCENTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
@@ -29,9 +33,22 @@ pub fn median_of_nics(slots: &[SlotRates]) -> Option<f64> {
     median(&means_of_nics(slots))
 }
 
-/// Returns the figures of the NICs under a pattern, without theory, sets and stars. `quiet` is the
-/// bandwidth without load.
-pub fn figures(pattern: Pattern, slots: &[SlotRates], quiet: Option<f64>) -> BandwidthFigures {
+/// What the figures of a pattern are compared with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Yardstick {
+    /// The bandwidth without load, in bytes per second, if it was measured.
+    pub quiet: Option<f64>,
+    /// The shape of the fabric, if it is known and the load is not partial.
+    pub shape: Option<FabricShape>,
+}
+
+/// Returns the figures of the NICs, of the parts of the fabric and of targets under a pattern.
+pub fn figures(
+    roster: &Roster,
+    pattern: Pattern,
+    slots: &[SlotRates],
+    yardstick: Yardstick,
+) -> BandwidthFigures {
     let nics = sorted(&means_of_nics(slots));
     let in_slot = |slot: &SlotRates| slot.sent.iter().map(|of| of.rate).sum::<f64>();
     let sums: Vec<f64> = slots.iter().map(in_slot).collect();
@@ -42,24 +59,50 @@ pub fn figures(pattern: Pattern, slots: &[SlotRates], quiet: Option<f64>) -> Ban
             quantile(&nics, part)
         }
     };
-    let mean_of_nic = mean(&nics).unwrap_or(0.0);
+    let mean_of_nic = mean(&nics);
+    let quiet = yardstick.quiet.filter(|quiet| *quiet > 0.0);
+    let shape = yardstick.shape.zip(quiet);
+    let theory = shape.and_then(|(shape, quiet)| shape.scaled_to(quiet).of_nic(pattern));
+    let share_of_theory = mean_of_nic.zip(theory).map(|(mean, theory)| mean / theory);
+    let ratio_to_quiet = mean_of_nic.zip(quiet).map(|(mean, quiet)| mean / quiet);
+    let sets = sets::figures(roster, pattern, slots, theory);
+    let stars = match pattern {
+        Pattern::Incast(_) => stars::figures(slots, quiet),
+        _ => Vec::new(),
+    };
+    let of_share = share_of_theory
+        .filter(|_| is_judged_by_share(pattern))
+        .map(|share| SHARE.grade(share));
+    let of_sets = sets.iter().map(|set| set.grade);
+    let of_stars = stars.iter().map(|star| star.grade);
+    let grade = worst(of_share.into_iter().chain(of_sets).chain(of_stars));
     BandwidthFigures {
         pattern: pattern_name(pattern),
         slots: slots.len() as u32,
         nics: nics.len() as u32,
-        unjudged: slots.iter().map(|slot| slot.unjudged).sum(),
-        mean: mean_of_nic,
+        unjudged: slots.iter().map(|slot| slot.unjudged.len() as u32).sum(),
+        mean: mean_of_nic.unwrap_or(0.0),
         sum: mean(&sums).unwrap_or(0.0),
         min: at(0.0),
         p1: at(0.01),
         percentiles: PERCENTILES.map(at),
-        theory: None,
-        share_of_theory: None,
-        ratio_to_quiet: quiet
-            .filter(|quiet| *quiet > 0.0)
-            .map(|quiet| mean_of_nic / quiet),
-        sets: Vec::new(),
-        stars: Vec::new(),
-        grade: Grade::Unjudged,
+        theory,
+        share_of_theory,
+        ratio_to_quiet,
+        sets,
+        stars,
+        grade,
     }
+}
+
+/// Returns whether the share of theory is a verdict: a worst shift may be slow in a good fabric.
+pub fn is_judged_by_share(pattern: Pattern) -> bool {
+    matches!(
+        pattern,
+        Pattern::AllToAll
+            | Pattern::Bisect {
+                of: Set::System,
+                ..
+            }
+    )
 }

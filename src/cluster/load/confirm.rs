@@ -78,9 +78,7 @@ pub fn certainty(judgement: &LoadJudgement, retests: &[Retest]) -> Certainty {
 
 fn says(judgement: &LoadJudgement, retest: &Retest) -> RetestSays {
     let is_again = |of: &LoadJudgement| {
-        of.grade == Grade::Bad
-            && (of.unit, of.figure) == (judgement.unit, judgement.figure)
-            && of.pattern == judgement.pattern
+        of.grade == Grade::Bad && (of.unit, of.figure) == (judgement.unit, judgement.figure)
     };
     // Processes that waited for their CPUs leave a pattern without a verdict.
     let mut bandwidths = retest.findings.bandwidths.iter();

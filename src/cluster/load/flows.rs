@@ -7,7 +7,7 @@ use super::dice::dice;
 use super::pattern::{Distance, Pattern, Set};
 use super::placed::{PlacedNic, groups, switches};
 use super::scene::Flow;
-use super::{quiet, stars};
+use super::{incasts, quiet};
 
 /// To how many NICs each NIC sends at once in [`Pattern::AllToAll`].
 pub const PEERS: usize = 8;
@@ -20,7 +20,7 @@ pub fn flows(pattern: Pattern, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<
         Pattern::Bisect { of, both_ways } => bisect(of, both_ways, nics, slot, seed),
         Pattern::Shift(distance) => one_to_one(shift(distance, nics, slot, seed)),
         Pattern::AllToAll => all_to_all(nics, slot, seed),
-        Pattern::Incast(sources) => stars::flows(nics, sources.into(), slot, seed),
+        Pattern::Incast(sources) => incasts::flows(nics, sources.into(), slot, seed),
     }
 }
 

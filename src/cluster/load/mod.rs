@@ -12,20 +12,34 @@
 //!   ends early. `timing`: how long slots are. `confirm`: what is measured again, and what retests
 //!   say. `preview`: what will be sent.
 //! * `wanted`: which load the user wants. `course`: which steps come in which order. `steps`: the
-//!   slots of a step. `placed`: the NICs that take part. `flows`: the flows of each pattern; `quiet` and `stars` are its parts.
-//!   `roles`: who makes load and who is judged. `dice`: random numbers.
+//!   slots of a step. `placed`: the NICs that take part. `roles`: who makes load and who is judged.
+//!   `flows`: the flows of each pattern. Its parts: `quiet`; `incasts`. `dice`: random numbers.
 //! * `tally`: all results so far, and what they say. `rates`: what NICs sent in a slot.
-//!   `bandwidths`: bandwidths of NICs. `statistics`: medians, intervals and fairness. `names`: the
-//!   names of patterns.
+//!   `victims`: what victims measured. `counters`: what counters of NICs say.
+//! * `bandwidths`: figures of a pattern. Their parts: `sets`, parts of the fabric; `stars`, targets
+//!   with many sources. `impacts`: what load does to latencies. `tails`: their high percentiles.
+//!   `isolation`: traffic classes.
+//! * `blame`: the part that slow flows have in common (`culprit`). Its parts: `slow_nics`, NICs and
+//!   switches; `cells`, links among switches or groups.
+//! * `verdicts`: judgements on figures. `limits`: the limits. `statistics`: medians, intervals and
+//!   fairness. `names`: the names of patterns.
 
 mod bandwidths;
+mod blame;
+mod cells;
 pub mod conductor;
 mod confirm;
+mod counters;
 mod course;
+mod culprit;
 mod dice;
 pub mod findings;
 mod flows;
 pub mod histogram;
+mod impacts;
+mod incasts;
+mod isolation;
+mod limits;
 mod names;
 mod pass;
 pub mod pattern;
@@ -37,16 +51,23 @@ mod rates;
 pub mod roles;
 mod safety;
 pub mod scene;
-mod setup;
+mod sets;
+pub mod setup;
+mod slow_nics;
 mod stars;
 mod statistics;
 mod steps;
+mod tails;
 pub mod tally;
 pub mod theory;
 pub mod timetable;
-mod timing;
+pub mod timing;
+mod verdicts;
+mod victims;
 pub mod wanted;
 
+#[cfg(test)]
+mod conductor_tests;
 #[cfg(test)]
 mod course_tests;
 #[cfg(test)]
@@ -57,5 +78,7 @@ mod models;
 mod roles_tests;
 #[cfg(test)]
 mod safety_tests;
+#[cfg(test)]
+mod scale_tests;
 #[cfg(test)]
 mod timing_tests;

@@ -1,6 +1,8 @@
 //! What NICs sent under load, slot by slot: the results that bandwidths are made of.
 
-use super::scene::Scene;
+use std::collections::BTreeMap;
+
+use super::scene::{Flow, Scene};
 use super::timetable::{LoadAnswer, LoadResult, PARTS, Times};
 use crate::survey::busy::most_waited_percent;
 use crate::survey::ids::NicId;
@@ -25,38 +27,27 @@ pub struct SentRate {
 pub struct SlotRates {
     /// The NICs whose results count.
     pub sent: Vec<SentRate>,
-    /// Number of NICs whose results do not count, because of busy CPUs or a late start.
-    pub unjudged: u32,
+    /// The flows without a result that counts, because of busy CPUs, a late start or a lost
+    /// report. They may have loaded the fabric.
+    pub unjudged: Vec<Flow>,
 }
 
 impl SlotRates {
-    /// Returns the rates of a scene. A NIC without a result, or without a part in the slot, is
-    /// neither counted nor unjudged; a NIC that could not send at all has rate 0.
+    /// Returns the rates of a scene. A NIC that could not send at all has rate 0.
     pub fn of(scene: &Scene, results: &[LoadResult]) -> Self {
         let mut rates = Self::default();
         let counted_s = Times::of_slot(scene.slot_ns).counted() as f64 / 1e9;
-        let flows = scene.flows.iter().filter(|flow| !flow.peers.is_empty());
-        for flow in flows {
-            let of_source = results.iter().filter(|of| of.nic == flow.source);
-            for result in of_source {
-                let bytes = match &result.answer {
-                    LoadAnswer::Sent { bytes, .. } => *bytes,
-                    LoadAnswer::Failed(_) => [0; PARTS],
-                    LoadAnswer::Untested(_) => {
-                        rates.unjudged += 1;
-                        continue;
-                    }
-                    LoadAnswer::Measured(_) | LoadAnswer::Present => continue,
-                };
-                if result.waited_percent > most_waited_percent(true) || is_late(&bytes) {
-                    rates.unjudged += 1;
-                    continue;
-                }
-                rates.sent.push(SentRate {
+        let of_nics: BTreeMap<NicId, &LoadResult> =
+            results.iter().map(|result| (result.nic, result)).collect();
+        for flow in scene.flows.iter().filter(|flow| !flow.peers.is_empty()) {
+            let result = of_nics.get(&flow.source);
+            match result.and_then(|result| bytes_that_count(result)) {
+                Some(bytes) => rates.sent.push(SentRate {
                     source: flow.source,
                     peers: flow.peers.clone(),
-                    rate: bytes.iter().map(|bytes| *bytes as f64).sum::<f64>() / counted_s,
-                });
+                    rate: bytes / counted_s,
+                }),
+                None => rates.unjudged.push(flow.clone()),
             }
         }
         rates
@@ -70,6 +61,24 @@ impl SlotRates {
             of.peers.iter().map(move |peer| (of.source, *peer, part))
         })
     }
+
+    /// Returns source and target of each flow whose rate is not known.
+    pub fn unknown_flows(&self) -> impl Iterator<Item = (NicId, NicId)> {
+        self.unjudged
+            .iter()
+            .flat_map(|flow| flow.peers.iter().map(|peer| (flow.source, *peer)))
+    }
+}
+
+/// Returns the bytes that a NIC sent, unless they say nothing about the fabric.
+fn bytes_that_count(result: &LoadResult) -> Option<f64> {
+    let bytes = match &result.answer {
+        LoadAnswer::Sent { bytes, .. } => *bytes,
+        LoadAnswer::Failed(_) => [0; PARTS],
+        LoadAnswer::Measured(_) | LoadAnswer::Present | LoadAnswer::Untested(_) => return None,
+    };
+    let is_busy = result.waited_percent > most_waited_percent(true);
+    (!is_busy && !is_late(&bytes)).then(|| bytes.iter().map(|bytes| *bytes as f64).sum())
 }
 
 /// Returns whether the NIC began to send after the counted time had begun. A slow NIC may have no
@@ -78,4 +87,80 @@ fn is_late(bytes: &[u64; PARTS]) -> bool {
     let late_parts = &bytes[PARTS / 2..];
     let least = late_parts.iter().copied().min().unwrap_or(0);
     (bytes[0] as f64) < LEAST_FIRST * least as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pattern::Pattern;
+    use super::super::scene::Purpose;
+    use super::*;
+    use crate::survey::untested::Untested;
+
+    fn scene(flows: &[(u32, &[u32])]) -> Scene {
+        let flow = |(source, peers): &(u32, &[u32])| Flow {
+            source: NicId(*source),
+            peers: peers.iter().copied().map(NicId).collect(),
+        };
+        Scene {
+            purpose: Purpose::Bandwidth(Pattern::AllToAll),
+            repetition: 0,
+            place: 0,
+            flows: flows.iter().map(flow).collect(),
+            victims: Vec::new(),
+            slot_ns: 250_000_000,
+            window_bytes: 1 << 20,
+        }
+    }
+
+    fn result(nic: u32, answer: LoadAnswer, waited_percent: u8) -> LoadResult {
+        LoadResult {
+            slot: 0,
+            nic: NicId(nic),
+            answer,
+            waited_percent,
+            counters: Vec::new(),
+        }
+    }
+
+    fn sent(bytes: [u64; PARTS]) -> LoadAnswer {
+        LoadAnswer::Sent { bytes, failed: 0 }
+    }
+
+    #[test]
+    fn bytes_belong_to_peers_in_equal_parts() {
+        let scene = scene(&[(0, &[1, 2])]);
+        let rates = SlotRates::of(&scene, &[result(0, sent([1_300_000; PARTS]), 5)]);
+        let flows: Vec<_> = rates.flows().collect();
+        assert_eq!(
+            flows,
+            [(NicId(0), NicId(1), 50e6), (NicId(0), NicId(2), 50e6)]
+        );
+    }
+
+    #[test]
+    fn results_that_say_nothing_are_left_out() {
+        let scene = scene(&[(0, &[5]), (1, &[5]), (2, &[5]), (3, &[5]), (4, &[5])]);
+        let mut late = [1000; PARTS];
+        late[0] = 499;
+        let mut uneven = [1000; PARTS];
+        (uneven[0], uneven[7]) = (0, 0);
+        let results = [
+            result(0, sent([1000; PARTS]), 6),
+            result(1, sent(late), 0),
+            result(2, sent(uneven), 0),
+            result(3, LoadAnswer::Untested(Untested::Late), 0),
+        ];
+        let rates = SlotRates::of(&scene, &results);
+        let sources: Vec<u32> = rates.sent.iter().map(|of| of.source.0).collect();
+        assert_eq!(sources, [2]);
+        let unknown: Vec<u32> = rates.unknown_flows().map(|(source, _)| source.0).collect();
+        assert_eq!(unknown, [0, 1, 3, 4]);
+    }
+
+    #[test]
+    fn nic_that_cannot_send_has_rate_zero() {
+        let failed = result(0, LoadAnswer::Failed("no route".into()), 0);
+        let rates = SlotRates::of(&scene(&[(0, &[5])]), &[failed]);
+        assert_eq!(rates.sent[0].rate, 0.0);
+    }
 }

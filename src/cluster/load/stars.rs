@@ -1,67 +1,129 @@
-//! Incasts: many sources for each target.
+//! Targets to which many NICs send: sum and fairness.
 
-use super::dice::dice;
-use super::placed::PlacedNic;
-use super::scene::Flow;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns as many disjoint stars as there is room for, each with this number of sources. NICs that
-/// were sources, and targets, least often in the slots before come first.
-pub fn flows(nics: &[PlacedNic], sources: usize, slot: u32, seed: u64) -> Vec<Flow> {
-    let count = nics.len() / (sources + 1);
-    if count == 0 {
-        return Vec::new();
-    }
-    let mut rng = dice(seed, 0);
-    let (mut received, mut sent) = (vec![0_u32; nics.len()], vec![0_u32; nics.len()]);
-    let mut order: Vec<usize> = (0..nics.len()).collect();
-    let mut stars = Vec::new();
-    // The counts follow from the slots before, which are few.
-    for _ in 0..=slot {
-        rng.shuffle(&mut order);
-        order.sort_by_key(|index| received[*index]);
-        let (targets, others) = order.split_at_mut(count);
-        others.sort_by_key(|index| sent[*index]);
-        targets.iter().for_each(|index| received[*index] += 1);
-        stars = assigned(nics, targets, others, sources);
-        stars.iter().for_each(|(source, _)| sent[*source] += 1);
-    }
-    let flow = |(source, target): (usize, usize)| Flow {
-        source: nics[source].nic,
-        peers: vec![nics[target].nic],
-    };
-    stars.into_iter().map(flow).collect()
+use super::findings::StarFigures;
+use super::limits::{FAIRNESS, INCAST_SUM, SMALLEST_SHARE, worst};
+use super::rates::SlotRates;
+use super::statistics::{fairness, mean, median, smallest_share};
+use crate::survey::ids::NicId;
+
+/// The slots of one target so far.
+#[derive(Default)]
+struct StarSlots {
+    sources: usize,
+    sums: Vec<f64>,
+    fairness: Vec<f64>,
+    smallest: Vec<f64>,
 }
 
-/// Returns a target for each source: first sources at other switches, by `others`; then, where
-/// these do not suffice, sources in other nodes.
-fn assigned(
-    nics: &[PlacedNic],
-    targets: &[usize],
-    others: &[usize],
-    sources: usize,
-) -> Vec<(usize, usize)> {
-    let mut open: Vec<(usize, usize)> = targets.iter().map(|target| (*target, 0)).collect();
-    let mut assigned = Vec::with_capacity(targets.len() * sources);
-    let mut is_used = vec![false; nics.len()];
-    for must_be_remote in [true, false] {
-        for (turn, &source) in others.iter().enumerate() {
-            let fits = |target: usize| {
-                let (source, target) = (&nics[source], &nics[target]);
-                let is_remote = source.switch.is_none() || source.switch != target.switch;
-                source.node != target.node && (is_remote || !must_be_remote)
-            };
-            let mut places = (0..open.len()).map(|offset| (turn + offset) % open.len());
-            let place = places.find(|place| fits(open[*place].0));
-            let Some(place) = place.filter(|_| !is_used[source]) else {
-                continue;
-            };
-            is_used[source] = true;
-            assigned.push((source, open[place].0));
-            open[place].1 += 1;
-            if open[place].1 == sources {
-                open.swap_remove(place);
-            }
+/// Returns the figures of all targets, the worst first. A target counts in a slot if the rates of
+/// all of its sources are known. `quiet` is the bandwidth without load.
+pub fn figures(slots: &[SlotRates], quiet: Option<f64>) -> Vec<StarFigures> {
+    let mut of_targets: BTreeMap<NicId, StarSlots> = BTreeMap::new();
+    for slot in slots {
+        let incomplete: BTreeSet<NicId> = slot.unknown_flows().map(|(_, target)| target).collect();
+        let mut shares: BTreeMap<NicId, Vec<f64>> = BTreeMap::new();
+        for (_, target, rate) in slot.flows() {
+            shares.entry(target).or_default().push(rate);
+        }
+        shares.retain(|target, _| !incomplete.contains(target));
+        for (target, shares) in shares {
+            let star = of_targets.entry(target).or_default();
+            star.sources = star.sources.max(shares.len());
+            star.sums.push(shares.iter().sum());
+            star.fairness.extend(fairness(&shares));
+            star.smallest.extend(smallest_share(&shares));
         }
     }
-    assigned
+    let figures = of_targets
+        .into_iter()
+        .filter_map(|(target, star)| of_target(target, &star, quiet));
+    let mut figures: Vec<StarFigures> = figures.collect();
+    figures.sort_by(|one, other| {
+        let by_grade = other.grade.cmp(&one.grade);
+        by_grade.then(one.sum.total_cmp(&other.sum))
+    });
+    figures
+}
+
+/// Returns the figures of a target; `None` without slots.
+fn of_target(target: NicId, star: &StarSlots, quiet: Option<f64>) -> Option<StarFigures> {
+    let sum = mean(&star.sums)?;
+    let ratio_to_quiet = quiet.filter(|quiet| *quiet > 0.0).map(|quiet| sum / quiet);
+    // Without any answer there are no shares to compare: the sum is 0, which is bad by itself.
+    let fairness = median(&star.fairness).unwrap_or(1.0);
+    let smallest_share = median(&star.smallest).unwrap_or(1.0);
+    let of_sum = ratio_to_quiet.map(|ratio| INCAST_SUM.grade(ratio));
+    let of_shares = [
+        FAIRNESS.grade(fairness),
+        SMALLEST_SHARE.grade(smallest_share),
+    ];
+    Some(StarFigures {
+        target,
+        sources: star.sources as u32,
+        sum,
+        ratio_to_quiet,
+        fairness,
+        smallest_share,
+        grade: worst(of_shares.into_iter().chain(of_sum)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::findings::Grade;
+    use super::super::rates::SentRate;
+    use super::super::scene::Flow;
+    use super::*;
+
+    fn star(target: u32, rates: &[f64]) -> SlotRates {
+        let sent = rates.iter().enumerate().map(|(source, rate)| SentRate {
+            source: NicId(100 + source as u32),
+            peers: vec![NicId(target)],
+            rate: *rate,
+        });
+        SlotRates {
+            sent: sent.collect(),
+            unjudged: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn equal_shares_of_the_whole_port_are_good() {
+        // load.md 5, vector 30
+        let found = figures(&[star(0, &[2650e6; 8])], Some(21_500e6));
+        assert!((found[0].ratio_to_quiet.unwrap() - 0.986).abs() < 1e-3);
+        assert_eq!((found[0].fairness, found[0].grade), (1.0, Grade::Good));
+    }
+
+    #[test]
+    fn one_starved_source_is_bad() {
+        // load.md 5, vector 22
+        let shares = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.2].map(|share| share * 1e9);
+        let slots = [star(0, &shares), star(1, &[1e9; 8])];
+        let found = figures(&slots, Some(7.2e9));
+        assert_eq!(found[0].target, NicId(0));
+        assert!((found[0].smallest_share - 0.22).abs() < 3e-3);
+        assert_eq!(FAIRNESS.grade(found[0].fairness), Grade::Slow);
+        assert_eq!([found[0].grade, found[1].grade], [Grade::Bad, Grade::Good]);
+    }
+
+    #[test]
+    fn low_sum_is_bad_only_if_the_quiet_bandwidth_is_known() {
+        let slots = [star(0, &[1e9; 8])];
+        assert_eq!(figures(&slots, Some(16e9))[0].grade, Grade::Bad);
+        let unknown = &figures(&slots, None)[0];
+        assert_eq!((unknown.ratio_to_quiet, unknown.grade), (None, Grade::Good));
+    }
+
+    #[test]
+    fn star_with_an_unknown_source_does_not_count() {
+        let mut slot = star(0, &[1e9; 7]);
+        slot.unjudged.push(Flow {
+            source: NicId(107),
+            peers: vec![NicId(0)],
+        });
+        assert_eq!(figures(&[slot], Some(8e9)), []);
+    }
 }

@@ -2,13 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::bandwidths;
-use super::findings::LoadFindings;
+use super::bandwidths::{self, Yardstick};
+use super::blame;
+use super::counters::CounterSums;
+use super::culprit::Culprit;
+use super::findings::{BandwidthFigures, Grade, ImpactFigures, LoadFindings, LoadJudgement};
+use super::impacts::{self, ImpactFacts};
+use super::isolation;
 use super::pattern::Pattern;
 use super::rates::SlotRates;
 use super::scene::{Purpose, Scene};
 use super::theory::FabricShape;
 use super::timetable::LoadResult;
+use super::verdicts;
+use super::victims::{VictimKey, Victims};
 use crate::survey::findings::Test;
 use crate::survey::roster::Roster;
 
@@ -34,6 +41,8 @@ pub struct Tally {
     roster: Roster,
     facts: TallyFacts,
     rates: BTreeMap<Pattern, Vec<SlotRates>>,
+    victims: BTreeMap<VictimKey, Victims>,
+    counters: CounterSums,
 }
 
 impl Tally {
@@ -43,14 +52,22 @@ impl Tally {
             roster: roster.clone(),
             facts,
             rates: BTreeMap::new(),
+            victims: BTreeMap::new(),
+            counters: CounterSums::default(),
         }
     }
 
     /// Adds the results of the tasks of a scene.
     pub fn add(&mut self, scene: &Scene, results: &[LoadResult]) {
+        self.counters.add(scene, results);
         if let Purpose::Bandwidth(pattern) = scene.purpose {
             let rates = SlotRates::of(scene, results);
             self.rates.entry(pattern).or_default().push(rates);
+        }
+        if let Some(key) = VictimKey::of(scene) {
+            let of_bandwidth = self.facts.victim_test.of_bandwidth;
+            let victims = self.victims.entry(key).or_default();
+            victims.add(&self.roster, scene, results, of_bandwidth);
         }
     }
 
@@ -61,15 +78,49 @@ impl Tally {
         bandwidths::median_of_nics(slots)
     }
 
-    /// Returns what the results say. No judgement has a certainty yet.
+    /// Returns what the results say. No judgement has a certainty yet, and the settings and what
+    /// was left out are empty.
     pub fn findings(&self) -> LoadFindings {
         let quiet = self.quiet_bandwidth();
-        let figures = self.rates.iter();
+        let yardstick = Yardstick {
+            quiet,
+            shape: self.facts.theory.filter(|_| !self.facts.is_partial),
+        };
+        let of_pattern = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
+            let figures = bandwidths::figures(&self.roster, *pattern, slots, yardstick);
+            (*pattern, figures)
+        };
+        let bandwidths: BTreeMap<Pattern, BandwidthFigures> =
+            self.rates.iter().map(of_pattern).collect();
+        let facts = ImpactFacts {
+            test: &self.facts.victim_test,
+            other_class: self.facts.other_class.as_deref(),
+            quiet,
+            seed: self.facts.seed,
+        };
+        let of_victims = |(key, victims): (&VictimKey, &Victims)| {
+            let figures = impacts::figures(*key, victims, facts).into_iter();
+            figures.map(|of| (*key, of)).collect::<Vec<_>>()
+        };
+        let impacts: Vec<(VictimKey, ImpactFigures)> =
+            self.victims.iter().flat_map(of_victims).collect();
+        let isolations = isolation::figures(&self.victims, facts.other_class);
+        let culprits = blame::culprits(&self.roster, &self.rates);
+        let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();
+        judgements.extend(verdicts::of_shares(&bandwidths, &culprits));
+        judgements.extend(verdicts::of_stars(&self.roster, &bandwidths, &culprits));
+        judgements.extend(verdicts::of_impacts(&self.roster, &impacts, &self.victims));
+        judgements.extend(verdicts::of_unanswered(&self.victims));
+        judgements.extend(isolations.iter().filter_map(isolation::judgement));
+        judgements.extend(self.counters.judgements(&self.roster));
+        judgements.sort_by_key(|of| (of.grade != Grade::Bad, of.unit));
         LoadFindings {
             quiet_bandwidth: quiet,
-            bandwidths: figures
-                .map(|(pattern, slots)| bandwidths::figures(*pattern, slots, quiet))
-                .collect(),
+            judgements,
+            bandwidths: bandwidths.into_values().collect(),
+            impacts: impacts.into_iter().map(|(_, of)| of).collect(),
+            isolations,
+            counters: self.counters.figures(),
             ..LoadFindings::default()
         }
     }

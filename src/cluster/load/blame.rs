@@ -1,0 +1,240 @@
+//! Which part of the fabric slow flows have in common, from the smallest shared part outward: NICs
+//! and switches, the links of a group, the links between groups. Flows of a part that is named
+//! already say nothing about larger ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cells::{self, Cell, CellCause};
+use super::culprit::{Culprit, direction};
+use super::findings::LoadUnit;
+use super::limits::SET;
+use super::pattern::{Distance, Pattern, Set};
+use super::rates::SlotRates;
+use super::slow_nics;
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
+
+const OF_GROUPS: Pattern = Pattern::Bisect {
+    of: Set::Group,
+    both_ways: false,
+};
+
+const OF_SYSTEM: Pattern = Pattern::Bisect {
+    of: Set::System,
+    both_ways: false,
+};
+
+/// Returns the slow parts of the fabric: each cause once, without its parts.
+///
+/// In a group of two switches, the links between both are all of its local links: they are blamed
+/// unless its links to other groups are slow too, then the group is.
+pub fn culprits(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> Vec<Culprit> {
+    let slow_nics = slow_nics::find(roster, rates);
+    let mut culprits = slow_nics.culprits;
+    let mut left_out = slow_nics.doubtful;
+    let switches: BTreeSet<LoadUnit> = culprits.iter().map(|of| of.unit).collect();
+    left_out.extend(roster.nic_ids().filter(|nic| {
+        let place = roster.location(*nic);
+        place.is_some_and(|place| {
+            switches.contains(&LoadUnit::Switch {
+                group: place.group,
+                switch: place.switch,
+            })
+        })
+    }));
+    let slow_local = local_causes(roster, rates, &left_out);
+    let with_switch: BTreeSet<u16> = culprits
+        .iter()
+        .chain(&slow_local)
+        .filter_map(|of| match of.unit {
+            LoadUnit::Switch { group, .. } => Some(group),
+            _ => None,
+        })
+        .collect();
+    let slow_global = global_causes(roster, rates, &left_out, &with_switch);
+    culprits.extend(merged(roster, slow_local, slow_global));
+    culprits
+}
+
+/// Returns the causes among the links of groups, and leaves out the links of slow switches.
+fn local_causes(
+    roster: &Roster,
+    rates: &BTreeMap<Pattern, Vec<SlotRates>>,
+    left_out: &BTreeSet<NicId>,
+) -> Vec<Culprit> {
+    let patterns = slots_of(rates, |pattern| {
+        matches!(pattern, Pattern::Bisect { of: Set::Group, .. })
+    });
+    let cell_of = |source: NicId, target: NicId| {
+        let (from, to) = roster.location(source).zip(roster.location(target))?;
+        let is_local = from.group == to.group && from.switch != to.switch;
+        is_local.then_some(Cell {
+            group: from.group,
+            from: from.switch,
+            to: to.switch,
+        })
+    };
+    let ratios = cells::ratios(&patterns, cell_of, left_out);
+    let causes = cells::explain(&ratios).into_iter();
+    let culprit = |unit, ratio, evidence| Culprit {
+        unit,
+        pattern: OF_GROUPS,
+        ratio,
+        limits: SET,
+        evidence,
+    };
+    causes
+        .map(|cause| match cause {
+            CellCause::Part {
+                group,
+                part: switch,
+                role,
+                ratio,
+            } => culprit(
+                LoadUnit::Switch { group, switch },
+                ratio,
+                vec![direction(role)],
+            ),
+            CellCause::All { group, ratio } => culprit(
+                LoadUnit::Group(group),
+                ratio,
+                vec!["The links between its switches are slow.".into()],
+            ),
+            CellCause::Links { cell, both, ratio } => {
+                let Cell { group, from, to } = cell;
+                let unit = LoadUnit::SwitchLinks {
+                    group,
+                    from,
+                    to,
+                    both,
+                };
+                culprit(unit, ratio, Vec::new())
+            }
+        })
+        .collect()
+}
+
+/// Returns the causes among the links between groups, and leaves out groups with a slow switch:
+/// some of their links end at it.
+fn global_causes(
+    roster: &Roster,
+    rates: &BTreeMap<Pattern, Vec<SlotRates>>,
+    left_out: &BTreeSet<NicId>,
+    with_switch: &BTreeSet<u16>,
+) -> Vec<Culprit> {
+    let patterns = slots_of(rates, |pattern| {
+        matches!(
+            pattern,
+            Pattern::Bisect {
+                of: Set::System,
+                ..
+            } | Pattern::Shift(Distance::Group)
+        )
+    });
+    let cell_of = |source: NicId, target: NicId| {
+        let (from, to) = roster.location(source).zip(roster.location(target))?;
+        let is_known = [from.group, to.group]
+            .iter()
+            .any(|group| with_switch.contains(group));
+        (from.group != to.group && !is_known).then_some(Cell {
+            group: 0,
+            from: from.group,
+            to: to.group,
+        })
+    };
+    let ratios = cells::ratios(&patterns, cell_of, left_out);
+    let causes = cells::explain(&ratios).into_iter();
+    let culprit = |unit, ratio, evidence| Culprit {
+        unit,
+        pattern: OF_SYSTEM,
+        ratio,
+        limits: SET,
+        evidence,
+    };
+    causes
+        .filter_map(|cause| match cause {
+            CellCause::Part {
+                part, role, ratio, ..
+            } => Some(culprit(LoadUnit::Group(part), ratio, vec![direction(role)])),
+            // All links between groups are slow: there are no others to compare them with.
+            CellCause::All { .. } => None,
+            CellCause::Links { cell, both, ratio } => {
+                let (from, to) = (cell.from, cell.to);
+                let unit = LoadUnit::GroupLinks { from, to, both };
+                Some(culprit(unit, ratio, Vec::new()))
+            }
+        })
+        .collect()
+}
+
+/// Returns the slots of some patterns.
+fn slots_of(
+    rates: &BTreeMap<Pattern, Vec<SlotRates>>,
+    is_taken: impl Fn(&Pattern) -> bool,
+) -> Vec<&[SlotRates]> {
+    let taken = rates.iter().filter(|(pattern, _)| is_taken(pattern));
+    taken.map(|(_, slots)| slots.as_slice()).collect()
+}
+
+/// Returns the causes of both kinds of links without repetitions. Slow links inside a group slow
+/// flows to other groups too, so links between groups are named only without any.
+fn merged(roster: &Roster, local: Vec<Culprit>, global: Vec<Culprit>) -> Vec<Culprit> {
+    let mut merged = local;
+    for slow in global {
+        match slow.unit {
+            LoadUnit::Group(group) => {
+                let known = merged
+                    .iter_mut()
+                    .find(|of| group_of(of.unit) == Some(group));
+                match known {
+                    None => merged.push(slow),
+                    Some(local) if is_whole_group(roster, local.unit) => {
+                        local.unit = LoadUnit::Group(group);
+                        local.ratio = local.ratio.min(slow.ratio);
+                        local.evidence = vec![
+                            "The links between its switches and to other groups are slow.".into(),
+                        ];
+                    }
+                    Some(_) => {}
+                }
+            }
+            LoadUnit::GroupLinks { from, to, .. } => {
+                let is_known = merged.iter().any(|of| {
+                    let group = group_of(of.unit);
+                    group == Some(from) || group == Some(to)
+                });
+                if !is_known {
+                    merged.push(slow);
+                }
+            }
+            _ => merged.push(slow),
+        }
+    }
+    merged
+}
+
+/// Returns the group of a part inside a group, or a group.
+fn group_of(unit: LoadUnit) -> Option<u16> {
+    match unit {
+        LoadUnit::Switch { group, .. }
+        | LoadUnit::SwitchLinks { group, .. }
+        | LoadUnit::Group(group) => Some(group),
+        _ => None,
+    }
+}
+
+/// Returns whether slow links inside a group are all of its links.
+fn is_whole_group(roster: &Roster, unit: LoadUnit) -> bool {
+    match unit {
+        LoadUnit::Group(_) => true,
+        LoadUnit::SwitchLinks {
+            group, both: true, ..
+        } => {
+            let places = roster.nics.iter().filter_map(|nic| nic.location);
+            let in_group = places.filter(|place| place.group == group);
+            let switches: BTreeSet<u16> = in_group.map(|place| place.switch).collect();
+            switches.len() == 2
+        }
+        _ => false,
+    }
+}

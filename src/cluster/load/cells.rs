@@ -1,0 +1,277 @@
+//! Slow links among parts that are linked each with each: the switches of a group, or the groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::limits::{EqualParts, LEAST_SETS, SET};
+use super::rates::SlotRates;
+use super::statistics::{quantile, sorted};
+use crate::survey::ids::{NicId, Role};
+
+/// Slots have equal flows in two cells if their numbers differ by at most this part.
+const TOLERANCE: f64 = 0.25;
+
+/// The quantile of rates that others are compared with, and of the slots of a cell: a fault may
+/// slow most cells, and a flow of a cell may be slow for a reason outside of it.
+const FAST: f64 = 0.75;
+
+/// Part of the cells of a part that are slow if it is the cause.
+const MOST: f64 = 2.0 / 3.0;
+
+/// Part of the cells of a part from which on its slow cells may have one cause that hides in the
+/// others: then no link is named.
+const MANY: f64 = 0.5;
+
+/// The links from one part to another one, with the group of both parts; groups are in group 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    /// The group of both switches.
+    pub group: u16,
+    /// The switch or the group at which the links begin.
+    pub from: u16,
+    /// The switch or the group at which they end.
+    pub to: u16,
+}
+
+impl Cell {
+    /// Returns the other direction.
+    pub fn reversed(self) -> Self {
+        Self {
+            from: self.to,
+            to: self.from,
+            ..self
+        }
+    }
+
+    /// Returns the part at the end with this role.
+    fn end(self, role: Role) -> u16 {
+        match role {
+            Role::Initiator => self.from,
+            Role::Target => self.to,
+        }
+    }
+
+    fn touches(self, part: u16) -> bool {
+        self.from == part || self.to == part
+    }
+}
+
+/// What explains slow cells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CellCause {
+    /// A switch or a group, slow in this role, or in both.
+    Part {
+        /// Its group; 0 for a group.
+        group: u16,
+        /// Its number.
+        part: u16,
+        /// Its role.
+        role: Option<Role>,
+        /// Median ratio of its cells.
+        ratio: f64,
+    },
+    /// All links of a group of at least three switches.
+    All {
+        /// The group.
+        group: u16,
+        /// Median ratio of the cells.
+        ratio: f64,
+    },
+    /// Links.
+    Links {
+        /// The links; the smaller number first if both directions are slow.
+        cell: Cell,
+        /// Whether both directions are slow.
+        both: bool,
+        /// Ratio of the slower direction.
+        ratio: f64,
+    },
+}
+
+/// Returns the cells with the ratios of their flows to flows of equal cells. The fastest flow of a
+/// cell counts in each slot: slow links slow all of their flows, other causes only some. `cell_of`
+/// returns the cell of a flow; flows with a NIC of `left_out` do not count, but use the links.
+pub fn ratios(
+    patterns: &[&[SlotRates]],
+    cell_of: impl Fn(NicId, NicId) -> Option<Cell>,
+    left_out: &BTreeSet<NicId>,
+) -> BTreeMap<Cell, f64> {
+    let mut of_cells: BTreeMap<Cell, Vec<f64>> = BTreeMap::new();
+    for slots in patterns {
+        let mut observed: Vec<(u32, f64, Cell)> = Vec::new();
+        for slot in *slots {
+            let mut in_slot: BTreeMap<Cell, (u32, Option<f64>)> = BTreeMap::new();
+            for (source, target) in slot.unknown_flows() {
+                if let Some(cell) = cell_of(source, target) {
+                    in_slot.entry(cell).or_default().0 += 1;
+                }
+            }
+            for (source, target, rate) in slot.flows() {
+                let Some(cell) = cell_of(source, target) else {
+                    continue;
+                };
+                let (flows, best) = in_slot.entry(cell).or_default();
+                *flows += 1;
+                if !left_out.contains(&source) && !left_out.contains(&target) {
+                    *best = Some(best.unwrap_or(0.0).max(rate));
+                }
+            }
+            let known = in_slot.into_iter();
+            observed.extend(known.filter_map(|(cell, (flows, best))| Some((flows, best?, cell))));
+        }
+        observed.sort_by_key(|(flows, ..)| *flows);
+        let mut fast_of: BTreeMap<u32, Option<f64>> = BTreeMap::new();
+        for (flows, rate, cell) in &observed {
+            let fast = fast_of
+                .entry(*flows)
+                .or_insert_with(|| fast_rate(&observed, *flows));
+            if let Some(fast) = fast {
+                of_cells.entry(*cell).or_default().push(rate / *fast);
+            }
+        }
+    }
+    let quantiles = of_cells.into_iter();
+    quantiles
+        .map(|(cell, ratios)| (cell, quantile(&sorted(&ratios), FAST)))
+        .collect()
+}
+
+/// Returns the rate of a fast cell with about this number of flows, of at least three cells.
+/// `observed` is sorted by the number of flows.
+fn fast_rate(observed: &[(u32, f64, Cell)], flows: u32) -> Option<f64> {
+    let flows = f64::from(flows);
+    let first = observed.partition_point(|of| f64::from(of.0) < (1.0 - TOLERANCE) * flows);
+    let end = observed.partition_point(|of| f64::from(of.0) <= (1.0 + TOLERANCE) * flows);
+    let equal = &observed[first..end];
+    let cells: BTreeSet<Cell> = equal.iter().map(|(.., cell)| *cell).collect();
+    let rates: Vec<f64> = equal.iter().map(|(_, rate, _)| *rate).collect();
+    let fast = quantile(&sorted(&rates), FAST);
+    (cells.len() >= LEAST_SETS && fast > 0.0).then_some(fast)
+}
+
+/// Returns what explains the slow ones of these cells. Nobody is named rather than an innocent
+/// part.
+pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
+    let is_good = |ratio: f64| ratio >= SET.good;
+    let good: Vec<f64> = cells.values().copied().filter(|of| is_good(*of)).collect();
+    let usual = EqualParts::new(&good);
+    let slow: BTreeSet<Cell> = cells
+        .iter()
+        .filter(|(_, ratio)| !is_good(**ratio) && usual.is_far_below(**ratio))
+        .map(|(cell, _)| *cell)
+        .collect();
+    let groups: BTreeSet<u16> = cells.keys().map(|cell| cell.group).collect();
+    let mut causes = Vec::new();
+    let mut remaining: BTreeSet<Cell> = BTreeSet::new();
+    for group in groups {
+        let of_group = cells.iter().filter(|(cell, _)| cell.group == group);
+        let mut open: BTreeMap<Cell, f64> = of_group.map(|(cell, of)| (*cell, *of)).collect();
+        while let Some((part, role)) = slow_part(&open, &slow) {
+            let ratio = median_of(&open, |cell| {
+                is_of(cell, part, role) && slow.contains(&cell)
+            });
+            causes.push(CellCause::Part {
+                group,
+                part,
+                role,
+                ratio,
+            });
+            open.retain(|cell, _| !cell.touches(part));
+        }
+        let is_slow = |cell: &Cell| slow.contains(cell);
+        let slow_here = open.keys().filter(|cell| is_slow(cell)).count();
+        let parts: BTreeSet<u16> = open.keys().map(|cell| cell.from).collect();
+        if parts.len() >= LEAST_SETS && slow_here as f64 >= 0.9 * open.len() as f64 {
+            let ratio = median_of(&open, |cell| slow.contains(&cell));
+            causes.push(CellCause::All { group, ratio });
+            continue;
+        }
+        let named = open
+            .keys()
+            .filter(|cell| is_slow(cell) && !hides_cause(&open, &slow, **cell));
+        remaining.extend(named);
+    }
+    // Where a third of all cells is slow, the pattern is uneven, not the links.
+    if 3 * remaining.len() > cells.len() {
+        return causes;
+    }
+    for cell in &remaining {
+        let other = cell.reversed();
+        let both = remaining.contains(&other);
+        if both && cell.from > cell.to {
+            continue;
+        }
+        let ratio = if both {
+            cells[cell].min(cells[&other])
+        } else {
+            cells[cell]
+        };
+        causes.push(CellCause::Links {
+            cell: *cell,
+            both,
+            ratio,
+        });
+    }
+    causes
+}
+
+/// Returns whether a cell is one of a part in this role, or in any.
+fn is_of(cell: Cell, part: u16, role: Option<Role>) -> bool {
+    role.map_or(cell.touches(part), |role| cell.end(role) == part)
+}
+
+fn median_of(cells: &BTreeMap<Cell, f64>, is_counted: impl Fn(Cell) -> bool) -> f64 {
+    let counted = cells.iter().filter(|(cell, _)| is_counted(**cell));
+    let ratios: Vec<f64> = counted.map(|(_, ratio)| *ratio).collect();
+    quantile(&sorted(&ratios), 0.5)
+}
+
+/// Returns the part that explains most slow cells: at least two thirds of its own, with at least
+/// two others, while the cells without it are good.
+fn slow_part(cells: &BTreeMap<Cell, f64>, slow: &BTreeSet<Cell>) -> Option<(u16, Option<Role>)> {
+    let parts: BTreeSet<u16> = cells.keys().flat_map(|cell| [cell.from, cell.to]).collect();
+    let mut found: Option<(usize, u16, Option<Role>)> = None;
+    for part in parts {
+        for role in [None, Some(Role::Initiator), Some(Role::Target)] {
+            let own = || cells.keys().filter(|cell| is_of(**cell, part, role));
+            let own_slow: Vec<&Cell> = own().filter(|cell| slow.contains(cell)).collect();
+            let partners: BTreeSet<u16> = own_slow
+                .iter()
+                .map(|cell| {
+                    if cell.from == part {
+                        cell.to
+                    } else {
+                        cell.from
+                    }
+                })
+                .collect();
+            let others = || cells.keys().filter(|cell| !cell.touches(part));
+            let slow_others = others().filter(|cell| slow.contains(cell)).count();
+            let explains = own_slow.len() as f64 >= MOST * own().count() as f64
+                && partners.len() >= 2
+                && 3 * slow_others < others().count();
+            // Both roles only if each of them is slow.
+            let is_whole = role.is_some()
+                || Role::BOTH.into_iter().all(|role| {
+                    let of_role = || own().filter(|cell| cell.end(role) == part);
+                    let slow_ones = of_role().filter(|cell| slow.contains(cell)).count();
+                    slow_ones as f64 >= MOST * of_role().count() as f64
+                });
+            let is_more = found.is_none_or(|(most, ..)| own_slow.len() > most);
+            if explains && is_whole && is_more {
+                found = Some((own_slow.len(), part, role));
+            }
+        }
+    }
+    found.map(|(_, part, role)| (part, role))
+}
+
+/// Returns whether the slow cells of an end of this one may have one cause that hides in others: a
+/// link of it would be an innocent part.
+fn hides_cause(cells: &BTreeMap<Cell, f64>, slow: &BTreeSet<Cell>, cell: Cell) -> bool {
+    Role::BOTH.into_iter().any(|role| {
+        let part = cell.end(role);
+        let own = || cells.keys().filter(|cell| cell.end(role) == part);
+        let slow_ones = own().filter(|cell| slow.contains(cell)).count();
+        slow_ones >= 2 && slow_ones as f64 >= MANY * own().count() as f64
+    })
+}

@@ -1,0 +1,231 @@
+//! What counters of NICs say about load (load.md 2.4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::findings::{CounterFigures, Grade, LoadFigure, LoadJudgement, LoadUnit};
+use super::names::{pattern_name, under_name};
+use super::scene::{Purpose, Scene};
+use super::timetable::{LoadResult, Watched};
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
+
+/// Largest part of the slots in which a switch pauses a victim, or a target pauses its switch,
+/// without a verdict.
+const MOST_PAUSED: f64 = 0.01;
+
+/// Most NICs in a sentence.
+const MOST_NAMES: usize = 4;
+
+/// The counters of all slots so far.
+#[derive(Clone, Debug, Default)]
+pub struct CounterSums {
+    patterns: BTreeMap<String, PatternSums>,
+    /// Lost answers by NIC.
+    timeouts: BTreeMap<NicId, u64>,
+}
+
+/// The counters of one pattern.
+#[derive(Clone, Debug, Default)]
+struct PatternSums {
+    aggressors: BTreeMap<Watched, u64>,
+    victims: BTreeMap<Watched, u64>,
+    /// Pauses of victims, which are no target of the load, by NIC.
+    paused_victims: BTreeMap<NicId, PausedTime>,
+    /// Pauses by targets of the load, by NIC.
+    pausing_targets: BTreeMap<NicId, PausedTime>,
+}
+
+/// How long a NIC was paused, or paused its switch, and the length of its slots, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct PausedTime {
+    paused_ns: u64,
+    all_ns: u64,
+}
+
+impl PausedTime {
+    fn add(&mut self, paused_ns: u64, slot_ns: u64) {
+        self.paused_ns += paused_ns;
+        self.all_ns += slot_ns;
+    }
+
+    fn part(self) -> f64 {
+        self.paused_ns as f64 / self.all_ns.max(1) as f64
+    }
+}
+
+impl CounterSums {
+    /// Adds the counters of a scene. Scenes of victims without load belong to the pattern "quiet".
+    pub fn add(&mut self, scene: &Scene, results: &[LoadResult]) {
+        let name = match scene.purpose {
+            Purpose::Ramp => return,
+            Purpose::Bandwidth(pattern) => pattern_name(pattern),
+            Purpose::Victims { .. } if scene.is_quiet() => "quiet".to_owned(),
+            Purpose::Victims {
+                under, at_target, ..
+            } => under_name(under, at_target),
+        };
+        let sums = self.patterns.entry(name).or_default();
+        let targets: BTreeSet<NicId> = scene
+            .flows
+            .iter()
+            .flat_map(|of| &of.peers)
+            .copied()
+            .collect();
+        let sources: BTreeSet<NicId> = scene.flows.iter().map(|of| of.source).collect();
+        let victims: BTreeSet<NicId> = scene.victims.iter().flat_map(|of| of.nics()).collect();
+        for result in results {
+            let nic = result.nic;
+            let is_aggressor = sources.contains(&nic) || targets.contains(&nic);
+            let is_victim = !is_aggressor && victims.contains(&nic);
+            let of_role = if is_victim {
+                &mut sums.victims
+            } else {
+                &mut sums.aggressors
+            };
+            let mut of_nic: BTreeMap<Watched, u64> = BTreeMap::new();
+            for (watched, change) in &result.counters {
+                *of_nic.entry(*watched).or_default() += change;
+                *of_role.entry(*watched).or_default() += change;
+            }
+            let change = |watched: Watched| of_nic.get(&watched).copied().unwrap_or(0);
+            if is_victim && !scene.is_quiet() {
+                let paused = sums.paused_victims.entry(nic).or_default();
+                paused.add(change(Watched::TxPaused), scene.slot_ns);
+            }
+            if targets.contains(&nic) {
+                let pausing = sums.pausing_targets.entry(nic).or_default();
+                pausing.add(change(Watched::RxPaused), scene.slot_ns);
+            }
+            if change(Watched::Timeouts) > 0 {
+                *self.timeouts.entry(nic).or_default() += change(Watched::Timeouts);
+            }
+        }
+    }
+
+    /// Returns the sums of each pattern.
+    pub fn figures(&self) -> Vec<CounterFigures> {
+        let listed = |of: &BTreeMap<Watched, u64>| of.iter().map(|(of, sum)| (*of, *sum)).collect();
+        let figures = self.patterns.iter().map(|(pattern, sums)| CounterFigures {
+            pattern: pattern.clone(),
+            aggressors: listed(&sums.aggressors),
+            victims: listed(&sums.victims),
+        });
+        figures.collect()
+    }
+
+    /// Returns what the counters say: lost answers and paused victims are bad, targets that pause
+    /// their switch are slow. Refused and repeated requests are usual where many send to one.
+    pub fn judgements(&self, roster: &Roster) -> Vec<LoadJudgement> {
+        let paused = self.paused_victims(roster);
+        let timeouts = self.lost_answers(roster);
+        let mut judgements: Vec<LoadJudgement> = timeouts.into_iter().chain(paused).collect();
+        judgements.extend(self.slow_targets());
+        judgements
+    }
+
+    fn lost_answers(&self, roster: &Roster) -> Option<LoadJudgement> {
+        let sum: u64 = self.timeouts.values().sum();
+        let unit = match self.timeouts.keys().collect::<Vec<_>>()[..] {
+            [] => return None,
+            [nic] => LoadUnit::Nic(*nic),
+            _ => LoadUnit::System,
+        };
+        let lost = |sums: &PatternSums| {
+            let of = |sums: &BTreeMap<Watched, u64>| sums.get(&Watched::Timeouts).copied();
+            of(&sums.aggressors).unwrap_or(0) + of(&sums.victims).unwrap_or(0)
+        };
+        let patterns = self.patterns.iter();
+        let most = patterns.max_by_key(|(_, sums)| lost(sums))?;
+        let names = names(roster, self.timeouts.keys().copied());
+        Some(LoadJudgement {
+            unit,
+            grade: Grade::Bad,
+            certainty: None,
+            pattern: most.0.clone(),
+            figure: LoadFigure::Timeouts,
+            value: sum as f64,
+            limit: 0.0,
+            evidence: vec![format!("Senders without an answer: {names}.")],
+        })
+    }
+
+    fn paused_victims(&self, roster: &Roster) -> Option<LoadJudgement> {
+        let of_pattern = |(pattern, sums): (&String, &PatternSums)| {
+            let parts = sums
+                .paused_victims
+                .iter()
+                .map(|(nic, of)| (*nic, of.part()));
+            let paused: Vec<(NicId, f64)> = parts.filter(|of| of.1 > MOST_PAUSED).collect();
+            let most = paused.iter().map(|of| of.1).fold(0.0, f64::max);
+            (most > 0.0).then(|| (pattern.clone(), paused, most))
+        };
+        let patterns = self.patterns.iter().filter_map(of_pattern);
+        let (pattern, paused, value) = patterns.max_by(|one, other| one.2.total_cmp(&other.2))?;
+        let count = paused.len();
+        let names = names(roster, paused.into_iter().map(|of| of.0));
+        Some(LoadJudgement {
+            unit: LoadUnit::System,
+            grade: Grade::Bad,
+            certainty: None,
+            pattern,
+            figure: LoadFigure::VictimsPaused,
+            value,
+            limit: MOST_PAUSED,
+            evidence: vec![format!(
+                "Congestion spreads: switches paused {count} victims, whose targets were idle: {names}."
+            )],
+        })
+    }
+
+    fn slow_targets(&self) -> Vec<LoadJudgement> {
+        let mut of_nics: BTreeMap<NicId, (f64, &str)> = BTreeMap::new();
+        for (pattern, sums) in &self.patterns {
+            for (nic, of) in &sums.pausing_targets {
+                let known = of_nics.entry(*nic).or_insert((0.0, pattern));
+                if of.part() > known.0 {
+                    *known = (of.part(), pattern);
+                }
+            }
+        }
+        let judgement = |unit, pattern: &str, value, evidence: String| LoadJudgement {
+            unit,
+            grade: Grade::Slow,
+            certainty: None,
+            pattern: pattern.to_owned(),
+            figure: LoadFigure::TargetPauses,
+            value,
+            limit: MOST_PAUSED,
+            evidence: vec![evidence],
+        };
+        let targets = of_nics.len();
+        let mut slow = of_nics;
+        slow.retain(|_, (part, _)| *part > MOST_PAUSED);
+        let count = slow.len();
+        let worst = slow.values().max_by(|one, other| one.0.total_cmp(&other.0));
+        // Where most hosts are too slow, a line for each says nothing more than one for all.
+        match worst {
+            Some((value, pattern)) if count > MOST_NAMES && 2 * count > targets => {
+                let text = format!("{count} of {targets} hosts are too slow, not the fabric.");
+                vec![judgement(LoadUnit::System, pattern, *value, text)]
+            }
+            _ => slow
+                .into_iter()
+                .map(|(nic, (value, pattern))| {
+                    let text = "The host is too slow, not the fabric.".to_owned();
+                    judgement(LoadUnit::Nic(nic), pattern, value, text)
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Returns the names of the first NICs, and the number of the others.
+fn names(roster: &Roster, nics: impl Iterator<Item = NicId>) -> String {
+    let nics: Vec<NicId> = nics.collect();
+    let shown = nics.iter().take(MOST_NAMES).map(|nic| roster.name(*nic));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if let Some(others) = nics.len().checked_sub(MOST_NAMES).filter(|of| *of > 0) {
+        text.push_str(&format!(" and {others} others"));
+    }
+    text
+}

@@ -1,0 +1,160 @@
+//! What load does to the latencies of victims (load.md 3.6, 3.7).
+
+use std::collections::BTreeMap;
+
+use super::findings::{Compared, Grade, ImpactFigures, Spread};
+use super::limits::{GradeLimits, IMPACT, IMPACT_P99};
+use super::names::under_name;
+use super::pattern::Pattern;
+use super::statistics::{LEAST_FOR_INTERVAL, deviation, mean, median, median_interval};
+use super::tails::{self, P99, P999};
+use super::victims::{PairMedians, VictimKey, Victims};
+use crate::location::Class;
+use crate::survey::answer::Pair;
+use crate::survey::findings::Test;
+
+/// Smaller impact factors than this are called 1.
+const LEAST_IMPACT: f64 = 1.05;
+
+/// Aggressors that send less than this part of the bandwidth without load fill links that flows
+/// share.
+const FULL_RATE: f64 = 0.9;
+
+/// Victims with an impact factor of this many robust deviations above the median are named.
+const OUTLYING: f64 = 3.0;
+
+/// What the figures of victims depend on, beside their results.
+#[derive(Clone, Copy, Debug)]
+pub struct ImpactFacts<'a> {
+    /// What victims measure.
+    pub test: &'a Test,
+    /// Name of the other traffic class.
+    pub other_class: Option<&'a str>,
+    /// Bandwidth of a NIC without load.
+    pub quiet: Option<f64>,
+    /// Seed of the bootstrap samples.
+    pub seed: u64,
+}
+
+/// Returns the figures of all victims under a pattern, then of each class.
+pub fn figures(key: VictimKey, victims: &Victims, facts: ImpactFacts) -> Vec<ImpactFigures> {
+    let classes = victims.classes().map(Some);
+    let scopes = [None].into_iter().chain(classes);
+    scopes
+        .filter_map(|class| of_class(key, victims, class, facts))
+        .collect()
+}
+
+/// Returns the figures of a class; `None` if no pair of it has both medians.
+///
+/// One verdict deviates from the table on purpose. If aggressors send less than 0.9 of the quiet
+/// bandwidth in a pattern that is no incast, the pattern fills links that flows share, as in every
+/// tapered system. Then latencies grow in any fabric: the grade is slow at most. Incasts are judged
+/// fully, because congestion management keeps the latency of victims elsewhere. Without a quiet
+/// bandwidth, it is not known whether links are full, and there is no verdict.
+fn of_class(
+    key: VictimKey,
+    victims: &Victims,
+    class: Option<Class>,
+    facts: ImpactFacts,
+) -> Option<ImpactFigures> {
+    let both: Vec<(f64, f64)> = victims.pairs(class).filter_map(PairMedians::both).collect();
+    let impacts: Vec<f64> = both.iter().map(|(quiet, loaded)| loaded / quiet).collect();
+    let of_quiet: Vec<f64> = both.iter().map(|of| of.0).collect();
+    let of_loaded: Vec<f64> = both.iter().map(|of| of.1).collect();
+    let median = Compared {
+        quiet: median(&of_quiet)?,
+        loaded: median(&of_loaded)?,
+        impact: median(&impacts)?,
+        interval: median_interval(&impacts),
+    };
+    let blocks = victims.blocks(class);
+    let p99 = tails::compare(&blocks, P99, facts.seed);
+    let all = tails::merged(&blocks);
+    let resolution = resolution(victims.pairs(class));
+    let is_incast = matches!(key.under, Pattern::Incast(_));
+    let quiet = facts.quiet.filter(|quiet| *quiet > 0.0);
+    let sent = victims.aggressor_bandwidth().zip(quiet);
+    let fills_links = !is_incast && sent.is_some_and(|(sent, quiet)| sent < FULL_RATE * quiet);
+    let of_p99 = p99.filter(|_| key.spread == Spread::Mixed);
+    let of_tail = of_p99.map_or(Grade::Good, |of| grade(of, IMPACT_P99, resolution));
+    let grade = match grade(median, IMPACT, resolution).max(of_tail) {
+        _ if both.len() < LEAST_FOR_INTERVAL || key.at_target => Grade::Unjudged,
+        _ if !is_incast && sent.is_none() => Grade::Unjudged,
+        Grade::Bad if fills_links => Grade::Slow,
+        grade => grade,
+    };
+    Some(ImpactFigures {
+        under: under_name(key.under, key.at_target),
+        spread: key.spread,
+        test: facts.test.clone(),
+        traffic_class: facts
+            .other_class
+            .filter(|_| key.in_other_class)
+            .map(str::to_owned),
+        class,
+        victims: both.len() as u32,
+        unjudged: (victims.pairs(class).count() - both.len()) as u32,
+        resolution,
+        median,
+        p99,
+        p999: tails::compare(&blocks, P999, facts.seed),
+        quiet_histogram: all.quiet.bins(),
+        loaded_histogram: all.loaded.bins(),
+        fills_links,
+        grade,
+    })
+}
+
+/// Returns the largest ratio of two quiet medians of a repetition, in either direction: of each
+/// repetition the median over the pairs.
+fn resolution<'a>(pairs: impl Iterator<Item = &'a PairMedians>) -> f64 {
+    let mut of_repetitions: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for pair in pairs {
+        let drifts = of_repetitions.entry(pair.repetition).or_default();
+        drifts.extend(pair.drift());
+    }
+    let drifts = of_repetitions.values().filter_map(|drifts| median(drifts));
+    drifts.fold(1.0, |most, drift| most.max(drift).max(1.0 / drift))
+}
+
+/// Returns the grade of an impact factor. It is above 1 only if its interval is above what chance
+/// and drift explain, and bad only if the interval is beyond the limit too.
+fn grade(of: Compared, limits: GradeLimits, resolution: f64) -> Grade {
+    let Some((low, _)) = of.interval else {
+        return Grade::Good;
+    };
+    if of.impact <= limits.good || low <= LEAST_IMPACT.max(resolution) {
+        Grade::Good
+    } else if of.impact > limits.slow && low > limits.slow {
+        Grade::Bad
+    } else {
+        Grade::Slow
+    }
+}
+
+/// Returns the pairs whose impact factor is more than 3 robust deviations above the median of their
+/// class, with their mean over repetitions, the worst first.
+pub fn outliers(victims: &Victims) -> Vec<(Pair, f64)> {
+    let mut found: BTreeMap<Pair, Vec<f64>> = BTreeMap::new();
+    for class in victims.classes() {
+        let of_pairs = victims.pairs(Some(class));
+        let impacts: Vec<(Pair, f64)> = of_pairs
+            .filter_map(|of| Some((of.pair, of.impact()?)))
+            .collect();
+        let values: Vec<f64> = impacts.iter().map(|of| of.1).collect();
+        let Some(middle) = median(&values) else {
+            continue;
+        };
+        let most = middle + OUTLYING * deviation(&values, middle);
+        for (pair, impact) in impacts.into_iter().filter(|of| of.1 > most) {
+            found.entry(pair).or_default().push(impact);
+        }
+    }
+    let means = found.into_iter();
+    let mut outliers: Vec<(Pair, f64)> = means
+        .filter_map(|(pair, impacts)| Some((pair, mean(&impacts)?)))
+        .collect();
+    outliers.sort_by(|one, other| other.1.total_cmp(&one.1));
+    outliers
+}

@@ -1,0 +1,176 @@
+//! Bandwidths of parts of the fabric under patterns in which equal parts have equal flows.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::findings::{Grade, LoadUnit, SetFigures};
+use super::limits::{EqualParts, NIC, SET};
+use super::pattern::{Distance, Pattern, Set};
+use super::rates::SlotRates;
+use super::statistics::median;
+use crate::location::Location;
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
+
+/// Sets are equal if their numbers of flows in a slot differ by at most this part.
+const TOLERANCE: f64 = 0.25;
+
+/// Most good sets of a kind in the figures. The large systems have 70,000 pairs of switches.
+const MOST_GOOD: usize = 32;
+
+/// The flows of a set so far.
+#[derive(Default)]
+struct SetRates {
+    rates: Vec<f64>,
+    slots: BTreeSet<usize>,
+}
+
+/// Returns the sets to which a flow belongs under a pattern.
+pub fn sets_of_flow(
+    pattern: Pattern,
+    source: NicId,
+    from: Location,
+    to: Location,
+) -> Vec<LoadUnit> {
+    let is_of_group = from.group == to.group;
+    let is_of_switch = is_of_group && from.switch == to.switch;
+    let between_groups = || {
+        let links = LoadUnit::GroupLinks {
+            from: from.group,
+            to: to.group,
+            both: false,
+        };
+        vec![links, LoadUnit::Group(from.group)]
+    };
+    match pattern {
+        Pattern::Bisect {
+            of: Set::Switch, ..
+        } if is_of_switch => {
+            let switch = LoadUnit::Switch {
+                group: from.group,
+                switch: from.switch,
+            };
+            vec![LoadUnit::Nic(source), switch]
+        }
+        Pattern::Bisect { of: Set::Group, .. } if is_of_switch => {
+            vec![LoadUnit::Group(from.group)]
+        }
+        Pattern::Bisect { of: Set::Group, .. } if is_of_group => {
+            let links = LoadUnit::SwitchLinks {
+                group: from.group,
+                from: from.switch,
+                to: to.switch,
+                both: false,
+            };
+            vec![links, LoadUnit::Group(from.group)]
+        }
+        Pattern::Bisect {
+            of: Set::System, ..
+        }
+        | Pattern::Shift(Distance::Group)
+        | Pattern::AllToAll
+            if !is_of_group =>
+        {
+            between_groups()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the figures of all sets under a pattern, the slowest first; of the good ones the 32
+/// slowest of each kind. `theory` is the bandwidth of a flow between groups.
+pub fn figures(
+    roster: &Roster,
+    pattern: Pattern,
+    slots: &[SlotRates],
+    theory: Option<f64>,
+) -> Vec<SetFigures> {
+    let mut of_units: BTreeMap<LoadUnit, SetRates> = BTreeMap::new();
+    for (slot, rates) in slots.iter().enumerate() {
+        for (source, target, rate) in rates.flows() {
+            let places = [source, target].map(|nic| roster.location(nic));
+            let [Some(from), Some(to)] = places else {
+                continue;
+            };
+            for unit in sets_of_flow(pattern, source, from, to) {
+                let set = of_units.entry(unit).or_default();
+                set.rates.push(rate);
+                set.slots.insert(slot);
+            }
+        }
+    }
+    let mut kinds: BTreeMap<u8, Vec<(LoadUnit, SetRates)>> = BTreeMap::new();
+    for (unit, set) in of_units {
+        kinds.entry(kind(unit)).or_default().push((unit, set));
+    }
+    let mut figures: Vec<SetFigures> = Vec::new();
+    for sets in kinds.into_values() {
+        let mut of_kind = figures_of_kind(&sets, theory);
+        of_kind.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
+        let mut good = 0;
+        of_kind.retain(|set| {
+            good += usize::from(set.grade == Grade::Good);
+            set.grade != Grade::Good || good <= MOST_GOOD
+        });
+        figures.extend(of_kind);
+    }
+    figures.sort_by(slowest_first);
+    figures
+}
+
+fn slowest_first(one: &SetFigures, other: &SetFigures) -> Ordering {
+    one.ratio.total_cmp(&other.ratio)
+}
+
+/// Returns the kind of a part: only parts of one kind are compared.
+fn kind(unit: LoadUnit) -> u8 {
+    match unit {
+        LoadUnit::Nic(_) => 0,
+        LoadUnit::Switch { .. } => 1,
+        LoadUnit::SwitchLinks { .. } => 2,
+        LoadUnit::Group(_) => 3,
+        LoadUnit::GroupLinks { .. } => 4,
+        LoadUnit::System | LoadUnit::TrafficClass => 5,
+    }
+}
+
+fn figures_of_kind(sets: &[(LoadUnit, SetRates)], theory: Option<f64>) -> Vec<SetFigures> {
+    let in_slot = |set: &SetRates| set.rates.len() as f64 / set.slots.len() as f64;
+    // Sorted by the number of flows in a slot, so that equal sets are neighbours.
+    let mut values: Vec<(f64, f64)> = sets
+        .iter()
+        .filter_map(|(_, set)| Some((in_slot(set), median(&set.rates)?)))
+        .collect();
+    values.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let equal_to = |flows: f64| {
+        let first = values.partition_point(|of| of.0 < (1.0 - TOLERANCE) * flows);
+        let end = values.partition_point(|of| of.0 <= (1.0 + TOLERANCE) * flows);
+        (first, end)
+    };
+    let mut known: BTreeMap<(usize, usize), EqualParts> = BTreeMap::new();
+    let mut figures = Vec::new();
+    for (unit, set) in sets {
+        let Some(per_flow) = median(&set.rates) else {
+            continue;
+        };
+        let (first, end) = equal_to(in_slot(set));
+        let equal = known.entry((first, end)).or_insert_with(|| {
+            let figures: Vec<f64> = values[first..end].iter().map(|of| of.1).collect();
+            EqualParts::new(&figures)
+        });
+        let limits = match unit {
+            LoadUnit::Nic(_) => NIC,
+            _ => SET,
+        };
+        let (ratio, grade) = limits.grade_among(per_flow, equal);
+        figures.push(SetFigures {
+            unit: *unit,
+            flows: set.rates.len() as u32,
+            per_flow,
+            ratio,
+            theory: theory.filter(|_| matches!(unit, LoadUnit::GroupLinks { .. })),
+            grade,
+        });
+    }
+    figures
+}

@@ -1,0 +1,264 @@
+//! Judgements on figures: each cause once.
+
+use std::collections::BTreeMap;
+
+use super::bandwidths::is_judged_by_share;
+use super::culprit::Culprit;
+use super::findings::{
+    BandwidthFigures, Grade, ImpactFigures, LoadFigure, LoadJudgement, LoadUnit, Spread,
+    StarFigures,
+};
+use super::impacts;
+use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_SETS, SHARE, SMALLEST_SHARE};
+use super::names::under_name;
+use super::pattern::Pattern;
+use super::victims::{VictimKey, Victims};
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
+
+/// Most victims that the evidence names.
+const MOST_VICTIMS: usize = 5;
+
+/// Largest part of the victims under load without an answer.
+const MOST_UNANSWERED: f64 = 0.05;
+
+fn is_judged(grade: Grade) -> bool {
+    matches!(grade, Grade::Slow | Grade::Bad)
+}
+
+/// Returns the judgement on the shares of theory: the pattern with the smallest one. Slow parts of
+/// the fabric lower it, so it says something of its own only without `culprits`.
+pub fn of_shares(
+    figures: &BTreeMap<Pattern, BandwidthFigures>,
+    culprits: &[Culprit],
+) -> Option<LoadJudgement> {
+    let judged = figures
+        .iter()
+        .filter(|(pattern, _)| culprits.is_empty() && is_judged_by_share(**pattern));
+    let shares = judged.filter_map(|(_, of)| Some((of, of.share_of_theory?)));
+    let slow: Vec<_> = shares.filter(|of| is_judged(SHARE.grade(of.1))).collect();
+    let (worst, value) = slow
+        .iter()
+        .min_by(|one, other| one.1.total_cmp(&other.1))
+        .copied()?;
+    let others = slow.iter().filter(|of| of.0.pattern != worst.pattern);
+    let evidence = others.map(|(of, share)| format!("{}: {share:.2} of theory.", of.pattern));
+    Some(LoadJudgement {
+        unit: LoadUnit::System,
+        grade: SHARE.grade(value),
+        certainty: None,
+        pattern: worst.pattern.clone(),
+        figure: LoadFigure::ShareOfTheory,
+        value,
+        limit: SHARE.good,
+        evidence: evidence.collect(),
+    })
+}
+
+/// Returns the judgements on targets with many sources: on a target whose sum is low although most
+/// others have good ones, and on the system for low sums at most targets, or for unequal shares,
+/// which do not show whether the source, its way or the target is the cause. Slow parts of the
+/// fabric make stars slow, so they are judged only without `culprits`.
+pub fn of_stars(
+    roster: &Roster,
+    figures: &BTreeMap<Pattern, BandwidthFigures>,
+    culprits: &[Culprit],
+) -> Vec<LoadJudgement> {
+    if !culprits.is_empty() {
+        return Vec::new();
+    }
+    let stars: Vec<(&str, &StarFigures)> = figures
+        .values()
+        .flat_map(|of| of.stars.iter().map(|star| (of.pattern.as_str(), star)))
+        .collect();
+    let judgement = |unit, pattern: &str, figure, (grade, value, limit), evidence| LoadJudgement {
+        unit,
+        grade,
+        certainty: None,
+        pattern: pattern.to_owned(),
+        figure,
+        value,
+        limit,
+        evidence,
+    };
+    let mut judgements = Vec::new();
+    let sum = |star: &StarFigures| star.ratio_to_quiet.unwrap_or(1.0);
+    let mut low: BTreeMap<NicId, (&str, f64)> = BTreeMap::new();
+    for (pattern, star) in &stars {
+        if is_judged(INCAST_SUM.grade(sum(star))) {
+            let known = low.entry(star.target).or_insert((pattern, sum(star)));
+            if sum(star) < known.1 {
+                *known = (pattern, sum(star));
+            }
+        }
+    }
+    let targets: std::collections::BTreeSet<NicId> = stars.iter().map(|of| of.1.target).collect();
+    let graded = |value: f64| (INCAST_SUM.grade(value), value, INCAST_SUM.good);
+    if targets.len() >= LEAST_SETS && 3 * low.len() < targets.len() {
+        judgements.extend(low.iter().map(|(target, (pattern, value))| {
+            let unit = LoadUnit::Nic(*target);
+            judgement(
+                unit,
+                pattern,
+                LoadFigure::IncastSum,
+                graded(*value),
+                Vec::new(),
+            )
+        }));
+    } else if let Some((_, (pattern, value))) = low
+        .iter()
+        .min_by(|one, other| one.1.1.total_cmp(&other.1.1))
+    {
+        let text = format!("Low at {} of {} targets.", low.len(), targets.len());
+        let unit = LoadUnit::System;
+        judgements.push(judgement(
+            unit,
+            pattern,
+            LoadFigure::IncastSum,
+            graded(*value),
+            vec![text],
+        ));
+    }
+    let of_shares = |star: &StarFigures| {
+        FAIRNESS
+            .grade(star.fairness)
+            .max(SMALLEST_SHARE.grade(star.smallest_share))
+    };
+    let uneven: Vec<_> = stars
+        .iter()
+        .filter(|of| is_judged(of_shares(of.1)))
+        .collect();
+    let worst = uneven.iter().min_by(|one, other| {
+        let by_grade = of_shares(other.1).cmp(&of_shares(one.1));
+        by_grade.then(one.1.smallest_share.total_cmp(&other.1.smallest_share))
+    });
+    if let Some((pattern, star)) = worst {
+        let by_smallest = SMALLEST_SHARE.grade(star.smallest_share);
+        let is_by_smallest = by_smallest >= FAIRNESS.grade(star.fairness);
+        let (figure, of_figure) = if is_by_smallest {
+            let value = star.smallest_share;
+            (
+                LoadFigure::SmallestShare,
+                (by_smallest, value, SMALLEST_SHARE.good),
+            )
+        } else {
+            let grade = FAIRNESS.grade(star.fairness);
+            (LoadFigure::Fairness, (grade, star.fairness, FAIRNESS.good))
+        };
+        let text = format!(
+            "{} of {} targets have unequal sources; the worst is {}.",
+            uneven.len(),
+            stars.len(),
+            roster.name(star.target)
+        );
+        judgements.push(judgement(
+            LoadUnit::System,
+            pattern,
+            figure,
+            of_figure,
+            vec![text],
+        ));
+    }
+    judgements
+}
+
+/// Returns the judgement on the latencies of victims in the class of the aggressors: one for all
+/// patterns and spreads.
+pub fn of_impacts(
+    roster: &Roster,
+    figures: &[(VictimKey, ImpactFigures)],
+    victims: &BTreeMap<VictimKey, Victims>,
+) -> Option<LoadJudgement> {
+    let of_all = figures
+        .iter()
+        .filter(|(key, of)| !key.in_other_class && of.class.is_none());
+    let judged: Vec<&(VictimKey, ImpactFigures)> = of_all
+        .filter(|(_, of)| of.grade != Grade::Unjudged)
+        .collect();
+    let hit: Vec<_> = judged
+        .iter()
+        .filter(|(_, of)| is_judged(of.grade))
+        .collect();
+    let (key, worst) = hit.iter().copied().copied().max_by(|one, other| {
+        let by_grade = one.1.grade.cmp(&other.1.grade);
+        by_grade.then(one.1.median.impact.total_cmp(&other.1.median.impact))
+    })?;
+    let is_by_median = worst.median.impact > IMPACT.good;
+    let tail = worst.p99.filter(|_| !is_by_median);
+    let (figure, value, limit) = match tail {
+        Some(p99) => (LoadFigure::ImpactP99, p99.impact, IMPACT_P99.good),
+        None => (LoadFigure::Impact, worst.median.impact, IMPACT.good),
+    };
+    let has = |all: &[&(VictimKey, ImpactFigures)], spread| {
+        all.iter()
+            .any(|(of, _)| of.under == key.under && of.spread == spread)
+    };
+    let of_hit: Vec<&(VictimKey, ImpactFigures)> = hit.iter().map(|of| **of).collect();
+    let mut evidence =
+        vec![place(|spread| (has(&judged, spread), has(&of_hit, spread))).to_owned()];
+    if worst.fills_links {
+        evidence
+            .push("The pattern fills links that flows share: latencies grow in any fabric.".into());
+    }
+    let others = of_hit.iter().filter(|(of, _)| of.under != key.under);
+    let mut names: Vec<&str> = others.map(|(_, of)| of.under.as_str()).collect();
+    names.dedup();
+    if !names.is_empty() {
+        evidence.push(format!("Also under {}.", names.join(", ")));
+    }
+    if let Some(of) = victims.get(key) {
+        let outliers = impacts::outliers(of).into_iter().take(MOST_VICTIMS);
+        evidence.extend(outliers.map(|(pair, impact)| {
+            let [initiator, target] = pair.nics().map(|nic| {
+                let place = roster.location(nic).map(|place| format!(" ({place})"));
+                roster.name(nic) + &place.unwrap_or_default()
+            });
+            format!("Far above its class: {initiator} to {target}, x{impact:.2}.")
+        }));
+    }
+    Some(LoadJudgement {
+        unit: LoadUnit::System,
+        grade: worst.grade,
+        certainty: None,
+        pattern: worst.under.clone(),
+        figure,
+        value,
+        limit,
+        evidence,
+    })
+}
+
+/// Returns the sentence that says where interference arises (load.md 3.5): `spread_of` returns
+/// whether a spread was judged, and whether it shows an impact.
+fn place(spread_of: impl Fn(Spread) -> (bool, bool)) -> &'static str {
+    let [mixed, switches, groups] =
+        [Spread::Mixed, Spread::Switches, Spread::Groups].map(spread_of);
+    match (mixed, switches, groups) {
+        (_, _, (_, true)) => "Interference arises on links between groups, or by routing.",
+        (_, (_, true), (true, false)) => {
+            "Interference arises on links between switches of a group."
+        }
+        (_, (_, true), _) => "Interference arises on links between switches.",
+        ((_, true), (true, false), _) => "Interference arises in switches.",
+        _ => "The spreads that were measured do not show where interference arises.",
+    }
+}
+
+/// Returns the judgement on victims whose operations failed under load.
+pub fn of_unanswered(victims: &BTreeMap<VictimKey, Victims>) -> Option<LoadJudgement> {
+    let parts = victims
+        .iter()
+        .filter(|(key, _)| !key.at_target)
+        .map(|(key, of)| (key, of.unanswered()));
+    let (key, value) = parts.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    (value > MOST_UNANSWERED).then(|| LoadJudgement {
+        unit: LoadUnit::System,
+        grade: Grade::Bad,
+        certainty: None,
+        pattern: under_name(key.under, key.at_target),
+        figure: LoadFigure::Unanswered,
+        value,
+        limit: MOST_UNANSWERED,
+        evidence: Vec::new(),
+    })
+}

@@ -1,0 +1,206 @@
+//! The latencies of victims: what they measured, with bounded memory for samples.
+
+use std::collections::BTreeMap;
+
+use super::findings::Spread;
+use super::pattern::Pattern;
+use super::rates::SlotRates;
+use super::scene::{Purpose, Scene};
+use super::tails::{MOST_BLOCKS, SampleBlock};
+use super::timetable::{LoadAnswer, LoadResult};
+use crate::location::Class;
+use crate::survey::answer::Pair;
+use crate::survey::busy::most_waited_percent;
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
+
+/// What the results of victims belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VictimKey {
+    /// The pattern of the aggressors.
+    pub under: Pattern,
+    /// Whether victims are the target of the incast.
+    pub at_target: bool,
+    /// How roles are dealt.
+    pub spread: Spread,
+    /// Whether victims measure in another traffic class.
+    pub in_other_class: bool,
+}
+
+/// The medians of one pair in one repetition, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct PairMedians {
+    /// The pair.
+    pub pair: Pair,
+    /// Its class.
+    pub class: Class,
+    /// The repetition.
+    pub repetition: u32,
+    /// Without load: places of the scenes, and medians.
+    pub quiet: BTreeMap<u32, f64>,
+    /// Under load.
+    pub loaded: BTreeMap<u32, f64>,
+    /// Its block of samples.
+    block: usize,
+}
+
+/// All victims under one pattern.
+#[derive(Clone, Debug, Default)]
+pub struct Victims {
+    pairs: BTreeMap<(u32, Pair), PairMedians>,
+    blocks: BTreeMap<Class, Vec<SampleBlock>>,
+    /// Number of pairs of each class, over all repetitions.
+    counts: BTreeMap<Class, usize>,
+    /// Sum and number of the bandwidths of aggressors.
+    sent: (f64, u32),
+    /// Number of victims under load that failed, and of all that were judged.
+    unanswered: (u32, u32),
+}
+
+impl VictimKey {
+    /// Returns what the results of a scene belong to; `None` if it has no victims.
+    pub fn of(scene: &Scene) -> Option<Self> {
+        match scene.purpose {
+            Purpose::Victims {
+                under,
+                spread,
+                at_target,
+                in_other_class,
+            } => Some(Self {
+                under,
+                at_target,
+                spread,
+                in_other_class,
+            }),
+            Purpose::Ramp | Purpose::Bandwidth(_) => None,
+        }
+    }
+}
+
+impl Victims {
+    /// Adds the results of a scene. `of_bandwidth` says whether victims measure a bandwidth.
+    pub fn add(
+        &mut self,
+        roster: &Roster,
+        scene: &Scene,
+        results: &[LoadResult],
+        of_bandwidth: bool,
+    ) {
+        for sent in SlotRates::of(scene, results).sent {
+            self.sent.0 += sent.rate;
+            self.sent.1 += 1;
+        }
+        let of_nics: BTreeMap<NicId, &LoadResult> =
+            results.iter().map(|result| (result.nic, result)).collect();
+        for pair in &scene.victims {
+            let class = roster.class(*pair);
+            let key = (scene.repetition, *pair);
+            let known = self.pairs.entry(key).or_insert_with(|| {
+                let number = self.counts.entry(class).or_default();
+                *number += 1;
+                PairMedians {
+                    pair: *pair,
+                    class,
+                    repetition: scene.repetition,
+                    quiet: BTreeMap::new(),
+                    loaded: BTreeMap::new(),
+                    block: (*number - 1) % MOST_BLOCKS,
+                }
+            });
+            let counts =
+                |result: &&&LoadResult| result.waited_percent <= most_waited_percent(of_bandwidth);
+            let Some(result) = of_nics.get(&pair.initiator).filter(counts) else {
+                continue;
+            };
+            let is_loaded = !scene.is_quiet();
+            let samples = match &result.answer {
+                LoadAnswer::Measured(samples) => samples,
+                LoadAnswer::Failed(_) if is_loaded => {
+                    self.unanswered.0 += 1;
+                    self.unanswered.1 += 1;
+                    continue;
+                }
+                _ => continue,
+            };
+            let Some(median) = samples.quantile(0.5) else {
+                continue;
+            };
+            let blocks = self.blocks.entry(class).or_default();
+            if blocks.len() <= known.block {
+                blocks.resize_with(known.block + 1, SampleBlock::default);
+            }
+            let block = &mut blocks[known.block];
+            if is_loaded {
+                self.unanswered.1 += 1;
+                known.loaded.insert(scene.place, median);
+                block.loaded.merge(samples);
+            } else {
+                known.quiet.insert(scene.place, median);
+                block.quiet.merge(samples);
+            }
+        }
+    }
+
+    /// Returns the classes of the pairs.
+    pub fn classes(&self) -> impl Iterator<Item = Class> {
+        self.counts.keys().copied()
+    }
+
+    /// Returns the pairs of a class, or all.
+    pub fn pairs(&self, class: Option<Class>) -> impl Iterator<Item = &PairMedians> {
+        let pairs = self.pairs.values();
+        pairs.filter(move |of| class.is_none_or(|class| of.class == class))
+    }
+
+    /// Returns the blocks of samples of a class; of all classes block by block.
+    pub fn blocks(&self, class: Option<Class>) -> Vec<SampleBlock> {
+        let mut all: Vec<SampleBlock> = Vec::new();
+        let of_class = self
+            .blocks
+            .iter()
+            .filter(|(of, _)| class.is_none_or(|class| **of == class));
+        for (_, blocks) in of_class {
+            if all.len() < blocks.len() {
+                all.resize_with(blocks.len(), SampleBlock::default);
+            }
+            for (sum, block) in all.iter_mut().zip(blocks) {
+                sum.merge(block);
+            }
+        }
+        all
+    }
+
+    /// Returns the mean bandwidth of an aggressor, in bytes per second.
+    pub fn aggressor_bandwidth(&self) -> Option<f64> {
+        let (sum, count) = self.sent;
+        (count > 0).then(|| sum / f64::from(count))
+    }
+
+    /// Returns the part of the victims under load whose operations failed.
+    pub fn unanswered(&self) -> f64 {
+        let (failed, all) = self.unanswered;
+        f64::from(failed) / f64::from(all.max(1))
+    }
+}
+
+impl PairMedians {
+    /// Returns the medians without and with load; `None` if one of them was not measured.
+    pub fn both(&self) -> Option<(f64, f64)> {
+        let middle = |of: &BTreeMap<u32, f64>| {
+            let medians: Vec<f64> = of.values().copied().collect();
+            super::statistics::median(&medians)
+        };
+        middle(&self.quiet).zip(middle(&self.loaded))
+    }
+
+    /// Returns the impact factor.
+    pub fn impact(&self) -> Option<f64> {
+        self.both().map(|(quiet, loaded)| loaded / quiet)
+    }
+
+    /// Returns the last quiet median as a ratio to the first one.
+    pub fn drift(&self) -> Option<f64> {
+        let (first, last) = (self.quiet.first_key_value()?, self.quiet.last_key_value()?);
+        (first.0 < last.0).then(|| last.1 / first.1)
+    }
+}
