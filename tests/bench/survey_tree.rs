@@ -77,7 +77,7 @@ fn take_part(meeting: &Meeting, rank: u32, size: u32) {
     let member = joined.unwrap_or_else(|failure| panic!("rank {rank}: {failure}"));
     loop {
         match member.next() {
-            Ok(Order::Course(_) | Order::Check | Order::CopyMemory) => {}
+            Ok(Order::Course(_) | Order::Load(_) | Order::Check | Order::CopyMemory) => {}
             Ok(Order::Block(block)) if block.slots == 0 => return,
             Ok(Order::Block(block)) => member.report(report(rank, &block)).expect("a tree"),
             Ok(Order::End) => return member.end(),
@@ -229,6 +229,7 @@ fn coordinate(size: u32) {
                     }
                     // An attempt to connect that this busy host has not answered in time.
                     Event::TurnedAway { .. }
+                    | Event::LoadReport(_)
                     | Event::Knocked { .. }
                     | Event::Begun { .. }
                     | Event::Checked { .. }

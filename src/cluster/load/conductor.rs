@@ -4,52 +4,25 @@
 use std::collections::BTreeSet;
 
 use super::confirm::{RETESTS, Retest, certainty, remove_verdicts, steps_again};
-use super::course::SlotFlows;
-use super::course::{CourseFacts, CourseStep, course};
+use super::course::{CourseFacts, course};
 use super::dice::dice;
 use super::findings::{Grade, LeftOut, LoadFindings, LoadSettings};
-use super::flows::flows;
-use super::pass::{Pass, PassFacts, PassNics, timing_of};
+use super::pass::{Pass, PassFacts, PassNics};
 use super::placed::{part, placed, reordered};
 pub use super::preview::LoadPreview;
 use super::preview::preview;
+use super::ramp::ramp;
 use super::roles::RoleRules;
 pub use super::safety::Cap;
-use super::safety::{Alarm, LEAST_LOST_NODES, RAMP, alarms};
+use super::safety::{Alarm, LEAST_LOST_NODES, alarms};
 use super::scene::{Purpose, Scene};
-use super::tally::{Tally, TallyFacts};
-use super::theory::FabricShape;
+pub use super::setup::LoadSetup;
+use super::steps::CourseStep;
+use super::tally::Tally;
 use super::timetable::{LoadAnswer, LoadResult};
 pub use super::timing::LoadSizes;
-use super::wanted::WantedLoad;
-use crate::survey::findings::Test;
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::roster::Roster;
-
-/// The settings that the user has chosen, and what the coordinator knows about the fabric.
-#[derive(Clone, Debug)]
-pub struct LoadSetup {
-    /// The patterns.
-    pub wanted: WantedLoad,
-    /// Bytes of the load.
-    pub sizes: LoadSizes,
-    /// Part of the nodes that are victims, in percent.
-    pub victims_percent: u8,
-    /// How many NICs may be aggressors.
-    pub cap: Cap,
-    /// Seed of roles and peers.
-    pub seed: u64,
-    /// Whether the NICs are hardware.
-    pub is_hardware: bool,
-    /// Bandwidth of a NIC in bytes per second, if it is known.
-    pub nic_rate: Option<f64>,
-    /// The shape of the fabric, if it is known.
-    pub theory: Option<FabricShape>,
-    /// What victims measure.
-    pub victim_test: Test,
-    /// Name of the other traffic class of victims, if there is one.
-    pub other_class: Option<String>,
-}
 
 /// A fabric under load in progress.
 #[derive(Debug)]
@@ -114,15 +87,9 @@ impl LoadConductor {
         );
         // The quiet bandwidth alone is no load.
         if course.steps.len() < 2 {
-            return Err(why_nothing(&course.left_out, is_partial.then_some(most)));
+            return Err(why_impossible(&course.left_out, is_partial.then_some(most)));
         }
-        let facts = TallyFacts {
-            theory: setup.theory,
-            is_partial,
-            victim_test: setup.victim_test.clone(),
-            other_class: setup.other_class.clone(),
-            seed: setup.seed,
-        };
+        let facts = setup.tally_facts(is_partial, setup.seed);
         let pass = Pass::new(course.steps, nics, Tally::new(roster, facts), setup.seed);
         let mut conductor = Self {
             roster: roster.clone(),
@@ -143,7 +110,11 @@ impl LoadConductor {
             passes: vec![pass],
             setup,
         };
-        conductor.ramp = conductor.ramp_scenes();
+        conductor.ramp = ramp(
+            &conductor.passes[0],
+            conductor.facts(),
+            conductor.setup.seed,
+        );
         conductor.planned += conductor.ramp.len() as u32;
         Ok(conductor)
     }
@@ -178,7 +149,7 @@ impl LoadConductor {
                 return vec![scene];
             }
             let rate = self.rate();
-            let facts = pass_facts(&self.roster, &self.setup, self.rules, rate);
+            let facts = self.setup.pass_facts(&self.roster, self.rules, rate);
             let scenes = self.passes.last_mut().map(|pass| pass.next_block(facts));
             let scenes = scenes.unwrap_or_default();
             if !scenes.is_empty() || !self.begin_retest() {
@@ -195,43 +166,7 @@ impl LoadConductor {
     }
 
     fn facts(&self) -> PassFacts<'_> {
-        pass_facts(&self.roster, &self.setup, self.rules, self.rate())
-    }
-
-    /// Returns scenes with parts of the sources of the widest pattern, the smallest part last.
-    fn ramp_scenes(&self) -> Vec<Scene> {
-        let pass = &self.passes[0];
-        let Some(pattern) = pass.widest() else {
-            return Vec::new();
-        };
-        let mut all = flows(pattern, &pass.nics.nics, 0, self.setup.seed);
-        if all.is_empty() {
-            all = flows(pattern, &pass.nics.of_victims, 0, self.setup.seed);
-        }
-        dice(self.setup.seed, 0).shuffle(&mut all);
-        let mut scenes: Vec<Scene> = Vec::new();
-        for (place, part) in (0..).zip(RAMP) {
-            let count = (part * all.len() as f64) as usize;
-            if count == 0 {
-                continue;
-            }
-            let slot = SlotFlows {
-                flows: all[..count].to_vec(),
-                victims: Vec::new(),
-            };
-            let timing = timing_of(std::slice::from_ref(&slot), self.facts());
-            scenes.push(Scene {
-                purpose: Purpose::Ramp,
-                repetition: 0,
-                place,
-                flows: slot.flows,
-                victims: Vec::new(),
-                slot_ns: timing.slot_ns,
-                window_bytes: timing.window_bytes,
-            });
-        }
-        scenes.reverse();
-        scenes
+        self.setup.pass_facts(&self.roster, self.rules, self.rate())
     }
 
     /// Begins the next retest. Returns false if there is none.
@@ -257,13 +192,7 @@ impl LoadConductor {
             nics: reordered(&first.nics, &mut rng),
             of_victims: reordered(&first.of_victims, &mut rng),
         };
-        let facts = TallyFacts {
-            theory: self.setup.theory,
-            is_partial: self.is_partial,
-            victim_test: self.setup.victim_test.clone(),
-            other_class: self.setup.other_class.clone(),
-            seed,
-        };
+        let facts = self.setup.tally_facts(self.is_partial, seed);
         let pass = Pass::new(steps, nics, Tally::new(&self.roster, facts), seed);
         self.planned += pass.planned();
         self.passes.push(pass);
@@ -402,24 +331,8 @@ impl LoadConductor {
     }
 }
 
-/// Returns what all passes have in common. `rate` is the bandwidth of a NIC.
-fn pass_facts<'a>(
-    roster: &'a Roster,
-    setup: &'a LoadSetup,
-    rules: RoleRules,
-    rate: Option<f64>,
-) -> PassFacts<'a> {
-    PassFacts {
-        roster,
-        rate,
-        theory: setup.theory.as_ref(),
-        sizes: setup.sizes,
-        rules,
-    }
-}
-
 /// Returns why there is no load.
-fn why_nothing(left_out: &[LeftOut], cap: Option<usize>) -> String {
+fn why_impossible(left_out: &[LeftOut], cap: Option<usize>) -> String {
     let reasons = left_out
         .iter()
         .map(|of| format!("{}: {}", of.what, of.reason));

@@ -1,9 +1,9 @@
 //! What is measured again, and what the retests say about the first measurement (load.md 3.7).
 
-use super::course::CourseStep;
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadJudgement};
 use super::pattern::Pattern;
 use super::scene::Purpose;
+use super::steps::CourseStep;
 use crate::survey::findings::Certainty;
 
 /// Number of retests.
@@ -78,9 +78,7 @@ pub fn certainty(judgement: &LoadJudgement, retests: &[Retest]) -> Certainty {
 
 fn says(judgement: &LoadJudgement, retest: &Retest) -> RetestSays {
     let is_again = |of: &LoadJudgement| {
-        of.grade == Grade::Bad
-            && (of.unit, of.figure) == (judgement.unit, judgement.figure)
-            && of.pattern == judgement.pattern
+        of.grade == Grade::Bad && (of.unit, of.figure) == (judgement.unit, judgement.figure)
     };
     // Processes that waited for their CPUs leave a pattern without a verdict.
     let mut bandwidths = retest.findings.bandwidths.iter();

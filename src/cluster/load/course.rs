@@ -1,28 +1,21 @@
 //! The steps of a survey under load: which scenes come in which order (load.md 3.2 and 3.9).
 
-use fastrand::Rng;
-
-use super::dice::dice;
 use super::findings::{LeftOut, Spread};
 use super::flows::flows;
-use super::names::{pattern_name, under_name};
+use super::names::pattern_name;
 use super::pattern::{Distance, Pattern, Set};
 use super::placed::{PlacedNic, groups, switches};
 use super::quiet;
-use super::roles::{RoleRules, Roles, deal, victim_pairs};
-use super::scene::{Flow, Purpose};
+use super::roles::{RoleRules, deal};
+use super::scene::Purpose;
+use super::steps::{CourseStep, roles_dice, spread_name};
 use super::wanted::{Want, WantedLoad};
-use crate::survey::answer::Pair;
 
 /// Fabrics up to this number of NICs are measured in fewer slots.
 const SMALL: usize = 32;
 
 /// Repetitions of victims, each with other roles.
 const REPETITIONS: u32 = 4;
-
-/// The slots of a repetition of victims have load or not: quiet, loaded, loaded, quiet, so that a
-/// drift cancels out.
-const HAS_LOAD: [bool; 4] = [false, true, true, false];
 
 /// Least number of sources of an incast beside victims.
 const LEAST_SOURCES: u16 = 4;
@@ -54,150 +47,6 @@ const fn one_way(of: Set) -> Pattern {
     Pattern::Bisect {
         of,
         both_ways: false,
-    }
-}
-
-/// Scenes with one purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CourseStep {
-    /// The purpose.
-    pub purpose: Purpose,
-    /// Number of repetitions.
-    pub repetitions: u32,
-}
-
-/// The flows and victims of a slot.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SlotFlows {
-    /// The load.
-    pub flows: Vec<Flow>,
-    /// Pairs that measure.
-    pub victims: Vec<Pair>,
-}
-
-impl CourseStep {
-    /// Returns the name of its pattern, as in judgements.
-    pub fn name(&self) -> String {
-        match self.purpose {
-            Purpose::Ramp => "ramp".into(),
-            Purpose::Bandwidth(pattern) => pattern_name(pattern),
-            Purpose::Victims {
-                under, at_target, ..
-            } => under_name(under, at_target),
-        }
-    }
-
-    /// Returns its name in a plan: `victims under incast:8, mixed`.
-    pub fn title(&self) -> String {
-        match self.purpose {
-            Purpose::Victims {
-                spread,
-                in_other_class,
-                ..
-            } => {
-                let class = if in_other_class {
-                    ", other traffic class"
-                } else {
-                    ""
-                };
-                format!(
-                    "victims under {}, {}{class}",
-                    self.name(),
-                    spread_name(spread)
-                )
-            }
-            _ => self.name(),
-        }
-    }
-
-    /// Returns the number of slots.
-    pub fn slots(&self) -> u32 {
-        match self.purpose {
-            Purpose::Victims { .. } => self.repetitions * HAS_LOAD.len() as u32,
-            _ => self.repetitions,
-        }
-    }
-
-    /// Returns the slots of a repetition: none if the NICs are too few.
-    pub fn repetition(
-        &self,
-        nics: &[PlacedNic],
-        number: u32,
-        rules: RoleRules,
-        seed: u64,
-    ) -> Vec<SlotFlows> {
-        match self.purpose {
-            Purpose::Ramp => Vec::new(),
-            Purpose::Bandwidth(pattern) => {
-                let flows = flows(pattern, nics, number, seed);
-                let slot = SlotFlows {
-                    flows,
-                    victims: Vec::new(),
-                };
-                let has_flows = !slot.flows.is_empty();
-                has_flows.then_some(slot).into_iter().collect()
-            }
-            Purpose::Victims {
-                under,
-                spread,
-                at_target,
-                ..
-            } => {
-                let mut rng = roles_dice(seed, number, spread);
-                let Some(roles) = deal(nics, spread, rules, &mut rng) else {
-                    return Vec::new();
-                };
-                let load = |slot| flows(under, &roles.aggressors, slot, seed);
-                let victims = if at_target {
-                    victims_of_stars(&load(number), &roles, &mut rng)
-                } else {
-                    victim_pairs(&roles.victims, number, &mut rng)
-                };
-                let of_place = |(place, has_load): (u32, bool)| {
-                    // Victims of targets keep their targets.
-                    let slot = if at_target {
-                        number
-                    } else {
-                        2 * number + place / 2
-                    };
-                    SlotFlows {
-                        flows: if has_load { load(slot) } else { Vec::new() },
-                        victims: victims.clone(),
-                    }
-                };
-                let slots: Vec<_> = (0..).zip(HAS_LOAD).map(of_place).collect();
-                let is_complete = !victims.is_empty() && !slots[1].flows.is_empty();
-                if is_complete { slots } else { Vec::new() }
-            }
-        }
-    }
-}
-
-/// Returns the random numbers of roles: the same ones for all patterns, so that their victims can be
-/// compared.
-fn roles_dice(seed: u64, repetition: u32, spread: Spread) -> Rng {
-    dice(seed, 3 * repetition + spread as u32)
-}
-
-/// Returns a victim for each target of the load.
-fn victims_of_stars(flows: &[Flow], roles: &Roles, rng: &mut Rng) -> Vec<Pair> {
-    let mut targets: Vec<_> = flows.iter().flat_map(|flow| flow.peers.clone()).collect();
-    targets.sort_unstable();
-    targets.dedup();
-    let mut victims: Vec<_> = roles.victims.iter().map(|nic| nic.nic).collect();
-    rng.shuffle(&mut victims);
-    let pairs = victims.into_iter().zip(targets);
-    pairs
-        .map(|(initiator, target)| Pair { initiator, target })
-        .collect()
-}
-
-/// Returns the name of a spread in texts.
-fn spread_name(spread: Spread) -> &'static str {
-    match spread {
-        Spread::Mixed => "mixed",
-        Spread::Switches => "whole switches",
-        Spread::Groups => "whole groups",
     }
 }
 

@@ -7,7 +7,7 @@ use super::dice::dice;
 use super::pattern::{Distance, Pattern, Set};
 use super::placed::{PlacedNic, groups, switches};
 use super::scene::Flow;
-use super::{quiet, star_flows};
+use super::{incasts, quiet};
 
 /// To how many NICs each NIC sends at once in [`Pattern::AllToAll`].
 pub const PEERS: usize = 8;
@@ -20,7 +20,7 @@ pub fn flows(pattern: Pattern, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<
         Pattern::Bisect { of, both_ways } => bisect(of, both_ways, nics, slot, seed),
         Pattern::Shift(distance) => one_to_one(shift(distance, nics, slot, seed)),
         Pattern::AllToAll => all_to_all(nics, slot, seed),
-        Pattern::Incast(sources) => star_flows::flows(nics, sources.into(), slot, seed),
+        Pattern::Incast(sources) => incasts::flows(nics, sources.into(), slot, seed),
     }
 }
 
@@ -146,11 +146,10 @@ fn shift(distance: Distance, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<So
     }
     turn_unequal(&mut sets, slot);
     let next = sets.iter().cycle().skip(1);
-    let pairs = sets
-        .iter()
-        .zip(next)
-        .flat_map(|(set, next)| set.iter().zip(next));
-    mended(pairs.map(|(source, target)| (*source, *target)).collect())
+    let pairs_of_set = |(set, next): (&Vec<PlacedNic>, &Vec<PlacedNic>)| {
+        mended(set.iter().copied().zip(next.iter().copied()).collect())
+    };
+    sets.iter().zip(next).flat_map(pairs_of_set).collect()
 }
 
 fn shifted(nics: &[PlacedNic], by: usize) -> Vec<SourceAndTarget> {

@@ -4,16 +4,18 @@
 //! * `pattern`: which NICs send to which others.
 //! * `scene`: all flows of one slot, and what its results are counted for.
 //! * `timetable`: what the NICs of a process do in slots, and what the process reports.
-//! * `acceptance`: which messages about load are accepted. `foreign`: whether others use the fabric.
+//! * `acceptance`: which messages about load are accepted. `foreign`: whether others use the
+//!   fabric.
 //! * `histogram`: latencies in bins.
 //! * `findings`: what the survey has found, as data and as a part of its document.
 //! * `theory`: what the shape of a fabric allows.
 //! * `conductor`: the load from the first scene to the findings. `pass`: its scenes, once.
-//!   `confirm`: what is measured again, and what that says. `safety`: how much load is allowed, and
-//!   when it ends early. `timing`: how long slots are. `preview`: what will be sent.
-//! * `wanted`: which load the user wants. `course`: which scenes come in which order. `placed`: the
-//!   NICs that take part. `flows`: the flows of each pattern; `quiet` and `star_flows` are its parts.
-//!   `roles`: who makes load and who is judged. `dice`: random numbers.
+//!   `setup`: its settings. `ramp`: the first slots. `safety`: how much load is allowed, and when it
+//!   ends early. `timing`: how long slots are. `confirm`: what is measured again, and what retests
+//!   say. `preview`: what will be sent.
+//! * `wanted`: which load the user wants. `course`: which steps come in which order. `steps`: the
+//!   slots of a step. `placed`: the NICs that take part. `roles`: who makes load and who is judged.
+//!   `flows`: the flows of each pattern. Its parts: `quiet`; `incasts`. `dice`: random numbers.
 //! * `tally`: all results so far, and what they say. `rates`: what NICs sent in a slot.
 //!   `victims`: what victims measured. `counters`: what counters of NICs say.
 //! * `bandwidths`: figures of a pattern. Their parts: `sets`, parts of the fabric; `stars`, targets
@@ -39,6 +41,7 @@ mod flows;
 pub mod foreign;
 pub mod histogram;
 mod impacts;
+mod incasts;
 mod isolation;
 mod limits;
 mod names;
@@ -47,20 +50,22 @@ pub mod pattern;
 mod placed;
 pub mod preview;
 mod quiet;
+mod ramp;
 mod rates;
 pub mod roles;
 mod safety;
 pub mod scene;
 mod sets;
+pub mod setup;
 mod slow_nics;
-mod star_flows;
 mod stars;
 mod statistics;
+mod steps;
 mod tails;
 pub mod tally;
 pub mod theory;
 pub mod timetable;
-mod timing;
+pub mod timing;
 mod verdicts;
 mod victims;
 pub mod wanted;
@@ -68,6 +73,22 @@ pub mod wanted;
 #[cfg(test)]
 mod blame_tests;
 #[cfg(test)]
+mod conductor_tests;
+#[cfg(test)]
+mod course_tests;
+#[cfg(test)]
+mod flows_tests;
+#[cfg(test)]
 mod model;
+#[cfg(test)]
+mod models;
+#[cfg(test)]
+mod roles_tests;
+#[cfg(test)]
+mod safety_tests;
+#[cfg(test)]
+mod scale_tests;
+#[cfg(test)]
+mod timing_tests;
 #[cfg(test)]
 mod verdict_tests;

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::course::{CourseStep, SlotFlows};
 use super::pattern::Pattern;
 use super::placed::PlacedNic;
 use super::roles::RoleRules;
 use super::scene::{Purpose, Scene};
+use super::steps::{CourseStep, SlotFlows};
 use super::tally::Tally;
 use super::theory::FabricShape;
 use super::timing::{LoadSizes, SlotTiming, crowd, timing};

@@ -59,6 +59,10 @@ pub fn deal(nics: &[PlacedNic], spread: Spread, rules: RoleRules, rng: &mut Rng)
         }
         Spread::Groups => vec![joined(&nodes, |nic| nic.group().map(|group| (group, 0)))],
     };
+    // Otherwise it would be the same as whole groups.
+    if spread == Spread::Switches && parents.iter().all(|units| units.len() < 2) {
+        return None;
+    }
     let is_victim = victims_of(&parents, nodes.len(), rules.victims_percent, rng);
     let mut roles = Roles::default();
     for unit in parents.iter().flatten() {
@@ -127,7 +131,7 @@ fn victims_of(parents: &[Vec<Unit>], nodes: usize, percent: u8, rng: &mut Rng) -
     let mut others = Vec::new();
     for parent in parents {
         let mut units: Vec<&Unit> = parent.iter().collect();
-        if units.len() == 1 {
+        if units.len() < 2 {
             single.extend(units);
             continue;
         }
@@ -209,19 +213,22 @@ fn pairs_of_class(
     let mut pairs = Vec::new();
     for set in &mut sets {
         set.sort_by_key(smaller);
-        let (low, high) = set.split_at(set.len() / 2);
-        for (one, other) in low.iter().zip(&high[set.len() % 2..]) {
-            if class(one, other) == wanted {
-                let (initiator, target) = if rng.bool() {
-                    (one, other)
-                } else {
-                    (other, one)
-                };
-                pairs.push(Pair {
-                    initiator: initiator.nic,
-                    target: target.nic,
-                });
-            }
+        let mut high = set.split_off(set.len() / 2);
+        for one in set {
+            // The first one, except if nodes have NICs in many places.
+            let Some(place) = high.iter().position(|other| class(one, other) == wanted) else {
+                continue;
+            };
+            let other = high.remove(place);
+            let (initiator, target) = if rng.bool() {
+                (*one, other)
+            } else {
+                (other, *one)
+            };
+            pairs.push(Pair {
+                initiator: initiator.nic,
+                target: target.nic,
+            });
         }
     }
     rng.shuffle(&mut pairs);

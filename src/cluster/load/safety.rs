@@ -33,9 +33,6 @@ impl Cap {
     }
 }
 
-/// The parts of the aggressors in the first slots.
-pub const RAMP: [f64; 3] = [0.125, 0.25, 0.5];
-
 /// Part of the NICs above which timeouts end the load.
 const TIMEOUTS: f64 = 0.01;
 

@@ -1,0 +1,107 @@
+//! Fabrics and results for tests.
+
+use super::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
+use super::histogram::Histogram;
+use super::placed::{PlacedNic, placed};
+use super::scene::Scene;
+use super::timetable::{LoadAnswer, LoadResult, PARTS, Times};
+use super::wanted::parse;
+use crate::survey::findings::Test;
+use crate::survey::ids::{NicId, NodeId};
+use crate::survey::roster::Roster;
+use crate::survey::testing::Cluster;
+
+/// Returns a fabric of groups, switches in each, nodes at each switch, and NICs of each node.
+pub fn fabric(shape: [u16; 4]) -> Roster {
+    Cluster::new(shape, &[], 1).roster
+}
+
+/// Returns a fabric whose nodes have a NIC at each switch of their group.
+pub fn fabric_of_wide_nodes(groups: u16, switches: u16, nodes: u16) -> Roster {
+    let mut roster = fabric([groups, switches, nodes, 1]);
+    for (index, nic) in roster.nics.iter_mut().enumerate() {
+        let nodes = usize::from(nodes);
+        let group = index / (nodes * usize::from(switches));
+        nic.node = NodeId((group * nodes + index % nodes) as u32);
+    }
+    roster
+}
+
+/// Returns the fabric of the vectors of load.md 5: four groups of two switches with two NICs.
+pub fn d4() -> Roster {
+    fabric([4, 2, 2, 1])
+}
+
+/// Returns all NICs of a roster.
+pub fn all(roster: &Roster) -> Vec<NicId> {
+    roster.nic_ids().collect()
+}
+
+/// Returns all NICs of a roster with their places.
+pub fn all_placed(roster: &Roster) -> Vec<PlacedNic> {
+    placed(roster, &all(roster))
+}
+
+/// Returns the settings of software NICs of 1 GB/s.
+pub fn setup(wanted: &str) -> LoadSetup {
+    LoadSetup {
+        wanted: parse(wanted).unwrap(),
+        sizes: LoadSizes {
+            size_bytes: 65_536,
+            window_bytes: 1 << 20,
+        },
+        victims_percent: super::roles::VICTIMS_PERCENT,
+        cap: Cap::Default,
+        seed: 7,
+        is_hardware: false,
+        nic_rate: Some(1e9),
+        theory: None,
+        victim_test: Test {
+            tool: "write-lat".into(),
+            size_bytes: 8,
+            of_bandwidth: false,
+        },
+        other_class: None,
+    }
+}
+
+/// Returns the load of a fabric.
+pub fn conductor(roster: &Roster, setup: LoadSetup) -> LoadConductor {
+    LoadConductor::new(roster, all(roster), setup).unwrap()
+}
+
+/// Returns what the NICs of a scene report on a good fabric. `rate` is the bandwidth of a source.
+pub fn results(scene: &Scene, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<LoadResult> {
+    let part_s = Times::of_slot(scene.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
+    let result = |nic, answer| LoadResult {
+        slot,
+        nic,
+        answer,
+        waited_percent: 0,
+        counters: Vec::new(),
+    };
+    let mut results = Vec::new();
+    let mut targets: Vec<NicId> = scene.victims.iter().map(|pair| pair.target).collect();
+    for flow in &scene.flows {
+        let bytes = [(rate(flow.source) * part_s) as u64; PARTS];
+        results.push(result(flow.source, LoadAnswer::Sent { bytes, failed: 0 }));
+        targets.extend(&flow.peers);
+    }
+    for pair in &scene.victims {
+        let mut latencies = Histogram::default();
+        latencies.add(2000, 5000);
+        latencies.add(2500, 100);
+        results.push(result(pair.initiator, LoadAnswer::Measured(latencies)));
+    }
+    targets.sort_unstable();
+    targets.dedup();
+    // A NIC that sends and receives has one result.
+    let mut senders: Vec<NicId> = results.iter().map(|of| of.nic).collect();
+    senders.sort_unstable();
+    targets.retain(|nic| senders.binary_search(nic).is_err());
+    let watched = targets
+        .into_iter()
+        .map(|nic| result(nic, LoadAnswer::Present));
+    results.extend(watched);
+    results
+}

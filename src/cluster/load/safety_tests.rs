@@ -1,0 +1,139 @@
+//! The cap, and when the load ends early.
+
+use std::collections::BTreeSet;
+
+use super::models::{fabric, results};
+use super::pattern::Pattern;
+use super::safety::{Alarm, Cap, alarms};
+use super::scene::{Flow, Purpose, Scene};
+use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
+use crate::survey::ids::NicId;
+use crate::survey::testing::pair;
+use crate::survey::untested::Untested;
+
+/// Returns a scene in which each of the first `sources` NICs sends to the NIC after them, and pairs
+/// of later NICs measure.
+fn scene(sources: u32, victims: u32) -> Scene {
+    let flow = |source| Flow {
+        source: NicId(source),
+        peers: vec![NicId(sources)],
+    };
+    let victim = |number| pair(sources + 1 + 2 * number, sources + 2 + 2 * number);
+    Scene {
+        purpose: Purpose::Bandwidth(Pattern::Incast(sources as u16)),
+        repetition: 0,
+        place: 0,
+        flows: (0..sources).map(flow).collect(),
+        victims: (0..victims).map(victim).collect(),
+        slot_ns: 250_000_000,
+        window_bytes: 1 << 20,
+    }
+}
+
+fn alarms_of(scene: &Scene, lost: &[u32], change: impl Fn(&mut LoadResult)) -> Vec<Alarm> {
+    let roster = fabric([0, 0, 1000, 1]);
+    let mut results = results(scene, 0, |_| 1e9);
+    results.iter_mut().for_each(change);
+    let lost: BTreeSet<NicId> = lost.iter().map(|nic| NicId(*nic)).collect();
+    alarms(scene, &results, &lost, &roster)
+}
+
+fn reason(alarms: &[Alarm]) -> &str {
+    match alarms {
+        [Alarm::Stop(reason)] => reason,
+        other => panic!("expected one reason to stop: {other:?}"),
+    }
+}
+
+#[test]
+fn default_cap_is_for_hardware_only() {
+    assert_eq!(Cap::Default.most(10_000, true), 64);
+    assert_eq!(Cap::Default.most(100, true), 25);
+    assert_eq!(Cap::Default.most(10_000, false), 10_000);
+    assert_eq!(Cap::All.most(10_000, true), 10_000);
+    assert_eq!(Cap::Most(300).most(10_000, true), 300);
+    assert_eq!(Cap::Most(300).most(100, false), 100);
+}
+
+#[test]
+fn good_results_raise_no_alarm() {
+    assert_eq!(alarms_of(&scene(8, 20), &[], |_| {}), []);
+}
+
+#[test]
+fn nic_without_any_success_ends_the_load() {
+    let fail = |nic: u32, answer: LoadAnswer| {
+        move |result: &mut LoadResult| {
+            if result.nic == NicId(nic) {
+                result.answer = answer.clone();
+            }
+        }
+    };
+    let failed = LoadAnswer::Failed("RC_UNDELIVERABLE".into());
+    let found = alarms_of(&scene(8, 0), &[], fail(3, failed.clone()));
+    assert!(reason(&found).contains("nid000003 cxi0 failed (RC_UNDELIVERABLE)"));
+    let sent = |bytes: u64, failed| LoadAnswer::Sent {
+        bytes: [bytes; PARTS],
+        failed,
+    };
+    let found = alarms_of(&scene(8, 0), &[], fail(3, sent(0, 5)));
+    assert!(reason(&found).contains("(5 operations)"));
+    // Some operations succeeded; none was issued; the target has ended.
+    assert_eq!(alarms_of(&scene(8, 0), &[], fail(3, sent(1, 5))), []);
+    assert_eq!(alarms_of(&scene(8, 0), &[], fail(3, sent(0, 0))), []);
+    assert_eq!(alarms_of(&scene(8, 0), &[8], fail(3, failed)), []);
+}
+
+#[test]
+fn timeouts_of_two_nics_and_one_percent_end_the_load() {
+    let with_timeouts = |count: u32| {
+        move |result: &mut LoadResult| {
+            if result.nic.0 < count {
+                result.counters.push((Watched::Timeouts, 1));
+            }
+        }
+    };
+    assert_eq!(alarms_of(&scene(15, 0), &[], with_timeouts(1)), []);
+    assert_eq!(alarms_of(&scene(15, 0), &[15], with_timeouts(9)), []);
+    let found = alarms_of(&scene(15, 0), &[], with_timeouts(2));
+    assert!(reason(&found).contains("2 of 16 NICs"));
+    // 5 of 500 NICs are not above 1 %.
+    assert_eq!(alarms_of(&scene(499, 0), &[], with_timeouts(5)), []);
+    assert_eq!(alarms_of(&scene(499, 0), &[], with_timeouts(6)).len(), 1);
+}
+
+#[test]
+fn target_that_pauses_its_switch_is_spared() {
+    let paused = |ns: u64| {
+        move |result: &mut LoadResult| {
+            if result.nic == NicId(8) {
+                result.counters.push((Watched::RxPaused, ns));
+            }
+        }
+    };
+    assert_eq!(alarms_of(&scene(8, 0), &[], paused(125_000_000)), []);
+    let found = alarms_of(&scene(8, 0), &[], paused(125_000_001));
+    assert!(
+        matches!(&found[..], [Alarm::Spare(NicId(8), _)]),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn unanswered_victims_end_the_load() {
+    let fail_first = |count: u32| {
+        move |result: &mut LoadResult| {
+            if matches!(result.answer, LoadAnswer::Measured(_)) && result.nic.0 < 9 + 2 * count {
+                result.answer = LoadAnswer::Failed("no answer".into());
+            }
+        }
+    };
+    assert_eq!(alarms_of(&scene(8, 4), &[], fail_first(1)), []);
+    let found = alarms_of(&scene(8, 4), &[], fail_first(2));
+    assert!(reason(&found).contains("2 of 4 victims"));
+    // Two of three failures have a lost partner; 2 of 40 victims are not above 5 %.
+    assert_eq!(alarms_of(&scene(8, 4), &[10, 11], fail_first(3)), []);
+    assert_eq!(alarms_of(&scene(8, 40), &[], fail_first(2)), []);
+    let untested = |result: &mut LoadResult| result.answer = LoadAnswer::Untested(Untested::Late);
+    assert_eq!(alarms_of(&scene(8, 4), &[], untested), []);
+}

@@ -1,0 +1,37 @@
+//! The standard load on a large fabric.
+
+use super::conductor::LoadConductor;
+use super::models::{all, fabric, results, setup};
+
+/// Most time of the slots of the standard load, in seconds.
+const MOST_SECONDS: f64 = 300.0;
+
+#[test]
+fn standard_load_of_ten_thousand_nics_is_short_and_takes_one_block_at_a_time() {
+    let roster = fabric([74, 32, 4, 1]);
+    let mut load = LoadConductor::new(&roster, all(&roster), setup("standard")).unwrap();
+    assert_eq!(load.preview().nics, 9472);
+    let (mut slots, mut slots_ns, mut most_flows) = (0, 0, 0);
+    loop {
+        let block = load.next_scenes();
+        let Some(first) = block.first() else {
+            break;
+        };
+        assert!(block.len() as u64 * first.slot_ns <= 2_000_000_000);
+        let flows = block.iter().flat_map(|scene| &scene.flows);
+        most_flows = most_flows.max(flows.map(|flow| flow.peers.len()).sum());
+        for (slot, scene) in (0..).zip(&block) {
+            slots += 1;
+            slots_ns += scene.slot_ns;
+            load.add(scene, &results(scene, slot, |_| 1e9));
+        }
+    }
+    let findings = load.findings();
+    assert_eq!(findings.settings.most_aggressors, 9472);
+    assert_eq!((findings.aborted, findings.left_out), (None, Vec::new()));
+    let seconds = slots_ns as f64 / 1e9;
+    println!("{slots} slots, {seconds} s of slots, {most_flows} flows in a block at most");
+    assert!(seconds <= MOST_SECONDS, "{seconds}");
+    // Eight scenes in which each NIC sends to eight others.
+    assert!(most_flows <= 8 * 8 * 9472, "{most_flows}");
+}
