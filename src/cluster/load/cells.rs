@@ -94,11 +94,14 @@ pub enum CellCause {
 /// cell; sorted by the number of flows.
 type Observed = Vec<(u32, f64, Cell)>;
 
-/// Returns the cells with the ratios of their flows to flows of equal cells. The fastest flow of
-/// all slots counts: slow links slow all of their flows, other causes only some. A cell without a
-/// fast flow is left out if that may be chance: if so many slots of good cells are slow that some
-/// cell has no other ones with a probability of 1 %. `cell_of` returns the cell of a flow; flows with a NIC of `left_out` do not count, but use the links. The largest
-/// part that may be slow has the part `most_slow` of all cells.
+/// Returns the cells with the ratios of their flows to flows of equal cells.
+///
+/// The fastest flow of all slots counts: slow links slow all of their flows, other causes only some
+/// of them. A cell without a fast flow may have met other causes in all of its slots. It is left
+/// out if such a cell exists with a probability of more than 1 %, by the slots of good cells.
+///
+/// `cell_of` returns the cell of a flow. Flows of NICs in `left_out` do not count, but use the
+/// links. `most_slow` is the part of all cells that one slow part may slow.
 pub fn ratios(
     patterns: &[&[SlotRates]],
     cell_of: impl Fn(NicId, NicId) -> Option<Cell>,

@@ -84,7 +84,7 @@ fn window_holds_at_least_one_operation() {
 }
 
 #[test]
-fn loop_allocates_nothing() {
+fn loop_allocates_nothing_and_leaves_nothing_under_way() {
     let options = plan("write-bw", &["-s", "4096", "-l", "1"]);
     let endpoint = endpoint(&options);
     let sink = TestPlan::new(options.tool, options.run).unwrap();
@@ -106,6 +106,9 @@ fn loop_allocates_nothing() {
     assert_eq!(info.count_total, 0);
     assert!(sent.unwrap().unwrap().has_sent);
     assert!(aggressor.close());
+    let mut unanswered = Aggressor::set_up(&endpoint, &load, times(20), &Alone).unwrap();
+    unanswered.course.under_way = 1;
+    assert!(!unanswered.close());
     sink.close_target().unwrap();
     endpoint.close().unwrap();
 }
