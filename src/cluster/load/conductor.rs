@@ -38,6 +38,8 @@ pub struct LoadConductor {
     /// Scenes with a part of the load, the next one last.
     ramp: Vec<Scene>,
     lost: BTreeSet<NicId>,
+    /// NICs all of whose operations failed in their last scene.
+    failed: BTreeSet<NicId>,
     lost_nodes: BTreeSet<NodeId>,
     left_out: Vec<LeftOut>,
     most_aggressors: u32,
@@ -98,6 +100,7 @@ impl LoadConductor {
             usable: all.len() as u32,
             ramp: Vec::new(),
             lost: BTreeSet::new(),
+            failed: BTreeSet::new(),
             lost_nodes: BTreeSet::new(),
             left_out: course.left_out,
             most_aggressors: 0,
@@ -203,7 +206,7 @@ impl LoadConductor {
     /// it.
     pub fn add(&mut self, scene: &Scene, results: &[LoadResult]) {
         self.done += 1;
-        for alarm in alarms(scene, results, &self.lost, &self.roster) {
+        for alarm in alarms(scene, results, &self.lost, &mut self.failed, &self.roster) {
             match alarm {
                 Alarm::Stop(reason) => self.stop(&reason),
                 Alarm::Spare(nic, reason) => self.remove(nic, &reason),

@@ -57,11 +57,13 @@ pub enum Alarm {
 }
 
 /// Returns what the results of a scene demand. Flows and pairs with NICs in `lost` say nothing:
-/// their operations fail because a process has ended.
+/// their operations fail because a process has ended. `failed` has the NICs all of whose operations
+/// failed in their last scene: once may be the target, which a busy machine opens again.
 pub fn alarms(
     scene: &Scene,
     results: &[LoadResult],
     lost: &BTreeSet<NicId>,
+    failed: &mut BTreeSet<NicId>,
     roster: &Roster,
 ) -> Vec<Alarm> {
     let by_nic: BTreeMap<NicId, &LoadResult> = results.iter().map(|of| (of.nic, of)).collect();
@@ -76,10 +78,15 @@ pub fn alarms(
             continue;
         };
         if let Some(why) = failed_entirely(&result.answer) {
-            let name = roster.name(flow.source);
-            alarms.push(Alarm::Stop(format!(
-                "all operations of {name} failed ({why}): the NIC or its targets may be down"
-            )));
+            if !failed.insert(flow.source) {
+                let name = roster.name(flow.source);
+                alarms.push(Alarm::Stop(format!(
+                    "all operations of {name} failed twice ({why}): the NIC or its targets may be \
+                     down"
+                )));
+            }
+        } else {
+            failed.remove(&flow.source);
         }
         if changed(result, Watched::Timeouts) > 0 {
             timeouts.insert(flow.source);

@@ -30,12 +30,28 @@ fn scene(sources: u32, victims: u32) -> Scene {
     }
 }
 
+/// Returns what the results of a scene demand if the scene before had the same ones.
 fn alarms_of(scene: &Scene, lost: &[u32], change: impl Fn(&mut LoadResult)) -> Vec<Alarm> {
+    alarms_in_turn(scene, lost, [&change, &change])
+        .pop()
+        .unwrap()
+}
+
+/// Returns what the results of scenes demand that follow each other.
+fn alarms_in_turn<const N: usize>(
+    scene: &Scene,
+    lost: &[u32],
+    changes: [&dyn Fn(&mut LoadResult); N],
+) -> Vec<Vec<Alarm>> {
     let roster = fabric([0, 0, 1000, 1]);
-    let mut results = results(scene, 0, |_| 1e9);
-    results.iter_mut().for_each(change);
     let lost: BTreeSet<NicId> = lost.iter().map(|nic| NicId(*nic)).collect();
-    alarms(scene, &results, &lost, &roster)
+    let mut failed = BTreeSet::new();
+    let of_change = |change: &dyn Fn(&mut LoadResult)| {
+        let mut results = results(scene, 0, |_| 1e9);
+        results.iter_mut().for_each(change);
+        alarms(scene, &results, &lost, &mut failed, &roster)
+    };
+    changes.into_iter().map(of_change).collect()
 }
 
 fn reason(alarms: &[Alarm]) -> &str {
@@ -71,7 +87,7 @@ fn nic_without_any_success_ends_the_load() {
     };
     let failed = LoadAnswer::Failed("RC_UNDELIVERABLE".into());
     let found = alarms_of(&scene(8, 0), &[], fail(3, failed.clone()));
-    assert!(reason(&found).contains("nid000003 cxi0 failed (RC_UNDELIVERABLE)"));
+    assert!(reason(&found).contains("nid000003 cxi0 failed twice (RC_UNDELIVERABLE)"));
     let sent = |bytes: u64, failed| LoadAnswer::Sent {
         bytes: [bytes; PARTS],
         failed,
@@ -82,6 +98,19 @@ fn nic_without_any_success_ends_the_load() {
     assert_eq!(alarms_of(&scene(8, 0), &[], fail(3, sent(1, 5))), []);
     assert_eq!(alarms_of(&scene(8, 0), &[], fail(3, sent(0, 0))), []);
     assert_eq!(alarms_of(&scene(8, 0), &[8], fail(3, failed)), []);
+}
+
+#[test]
+fn nic_that_fails_once_does_not_end_the_load() {
+    let fail = |result: &mut LoadResult| {
+        if result.nic == NicId(3) {
+            result.answer = LoadAnswer::Failed("UNDELIVERABLE".into());
+        }
+    };
+    let good = |_: &mut LoadResult| {};
+    let changes: [&dyn Fn(&mut LoadResult); 4] = [&fail, &good, &fail, &fail];
+    let found = alarms_in_turn(&scene(8, 0), &[], changes);
+    assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 1]);
 }
 
 #[test]

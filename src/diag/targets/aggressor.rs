@@ -26,6 +26,10 @@ const SLOTS_PER_PUT: u32 = 4;
 /// Most operations that are under way: the largest transmit queue holds them.
 const MOST_OPERATIONS: u64 = 8192;
 
+/// How long after its slot an aggressor waits for its last answers. Without them its NIC has to be
+/// opened again, and meanwhile the operations of others to it fail: it rather misses its next slot.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// How often a sleeping aggressor looks for answers while its window is answered once.
 const LOOKS_PER_WINDOW: u32 = 16;
 
@@ -107,7 +111,7 @@ pub struct Sent {
     pub has_sent: bool,
     /// Why the first operation failed, if one did.
     pub failure: Option<Failure>,
-    /// Operations without an answer at the end of the slot.
+    /// Operations without an answer at last.
     pub unanswered: u64,
     /// The longest time in which the process did not look for answers.
     pub longest_gap: Duration,
@@ -161,7 +165,8 @@ impl Aggressor {
         })
     }
 
-    /// Sends until `times.stop`, and then waits for answers up to `times.end`.
+    /// Sends until `times.stop`, and then waits for answers, for [`PATIENCE`] after `times.end` at
+    /// most.
     ///
     /// # Errors
     ///
@@ -180,7 +185,7 @@ impl Aggressor {
             } else if self.course.under_way == 0 {
                 break;
             }
-            if now >= times.end {
+            if now >= times.end + PATIENCE {
                 break;
             }
             if self.shares_cpus && !has_events {
