@@ -4,6 +4,7 @@ mod arguments;
 mod check_first;
 mod endings;
 mod findings;
+mod load;
 mod servers;
 mod tasks;
 mod topology;

@@ -75,6 +75,11 @@ impl CoordinatorLoop<'_> {
             }
             lose(&mut self.control, &mut conductor, watched.lost);
         }
+        let plan = conductor.preview();
+        self.control.notes.add(&format!(
+            "loading the fabric: at most {} of {} NICs send at once, {} slots, about {:.0} s",
+            plan.most_aggressors, plan.nics, plan.slots, plan.seconds
+        ));
         let own = Instant::now() + TIME_LIMIT;
         let until = self
             .request
