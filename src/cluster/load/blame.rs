@@ -74,7 +74,8 @@ fn local_causes(
             to: to.switch,
         })
     };
-    let ratios = cells::ratios(&patterns, cell_of, left_out);
+    // A group is slow with all of its cells.
+    let ratios = cells::ratios(&patterns, cell_of, left_out, 1.0 / groups(roster));
     let causes = cells::explain(&ratios).into_iter();
     let culprit = |unit, ratio, evidence| Culprit {
         unit,
@@ -142,7 +143,8 @@ fn global_causes(
             to: to.group,
         })
     };
-    let ratios = cells::ratios(&patterns, cell_of, left_out);
+    // A group is slow with its cells to and from all others.
+    let ratios = cells::ratios(&patterns, cell_of, left_out, 2.0 / groups(roster).max(2.0));
     let causes = cells::explain(&ratios).into_iter();
     let culprit = |unit, ratio, evidence| Culprit {
         unit,
@@ -165,6 +167,13 @@ fn global_causes(
             }
         })
         .collect()
+}
+
+/// Returns the number of groups; at least 1.
+fn groups(roster: &Roster) -> f64 {
+    let places = roster.nics.iter().filter_map(|nic| nic.location);
+    let groups: BTreeSet<u16> = places.map(|place| place.group).collect();
+    groups.len().max(1) as f64
 }
 
 /// Returns the slots of some patterns.

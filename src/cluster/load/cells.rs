@@ -10,9 +10,12 @@ use crate::survey::ids::{NicId, Role};
 /// Slots have equal flows in two cells if their numbers differ by at most this part.
 const TOLERANCE: f64 = 0.25;
 
-/// The quantile of rates that others are compared with, and of the slots of a cell: a fault may
-/// slow most cells, and a flow of a cell may be slow for a reason outside of it.
-const FAST: f64 = 0.75;
+/// Fewest slots of a cell that can be slow: in a single one, its flows may be slow for a reason
+/// outside of it.
+const LEAST_SLOTS: usize = 3;
+
+/// Probability with which slots that are slow by chance make any cell slow.
+const FALSE_ALARM: f64 = 0.01;
 
 /// Part of the cells of a part that are slow if it is the cause.
 const MOST: f64 = 2.0 / 3.0;
@@ -87,65 +90,99 @@ pub enum CellCause {
     },
 }
 
-/// Returns the cells with the ratios of their flows to flows of equal cells. The fastest flow of a
-/// cell counts in each slot: slow links slow all of their flows, other causes only some. `cell_of`
-/// returns the cell of a flow; flows with a NIC of `left_out` do not count, but use the links.
+/// The rates of the cells in the slots of a pattern: number of flows, rate of the fastest flow, and
+/// cell; sorted by the number of flows.
+type Observed = Vec<(u32, f64, Cell)>;
+
+/// Returns the cells with the ratios of their flows to flows of equal cells.
+///
+/// The fastest flow of all slots counts: slow links slow all of their flows, other causes only some
+/// of them. A cell without a fast flow may have met other causes in all of its slots. It is left
+/// out if such a cell exists with a probability of more than 1 %, by the slots of good cells.
+///
+/// `cell_of` returns the cell of a flow. Flows of NICs in `left_out` do not count, but use the
+/// links. `most_slow` is the part of all cells that one slow part may slow.
 pub fn ratios(
     patterns: &[&[SlotRates]],
     cell_of: impl Fn(NicId, NicId) -> Option<Cell>,
     left_out: &BTreeSet<NicId>,
+    most_slow: f64,
 ) -> BTreeMap<Cell, f64> {
+    // Half of the cells that are good if this part is slow.
+    let usual = (1.0 + most_slow) / 2.0;
     let mut of_cells: BTreeMap<Cell, Vec<f64>> = BTreeMap::new();
     for slots in patterns {
-        let mut observed: Vec<(u32, f64, Cell)> = Vec::new();
-        for slot in *slots {
-            let mut in_slot: BTreeMap<Cell, (u32, Option<f64>)> = BTreeMap::new();
-            for (source, target) in slot.unknown_flows() {
-                if let Some(cell) = cell_of(source, target) {
-                    in_slot.entry(cell).or_default().0 += 1;
-                }
-            }
-            for (source, target, rate) in slot.flows() {
-                let Some(cell) = cell_of(source, target) else {
-                    continue;
-                };
-                let (flows, best) = in_slot.entry(cell).or_default();
-                *flows += 1;
-                if !left_out.contains(&source) && !left_out.contains(&target) {
-                    *best = Some(best.unwrap_or(0.0).max(rate));
-                }
-            }
-            let known = in_slot.into_iter();
-            observed.extend(known.filter_map(|(cell, (flows, best))| Some((flows, best?, cell))));
-        }
-        observed.sort_by_key(|(flows, ..)| *flows);
-        let mut fast_of: BTreeMap<u32, Option<f64>> = BTreeMap::new();
-        for (flows, rate, cell) in &observed {
-            let fast = fast_of
-                .entry(*flows)
-                .or_insert_with(|| fast_rate(&observed, *flows));
-            if let Some(fast) = fast {
-                of_cells.entry(*cell).or_default().push(rate / *fast);
+        let observed = observe(slots, &cell_of, left_out);
+        let numbers: BTreeSet<u32> = observed.iter().map(|(flows, ..)| *flows).collect();
+        let fast_of: BTreeMap<u32, f64> = numbers
+            .into_iter()
+            .filter_map(|flows| Some((flows, fast_rate(&observed, flows, usual)?)))
+            .collect();
+        for (flows, rate, cell) in observed {
+            if let Some(fast) = fast_of.get(&flows) {
+                of_cells.entry(cell).or_default().push(rate / fast);
             }
         }
     }
-    let quantiles = of_cells.into_iter();
-    quantiles
-        .map(|(cell, ratios)| (cell, quantile(&sorted(&ratios), FAST)))
-        .collect()
+    let best = |of: &[f64]| of.iter().copied().fold(0.0, f64::max);
+    let good = of_cells.values().filter(|of| best(of) >= SET.good);
+    let of_good: Vec<f64> = good.flatten().copied().collect();
+    let slow_of_good = of_good.iter().filter(|ratio| **ratio < SET.good).count();
+    let chance = (slow_of_good as f64 + 0.5) / (of_good.len() as f64 + 1.0);
+    let count = of_cells.len() as f64;
+    let is_known = |of: &[f64]| {
+        let by_chance = count * chance.powi(of.len() as i32);
+        best(of) >= SET.good || of.len() >= LEAST_SLOTS && by_chance < FALSE_ALARM
+    };
+    let known = of_cells.into_iter().filter(|(_, of)| is_known(of));
+    known.map(|(cell, of)| (cell, best(&of))).collect()
 }
 
-/// Returns the rate of a fast cell with about this number of flows, of at least three cells.
-/// `observed` is sorted by the number of flows.
-fn fast_rate(observed: &[(u32, f64, Cell)], flows: u32) -> Option<f64> {
+/// Returns what each cell carried in each slot.
+fn observe(
+    slots: &[SlotRates],
+    cell_of: impl Fn(NicId, NicId) -> Option<Cell>,
+    left_out: &BTreeSet<NicId>,
+) -> Observed {
+    let mut observed = Observed::new();
+    for slot in slots {
+        let mut in_slot: BTreeMap<Cell, (u32, Option<f64>)> = BTreeMap::new();
+        for (source, target) in slot.unknown_flows() {
+            if let Some(cell) = cell_of(source, target) {
+                in_slot.entry(cell).or_default().0 += 1;
+            }
+        }
+        for (source, target, rate) in slot.flows() {
+            let Some(cell) = cell_of(source, target) else {
+                continue;
+            };
+            let (flows, best) = in_slot.entry(cell).or_default();
+            *flows += 1;
+            if !left_out.contains(&source) && !left_out.contains(&target) {
+                *best = Some(best.unwrap_or(0.0).max(rate));
+            }
+        }
+        let known = in_slot.into_iter();
+        observed.extend(known.filter_map(|(cell, (flows, best))| Some((flows, best?, cell))));
+    }
+    observed.sort_by_key(|(flows, ..)| *flows);
+    observed
+}
+
+/// Returns this quantile of the fastest flows of the cells, in the slots in which they had about
+/// this number of flows; `None` for fewer than three cells.
+fn fast_rate(observed: &Observed, flows: u32, usual: f64) -> Option<f64> {
     let flows = f64::from(flows);
     let first = observed.partition_point(|of| f64::from(of.0) < (1.0 - TOLERANCE) * flows);
     let end = observed.partition_point(|of| f64::from(of.0) <= (1.0 + TOLERANCE) * flows);
-    let equal = &observed[first..end];
-    let cells: BTreeSet<Cell> = equal.iter().map(|(.., cell)| *cell).collect();
-    let rates: Vec<f64> = equal.iter().map(|(_, rate, _)| *rate).collect();
-    let fast = quantile(&sorted(&rates), FAST);
-    (cells.len() >= LEAST_SETS && fast > 0.0).then_some(fast)
+    let mut fastest: BTreeMap<Cell, f64> = BTreeMap::new();
+    for (_, rate, cell) in &observed[first..end] {
+        let best = fastest.entry(*cell).or_default();
+        *best = best.max(*rate);
+    }
+    let rates: Vec<f64> = fastest.into_values().collect();
+    let fast = quantile(&sorted(&rates), usual);
+    (rates.len() >= LEAST_SETS && fast > 0.0).then_some(fast)
 }
 
 /// Returns what explains the slow ones of these cells. Nobody is named rather than an innocent

@@ -130,9 +130,9 @@ impl LoadConductor {
         }
     }
 
-    /// Returns the scenes of the next block, which have the same length and the same window: at most
-    /// two seconds of them, at least one. It is empty when the load is over. The results of the
-    /// block before must have been added.
+    /// Returns the scenes of the next block, which have the same length and the same window: at
+    /// most two seconds of them, at least one. It is empty when the load is over. The results of
+    /// the block before must have been added.
     pub fn next_scenes(&mut self) -> Vec<Scene> {
         let scenes = self.next_block();
         for scene in &scenes {

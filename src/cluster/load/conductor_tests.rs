@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::conductor::{Cap, LoadConductor, LoadSetup};
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
-use super::models::{all, conductor, d4, fabric, results, setup};
 use super::pattern::{Pattern, Set};
 use super::scene::{Purpose, Scene};
+use super::testing::{all, conductor, d4, fabric, results, setup};
 use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
 use crate::survey::findings::Certainty;
 use crate::survey::ids::NicId;

@@ -133,8 +133,19 @@ fn grade(of: Compared, limits: GradeLimits, resolution: f64) -> Grade {
     }
 }
 
-/// Returns the pairs whose impact factor is more than 3 robust deviations above the median of their
-/// class, with their mean over repetitions, the worst first.
+/// Returns the indices of the impact factors that are more than 3 robust deviations above the
+/// median.
+fn outlying(impacts: &[f64]) -> Vec<usize> {
+    let middle = median(impacts).unwrap_or(f64::NAN);
+    let most = middle + OUTLYING * deviation(impacts, middle);
+    let all = impacts.iter().enumerate();
+    all.filter(|(_, impact)| **impact > most)
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// Returns the pairs whose impact factor is far above their class, with their mean over the
+/// repetitions in which it is, the worst first.
 pub fn outliers(victims: &Victims) -> Vec<(Pair, f64)> {
     let mut found: BTreeMap<Pair, Vec<f64>> = BTreeMap::new();
     for class in victims.classes() {
@@ -143,11 +154,7 @@ pub fn outliers(victims: &Victims) -> Vec<(Pair, f64)> {
             .filter_map(|of| Some((of.pair, of.impact()?)))
             .collect();
         let values: Vec<f64> = impacts.iter().map(|of| of.1).collect();
-        let Some(middle) = median(&values) else {
-            continue;
-        };
-        let most = middle + OUTLYING * deviation(&values, middle);
-        for (pair, impact) in impacts.into_iter().filter(|of| of.1 > most) {
+        for (pair, impact) in outlying(&values).into_iter().map(|index| impacts[index]) {
             found.entry(pair).or_default().push(impact);
         }
     }
@@ -157,4 +164,37 @@ pub fn outliers(victims: &Victims) -> Vec<(Pair, f64)> {
         .collect();
     outliers.sort_by(|one, other| other.1.total_cmp(&one.1));
     outliers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn class_of_vector_23_is_good_and_its_last_two_are_named() {
+        let impacts = [0.98, 1.00, 1.01, 1.02, 1.03, 1.05, 1.40, 3.00];
+        let of = Compared {
+            quiet: 1.0,
+            loaded: 1.025,
+            impact: median(&impacts).unwrap(),
+            interval: median_interval(&impacts),
+        };
+        assert_eq!(grade(of, IMPACT, 1.0), Grade::Good);
+        assert_eq!(outlying(&impacts), [6, 7]);
+    }
+
+    #[test]
+    fn impact_within_the_resolution_is_none() {
+        let of = |impact, low| Compared {
+            quiet: 1.0,
+            loaded: impact,
+            impact,
+            interval: Some((low, 2.0 * impact)),
+        };
+        assert_eq!(grade(of(1.5, 1.3), IMPACT, 1.0), Grade::Slow);
+        assert_eq!(grade(of(1.5, 1.3), IMPACT, 1.3), Grade::Good);
+        assert_eq!(grade(of(1.5, 1.05), IMPACT, 1.0), Grade::Good);
+        assert_eq!(grade(of(2.5, 1.9), IMPACT, 1.0), Grade::Slow);
+        assert_eq!(grade(of(2.5, 2.1), IMPACT, 1.0), Grade::Bad);
+    }
 }

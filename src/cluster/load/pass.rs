@@ -182,7 +182,7 @@ impl Pass {
     }
 }
 
-/// Returns the timing of the slots of a step, by those of one repetition.
+/// Returns the timing of the slots of a step, by the flows of one repetition.
 pub fn timing_of(slots: &[SlotFlows], facts: PassFacts) -> SlotTiming {
     let links = facts.theory.map_or(1, |shape| shape.links);
     let crowds = slots

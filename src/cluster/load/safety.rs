@@ -39,8 +39,8 @@ const TIMEOUTS: f64 = 0.01;
 /// Part of the victims above which unanswered operations end the load.
 const UNANSWERED: f64 = 0.05;
 
-/// Least number of NICs with timeouts, and of victims without an answer, that end the load. On small
-/// fabrics one of them is above the part already, and a single cable or process may cause it.
+/// Least number of NICs with timeouts, and of victims without an answer, that end the load. On
+/// small fabrics one of them is above the part already, and a single cable or process may cause it.
 const LEAST_NICS: usize = 2;
 
 /// Least number of lost nodes that end the load. A process may end for its own reasons; two of them

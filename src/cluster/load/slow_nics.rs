@@ -97,7 +97,14 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
         }
     }
     named.retain(|of, ratios| several(*of) || median(ratios).is_some_and(|ratio| ratio < SET.slow));
-    suspects.retain(|of, _| several(*of) || named.contains_key(of));
+    // For a switch, the partners in both roles count.
+    let partners_of_nic = |nic: NicId| {
+        let of_roles = Role::BOTH
+            .into_iter()
+            .filter_map(|role| partners.get(&(nic, role)));
+        of_roles.flatten().collect::<BTreeSet<_>>().len()
+    };
+    suspects.retain(|of, _| partners_of_nic(of.0) >= LEAST_PARTNERS || named.contains_key(of));
     let mut found = SlowNics {
         culprits: slow_switches(roster, &pairs, &suspects),
         doubtful: slow

@@ -1,6 +1,6 @@
 //! Judgements on figures: each cause once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::bandwidths::is_judged_by_share;
 use super::culprit::Culprit;
@@ -92,7 +92,7 @@ pub fn of_stars(
             }
         }
     }
-    let targets: std::collections::BTreeSet<NicId> = stars.iter().map(|of| of.1.target).collect();
+    let targets: BTreeSet<NicId> = stars.iter().map(|of| of.1.target).collect();
     let graded = |value: f64| (INCAST_SUM.grade(value), value, INCAST_SUM.good);
     if targets.len() >= LEAST_SETS && 3 * low.len() < targets.len() {
         judgements.extend(low.iter().map(|(target, (pattern, value))| {

@@ -1,0 +1,319 @@
+//! Tests of blame on a model of a fabric: the vectors of load.md 5, and fabrics with random faults.
+
+use fastrand::Rng;
+
+use super::findings::{Grade, LoadFigure, LoadUnit};
+use super::model::{Fabric, SlowLinks, bisect, d4, flows};
+use super::pattern::{Distance, Pattern, Set};
+use super::theory::FabricShape;
+use crate::survey::ids::NicId;
+
+const CASE_9: [(u32, u32); 8] = [
+    (0, 8),
+    (1, 13),
+    (2, 10),
+    (3, 15),
+    (4, 12),
+    (5, 9),
+    (6, 14),
+    (7, 11),
+];
+
+/// Number of slots of each pattern.
+const SLOTS: u32 = 12;
+
+/// Returns the parts that a survey of a fabric finds slow or bad by their bandwidths.
+fn blamed(mut fabric: Fabric) -> Vec<(LoadUnit, Grade)> {
+    let findings = fabric.survey(SLOTS).findings();
+    let judgements = findings.judgements.into_iter();
+    let bandwidths = judgements.filter(|of| of.figure == LoadFigure::Bandwidth);
+    bandwidths.map(|of| (of.unit, of.grade)).collect()
+}
+
+fn near(found: &[f64], expected: &[f64]) {
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(
+            (found / expected / 1e6 - 1.0).abs() < 2e-3,
+            "{found}, not {expected}"
+        );
+    }
+}
+
+#[test]
+fn model_has_rates_of_vectors_9_and_11_to_13() {
+    near(&d4().rates(&flows(&CASE_9)), &[24.24; 8]);
+    let shift = |by: u32| {
+        flows(
+            &(0..16)
+                .map(|nic| (nic, (nic + by) % 16))
+                .collect::<Vec<_>>(),
+        )
+    };
+    near(&d4().rates(&shift(4)), &[12.12; 16]);
+    near(&d4().rates(&shift(1)), &[48.48; 16]);
+    near(&d4().rates(&shift(2)), &[24.24; 16]);
+    let mean = d4().rates(&shift(3)).iter().sum::<f64>() / 16.0;
+    near(&[mean], &[20.20]);
+    let slow = d4().with(SlowLinks::Global(0, 2, false), 0.25);
+    let (low, usual) = (6.06, 24.24);
+    let expected = [low, usual, low, usual, usual, usual, usual, usual];
+    near(&slow.rates(&flows(&CASE_9)), &expected);
+}
+
+#[test]
+fn good_fabric_has_no_judgement_and_all_of_theory() {
+    let findings = d4().survey(SLOTS).findings();
+    assert_eq!(findings.judgements, []);
+    let quiet = findings.quiet_bandwidth.unwrap();
+    near(&[quiet], &[48.48]);
+    let system = findings
+        .bandwidths
+        .iter()
+        .find(|of| of.pattern == "bisect:system")
+        .unwrap();
+    assert!((system.share_of_theory.unwrap() - 1.0).abs() < 2e-3);
+    assert_eq!(system.grade, Grade::Good);
+    near(&[system.sum], &[193.9]);
+}
+
+#[test]
+fn links_between_groups_are_blamed_in_their_direction() {
+    // load.md 5, vectors 13 and 14 with minimal routes: no bytes arrive
+    for ratio in [0.25, 0.0] {
+        let fabric = d4().with(SlowLinks::Global(0, 2, false), ratio);
+        let (from, to) = (0, 2);
+        let links = |both| LoadUnit::GroupLinks { from, to, both };
+        assert_eq!(blamed(fabric), [(links(false), Grade::Bad)]);
+        let fabric = d4().with(SlowLinks::Global(0, 2, true), ratio);
+        assert_eq!(blamed(fabric), [(links(true), Grade::Bad)]);
+    }
+}
+
+#[test]
+fn switch_with_slow_ports_is_blamed_although_the_taper_hides_it() {
+    // load.md 5, vector 15
+    let fabric = d4().with(SlowLinks::Ports(2, 0), 0.5);
+    near(&fabric.rates(&flows(&CASE_9)), &[24.24; 8]);
+    near(&fabric.rates(&flows(&[(8, 9)])), &[24.24]);
+    let switch = LoadUnit::Switch {
+        group: 2,
+        switch: 0,
+    };
+    assert_eq!(blamed(fabric), [(switch, Grade::Bad)]);
+}
+
+#[test]
+fn group_with_slow_links_is_one_cause() {
+    // load.md 5, vector 16
+    let fabric = d4().with(SlowLinks::Group(3), 0.5);
+    near(
+        &fabric.rates(&flows(&[(0, 2), (1, 3), (12, 14), (13, 15)])),
+        &[24.24, 24.24, 12.12, 12.12],
+    );
+    assert_eq!(blamed(fabric), [(LoadUnit::Group(3), Grade::Bad)]);
+}
+
+#[test]
+fn local_links_of_two_switches_are_blamed_if_other_links_are_good() {
+    let links = |both| LoadUnit::SwitchLinks {
+        group: 3,
+        from: 0,
+        to: 1,
+        both,
+    };
+    for both in [false, true] {
+        let fabric = d4().with(SlowLinks::Local(3, 0, 1, both), 0.5);
+        assert_eq!(blamed(fabric), [(links(both), Grade::Bad)]);
+    }
+}
+
+#[test]
+fn path_with_loss_is_blamed_without_any_nic() {
+    // load.md 5, vector 18, where the lost packets lower the bandwidth of the link
+    let fabric = d4().with(SlowLinks::Local(0, 0, 1, false), 0.7);
+    let links = LoadUnit::SwitchLinks {
+        group: 0,
+        from: 0,
+        to: 1,
+        both: false,
+    };
+    assert_eq!(blamed(fabric), [(links, Grade::Bad)]);
+}
+
+#[test]
+fn nic_is_blamed_with_its_direction() {
+    // load.md 5, vector 17
+    for (slow, sentence) in [
+        (SlowLinks::Receive(NicId(5)), "Slow as receiver only."),
+        (SlowLinks::Transmit(NicId(5)), "Slow as sender only."),
+        (SlowLinks::Nic(NicId(5)), "Slow as sender and as receiver."),
+    ] {
+        let findings = d4().with(slow, 0.5).survey(SLOTS).findings();
+        let found: Vec<LoadUnit> = findings.judgements.iter().map(|of| of.unit).collect();
+        assert_eq!(found, [LoadUnit::Nic(NicId(5))], "{slow:?}");
+        assert_eq!(findings.judgements[0].evidence, [sentence]);
+    }
+}
+
+#[test]
+fn nobody_is_named_where_sender_and_receiver_explain_a_slow_flow() {
+    // Vector 17 from two NICs alone: 4 may be slow as sender, or 5 as receiver.
+    let mut fabric = d4().with(SlowLinks::Receive(NicId(5)), 0.5);
+    let mut tally = fabric.tally();
+    let pattern = bisect(Set::Switch, true);
+    let pairs: Vec<(u32, u32)> = (0..16).map(|nic| (nic, nic ^ 1)).collect();
+    (0..SLOTS).for_each(|_| fabric.run(&mut tally, pattern, flows(&pairs)));
+    assert_eq!(tally.findings().judgements, []);
+}
+
+#[test]
+fn slow_group_is_found_by_shifts_alone_only_with_two_neighbours() {
+    let shift: Vec<(u32, u32)> = (0..16).map(|nic| (nic, (nic + 4) % 16)).collect();
+    for (slow, expected) in [
+        (SlowLinks::Group(2), LoadUnit::Group(2)),
+        (
+            SlowLinks::Global(2, 3, false),
+            LoadUnit::GroupLinks {
+                from: 2,
+                to: 3,
+                both: false,
+            },
+        ),
+    ] {
+        let mut fabric = d4().with(slow, 0.5);
+        let mut tally = fabric.tally();
+        let pattern = Pattern::Shift(Distance::Group);
+        (0..SLOTS).for_each(|_| fabric.run(&mut tally, pattern, flows(&shift)));
+        let judgements = tally.findings().judgements;
+        let found: Vec<LoadUnit> = judgements.iter().map(|of| of.unit).collect();
+        assert_eq!(found, [expected]);
+    }
+}
+
+/// Returns a fabric from a seed, with one fault or none, and the part that it is in.
+fn random_fabric(seed: u64) -> (Fabric, Option<LoadUnit>) {
+    let mut rng = Rng::with_seed(seed);
+    let (groups, switches, nics) = (rng.u32(3..8), rng.u32(2..5), rng.u32(2..5));
+    let mut fabric = Fabric::new(FabricShape {
+        groups,
+        switches,
+        nics,
+        links: rng.u32(1..3),
+        nic_rate: 50e6,
+        local_rate: [50e6, 100e6][rng.usize(..2)],
+        global_rate: [50e6, 100e6][rng.usize(..2)],
+        is_minimal: true,
+    });
+    let number = |rng: &mut Rng, below: u32| rng.u32(..below) as u16;
+    let (group, switch) = (number(&mut rng, groups), number(&mut rng, switches));
+    let other_group = (group + 1 + number(&mut rng, groups - 1)) % groups as u16;
+    let other_switch = (switch + 1 + number(&mut rng, switches - 1)) % switches as u16;
+    let nic = NicId(rng.u32(..groups * switches * nics));
+    let both = rng.bool();
+    let ordered = |one: u16, other: u16| {
+        if both {
+            (one.min(other), one.max(other))
+        } else {
+            (one, other)
+        }
+    };
+    let planted = match seed % 8 {
+        0 => None,
+        1 => Some((
+            SlowLinks::Global(group, other_group, both),
+            LoadUnit::GroupLinks {
+                from: ordered(group, other_group).0,
+                to: ordered(group, other_group).1,
+                both,
+            },
+        )),
+        2 => Some((
+            SlowLinks::Local(group, switch, other_switch, both),
+            LoadUnit::SwitchLinks {
+                group,
+                from: ordered(switch, other_switch).0,
+                to: ordered(switch, other_switch).1,
+                both,
+            },
+        )),
+        3 => Some((
+            SlowLinks::Switch(group, switch),
+            LoadUnit::Switch { group, switch },
+        )),
+        4 => Some((SlowLinks::Group(group), LoadUnit::Group(group))),
+        5 => Some((SlowLinks::Nic(nic), LoadUnit::Nic(nic))),
+        6 => Some((SlowLinks::Receive(nic), LoadUnit::Nic(nic))),
+        _ => Some((SlowLinks::Transmit(nic), LoadUnit::Nic(nic))),
+    };
+    fabric.noise = 0.015;
+    fabric.rng = rng.fork();
+    if let Some((slow, _)) = planted {
+        fabric.faults.push((slow, 0.25 + 0.4 * rng.f64()));
+    }
+    (fabric, planted.map(|(_, unit)| unit))
+}
+
+/// Number of fabrics of the blind trial.
+const FABRICS: u64 = 40;
+
+/// Returns whether the named part is one direction of slow links, or whether one of both parts is
+/// a group of two switches and the other one all of its local links: narrow local links hide slow
+/// links to other groups, and slow ones slow the flows to other groups.
+fn is_related(truth: LoadUnit, named: LoadUnit, switches: u32) -> bool {
+    use LoadUnit::{Group, GroupLinks, SwitchLinks};
+    match (truth, named) {
+        (
+            GroupLinks {
+                from: one,
+                to: other,
+                both: true,
+            },
+            GroupLinks { from, to, .. },
+        ) => (from, to) == (one, other) || (to, from) == (one, other),
+        (Group(of), SwitchLinks { group, .. }) | (SwitchLinks { group, .. }, Group(of)) => {
+            group == of && switches == 2
+        }
+        _ => false,
+    }
+}
+
+/// The table of the trial says "found" if the part with the fault is named alone, and "related" for
+/// a part that the fault is in, or that is in it.
+#[test]
+fn blind_trial_names_no_innocent_part() {
+    let (mut found, mut faults) = (0, 0);
+    let mut innocents: Vec<u64> = Vec::new();
+    for seed in 0..FABRICS {
+        let (fabric, truth) = random_fabric(seed);
+        let (shape, faulty) = (fabric.shape, fabric.faults.first().copied());
+        let named: Vec<LoadUnit> = blamed(fabric).into_iter().map(|of| of.0).collect();
+        faults += usize::from(truth.is_some());
+        let is_found = truth.is_some_and(|truth| named == [truth]);
+        found += usize::from(is_found);
+        let word = match (truth, &named[..]) {
+            (None, []) => "good",
+            (_, []) => "missed",
+            _ if is_found => "found",
+            (Some(truth), [named]) if is_related(truth, *named, shape.switches) => "related",
+            _ => "INNOCENT",
+        };
+        println!(
+            "{seed:2} {}x{}x{} c{} {:3.0}/{:3.0} {word:8} {faulty:?} -> {named:?}",
+            shape.groups,
+            shape.switches,
+            shape.nics,
+            shape.links,
+            shape.local_rate / 1e6,
+            shape.global_rate / 1e6,
+        );
+        if word == "INNOCENT" {
+            innocents.push(seed);
+        }
+    }
+    println!("{found} of {faults} found");
+    assert!(
+        innocents.is_empty(),
+        "seeds with an innocent part: {innocents:?}"
+    );
+    assert!(5 * found >= 4 * faults, "{found} of {faults} found");
+}

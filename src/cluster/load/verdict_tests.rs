@@ -1,0 +1,392 @@
+//! Tests of a tally with made-up results: victims, classes, targets and counters.
+
+use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit, Spread};
+use super::histogram::Histogram;
+use super::model::{Fabric, bandwidth_scene, bisect, d4, flow, flows, write_lat};
+use super::pattern::{Pattern, Set};
+use super::scene::{Purpose, Scene};
+use super::tally::{Tally, TallyFacts};
+use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
+use crate::survey::answer::Pair;
+use crate::survey::ids::NicId;
+
+const SYSTEM: Pattern = bisect(Set::System, false);
+
+/// Bytes in each part of the counted time at 1 MB/s.
+const PART: u64 = 13_000;
+
+fn result(nic: u32, answer: LoadAnswer) -> LoadResult {
+    LoadResult {
+        slot: 0,
+        nic: NicId(nic),
+        answer,
+        waited_percent: 0,
+        counters: Vec::new(),
+    }
+}
+
+fn sent(nic: NicId, megabytes_per_second: u64) -> LoadResult {
+    let bytes = [PART * megabytes_per_second; PARTS];
+    result(nic.0, LoadAnswer::Sent { bytes, failed: 0 })
+}
+
+fn measured(nic: u32, ns: f64) -> LoadResult {
+    let mut samples = Histogram::default();
+    samples.add(ns as u64, 2_000);
+    result(nic, LoadAnswer::Measured(samples))
+}
+
+/// A tally whose NICs send 50 MB/s without load, in groups of victims that share nothing with them.
+fn quiet_tally(fabric: &Fabric) -> Tally {
+    let mut tally = fabric.tally();
+    let scene = bandwidth_scene(Pattern::Quiet, flows(&[(0, 1), (4, 5)]));
+    tally.add(&scene, &[sent(NicId(0), 50), sent(NicId(4), 50)]);
+    tally
+}
+
+/// How victims are measured.
+#[derive(Clone, Copy)]
+struct Trial {
+    under: Pattern,
+    spread: Spread,
+    at_target: bool,
+    in_other_class: bool,
+    /// Bandwidth of each aggressor, in MB/s.
+    load: u64,
+    repetitions: u32,
+}
+
+const INCAST: Trial = Trial {
+    under: Pattern::Incast(8),
+    spread: Spread::Mixed,
+    at_target: false,
+    in_other_class: false,
+    load: 6,
+    repetitions: 2,
+};
+
+/// Adds quiet, loaded, loaded and quiet scenes with four victims, whose latencies under load are
+/// these multiples of 2 µs.
+fn add_victims(tally: &mut Tally, of: Trial, impacts: [f64; 4]) {
+    let victims = [(12, 8), (13, 9), (14, 10), (15, 11)];
+    for repetition in 0..of.repetitions {
+        for place in 0..4 {
+            let is_loaded = place == 1 || place == 2;
+            let pairs = victims.iter().map(|(initiator, target)| Pair {
+                initiator: NicId(*initiator),
+                target: NicId(*target),
+            });
+            let scene = Scene {
+                purpose: Purpose::Victims {
+                    under: of.under,
+                    spread: of.spread,
+                    at_target: of.at_target,
+                    in_other_class: of.in_other_class,
+                },
+                repetition,
+                place,
+                flows: if is_loaded {
+                    vec![flow(NicId(0), NicId(4))]
+                } else {
+                    Vec::new()
+                },
+                victims: pairs.collect(),
+                slot_ns: 250_000_000,
+                window_bytes: 1 << 20,
+            };
+            let latency = |place: usize| {
+                if is_loaded {
+                    2000.0 * impacts[place]
+                } else {
+                    2000.0
+                }
+            };
+            let of_victims = victims.iter().enumerate();
+            let mut results: Vec<LoadResult> = of_victims
+                .map(|(at, (nic, _))| measured(*nic, latency(at)))
+                .collect();
+            results.push(sent(NicId(0), of.load));
+            tally.add(&scene, &results);
+        }
+    }
+}
+
+fn impact_of(trial: Trial, impacts: [f64; 4]) -> LoadFindings {
+    let mut tally = quiet_tally(&d4());
+    add_victims(&mut tally, trial, impacts);
+    tally.findings()
+}
+
+#[test]
+fn incast_that_slows_victims_is_bad() {
+    let findings = impact_of(INCAST, [3.0; 4]);
+    let figures = &findings.impacts[0];
+    assert_eq!(
+        (figures.class, figures.victims, figures.unjudged),
+        (None, 8, 0)
+    );
+    assert!((figures.median.impact / 3.0 - 1.0).abs() < 0.02);
+    assert_eq!((figures.fills_links, figures.grade), (false, Grade::Bad));
+    assert!(figures.p99.is_some() && figures.p999.is_some());
+    let judgement = &findings.judgements[0];
+    assert_eq!(
+        (judgement.unit, judgement.figure),
+        (LoadUnit::System, LoadFigure::Impact)
+    );
+    assert_eq!(findings.judgements.len(), 1);
+}
+
+#[test]
+fn small_impact_is_good_and_few_victims_have_no_verdict() {
+    let small = impact_of(INCAST, [1.15; 4]);
+    assert_eq!(small.impacts[0].grade, Grade::Good);
+    assert_eq!(small.judgements, []);
+    let few = Trial {
+        repetitions: 1,
+        ..INCAST
+    };
+    let few = impact_of(few, [3.0; 4]);
+    assert_eq!(few.impacts[0].grade, Grade::Unjudged);
+    assert_eq!(few.impacts[0].median.interval, None);
+    assert_eq!(few.judgements, []);
+}
+
+#[test]
+fn victims_of_full_links_are_slow_at_most() {
+    let full = Trial {
+        under: SYSTEM,
+        load: 24,
+        ..INCAST
+    };
+    let found = &impact_of(full, [3.0; 4]).impacts[0];
+    assert_eq!((found.fills_links, found.grade), (true, Grade::Slow));
+    let free = Trial { load: 46, ..full };
+    let found = &impact_of(free, [3.0; 4]).impacts[0];
+    assert_eq!((found.fills_links, found.grade), (false, Grade::Bad));
+}
+
+#[test]
+fn impact_without_quiet_bandwidth_is_judged_under_incasts_only() {
+    for (under, grade) in [(SYSTEM, Grade::Unjudged), (Pattern::Incast(8), Grade::Bad)] {
+        let mut tally = d4().tally();
+        add_victims(&mut tally, Trial { under, ..INCAST }, [3.0; 4]);
+        let findings = tally.findings();
+        assert_eq!(findings.quiet_bandwidth, None);
+        assert_eq!(findings.impacts[0].grade, grade);
+    }
+}
+
+#[test]
+fn victims_at_the_target_have_no_verdict() {
+    let at_target = Trial {
+        at_target: true,
+        ..INCAST
+    };
+    let findings = impact_of(at_target, [100.0; 4]);
+    assert_eq!(findings.impacts[0].under, "incast-same:8");
+    assert_eq!(findings.impacts[0].grade, Grade::Unjudged);
+    assert_eq!(findings.judgements, []);
+}
+
+#[test]
+fn spreads_show_where_interference_arises() {
+    for (hit, words) in [
+        (1, "in switches"),
+        (2, "between switches of a group"),
+        (3, "between groups"),
+    ] {
+        let mut tally = quiet_tally(&d4());
+        let spreads = [Spread::Mixed, Spread::Switches, Spread::Groups];
+        for (place, spread) in spreads.into_iter().enumerate() {
+            let impact = if place < hit { 3.0 } else { 1.0 };
+            add_victims(&mut tally, Trial { spread, ..INCAST }, [impact; 4]);
+        }
+        let judgements = tally.findings().judgements;
+        assert_eq!(judgements.len(), 1);
+        let sentence = &judgements[0].evidence[0];
+        assert!(sentence.contains(words), "{sentence}");
+    }
+}
+
+#[test]
+fn victims_far_above_their_class_are_named() {
+    let findings = impact_of(INCAST, [2.5, 2.5, 2.5, 20.0]);
+    let evidence = &findings.judgements[0].evidence;
+    let named: Vec<_> = evidence
+        .iter()
+        .filter(|of| of.contains("Far above"))
+        .collect();
+    assert_eq!(named.len(), 1);
+    assert!(
+        named[0].contains("nid000015 cxi0 (003.01.01) to nid000011 cxi0"),
+        "{named:?}"
+    );
+}
+
+#[test]
+fn other_class_that_lets_load_through_is_bad() {
+    for (other, grade) in [(1.0, Grade::Good), (4.0, Grade::Bad)] {
+        let mut tally = quiet_tally(&d4());
+        add_victims(&mut tally, INCAST, [5.0; 4]);
+        let in_other_class = Trial {
+            in_other_class: true,
+            ..INCAST
+        };
+        add_victims(&mut tally, in_other_class, [other; 4]);
+        let findings = tally.findings();
+        let isolation = &findings.isolations[0];
+        assert_eq!(
+            (isolation.under.as_str(), isolation.grade),
+            ("incast:8", grade)
+        );
+        let units = findings.judgements.iter().map(|of| of.unit);
+        let named = units.filter(|of| *of == LoadUnit::TrafficClass).count();
+        assert_eq!(named, usize::from(grade == Grade::Bad));
+    }
+}
+
+#[test]
+fn load_without_impact_leaves_nothing_to_isolate_from() {
+    // load.md 5, vector 24
+    let mut tally = quiet_tally(&d4());
+    add_victims(&mut tally, INCAST, [1.1; 4]);
+    let in_other_class = Trial {
+        in_other_class: true,
+        ..INCAST
+    };
+    add_victims(&mut tally, in_other_class, [1.0; 4]);
+    let isolation = &tally.findings().isolations[0];
+    assert_eq!(
+        (isolation.isolation, isolation.grade),
+        (None, Grade::Unjudged)
+    );
+}
+
+#[test]
+fn low_sum_into_one_target_of_many_is_its_own() {
+    let mut tally = quiet_tally(&d4());
+    for target in [3, 7, 11, 15] {
+        let sources = [target - 1, target - 2].map(|source| (source, target));
+        let scene = bandwidth_scene(Pattern::Incast(2), flows(&sources));
+        let rate = if target == 7 { 10 } else { 25 };
+        let results = scene.flows.iter().map(|flow| sent(flow.source, rate));
+        tally.add(&scene, &results.collect::<Vec<_>>());
+    }
+    let judgements = tally.findings().judgements;
+    let found: Vec<_> = judgements
+        .iter()
+        .map(|of| (of.unit, of.figure, of.grade))
+        .collect();
+    assert_eq!(
+        found,
+        [(LoadUnit::Nic(NicId(7)), LoadFigure::IncastSum, Grade::Bad)]
+    );
+}
+
+#[test]
+fn unequal_sources_are_no_fault_of_a_named_part() {
+    let mut tally = quiet_tally(&d4());
+    for target in [3, 7, 11] {
+        let scene = bandwidth_scene(Pattern::Incast(2), flows(&[(0, target), (1, target)]));
+        tally.add(&scene, &[sent(NicId(0), 45), sent(NicId(1), 5)]);
+    }
+    let judgements = tally.findings().judgements;
+    let found: Vec<_> = judgements.iter().map(|of| (of.unit, of.figure)).collect();
+    assert_eq!(found, [(LoadUnit::System, LoadFigure::SmallestShare)]);
+}
+
+#[test]
+fn share_of_theory_is_judged_unless_load_is_partial() {
+    let mut fabric = d4();
+    for (is_partial, expected) in [(false, 1), (true, 0)] {
+        let facts = TallyFacts {
+            theory: Some(fabric.shape),
+            is_partial,
+            victim_test: write_lat(),
+            other_class: None,
+            seed: 1,
+        };
+        let mut tally = Tally::new(&fabric.roster, facts);
+        let quiet = bandwidth_scene(Pattern::Quiet, flows(&[(0, 1)]));
+        tally.add(&quiet, &[sent(NicId(0), 50)]);
+        let flows = fabric.flows(SYSTEM, 0);
+        let scene = bandwidth_scene(SYSTEM, flows);
+        let results = scene.flows.iter().map(|flow| sent(flow.source, 10));
+        tally.add(&scene, &results.collect::<Vec<_>>());
+        let findings = tally.findings();
+        let judged = findings.judgements.iter();
+        let shares =
+            judged.filter(|of| of.figure == LoadFigure::ShareOfTheory && of.grade == Grade::Bad);
+        assert_eq!(shares.count(), expected);
+        let system = &findings.bandwidths[1];
+        assert_eq!(system.share_of_theory.is_some(), !is_partial);
+        assert!((system.ratio_to_quiet.unwrap() - 0.2).abs() < 1e-6);
+    }
+}
+
+/// Returns the judgements on a loaded scene with a victim 12 to 13, in which a NIC has a counter.
+fn with_counter(nic: u32, watched: Watched, change: u64) -> Vec<(LoadUnit, LoadFigure, Grade)> {
+    let mut tally = quiet_tally(&d4());
+    let mut scene = bandwidth_scene(SYSTEM, flows(&[(0, 8)]));
+    scene.purpose = Purpose::Victims {
+        under: SYSTEM,
+        spread: Spread::Groups,
+        at_target: false,
+        in_other_class: false,
+    };
+    scene.victims.push(Pair {
+        initiator: NicId(12),
+        target: NicId(13),
+    });
+    let mut with = result(nic, LoadAnswer::Present);
+    with.counters.push((watched, change));
+    tally.add(&scene, &[with]);
+    let judgements = tally.findings().judgements;
+    judgements
+        .iter()
+        .map(|of| (of.unit, of.figure, of.grade))
+        .collect()
+}
+
+#[test]
+fn counters_have_their_verdicts() {
+    let lost = (LoadUnit::Nic(NicId(0)), LoadFigure::Timeouts, Grade::Bad);
+    assert_eq!(with_counter(0, Watched::Timeouts, 1), [lost]);
+    let spreads = (LoadUnit::System, LoadFigure::VictimsPaused, Grade::Bad);
+    assert_eq!(with_counter(12, Watched::TxPaused, 2_600_000), [spreads]);
+    assert_eq!(with_counter(12, Watched::TxPaused, 2_500_000), []);
+    assert_eq!(with_counter(0, Watched::TxPaused, 200_000_000), []);
+    let host = (
+        LoadUnit::Nic(NicId(8)),
+        LoadFigure::TargetPauses,
+        Grade::Slow,
+    );
+    assert_eq!(with_counter(8, Watched::RxPaused, 2_600_000), [host]);
+    assert_eq!(with_counter(0, Watched::RxPaused, 2_600_000), []);
+    assert_eq!(with_counter(8, Watched::Refused, 1_000_000), []);
+    assert_eq!(with_counter(0, Watched::Retries, 1_000_000), []);
+}
+
+#[test]
+fn unanswered_victims_are_bad() {
+    let mut tally = quiet_tally(&d4());
+    add_victims(&mut tally, INCAST, [1.0; 4]);
+    let mut scene = bandwidth_scene(SYSTEM, flows(&[(0, 4)]));
+    scene.purpose = Purpose::Victims {
+        under: Pattern::Incast(8),
+        spread: Spread::Mixed,
+        at_target: false,
+        in_other_class: false,
+    };
+    scene.repetition = 5;
+    scene.victims.push(Pair {
+        initiator: NicId(12),
+        target: NicId(13),
+    });
+    let failed = result(12, LoadAnswer::Failed("no answer".into()));
+    tally.add(&scene, &[failed]);
+    let judgements = tally.findings().judgements;
+    assert_eq!(judgements.len(), 1);
+    assert_eq!(judgements[0].figure, LoadFigure::Unanswered);
+    assert!((judgements[0].value - 1.0 / 17.0).abs() < 1e-9);
+}
