@@ -93,9 +93,10 @@ impl Pass {
         self.steps.iter().map(CourseStep::slots).sum()
     }
 
-    /// Returns whether all scenes were given out.
-    pub fn is_complete(&self) -> bool {
-        self.at == self.steps.len() && self.queue.is_empty()
+    /// Returns whether the pass is over: the block after the last one was asked for, so the results
+    /// of the last one were added.
+    pub fn has_ended(&self) -> bool {
+        self.at == self.steps.len()
     }
 
     /// Returns the title of the current step; empty at the end.
