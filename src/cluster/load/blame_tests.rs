@@ -1,5 +1,7 @@
 //! Tests of blame on a model of a fabric: the vectors of load.md 5, and fabrics with random faults.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 
 use super::findings::{Grade, LoadFigure, LoadUnit};
@@ -100,6 +102,35 @@ fn switch_with_slow_ports_is_blamed_although_the_taper_hides_it() {
         switch: 0,
     };
     assert_eq!(blamed(fabric), [(switch, Grade::Bad)]);
+}
+
+#[test]
+fn sets_are_compared_with_equal_sets_and_the_slowest_is_first() {
+    let findings = d4()
+        .with(SlowLinks::Ports(2, 0), 0.5)
+        .survey(SLOTS)
+        .findings();
+    let of = |pattern: &str| {
+        let mut figures = findings.bandwidths.iter();
+        figures.find(|of| of.pattern == pattern).unwrap()
+    };
+    let within = of("bisect:switch");
+    let slow = within.sets.iter().filter(|set| set.grade == Grade::Bad);
+    let units: BTreeSet<LoadUnit> = slow.clone().map(|set| set.unit).collect();
+    let switch = LoadUnit::Switch {
+        group: 2,
+        switch: 0,
+    };
+    let nics = [8, 9].map(|nic| LoadUnit::Nic(NicId(nic)));
+    assert_eq!(units, BTreeSet::from([nics[0], nics[1], switch]));
+    assert!(slow.clone().all(|set| (set.ratio - 0.5).abs() < 1e-3));
+    assert_eq!(within.grade, Grade::Bad);
+    assert!(units.contains(&within.sets[0].unit));
+    // All ordered pairs of four groups.
+    let system = of("bisect:system, both ways");
+    assert_eq!(system.grade, Grade::Good);
+    let theory = system.sets.iter().filter(|set| set.theory.is_some());
+    assert_eq!(theory.count(), 12);
 }
 
 #[test]

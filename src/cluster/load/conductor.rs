@@ -133,9 +133,9 @@ impl LoadConductor {
         }
     }
 
-    /// Returns the scenes of the next block, which have the same length and the same window: at most
-    /// two seconds of them, at least one. It is empty when the load is over. The results of the
-    /// block before must have been added.
+    /// Returns the scenes of the next block, which have the same length and the same window: at
+    /// most two seconds of them, at least one. It is empty when the load is over. The results of
+    /// the block before must have been added.
     pub fn next_scenes(&mut self) -> Vec<Scene> {
         let scenes = self.next_block();
         for scene in &scenes {
@@ -287,9 +287,7 @@ impl LoadConductor {
     /// Returns what the results so far say.
     pub fn findings(&self) -> LoadFindings {
         let mut findings = self.passes[0].tally.findings();
-        let retests: Vec<Retest> = (1..self.passes.len())
-            .map(|number| self.retest(number))
-            .collect();
+        let retests: Vec<Retest> = self.passes[1..].iter().map(retest).collect();
         for judgement in &mut findings.judgements {
             if judgement.grade == Grade::Bad {
                 judgement.certainty = Some(certainty(judgement, &retests));
@@ -322,15 +320,14 @@ impl LoadConductor {
         findings.aborted = self.aborted.clone();
         findings
     }
+}
 
-    fn retest(&self, number: usize) -> Retest<'_> {
-        let pass = &self.passes[number];
-        let is_last = number + 1 == self.passes.len();
-        let has_ended = pass.is_complete() && !(is_last && self.aborted.is_some());
-        Retest {
-            findings: pass.tally.findings(),
-            measured: pass.measured.iter().filter(|_| has_ended).collect(),
-        }
+/// Returns what a retest has found.
+fn retest(pass: &Pass) -> Retest<'_> {
+    let has_ended = pass.has_ended();
+    Retest {
+        findings: pass.tally.findings(),
+        measured: pass.measured.iter().filter(|_| has_ended).collect(),
     }
 }
 

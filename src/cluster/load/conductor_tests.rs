@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::conductor::{Cap, LoadConductor, LoadSetup};
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
-use super::models::{all, conductor, d4, fabric, results, setup};
 use super::pattern::{Pattern, Set};
 use super::scene::{Purpose, Scene};
+use super::testing::{all, conductor, d4, fabric, results, setup};
 use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
 use crate::survey::findings::Certainty;
 use crate::survey::ids::NicId;
@@ -370,6 +370,38 @@ fn retests_that_say_nothing_leave_a_suspect() {
         assert_eq!(of_links(&findings), Some(expected));
         assert_eq!(findings.aborted.as_deref(), Some("the time was up"));
     }
+}
+
+#[test]
+fn retest_without_the_results_of_its_last_block_says_nothing() {
+    let slow = slow_links(&[1]);
+    let blocks = |stops_before: Option<usize>| {
+        let mut load = conductor(&d4(), setup("bisect:system"));
+        let (mut pass, mut given) = (0, 0);
+        loop {
+            let block = load.next_scenes();
+            if block.is_empty() {
+                return (load.findings(), given);
+            }
+            given += 1;
+            if Some(given) == stops_before {
+                load.stop("the coordinator was interrupted");
+                return (load.findings(), given);
+            }
+            for scene in &block {
+                let is_quiet = scene.purpose == Purpose::Bandwidth(Pattern::Quiet);
+                pass += u32::from(is_quiet && scene.repetition == 0);
+                // The first retest was not measured.
+                if pass != 2 {
+                    load.add(scene, &slow(pass, scene));
+                }
+            }
+        }
+    };
+    let (findings, all) = blocks(None);
+    assert_eq!(of_links(&findings), Some(Certainty::Transient));
+    let (findings, _) = blocks(Some(all));
+    assert_eq!(of_links(&findings), Some(Certainty::Suspect));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::survey::findings::Certainty;
 /// Number of retests.
 pub const RETESTS: usize = 2;
 
-/// Returns the steps that are measured again: the quiet bandwidth, and the steps of judgements about
-/// bad parts. It is empty without such judgements.
+/// Returns the steps that are measured again: the quiet bandwidth, and the steps of judgements
+/// about bad parts. It is empty without such judgements.
 pub fn steps_again(steps: &[CourseStep], judgements: &[LoadJudgement]) -> Vec<CourseStep> {
     let bad = || judgements.iter().filter(|of| of.grade == Grade::Bad);
     if bad().next().is_none() {

@@ -1,10 +1,10 @@
 //! The steps of a survey under load: which scenes come in which order (load.md 3.2 and 3.9).
 
 use super::findings::{LeftOut, Spread};
-use super::flows::flows;
 use super::names::pattern_name;
 use super::pattern::{Distance, Pattern, Set};
-use super::placed::{PlacedNic, groups, switches};
+use super::placed::PlacedNic;
+use super::possible::{why_impossible, why_no_roles};
 use super::quiet;
 use super::roles::{RoleRules, deal};
 use super::scene::Purpose;
@@ -52,7 +52,7 @@ const fn one_way(of: Set) -> Pattern {
 
 /// The steps of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Course {
+pub struct LoadCourse {
     /// The steps, from the smallest shared part of the fabric outward.
     pub steps: Vec<CourseStep>,
     /// What was wanted, and cannot be measured.
@@ -76,7 +76,7 @@ pub struct CourseFacts<'a> {
 
 /// Returns the steps of a request. The quiet bandwidth is always part of it, because figures of
 /// other patterns are ratios to it.
-pub fn course(wanted: &WantedLoad, facts: CourseFacts) -> Course {
+pub fn course(wanted: &WantedLoad, facts: CourseFacts) -> LoadCourse {
     let mut wants: Vec<Want> = Vec::new();
     for want in &wanted.list {
         match want {
@@ -93,7 +93,7 @@ pub fn course(wanted: &WantedLoad, facts: CourseFacts) -> Course {
     }
     wants.sort_by_key(reach);
     wants.dedup();
-    let mut course = Course::default();
+    let mut course = LoadCourse::default();
     course.add_bandwidth(Pattern::Quiet, facts);
     for want in wants {
         match want {
@@ -114,9 +114,7 @@ pub fn course(wanted: &WantedLoad, facts: CourseFacts) -> Course {
             Want::AllToAll => course.add_bandwidth(Pattern::AllToAll, facts),
             Want::Incast(sources) => course.add_bandwidth(Pattern::Incast(sources), facts),
             Want::Victims => course.add_victims(facts),
-            Want::IncastSame(sources) => {
-                course.add_spread(Pattern::Incast(sources), Spread::Mixed, true, false, facts);
-            }
+            Want::IncastSame(sources) => course.add_incast_same(sources, facts),
             Want::Classes => course.add_classes(facts),
             Want::Standard => {}
         }
@@ -141,7 +139,7 @@ fn reach(want: &Want) -> (u8, u16) {
     }
 }
 
-impl Course {
+impl LoadCourse {
     fn add_bandwidth(&mut self, pattern: Pattern, facts: CourseFacts) {
         let what = pattern_name(pattern);
         match why_impossible(pattern, facts.nics, facts.seed) {
@@ -159,85 +157,99 @@ impl Course {
 
     fn add_victims(&mut self, facts: CourseFacts) {
         let spreads = [Spread::Mixed, Spread::Switches, Spread::Groups];
-        let (possible, others): (Vec<_>, Vec<_>) = spreads
-            .into_iter()
-            .partition(|spread| aggressors(*spread, facts).is_some());
-        for spread in others {
-            let what = format!("victims, {}", spread_name(spread));
-            self.leave_out(what, why_no_roles(spread, facts.nics_of_victims));
+        let dealt = spreads.map(|spread| (spread, aggressors(spread, facts)));
+        for (spread, aggressors) in &dealt {
+            if aggressors.is_none() {
+                let what = format!("victims, {}", spread_name(*spread));
+                self.leave_out(what, why_no_roles(*spread, facts.nics_of_victims));
+            }
         }
         for under in UNDER {
-            for spread in &possible {
-                self.add_spread(under, *spread, false, false, facts);
+            for (spread, aggressors) in &dealt {
+                if let Some(aggressors) = aggressors {
+                    let purpose = |under| Purpose::Victims {
+                        under,
+                        spread: *spread,
+                        at_target: false,
+                        in_other_class: false,
+                    };
+                    self.add_under(under, purpose, aggressors, facts);
+                }
             }
         }
     }
 
     /// Adds victims beside a pattern. An incast has fewer sources if there are no more.
-    fn add_spread(
+    fn add_under(
         &mut self,
         under: Pattern,
-        spread: Spread,
-        at_target: bool,
-        in_other_class: bool,
+        purpose: impl Fn(Pattern) -> Purpose,
+        aggressors: &[PlacedNic],
         facts: CourseFacts,
     ) {
-        let purpose = |under| Purpose::Victims {
-            under,
-            spread,
-            at_target,
-            in_other_class,
-        };
-        let title = |under| {
-            let step = CourseStep {
-                purpose: purpose(under),
-                repetitions: REPETITIONS,
-            };
-            step.title()
-        };
-        let Some(smallest) = aggressors(spread, facts) else {
-            self.leave_out(title(under), why_no_roles(spread, facts.nics_of_victims));
-            return;
-        };
-        let fitting = fitting(under, smallest.len());
-        if let Some(reason) = why_impossible(fitting, &smallest, facts.seed) {
-            self.leave_out(title(under), reason);
-            return;
-        }
-        let step = CourseStep {
-            purpose: purpose(fitting),
+        let step = |under| CourseStep {
+            purpose: purpose(under),
             repetitions: REPETITIONS,
         };
-        if fitting != under {
-            let reason = format!(
-                "there are {} aggressors: {} instead",
-                smallest.len(),
-                pattern_name(fitting)
-            );
-            self.leave_out(title(under), reason);
+        let fitting = fitting(under, aggressors.len());
+        if let Some(reason) = why_impossible(fitting, aggressors, facts.seed) {
+            self.leave_out(step(under).title(), reason);
+            return;
         }
-        if !self.steps.contains(&step) {
-            self.steps.push(step);
+        if fitting != under {
+            let count = aggressors.len();
+            let instead = pattern_name(fitting);
+            let reason = format!("there are {count} aggressors: {instead} instead");
+            self.leave_out(step(under).title(), reason);
+        }
+        if !self.steps.contains(&step(fitting)) {
+            self.steps.push(step(fitting));
+        }
+    }
+
+    fn add_incast_same(&mut self, sources: u16, facts: CourseFacts) {
+        match aggressors(Spread::Mixed, facts) {
+            Some(aggressors) => {
+                let purpose = |under| Purpose::Victims {
+                    under,
+                    spread: Spread::Mixed,
+                    at_target: true,
+                    in_other_class: false,
+                };
+                self.add_under(Pattern::Incast(sources), purpose, &aggressors, facts);
+            }
+            None => self.leave_out(
+                Want::IncastSame(sources).to_string(),
+                why_no_roles(Spread::Mixed, facts.nics_of_victims),
+            ),
         }
     }
 
     fn add_classes(&mut self, facts: CourseFacts) {
-        if !facts.has_other_class {
-            self.leave_out(
-                Want::Classes.to_string(),
-                "there is no other traffic class for victims".into(),
-            );
+        let aggressors = aggressors(Spread::Mixed, facts);
+        let (true, Some(aggressors)) = (facts.has_other_class, &aggressors) else {
+            let reason = if facts.has_other_class {
+                why_no_roles(Spread::Mixed, facts.nics_of_victims)
+            } else {
+                "there is no other traffic class for victims".into()
+            };
+            self.leave_out(Want::Classes.to_string(), reason);
             return;
-        }
-        let smallest = aggressors(Spread::Mixed, facts).unwrap_or_default();
+        };
         for patterns in STRONGEST {
             let is_possible = |pattern: &&Pattern| {
-                let fitting = fitting(**pattern, smallest.len());
-                why_impossible(fitting, &smallest, facts.seed).is_none()
+                let fitting = fitting(**pattern, aggressors.len());
+                why_impossible(fitting, aggressors, facts.seed).is_none()
             };
             let under = *patterns.iter().find(is_possible).unwrap_or(&patterns[0]);
             for in_other_class in [false, true] {
-                self.add_spread(under, Spread::Mixed, false, in_other_class, facts);
+                let purpose = |under| Purpose::Victims {
+                    under,
+                    spread: Spread::Mixed,
+                    at_target: false,
+                    in_other_class,
+                };
+                self.add_under(under, purpose, aggressors, facts);
             }
         }
     }
@@ -266,8 +278,8 @@ fn fitting(pattern: Pattern, aggressors: usize) -> Pattern {
     }
 }
 
-/// Returns the number of slots of a pattern: at least 8 in which each part of the fabric is measured
-/// in each direction (load.md 3.6).
+/// Returns the number of slots of a pattern: at least 8 in which each part of the fabric is
+/// measured in each direction (load.md 3.6).
 fn slots_of(pattern: Pattern, nics: &[PlacedNic]) -> u32 {
     let is_small = nics.len() <= SMALL;
     match pattern {
@@ -287,55 +299,4 @@ fn slots_of(pattern: Pattern, nics: &[PlacedNic]) -> u32 {
         Pattern::Incast(_) if is_small => 8,
         Pattern::Incast(_) => 16,
     }
-}
-
-/// The reason for patterns and spreads that need locations.
-const NO_LOCATIONS: &str = "the locations of the NICs are not known";
-
-/// Returns why a pattern has no flows among these NICs; `None` if it has.
-fn why_impossible(pattern: Pattern, nics: &[PlacedNic], seed: u64) -> Option<String> {
-    let needs_locations = matches!(
-        pattern,
-        Pattern::Bisect {
-            of: Set::Switch | Set::Group | Set::System,
-            ..
-        } | Pattern::Shift(Distance::Switch | Distance::Group)
-    );
-    let is_group = matches!(pattern, Pattern::Bisect { of: Set::Group, .. });
-    if needs_locations && nics.iter().all(|nic| nic.switch.is_none()) {
-        return Some(NO_LOCATIONS.into());
-    }
-    // Then it has the same halves as bisect:switch.
-    let is_repeated = is_group && groups(nics).iter().all(|group| switches(group).len() < 2);
-    if !is_repeated && !flows(pattern, nics, 0, seed).is_empty() {
-        return None;
-    }
-    Some(match pattern {
-        Pattern::Incast(sources) => {
-            format!("it needs {} NICs, there are {}", sources + 1, nics.len())
-        }
-        Pattern::Bisect {
-            of: Set::Switch, ..
-        } => "no switch has NICs of two nodes".into(),
-        Pattern::Bisect { of: Set::Group, .. } => "no group has NICs at two switches".into(),
-        Pattern::Shift(Distance::Switch) => "all NICs are at one switch".into(),
-        Pattern::Bisect {
-            of: Set::System, ..
-        }
-        | Pattern::Shift(Distance::Group) => "all NICs are in one group".into(),
-        _ => "it needs NICs of two nodes".into(),
-    })
-}
-
-/// Returns why there are no roles.
-fn why_no_roles(spread: Spread, nics: &[PlacedNic]) -> String {
-    if spread != Spread::Mixed && nics.iter().all(|nic| nic.switch.is_none()) {
-        return NO_LOCATIONS.into();
-    }
-    let of_what = match spread {
-        Spread::Mixed => "nodes",
-        Spread::Switches => "switches",
-        Spread::Groups => "groups",
-    };
-    format!("there are too few {of_what} for victims and aggressors")
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::course::{Course, CourseFacts, course};
-use super::models::{all_placed, d4, fabric};
+use super::course::{CourseFacts, LoadCourse, course};
 use super::roles::{RoleRules, VICTIMS_PERCENT};
 use super::scene::Purpose;
 use super::steps::{CourseStep, SlotFlows};
+use super::testing::{all_placed, d4, fabric};
 use super::wanted::parse;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
@@ -16,7 +16,7 @@ const RULES: RoleRules = RoleRules {
     most_aggressors: usize::MAX,
 };
 
-fn course_of(roster: &Roster, wanted: &str, has_other_class: bool) -> Course {
+fn course_of(roster: &Roster, wanted: &str, has_other_class: bool) -> LoadCourse {
     let nics = all_placed(roster);
     let facts = CourseFacts {
         nics: &nics,
@@ -28,11 +28,11 @@ fn course_of(roster: &Roster, wanted: &str, has_other_class: bool) -> Course {
     course(&parse(wanted).unwrap(), facts)
 }
 
-fn titles(course: &Course) -> Vec<String> {
+fn titles(course: &LoadCourse) -> Vec<String> {
     course.steps.iter().map(CourseStep::title).collect()
 }
 
-fn left_out(course: &Course) -> Vec<String> {
+fn left_out(course: &LoadCourse) -> Vec<String> {
     let left_out = course.left_out.iter();
     left_out
         .map(|of| format!("{}: {}", of.what, of.reason))

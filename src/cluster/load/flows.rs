@@ -59,8 +59,8 @@ fn mended(mut pairs: Vec<SourceAndTarget>) -> Vec<SourceAndTarget> {
     pairs
 }
 
-/// Returns the flows of two halves. In one direction, successive slots have the same halves and both
-/// directions, so that all NICs send equally often.
+/// Returns the flows of two halves. In one direction, successive slots have the same halves and
+/// both directions, so that all NICs send equally often.
 fn bisect(of: Set, both_ways: bool, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
     let (division, is_reversed) = if both_ways {
         (slot, false)
@@ -128,8 +128,8 @@ fn turn_unequal(sets: &mut [Vec<PlacedNic>], by: u32) {
     }
 }
 
-/// Returns a permutation. Between sets of different sizes, only as many NICs send as the smaller set
-/// has, other ones in each slot.
+/// Returns a permutation. Between sets of different sizes, only as many NICs send as the smaller
+/// set has, other ones in each slot.
 fn shift(distance: Distance, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<SourceAndTarget> {
     let mut sets = match distance {
         Distance::One => return mended(shifted(nics, 1)),
@@ -157,8 +157,8 @@ fn shifted(nics: &[PlacedNic], by: usize) -> Vec<SourceAndTarget> {
     nics.iter().copied().zip(targets.copied()).collect()
 }
 
-/// Returns the flows of each NIC to [`PEERS`] others, by shifts that no earlier slot had, as long as
-/// there are such shifts.
+/// Returns the flows of each NIC to [`PEERS`] others, by shifts that no earlier slot had, as long
+/// as there are such shifts.
 fn all_to_all(nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
     let mut shifts: Vec<usize> = (1..nics.len()).collect();
     if shifts.is_empty() {

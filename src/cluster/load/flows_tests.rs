@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::flows::{PEERS, flows};
-use super::models::{all_placed, d4, fabric, fabric_of_wide_nodes};
 use super::pattern::{Distance, Pattern, Set};
 use super::placed::reordered;
 use super::quiet;
 use super::scene::Flow;
+use super::testing::{all_placed, d4, fabric, fabric_of_wide_nodes};
 use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::ids::NicId;

@@ -10,12 +10,13 @@
 //! * `findings`: what the survey has found, as data and as a part of its document.
 //! * `theory`: what the shape of a fabric allows.
 //! * `conductor`: the load from the first scene to the findings. `pass`: its scenes, once.
-//!   `setup`: its settings. `ramp`: the first slots. `safety`: how much load is allowed, and when it
-//!   ends early. `timing`: how long slots are. `confirm`: what is measured again, and what retests
-//!   say. `preview`: what will be sent.
+//!   `setup`: its settings. `ramp`: the first slots. `safety`: how much load is allowed, and when
+//!   it ends early. `timing`: how long slots are. `confirm`: what is measured again, and what
+//!   retests say. `preview`: what will be sent.
 //! * `wanted`: which load the user wants. `course`: which steps come in which order. `steps`: the
-//!   slots of a step. `placed`: the NICs that take part. `roles`: who makes load and who is judged.
-//!   `flows`: the flows of each pattern. Its parts: `quiet`; `incasts`. `dice`: random numbers.
+//!   slots of a step. `possible`: why a pattern is left out. `placed`: the NICs that take part.
+//!   `roles`: who makes load and who is judged. `flows`: the flows of each pattern. Its parts:
+//!   `quiet`; `incasts`. `dice`: random numbers.
 //! * `tally`: all results so far, and what they say. `rates`: what NICs sent in a slot.
 //!   `victims`: what victims measured. `counters`: what counters of NICs say.
 //! * `bandwidths`: figures of a pattern. Their parts: `sets`, parts of the fabric; `stars`, targets
@@ -48,6 +49,7 @@ mod names;
 mod pass;
 pub mod pattern;
 mod placed;
+mod possible;
 pub mod preview;
 mod quiet;
 mod ramp;
@@ -81,13 +83,13 @@ mod flows_tests;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
-mod models;
-#[cfg(test)]
 mod roles_tests;
 #[cfg(test)]
 mod safety_tests;
 #[cfg(test)]
 mod scale_tests;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod timing_tests;
 #[cfg(test)]

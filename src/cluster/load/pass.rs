@@ -93,9 +93,10 @@ impl Pass {
         self.steps.iter().map(CourseStep::slots).sum()
     }
 
-    /// Returns whether all scenes were given out.
-    pub fn is_complete(&self) -> bool {
-        self.at == self.steps.len() && self.queue.is_empty()
+    /// Returns whether the pass is over: the block after the last one was asked for, so the results
+    /// of the last one were added.
+    pub fn has_ended(&self) -> bool {
+        self.at == self.steps.len()
     }
 
     /// Returns the title of the current step; empty at the end.
@@ -182,7 +183,7 @@ impl Pass {
     }
 }
 
-/// Returns the timing of the slots of a step, by those of one repetition.
+/// Returns the timing of the slots of a step, by the flows of one repetition.
 pub fn timing_of(slots: &[SlotFlows], facts: PassFacts) -> SlotTiming {
     let links = facts.theory.map_or(1, |shape| shape.links);
     let crowds = slots

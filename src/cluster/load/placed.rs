@@ -125,10 +125,7 @@ pub fn part(nics: &[PlacedNic], most: usize, rng: &mut Rng) -> Vec<PlacedNic> {
     let of_switch = (of_group / 4).max(2);
     let (mut chosen, mut spare) = (Vec::new(), Vec::new());
     for (index, group) in all.iter().enumerate() {
-        let mut switches = sets(group, |nic| Some(nic.switch.map_or(nic.nic.0, |_| 0)));
-        if group[0].switch.is_some() {
-            switches = self::switches(group);
-        }
+        let mut switches = sets(group, |nic| Some(nic.switch));
         rng.shuffle(&mut switches);
         let room = if index < groups { of_group } else { 0 };
         let mut taken = 0;

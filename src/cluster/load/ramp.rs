@@ -9,7 +9,8 @@ use super::steps::SlotFlows;
 /// The parts of the aggressors.
 const PARTS_OF_LOAD: [f64; 3] = [0.125, 0.25, 0.5];
 
-/// Returns scenes with parts of the sources of the widest pattern of a pass, the smallest part last.
+/// Returns scenes with parts of the sources of the widest pattern of a pass, the smallest part
+/// last.
 pub fn ramp(pass: &Pass, facts: PassFacts, seed: u64) -> Vec<Scene> {
     let Some(pattern) = pass.widest() else {
         return Vec::new();

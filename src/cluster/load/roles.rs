@@ -1,12 +1,12 @@
 //! Who makes load and who is judged (load.md 3.5). Roles are dealt to nodes, because the NICs of a
 //! node share its memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fastrand::Rng;
 
 use super::findings::Spread;
-use super::placed::{PlacedNic, class, sets};
+use super::placed::{PlacedNic, class, part, sets};
 use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::ids::{NicId, NodeId};
@@ -40,21 +40,21 @@ pub struct RoleRules {
 type NodeNics = Vec<PlacedNic>;
 
 /// Nodes that have the same role.
-type Unit = Vec<usize>;
+type RoleUnit = Vec<usize>;
 
 /// Deals roles: a part of the nodes are victims, as far as the spread allows. `None` if the NICs
 /// are too few, or have no locations and the spread needs them.
 pub fn deal(nics: &[PlacedNic], spread: Spread, rules: RoleRules, rng: &mut Rng) -> Option<Roles> {
     let nodes: Vec<NodeNics> = sets(nics, |nic| Some(nic.node));
     let home = |node: usize| nodes[node][0].switch;
-    let parents: Vec<Vec<Unit>> = match spread {
+    let parents: Vec<Vec<RoleUnit>> = match spread {
         Spread::Mixed => {
             let units = (0..nodes.len()).map(|node| vec![node]);
             by_key(units, |unit| home(unit[0])).collect()
         }
         Spread::Switches => {
             let units = joined(&nodes, |nic| nic.switch);
-            let group = |unit: &Unit| home(unit[0]).map(|(group, _)| group);
+            let group = |unit: &RoleUnit| home(unit[0]).map(|(group, _)| group);
             by_key(units, group).collect()
         }
         Spread::Groups => vec![joined(&nodes, |nic| nic.group().map(|group| (group, 0)))],
@@ -64,23 +64,21 @@ pub fn deal(nics: &[PlacedNic], spread: Spread, rules: RoleRules, rng: &mut Rng)
         return None;
     }
     let is_victim = victims_of(&parents, nodes.len(), rules.victims_percent, rng);
-    let mut roles = Roles::default();
-    for unit in parents.iter().flatten() {
-        for node in unit {
-            let list = if is_victim[*node] {
-                &mut roles.victims
-            } else {
-                &mut roles.aggressors
-            };
-            list.extend_from_slice(&nodes[*node]);
-        }
+    let mut role_of: HashMap<NodeId, bool> = HashMap::new();
+    for node in parents.iter().flatten().flatten() {
+        role_of.insert(nodes[*node][0].node, is_victim[*node]);
     }
-    // A random part of the aggressors, so that the cap holds in each scene.
-    rng.shuffle(&mut roles.aggressors);
-    roles.aggressors.truncate(rules.most_aggressors);
-    let place: BTreeMap<NicId, usize> = nics.iter().map(|nic| nic.nic).zip(0..).collect();
-    roles.aggressors.sort_by_key(|nic| place[&nic.nic]);
-    roles.victims.sort_by_key(|nic| place[&nic.nic]);
+    let of_role = |wanted| -> Vec<PlacedNic> {
+        let has_role = |nic: &&PlacedNic| role_of.get(&nic.node) == Some(&wanted);
+        nics.iter().filter(has_role).copied().collect()
+    };
+    let mut roles = Roles {
+        aggressors: of_role(false),
+        victims: of_role(true),
+    };
+    if roles.aggressors.len() > rules.most_aggressors {
+        roles.aggressors = part(&roles.aggressors, rules.most_aggressors, rng);
+    }
     let nodes = |nics: &[PlacedNic]| sets(nics, |nic| Some(nic.node)).len();
     let is_enough = nodes(&roles.aggressors) >= 2 && nodes(&roles.victims) >= 2;
     is_enough.then_some(roles)
@@ -100,7 +98,7 @@ fn by_key<T, K: Ord>(
 
 /// Returns the nodes that `place` joins: nodes with NICs at the same place are in one unit. Nodes
 /// without a place are left out.
-fn joined(nodes: &[NodeNics], place: impl Fn(&PlacedNic) -> Option<(u16, u16)>) -> Vec<Unit> {
+fn joined(nodes: &[NodeNics], place: impl Fn(&PlacedNic) -> Option<(u16, u16)>) -> Vec<RoleUnit> {
     let mut first: BTreeMap<(u16, u16), usize> = BTreeMap::new();
     let mut above: Vec<usize> = (0..nodes.len()).collect();
     let top = |above: &[usize], mut node: usize| {
@@ -124,13 +122,13 @@ fn joined(nodes: &[NodeNics], place: impl Fn(&PlacedNic) -> Option<(u16, u16)>) 
 }
 
 /// Returns which nodes are victims: a part of the units of each parent, at least one and not all.
-fn victims_of(parents: &[Vec<Unit>], nodes: usize, percent: u8, rng: &mut Rng) -> Vec<bool> {
+fn victims_of(parents: &[Vec<RoleUnit>], nodes: usize, percent: u8, rng: &mut Rng) -> Vec<bool> {
     let part = |count: usize| (count * usize::from(percent) + 50) / 100;
     let mut is_victim = vec![false; nodes];
     let mut single = Vec::new();
     let mut others = Vec::new();
     for parent in parents {
-        let mut units: Vec<&Unit> = parent.iter().collect();
+        let mut units: Vec<&RoleUnit> = parent.iter().collect();
         if units.len() < 2 {
             single.extend(units);
             continue;
@@ -163,7 +161,7 @@ fn victims_of(parents: &[Vec<Unit>], nodes: usize, percent: u8, rng: &mut Rng) -
     is_victim
 }
 
-fn mark(is_victim: &mut [bool], unit: &Unit) {
+fn mark(is_victim: &mut [bool], unit: &RoleUnit) {
     unit.iter().for_each(|node| is_victim[*node] = true);
 }
 

@@ -6,9 +6,9 @@ use fastrand::Rng;
 use proptest::prelude::*;
 
 use super::findings::Spread;
-use super::models::{all_placed, d4, fabric, fabric_of_wide_nodes};
 use super::placed::{PlacedNic, groups, switches};
 use super::roles::{RoleRules, Roles, VICTIMS_PERCENT, deal, victim_pairs};
+use super::testing::{all_placed, d4, fabric, fabric_of_wide_nodes};
 use crate::location::Class;
 use crate::survey::ids::NodeId;
 

@@ -1,6 +1,6 @@
 //! How much load is allowed, and when it ends early (load.md 3.8).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use super::scene::Scene;
 use super::timetable::{LoadAnswer, LoadResult, Watched};
@@ -39,8 +39,8 @@ const TIMEOUTS: f64 = 0.01;
 /// Part of the victims above which unanswered operations end the load.
 const UNANSWERED: f64 = 0.05;
 
-/// Least number of NICs with timeouts, and of victims without an answer, that end the load. On small
-/// fabrics one of them is above the part already, and a single cable or process may cause it.
+/// Least number of NICs with timeouts, and of victims without an answer, that end the load. On
+/// small fabrics one of them is above the part already, and a single cable or process may cause it.
 const LEAST_NICS: usize = 2;
 
 /// Least number of lost nodes that end the load. A process may end for its own reasons; two of them
@@ -66,13 +66,11 @@ pub fn alarms(
     failed: &mut BTreeSet<NicId>,
     roster: &Roster,
 ) -> Vec<Alarm> {
-    let by_nic: BTreeMap<NicId, &LoadResult> = results.iter().map(|of| (of.nic, of)).collect();
+    let by_nic: HashMap<NicId, &LoadResult> = results.iter().map(|of| (of.nic, of)).collect();
     let is_lost = |nic: &NicId| lost.contains(nic);
     let mut alarms = Vec::new();
     let mut timeouts = BTreeSet::new();
-    let mut targets = BTreeSet::new();
     for flow in &scene.flows {
-        targets.extend(flow.peers.iter().copied());
         let result = by_nic.get(&flow.source);
         let Some(result) = result.filter(|_| !flow.peers.iter().any(is_lost)) else {
             continue;
@@ -121,11 +119,11 @@ pub fn alarms(
             "operations of {unanswered} of {victims} victims were not answered"
         )));
     }
-    for target in targets {
-        let paused = by_nic.get(&target).map(|of| changed(of, Watched::RxPaused));
-        if paused.is_some_and(|ns| ns > scene.slot_ns / 2) {
+    let has_paused = |of: &&LoadResult| changed(of, Watched::RxPaused) > scene.slot_ns / 2;
+    for nic in results.iter().filter(has_paused).map(|of| of.nic) {
+        if scene.flows.iter().any(|flow| flow.peers.contains(&nic)) {
             let reason = "it paused its switch for more than half of a slot";
-            alarms.push(Alarm::Spare(target, reason.into()));
+            alarms.push(Alarm::Spare(nic, reason.into()));
         }
     }
     alarms

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::models::{fabric, results};
 use super::pattern::Pattern;
 use super::safety::{Alarm, Cap, alarms};
 use super::scene::{Flow, Purpose, Scene};
+use super::testing::{fabric, results};
 use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
 use crate::survey::ids::NicId;
 use crate::survey::testing::pair;

@@ -1,7 +1,7 @@
 //! The standard load on a large fabric.
 
 use super::conductor::LoadConductor;
-use super::models::{all, fabric, results, setup};
+use super::testing::{all, fabric, results, setup};
 
 /// Most time of the slots of the standard load, in seconds.
 const MOST_SECONDS: f64 = 300.0;

@@ -131,8 +131,8 @@ impl CourseStep {
     }
 }
 
-/// Returns the random numbers of roles: the same ones for all patterns, so that their victims can be
-/// compared.
+/// Returns the random numbers of roles: the same ones for all patterns, so that their victims can
+/// be compared.
 pub fn roles_dice(seed: u64, repetition: u32, spread: Spread) -> Rng {
     dice(seed, 3 * repetition + spread as u32)
 }

@@ -49,9 +49,9 @@ pub struct LoadSizes {
     pub window_bytes: u64,
 }
 
-/// Returns the timing of slots in which up to `crowd` windows share a link of this rate in bytes per
-/// second. Without a known rate, NICs are taken for fast ones. If the longest slot is too short, the
-/// window shrinks, down to one operation.
+/// Returns the timing of slots in which up to `crowd` windows share a link of this rate in bytes
+/// per second. Without a known rate, NICs are taken for fast ones. If the longest slot is too
+/// short, the window shrinks, down to one operation.
 pub fn timing(crowd: f64, rate: Option<f64>, sizes: LoadSizes) -> SlotTiming {
     let window = sizes.window_bytes.max(sizes.size_bytes);
     let crowd = crowd.max(LEAST_CROWD);

@@ -1,8 +1,8 @@
 //! Lengths of slots, and the links that flows share.
 
 use super::flows::flows;
-use super::models::{all_placed, d4};
 use super::pattern::{Distance, Pattern};
+use super::testing::{all_placed, d4};
 use super::timing::{LoadSizes, SlotTiming, crowd, timing};
 
 const KIB: u64 = 1024;

@@ -68,6 +68,11 @@ const INCAST: Trial = Trial {
 /// Adds quiet, loaded, loaded and quiet scenes with four victims, whose latencies under load are
 /// these multiples of 2 µs.
 fn add_victims(tally: &mut Tally, of: Trial, impacts: [f64; 4]) {
+    add_victims_that_waited(tally, of, impacts, 25);
+}
+
+/// The same, with this part of the time in which the processes of victims waited for a CPU.
+fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], waited_percent: u8) {
     let victims = [(12, 8), (13, 9), (14, 10), (15, 11)];
     for repetition in 0..of.repetitions {
         for place in 0..4 {
@@ -105,6 +110,9 @@ fn add_victims(tally: &mut Tally, of: Trial, impacts: [f64; 4]) {
             let mut results: Vec<LoadResult> = of_victims
                 .map(|(at, (nic, _))| measured(*nic, latency(at)))
                 .collect();
+            results
+                .iter_mut()
+                .for_each(|of| of.waited_percent = waited_percent);
             results.push(sent(NicId(0), of.load));
             tally.add(&scene, &results);
         }
@@ -149,6 +157,14 @@ fn small_impact_is_good_and_few_victims_have_no_verdict() {
     assert_eq!(few.impacts[0].grade, Grade::Unjudged);
     assert_eq!(few.impacts[0].median.interval, None);
     assert_eq!(few.judgements, []);
+}
+
+#[test]
+fn victims_whose_processes_waited_do_not_count() {
+    let mut tally = quiet_tally(&d4());
+    add_victims_that_waited(&mut tally, INCAST, [3.0; 4], 26);
+    let findings = tally.findings();
+    assert_eq!((findings.impacts.len(), findings.judgements.len()), (0, 0));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Fabrics and results for tests.
 
+use std::collections::HashSet;
+
 use super::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
 use super::histogram::Histogram;
 use super::placed::{PlacedNic, placed};
@@ -93,12 +95,9 @@ pub fn results(scene: &Scene, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<Loa
         latencies.add(2500, 100);
         results.push(result(pair.initiator, LoadAnswer::Measured(latencies)));
     }
-    targets.sort_unstable();
-    targets.dedup();
     // A NIC that sends and receives has one result.
-    let mut senders: Vec<NicId> = results.iter().map(|of| of.nic).collect();
-    senders.sort_unstable();
-    targets.retain(|nic| senders.binary_search(nic).is_err());
+    let mut seen: HashSet<NicId> = results.iter().map(|of| of.nic).collect();
+    targets.retain(|nic| seen.insert(*nic));
     let watched = targets
         .into_iter()
         .map(|nic| result(nic, LoadAnswer::Present));
