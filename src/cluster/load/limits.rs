@@ -18,8 +18,8 @@ const fn limits(good: f64, slow: f64) -> GradeLimits {
 
 /// Bandwidth of a set, as a ratio to the median of equal ones.
 pub const SET: GradeLimits = limits(0.9, 0.8);
-/// Bandwidth of a NIC with NICs of its switch, as a ratio to the median (jobs.md 3.4). It is good or
-/// bad, never slow.
+/// Bandwidth of a NIC with NICs of its switch, as a ratio to the median (jobs.md 3.4). It is good
+/// or bad, never slow.
 pub const NIC: GradeLimits = limits(0.93, 0.93);
 /// Share of theory.
 pub const SHARE: GradeLimits = limits(0.8, 0.45);

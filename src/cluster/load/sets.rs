@@ -174,3 +174,46 @@ fn figures_of_kind(sets: &[(LoadUnit, SetRates)], theory: Option<f64>) -> Vec<Se
     }
     figures
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a set with flows of this rate in one slot.
+    fn set(unit: LoadUnit, flows: usize, rate: f64) -> (LoadUnit, SetRates) {
+        let set = SetRates {
+            rates: vec![rate; flows],
+            slots: BTreeSet::from([0]),
+        };
+        (unit, set)
+    }
+
+    fn grades(sets: &[(LoadUnit, SetRates)]) -> Vec<Grade> {
+        let figures = figures_of_kind(sets, None);
+        figures.into_iter().map(|set| set.grade).collect()
+    }
+
+    #[test]
+    fn sets_with_other_numbers_of_flows_are_not_compared() {
+        let of = |group: u16, flows, rate| set(LoadUnit::Group(group), flows, rate);
+        let equal = [of(0, 4, 10.0), of(1, 4, 10.0), of(2, 4, 10.0)];
+        let larger = [of(3, 8, 5.0), of(4, 8, 5.0), of(5, 9, 5.0)];
+        let sets: Vec<_> = equal.into_iter().chain(larger).collect();
+        assert_eq!(grades(&sets), [Grade::Good; 6]);
+        let sets = [of(0, 4, 10.0), of(1, 4, 10.0), of(2, 5, 5.0)];
+        assert_eq!(grades(&sets), [Grade::Good, Grade::Good, Grade::Bad]);
+    }
+
+    #[test]
+    fn nics_have_limits_of_their_own() {
+        let figures = [10.0, 10.0, 10.0, 9.2];
+        let nics: Vec<_> = (0..4)
+            .map(|nic| set(LoadUnit::Nic(NicId(nic)), 1, figures[nic as usize]))
+            .collect();
+        assert_eq!(grades(&nics)[3], Grade::Bad);
+        let groups: Vec<_> = (0..4)
+            .map(|group| set(LoadUnit::Group(group), 1, figures[usize::from(group)]))
+            .collect();
+        assert_eq!(grades(&groups)[3], Grade::Good);
+    }
+}
