@@ -291,23 +291,31 @@ fn retests_decide_how_sure_a_bad_part_is() {
         (&[1], Certainty::Transient),
         (&[1, 3], Certainty::Transient),
     ] {
-        let mut load = conductor(&d4(), setup("bisect:switch,bisect:system"));
+        let mut load = conductor(&d4(), setup("bisect:switch,bisect:system,all2all"));
         let scenes = run(&mut load, slow_links(slow_in));
         assert_eq!(of_links(&load.findings()), Some(expected), "{slow_in:?}");
         let passes = scenes.iter().filter(|scene| {
             scene.purpose == Purpose::Bandwidth(Pattern::Quiet) && scene.repetition == 0
         });
         assert_eq!(passes.count(), 3);
-        let of_switches = scenes.iter().filter(|scene| {
-            matches!(
-                scene.purpose,
-                Purpose::Bandwidth(Pattern::Bisect {
-                    of: Set::Switch,
-                    ..
-                })
-            )
-        });
-        assert_eq!(of_switches.count(), 16, "good patterns have no retest");
+        let count = |scenes: &[Scene], pattern| {
+            let of_pattern = |scene: &&Scene| scene.purpose == Purpose::Bandwidth(pattern);
+            scenes.iter().filter(of_pattern).count()
+        };
+        let of_switches = Pattern::Bisect {
+            of: Set::Switch,
+            both_ways: true,
+        };
+        assert_eq!(
+            count(&scenes, of_switches),
+            3 * 8,
+            "blame compares bisections"
+        );
+        assert_eq!(
+            count(&scenes, Pattern::AllToAll),
+            16,
+            "others have no retest"
+        );
         let of_system: Vec<&Scene> = scenes
             .iter()
             .filter(|scene| scene.purpose == Purpose::Bandwidth(SYSTEM) && scene.repetition == 0)

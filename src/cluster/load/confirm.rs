@@ -1,8 +1,9 @@
 //! What is measured again, and what the retests say about the first measurement (load.md 3.7).
 
-use super::findings::{Grade, LoadFigure, LoadFindings, LoadJudgement};
+use super::findings::{Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
 use super::pattern::Pattern;
 use super::scene::Purpose;
+use super::sets::MOST_GOOD;
 use super::steps::CourseStep;
 use crate::survey::findings::Certainty;
 
@@ -21,11 +22,15 @@ pub fn steps_again(steps: &[CourseStep], judgements: &[LoadJudgement]) -> Vec<Co
     steps.iter().filter(is_again).copied().collect()
 }
 
-/// Returns whether a judgement follows from a step.
+/// Returns whether a judgement follows from a step. What names a slow part compares the flows of all
+/// bisections.
 fn is_about(judgement: &LoadJudgement, step: &CourseStep) -> bool {
+    if judgement.figure == LoadFigure::Bandwidth {
+        return matches!(step.purpose, Purpose::Bandwidth(Pattern::Bisect { .. }));
+    }
     let is_of_victims = match judgement.figure {
-        LoadFigure::Bandwidth
-        | LoadFigure::ShareOfTheory
+        LoadFigure::Bandwidth => None,
+        LoadFigure::ShareOfTheory
         | LoadFigure::IncastSum
         | LoadFigure::Fairness
         | LoadFigure::SmallestShare => Some(false),
@@ -92,10 +97,54 @@ fn says(judgement: &LoadJudgement, retest: &Retest) -> RetestSays {
         RetestSays::Nothing
     } else if retest.findings.judgements.iter().any(is_again) {
         RetestSays::Confirmed
-    } else if is_unjudged {
+    } else if is_unjudged
+        || judgement.figure == LoadFigure::Bandwidth && !is_good(judgement, retest)
+    {
         RetestSays::Nothing
     } else {
         RetestSays::Cleared
+    }
+}
+
+/// Returns whether a part was as fast as equal ones in a retest. That nobody was named does not say
+/// so: the flows of a retest may not tell two parts apart.
+fn is_good(judgement: &LoadJudgement, retest: &Retest) -> bool {
+    let mut bandwidths = retest.findings.bandwidths.iter();
+    let found = bandwidths.find(|of| of.pattern == judgement.pattern);
+    let sets = found.map_or(&[][..], |of| &of.sets);
+    let own = sets.iter().filter(|set| covers(judgement.unit, set.unit));
+    let grades: Vec<Grade> = own.map(|set| set.grade).collect();
+    // Of many good parts, some are not listed.
+    let is_listed = !grades.is_empty() || sets.len() < MOST_GOOD;
+    !is_listed || !grades.is_empty() && grades.iter().all(|grade| *grade == Grade::Good)
+}
+
+/// Returns whether a set is a part, or one direction of it.
+fn covers(part: LoadUnit, set: LoadUnit) -> bool {
+    match (part, set) {
+        (
+            LoadUnit::GroupLinks { from, to, both },
+            LoadUnit::GroupLinks {
+                from: start,
+                to: end,
+                ..
+            },
+        ) => (from, to) == (start, end) || both && (to, from) == (start, end),
+        (
+            LoadUnit::SwitchLinks {
+                group,
+                from,
+                to,
+                both,
+            },
+            LoadUnit::SwitchLinks {
+                group: of,
+                from: start,
+                to: end,
+                ..
+            },
+        ) => group == of && ((from, to) == (start, end) || both && (to, from) == (start, end)),
+        (part, set) => part == set,
     }
 }
 
@@ -121,4 +170,80 @@ pub fn remove_verdicts(findings: &mut LoadFindings) {
         .isolations
         .iter_mut()
         .for_each(|of| of.grade = Grade::Unjudged);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::findings::{BandwidthFigures, SetFigures};
+    use super::*;
+
+    const PATTERN: &str = "bisect:system";
+
+    fn links(from: u16, to: u16, both: bool) -> LoadUnit {
+        LoadUnit::GroupLinks { from, to, both }
+    }
+
+    /// Returns a retest that names nobody, with these grades of links.
+    fn retest(sets: &[(LoadUnit, Grade)]) -> LoadFindings {
+        let of_set = |(unit, grade): &(LoadUnit, Grade)| SetFigures {
+            unit: *unit,
+            flows: 8,
+            per_flow: 1e9,
+            ratio: 1.0,
+            theory: None,
+            grade: *grade,
+        };
+        LoadFindings {
+            bandwidths: vec![BandwidthFigures {
+                pattern: PATTERN.into(),
+                slots: 8,
+                nics: 16,
+                unjudged: 0,
+                mean: 1e9,
+                sum: 8e9,
+                min: 1e9,
+                p1: 1e9,
+                percentiles: [1e9; 7],
+                theory: None,
+                share_of_theory: None,
+                ratio_to_quiet: None,
+                sets: sets.iter().map(of_set).collect(),
+                stars: Vec::new(),
+                grade: Grade::Good,
+            }],
+            ..LoadFindings::default()
+        }
+    }
+
+    #[test]
+    fn retest_that_names_nobody_clears_only_a_fast_part() {
+        let judgement = LoadJudgement {
+            unit: links(0, 2, true),
+            grade: Grade::Bad,
+            certainty: None,
+            pattern: PATTERN.into(),
+            figure: LoadFigure::Bandwidth,
+            value: 0.3,
+            limit: 0.9,
+            evidence: Vec::new(),
+        };
+        let name = PATTERN.to_owned();
+        let after = |sets: &[(LoadUnit, Grade)]| {
+            let retest = || Retest {
+                findings: retest(sets),
+                measured: vec![&name],
+            };
+            certainty(&judgement, &[retest(), retest()])
+        };
+        let [one, back, other] = [links(0, 2, false), links(2, 0, false), links(1, 3, false)];
+        let good = Grade::Good;
+        assert_eq!(after(&[(one, good), (back, good)]), Certainty::Transient);
+        assert_eq!(
+            after(&[(one, good), (back, Grade::Bad)]),
+            Certainty::Suspect
+        );
+        assert_eq!(after(&[(one, Grade::Slow)]), Certainty::Suspect);
+        assert_eq!(after(&[(other, good)]), Certainty::Suspect);
+        assert_eq!(after(&[(other, good); MOST_GOOD]), Certainty::Transient);
+    }
 }

@@ -152,7 +152,10 @@ impl LoadCourse {
     }
 
     fn leave_out(&mut self, what: String, reason: String) {
-        self.left_out.push(LeftOut { what, reason });
+        let left_out = LeftOut { what, reason };
+        if !self.left_out.contains(&left_out) {
+            self.left_out.push(left_out);
+        }
     }
 
     fn add_victims(&mut self, facts: CourseFacts) {
@@ -197,10 +200,9 @@ impl LoadCourse {
             return;
         }
         if fitting != under {
-            let count = aggressors.len();
-            let instead = pattern_name(fitting);
-            let reason = format!("there are {count} aggressors: {instead} instead");
-            self.leave_out(step(under).title(), reason);
+            let what = format!("victims under {}", pattern_name(under));
+            let reason = format!("too few aggressors: {} instead", pattern_name(fitting));
+            self.leave_out(what, reason);
         }
         if !self.steps.contains(&step(fitting)) {
             self.steps.push(step(fitting));
@@ -284,15 +286,10 @@ fn slots_of(pattern: Pattern, nics: &[PlacedNic]) -> u32 {
     let is_small = nics.len() <= SMALL;
     match pattern {
         Pattern::Quiet => quiet::slots(nics),
-        // Each direction of two groups has links of its own; a switch or a group has the same part
-        // in both directions.
-        Pattern::Bisect {
-            of: Set::System,
-            both_ways: false,
-        } => 16,
+        // A direction at a time.
         Pattern::Bisect {
             both_ways: false, ..
-        } if !is_small => 16,
+        } => 16,
         Pattern::Bisect { .. } | Pattern::Shift(_) => 8,
         Pattern::AllToAll if is_small => 16,
         Pattern::AllToAll => 64,

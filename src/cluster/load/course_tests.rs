@@ -147,7 +147,7 @@ fn incasts_beside_victims_shrink_on_small_fabrics() {
         "{titles:?}"
     );
     let reasons = left_out(&course);
-    let expected = "victims under incast:8, mixed: there are 8 aggressors: incast:7 instead";
+    let expected = "victims under incast:8: too few aggressors: incast:7 instead";
     assert!(reasons.contains(&expected.into()), "{reasons:?}");
 }
 

@@ -15,8 +15,11 @@ use crate::survey::roster::Roster;
 /// Sets are equal if their numbers of flows in a slot differ by at most this part.
 const TOLERANCE: f64 = 0.25;
 
+/// Fewest flows of a set with a verdict: on busy machines most of them may be left out.
+const LEAST_FLOWS: usize = 3;
+
 /// Most good sets of a kind in the figures. The large systems have 70,000 pairs of switches.
-const MOST_GOOD: usize = 32;
+pub const MOST_GOOD: usize = 32;
 
 /// The flows of a set so far.
 #[derive(Default)]
@@ -163,6 +166,8 @@ fn figures_of_kind(sets: &[(LoadUnit, SetRates)], theory: Option<f64>) -> Vec<Se
             _ => SET,
         };
         let (ratio, grade) = limits.grade_among(per_flow, equal);
+        let is_known = set.rates.len() >= LEAST_FLOWS;
+        let grade = if is_known { grade } else { Grade::Unjudged };
         figures.push(SetFigures {
             unit: *unit,
             flows: set.rates.len() as u32,
@@ -208,12 +213,24 @@ mod tests {
     fn nics_have_limits_of_their_own() {
         let figures = [10.0, 10.0, 10.0, 9.2];
         let nics: Vec<_> = (0..4)
-            .map(|nic| set(LoadUnit::Nic(NicId(nic)), 1, figures[nic as usize]))
+            .map(|nic| set(LoadUnit::Nic(NicId(nic)), 3, figures[nic as usize]))
             .collect();
         assert_eq!(grades(&nics)[3], Grade::Bad);
         let groups: Vec<_> = (0..4)
-            .map(|group| set(LoadUnit::Group(group), 1, figures[usize::from(group)]))
+            .map(|group| set(LoadUnit::Group(group), 3, figures[usize::from(group)]))
             .collect();
         assert_eq!(grades(&groups)[3], Grade::Good);
+    }
+
+    #[test]
+    fn set_of_two_flows_has_no_verdict() {
+        let of = |group: u16, flows, rate| set(LoadUnit::Group(group), flows, rate);
+        let slow = |flows| {
+            let good = [of(0, flows, 10.0), of(1, flows, 10.0), of(2, flows, 10.0)];
+            let sets: Vec<_> = good.into_iter().chain([of(3, flows, 2.0)]).collect();
+            grades(&sets)[3]
+        };
+        assert_eq!(slow(2), Grade::Unjudged);
+        assert_eq!(slow(3), Grade::Bad);
     }
 }

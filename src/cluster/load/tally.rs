@@ -114,11 +114,17 @@ impl Tally {
         judgements.extend(isolations.iter().filter_map(isolation::judgement));
         judgements.extend(self.counters.judgements(&self.roster));
         judgements.sort_by_key(|of| (of.grade != Grade::Bad, of.unit));
+        let mut impacts: Vec<ImpactFigures> = impacts.into_iter().map(|(_, of)| of).collect();
+        // Tables have one pattern and class of traffic each.
+        impacts.sort_by(|one, other| {
+            let table = |of: &ImpactFigures| (of.under.clone(), of.traffic_class.clone());
+            table(one).cmp(&table(other))
+        });
         LoadFindings {
             quiet_bandwidth: quiet,
             judgements,
             bandwidths: bandwidths.into_values().collect(),
-            impacts: impacts.into_iter().map(|(_, of)| of).collect(),
+            impacts,
             isolations,
             counters: self.counters.figures(),
             ..LoadFindings::default()

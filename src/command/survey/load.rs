@@ -1,5 +1,5 @@
-//! The load that a survey puts on the fabric after its quiet part: its options, its tests, and where
-//! it is refused (load.md 3).
+//! The load that a survey puts on the fabric after its quiet part: its options, its tests, and
+//! where it is refused (load.md 3).
 
 use std::env;
 use std::ops::RangeInclusive;
