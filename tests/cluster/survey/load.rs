@@ -21,9 +21,12 @@ const ATTEMPTS: usize = 5;
 /// How long a test waits for what happens in seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Returns the arguments of a survey of these NICs with a quiet part as short as possible.
+/// Returns the arguments of a survey of these NICs with a short quiet part and short slots.
 fn arguments(nics: u32, load: &str) -> String {
-    format!("survey --loopback={nics} --pairs=halves --pair-time=20ms --no-why --load={load}")
+    format!(
+        "survey --loopback={nics} --pairs=halves --pair-time=20ms --no-why --load-window=64K \
+         --load={load}"
+    )
 }
 
 /// Surveys a fabric with these faults under load, and returns the document.
@@ -77,7 +80,7 @@ fn small_stage_finds_the_switch_that_a_tapered_system_hides() {
     let _alone = alone();
     let unit = serde_json::json!({"switch": {"group": 1, "switch": 0}});
     let faults = ";fault nic 4 rate=50%;fault nic 5 rate=50%";
-    assert_found("bisect:switch,bisect:group,bisect:system", faults, &unit);
+    assert_found("bisect:switch,bisect:group", faults, &unit);
 }
 
 #[test]
