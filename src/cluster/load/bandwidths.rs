@@ -50,8 +50,9 @@ pub fn figures(
     yardstick: Yardstick,
 ) -> BandwidthFigures {
     let nics = sorted(&means_of_nics(slots));
-    let in_slot = |slot: &SlotRates| slot.sent.iter().map(|of| of.rate).sum::<f64>();
-    let sums: Vec<f64> = slots.iter().map(in_slot).collect();
+    // NICs whose results do not count send as well.
+    let in_slot = |slot: &SlotRates| (slot.sent.len() + slot.unjudged.len()) as f64;
+    let senders: Vec<f64> = slots.iter().map(in_slot).collect();
     let at = |part: f64| {
         if nics.is_empty() {
             0.0
@@ -82,7 +83,7 @@ pub fn figures(
         nics: nics.len() as u32,
         unjudged: slots.iter().map(|slot| slot.unjudged.len() as u32).sum(),
         mean: mean_of_nic.unwrap_or(0.0),
-        sum: mean(&sums).unwrap_or(0.0),
+        sum: mean_of_nic.unwrap_or(0.0) * mean(&senders).unwrap_or(0.0),
         min: at(0.0),
         p1: at(0.01),
         percentiles: PERCENTILES.map(at),

@@ -21,6 +21,7 @@ use super::steps::CourseStep;
 use super::tally::Tally;
 use super::timetable::{LoadAnswer, LoadResult};
 pub use super::timing::LoadSizes;
+use super::verdicts::grade_patterns;
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::roster::Roster;
 
@@ -293,6 +294,7 @@ impl LoadConductor {
                 judgement.certainty = Some(certainty(judgement, &retests));
             }
         }
+        grade_patterns(&mut findings);
         if self.busy.is_some() {
             remove_verdicts(&mut findings);
         }

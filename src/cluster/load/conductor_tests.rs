@@ -294,6 +294,13 @@ fn retests_decide_how_sure_a_bad_part_is() {
         let mut load = conductor(&d4(), setup("bisect:switch,bisect:system,all2all"));
         let scenes = run(&mut load, slow_links(slow_in));
         assert_eq!(of_links(&load.findings()), Some(expected), "{slow_in:?}");
+        let findings = load.findings();
+        let named = &findings.judgements[0].pattern;
+        let mut patterns = findings.bandwidths.iter();
+        let grade = patterns.find(|of| of.pattern == *named).unwrap().grade;
+        // A part that a retest has cleared does not make its pattern bad.
+        let is_bad = expected == Certainty::Bad;
+        assert_eq!(grade == Grade::Bad, is_bad, "{slow_in:?}");
         let passes = scenes.iter().filter(|scene| {
             scene.purpose == Purpose::Bandwidth(Pattern::Quiet) && scene.repetition == 0
         });

@@ -22,8 +22,8 @@ pub fn steps_again(steps: &[CourseStep], judgements: &[LoadJudgement]) -> Vec<Co
     steps.iter().filter(is_again).copied().collect()
 }
 
-/// Returns whether a judgement follows from a step. What names a slow part compares the flows of all
-/// bisections.
+/// Returns whether a judgement follows from a step. What names a slow part compares the flows of
+/// all bisections.
 fn is_about(judgement: &LoadJudgement, step: &CourseStep) -> bool {
     if judgement.figure == LoadFigure::Bandwidth {
         return matches!(step.purpose, Purpose::Bandwidth(Pattern::Bisect { .. }));

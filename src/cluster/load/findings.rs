@@ -147,7 +147,7 @@ pub struct BandwidthFigures {
     pub unjudged: u32,
     /// Mean of a NIC that sent.
     pub mean: f64,
-    /// Sum over the NICs that sent at once.
+    /// Sum over the NICs that sent at once: the mean times their number.
     pub sum: f64,
     /// The slowest NIC.
     pub min: f64,
@@ -340,6 +340,9 @@ pub struct LoadFindings {
     pub isolations: Vec<IsolationFigures>,
     /// Counters, by pattern.
     pub counters: Vec<CounterFigures>,
+    /// Patterns of which no measurement counts: processes waited for CPUs, or did not measure.
+    #[serde(default)]
+    pub unmeasured: Vec<String>,
     /// Patterns and NICs that were left out.
     pub left_out: Vec<LeftOut>,
     /// Why figures have no verdict, if so: traffic of others.

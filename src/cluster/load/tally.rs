@@ -1,6 +1,6 @@
 //! All results under load so far, and what they say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::bandwidths::{self, Yardstick};
 use super::blame;
@@ -9,6 +9,7 @@ use super::culprit::Culprit;
 use super::findings::{BandwidthFigures, Grade, ImpactFigures, LoadFindings, LoadJudgement};
 use super::impacts::{self, ImpactFacts};
 use super::isolation;
+use super::names::under_name;
 use super::pattern::Pattern;
 use super::rates::SlotRates;
 use super::scene::{Purpose, Scene};
@@ -104,6 +105,15 @@ impl Tally {
         };
         let impacts: Vec<(VictimKey, ImpactFigures)> =
             self.victims.iter().flat_map(of_victims).collect();
+        let known: BTreeSet<String> = impacts.iter().map(|(_, of)| of.under.clone()).collect();
+        let names = self
+            .victims
+            .keys()
+            .map(|key| under_name(key.under, key.at_target));
+        let unknown: BTreeSet<String> = names.filter(|name| !known.contains(name)).collect();
+        let unknown = unknown
+            .into_iter()
+            .map(|name| format!("victims under {name}"));
         let isolations = isolation::figures(&self.victims, facts.other_class);
         let culprits = blame::culprits(&self.roster, &self.rates);
         let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();
@@ -127,6 +137,7 @@ impl Tally {
             impacts,
             isolations,
             counters: self.counters.figures(),
+            unmeasured: unknown.collect(),
             ..LoadFindings::default()
         }
     }

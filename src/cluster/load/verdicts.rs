@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bandwidths::is_judged_by_share;
 use super::culprit::Culprit;
 use super::findings::{
-    BandwidthFigures, Grade, ImpactFigures, LoadFigure, LoadJudgement, LoadUnit, Spread,
-    StarFigures,
+    BandwidthFigures, Grade, ImpactFigures, LoadFigure, LoadFindings, LoadJudgement, LoadUnit,
+    Spread, StarFigures,
 };
 use super::impacts;
 use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_SETS, SHARE, SMALLEST_SHARE};
 use super::names::under_name;
 use super::pattern::Pattern;
 use super::victims::{VictimKey, Victims};
+use crate::survey::findings::Certainty;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 
@@ -21,6 +22,21 @@ const MOST_VICTIMS: usize = 5;
 
 /// Largest part of the victims under load without an answer.
 const MOST_UNANSWERED: f64 = 0.05;
+
+/// Grades each pattern by the judgements about it that retests have not cleared. A set may be slow
+/// by chance: in random halves some flows share links.
+pub fn grade_patterns(findings: &mut LoadFindings) {
+    let judgements = &findings.judgements;
+    for of in &mut findings.bandwidths {
+        if of.grade == Grade::Unjudged {
+            continue;
+        }
+        let own = judgements.iter().filter(|judgement| {
+            judgement.pattern == of.pattern && judgement.certainty != Some(Certainty::Transient)
+        });
+        of.grade = own.map(|own| own.grade).max().unwrap_or(Grade::Good);
+    }
+}
 
 fn is_judged(grade: Grade) -> bool {
     matches!(grade, Grade::Slow | Grade::Bad)

@@ -29,7 +29,7 @@ use super::written::{Notes, Outputs};
 use cluster::host_list::compress;
 use cluster::survey::busy::BusySlots;
 use cluster::survey::conductor::{Conductor, Phase, Settings};
-use cluster::survey::findings::Test;
+use cluster::survey::findings::{Findings, Test};
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::timetable::{Course, Round};
 use facts::error::{Failure, invalid};
@@ -130,10 +130,17 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         has_estimate: false,
         uncertainty_ns: None,
     };
-    if let Some(load) = request.load.as_ref().filter(|load| load.wanted.is_plan) {
-        let planned = joined.and_then(|()| survey.print_plan(load));
-        end(survey.control, joining);
-        return planned;
+    if let (Some(load), Ok(())) = (&request.load, &joined) {
+        // What is not possible is known before the quiet part.
+        let planned = if load.wanted.is_plan {
+            survey.print_plan(load)
+        } else {
+            survey.load_conductor(load, &Findings::default()).map(drop)
+        };
+        if load.wanted.is_plan || planned.is_err() {
+            end(survey.control, joining);
+            return planned;
+        }
     }
     let mut ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));
     let verdict = survey.conductor.findings();
@@ -148,7 +155,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     let mut load = None;
     if let (Some(wanted), Ok(())) = (&request.load, &ended) {
         match survey.load(wanted, &verdict) {
-            Ok(found) => load = Some(found),
+            Ok((found, interrupted)) => (load, ended) = (Some(found), interrupted),
             Err(failure) => ended = Err(failure),
         }
     }

@@ -73,7 +73,7 @@ fn conclusion(
         verdict.causes.iter().any(|of| of.certainty == word)
             || certainties(load).any(|(_, certainty)| certainty == word)
     };
-    let has_load_verdict = load.is_none_or(|of| of.unjudged.is_none());
+    let has_load_verdict = load.is_none_or(|of| of.unjudged.is_none() && of.unmeasured.is_empty());
     // The NICs of a path are tested with other partners.
     let is_path = |part: &UntestedPart| matches!(part.unit, Unit::Path(_));
     let missing = verdict.planned.saturating_sub(verdict.answered);

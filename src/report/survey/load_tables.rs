@@ -66,7 +66,9 @@ fn share(of: &BandwidthFigures) -> String {
 fn notes(roster: &Roster, of: &BandwidthFigures, scale: BandwidthScale) -> Vec<String> {
     let pattern = &of.pattern;
     let mut notes = Vec::new();
-    if let Some(set) = of.sets.first().filter(|of| is_worse(of.grade)) {
+    let slowest = of.sets.first().filter(|set| is_worse(set.grade));
+    // A set may be slow by chance: the grade of the pattern says whether it counts.
+    if let Some(set) = slowest.filter(|_| is_worse(of.grade)) {
         notes.push(format!(
             "{pattern}: slowest {}: {} {} a flow, {} times the median of equal parts",
             load_words::unit(roster, &set.unit),

@@ -74,6 +74,12 @@ pub fn remarks(load: &LoadFindings) -> Vec<String> {
             .as_ref()
             .map(|why| format!("No verdict under load: {why}.")),
     );
+    if !load.unmeasured.is_empty() {
+        remarks.push(format!(
+            "No latency counts, because processes waited for CPUs or did not measure: {}.",
+            load.unmeasured.join("; ")
+        ));
+    }
     if load.settings.is_partial {
         remarks.push(
             "Partial load: a cap kept it below what the NICs can do, so no figure is compared \
@@ -177,15 +183,17 @@ fn isolations(load: &LoadFindings) -> Vec<String> {
     load.isolations.iter().map(line).collect()
 }
 
-/// Returns what counters explain, by pattern.
+/// Returns what counters explain, by pattern. Marks of congestion are usual under load: they count
+/// only beside a judgement.
 pub fn counters(load: &LoadFindings) -> Vec<String> {
+    let shows_marks = !load.judgements.is_empty();
     let line = |of: &CounterFigures| {
         let of_roles = [
             ("senders and targets", &of.aggressors),
             ("victims", &of.victims),
         ];
         let texts = of_roles.into_iter().filter_map(|(role, counts)| {
-            let texts = counts_in_words(counts);
+            let texts = counts_in_words(counts, shows_marks);
             (!texts.is_empty()).then(|| format!("{role} {}", texts.join(", ")))
         });
         let texts: Vec<String> = texts.collect();
@@ -199,7 +207,7 @@ pub fn counters(load: &LoadFindings) -> Vec<String> {
 }
 
 /// Returns the counts above 0 in words.
-fn counts_in_words(counts: &[(Watched, u64)]) -> Vec<String> {
+fn counts_in_words(counts: &[(Watched, u64)], shows_marks: bool) -> Vec<String> {
     let unmarked = counts.iter().find(|(of, _)| *of == Watched::Unmarked);
     let unmarked = unmarked.map_or(0, |(_, count)| *count);
     let text = |&(watched, count): &(Watched, u64)| {
@@ -212,6 +220,7 @@ fn counts_in_words(counts: &[(Watched, u64)]) -> Vec<String> {
             Watched::Timeouts => format!("lost {} answers", number()),
             Watched::Retries => format!("sent {} packets again", number()),
             Watched::Refused => format!("{} requests refused: tables full", number()),
+            Watched::Marked if !shows_marks => return None,
             Watched::Marked => {
                 let part = count as f64 / count.saturating_add(unmarked) as f64;
                 format!(

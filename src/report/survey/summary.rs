@@ -51,6 +51,14 @@ pub fn summary(survey: &Survey) -> String {
         Conclusion::Undecided if survey.load.as_ref().is_some_and(|of| of.unjudged.is_some()) => {
             format!("undecided: the fabric was busy, no verdict under load; {pairs} measured")
         }
+        Conclusion::Undecided
+            if survey
+                .load
+                .as_ref()
+                .is_some_and(|of| !of.unmeasured.is_empty()) =>
+        {
+            format!("undecided: nothing counts of a part of the load; {pairs} measured")
+        }
         Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
         Conclusion::Interrupted => format!("interrupted: {pairs} measured; {}", so_far(&bad)),
         Conclusion::Failed => {

@@ -136,7 +136,16 @@ fn concludes_under_load() {
         unjudged: Some("traffic of others at 3 of 8 NICs".into()),
         ..good_load()
     };
+    let unmeasured = LoadFindings {
+        unmeasured: vec!["victims under incast:8".into()],
+        ..good_load()
+    };
     for (load, status, line) in [
+        (
+            unmeasured,
+            4,
+            "undecided: nothing counts of a part of the load; 84 pairs measured",
+        ),
         (good_load(), 0, "good: 8 NICs, 84 pairs measured"),
         (with(vec![slow]), 0, "good: 8 NICs, 84 pairs measured"),
         (

@@ -221,3 +221,32 @@ fn second_lost_node_ends_the_load() {
     let text = stdout(&output);
     assert!(text.contains("2 nodes were lost under load"), "{text}");
 }
+
+#[test]
+fn interrupted_load_shows_the_figures_so_far() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let survey = start_load(&fabric);
+    survey.signal("INT");
+    let output = survey.finish();
+    assert_status(&output, 130);
+    assert!(
+        stdout(&output).contains("\nUnder load\n"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+/// Without locations there are no groups: known before the quiet part.
+#[test]
+fn impossible_load_is_refused_before_the_quiet_part() {
+    let fabric = Fabric::new();
+    let output = finish(fabric.command(&arguments(4, "bisect:system")));
+    assert_status(&output, 2);
+    assert!(
+        stderr(&output).contains("bisect:system"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(stdout(&output), "");
+}

@@ -44,16 +44,17 @@ const LINE_RATE: f64 = 25e9;
 const SLOT: Duration = Duration::from_millis(250);
 
 impl CoordinatorLoop<'_> {
-    /// Loads the fabric with what the quiet part has not found bad, and returns what it does.
+    /// Loads the fabric with what the quiet part has not found bad. Returns what it does, and
+    /// whether the load was interrupted.
     ///
     /// # Errors
     ///
-    /// A load that is not possible with these NICs, and an interruption.
+    /// A load that is not possible with these NICs, and an interruption before it.
     pub(super) fn load(
         &mut self,
         load: &LoadRequest,
         verdict: &Findings,
-    ) -> Result<LoadFindings, Failure> {
+    ) -> Result<(LoadFindings, Result<(), Failure>), Failure> {
         let mut conductor = self.load_conductor(load, verdict)?;
         let roster = self.control.members.roster.clone();
         let present = roster.nodes.iter().filter(|node| node.absent.is_none());
@@ -80,11 +81,25 @@ impl CoordinatorLoop<'_> {
             "loading the fabric: at most {} of {} NICs send at once, {} slots, about {:.0} s",
             plan.most_aggressors, plan.nics, plan.slots, plan.seconds
         ));
+        let ended = self.run_scenes(load, &mut conductor);
+        Ok((conductor.findings(), ended))
+    }
+
+    /// Loads the fabric until the conductor has no further scenes, or the time is up.
+    ///
+    /// # Errors
+    ///
+    /// An interruption.
+    fn run_scenes(
+        &mut self,
+        load: &LoadRequest,
+        conductor: &mut LoadConductor,
+    ) -> Result<(), Failure> {
         let own = Instant::now() + TIME_LIMIT;
-        let until = self
-            .request
-            .time_limit
-            .map_or(own, |_| self.ends.unwrap_or(own));
+        let until = match (self.request.time_limit, self.ends) {
+            (None, Some(end_of_job)) => end_of_job.min(own),
+            (_, ends) => ends.unwrap_or(own),
+        };
         loop {
             interrupt::check()?;
             if Instant::now() >= until {
@@ -115,12 +130,12 @@ impl CoordinatorLoop<'_> {
             for (nic, reason) in failed {
                 conductor.lose(nic, &reason);
             }
-            lose(&mut self.control, &mut conductor, lost);
+            lose(&mut self.control, conductor, lost);
             for (scene, results) in scenes.iter().zip(&results) {
                 conductor.add(scene, results);
             }
         }
-        Ok(conductor.findings())
+        Ok(())
     }
 
     /// Prints what the load would be. Nothing is sent.
@@ -139,7 +154,7 @@ impl CoordinatorLoop<'_> {
     }
 
     /// Returns the conductor of the load.
-    fn load_conductor(
+    pub(super) fn load_conductor(
         &self,
         load: &LoadRequest,
         verdict: &Findings,
