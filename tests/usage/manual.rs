@@ -149,6 +149,7 @@ fn states_default_of_each_value() {
         "hdr-log",
         "expect",
         "port-file",
+        "load",
         "loopback",
         "bad-nodes",
         "ticket",

@@ -62,9 +62,9 @@ pub fn parts(scene: &Scene, is_two_sided: bool, addresses: &[Option<FabricAddres
     let mut targets = BTreeSet::new();
     for flow in &scene.flows {
         let known = flow.peers.iter().filter(|peer| address(peer).is_some());
-        targets.extend(known.clone().copied());
-        let peers: Vec<FabricAddress> = known.filter_map(address).collect();
+        let peers: Vec<FabricAddress> = known.clone().filter_map(address).collect();
         if address(&flow.source).is_some() && !peers.is_empty() {
+            targets.extend(known.copied());
             parts.insert(flow.source, LoadPart::Send { test: SINK, peers });
         }
     }
