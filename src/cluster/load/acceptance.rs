@@ -1,11 +1,10 @@
 //! Which messages about load are accepted: each number is checked here before anything else reads
 //! it, and each text is cut, as in the acceptance of quiet blocks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::timetable::{LoadAnswer, LoadBlock, LoadPart, LoadReport, LoadResult, MOST_PEERS};
-use crate::survey::acceptance::{LONGEST_NS, accept_addresses};
-use crate::survey::busy::HostLoad;
+use crate::survey::acceptance::{accept_addresses, accept_sender, accept_time};
 use crate::survey::ids::{NicId, TestId};
 use crate::survey::timetable::Course;
 use crate::survey::untested::Untested;
@@ -46,10 +45,12 @@ impl LoadBlock {
             };
             is_own && is_known && task.slot < self.slots
         };
+        let of_slots = self.tasks.iter().map(|task| (task.slot, task.nic));
+        let is_single = of_slots.collect::<BTreeSet<_>>().len() == self.tasks.len();
         let length = self.slot_ns.checked_mul(self.slots.into());
         let is_short = length.is_some_and(|length| length <= LONGEST_LOAD_NS);
         let end = length.and_then(|length| self.begins_ns.checked_add(length));
-        is_short && end.is_some() && self.tasks.iter().all(is_valid)
+        is_short && is_single && end.is_some() && self.tasks.iter().all(is_valid)
     }
 }
 
@@ -71,18 +72,10 @@ impl LoadReport {
     ///
     /// The first rule that it breaks, as a sentence about the process.
     pub fn accept(&mut self, expected: ExpectedLoad) -> Result<(), String> {
-        if self.rank != expected.rank {
-            return Err(format!("its report is about rank {}", self.rank));
-        }
-        let block = expected.block;
-        let Some(block) = block.filter(|block| block.number == self.block) else {
-            return Err(format!("it has reported block {}", self.block));
-        };
+        let block = expected.block.filter(|block| block.number == self.block);
+        let block = accept_sender((self.rank, expected.rank), self.block, block)?;
         accept_addresses(&mut self.addresses, expected.nics)?;
-        if self.clock_uncertainty_ns > Some(LONGEST_NS) {
-            return Err("it has reported a time out of range".into());
-        }
-        self.load.as_mut().map_or(Ok(()), HostLoad::accept)?;
+        accept_time(self.clock_uncertainty_ns.unwrap_or(0))?;
         let tasks = block
             .tasks
             .iter()
@@ -193,6 +186,7 @@ mod tests {
             vec![task(7, LoadPart::Watch)],
             vec![task(5, send(0))],
             vec![task(5, send(65))],
+            vec![task(5, send(1)), task(5, LoadPart::Watch)],
             vec![task(5, LoadPart::Measure { test, peer: PEER })],
             vec![LoadTask {
                 slot: 8,
@@ -233,7 +227,6 @@ mod tests {
                 }],
                 addresses: vec![Ok(PEER), Ok(PEER)],
                 clock_uncertainty_ns: None,
-                load: None,
             };
             report.accept(ExpectedLoad {
                 rank: 1,
@@ -286,7 +279,6 @@ mod tests {
             results: vec![result.clone(), result],
             addresses: vec![Ok(PEER)],
             clock_uncertainty_ns: None,
-            load: None,
         };
         let expected = ExpectedLoad {
             rank: 1,

@@ -7,19 +7,9 @@ use fastrand::Rng;
 use super::findings::{Grade, LoadFigure, LoadUnit};
 use super::model::{Fabric, SlowLinks, bisect, d4, flows};
 use super::pattern::{Distance, Pattern, Set};
+use super::testing::VECTOR_9;
 use super::theory::FabricShape;
 use crate::survey::ids::NicId;
-
-const CASE_9: [(u32, u32); 8] = [
-    (0, 8),
-    (1, 13),
-    (2, 10),
-    (3, 15),
-    (4, 12),
-    (5, 9),
-    (6, 14),
-    (7, 11),
-];
 
 /// Number of slots of each pattern.
 const SLOTS: u32 = 12;
@@ -43,7 +33,7 @@ fn near(found: &[f64], expected: &[f64]) {
 
 #[test]
 fn model_has_rates_of_vectors_9_and_11_to_13() {
-    near(&d4().rates(&flows(&CASE_9)), &[24.24; 8]);
+    near(&d4().rates(&flows(&VECTOR_9)), &[24.24; 8]);
     let shift = |by: u32| {
         flows(
             &(0..16)
@@ -59,7 +49,7 @@ fn model_has_rates_of_vectors_9_and_11_to_13() {
     let slow = d4().with(SlowLinks::Global(0, 2, false), 0.25);
     let (low, usual) = (6.06, 24.24);
     let expected = [low, usual, low, usual, usual, usual, usual, usual];
-    near(&slow.rates(&flows(&CASE_9)), &expected);
+    near(&slow.rates(&flows(&VECTOR_9)), &expected);
 }
 
 #[test]
@@ -95,7 +85,7 @@ fn links_between_groups_are_blamed_in_their_direction() {
 fn switch_with_slow_ports_is_blamed_although_the_taper_hides_it() {
     // load.md 5, vector 15
     let fabric = d4().with(SlowLinks::Ports(2, 0), 0.5);
-    near(&fabric.rates(&flows(&CASE_9)), &[24.24; 8]);
+    near(&fabric.rates(&flows(&VECTOR_9)), &[24.24; 8]);
     near(&fabric.rates(&flows(&[(8, 9)])), &[24.24]);
     let switch = LoadUnit::Switch {
         group: 2,

@@ -9,7 +9,7 @@ use super::pattern::{Distance, Pattern, Set};
 use super::placed::reordered;
 use super::quiet;
 use super::scene::Flow;
-use super::testing::{all_placed, d4, fabric, fabric_of_wide_nodes};
+use super::testing::{VECTOR_9, all_placed, d4, fabric, fabric_of_wide_nodes};
 use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::ids::NicId;
@@ -30,16 +30,7 @@ fn numbers(flows: &[Flow]) -> BTreeSet<(u32, u32)> {
 #[test]
 fn halves_of_system_are_those_of_vector_9() {
     let nics = all_placed(&d4());
-    let expected = [
-        (0, 8),
-        (1, 13),
-        (2, 10),
-        (3, 15),
-        (4, 12),
-        (5, 9),
-        (6, 14),
-        (7, 11),
-    ];
+    let expected = VECTOR_9;
     let one_way = |slot| numbers(&flows(bisect(Set::System, false), &nics, slot, 5));
     let reversed = expected.map(|(one, other)| (other, one));
     for slot in [0, 2, 14] {

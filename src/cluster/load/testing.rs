@@ -104,3 +104,15 @@ pub fn results(scene: &Scene, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<Loa
     results.extend(watched);
     results
 }
+
+/// The pairs of `bisect:system` in vector 9 of load.md.
+pub const VECTOR_9: [(u32, u32); 8] = [
+    (0, 8),
+    (1, 13),
+    (2, 10),
+    (3, 15),
+    (4, 12),
+    (5, 9),
+    (6, 14),
+    (7, 11),
+];

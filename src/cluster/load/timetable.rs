@@ -6,7 +6,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
-use crate::survey::busy::HostLoad;
 use crate::survey::ids::{NicId, TestId};
 use crate::survey::untested::Untested;
 use facts::device::FabricAddress;
@@ -122,8 +121,6 @@ pub struct LoadReport {
     /// How far the coordinator's clock may be off in the process, in nanoseconds. None before it is
     /// sent.
     pub clock_uncertainty_ns: Option<u64>,
-    /// What used the CPUs of its host, if it waited for one.
-    pub load: Option<HostLoad>,
 }
 
 /// What has come of a task.

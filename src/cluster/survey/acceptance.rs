@@ -21,7 +21,7 @@ use facts::text;
 const MOST_NICS: usize = 128;
 
 /// Longest time in any message.
-pub(crate) const LONGEST_NS: u64 = Duration::from_secs(24 * 3600).as_nanos() as u64;
+const LONGEST_NS: u64 = Duration::from_secs(24 * 3600).as_nanos() as u64;
 
 /// Largest rate in any message, in bytes or operations per second.
 const LARGEST_RATE: f64 = 1e15;
@@ -94,17 +94,10 @@ impl BlockReport {
     ///
     /// The first rule that it breaks, as a sentence about the process.
     pub fn accept(&mut self, expected: Expected) -> Result<(), String> {
-        if self.rank != expected.rank {
-            return Err(format!("its report is about rank {}", self.rank));
-        }
-        let block = expected.block;
-        let Some(block) = block.filter(|block| block.number == self.block) else {
-            return Err(format!("it has reported block {}", self.block));
-        };
+        let block = expected.block.filter(|block| block.number == self.block);
+        let block = accept_sender((self.rank, expected.rank), self.block, block)?;
         accept_addresses(&mut self.addresses, expected.nics)?;
-        if self.beyond_ns.max(self.clock_uncertainty_ns.unwrap_or(0)) > LONGEST_NS {
-            return Err("it has reported a time out of range".into());
-        }
+        accept_time(self.beyond_ns.max(self.clock_uncertainty_ns.unwrap_or(0)))?;
         self.load.as_mut().map_or(Ok(()), HostLoad::accept)?;
         let role = |task: &Task| (task.round, task.pair, task.part == Part::Target);
         let tasks = block.tasks.iter();
@@ -127,6 +120,25 @@ impl BlockReport {
             result.accept(expected.tests)
         })
     }
+}
+
+/// Checks that a report comes from the process with the rank `expected`, and is about its last
+/// block. Returns this block.
+pub(crate) fn accept_sender<Block>(
+    (rank, expected): (u32, u32),
+    number: u32,
+    block: Option<Block>,
+) -> Result<Block, String> {
+    if rank != expected {
+        return Err(format!("its report is about rank {rank}"));
+    }
+    block.ok_or_else(|| format!("it has reported block {number}"))
+}
+
+/// Checks a time in nanoseconds.
+pub(crate) fn accept_time(ns: u64) -> Result<(), String> {
+    let rule = || "it has reported a time out of range".to_owned();
+    (ns <= LONGEST_NS).then_some(()).ok_or_else(rule)
 }
 
 /// Checks the addresses of the NICs of a process with this many of them, and cuts the texts.
@@ -213,7 +225,7 @@ fn accept_figures(figures: Figures, test: Option<&Test>) -> Result<(), String> {
 }
 
 impl HostLoad {
-    pub(crate) fn accept(&mut self) -> Result<(), String> {
+    fn accept(&mut self) -> Result<(), String> {
         let used = self.most.iter().map(|(_, cpus)| *cpus);
         let mut loads = used.chain([self.mean]);
         if self.most.len() > MOST_PROCESSES || !loads.all(|load| is_within(load, LARGEST_LOAD)) {

@@ -124,7 +124,6 @@ pub fn load_report(rank: u32, block: u32) -> LoadReport {
         results: Vec::new(),
         addresses: Vec::new(),
         clock_uncertainty_ns: None,
-        load: None,
     }
 }
 

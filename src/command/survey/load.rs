@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use super::request::{LoadRequest, ProcessSource, RequestedTest, test_plan, tests, tools};
 use cluster::load::conductor::Cap;
+use cluster::load::roles::VICTIMS_PERCENT;
 use cluster::load::wanted::{self, WantedLoad};
 use facts::error::{Failure, invalid};
 use facts::number::{bytes_within, within};
@@ -21,8 +22,7 @@ const SIZES: RangeInclusive<u64> = 64..=1 << 20;
 /// The range of `--load-window`.
 const WINDOWS: RangeInclusive<u64> = 4 << 10..=64 << 20;
 
-/// Default of `--victims`, in percent, and its range.
-const VICTIMS: u8 = 20;
+/// The range of `--victims`.
 const VICTIM_PERCENTS: RangeInclusive<u64> = 1..=90;
 
 /// The variable by which Slurm tells the scripts that run before and after a job what they are.
@@ -47,8 +47,11 @@ pub fn options() -> Vec<OptionDef<LoadWishes>> {
     let patterns = Value::optional("PATTERN,...", Completion::Nothing);
     vec![
         OptionDef::new("load", Some(patterns), |wishes: &mut LoadWishes, value| {
-            let typed = if value == LEFT_OUT { "standard" } else { text(value)? };
-            wishes.load = Some(wanted::parse(typed)?);
+            wishes.load = Some(if value == LEFT_OUT {
+                WantedLoad::default()
+            } else {
+                wanted::parse(text(value)?)?
+            });
             Ok(())
         })
         .explained(
@@ -66,7 +69,7 @@ pub fn options() -> Vec<OptionDef<LoadWishes>> {
             Ok(())
         })
         .explained(
-            format!("Nodes that measure beside load (default: {VICTIMS})"),
+            format!("Nodes that measure beside load (default: {VICTIMS_PERCENT})"),
             "The percentage of the nodes that measure latencies while the others load the fabric, \
              from 1 to 90. Small fabrics need more: a class of fewer than 8 pairs gets no verdict.",
         ),
@@ -148,7 +151,7 @@ impl LoadWishes {
         }
         Ok(Some(LoadRequest {
             wanted,
-            victims_percent: self.victims_percent.unwrap_or(VICTIMS),
+            victims_percent: self.victims_percent.unwrap_or(VICTIMS_PERCENT),
             cap: self.cap.unwrap_or_default(),
             size_bytes,
             window_bytes: self.window_bytes,

@@ -107,28 +107,7 @@ mod tests {
     use cluster::load::scene::{Flow, Purpose, VICTIM};
     use cluster::load::timetable::LoadAnswer;
     use cluster::survey::answer::Pair;
-    use cluster::survey::ids::NodeId;
-    use cluster::survey::roster::{Nic, Node};
-
-    /// Returns a roster with a NIC on each node. The ranks of the nodes are 10, 11, ...
-    fn roster(count: u32) -> Roster {
-        let node = |node| Node {
-            host: format!("n{node}"),
-            rank: 10 + node,
-            absent: None,
-        };
-        let nic = |node| Nic {
-            node: NodeId(node),
-            device: "cxi0".into(),
-            nid: Some(node),
-            location: None,
-            failure: None,
-        };
-        Roster {
-            nodes: (0..count).map(node).collect(),
-            nics: (0..count).map(nic).collect(),
-        }
-    }
+    use cluster::survey::testing::Cluster;
 
     fn addresses(count: u32) -> Vec<Option<FabricAddress>> {
         (0..count)
@@ -169,7 +148,8 @@ mod tests {
             slot_ns: 100,
             window_bytes: 7,
         };
-        load_blocks(&parts, slots, &roster(addresses.len() as u32))
+        let cluster = Cluster::new([0, 0, addresses.len() as u16, 1], &[], 0);
+        load_blocks(&parts, slots, &cluster.roster)
     }
 
     /// Returns the parts by rank, the NICs of peers, and slots.
@@ -196,17 +176,17 @@ mod tests {
         let scenes = [scene(&[(0, &[1, 2]), (1, &[0])], &[(3, 4)])];
         let found = blocks(&scenes, false, &addresses(5));
         let expected = [
-            (10, 0, "send [1, 2]"),
-            (11, 0, "send [0]"),
-            (12, 0, "watch"),
-            (13, 0, "measure 1 4"),
-            (14, 0, "watch"),
+            (0, 0, "send [1, 2]"),
+            (1, 0, "send [0]"),
+            (2, 0, "watch"),
+            (3, 0, "measure 1 4"),
+            (4, 0, "watch"),
         ];
         assert_eq!(
             described(&found),
             expected.map(|(rank, slot, part)| (rank, slot, part.to_owned()))
         );
-        let block = &found[&10];
+        let block = &found[&0];
         assert_eq!((block.number, block.begins_ns, block.slots), (3, 1000, 1));
         assert_eq!((block.slot_ns, block.window_bytes), (100, 7));
     }
@@ -217,8 +197,8 @@ mod tests {
         let found = blocks(&scenes, true, &addresses(2));
         let test = VICTIM.0;
         let expected = [
-            (10, 1, format!("answer {test} 1")),
-            (11, 1, format!("measure {test} 0")),
+            (0, 1, format!("answer {test} 1")),
+            (1, 1, format!("measure {test} 0")),
         ];
         assert_eq!(described(&found), expected);
     }
@@ -229,7 +209,7 @@ mod tests {
         addresses[1] = None;
         let scenes = [scene(&[(0, &[1, 2]), (1, &[3]), (2, &[1])], &[(3, 1)])];
         let found = blocks(&scenes, false, &addresses);
-        let expected = [(10, 0, "send [2]"), (12, 0, "watch")];
+        let expected = [(0, 0, "send [2]"), (2, 0, "watch")];
         assert_eq!(
             described(&found),
             expected.map(|(rank, slot, part)| (rank, slot, part.to_owned()))
@@ -251,7 +231,6 @@ mod tests {
             results,
             addresses: Vec::new(),
             clock_uncertainty_ns: None,
-            load: None,
         };
         let reports = vec![
             report(0, vec![result(1, 0), result(0, 0)]),

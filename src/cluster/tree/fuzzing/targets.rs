@@ -193,7 +193,6 @@ fn load_report() -> LoadReport {
         results: results.collect(),
         addresses: vec![Ok(address(0)), Err("cxi1 was given up".into())],
         clock_uncertainty_ns: Some(900),
-        load: None,
     }
 }
 

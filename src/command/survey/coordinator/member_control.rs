@@ -10,12 +10,13 @@ use crate::command::survey::load_blocks::{LoadSlots, SlotParts, by_slot, load_bl
 use crate::command::survey::members::Members;
 use crate::command::survey::results::BlockResults;
 use crate::command::survey::written::Notes;
-use cluster::load::timetable::{LoadPart, LoadReport, LoadResult};
+use cluster::load::timetable::{LoadPart, LoadResult};
 use cluster::survey::answer::Pair;
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
 use cluster::survey::timetable::{BlockReport, Course, Round};
 use cluster::tree::{DETOUR_LIMIT, Event, MemoryCopy, Root, now_ns};
+use facts::device::FabricAddress;
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
@@ -54,6 +55,16 @@ pub struct MemberControl {
 pub trait Line: Fn(&Roster, usize) -> String {}
 
 impl<F: Fn(&Roster, usize) -> String> Line for F {}
+
+/// The addresses of the NICs of a process, or why they cannot measure.
+type Addresses = Vec<Result<FabricAddress, String>>;
+
+/// The reports about a block.
+struct Reports<R> {
+    reports: Vec<R>,
+    lost: LostMembers,
+    failed: Vec<(NicId, String)>,
+}
 
 /// What the members have answered to a block.
 pub struct MeasuredBlock {
@@ -191,27 +202,17 @@ impl MemberControl {
         let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
         self.root.send_blocks(blocks.into_iter().collect());
         let length = notice + slot * rounds.len() as u32;
-        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
-        let until = Instant::now() + length + limit::in_effect(limit);
-        let reason = format!(
-            "it did not report within {} after the end of its slots",
-            time_text(limit)
-        );
         let number = self.block;
-        let mut reports: Vec<BlockReport> = Vec::new();
-        let lost = self.wait_for(waiting, until, &reason, line, |event| match event {
+        let Reports {
+            reports,
+            lost,
+            failed,
+        } = self.wait_for_reports(waiting, length, line, |event| match event {
             Event::Report(report) if report.block == number => {
-                let rank = report.rank;
-                reports.push(report);
-                Some(rank)
+                Some((report.rank, report.addresses.clone(), report))
             }
             _ => None,
         })?;
-        let mut failed = Vec::new();
-        for report in &reports {
-            failed.extend(self.members.set_addresses(report.rank, &report.addresses));
-        }
-        self.block += 1;
         self.round += rounds.len() as u32;
         Ok(MeasuredBlock {
             slots,
@@ -244,28 +245,18 @@ impl MemberControl {
         let blocks = load_blocks(parts, slots, &self.members.roster);
         let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
         self.root.send_load_blocks(blocks.into_iter().collect());
-        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
         let length = notice + slot * parts.len() as u32;
-        let until = Instant::now() + length + limit::in_effect(limit);
-        let reason = format!(
-            "it did not report within {} after the end of its slots",
-            time_text(limit)
-        );
         let number = self.block;
-        let mut reports: Vec<LoadReport> = Vec::new();
-        let lost = self.wait_for(waiting, until, &reason, line, |event| match event {
+        let Reports {
+            reports,
+            lost,
+            failed,
+        } = self.wait_for_reports(waiting, length, line, |event| match event {
             Event::LoadReport(report) if report.block == number => {
-                let rank = report.rank;
-                reports.push(report);
-                Some(rank)
+                Some((report.rank, report.addresses.clone(), report))
             }
             _ => None,
         })?;
-        let mut failed = Vec::new();
-        for report in &reports {
-            failed.extend(self.members.set_addresses(report.rank, &report.addresses));
-        }
-        self.block += 1;
         Ok(LoadedBlock {
             results: by_slot(reports, parts.len()),
             lost,
@@ -280,6 +271,42 @@ impl MemberControl {
         let open = open.filter(|nic| addresses[nic.index()].is_some());
         let parts = open.map(|nic| (nic, LoadPart::Watch)).collect();
         self.run_load_block(&[parts], time, 0, Duration::ZERO, line)
+    }
+
+    /// Waits for the reports of the members of `waiting` about a block that ends after this time,
+    /// and takes the addresses of their NICs from them. `answer` returns the rank, the addresses and
+    /// the report in an event.
+    fn wait_for_reports<R>(
+        &mut self,
+        waiting: BTreeSet<u32>,
+        length: Duration,
+        line: impl Line,
+        mut answer: impl FnMut(Event) -> Option<(u32, Addresses, R)>,
+    ) -> Result<Reports<R>, Failure> {
+        let size = self.members.roster.nodes.len() as u32;
+        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
+        let until = Instant::now() + length + limit::in_effect(limit);
+        let reason = format!(
+            "it did not report within {} after the end of its slots",
+            time_text(limit)
+        );
+        let (mut reports, mut addresses) = (Vec::new(), Vec::new());
+        let lost = self.wait_for(waiting, until, &reason, line, |event| {
+            let (rank, of_nics, report) = answer(event)?;
+            reports.push(report);
+            addresses.push((rank, of_nics));
+            Some(rank)
+        })?;
+        let mut failed = Vec::new();
+        for (rank, of_nics) in &addresses {
+            failed.extend(self.members.set_addresses(*rank, of_nics));
+        }
+        self.block += 1;
+        Ok(Reports {
+            reports,
+            lost,
+            failed,
+        })
     }
 
     /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member

@@ -7,9 +7,7 @@ use crossbeam_channel::unbounded;
 use super::nic::NicOrder;
 use super::{Member, Nics, next};
 use crate::targets::LoadTimes;
-use cluster::load::timetable::{
-    LoadAnswer, LoadBlock, LoadPart, LoadReport, LoadResult, LoadTask, Times,
-};
+use cluster::load::timetable::{LoadAnswer, LoadBlock, LoadReport, LoadResult, LoadTask, Times};
 use cluster::survey::untested::Untested;
 
 impl Nics {
@@ -28,18 +26,10 @@ impl Nics {
         let times = Times::of_slot(block.slot_ns);
         let (sender, reports) = unbounded();
         let mut left: Vec<LoadTask> = Vec::new();
-        // A NIC with another task in the slot is watched by that task.
-        let (watched, tasks): (Vec<&LoadTask>, Vec<&LoadTask>) = block
-            .tasks
-            .iter()
-            .partition(|task| is_watched(task, &block.tasks));
-        let mut results: Vec<LoadResult> = watched
-            .into_iter()
-            .map(|task| result(task, LoadAnswer::Present))
-            .collect();
+        let mut results = Vec::new();
         for (index, member) in self.members.iter().enumerate() {
-            let of_member = |task: &&&LoadTask| self.member_of_load(task) == Some(index);
-            let tasks: Vec<LoadTask> = tasks.iter().filter(of_member).copied().cloned().collect();
+            let of_member = |task: &&LoadTask| self.member_of_load(task) == Some(index);
+            let tasks: Vec<LoadTask> = block.tasks.iter().filter(of_member).cloned().collect();
             let in_slot = |task: &LoadTask| LoadTimes::new(slot_begins(task.slot), times);
             member.order(NicOrder::RunLoad {
                 tasks: tasks
@@ -64,7 +54,13 @@ impl Nics {
         }
         for task in left {
             let why = self.give_up(self.member_of_load(&task));
-            results.push(result(&task, LoadAnswer::Untested(Untested::Other(why))));
+            results.push(LoadResult {
+                slot: task.slot,
+                nic: task.nic,
+                answer: LoadAnswer::Untested(Untested::Other(why)),
+                waited_percent: 0,
+                counters: Vec::new(),
+            });
         }
         LoadReport {
             block: block.number,
@@ -72,7 +68,6 @@ impl Nics {
             results,
             addresses: self.members.iter().map(Member::address).collect(),
             clock_uncertainty_ns: None,
-            load: None,
         }
     }
 
@@ -80,24 +75,5 @@ impl Nics {
     fn member_of_load(&self, task: &LoadTask) -> Option<usize> {
         let index = task.nic.0.checked_sub(self.first_nic.0)? as usize;
         (index < self.members.len()).then_some(index)
-    }
-}
-
-/// Returns whether `task` only watches a NIC that another one of `tasks` uses in its slot.
-fn is_watched(task: &LoadTask, tasks: &[LoadTask]) -> bool {
-    let is_other = |other: &LoadTask| {
-        (other.slot, other.nic) == (task.slot, task.nic) && other.part != LoadPart::Watch
-    };
-    task.part == LoadPart::Watch && tasks.iter().any(is_other)
-}
-
-/// Returns the result of a task without counters, whose process did not wait for a CPU.
-fn result(task: &LoadTask, answer: LoadAnswer) -> LoadResult {
-    LoadResult {
-        slot: task.slot,
-        nic: task.nic,
-        answer,
-        waited_percent: 0,
-        counters: Vec::new(),
     }
 }

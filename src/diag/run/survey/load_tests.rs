@@ -231,22 +231,6 @@ fn victim_reports_all_its_samples() {
     drop(rig.nics);
 }
 
-/// The task that the NIC is watched with has the counters.
-#[test]
-fn nic_with_another_task_is_not_watched_twice() {
-    let mut rig = Rig::new(&["soft47"]);
-    let tasks = [(20, LoadPart::Watch), (20, rig.send(&[20]))];
-    let has_sent = |report: &LoadReport| {
-        let mut results = report.results.iter();
-        results.any(|of| matches!(of.answer, LoadAnswer::Sent { .. }) && !of.counters.is_empty())
-    };
-    let report = rig.run_until(&tasks, has_sent);
-    let mut results = report.results.iter();
-    let watched = results.find(|of| of.answer == LoadAnswer::Present);
-    assert_eq!(watched.unwrap().counters, []);
-    drop(rig.nics);
-}
-
 #[test]
 fn test_without_latencies_has_no_victim() {
     let mut rig = Rig::new(&["soft48"]);
