@@ -50,8 +50,8 @@ fn open_by(request: &StatRequest, path: impl Fn(&Path) -> PathBuf) -> Result<Rep
     Ok(ReportFiles { documents, text })
 }
 
-/// Opens the documents while other processes of the program already run their commands. Prints a
-/// line for a document that cannot be opened, and goes on without it. With `node`, the name of each
+/// Opens the documents while other processes of the program already run their commands. A document
+/// that cannot be opened is left out, with a line that says so. With `node`, the name of each
 /// file contains the name of this node.
 pub fn open_or_note(request: &StatRequest, node: Option<&str>) -> ReportFiles {
     let path = |path: &Path| match node {

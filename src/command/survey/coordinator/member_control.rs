@@ -274,8 +274,8 @@ impl MemberControl {
     }
 
     /// Waits for the reports of the members of `waiting` about a block that ends after this time,
-    /// and takes the addresses of their NICs from them. `answer` returns the rank, the addresses and
-    /// the report in an event.
+    /// and takes the addresses of their NICs from them. `answer` returns the rank, the addresses
+    /// and the report in an event.
     fn wait_for_reports<R>(
         &mut self,
         waiting: BTreeSet<u32>,
