@@ -170,9 +170,12 @@ impl Simulation {
     pub fn run(&mut self, flows: &[Flow], from: u64, to: u64) -> Vec<Measured> {
         let mut measured = vec![Measured::default(); flows.len()];
         let mut unanswered: Vec<u64> = flows.iter().map(|flow| flow.window).collect();
-        for (number, flow) in flows.iter().enumerate() {
-            for _ in 0..flow.window {
-                self.issue(number, flow, 0, &mut measured[number], from);
+        // One packet of each in turn, so that no link carries one window after another.
+        for round in 0..flows.iter().map(|flow| flow.window).max().unwrap_or(0) {
+            for (number, flow) in flows.iter().enumerate() {
+                if round < flow.window {
+                    self.issue(number, flow, 0, &mut measured[number], from);
+                }
             }
         }
         while let Some(Reverse(arrival)) = self.arrivals.pop() {
