@@ -22,6 +22,10 @@ use plan::buffers::Buffer;
 /// of the counted time, unless its window was deep enough.
 const STALLED: u32 = 4;
 
+/// A figure that the model of the fabric does not explain is about CPUs alone: as if the process had
+/// waited for all of the time, in percent (load.md 4.6).
+const UNEXPLAINED: f64 = 100.0;
+
 /// A NIC is watched for at least one of this many parts of the counted time.
 const SHORTEST: u32 = 4;
 
@@ -50,8 +54,9 @@ impl TargetNic {
             self.tests[number].test.is_two_sided(),
             self.instruments.mean(),
         );
-        if result.is_ok() && delays.is_some_and(|of| of.explain_latency(mean, is_two_sided)) {
-            attempt.note_waited(0.0);
+        if let (Ok(_), Some(delays)) = (&result, delays) {
+            let is_explained = delays.explain_latency(mean, is_two_sided);
+            attempt.note_waited(if is_explained { 0.0 } else { UNEXPLAINED });
         }
         Done {
             result,
@@ -139,12 +144,11 @@ fn send(endpoint: &Endpoint, load: &Load<'_>, times: LoadTimes, attempt: &Attemp
     let judged = sent.and_then(|sent| {
         let rate = sent.bytes_per_second(times.counted_time());
         let is_explained = delays.is_some_and(|of| of.explain_bandwidth(rate, load.window()));
-        let waited = if is_explained {
-            0.0
-        } else {
-            waited[0].max(waited[1])
-        };
-        attempt.note_waited(waited);
+        attempt.note_waited(match delays {
+            Some(_) if is_explained => 0.0,
+            Some(_) => UNEXPLAINED,
+            None => waited[0].max(waited[1]),
+        });
         judge(sent, is_explained, times, attempt)
     });
     let observer = endpoint.lni().observer();
