@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::{CounterFigures, Grade, LoadFigure, LoadJudgement, LoadUnit};
-use super::names::{pattern_name, under_name};
+use super::names::{pattern_name, purpose_name};
+use super::pattern::Pattern;
 use super::scene::{Purpose, Scene};
 use super::timetable::{LoadResult, Watched};
 use crate::survey::ids::NicId;
@@ -58,11 +59,8 @@ impl CounterSums {
     pub fn add(&mut self, scene: &Scene, results: &[LoadResult]) {
         let name = match scene.purpose {
             Purpose::Ramp => return,
-            Purpose::Bandwidth(pattern) => pattern_name(pattern),
-            Purpose::Victims { .. } if scene.is_quiet() => "quiet".to_owned(),
-            Purpose::Victims {
-                under, at_target, ..
-            } => under_name(under, at_target),
+            _ if scene.is_quiet() => pattern_name(Pattern::Quiet),
+            purpose => purpose_name(purpose),
         };
         let sums = self.patterns.entry(name).or_default();
         let targets: BTreeSet<NicId> = scene

@@ -340,7 +340,8 @@ pub struct LoadFindings {
     pub isolations: Vec<IsolationFigures>,
     /// Counters, by pattern.
     pub counters: Vec<CounterFigures>,
-    /// Patterns of which no measurement counts: processes waited for CPUs, or did not measure.
+    /// Patterns of which most measurements do not count: processes waited for CPUs, or did not
+    /// measure.
     #[serde(default)]
     pub unmeasured: Vec<String>,
     /// Patterns and NICs that were left out.

@@ -1,6 +1,7 @@
 //! The names of patterns in texts and documents.
 
 use super::pattern::{Distance, Pattern, Set};
+use super::scene::Purpose;
 
 /// Returns the name of a pattern with its variant: `bisect:system, both ways`.
 pub fn pattern_name(pattern: Pattern) -> String {
@@ -27,6 +28,17 @@ pub fn pattern_name(pattern: Pattern) -> String {
         }
         Pattern::AllToAll => "all2all".into(),
         Pattern::Incast(sources) => format!("incast:{sources}"),
+    }
+}
+
+/// Returns the name of the pattern of scenes with this purpose.
+pub fn purpose_name(purpose: Purpose) -> String {
+    match purpose {
+        Purpose::Ramp => "ramp".into(),
+        Purpose::Bandwidth(pattern) => pattern_name(pattern),
+        Purpose::Victims {
+            under, at_target, ..
+        } => under_name(under, at_target),
     }
 }
 

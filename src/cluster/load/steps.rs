@@ -5,7 +5,7 @@ use fastrand::Rng;
 use super::dice::dice;
 use super::findings::Spread;
 use super::flows::flows;
-use super::names::{pattern_name, under_name};
+use super::names::purpose_name;
 use super::placed::PlacedNic;
 use super::roles::{RoleRules, Roles, deal, victim_pairs};
 use super::scene::{Flow, Purpose};
@@ -36,13 +36,7 @@ pub struct SlotFlows {
 impl CourseStep {
     /// Returns the name of its pattern, as in judgements.
     pub fn name(&self) -> String {
-        match self.purpose {
-            Purpose::Ramp => "ramp".into(),
-            Purpose::Bandwidth(pattern) => pattern_name(pattern),
-            Purpose::Victims {
-                under, at_target, ..
-            } => under_name(under, at_target),
-        }
+        purpose_name(self.purpose)
     }
 
     /// Returns its name in a plan: `victims under incast:8, mixed`.

@@ -9,7 +9,7 @@ use super::culprit::Culprit;
 use super::findings::{BandwidthFigures, Grade, ImpactFigures, LoadFindings, LoadJudgement};
 use super::impacts::{self, ImpactFacts};
 use super::isolation;
-use super::names::under_name;
+use super::names::{pattern_name, under_name};
 use super::pattern::Pattern;
 use super::rates::SlotRates;
 use super::scene::{Purpose, Scene};
@@ -79,6 +79,24 @@ impl Tally {
         bandwidths::median_of_nics(slots)
     }
 
+    /// Returns the patterns of which most measurements do not count: a fault may hide in them.
+    fn unmeasured(&self) -> Vec<String> {
+        let of_pattern = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
+            let counted: usize = slots.iter().map(|slot| slot.sent.len()).sum();
+            let others: usize = slots.iter().map(|slot| slot.unjudged.len()).sum();
+            (counted < others).then(|| pattern_name(*pattern))
+        };
+        let of_victims = |(key, victims): (&VictimKey, &Victims)| {
+            let (counted, others): (Vec<_>, Vec<_>) =
+                victims.pairs(None).partition(|of| of.both().is_some());
+            let name = under_name(key.under, key.at_target);
+            (counted.len() < others.len()).then(|| format!("victims under {name}"))
+        };
+        let bandwidths = self.rates.iter().filter_map(of_pattern);
+        let victims: BTreeSet<String> = self.victims.iter().filter_map(of_victims).collect();
+        bandwidths.chain(victims).collect()
+    }
+
     /// Returns what the results say. No judgement has a certainty yet, and the settings and what
     /// was left out are empty.
     pub fn findings(&self) -> LoadFindings {
@@ -105,15 +123,6 @@ impl Tally {
         };
         let impacts: Vec<(VictimKey, ImpactFigures)> =
             self.victims.iter().flat_map(of_victims).collect();
-        let known: BTreeSet<String> = impacts.iter().map(|(_, of)| of.under.clone()).collect();
-        let names = self
-            .victims
-            .keys()
-            .map(|key| under_name(key.under, key.at_target));
-        let unknown: BTreeSet<String> = names.filter(|name| !known.contains(name)).collect();
-        let unknown = unknown
-            .into_iter()
-            .map(|name| format!("victims under {name}"));
         let isolations = isolation::figures(&self.victims, facts.other_class);
         let culprits = blame::culprits(&self.roster, &self.rates);
         let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();
@@ -137,7 +146,7 @@ impl Tally {
             impacts,
             isolations,
             counters: self.counters.figures(),
-            unmeasured: unknown.collect(),
+            unmeasured: self.unmeasured(),
             ..LoadFindings::default()
         }
     }

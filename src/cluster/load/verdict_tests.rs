@@ -68,11 +68,12 @@ const INCAST: Trial = Trial {
 /// Adds quiet, loaded, loaded and quiet scenes with four victims, whose latencies under load are
 /// these multiples of 2 µs.
 fn add_victims(tally: &mut Tally, of: Trial, impacts: [f64; 4]) {
-    add_victims_that_waited(tally, of, impacts, 25);
+    add_victims_that_waited(tally, of, impacts, [25, 25]);
 }
 
-/// The same, with this part of the time in which the processes of victims waited for a CPU.
-fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], waited_percent: u8) {
+/// The same, with the parts of the time in which the processes of victims and of their targets
+/// waited for a CPU.
+fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], waited: [u8; 2]) {
     let victims = [(12, 8), (13, 9), (14, 10), (15, 11)];
     for repetition in 0..of.repetitions {
         for place in 0..4 {
@@ -112,7 +113,11 @@ fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], wait
                 .collect();
             results
                 .iter_mut()
-                .for_each(|of| of.waited_percent = waited_percent);
+                .for_each(|of| of.waited_percent = waited[0]);
+            results.extend(victims.iter().map(|(_, target)| LoadResult {
+                waited_percent: waited[1],
+                ..result(*target, LoadAnswer::Present)
+            }));
             results.push(sent(NicId(0), of.load));
             tally.add(&scene, &results);
         }
@@ -161,10 +166,43 @@ fn small_impact_is_good_and_few_victims_have_no_verdict() {
 
 #[test]
 fn victims_whose_processes_waited_do_not_count() {
-    let mut tally = quiet_tally(&d4());
-    add_victims_that_waited(&mut tally, INCAST, [3.0; 4], 26);
-    let findings = tally.findings();
-    assert_eq!((findings.impacts.len(), findings.judgements.len()), (0, 0));
+    // A model explains the figures of a victim that has not waited, with all that delayed them.
+    for (waited, counts) in [
+        ([25, 25], true),
+        ([26, 0], false),
+        ([1, 26], false),
+        ([0, 100], true),
+    ] {
+        let mut tally = quiet_tally(&d4());
+        add_victims_that_waited(&mut tally, INCAST, [3.0; 4], waited);
+        let findings = tally.findings();
+        assert_eq!(findings.impacts.is_empty(), !counts, "{waited:?}");
+        let unmeasured: &[&str] = if counts {
+            &[]
+        } else {
+            &["victims under incast:8"]
+        };
+        assert_eq!(findings.unmeasured, unmeasured, "{waited:?}");
+    }
+}
+
+#[test]
+fn pattern_is_unmeasured_if_most_of_it_does_not_count() {
+    let unmeasured = |waited: u32| {
+        let mut tally = quiet_tally(&d4());
+        let pairs = [(0, 8), (1, 9), (2, 10), (3, 11)];
+        let results = (0..4).map(|nic| LoadResult {
+            waited_percent: if nic < waited { 100 } else { 0 },
+            ..sent(NicId(nic), 50)
+        });
+        tally.add(
+            &bandwidth_scene(SYSTEM, flows(&pairs)),
+            &results.collect::<Vec<_>>(),
+        );
+        tally.findings().unmeasured
+    };
+    assert_eq!(unmeasured(2), [""; 0]);
+    assert_eq!(unmeasured(3), ["bisect:system"]);
 }
 
 #[test]

@@ -107,11 +107,19 @@ impl Victims {
                     block: (*number - 1) % MOST_BLOCKS,
                 }
             });
-            let counts =
-                |result: &&&LoadResult| result.waited_percent <= most_waited_percent(of_bandwidth);
-            let Some(result) = of_nics.get(&pair.initiator).filter(counts) else {
+            let [initiator, target] = pair.nics().map(|nic| of_nics.get(&nic));
+            let Some(result) = initiator else {
                 continue;
             };
+            // The initiator has not waited, or a model explains its latencies: the target counts in
+            // them.
+            let waited = match result.waited_percent {
+                0 => 0,
+                own => own.max(target.map_or(0, |of| of.waited_percent)),
+            };
+            if waited > most_waited_percent(of_bandwidth) {
+                continue;
+            }
             let is_loaded = !scene.is_quiet();
             let samples = match &result.answer {
                 LoadAnswer::Measured(samples) => samples,

@@ -76,7 +76,8 @@ pub fn remarks(load: &LoadFindings) -> Vec<String> {
     );
     if !load.unmeasured.is_empty() {
         remarks.push(format!(
-            "No latency counts, because processes waited for CPUs or did not measure: {}.",
+            "Most measurements do not count, because processes waited for CPUs or did not measure: \
+             {}.",
             load.unmeasured.join("; ")
         ));
     }

@@ -57,7 +57,9 @@ pub fn summary(survey: &Survey) -> String {
                 .as_ref()
                 .is_some_and(|of| !of.unmeasured.is_empty()) =>
         {
-            format!("undecided: nothing counts of a part of the load; {pairs} measured")
+            format!(
+                "undecided: most measurements of a part of the load do not count; {pairs} measured"
+            )
         }
         Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
         Conclusion::Interrupted => format!("interrupted: {pairs} measured; {}", so_far(&bad)),

@@ -144,7 +144,7 @@ fn concludes_under_load() {
         (
             unmeasured,
             4,
-            "undecided: nothing counts of a part of the load; 84 pairs measured",
+            "undecided: most measurements of a part of the load do not count; 84 pairs measured",
         ),
         (good_load(), 0, "good: 8 NICs, 84 pairs measured"),
         (with(vec![slow]), 0, "good: 8 NICs, 84 pairs measured"),
