@@ -252,8 +252,6 @@ pub struct ImpactFigures {
     pub quiet_histogram: Vec<(f64, u64)>,
     /// Histogram of the latencies under load.
     pub loaded_histogram: Vec<(f64, u64)>,
-    /// Whether the pattern fills links that many flows share: then latencies grow in any fabric.
-    pub fills_links: bool,
     /// How good it is.
     pub grade: Grade,
 }

@@ -16,10 +16,6 @@ use crate::survey::findings::Test;
 /// Smaller impact factors than this are called 1.
 const LEAST_IMPACT: f64 = 1.05;
 
-/// Aggressors that send less than this part of the bandwidth without load fill links that flows
-/// share.
-const FULL_RATE: f64 = 0.9;
-
 /// Victims with an impact factor of this many robust deviations above the median are named.
 const OUTLYING: f64 = 3.0;
 
@@ -30,8 +26,8 @@ pub struct ImpactFacts<'a> {
     pub test: &'a Test,
     /// Name of the other traffic class.
     pub other_class: Option<&'a str>,
-    /// Bandwidth of a NIC without load.
-    pub quiet: Option<f64>,
+    /// Whether the verdict is about tails too.
+    pub judges_tails: bool,
     /// Seed of the bootstrap samples.
     pub seed: u64,
 }
@@ -47,11 +43,10 @@ pub fn figures(key: VictimKey, victims: &Victims, facts: ImpactFacts) -> Vec<Imp
 
 /// Returns the figures of a class; `None` if no pair of it has both medians.
 ///
-/// One verdict deviates from the table on purpose. If aggressors send less than 0.9 of the quiet
-/// bandwidth in a pattern that is no incast, the pattern fills links that flows share, as in every
-/// tapered system. Then latencies grow in any fabric: the grade is slow at most. Incasts are judged
-/// fully, because congestion management keeps the latency of victims elsewhere. Without a quiet
-/// bandwidth, it is not known whether links are full, and there is no verdict.
+/// One verdict deviates from the table of load.md 3.7 on purpose. A pattern that is no incast fills
+/// links that victims share, at the latest in a tapered system: latencies may grow without a fault,
+/// so the grade is slow at most. Incasts are judged fully, because congestion management keeps the
+/// latency of victims elsewhere.
 fn of_class(
     key: VictimKey,
     victims: &Victims,
@@ -73,15 +68,11 @@ fn of_class(
     let all = tails::merged(&blocks);
     let resolution = resolution(victims.pairs(class));
     let is_incast = matches!(key.under, Pattern::Incast(_));
-    let quiet = facts.quiet.filter(|quiet| *quiet > 0.0);
-    let sent = victims.aggressor_bandwidth().zip(quiet);
-    let fills_links = !is_incast && sent.is_some_and(|(sent, quiet)| sent < FULL_RATE * quiet);
-    let of_p99 = p99.filter(|_| key.spread == Spread::Mixed);
+    let of_p99 = p99.filter(|_| facts.judges_tails && key.spread == Spread::Mixed);
     let of_tail = of_p99.map_or(Grade::Good, |of| grade(of, IMPACT_P99, resolution));
     let grade = match grade(median, IMPACT, resolution).max(of_tail) {
         _ if both.len() < LEAST_FOR_INTERVAL || key.at_target => Grade::Unjudged,
-        _ if !is_incast && sent.is_none() => Grade::Unjudged,
-        Grade::Bad if fills_links => Grade::Slow,
+        Grade::Bad if !is_incast => Grade::Slow,
         grade => grade,
     };
     Some(ImpactFigures {
@@ -101,7 +92,6 @@ fn of_class(
         p999: tails::compare(&blocks, P999, facts.seed),
         quiet_histogram: all.quiet.bins(),
         loaded_histogram: all.loaded.bins(),
-        fills_links,
         grade,
     })
 }

@@ -241,16 +241,21 @@ impl Fabric {
         scene.flows.iter().zip(rates).map(result).collect()
     }
 
-    /// Returns an empty tally of this fabric, of which the shape is known.
-    pub fn tally(&self) -> Tally {
-        let facts = TallyFacts {
+    /// Returns what the verdict needs to know about this fabric, of which the shape is known.
+    pub fn facts(&self) -> TallyFacts {
+        TallyFacts {
             theory: Some(self.shape),
             is_partial: false,
+            is_software: false,
             victim_test: write_lat(),
             other_class: Some("LOW_LATENCY".into()),
             seed: 1,
-        };
-        Tally::new(&self.roster, facts)
+        }
+    }
+
+    /// Returns an empty tally of this fabric.
+    pub fn tally(&self) -> Tally {
+        Tally::new(&self.roster, self.facts())
     }
 
     /// Returns a tally of the quiet scenes and of this number of slots of each bisection.

@@ -41,6 +41,7 @@ impl LoadSetup {
         TallyFacts {
             theory: self.theory,
             is_partial,
+            is_software: !self.is_hardware,
             victim_test: self.victim_test.clone(),
             other_class: self.other_class.clone(),
             seed,

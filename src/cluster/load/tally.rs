@@ -28,6 +28,9 @@ pub struct TallyFacts {
     /// Whether a cap kept the load below what the NICs can do: then no bandwidth is a share of
     /// theory.
     pub is_partial: bool,
+    /// Whether the NICs are software: one latency in a hundred may be about a CPU, whatever explains
+    /// the median.
+    pub is_software: bool,
     /// What victims measure.
     pub victim_test: Test,
     /// Name of the other traffic class of victims, if the survey has one.
@@ -114,7 +117,7 @@ impl Tally {
         let facts = ImpactFacts {
             test: &self.facts.victim_test,
             other_class: self.facts.other_class.as_deref(),
-            quiet,
+            judges_tails: !self.facts.is_software,
             seed: self.facts.seed,
         };
         let of_victims = |(key, victims): (&VictimKey, &Victims)| {

@@ -20,6 +20,10 @@ use crate::survey::roster::Roster;
 /// Most victims that the evidence names.
 const MOST_VICTIMS: usize = 5;
 
+/// Why an impact factor is no fault unless it is one of an incast.
+const FILLS_LINKS: &str =
+    "The pattern fills links that victims share: latencies may grow without a fault.";
+
 /// Largest part of the victims under load without an answer.
 const MOST_UNANSWERED: f64 = 0.05;
 
@@ -212,9 +216,8 @@ pub fn of_impacts(
     let of_hit: Vec<&(VictimKey, ImpactFigures)> = hit.iter().map(|of| **of).collect();
     let mut evidence =
         vec![place(|spread| (has(&judged, spread), has(&of_hit, spread))).to_owned()];
-    if worst.fills_links {
-        evidence
-            .push("The pattern fills links that flows share: latencies grow in any fabric.".into());
+    if !matches!(key.under, Pattern::Incast(_)) {
+        evidence.push(FILLS_LINKS.into());
     }
     let others = of_hit.iter().filter(|(of, _)| of.under != key.under);
     let mut names: Vec<&str> = others.map(|(_, of)| of.under.as_str()).collect();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::findings::Spread;
 use super::pattern::Pattern;
-use super::rates::SlotRates;
 use super::scene::{Purpose, Scene};
 use super::tails::{MOST_BLOCKS, SampleBlock};
 use super::timetable::{LoadAnswer, LoadResult};
@@ -51,8 +50,6 @@ pub struct Victims {
     blocks: BTreeMap<Class, Vec<SampleBlock>>,
     /// Number of pairs of each class, over all repetitions.
     counts: BTreeMap<Class, usize>,
-    /// Sum and number of the bandwidths of aggressors.
-    sent: (f64, u32),
     /// Number of victims under load that failed, and of all that were judged.
     unanswered: (u32, u32),
 }
@@ -86,10 +83,6 @@ impl Victims {
         results: &[LoadResult],
         of_bandwidth: bool,
     ) {
-        for sent in SlotRates::of(scene, results).sent {
-            self.sent.0 += sent.rate;
-            self.sent.1 += 1;
-        }
         let of_nics: BTreeMap<NicId, &LoadResult> =
             results.iter().map(|result| (result.nic, result)).collect();
         for pair in &scene.victims {
@@ -176,12 +169,6 @@ impl Victims {
             }
         }
         all
-    }
-
-    /// Returns the mean bandwidth of an aggressor, in bytes per second.
-    pub fn aggressor_bandwidth(&self) -> Option<f64> {
-        let (sum, count) = self.sent;
-        (count > 0).then(|| sum / f64::from(count))
     }
 
     /// Returns the part of the victims under load whose operations failed.

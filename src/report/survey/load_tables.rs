@@ -156,16 +156,7 @@ pub fn impacts(load: &LoadFindings) -> Vec<String> {
 fn title(of: &ImpactFigures) -> String {
     let class = of.traffic_class.as_ref();
     let class = class.map_or(String::new(), |of| format!("; victims in {of}"));
-    let filled = if of.fills_links {
-        ", which fills shared links"
-    } else {
-        ""
-    };
-    format!(
-        "{} (us) under {}{filled}{class}",
-        words::test(&of.test),
-        of.under
-    )
+    format!("{} (us) under {}{class}", words::test(&of.test), of.under)
 }
 
 fn of_group(group: &[ImpactFigures]) -> Vec<String> {

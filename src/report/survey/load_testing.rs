@@ -110,7 +110,6 @@ pub fn impact(under: &str, spread: Spread, class: Option<Class>) -> ImpactFigure
         p999: Some(compared(1.8)),
         quiet_histogram: histogram(1.0),
         loaded_histogram: histogram(1.1),
-        fills_links: false,
         grade: Grade::Good,
     }
 }
@@ -229,7 +228,6 @@ pub fn mixed_load() -> LoadFindings {
         p999: None,
         victims: 4,
         traffic_class: Some("LOW_LATENCY".into()),
-        fills_links: true,
         grade: Grade::Unjudged,
         ..impact("incast-same:8", Spread::Groups, None)
     };

@@ -78,8 +78,7 @@ Spread    Class        Pairs  Quiet  Load  Ratio       95 %   p99  p99.9  Grade
 mixed     same switch     24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
 switches  all             24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
 
-write-lat 8 (us) under incast-same:8, which fills shared links; victims in
-    LOW_LATENCY
+write-lat 8 (us) under incast-same:8; victims in LOW_LATENCY
 Spread  Class  Pairs  Quiet  Load  Ratio  95 %  p99  p99.9  Grade
 groups  all        4   1.90   249    131     -    -      -  -
 Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
