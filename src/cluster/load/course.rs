@@ -29,10 +29,10 @@ const UNDER: [Pattern; 5] = [
     Pattern::Incast(32),
 ];
 
-/// The strongest load of the links between groups, and of targets; without enough NICs or groups,
-/// the next pattern of the list.
+/// The strongest load of all links, and of targets; without enough NICs or groups, the next pattern
+/// of the list. A worst shift loads fewer links: victims elsewhere have nothing to be kept from.
 const STRONGEST: [&[Pattern]; 2] = [
-    &[Pattern::Shift(Distance::Group), Pattern::AllToAll],
+    &[both_ways(Set::System), Pattern::AllToAll],
     &[Pattern::Incast(32)],
 ];
 

@@ -163,8 +163,8 @@ fn classes_need_another_class() {
     assert_eq!(
         titles(&course)[1..],
         [
-            "victims under shift, next group, mixed",
-            "victims under shift, next group, mixed, other traffic class",
+            "victims under bisect:system, both ways, mixed",
+            "victims under bisect:system, both ways, mixed, other traffic class",
             "victims under incast:32, mixed",
             "victims under incast:32, mixed, other traffic class",
         ]
