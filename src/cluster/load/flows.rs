@@ -67,8 +67,8 @@ fn bisect(of: Set, both_ways: bool, nics: &[PlacedNic], slot: u32, seed: u64) ->
     } else {
         (slot / 2, slot % 2 == 1)
     };
-    let mut rng = dice(seed, division);
-    let mut halves_of_each = |sets: Vec<Vec<PlacedNic>>| -> Vec<SourceAndTarget> {
+    let halves_of_each = |sets: Vec<Vec<PlacedNic>>| -> Vec<SourceAndTarget> {
+        let mut rng = dice(seed, division);
         let halves = |set: &Vec<PlacedNic>| halves(set, division, &mut rng);
         sets.iter().flat_map(halves).collect()
     };
@@ -76,7 +76,7 @@ fn bisect(of: Set, both_ways: bool, nics: &[PlacedNic], slot: u32, seed: u64) ->
         Set::All => halves_of_each(vec![nics.to_vec()]),
         Set::Switch => halves_of_each(switches(nics)),
         Set::Group => halves_of_each(groups(nics)),
-        Set::System => halves_of_system(nics, division),
+        Set::System => halves_of_system(nics, division, &mut dice(seed, division)),
     };
     let reversed = || pairs.iter().map(|(one, other)| (*other, *one)).collect();
     if both_ways {
@@ -100,15 +100,19 @@ fn halves(set: &[PlacedNic], division: u32, rng: &mut Rng) -> Vec<SourceAndTarge
     mended(low.iter().copied().zip(high.iter().copied()).collect())
 }
 
-/// Returns pairs of the first half of the groups with the other half: NIC q of the j-th group with
-/// NIC q of group (j + q) mod h. Of an odd number of groups, another one rests each time. If groups
-/// have different sizes, the NICs that find no partner change as well.
-fn halves_of_system(nics: &[PlacedNic], division: u32) -> Vec<SourceAndTarget> {
+/// Returns pairs of half of the groups with the other half: NIC q of the j-th group with NIC q of
+/// group (j + q) mod h. The first division is in the order of the groups, others are random, so
+/// that flows cross each pair of groups. Of an odd number of groups, another one rests each time.
+/// If groups have different sizes, the NICs that find no partner change as well.
+fn halves_of_system(nics: &[PlacedNic], division: u32, rng: &mut Rng) -> Vec<SourceAndTarget> {
     let mut all = groups(nics);
     if all.len() % 2 == 1 {
         all.remove(division as usize % all.len());
     }
     turn_unequal(&mut all, division);
+    if division > 0 {
+        rng.shuffle(&mut all);
+    }
     let half = all.len() / 2;
     let (low, high) = all.split_at(half);
     let of_group = |(j, group): (usize, &Vec<PlacedNic>)| -> Vec<SourceAndTarget> {

@@ -33,12 +33,22 @@ fn halves_of_system_are_those_of_vector_9() {
     let expected = VECTOR_9;
     let one_way = |slot| numbers(&flows(bisect(Set::System, false), &nics, slot, 5));
     let reversed = expected.map(|(one, other)| (other, one));
-    for slot in [0, 2, 14] {
-        assert_eq!(one_way(slot), expected.into());
-        assert_eq!(one_way(slot + 1), reversed.into());
-    }
-    let both = numbers(&flows(bisect(Set::System, true), &nics, 3, 5));
+    assert_eq!(one_way(0), expected.into());
+    assert_eq!(one_way(1), reversed.into());
+    let both = numbers(&flows(bisect(Set::System, true), &nics, 0, 5));
     assert_eq!(both, expected.into_iter().chain(reversed).collect());
+}
+
+#[test]
+fn halves_of_system_cross_each_pair_of_groups() {
+    let nics = all_placed(&d4());
+    for (both_ways, slots) in [(false, 16), (true, 8)] {
+        let of_slot = |slot| flows(bisect(Set::System, both_ways), &nics, slot, 5);
+        let all: Vec<Flow> = (0..slots).flat_map(of_slot).collect();
+        let pairs = numbers(&all);
+        let pairs: BTreeSet<_> = pairs.iter().map(|(from, to)| (from / 4, to / 4)).collect();
+        assert_eq!(pairs.len(), 12, "{both_ways}");
+    }
 }
 
 #[test]

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
+use super::flows::flows as flows_of;
 use super::pattern::{Pattern, Set};
 use super::scene::{Flow, Purpose, Scene};
 use super::tally::{Tally, TallyFacts};
+use super::testing::all_placed;
 use super::theory::{FabricShape, PAYLOAD};
 use super::timetable::{LoadAnswer, LoadResult, PARTS, Times};
 use crate::location::Location;
@@ -277,68 +279,9 @@ impl Fabric {
         tally.add(&scene, &results);
     }
 
-    /// Returns the flows of a slot.
-    pub fn flows(&mut self, pattern: Pattern, slot: u32) -> Vec<Flow> {
-        let FabricShape {
-            groups,
-            switches,
-            nics,
-            ..
-        } = self.shape;
-        let nic_at = |switch: u32, port: u32| NicId(switch * nics + port % nics);
-        let all = groups * switches * nics;
-        match pattern {
-            Pattern::Quiet => {
-                let of_switch = 0..groups * switches;
-                let flow = |switch| flow(nic_at(switch, slot), nic_at(switch, slot + 1));
-                of_switch.map(flow).collect()
-            }
-            Pattern::Bisect {
-                of: Set::System,
-                both_ways,
-            } => self.system_halves(both_ways),
-            Pattern::Bisect { of, both_ways } => {
-                let size = match of {
-                    Set::Switch => nics,
-                    Set::Group => switches * nics,
-                    _ => all,
-                };
-                let mut flows = Vec::new();
-                for first in (0..all).step_by(size as usize) {
-                    let mut of_set: Vec<u32> = (first..first + size).collect();
-                    self.rng.shuffle(&mut of_set);
-                    for pair in of_set.chunks_exact(2) {
-                        let [one, other] = [pair[0], pair[1]].map(NicId);
-                        flows.push(flow(one, other));
-                        if both_ways {
-                            flows.push(flow(other, one));
-                        }
-                    }
-                }
-                flows
-            }
-            Pattern::Incast(_) | Pattern::AllToAll | Pattern::Shift(_) => Vec::new(),
-        }
-    }
-
-    /// Returns the flows from half of the groups to the others, from random halves.
-    fn system_halves(&mut self, both_ways: bool) -> Vec<Flow> {
-        let of_group = self.shape.switches * self.shape.nics;
-        let mut groups: Vec<u32> = (0..self.shape.groups).collect();
-        self.rng.shuffle(&mut groups);
-        let half = groups.len() / 2;
-        let mut flows = Vec::new();
-        for (place, group) in groups[..half].iter().enumerate() {
-            for nic in 0..of_group {
-                let other = groups[half + (place + nic as usize) % half];
-                let ends = [group, &other].map(|group| NicId(group * of_group + nic));
-                flows.push(flow(ends[0], ends[1]));
-                if both_ways {
-                    flows.push(flow(ends[1], ends[0]));
-                }
-            }
-        }
-        flows
+    /// Returns the flows of a slot, as a survey has them.
+    pub fn flows(&self, pattern: Pattern, slot: u32) -> Vec<Flow> {
+        flows_of(pattern, &all_placed(&self.roster), slot, 1)
     }
 }
 
