@@ -53,7 +53,23 @@ pub fn culprits(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> V
         .collect();
     let slow_global = global_causes(roster, rates, &left_out, &with_switch);
     culprits.extend(merged(roster, slow_local, slow_global));
+    for of in &mut culprits {
+        of.pattern = measured_pattern(of.pattern, rates);
+    }
     culprits
+}
+
+/// Returns the pattern if it was measured, or else the first one whose flows name slow parts.
+fn measured_pattern(usual: Pattern, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> Pattern {
+    let mut others = rates
+        .keys()
+        .filter(|of| matches!(of, Pattern::Bisect { .. } | Pattern::Shift(Distance::Group)));
+    let other = others.next().copied();
+    if rates.contains_key(&usual) {
+        usual
+    } else {
+        other.unwrap_or(usual)
+    }
 }
 
 /// Returns the causes among the links of groups, and leaves out the links of slow switches.

@@ -318,6 +318,9 @@ impl LoadConductor {
                 what: title.clone(),
                 reason: "too few NICs were left".into(),
             }));
+        // A fault may hide in what a lost NIC did not measure.
+        let lost = self.lost.iter().map(|nic| self.roster.name(*nic));
+        findings.unmeasured.extend(lost);
         findings.unjudged = self.busy.clone();
         findings.aborted = self.aborted.clone();
         findings

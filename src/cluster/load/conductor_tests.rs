@@ -229,6 +229,8 @@ fn load_goes_on_without_one_lost_node_and_ends_with_the_second() {
         .for_each(|scene| load.add(scene, &failed(scene)));
     let later = load.next_scenes();
     assert!(!later.is_empty());
+    let lost_name = d4().name(lost[0]);
+    assert!(load.findings().unmeasured.contains(&lost_name));
     assert!(later.iter().all(|scene| !nics(scene).contains(&lost[0])));
     load.lose(lost[0], "again");
     assert!(!load.next_scenes().is_empty());

@@ -1,11 +1,13 @@
 //! What is measured again, and what the retests say about the first measurement (load.md 3.7).
 
-use super::findings::{Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
+use super::culprit::direction;
+use super::findings::{BandwidthFigures, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
 use super::pattern::Pattern;
 use super::scene::Purpose;
 use super::sets::MOST_GOOD;
 use super::steps::CourseStep;
 use crate::survey::findings::Certainty;
+use crate::survey::ids::Role;
 
 /// Number of retests.
 pub const RETESTS: usize = 2;
@@ -23,26 +25,27 @@ pub fn steps_again(steps: &[CourseStep], judgements: &[LoadJudgement]) -> Vec<Co
 }
 
 /// Returns whether a judgement follows from a step. What names a slow part compares the flows of
-/// all bisections.
+/// all bisections; lost answers and paused victims are judged over all patterns.
 fn is_about(judgement: &LoadJudgement, step: &CourseStep) -> bool {
-    if judgement.figure == LoadFigure::Bandwidth {
-        return matches!(step.purpose, Purpose::Bandwidth(Pattern::Bisect { .. }));
-    }
-    let is_of_victims = match judgement.figure {
-        LoadFigure::Bandwidth => None,
+    let has_victims = matches!(step.purpose, Purpose::Victims { .. });
+    let is_of_pattern = judgement.pattern == step.name();
+    match judgement.figure {
+        LoadFigure::Bandwidth => {
+            let is_bisection = matches!(step.purpose, Purpose::Bandwidth(Pattern::Bisect { .. }));
+            is_bisection || is_of_pattern && !has_victims
+        }
         LoadFigure::ShareOfTheory
         | LoadFigure::IncastSum
         | LoadFigure::Fairness
-        | LoadFigure::SmallestShare => Some(false),
-        LoadFigure::Impact
-        | LoadFigure::ImpactP99
-        | LoadFigure::Isolation
-        | LoadFigure::VictimsPaused
-        | LoadFigure::Unanswered => Some(true),
-        LoadFigure::TargetPauses | LoadFigure::Timeouts => None,
-    };
-    let has_victims = matches!(step.purpose, Purpose::Victims { .. });
-    judgement.pattern == step.name() && is_of_victims.is_none_or(|of| of == has_victims)
+        | LoadFigure::SmallestShare => is_of_pattern && !has_victims,
+        LoadFigure::Impact | LoadFigure::ImpactP99 | LoadFigure::Isolation => {
+            is_of_pattern && has_victims
+        }
+        LoadFigure::VictimsPaused | LoadFigure::Unanswered => has_victims,
+        LoadFigure::Timeouts => true,
+        // It is never bad.
+        LoadFigure::TargetPauses => false,
+    }
 }
 
 /// What a retest says about a judgement.
@@ -82,13 +85,7 @@ pub fn certainty(judgement: &LoadJudgement, retests: &[Retest]) -> Certainty {
 }
 
 fn says(judgement: &LoadJudgement, retest: &Retest) -> RetestSays {
-    let is_again = |of: &LoadJudgement| {
-        of.grade == Grade::Bad && (of.unit, of.figure) == (judgement.unit, judgement.figure)
-    };
-    // Processes that waited for their CPUs leave a pattern without a verdict.
-    let mut bandwidths = retest.findings.bandwidths.iter();
-    let is_unjudged =
-        bandwidths.any(|of| of.pattern == judgement.pattern && of.grade == Grade::Unjudged);
+    let is_again = |of: &LoadJudgement| of.grade == Grade::Bad && is_same(of, judgement);
     if retest
         .measured
         .iter()
@@ -97,21 +94,71 @@ fn says(judgement: &LoadJudgement, retest: &Retest) -> RetestSays {
         RetestSays::Nothing
     } else if retest.findings.judgements.iter().any(is_again) {
         RetestSays::Confirmed
-    } else if is_unjudged
-        || judgement.figure == LoadFigure::Bandwidth && !is_good(judgement, retest)
-    {
-        RetestSays::Nothing
-    } else {
+    } else if was_judged(judgement, &retest.findings) {
         RetestSays::Cleared
+    } else {
+        RetestSays::Nothing
+    }
+}
+
+/// Returns whether two judgements are about the same fault. The same one may show at one NIC or at
+/// several, and by one of two figures.
+fn is_same(one: &LoadJudgement, other: &LoadJudgement) -> bool {
+    let family = |figure| match figure {
+        LoadFigure::ImpactP99 => LoadFigure::Impact,
+        LoadFigure::SmallestShare => LoadFigure::Fairness,
+        figure => figure,
+    };
+    let units = [one.unit, other.unit];
+    let is_same_unit = units[0] == units[1]
+        || match one.figure {
+            LoadFigure::Timeouts => true,
+            LoadFigure::IncastSum => units.contains(&LoadUnit::System),
+            _ => false,
+        };
+    family(one.figure) == family(other.figure) && is_same_unit
+}
+
+/// Returns whether what a judgement is about had a verdict in a retest, so that it was good where
+/// it is not bad again. Processes that waited for their CPUs leave patterns without a verdict.
+fn was_judged(judgement: &LoadJudgement, retest: &LoadFindings) -> bool {
+    let is_judged = |grade| grade != Grade::Unjudged;
+    let pattern = &judgement.pattern;
+    let mut bandwidths = retest.bandwidths.iter();
+    let of_pattern = bandwidths.find(|of| of.pattern == *pattern && is_judged(of.grade));
+    match judgement.figure {
+        LoadFigure::Bandwidth => of_pattern.is_some_and(|of| is_good(judgement, of)),
+        LoadFigure::ShareOfTheory | LoadFigure::Fairness | LoadFigure::SmallestShare => {
+            of_pattern.is_some()
+        }
+        // Other targets may be good.
+        LoadFigure::IncastSum => of_pattern.is_some_and(|of| {
+            let mut stars = of.stars.iter();
+            judgement.unit == LoadUnit::System
+                || stars.any(|star| LoadUnit::Nic(star.target) == judgement.unit)
+        }),
+        LoadFigure::Impact | LoadFigure::ImpactP99 => {
+            let mut impacts = retest.impacts.iter();
+            impacts.any(|of| of.under == *pattern && is_judged(of.grade))
+        }
+        LoadFigure::Isolation => {
+            let mut isolations = retest.isolations.iter();
+            isolations.any(|of| of.under == *pattern && is_judged(of.grade))
+        }
+        LoadFigure::VictimsPaused
+        | LoadFigure::Unanswered
+        | LoadFigure::Timeouts
+        | LoadFigure::TargetPauses => true,
     }
 }
 
 /// Returns whether a part was as fast as equal ones in a retest. That nobody was named does not say
-/// so: the flows of a retest may not tell two parts apart.
-fn is_good(judgement: &LoadJudgement, retest: &Retest) -> bool {
-    let mut bandwidths = retest.findings.bandwidths.iter();
-    let found = bandwidths.find(|of| of.pattern == judgement.pattern);
-    let sets = found.map_or(&[][..], |of| &of.sets);
+/// so: the flows of a retest may not tell two parts apart, and the set of a NIC is what it sends.
+fn is_good(judgement: &LoadJudgement, found: &BandwidthFigures) -> bool {
+    if judgement.evidence.contains(&direction(Some(Role::Target))) {
+        return false;
+    }
+    let sets = &found.sets;
     let own = sets.iter().filter(|set| covers(judgement.unit, set.unit));
     let grades: Vec<Grade> = own.map(|set| set.grade).collect();
     // Of many good parts, some are not listed.
@@ -119,7 +166,7 @@ fn is_good(judgement: &LoadJudgement, retest: &Retest) -> bool {
     !is_listed || !grades.is_empty() && grades.iter().all(|grade| *grade == Grade::Good)
 }
 
-/// Returns whether a set is a part, or one direction of it.
+/// Returns whether a set is a part, or one direction of it, or links at it.
 fn covers(part: LoadUnit, set: LoadUnit) -> bool {
     match (part, set) {
         (
@@ -144,6 +191,18 @@ fn covers(part: LoadUnit, set: LoadUnit) -> bool {
                 ..
             },
         ) => group == of && ((from, to) == (start, end) || both && (to, from) == (start, end)),
+        (
+            LoadUnit::Switch { group, switch },
+            LoadUnit::SwitchLinks {
+                group: of,
+                from,
+                to,
+                ..
+            },
+        ) => group == of && [from, to].contains(&switch),
+        (LoadUnit::Group(group), LoadUnit::GroupLinks { from, to, .. }) => {
+            [from, to].contains(&group)
+        }
         (part, set) => part == set,
     }
 }
@@ -174,8 +233,9 @@ pub fn remove_verdicts(findings: &mut LoadFindings) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::findings::{BandwidthFigures, SetFigures};
+    use super::super::findings::SetFigures;
     use super::*;
+    use crate::survey::ids::NicId;
 
     const PATTERN: &str = "bisect:system";
 
@@ -215,18 +275,89 @@ mod tests {
         }
     }
 
-    #[test]
-    fn retest_that_names_nobody_clears_only_a_fast_part() {
-        let judgement = LoadJudgement {
-            unit: links(0, 2, true),
+    fn judgement(unit: LoadUnit, figure: LoadFigure) -> LoadJudgement {
+        LoadJudgement {
+            unit,
             grade: Grade::Bad,
             certainty: None,
             pattern: PATTERN.into(),
-            figure: LoadFigure::Bandwidth,
+            figure,
             value: 0.3,
             limit: 0.9,
             evidence: Vec::new(),
+        }
+    }
+
+    /// Returns how sure a judgement is after two retests with these judgements.
+    fn after(first: &LoadJudgement, again: &[LoadJudgement]) -> Certainty {
+        let name = PATTERN.to_owned();
+        let retest = || Retest {
+            findings: LoadFindings {
+                judgements: again.to_vec(),
+                ..retest(&[(LoadUnit::Nic(NicId(5)), Grade::Good)])
+            },
+            measured: vec![&name],
         };
+        certainty(first, &[retest(), retest()])
+    }
+
+    #[test]
+    fn fault_may_show_at_another_nic_or_by_another_figure() {
+        let nic = |nic| LoadUnit::Nic(NicId(nic));
+        let system = LoadUnit::System;
+        for (first, again, expected) in [
+            (
+                (nic(5), LoadFigure::Timeouts),
+                (system, LoadFigure::Timeouts),
+                Certainty::Bad,
+            ),
+            (
+                (nic(5), LoadFigure::IncastSum),
+                (system, LoadFigure::IncastSum),
+                Certainty::Bad,
+            ),
+            (
+                (nic(5), LoadFigure::IncastSum),
+                (nic(6), LoadFigure::IncastSum),
+                Certainty::Suspect,
+            ),
+            (
+                (system, LoadFigure::Impact),
+                (system, LoadFigure::ImpactP99),
+                Certainty::Bad,
+            ),
+            (
+                (system, LoadFigure::Fairness),
+                (system, LoadFigure::SmallestShare),
+                Certainty::Bad,
+            ),
+            (
+                (nic(5), LoadFigure::Bandwidth),
+                (nic(6), LoadFigure::Bandwidth),
+                Certainty::Transient,
+            ),
+        ] {
+            let [first, again] = [first, again].map(|(unit, figure)| judgement(unit, figure));
+            assert_eq!(after(&first, &[again]), expected, "{first:?}");
+        }
+    }
+
+    /// No victim was measured in the retests, and the set of a NIC is what it sends.
+    #[test]
+    fn retest_clears_only_what_it_has_measured() {
+        for figure in [LoadFigure::Impact, LoadFigure::Isolation] {
+            let first = judgement(LoadUnit::System, figure);
+            assert_eq!(after(&first, &[]), Certainty::Suspect);
+        }
+        let mut receiver = judgement(LoadUnit::Nic(NicId(5)), LoadFigure::Bandwidth);
+        assert_eq!(after(&receiver, &[]), Certainty::Transient);
+        receiver.evidence = vec![direction(Some(Role::Target))];
+        assert_eq!(after(&receiver, &[]), Certainty::Suspect);
+    }
+
+    #[test]
+    fn retest_that_names_nobody_clears_only_a_fast_part() {
+        let judgement = judgement(links(0, 2, true), LoadFigure::Bandwidth);
         let name = PATTERN.to_owned();
         let after = |sets: &[(LoadUnit, Grade)]| {
             let retest = || Retest {

@@ -70,6 +70,13 @@ impl CounterSums {
             .copied()
             .collect();
         let sources: BTreeSet<NicId> = scene.flows.iter().map(|of| of.source).collect();
+        let at_target = matches!(
+            scene.purpose,
+            Purpose::Victims {
+                at_target: true,
+                ..
+            }
+        );
         let victims: BTreeSet<NicId> = scene.victims.iter().flat_map(|of| of.nics()).collect();
         for result in results {
             let nic = result.nic;
@@ -86,7 +93,7 @@ impl CounterSums {
                 *of_role.entry(*watched).or_default() += change;
             }
             let change = |watched: Watched| of_nic.get(&watched).copied().unwrap_or(0);
-            if is_victim && !scene.is_quiet() {
+            if is_victim && !scene.is_quiet() && !at_target {
                 let paused = sums.paused_victims.entry(nic).or_default();
                 paused.add(change(Watched::TxPaused), scene.slot_ns);
             }

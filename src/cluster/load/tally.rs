@@ -28,8 +28,8 @@ pub struct TallyFacts {
     /// Whether a cap kept the load below what the NICs can do: then no bandwidth is a share of
     /// theory.
     pub is_partial: bool,
-    /// Whether the NICs are software: one latency in a hundred may be about a CPU, whatever explains
-    /// the median.
+    /// Whether the NICs are software: one latency in a hundred may be about a CPU, whatever
+    /// explains the median.
     pub is_software: bool,
     /// What victims measure.
     pub victim_test: Test,
@@ -129,8 +129,11 @@ impl Tally {
         let isolations = isolation::figures(&self.victims, facts.other_class);
         let culprits = blame::culprits(&self.roster, &self.rates);
         let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();
-        judgements.extend(verdicts::of_shares(&bandwidths, &culprits));
-        judgements.extend(verdicts::of_stars(&self.roster, &bandwidths, &culprits));
+        let mut of_system: Vec<LoadJudgement> = verdicts::of_shares(&bandwidths);
+        of_system.extend(verdicts::of_stars(&self.roster, &bandwidths));
+        // Slow parts of the fabric make shares and stars slow, and bad ones make them bad.
+        of_system.retain(|of| judgements.iter().all(|part| part.grade < of.grade));
+        judgements.extend(of_system);
         judgements.extend(verdicts::of_impacts(&self.roster, &impacts, &self.victims));
         judgements.extend(verdicts::of_unanswered(&self.victims));
         judgements.extend(isolations.iter().filter_map(isolation::judgement));

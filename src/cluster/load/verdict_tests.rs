@@ -232,6 +232,52 @@ fn tails_of_hardware_alone_have_a_verdict() {
     }
 }
 
+/// Each of them is measured again.
+#[test]
+fn bad_patterns_have_judgements_of_their_own() {
+    let mut tally = quiet_tally(&d4());
+    for (under, impact) in [(8, 5.0), (32, 3.0)] {
+        let under = Pattern::Incast(under);
+        add_victims(&mut tally, Trial { under, ..INCAST }, [impact; 4]);
+    }
+    let judgements = tally.findings().judgements;
+    let patterns: Vec<&str> = judgements.iter().map(|of| of.pattern.as_str()).collect();
+    assert_eq!(patterns, ["incast:8", "incast:32"]);
+}
+
+/// Latencies beside half of the senders say nothing.
+#[test]
+fn victims_beside_idle_aggressors_do_not_count() {
+    let mut tally = quiet_tally(&d4());
+    let pair = Pair {
+        initiator: NicId(12),
+        target: NicId(8),
+    };
+    for place in 0..4 {
+        let is_quiet = place == 0 || place == 3;
+        let flows = if is_quiet {
+            Vec::new()
+        } else {
+            flows(&[(0, 4), (1, 4)])
+        };
+        let scene = Scene {
+            purpose: Purpose::Victims {
+                under: Pattern::Incast(8),
+                spread: Spread::Mixed,
+                at_target: false,
+                in_other_class: false,
+            },
+            place,
+            victims: vec![pair],
+            ..bandwidth_scene(SYSTEM, flows)
+        };
+        tally.add(&scene, &[measured(12, 2000.0, 0), sent(NicId(0), 6)]);
+    }
+    let findings = tally.findings();
+    assert!(findings.impacts.is_empty());
+    assert_eq!(findings.unmeasured, ["victims under incast:8"]);
+}
+
 #[test]
 fn victims_under_other_patterns_than_incasts_are_slow_at_most() {
     let system = Trial {
@@ -365,7 +411,7 @@ fn unequal_sources_are_no_fault_of_a_named_part() {
 
 #[test]
 fn share_of_theory_is_judged_unless_load_is_partial() {
-    let mut fabric = d4();
+    let fabric = d4();
     for (is_partial, expected) in [(false, 1), (true, 0)] {
         let facts = TallyFacts {
             is_partial,

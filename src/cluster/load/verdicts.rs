@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bandwidths::is_judged_by_share;
-use super::culprit::Culprit;
 use super::findings::{
     BandwidthFigures, Grade, ImpactFigures, LoadFigure, LoadFindings, LoadJudgement, LoadUnit,
     Spread, StarFigures,
@@ -46,47 +45,33 @@ fn is_judged(grade: Grade) -> bool {
     matches!(grade, Grade::Slow | Grade::Bad)
 }
 
-/// Returns the judgement on the shares of theory: the pattern with the smallest one. Slow parts of
-/// the fabric lower it, so it says something of its own only without `culprits`.
-pub fn of_shares(
-    figures: &BTreeMap<Pattern, BandwidthFigures>,
-    culprits: &[Culprit],
-) -> Option<LoadJudgement> {
+/// Returns the judgements on the shares of theory, one for each pattern: retests repeat it.
+pub fn of_shares(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<LoadJudgement> {
     let judged = figures
         .iter()
-        .filter(|(pattern, _)| culprits.is_empty() && is_judged_by_share(**pattern));
+        .filter(|(pattern, _)| is_judged_by_share(**pattern));
     let shares = judged.filter_map(|(_, of)| Some((of, of.share_of_theory?)));
-    let slow: Vec<_> = shares.filter(|of| is_judged(SHARE.grade(of.1))).collect();
-    let (worst, value) = slow
-        .iter()
-        .min_by(|one, other| one.1.total_cmp(&other.1))
-        .copied()?;
-    let others = slow.iter().filter(|of| of.0.pattern != worst.pattern);
-    let evidence = others.map(|(of, share)| format!("{}: {share:.2} of theory.", of.pattern));
-    Some(LoadJudgement {
+    let slow = shares.filter(|of| is_judged(SHARE.grade(of.1)));
+    let judgement = |(of, value): (&BandwidthFigures, f64)| LoadJudgement {
         unit: LoadUnit::System,
         grade: SHARE.grade(value),
         certainty: None,
-        pattern: worst.pattern.clone(),
+        pattern: of.pattern.clone(),
         figure: LoadFigure::ShareOfTheory,
         value,
         limit: SHARE.good,
-        evidence: evidence.collect(),
-    })
+        evidence: Vec::new(),
+    };
+    slow.map(judgement).collect()
 }
 
 /// Returns the judgements on targets with many sources: on a target whose sum is low although most
 /// others have good ones, and on the system for low sums at most targets, or for unequal shares,
-/// which do not show whether the source, its way or the target is the cause. Slow parts of the
-/// fabric make stars slow, so they are judged only without `culprits`.
+/// which do not show whether the source, its way or the target is the cause.
 pub fn of_stars(
     roster: &Roster,
     figures: &BTreeMap<Pattern, BandwidthFigures>,
-    culprits: &[Culprit],
 ) -> Vec<LoadJudgement> {
-    if !culprits.is_empty() {
-        return Vec::new();
-    }
     let stars: Vec<(&str, &StarFigures)> = figures
         .values()
         .flat_map(|of| of.stars.iter().map(|star| (of.pattern.as_str(), star)))
@@ -182,28 +167,53 @@ pub fn of_stars(
     judgements
 }
 
-/// Returns the judgement on the latencies of victims in the class of the aggressors: one for all
-/// patterns and spreads.
+/// Returns the judgements on the latencies of victims in the class of the aggressors: one for each
+/// pattern that is bad, which retests repeat, or else one for all patterns that are slow.
 pub fn of_impacts(
     roster: &Roster,
     figures: &[(VictimKey, ImpactFigures)],
     victims: &BTreeMap<VictimKey, Victims>,
-) -> Option<LoadJudgement> {
-    let of_all = figures
+) -> Vec<LoadJudgement> {
+    let judged: Vec<&(VictimKey, ImpactFigures)> = figures
         .iter()
-        .filter(|(key, of)| !key.in_other_class && of.class.is_none());
-    let judged: Vec<&(VictimKey, ImpactFigures)> = of_all
-        .filter(|(_, of)| of.grade != Grade::Unjudged)
+        .filter(|(key, of)| !key.in_other_class && of.grade != Grade::Unjudged)
         .collect();
-    let hit: Vec<_> = judged
+    let bad = judged.iter().filter(|(_, of)| of.grade == Grade::Bad);
+    let patterns: BTreeSet<Pattern> = bad.map(|(key, _)| key.under).collect();
+    let of_pattern = |under: Pattern| -> Vec<&(VictimKey, ImpactFigures)> {
+        let all = judged.iter().copied();
+        all.filter(|(key, _)| key.under == under).collect()
+    };
+    if patterns.is_empty() {
+        return of_impact(roster, &judged, victims).into_iter().collect();
+    }
+    let bad = patterns.into_iter();
+    bad.filter_map(|under| of_impact(roster, &of_pattern(under), victims))
+        .collect()
+}
+
+/// Returns the judgement on the worst of these figures.
+fn of_impact(
+    roster: &Roster,
+    judged: &[&(VictimKey, ImpactFigures)],
+    victims: &BTreeMap<VictimKey, Victims>,
+) -> Option<LoadJudgement> {
+    let hit: Vec<&(VictimKey, ImpactFigures)> = judged
         .iter()
+        .copied()
         .filter(|(_, of)| is_judged(of.grade))
         .collect();
-    let (key, worst) = hit.iter().copied().copied().max_by(|one, other| {
+    let (key, worst) = hit.iter().copied().max_by(|one, other| {
         let by_grade = one.1.grade.cmp(&other.1.grade);
-        by_grade.then(one.1.median.impact.total_cmp(&other.1.median.impact))
+        let by_impact = one.1.median.impact.total_cmp(&other.1.median.impact);
+        let by_class = one.1.class.is_none().cmp(&other.1.class.is_none());
+        by_grade.then(by_impact).then(by_class)
     })?;
-    let is_by_median = worst.median.impact > IMPACT.good;
+    let is_by_median = worst.median.impact
+        > match worst.grade {
+            Grade::Bad => IMPACT.slow,
+            _ => IMPACT.good,
+        };
     let tail = worst.p99.filter(|_| !is_by_median);
     let (figure, value, limit) = match tail {
         Some(p99) => (LoadFigure::ImpactP99, p99.impact, IMPACT_P99.good),
@@ -213,13 +223,14 @@ pub fn of_impacts(
         all.iter()
             .any(|(of, _)| of.under == key.under && of.spread == spread)
     };
-    let of_hit: Vec<&(VictimKey, ImpactFigures)> = hit.iter().map(|of| **of).collect();
-    let mut evidence =
-        vec![place(|spread| (has(&judged, spread), has(&of_hit, spread))).to_owned()];
+    let mut evidence = vec![place(|spread| (has(judged, spread), has(&hit, spread))).to_owned()];
+    if let Some(class) = worst.class {
+        evidence.push(format!("Of pairs of the class {}.", class.name()));
+    }
     if !matches!(key.under, Pattern::Incast(_)) {
         evidence.push(FILLS_LINKS.into());
     }
-    let others = of_hit.iter().filter(|(of, _)| of.under != key.under);
+    let others = hit.iter().filter(|(of, _)| of.under != key.under);
     let mut names: Vec<&str> = others.map(|(_, of)| of.under.as_str()).collect();
     names.dedup();
     if !names.is_empty() {

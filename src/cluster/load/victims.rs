@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::findings::Spread;
 use super::pattern::Pattern;
-use super::scene::{Purpose, Scene};
+use super::scene::{Flow, Purpose, Scene};
 use super::tails::{MOST_BLOCKS, SampleBlock};
 use super::timetable::{LoadAnswer, LoadResult};
 use crate::location::Class;
@@ -85,6 +85,13 @@ impl Victims {
     ) {
         let of_nics: BTreeMap<NicId, &LoadResult> =
             results.iter().map(|result| (result.nic, result)).collect();
+        let has_sent = |flow: &&Flow| {
+            let answer = of_nics.get(&flow.source).map(|result| &result.answer);
+            matches!(answer, Some(LoadAnswer::Sent { bytes, .. }) if bytes.iter().any(|of| *of > 0))
+        };
+        // Latencies beside fewer senders say nothing about the pattern.
+        let sent = scene.flows.iter().filter(has_sent).count();
+        let is_idle = !scene.is_quiet() && 2 * sent <= scene.flows.len();
         for pair in &scene.victims {
             let class = roster.class(*pair);
             let key = (scene.repetition, *pair);
@@ -115,6 +122,7 @@ impl Victims {
             }
             let is_loaded = !scene.is_quiet();
             let samples = match &result.answer {
+                LoadAnswer::Measured(_) if is_idle => continue,
                 LoadAnswer::Measured(samples) => samples,
                 LoadAnswer::Failed(_) if is_loaded => {
                     self.unanswered.0 += 1;

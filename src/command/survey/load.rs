@@ -60,7 +60,7 @@ pub fn options() -> Vec<OptionDef<LoadWishes>> {
              **bisect** (random halves), **bisect:switch**, **bisect:group**, **bisect:system**, \
              **shift**, **all2all** and **incast:**_COUNT_, latencies of **victims** beside load, and \
              how far traffic **classes** isolate. **standard**, the default, measures all of them but \
-             **shift** and **classes**. **plan** sends nothing: it prints what the survey would do. \
+             **bisect**, **shift**, **incast-same** and **classes**. **plan** sends nothing: it prints what the survey would do. \
              Hardware outside a batch job needs **--load-cap**. To measure one pair beside load, use \
              **--load=incast:2** with the hosts of both and of the load.",
         ),

@@ -22,8 +22,8 @@ use plan::buffers::Buffer;
 /// of the counted time, unless its window was deep enough.
 const STALLED: u32 = 4;
 
-/// A figure that the model of the fabric does not explain is about CPUs alone: as if the process had
-/// waited for all of the time, in percent (load.md 4.6).
+/// A figure that the model of the fabric does not explain is about CPUs alone: as if the process
+/// had waited for all of the time, in percent (load.md 4.6).
 const UNEXPLAINED: f64 = 100.0;
 
 /// A NIC is watched for at least one of this many parts of the counted time.

@@ -36,9 +36,9 @@ fn fill(paths: &[Vec<usize>], capacities: &[f64]) -> Vec<f64> {
     rates.into_iter().flatten().collect()
 }
 
-/// Returns whether flows meet only at one full link each. A flow that waits at two, with other flows
-/// at each, has a part of its window at both: then the windows decide about shares, which the oracle
-/// does not know.
+/// Returns whether flows meet only at one full link each. A flow that waits at two, with other
+/// flows at each, has a part of its window at both: then the windows decide about shares, which the
+/// oracle does not know.
 fn waits_once(paths: &[Vec<usize>], capacities: &[f64], rates: &[f64]) -> bool {
     let flows_of = |link: usize| -> Vec<usize> {
         let flows = paths.iter().enumerate();

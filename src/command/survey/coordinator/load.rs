@@ -1,6 +1,6 @@
 //! The part of a survey under load: scenes of aggressors and victims, after the quiet part.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
@@ -11,6 +11,7 @@ use cluster::load::conductor::{LoadConductor, LoadSetup, LoadSizes};
 use cluster::load::findings::LoadFindings;
 use cluster::load::foreign::foreign_traffic;
 use cluster::load::scene::Scene;
+use cluster::load::theory::FabricShape;
 use cluster::load::timetable::Times;
 use cluster::survey::findings::Findings;
 use cluster::survey::ids::NicId;
@@ -129,6 +130,8 @@ impl CoordinatorLoop<'_> {
                 .run_load_block(&of_slots, slot, window_bytes, IDLE, line)?;
             for (nic, reason) in failed {
                 conductor.lose(nic, &reason);
+                let name = self.control.members.roster.name(nic);
+                conductor.stop(&format!("{name} is down: {reason}"));
             }
             lose(&mut self.control, conductor, lost);
             for (scene, results) in scenes.iter().zip(&results) {
@@ -155,10 +158,17 @@ impl CoordinatorLoop<'_> {
 
     /// Returns the conductor of the load.
     pub(super) fn load_conductor(
-        &self,
+        &mut self,
         load: &LoadRequest,
         verdict: &Findings,
     ) -> Result<LoadConductor, Failure> {
+        let known = self.locations.shape;
+        let shape = known.filter(|shape| fits(shape, &self.control.members.roster));
+        if known.is_some() && shape.is_none() {
+            self.control
+                .notes
+                .add("no share of theory: the NICs of the survey are not all those of --topology");
+        }
         let members = &self.control.members;
         let states = states(&members.roster, verdict);
         let is_usable = |nic: &NicId| {
@@ -171,7 +181,6 @@ impl CoordinatorLoop<'_> {
         } else {
             WINDOW_OF_SOFTWARE
         };
-        let shape = self.locations.shape;
         let setup = LoadSetup {
             wanted: load.wanted.clone(),
             sizes: LoadSizes {
@@ -209,6 +218,16 @@ fn lose(control: &mut MemberControl, conductor: &mut LoadConductor, lost: LostMe
 /// Returns the line of progress before the load.
 fn preparing(_: &Roster, _: usize) -> String {
     "preparing the load".into()
+}
+
+/// Returns whether the roster has all NICs of a fabric: in a part of it, NICs share fewer links.
+fn fits(shape: &FabricShape, roster: &Roster) -> bool {
+    let mut of_groups: BTreeMap<u16, u32> = BTreeMap::new();
+    for place in roster.nic_ids().filter_map(|nic| roster.location(nic)) {
+        *of_groups.entry(place.group).or_default() += 1;
+    }
+    let of_group = shape.switches * shape.nics;
+    of_groups.len() as u32 == shape.groups && of_groups.values().all(|count| *count == of_group)
 }
 
 /// Returns whether a NIC is not a software NIC.

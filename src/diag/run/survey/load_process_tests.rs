@@ -140,8 +140,8 @@ fn incast_has_equal_shares_beside_busy_loops() {
     });
 }
 
-/// A round trip takes 180 ms in the model: the time without a CPU is a small part of it. Six begin in
-/// the 1040 ms that count, and there are 360 ms left for one more, which ends a two-sided test.
+/// A round trip takes 180 ms in the model: the time without a CPU is a small part of it. Six begin
+/// in the 1040 ms that count, and there are 360 ms left for one more, which ends a two-sided test.
 #[test]
 fn slow_fabric_explains_latencies_beside_busy_loops() {
     let fabric = "dragonfly:groups=1,switches=1,nics=2,nic=10MB/s,latency=45ms";
