@@ -129,11 +129,10 @@ impl Tally {
         let isolations = isolation::figures(&self.victims, facts.other_class);
         let culprits = blame::culprits(&self.roster, &self.rates);
         let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();
-        let mut of_system: Vec<LoadJudgement> = verdicts::of_shares(&bandwidths);
+        let mut of_system = verdicts::of_shares(&bandwidths);
         of_system.extend(verdicts::of_stars(&self.roster, &bandwidths));
-        // Slow parts of the fabric make shares and stars slow, and bad ones make them bad.
-        of_system.retain(|of| judgements.iter().all(|part| part.grade < of.grade));
-        judgements.extend(of_system);
+        let unexplained = verdicts::unexplained(of_system, &judgements);
+        judgements.extend(unexplained);
         judgements.extend(verdicts::of_impacts(&self.roster, &impacts, &self.victims));
         judgements.extend(verdicts::of_unanswered(&self.victims));
         judgements.extend(isolations.iter().filter_map(isolation::judgement));

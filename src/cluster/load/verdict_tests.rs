@@ -1,12 +1,13 @@
 //! Tests of a tally with made-up results: victims, classes, targets and counters.
 
-use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit, Spread};
+use super::findings::{Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit, Spread};
 use super::histogram::Histogram;
 use super::model::{Fabric, bandwidth_scene, bisect, d4, flow, flows};
 use super::pattern::{Pattern, Set};
 use super::scene::{Purpose, Scene};
 use super::tally::{Tally, TallyFacts};
 use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
+use super::verdicts::unexplained;
 use crate::survey::answer::Pair;
 use crate::survey::ids::NicId;
 
@@ -232,6 +233,38 @@ fn tails_of_hardware_alone_have_a_verdict() {
     }
 }
 
+#[test]
+fn slow_part_explains_slow_shares_only() {
+    let judgement = |grade| LoadJudgement {
+        unit: LoadUnit::System,
+        grade,
+        certainty: None,
+        pattern: "all2all".into(),
+        figure: LoadFigure::ShareOfTheory,
+        value: 0.4,
+        limit: 0.8,
+        evidence: Vec::new(),
+    };
+    for (part, of_system, count) in [
+        (Grade::Slow, Grade::Slow, 0),
+        (Grade::Slow, Grade::Bad, 1),
+        (Grade::Bad, Grade::Bad, 0),
+    ] {
+        let left = unexplained(vec![judgement(of_system)], &[judgement(part)]);
+        assert_eq!(left.len(), count, "{part:?} {of_system:?}");
+    }
+}
+
+#[test]
+fn judgement_is_about_the_figure_that_is_bad() {
+    let tail = Trial { tail: 40, ..INCAST };
+    let judgement = &impact_of(tail, [1.3; 4]).judgements[0];
+    assert_eq!(
+        (judgement.grade, judgement.figure),
+        (Grade::Bad, LoadFigure::ImpactP99)
+    );
+}
+
 /// Each of them is measured again.
 #[test]
 fn bad_patterns_have_judgements_of_their_own() {
@@ -437,12 +470,21 @@ fn share_of_theory_is_judged_unless_load_is_partial() {
 
 /// Returns the judgements on a loaded scene with a victim 12 to 13, in which a NIC has a counter.
 fn with_counter(nic: u32, watched: Watched, change: u64) -> Vec<(LoadUnit, LoadFigure, Grade)> {
+    with_counter_at(nic, (watched, change), false)
+}
+
+/// `at_target` is whether victims measure at the targets of the load.
+fn with_counter_at(
+    nic: u32,
+    counter: (Watched, u64),
+    at_target: bool,
+) -> Vec<(LoadUnit, LoadFigure, Grade)> {
     let mut tally = quiet_tally(&d4());
     let mut scene = bandwidth_scene(SYSTEM, flows(&[(0, 8)]));
     scene.purpose = Purpose::Victims {
         under: SYSTEM,
         spread: Spread::Groups,
-        at_target: false,
+        at_target,
         in_other_class: false,
     };
     scene.victims.push(Pair {
@@ -450,7 +492,7 @@ fn with_counter(nic: u32, watched: Watched, change: u64) -> Vec<(LoadUnit, LoadF
         target: NicId(13),
     });
     let mut with = result(nic, LoadAnswer::Present);
-    with.counters.push((watched, change));
+    with.counters.push(counter);
     tally.add(&scene, &[with]);
     let judgements = tally.findings().judgements;
     judgements
@@ -467,6 +509,10 @@ fn counters_have_their_verdicts() {
     assert_eq!(with_counter(12, Watched::TxPaused, 2_600_000), [spreads]);
     assert_eq!(with_counter(12, Watched::TxPaused, 2_500_000), []);
     assert_eq!(with_counter(0, Watched::TxPaused, 200_000_000), []);
+    assert_eq!(
+        with_counter_at(12, (Watched::TxPaused, 2_600_000), true),
+        []
+    );
     let host = (
         LoadUnit::Nic(NicId(8)),
         LoadFigure::TargetPauses,

@@ -45,6 +45,16 @@ fn is_judged(grade: Grade) -> bool {
     matches!(grade, Grade::Slow | Grade::Bad)
 }
 
+/// Returns the judgements that no judgement on a part explains: slow parts make shares and stars
+/// slow, and bad ones make them bad.
+pub fn unexplained(
+    mut judgements: Vec<LoadJudgement>,
+    of_parts: &[LoadJudgement],
+) -> Vec<LoadJudgement> {
+    judgements.retain(|of| of_parts.iter().all(|part| part.grade < of.grade));
+    judgements
+}
+
 /// Returns the judgements on the shares of theory, one for each pattern: retests repeat it.
 pub fn of_shares(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<LoadJudgement> {
     let judged = figures
