@@ -119,7 +119,7 @@ pub fn part(nics: &[PlacedNic], most: usize, rng: &mut Rng) -> Vec<PlacedNic> {
     }
     let mut all = sets(nics, |nic| Some(nic.group()));
     rng.shuffle(&mut all);
-    // At least two groups, and four NICs of each if there may be so many.
+    // Groups of four NICs each, two groups at least.
     let groups = (most / 4).clamp(2, GROUPS_OF_PART).min(all.len());
     let of_group = most.div_ceil(groups);
     let of_switch = (of_group / 4).max(2);

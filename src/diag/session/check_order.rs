@@ -22,7 +22,7 @@ use plan::Plan;
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a client waits for a server that has just run another check: as long as for a check.
-const PATIENCE: Duration = CHECK_LIMIT;
+const LONGEST_WAIT: Duration = CHECK_LIMIT;
 
 /// Time limit of a quick check, which takes some milliseconds.
 const CHECK_LIMIT: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ impl CheckOrder {
     /// A server that cannot be reached, refuses this client, or is of a release without checks, and
     /// an interruption.
     pub fn ask(&self, plan: &Plan, host: &str) -> Result<Vec<u8>, Failure> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LONGEST_WAIT;
         loop {
             match self.ask_once(plan, host) {
                 Err(failure)

@@ -28,7 +28,7 @@ const MOST_OPERATIONS: u64 = 8192;
 
 /// How long after its slot an aggressor waits for its last answers. Without them its NIC has to be
 /// opened again, and meanwhile the operations of others to it fail: it rather misses its next slot.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// How often a sleeping aggressor looks for answers while its window is answered once.
 const LOOKS_PER_WINDOW: u32 = 16;
@@ -165,8 +165,8 @@ impl Aggressor {
         })
     }
 
-    /// Sends until `times.stop`, and then waits for answers, for [`PATIENCE`] after `times.end` at
-    /// most.
+    /// Sends until `times.stop`, and then waits for answers, for [`LAST_ANSWERS`] after `times.end`
+    /// at most.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl Aggressor {
             } else if self.course.under_way == 0 {
                 break;
             }
-            if now >= times.end + PATIENCE {
+            if now >= times.end + LAST_ANSWERS {
                 break;
             }
             if self.shares_cpus && !has_events {
