@@ -9,6 +9,7 @@
 //! * `--first=SEED`: the seed of the first one, by default 1;
 //! * `--pairs=WHICH`: as of `survey`, by default random:8.
 
+mod blind;
 #[path = "../harness/mod.rs"]
 mod harness;
 
@@ -20,6 +21,7 @@ use fastrand::Rng;
 use serde_json::Value;
 use topology::Topology;
 
+use blind::Judgement;
 use harness::{Fabric, finish, stdout};
 
 /// Groups, switches of each, and NICs of each. A switch is a part of its own if it has three NICs.
@@ -226,23 +228,6 @@ fn link(
     }
 }
 
-/// What a survey says about a planted fault.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Judgement {
-    Right,
-    Nobody,
-    /// Parts that are in the one that is slow, or around it.
-    WrongPlace,
-    Innocent,
-}
-
-const HEADS: [(Judgement, &str); 4] = [
-    (Judgement::Right, "right"),
-    (Judgement::Nobody, "nobody"),
-    (Judgement::WrongPlace, "wrong place"),
-    (Judgement::Innocent, "innocent named"),
-];
-
 fn main() {
     let (mut seeds, mut first) = (1, 1);
     let mut pairs = "random:8".to_owned();
@@ -261,7 +246,7 @@ fn main() {
     if plants.is_empty() {
         plants = PLANTS.iter().collect();
     }
-    let heads: String = HEADS.iter().map(|(_, head)| format!("  {head}")).collect();
+    let heads = blind::heads();
     println!("{:13}  runs{heads}  named", "fault");
     for plant in plants {
         let mut judgements = Vec::new();
@@ -273,11 +258,7 @@ fn main() {
                 *named.entry(names).or_insert(0) += 1;
             }
         }
-        let counts = HEADS.iter().map(|(judgement, head)| {
-            let count = judgements.iter().filter(|own| *own == judgement).count();
-            format!("  {count:>width$}", width = head.len())
-        });
-        let counts: String = counts.collect();
+        let counts = blind::counts(&judgements);
         let named: Vec<String> = named
             .iter()
             .map(|(names, count)| format!("{count} {names}"))
@@ -326,7 +307,6 @@ impl Plant {
             })
             .collect();
         let judgement = judge(&topology, &planted, &named);
-        let head = HEADS.iter().find(|(of, _)| *of == judgement);
         let names: Vec<String> = named
             .iter()
             .map(|(part, direction)| format!("{part:?} {direction}"))
@@ -335,7 +315,7 @@ impl Plant {
         eprintln!(
             "{} {seed}: {}: {count} NICs{}: {names}; {:.1} s; {}",
             self.name,
-            head.map_or("", |(_, head)| head),
+            blind::name(judgement),
             planted.items,
             began.elapsed().as_secs_f64(),
             document["summary"].as_str().unwrap_or_default(),

@@ -9,6 +9,7 @@
 //! * `--first=SEED`: the seed of the first one, by default 1;
 //! * `--busy=COUNT`: busy loops beside the surveys, by default 0.
 
+mod blind;
 #[path = "../harness/mod.rs"]
 mod harness;
 
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use blind::Judgement;
 use harness::{Command, Fabric, Process, finish, stdout};
 
 const GROUPS: u32 = 4;
@@ -182,23 +184,6 @@ fn link(random: &mut Rng, between: char) -> Planted {
     }
 }
 
-/// What a survey says about a planted fault.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Judgement {
-    Right,
-    Nobody,
-    /// Parts that are in the one that is slow, or around it.
-    WrongPlace,
-    Innocent,
-}
-
-const HEADS: [(Judgement, &str); 4] = [
-    (Judgement::Right, "right"),
-    (Judgement::Nobody, "nobody"),
-    (Judgement::WrongPlace, "wrong place"),
-    (Judgement::Innocent, "innocent named"),
-];
-
 fn main() {
     let (mut seeds, mut first, mut busy) = (1, 1, 0);
     let mut plants: Vec<&Plant> = Vec::new();
@@ -233,14 +218,10 @@ fn main() {
             of_plant.push(plant.survey(seed));
         }
     }
-    let heads: String = HEADS.iter().map(|(_, head)| format!("  {head}")).collect();
+    let heads = blind::heads();
     println!("{:24}  runs{heads}", "fault");
     for (name, judgements) in judgements {
-        let counts = HEADS.iter().map(|(judgement, head)| {
-            let count = judgements.iter().filter(|own| *own == judgement).count();
-            format!("  {count:>width$}", width = head.len())
-        });
-        let counts: String = counts.collect();
+        let counts = blind::counts(&judgements);
         println!("{name:24}  {:>4}{counts}", judgements.len());
     }
 }
@@ -277,11 +258,10 @@ impl Plant {
             .chain(list(&load["impacts"]))
             .filter_map(|of| of["unjudged"].as_u64())
             .sum();
-        let head = HEADS.iter().find(|(of, _)| *of == judgement);
         eprintln!(
             "{} {seed}: {}{}: {named:?}; {:.0} s; {unjudged} measurements left out; {}",
             self.name,
-            head.map_or("", |(_, head)| head),
+            blind::name(judgement),
             planted.items,
             began.elapsed().as_secs_f64(),
             document["summary"].as_str().unwrap_or_default(),

@@ -1,6 +1,9 @@
 //! What the shape of a fabric allows (load.md 2.1).
 
+use std::collections::BTreeMap;
+
 use super::pattern::{Distance, Pattern, Set};
+use crate::survey::roster::Roster;
 
 /// The largest part of a link's rate that is payload: 2048 of 2112 bytes of a packet.
 pub const PAYLOAD: f64 = 2048.0 / 2112.0;
@@ -27,6 +30,17 @@ pub struct FabricShape {
 }
 
 impl FabricShape {
+    /// Returns whether the roster has all NICs of the fabric: in a part of it, NICs share fewer
+    /// links.
+    pub fn is_of(&self, roster: &Roster) -> bool {
+        let mut of_groups: BTreeMap<u16, u32> = BTreeMap::new();
+        for place in roster.nic_ids().filter_map(|nic| roster.location(nic)) {
+            *of_groups.entry(place.group).or_default() += 1;
+        }
+        let of_group = self.switches * self.nics;
+        of_groups.len() as u32 == self.groups && of_groups.values().all(|count| *count == of_group)
+    }
+
     /// Returns this shape with all rates in proportion to the measured bandwidth of a NIC, so that
     /// overheads of packets and of NICs do not lower a share of theory.
     pub fn scaled_to(self, quiet_bandwidth: f64) -> Self {
@@ -126,6 +140,7 @@ impl FabricShape {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::survey::testing::Cluster;
 
     fn large(groups: u32, links: u32) -> FabricShape {
         FabricShape {
@@ -196,5 +211,24 @@ mod tests {
             ..minimal
         };
         close(adaptive.bisection_of_nic(), 3.0 * 100e9 / 512.0);
+    }
+
+    #[test]
+    fn shape_is_of_a_roster_with_all_its_nics() {
+        let shape = FabricShape {
+            groups: 4,
+            switches: 2,
+            nics: 2,
+            ..large(4, 1)
+        };
+        for (sizes, expected) in [
+            ([4, 2, 2, 1], true),
+            ([3, 2, 2, 1], false),
+            ([4, 2, 1, 1], false),
+            ([4, 2, 3, 1], false),
+        ] {
+            let roster = Cluster::new(sizes, &[], 1).roster;
+            assert_eq!(shape.is_of(&roster), expected, "{sizes:?}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The part of a survey under load: scenes of aggressors and victims, after the quiet part.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
@@ -11,7 +11,6 @@ use cluster::load::conductor::{LoadConductor, LoadSetup, LoadSizes};
 use cluster::load::findings::LoadFindings;
 use cluster::load::foreign::foreign_traffic;
 use cluster::load::scene::Scene;
-use cluster::load::theory::FabricShape;
 use cluster::load::timetable::Times;
 use cluster::survey::findings::Findings;
 use cluster::survey::ids::NicId;
@@ -163,7 +162,7 @@ impl CoordinatorLoop<'_> {
         verdict: &Findings,
     ) -> Result<LoadConductor, Failure> {
         let known = self.locations.shape;
-        let shape = known.filter(|shape| fits(shape, &self.control.members.roster));
+        let shape = known.filter(|shape| shape.is_of(&self.control.members.roster));
         if known.is_some() && shape.is_none() {
             self.control
                 .notes
@@ -218,16 +217,6 @@ fn lose(control: &mut MemberControl, conductor: &mut LoadConductor, lost: LostMe
 /// Returns the line of progress before the load.
 fn preparing(_: &Roster, _: usize) -> String {
     "preparing the load".into()
-}
-
-/// Returns whether the roster has all NICs of a fabric: in a part of it, NICs share fewer links.
-fn fits(shape: &FabricShape, roster: &Roster) -> bool {
-    let mut of_groups: BTreeMap<u16, u32> = BTreeMap::new();
-    for place in roster.nic_ids().filter_map(|nic| roster.location(nic)) {
-        *of_groups.entry(place.group).or_default() += 1;
-    }
-    let of_group = shape.switches * shape.nics;
-    of_groups.len() as u32 == shape.groups && of_groups.values().all(|count| *count == of_group)
 }
 
 /// Returns whether a NIC is not a software NIC.
