@@ -32,7 +32,7 @@ pub mod multicall;
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use diag::run;
@@ -117,6 +117,9 @@ fn start(
 fn carry_out(plan: &Plan) -> Result<(), Failure> {
     if let Some(note) = plan.note() {
         let _ = writeln!(io::stderr(), "{}: {note}", plan.program);
+    }
+    if let Some(advice) = plan.advice().filter(|_| io::stderr().is_terminal()) {
+        let _ = writeln!(io::stderr(), "{}: {advice}", plan.program);
     }
     let mut reporter = Reporter::new(plan, report::text_output(&plan.outputs));
     let result = reporter

@@ -294,6 +294,13 @@ impl Plan {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
+    /// Returns one line for a user whose options on a server show that a measurement was wanted, if
+    /// `--quiet` is not given.
+    pub fn advice(&self) -> Option<&'static str> {
+        let is_wanted = !self.ignored.is_empty() && !self.outputs.quiet;
+        is_wanted.then_some("this is a server; to measure, give ADDR, or --loopback")
+    }
+
     /// Returns the arguments, without the program name, that start the server of a loopback run.
     pub fn server_arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec![
@@ -388,10 +395,11 @@ mod tests {
         assert_eq!(plan.run, plan.tool.defaults);
         let note = "ignored on a server (the client's options apply): --size --iters --report-all";
         assert_eq!(plan.note().as_deref(), Some(note));
-        assert_eq!(
-            planned(&["-d", "soft0", "-p", "5000"]).unwrap().note(),
-            None
-        );
+        let advice = "this is a server; to measure, give ADDR, or --loopback";
+        assert_eq!(plan.advice(), Some(advice));
+        let server = planned(&["-d", "soft0", "-p", "5000"]).unwrap();
+        assert_eq!((server.note(), server.advice()), (None, None));
+        assert_eq!(planned(&["-n", "7", "--quiet"]).unwrap().advice(), None);
         assert_eq!(planned(&["h", "-n", "7"]).unwrap().note(), None);
     }
 

@@ -27,11 +27,10 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
     }
     let groups = options::GROUPS.iter().map(|group| {
         let own = group.options.iter().filter(|option| tool.takes(option.id));
-        (
-            group.title,
-            own.map(|option| option.of(tool).entry).collect(),
-        )
+        let own: Vec<Entry> = own.map(|option| option.of(tool).entry).collect();
+        (group.title, own)
     });
+    let groups = groups.filter(|(_, own)| !own.is_empty());
     let frequent = options::of(tool).filter(|option| FREQUENT.contains(&option.id));
     let frequent = frequent.map(|option| option.long);
     let mut words = Vec::new();
@@ -231,9 +230,11 @@ mod tests {
     fn help_of_tool_has_groups_examples_and_exit_statuses() {
         for tool in TOOLS {
             let text = usage(tool, tool.legacy_name).text(true);
-            let titles = options::GROUPS
-                .iter()
-                .map(|group| format!("\n{}:\n", group.title));
+            let titles = options::GROUPS.iter().filter_map(|group| {
+                let is_empty = !group.options.iter().any(|option| tool.takes(option.id));
+                assert!(!is_empty || !text.contains(group.title), "{text}");
+                (!is_empty).then(|| format!("\n{}:\n", group.title))
+            });
             let parts = ["\nExamples:\n", "\nExit status: 0 success, 1 "].map(str::to_owned);
             let places: Vec<_> = titles.chain(parts).map(|part| text.find(&part)).collect();
             assert!(

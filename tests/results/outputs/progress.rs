@@ -78,6 +78,20 @@ fn shows_progress_on_a_terminal_until_the_run_ends() {
 }
 
 #[test]
+fn tells_a_user_at_a_terminal_how_to_measure() {
+    let fabric = Fabric::new();
+    let (mut ours, device) = terminal();
+    let mut command = fabric.command("send-bw -d soft0 -b -D 5 --port=0");
+    let child = command.stderr(Stdio::from(device)).spawn().unwrap();
+    drop(command);
+    let advice = "cxidiag send-bw: this is a server; to measure, give ADDR, or --loopback";
+    let text = shown(&mut ours, |text| text.contains(advice));
+    let note = "(the client's options apply): --bidirectional --duration";
+    assert!(text.contains(note) && text.contains(advice), "{text}");
+    drop(child);
+}
+
+#[test]
 fn shows_no_progress_with_quiet_or_intervals_or_in_a_pipe() {
     let options = ["write-lat", "--loopback", "-d", "soft0", "-D", "1"];
     let fabric = Fabric::new();
