@@ -30,7 +30,7 @@ pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
         Make {
             run,
             max_waited_percent: plan.max_waited_percent,
-            fills_links: plan.tool.measures_bandwidth(),
+            of_bandwidth: plan.tool.measures_bandwidth(),
             pair,
             portal: portal(index),
         },
@@ -40,7 +40,7 @@ pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
 struct Make {
     run: RunOptions,
     max_waited_percent: f64,
-    fills_links: bool,
+    of_bandwidth: bool,
     pair: Duration,
     portal: u32,
 }
@@ -55,7 +55,7 @@ impl Make {
         Box::new(TestOf::<B> {
             run: self.run,
             max_waited_percent: self.max_waited_percent,
-            fills_links: self.fills_links,
+            of_bandwidth: self.of_bandwidth,
             pair: self.pair,
             portal,
             measure,
