@@ -183,8 +183,9 @@ pub enum Congestion {
 pub struct Class {
     /// Its packets go first.
     pub priority: bool,
-    /// Its weight when several classes wait for a link.
-    pub share: f64,
+    /// Its weight when several classes wait for a link; `None` if it has no share of its own: its
+    /// packets wait in the queue of BEST_EFFORT, the first class.
+    pub share: Option<f64>,
     /// The most of the transmitting side of a NIC that it gets, as a share.
     pub ceiling: Option<f64>,
 }

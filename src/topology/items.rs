@@ -56,7 +56,7 @@ impl Default for Draft {
     fn default() -> Self {
         let class = Class {
             priority: false,
-            share: 1.0,
+            share: Some(1.0),
             ceiling: None,
         };
         Self {
@@ -244,16 +244,21 @@ impl Draft {
             format!("'{name}': expected one of the classes {names}")
         })?;
         let class = &mut self.classes[place];
+        let of_share = match place {
+            0 => SHARE.to_owned(),
+            _ => format!("{SHARE}, or none"),
+        };
         let forms = [
             ("priority", "priority without a value"),
-            ("share", &*format!("share=SHARE, {SHARE}")),
+            ("share", &*format!("share=SHARE, {of_share}")),
             ("ceiling", &*format!("ceiling=SHARE, {SHARE}")),
         ];
         apply(words, &forms, |name, value| {
             match name {
                 "priority" if value.is_none() => class.priority = true,
                 "priority" => return None,
-                "share" => class.share = values::share(value?)?,
+                "share" if value == Some("none") && place > 0 => class.share = None,
+                "share" => class.share = Some(values::share(value?)?),
                 _ => class.ceiling = Some(values::share(value?)?),
             }
             Some(())

@@ -77,7 +77,7 @@ const VICTIMS: Plant = Plant {
     ..BISECTIONS
 };
 
-const PLANTS: [Plant; 10] = [
+const PLANTS: [Plant; 11] = [
     BISECTIONS,
     Plant {
         name: "nic",
@@ -134,6 +134,15 @@ const PLANTS: [Plant; 10] = [
         plant: |_| Planted {
             items: ";congestion spread buffer=64KiB".into(),
             unit: json!("system"),
+        },
+        ..VICTIMS
+    },
+    Plant {
+        name: "class-without-share",
+        patterns: "classes",
+        plant: |_| Planted {
+            items: ";class LOW_LATENCY share=none".into(),
+            unit: json!("traffic_class"),
         },
         ..VICTIMS
     },
@@ -313,7 +322,7 @@ fn switches(unit: &Value) -> Vec<Switch> {
         Some(("group", of)) => number(of) == *group,
         Some(("switch_links", of)) => number(&of["group"]) == *group,
         Some(("group_links", of)) => [number(&of["from"]), number(&of["to"])].contains(group),
-        _ => unit == "system",
+        _ => unit == "system" || unit == "traffic_class",
     };
     all.filter(is_in).collect()
 }

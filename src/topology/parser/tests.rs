@@ -115,7 +115,7 @@ fn items_change_parts_of_a_dragonfly() {
         "switch 1.0 latency=20us\nnic 4 1.1 rate=25MB/s\nswitch 7.3\nnic 16 7.3 latency=1us\n\
          link 0.0 0.1 rate=100MB/s latency=5us count=2\nlink 1.1 1.0 count=0\n\
          congestion spread buffer=128KiB mark=32KiB\nclass LOW_LATENCY priority ceiling=5%\n\
-         class BULK_DATA share=50%\nroute adaptive bias=1ms",
+         class BULK_DATA share=50%\nclass DEDICATED_ACCESS share=none\nroute adaptive bias=1ms",
     )
     .unwrap();
     let at = |name: &str| {
@@ -152,7 +152,8 @@ fn items_change_parts_of_a_dragonfly() {
     assert_eq!(topology.mark, 32_768);
     assert!(topology.classes[2].priority);
     assert_eq!(topology.classes[2].ceiling, Some(0.05));
-    assert_eq!(topology.classes[1].share, 0.5);
+    let shares = topology.classes.map(|class| class.share);
+    assert_eq!(shares, [Some(1.0), Some(0.5), Some(1.0), None]);
     assert_eq!(topology.routing, Routing::Adaptive { bias: 1_000_000 });
 }
 
@@ -258,7 +259,11 @@ fn names_line_and_word_of_errors() {
         ),
         (
             "class BULK_DATA share=0%",
-            "'share=0%': expected share=SHARE, a number from 1 to 100 followed by %",
+            "'share=0%': expected share=SHARE, a number from 1 to 100 followed by %, or none",
+        ),
+        (
+            "class BEST_EFFORT share=none",
+            "'share=none': expected share=SHARE, a number from 1 to 100 followed by %",
         ),
         (
             "fault",

@@ -70,6 +70,16 @@ impl Classes {
             has_priority: classes.iter().any(|class| class.priority),
         }
     }
+
+    /// Returns the class in whose queue packets of a class wait: its own, or the first without a
+    /// share.
+    pub fn queue_of(&self, class: usize) -> usize {
+        let own = class % CLASSES;
+        let Class {
+            priority, share, ..
+        } = self.classes[own];
+        if priority || share.is_some() { own } else { 0 }
+    }
 }
 
 /// A link, and what its clocks are part of.
@@ -128,13 +138,13 @@ impl<C: Cells> Station<'_, C> {
         } else {
             0
         };
-        let own = self.classes.classes[class].share;
+        let share_of = |class: usize| self.classes.classes[class].share.unwrap_or_default();
         let others = (0..CLASSES).filter(|other| {
             *other != class
                 && !self.classes.classes[*other].priority
                 && queue(self.clock(*other), now) > least
         });
-        let others: f64 = others.map(|other| self.classes.classes[other].share).sum();
+        let (own, others) = (share_of(class), others.map(share_of).sum::<f64>());
         own / (own + others)
     }
 

@@ -123,6 +123,10 @@ impl<C: Cells> Network<C> {
         if !ports.iter().all(|link| self.map.links()[*link].is_up(now)) {
             return None;
         }
+        let parcel = &Parcel {
+            class: self.classes.queue_of(parcel.class),
+            ..*parcel
+        };
         let choice = self.choose(to, parcel, now)?;
         let held_back = self.hold_back(to, parcel, now);
         let path = path(&self.routes[self.switches[to]], choice)?;

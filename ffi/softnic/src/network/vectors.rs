@@ -186,6 +186,22 @@ fn class_with_priority_passes_the_queue() {
     assert_near(&megabytes(&measured[..8]), &[120.0; 8], 0.05);
 }
 
+/// Vector 4 with a victim in another class, which should not wait and waits.
+#[test]
+fn class_without_share_waits_with_best_effort() {
+    let median = |line: &str| {
+        let fabric = format!("{}congestion none\n{line}", star(10));
+        let mut flows: Vec<Flow> = (0..8).map(|nic| Flow::new(nic, 9, 32)).collect();
+        flows.push(Flow {
+            class: 2,
+            ..Flow::small(8, 9)
+        });
+        run(&fabric, &flows)[8].quantile(0.5)
+    };
+    assert!(median("") < 10.0);
+    assert_near(&[median("class LOW_LATENCY share=none")], &[540.7], 0.05);
+}
+
 #[test]
 fn classes_share_a_link_by_weight() {
     let fabric = format!(
