@@ -96,9 +96,15 @@ fn of_class(
     })
 }
 
+/// Returns the impact factor that the interval of a larger one is above: smaller ones are chance or
+/// drift.
+pub fn least_impact(resolution: f64) -> f64 {
+    LEAST_IMPACT.max(resolution)
+}
+
 /// Returns the largest ratio of two quiet medians of a repetition, in either direction: of each
 /// repetition the median over the pairs.
-fn resolution<'a>(pairs: impl Iterator<Item = &'a PairMedians>) -> f64 {
+pub fn resolution<'a>(pairs: impl Iterator<Item = &'a PairMedians>) -> f64 {
     let mut of_repetitions: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for pair in pairs {
         let drifts = of_repetitions.entry(pair.repetition).or_default();
@@ -114,7 +120,7 @@ fn grade(of: Compared, limits: GradeLimits, resolution: f64) -> Grade {
     let Some((low, _)) = of.interval else {
         return Grade::Good;
     };
-    if of.impact <= limits.good || low <= LEAST_IMPACT.max(resolution) {
+    if of.impact <= limits.good || low <= least_impact(resolution) {
         Grade::Good
     } else if of.impact > limits.slow && low > limits.slow {
         Grade::Bad

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::{Grade, IsolationFigures, LoadFigure, LoadJudgement, LoadUnit, Spread};
+use super::impacts::{self, least_impact};
 use super::limits::ISOLATION;
 use super::names::under_name;
 use super::pattern::Pattern;
@@ -11,7 +12,7 @@ use super::victims::{PairMedians, VictimKey, Victims};
 
 /// Impact factor of victims in the class of the aggressors from which on there is something to
 /// isolate from, and which its interval excludes.
-const LEAST_IMPACT: f64 = 1.2;
+const WORTH_ISOLATING: f64 = 1.2;
 const EXCLUDED: f64 = 1.1;
 
 /// Returns the figures of each pattern under which victims measured in both classes, over the
@@ -33,28 +34,47 @@ pub fn figures(
             in_other_class,
         };
         let spreads = [Spread::Mixed, Spread::Switches, Spread::Groups];
-        let (mut same, mut other): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+        let mut pairs: [Vec<&PairMedians>; 2] = Default::default();
         for spread in spreads {
             let both = [false, true].map(|is_other| victims.get(&key(spread, is_other)));
             if let [Some(of_same), Some(of_other)] = both {
-                same.extend(of_same.pairs(None).filter_map(PairMedians::impact));
-                other.extend(of_other.pairs(None).filter_map(PairMedians::impact));
+                pairs[0].extend(of_same.pairs(None));
+                pairs[1].extend(of_other.pairs(None));
             }
         }
+        let [same, other] = pairs.each_ref().map(|of| -> Vec<f64> {
+            let impacts = of.iter().copied().filter_map(PairMedians::impact);
+            impacts.collect()
+        });
         let (of_same, of_other) = (median(&same)?, median(&other)?);
-        let interval = median_interval(&same);
-        let is_hit = of_same >= LEAST_IMPACT && interval.is_some_and(|of| of.0 > EXCLUDED);
-        let isolation = is_hit.then(|| isolation(of_same, of_other));
+        let least = least_impact(impacts::resolution(pairs.concat().into_iter()));
+        let low = median_interval(&same).map_or(0.0, |of| of.0);
+        let (isolation, grade) = judged((of_same, low), of_other, least);
         Some(IsolationFigures {
             under: under_name(under, at_target),
             traffic_class: other_class?.to_owned(),
             same: of_same,
             other: of_other,
             isolation,
-            grade: isolation.map_or(Grade::Unjudged, |of| ISOLATION.grade(of)),
+            grade,
         })
     };
     patterns.into_iter().filter_map(of_pattern).collect()
+}
+
+/// Returns isolation and grade of the impact factors of both classes: of the aggressors, with the
+/// lower end of its interval, and the other one. Drift and chance explain factors up to `least`.
+fn judged((same, low): (f64, f64), other: f64, least: f64) -> (Option<f64>, Grade) {
+    if same < WORTH_ISOLATING || low <= EXCLUDED.max(least) {
+        return (None, Grade::Unjudged);
+    }
+    let isolation = isolation(same, other);
+    let grade = if other <= least {
+        Grade::Good
+    } else {
+        ISOLATION.grade(isolation)
+    };
+    (Some(isolation), grade)
 }
 
 /// Returns 1 if the other class keeps all load away, and 0 if it keeps nothing away.
@@ -88,6 +108,15 @@ mod tests {
     #[test]
     fn isolation_is_that_of_vector_24() {
         assert!((isolation(11.0, 1.5) - 0.95).abs() < 1e-9);
-        assert_eq!(ISOLATION.grade(isolation(11.0, 1.5)), Grade::Good);
+        assert_eq!(judged((11.0, 9.0), 1.5, 1.05).1, Grade::Good);
+    }
+
+    #[test]
+    fn drift_is_no_lack_of_isolation() {
+        assert_eq!(judged((1.6, 1.5), 1.4, 1.05).1, Grade::Bad);
+        assert_eq!(judged((1.6, 1.5), 1.4, 1.45).1, Grade::Good);
+        assert_eq!(judged((1.6, 1.5), 1.4, 1.55), (None, Grade::Unjudged));
+        assert_eq!(judged((1.6, 1.1), 1.4, 1.05), (None, Grade::Unjudged));
+        assert_eq!(judged((1.1, 1.1), 1.0, 1.05), (None, Grade::Unjudged));
     }
 }
