@@ -101,9 +101,14 @@ impl LoadResult {
             return Err("it has reported too many counters".into());
         }
         match (&mut self.answer, part) {
-            (LoadAnswer::Sent { bytes, .. }, LoadPart::Send { .. }) => {
-                let is_valid = bytes.iter().all(|of| *of <= MOST_BYTES);
-                let rule = || "it has reported a bandwidth out of range".to_owned();
+            (LoadAnswer::Sent { bytes, unreached }, LoadPart::Send { peers, .. }) => {
+                if bytes.iter().any(|of| *of > MOST_BYTES) {
+                    return Err("it has reported a bandwidth out of range".into());
+                }
+                let has_peer = |place: &u32| (*place as usize) < peers.len();
+                let is_valid = unreached.is_sorted_by(|one, next| one < next)
+                    && unreached.iter().all(has_peer);
+                let rule = || "it has reported peers that it does not have".to_owned();
                 is_valid.then_some(()).ok_or_else(rule)
             }
             (LoadAnswer::Measured(samples), LoadPart::Measure { .. }) => {
@@ -234,9 +239,18 @@ mod tests {
                 block: Some(&block),
             })
         };
+        let without = |unreached: &[u32]| LoadAnswer::Sent {
+            bytes: [0; PARTS],
+            unreached: unreached.to_vec(),
+        };
+        assert_eq!(accept(5, without(&[0])), Ok(()));
+        for unreached in [&[1][..], &[0, 0]] {
+            let why = "it has reported peers that it does not have";
+            assert_eq!(accept(5, without(unreached)), Err(why.into()));
+        }
         let sent = |bytes| LoadAnswer::Sent {
             bytes: [bytes; PARTS],
-            failed: 0,
+            unreached: Vec::new(),
         };
         assert_eq!(accept(5, sent(1 << 30)), Ok(()));
         assert_eq!(accept(6, LoadAnswer::Present), Ok(()));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 
-use super::findings::{Grade, LoadFigure, LoadUnit};
+use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
 use super::model::{Fabric, SlowLinks, bisect, d4, flows};
 use super::pattern::{Distance, Pattern, Set};
 use super::testing::VECTOR_9;
@@ -174,6 +174,26 @@ fn nic_is_blamed_with_its_direction() {
         assert_eq!(found, [LoadUnit::Nic(NicId(5))], "{slow:?}");
         assert_eq!(findings.judgements[0].evidence, [sentence]);
     }
+}
+
+#[test]
+fn part_that_retests_clear_explains_nothing() {
+    let nic = NicId(5);
+    let mut fabric = d4().with(SlowLinks::Transmit(nic), 0.2);
+    let mut tally = fabric.survey(SLOTS);
+    fabric.run(&mut tally, Pattern::Incast(2), flows(&[(5, 0), (9, 0)]));
+    let found = |findings: LoadFindings| -> Vec<(LoadUnit, LoadFigure)> {
+        let judgements = findings.judgements.into_iter();
+        judgements.map(|of| (of.unit, of.figure)).collect()
+    };
+    let of_nic = (LoadUnit::Nic(nic), LoadFigure::Bandwidth);
+    assert_eq!(found(tally.findings()), [of_nic]);
+    let after = found(tally.findings_after(|of| of.unit == of_nic.0));
+    let of_star = (LoadUnit::System, LoadFigure::SmallestShare);
+    assert!(
+        after.contains(&of_nic) && after.contains(&of_star),
+        "{after:?}"
+    );
 }
 
 #[test]

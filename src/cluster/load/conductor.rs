@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::confirm::{RETESTS, Retest, certainty, remove_verdicts, steps_again};
 use super::course::{CourseFacts, course};
 use super::dice::dice;
-use super::findings::{Grade, LeftOut, LoadFindings, LoadSettings};
+use super::findings::{Grade, LeftOut, LoadFindings, LoadJudgement, LoadSettings};
 use super::pass::{Pass, PassFacts, PassNics};
 use super::placed::{part, placed, reordered};
 pub use super::preview::LoadPreview;
@@ -16,12 +16,14 @@ use super::roles::RoleRules;
 pub use super::safety::Cap;
 use super::safety::{Alarm, LEAST_LOST_NODES, alarms};
 use super::scene::{Purpose, Scene};
+use super::sets;
 pub use super::setup::LoadSetup;
 use super::steps::CourseStep;
 use super::tally::Tally;
 use super::timetable::{LoadAnswer, LoadResult};
 pub use super::timing::LoadSizes;
 use super::verdicts::grade_patterns;
+use crate::survey::findings::Certainty;
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::roster::Roster;
 
@@ -287,14 +289,20 @@ impl LoadConductor {
 
     /// Returns what the results so far say.
     pub fn findings(&self) -> LoadFindings {
-        let mut findings = self.passes[0].tally.findings();
         let retests: Vec<Retest> = self.passes[1..].iter().map(retest).collect();
+        let is_cleared = |of: &LoadJudgement| {
+            of.grade == Grade::Bad && certainty(of, &retests) == Certainty::Transient
+        };
+        let mut findings = self.passes[0].tally.findings_after(is_cleared);
         for judgement in &mut findings.judgements {
             if judgement.grade == Grade::Bad {
                 judgement.certainty = Some(certainty(judgement, &retests));
             }
         }
         grade_patterns(&mut findings);
+        for of in &mut findings.bandwidths {
+            sets::shorten(&mut of.sets);
+        }
         if self.busy.is_some() {
             remove_verdicts(&mut findings);
         }

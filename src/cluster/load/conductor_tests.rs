@@ -454,7 +454,7 @@ fn nic_that_cannot_send_ends_the_load_with_partial_results() {
             for result in of_first {
                 result.answer = LoadAnswer::Sent {
                     bytes: [0; PARTS],
-                    failed: 16,
+                    unreached: vec![0],
                 };
             }
         }

@@ -4,7 +4,6 @@ use super::culprit::direction;
 use super::findings::{BandwidthFigures, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
 use super::pattern::Pattern;
 use super::scene::Purpose;
-use super::sets::MOST_GOOD;
 use super::steps::CourseStep;
 use crate::survey::findings::Certainty;
 use crate::survey::ids::Role;
@@ -37,7 +36,8 @@ fn is_about(judgement: &LoadJudgement, step: &CourseStep) -> bool {
         LoadFigure::ShareOfTheory
         | LoadFigure::IncastSum
         | LoadFigure::Fairness
-        | LoadFigure::SmallestShare => is_of_pattern && !has_victims,
+        | LoadFigure::SmallestShare
+        | LoadFigure::DeadPaths => is_of_pattern && !has_victims,
         LoadFigure::Impact | LoadFigure::ImpactP99 | LoadFigure::Isolation => {
             is_of_pattern && has_victims
         }
@@ -112,7 +112,7 @@ fn is_same(one: &LoadJudgement, other: &LoadJudgement) -> bool {
     let units = [one.unit, other.unit];
     let is_same_unit = units[0] == units[1]
         || match one.figure {
-            LoadFigure::Timeouts => true,
+            LoadFigure::Timeouts | LoadFigure::DeadPaths => true,
             LoadFigure::IncastSum => units.contains(&LoadUnit::System),
             _ => false,
         };
@@ -148,6 +148,7 @@ fn was_judged(judgement: &LoadJudgement, retest: &LoadFindings) -> bool {
         LoadFigure::VictimsPaused
         | LoadFigure::Unanswered
         | LoadFigure::Timeouts
+        | LoadFigure::DeadPaths
         | LoadFigure::TargetPauses => true,
     }
 }
@@ -158,12 +159,10 @@ fn is_good(judgement: &LoadJudgement, found: &BandwidthFigures) -> bool {
     if judgement.evidence.contains(&direction(Some(Role::Target))) {
         return false;
     }
-    let sets = &found.sets;
-    let own = sets.iter().filter(|set| covers(judgement.unit, set.unit));
+    let sets = found.sets.iter();
+    let own = sets.filter(|set| covers(judgement.unit, set.unit));
     let grades: Vec<Grade> = own.map(|set| set.grade).collect();
-    // Of many good parts, some are not listed.
-    let is_listed = !grades.is_empty() || sets.len() < MOST_GOOD;
-    !is_listed || !grades.is_empty() && grades.iter().all(|grade| *grade == Grade::Good)
+    !grades.is_empty() && grades.iter().all(|grade| *grade == Grade::Good)
 }
 
 /// Returns whether a set is a part, or one direction of it, or links at it.
@@ -375,6 +374,6 @@ mod tests {
         );
         assert_eq!(after(&[(one, Grade::Slow)]), Certainty::Suspect);
         assert_eq!(after(&[(other, good)]), Certainty::Suspect);
-        assert_eq!(after(&[(other, good); MOST_GOOD]), Certainty::Transient);
+        assert_eq!(after(&[(other, good); 32]), Certainty::Suspect);
     }
 }

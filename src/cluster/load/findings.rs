@@ -108,6 +108,8 @@ pub enum LoadFigure {
     Timeouts,
     /// Part of the operations of victims that were not answered.
     Unanswered,
+    /// Number of paths on which operations of the load failed in several slots.
+    DeadPaths,
 }
 
 /// A figure outside the limits, or close to them.

@@ -234,7 +234,7 @@ impl Fabric {
                 nic: flow.source,
                 answer: LoadAnswer::Sent {
                     bytes: [bytes as u64; PARTS],
-                    failed: 0,
+                    unreached: Vec::new(),
                 },
                 waited_percent: 0,
                 counters: Vec::new(),

@@ -16,7 +16,7 @@ const LEAST_FIRST: f64 = 0.5;
 pub struct SentRate {
     /// The NIC.
     pub source: NicId,
-    /// The NICs to which it sent in turn.
+    /// The NICs to which it sent in turn, without those that it did not reach.
     pub peers: Vec<NicId>,
     /// Bytes per second, to all of them together.
     pub rate: f64,
@@ -27,6 +27,8 @@ pub struct SentRate {
 pub struct SlotRates {
     /// The NICs whose results count.
     pub sent: Vec<SentRate>,
+    /// Source and target of each flow of which an operation failed, although both took part.
+    pub unreached: Vec<(NicId, NicId)>,
     /// The flows without a result that counts, because of busy CPUs, a late start or a lost
     /// report. They may have loaded the fabric.
     pub unjudged: Vec<Flow>,
@@ -39,12 +41,29 @@ impl SlotRates {
         let counted_s = Times::of_slot(scene.slot_ns).counted() as f64 / 1e9;
         let of_nics: BTreeMap<NicId, &LoadResult> =
             results.iter().map(|result| (result.nic, result)).collect();
+        let takes_part = |nic: &NicId| {
+            let answer = of_nics.get(nic).map(|result| &result.answer);
+            !matches!(answer, None | Some(LoadAnswer::Untested(_)))
+        };
         for flow in scene.flows.iter().filter(|flow| !flow.peers.is_empty()) {
-            let result = of_nics.get(&flow.source);
-            match result.and_then(|result| bytes_that_count(result)) {
+            let Some(result) = of_nics.get(&flow.source) else {
+                rates.unjudged.push(flow.clone());
+                continue;
+            };
+            let is_reached = |place: u32| match &result.answer {
+                LoadAnswer::Sent { unreached, .. } => !unreached.contains(&place),
+                _ => true,
+            };
+            let peers = (0..).zip(&flow.peers);
+            let (reached, unreached): (Vec<_>, Vec<_>) =
+                peers.partition(|(place, _)| is_reached(*place));
+            let unreached = unreached.into_iter().map(|(_, peer)| *peer);
+            let unreached = unreached.filter(takes_part).map(|peer| (flow.source, peer));
+            rates.unreached.extend(unreached);
+            match bytes_that_count(result) {
                 Some(bytes) => rates.sent.push(SentRate {
                     source: flow.source,
-                    peers: flow.peers.clone(),
+                    peers: reached.into_iter().map(|(_, peer)| *peer).collect(),
                     rate: bytes / counted_s,
                 }),
                 None => rates.unjudged.push(flow.clone()),
@@ -53,13 +72,15 @@ impl SlotRates {
         rates
     }
 
-    /// Returns each flow with its rate: a NIC sends to its peers in turn, so each of them gets an
-    /// equal part.
+    /// Returns each flow with its rate: a NIC sends to its peers in turn, so each of them that it
+    /// reaches gets an equal part.
     pub fn flows(&self) -> impl Iterator<Item = (NicId, NicId, f64)> {
-        self.sent.iter().flat_map(|of| {
+        let reached = self.sent.iter().flat_map(|of| {
             let part = of.rate / of.peers.len() as f64;
             of.peers.iter().map(move |peer| (of.source, *peer, part))
-        })
+        });
+        let unreached = self.unreached.iter();
+        reached.chain(unreached.map(|(source, target)| (*source, *target, 0.0)))
     }
 
     /// Returns source and target of each flow whose rate is not known.
@@ -123,7 +144,8 @@ mod tests {
     }
 
     fn sent(bytes: [u64; PARTS]) -> LoadAnswer {
-        LoadAnswer::Sent { bytes, failed: 0 }
+        let unreached = Vec::new();
+        LoadAnswer::Sent { bytes, unreached }
     }
 
     #[test]
@@ -135,6 +157,31 @@ mod tests {
             flows,
             [(NicId(0), NicId(1), 50e6), (NicId(0), NicId(2), 50e6)]
         );
+    }
+
+    #[test]
+    fn bytes_belong_to_peers_that_were_reached() {
+        let scene = scene(&[(0, &[1, 2, 3]), (4, &[2])]);
+        let without = |unreached: &[u32]| LoadAnswer::Sent {
+            bytes: [1_300_000; PARTS],
+            unreached: unreached.to_vec(),
+        };
+        // The process of NIC 3 was late: its target may have been closed.
+        let rates = SlotRates::of(
+            &scene,
+            &[
+                result(0, without(&[1, 2]), 0),
+                result(2, LoadAnswer::Present, 0),
+                result(3, LoadAnswer::Untested(Untested::Late), 0),
+                result(4, without(&[0]), 90),
+            ],
+        );
+        let flows: Vec<_> = rates.flows().collect();
+        let unreached = [(NicId(0), NicId(2)), (NicId(4), NicId(2))];
+        let [first, second] = unreached.map(|(source, target)| (source, target, 0.0));
+        assert_eq!(flows, [(NicId(0), NicId(1), 100e6), first, second]);
+        assert_eq!(rates.unreached, unreached);
+        assert_eq!(rates.unjudged.len(), 1);
     }
 
     #[test]

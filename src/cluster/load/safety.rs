@@ -133,8 +133,10 @@ pub fn alarms(
 fn failed_entirely(answer: &LoadAnswer) -> Option<String> {
     match answer {
         LoadAnswer::Failed(reason) => Some(reason.clone()),
-        LoadAnswer::Sent { bytes, failed } if *failed > 0 && bytes.iter().all(|of| *of == 0) => {
-            Some(format!("{failed} operations"))
+        LoadAnswer::Sent { bytes, unreached }
+            if !unreached.is_empty() && bytes.iter().all(|of| *of == 0) =>
+        {
+            Some(format!("to {} NICs", unreached.len()))
         }
         _ => None,
     }

@@ -88,12 +88,12 @@ fn nic_without_any_success_ends_the_load() {
     let failed = LoadAnswer::Failed("RC_UNDELIVERABLE".into());
     let found = alarms_of(&scene(8, 0), &[], fail(3, failed.clone()));
     assert!(reason(&found).contains("nid000003 cxi0 failed twice (RC_UNDELIVERABLE)"));
-    let sent = |bytes: u64, failed| LoadAnswer::Sent {
+    let sent = |bytes: u64, unreached| LoadAnswer::Sent {
         bytes: [bytes; PARTS],
-        failed,
+        unreached: (0..unreached).collect(),
     };
     let found = alarms_of(&scene(8, 0), &[], fail(3, sent(0, 5)));
-    assert!(reason(&found).contains("(5 operations)"));
+    assert!(reason(&found).contains("(to 5 NICs)"));
     // Some operations succeeded; none was issued; the target has ended.
     assert_eq!(alarms_of(&scene(8, 0), &[], fail(3, sent(1, 5))), []);
     assert_eq!(alarms_of(&scene(8, 0), &[], fail(3, sent(0, 0))), []);

@@ -69,6 +69,15 @@ impl Scene {
         self.flows.is_empty()
     }
 
+    /// Leaves out flows from and to NICs that `is_known` refuses.
+    pub fn retain(&mut self, is_known: impl Fn(NicId) -> bool) {
+        for flow in &mut self.flows {
+            flow.peers.retain(|peer| is_known(*peer));
+        }
+        let is_possible = |flow: &Flow| is_known(flow.source) && !flow.peers.is_empty();
+        self.flows.retain(is_possible);
+    }
+
     /// Returns the test of its victims.
     pub fn victim_test(&self) -> TestId {
         match self.purpose {

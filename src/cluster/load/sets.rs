@@ -1,6 +1,5 @@
 //! Bandwidths of parts of the fabric under patterns in which equal parts have equal flows.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::{Grade, LoadUnit, SetFigures};
@@ -18,8 +17,8 @@ const TOLERANCE: f64 = 0.25;
 /// Fewest flows of a set with a verdict: on busy machines most of them may be left out.
 const LEAST_FLOWS: usize = 3;
 
-/// Most good sets of a kind in the figures. The large systems have 70,000 pairs of switches.
-pub const MOST_GOOD: usize = 32;
+/// Most good sets of a kind in a document. The large systems have 70,000 pairs of switches.
+const MOST_GOOD: usize = 32;
 
 /// The flows of a set so far.
 #[derive(Default)]
@@ -80,8 +79,8 @@ pub fn sets_of_flow(
     }
 }
 
-/// Returns the figures of all sets under a pattern, the slowest first; of the good ones the 32
-/// slowest of each kind. `theory` is the bandwidth of a flow between groups.
+/// Returns the figures of all sets under a pattern, the slowest first. `theory` is the bandwidth of
+/// a flow between groups.
 pub fn figures(
     roster: &Roster,
     pattern: Pattern,
@@ -108,21 +107,20 @@ pub fn figures(
     }
     let mut figures: Vec<SetFigures> = Vec::new();
     for sets in kinds.into_values() {
-        let mut of_kind = figures_of_kind(&sets, theory);
-        of_kind.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
-        let mut good = 0;
-        of_kind.retain(|set| {
-            good += usize::from(set.grade == Grade::Good);
-            set.grade != Grade::Good || good <= MOST_GOOD
-        });
-        figures.extend(of_kind);
+        figures.extend(figures_of_kind(&sets, theory));
     }
-    figures.sort_by(slowest_first);
+    figures.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
     figures
 }
 
-fn slowest_first(one: &SetFigures, other: &SetFigures) -> Ordering {
-    one.ratio.total_cmp(&other.ratio)
+/// Leaves the slowest good sets of each kind, and all others.
+pub fn shorten(sets: &mut Vec<SetFigures>) {
+    let mut good: BTreeMap<u8, usize> = BTreeMap::new();
+    sets.retain(|set| {
+        let of_kind = good.entry(kind(set.unit)).or_default();
+        *of_kind += usize::from(set.grade == Grade::Good);
+        set.grade != Grade::Good || *of_kind <= MOST_GOOD
+    });
 }
 
 /// Returns the kind of a part: only parts of one kind are compared.
@@ -220,6 +218,20 @@ mod tests {
             .map(|group| set(LoadUnit::Group(group), 3, figures[usize::from(group)]))
             .collect();
         assert_eq!(grades(&groups)[3], Grade::Good);
+    }
+
+    #[test]
+    fn documents_have_few_good_sets_of_each_kind() {
+        let nics = (0..40).map(|nic| set(LoadUnit::Nic(NicId(nic)), 3, 10.0 + f64::from(nic)));
+        let groups = (0..4).map(|group| set(LoadUnit::Group(group), 2, 10.0));
+        let sets: Vec<_> = nics.chain(groups).collect();
+        let mut figures = figures_of_kind(&sets, None);
+        figures.iter_mut().for_each(|of| of.grade = Grade::Good);
+        shorten(&mut figures);
+        let units = figures.iter().map(|of| of.unit);
+        let slowest = (0..32).map(|nic| LoadUnit::Nic(NicId(nic)));
+        let groups = (0..4).map(LoadUnit::Group);
+        assert!(units.eq(slowest.chain(groups)));
     }
 
     #[test]

@@ -85,7 +85,7 @@ mod tests {
         });
         SlotRates {
             sent: sent.collect(),
-            unjudged: Vec::new(),
+            ..SlotRates::default()
         }
     }
 

@@ -103,6 +103,12 @@ impl Tally {
     /// Returns what the results say. No judgement has a certainty yet, and the settings and what
     /// was left out are empty.
     pub fn findings(&self) -> LoadFindings {
+        self.findings_after(|_| false)
+    }
+
+    /// Returns what the results say if retests have cleared the parts that `is_cleared` accepts:
+    /// then they explain nothing.
+    pub fn findings_after(&self, is_cleared: impl Fn(&LoadJudgement) -> bool) -> LoadFindings {
         let quiet = self.quiet_bandwidth();
         let yardstick = Yardstick {
             quiet,
@@ -131,7 +137,9 @@ impl Tally {
         let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();
         let mut of_system = verdicts::of_shares(&bandwidths);
         of_system.extend(verdicts::of_stars(&self.roster, &bandwidths));
-        let unexplained = verdicts::unexplained(of_system, &judgements);
+        of_system.extend(verdicts::of_dead_paths(&self.roster, &self.rates));
+        let parts = judgements.iter().filter(|part| !is_cleared(part));
+        let unexplained = verdicts::unexplained(of_system, parts);
         judgements.extend(unexplained);
         judgements.extend(verdicts::of_impacts(&self.roster, &impacts, &self.victims));
         judgements.extend(verdicts::of_unanswered(&self.victims));

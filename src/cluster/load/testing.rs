@@ -86,7 +86,8 @@ pub fn results(scene: &Scene, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<Loa
     let mut targets: Vec<NicId> = scene.victims.iter().map(|pair| pair.target).collect();
     for flow in &scene.flows {
         let bytes = [(rate(flow.source) * part_s) as u64; PARTS];
-        results.push(result(flow.source, LoadAnswer::Sent { bytes, failed: 0 }));
+        let unreached = Vec::new();
+        results.push(result(flow.source, LoadAnswer::Sent { bytes, unreached }));
         targets.extend(&flow.peers);
     }
     for pair in &scene.victims {

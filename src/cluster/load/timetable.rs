@@ -147,8 +147,8 @@ pub enum LoadAnswer {
     Sent {
         /// The bytes.
         bytes: [u64; PARTS],
-        /// Operations that failed.
-        failed: u32,
+        /// Places, in the list of its peers, of those to which an operation failed.
+        unreached: Vec<u32>,
     },
     /// A victim: its latencies.
     Measured(Histogram),

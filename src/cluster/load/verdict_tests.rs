@@ -4,7 +4,7 @@ use super::findings::{Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit, 
 use super::histogram::Histogram;
 use super::model::{Fabric, bandwidth_scene, bisect, d4, flow, flows};
 use super::pattern::{Pattern, Set};
-use super::scene::{Purpose, Scene};
+use super::scene::{Flow, Purpose, Scene};
 use super::tally::{Tally, TallyFacts};
 use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
 use super::verdicts::unexplained;
@@ -28,7 +28,8 @@ fn result(nic: u32, answer: LoadAnswer) -> LoadResult {
 
 fn sent(nic: NicId, megabytes_per_second: u64) -> LoadResult {
     let bytes = [PART * megabytes_per_second; PARTS];
-    result(nic.0, LoadAnswer::Sent { bytes, failed: 0 })
+    let unreached = Vec::new();
+    result(nic.0, LoadAnswer::Sent { bytes, unreached })
 }
 
 /// 2,000 latencies, of which some are ten times as long.
@@ -250,7 +251,7 @@ fn slow_part_explains_slow_shares_only() {
         (Grade::Slow, Grade::Bad, 1),
         (Grade::Bad, Grade::Bad, 0),
     ] {
-        let left = unexplained(vec![judgement(of_system)], &[judgement(part)]);
+        let left = unexplained(vec![judgement(of_system)], [judgement(part)].iter());
         assert_eq!(left.len(), count, "{part:?} {of_system:?}");
     }
 }
@@ -522,6 +523,44 @@ fn counters_have_their_verdicts() {
     assert_eq!(with_counter(0, Watched::RxPaused, 2_600_000), []);
     assert_eq!(with_counter(8, Watched::Refused, 1_000_000), []);
     assert_eq!(with_counter(0, Watched::Retries, 1_000_000), []);
+}
+
+/// Returns the judgements on two slots of all2all in which NIC 0 does not reach some NICs.
+fn without_reaching(of_slots: [&[u32]; 2]) -> Vec<LoadJudgement> {
+    let mut tally = quiet_tally(&d4());
+    let scene = bandwidth_scene(
+        Pattern::AllToAll,
+        (0..16)
+            .map(|source| Flow {
+                source: NicId(source),
+                peers: (0..16).map(NicId).filter(|nic| nic.0 != source).collect(),
+            })
+            .collect(),
+    );
+    for unreached in of_slots {
+        let mut results: Vec<LoadResult> = (0..16).map(|nic| sent(NicId(nic), 40)).collect();
+        results[0].answer = LoadAnswer::Sent {
+            bytes: [PART * 40; PARTS],
+            // Its peers are all others, from NIC 1 on.
+            unreached: unreached.iter().map(|nic| nic - 1).collect(),
+        };
+        tally.add(&scene, &results);
+    }
+    tally.findings().judgements
+}
+
+#[test]
+fn paths_on_which_operations_fail_again_are_bad() {
+    let judgements = without_reaching([&[9, 11], &[9]]);
+    assert_eq!(judgements.len(), 1, "{judgements:?}");
+    let dead = &judgements[0];
+    assert_eq!((dead.unit, dead.grade), (LoadUnit::System, Grade::Bad));
+    assert_eq!((dead.figure, dead.value), (LoadFigure::DeadPaths, 1.0));
+    let text = "Operations from nid000000 cxi0 to nid000009 cxi0 failed in 2 slots.";
+    assert_eq!(dead.evidence, [text]);
+    let of_nic = &without_reaching([&[9, 11], &[9, 11]])[0];
+    assert_eq!((of_nic.unit, of_nic.value), (LoadUnit::Nic(NicId(0)), 2.0));
+    assert_eq!(without_reaching([&[9], &[11]]), []);
 }
 
 #[test]

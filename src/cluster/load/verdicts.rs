@@ -9,8 +9,9 @@ use super::findings::{
 };
 use super::impacts;
 use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_SETS, SHARE, SMALLEST_SHARE};
-use super::names::under_name;
+use super::names::{pattern_name, under_name};
 use super::pattern::Pattern;
+use super::rates::SlotRates;
 use super::victims::{VictimKey, Victims};
 use crate::survey::findings::Certainty;
 use crate::survey::ids::NicId;
@@ -25,6 +26,13 @@ const FILLS_LINKS: &str =
 
 /// Largest part of the victims under load without an answer.
 const MOST_UNANSWERED: f64 = 0.05;
+
+/// Slots in which operations fail on a dead path. In a single one, the process of the target may
+/// have been about to open its NIC again.
+const DEAD_SLOTS: u32 = 2;
+
+/// Most dead paths that the evidence names.
+const MOST_PATHS: usize = 5;
 
 /// Grades each pattern by the judgements about it that retests have not cleared. A set may be slow
 /// by chance: in random halves some flows share links.
@@ -47,11 +55,12 @@ fn is_judged(grade: Grade) -> bool {
 
 /// Returns the judgements that no judgement on a part explains: slow parts make shares and stars
 /// slow, and bad ones make them bad.
-pub fn unexplained(
+pub fn unexplained<'a>(
     mut judgements: Vec<LoadJudgement>,
-    of_parts: &[LoadJudgement],
+    of_parts: impl Iterator<Item = &'a LoadJudgement>,
 ) -> Vec<LoadJudgement> {
-    judgements.retain(|of| of_parts.iter().all(|part| part.grade < of.grade));
+    let worst = of_parts.map(|part| part.grade).max();
+    judgements.retain(|of| worst.is_none_or(|worst| worst < of.grade));
     judgements
 }
 
@@ -300,5 +309,42 @@ pub fn of_unanswered(victims: &BTreeMap<VictimKey, Victims>) -> Option<LoadJudge
         value,
         limit: MOST_UNANSWERED,
         evidence: Vec::new(),
+    })
+}
+
+/// Returns the judgement on paths on which operations of the load failed, although others of the
+/// same NICs succeeded: on the NIC at which all of them begin or end, or else on the system.
+pub fn of_dead_paths(
+    roster: &Roster,
+    rates: &BTreeMap<Pattern, Vec<SlotRates>>,
+) -> Option<LoadJudgement> {
+    let mut failures: BTreeMap<(NicId, NicId), (u32, Pattern)> = BTreeMap::new();
+    for (pattern, slots) in rates {
+        for path in slots.iter().flat_map(|slot| &slot.unreached) {
+            failures.entry(*path).or_insert((0, *pattern)).0 += 1;
+        }
+    }
+    failures.retain(|_, (slots, _)| *slots >= DEAD_SLOTS);
+    let (_, pattern) = *failures.first_key_value()?.1;
+    let at_all = |nic: &NicId| {
+        let mut paths = failures.keys();
+        paths.all(|(source, target)| nic == source || nic == target)
+    };
+    let (source, target) = *failures.first_key_value()?.0;
+    let nic = [source, target].into_iter().find(at_all);
+    let unit = nic.filter(|_| failures.len() > 1).map(LoadUnit::Nic);
+    let text = |((source, target), (slots, _)): (&(NicId, NicId), &(u32, Pattern))| {
+        let [source, target] = [source, target].map(|nic| roster.name(*nic));
+        format!("Operations from {source} to {target} failed in {slots} slots.")
+    };
+    Some(LoadJudgement {
+        unit: unit.unwrap_or(LoadUnit::System),
+        grade: Grade::Bad,
+        certainty: None,
+        pattern: pattern_name(pattern),
+        figure: LoadFigure::DeadPaths,
+        value: failures.len() as f64,
+        limit: 0.0,
+        evidence: failures.iter().take(MOST_PATHS).map(text).collect(),
     })
 }

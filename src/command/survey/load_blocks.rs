@@ -54,19 +54,22 @@ pub fn load_blocks(
     blocks
 }
 
-/// Returns what each NIC of a scene does. Flows from and to NICs without an address are left out. A
-/// target that sends itself is not watched apart.
-pub fn parts(scene: &Scene, is_two_sided: bool, addresses: &[Option<FabricAddress>]) -> SlotParts {
+/// Leaves out flows from and to NICs without an address, and returns what each NIC of the scene
+/// does. A target that sends itself is not watched apart.
+pub fn parts(
+    scene: &mut Scene,
+    is_two_sided: bool,
+    addresses: &[Option<FabricAddress>],
+) -> SlotParts {
     let address = |nic: &NicId| addresses[nic.index()];
+    // What a NIC reports about its peers is about those that it was given.
+    scene.retain(|nic| address(&nic).is_some());
     let mut parts = BTreeMap::new();
     let mut targets = BTreeSet::new();
     for flow in &scene.flows {
-        let known = flow.peers.iter().filter(|peer| address(peer).is_some());
-        let peers: Vec<FabricAddress> = known.clone().filter_map(address).collect();
-        if address(&flow.source).is_some() && !peers.is_empty() {
-            targets.extend(known.copied());
-            parts.insert(flow.source, LoadPart::Send { test: SINK, peers });
-        }
+        let peers = flow.peers.iter().filter_map(address).collect();
+        targets.extend(flow.peers.iter().copied());
+        parts.insert(flow.source, LoadPart::Send { test: SINK, peers });
     }
     let test = scene.victim_test();
     for pair in &scene.victims {
@@ -140,7 +143,7 @@ mod tests {
         is_two_sided: bool,
         addresses: &[Option<FabricAddress>],
     ) -> BTreeMap<u32, LoadBlock> {
-        let of_scene = |scene: &Scene| parts(scene, is_two_sided, addresses);
+        let of_scene = |scene: &Scene| parts(&mut scene.clone(), is_two_sided, addresses);
         let parts: Vec<SlotParts> = scenes.iter().map(of_scene).collect();
         let slots = LoadSlots {
             block: 3,

@@ -88,7 +88,6 @@ struct Course {
     under_way: u64,
     /// Operations that were acknowledged, in the whole slot.
     acknowledged: u64,
-    failed: u32,
     first_failure: Option<(EventType, ReturnCode)>,
 }
 
@@ -105,8 +104,8 @@ struct Tally {
 pub struct Sent {
     /// Bytes that were acknowledged in each part of the counted time.
     pub bytes: [u64; PARTS],
-    /// Operations that failed.
-    pub failed: u32,
+    /// Places, in the list of its peers, of those to which an operation failed.
+    pub unreached: Vec<u32>,
     /// Whether any operation was acknowledged, counted or not.
     pub has_sent: bool,
     /// Why the first operation failed, if one did.
@@ -254,7 +253,6 @@ impl Course {
             turn: 0,
             under_way: 0,
             acknowledged: 0,
-            failed: 0,
             first_failure: None,
         }
     }
@@ -281,7 +279,6 @@ impl Course {
             self.tally.add(size, now);
             return;
         }
-        self.failed = self.failed.saturating_add(1);
         self.first_failure.get_or_insert(event);
         if let Some(has_failed) = self.has_failed.get_mut(peer) {
             *has_failed = true;
@@ -292,9 +289,13 @@ impl Course {
     fn sent(&self, longest_gap: Duration) -> Sent {
         let failure =
             |(kind, code)| explain::unexpected("putting under load", kind, EventType::ACK, code);
+        let peers = (0..).zip(&self.has_failed);
         Sent {
             bytes: self.tally.bytes,
-            failed: self.failed,
+            unreached: peers
+                .filter(|(_, failed)| **failed)
+                .map(|(place, _)| place)
+                .collect(),
             has_sent: self.acknowledged > 0,
             failure: self.first_failure.map(failure),
             unanswered: self.under_way,

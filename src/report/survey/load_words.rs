@@ -77,6 +77,7 @@ pub fn figure_name(figure: LoadFigure) -> &'static str {
         LoadFigure::TargetPauses => "target_pauses",
         LoadFigure::Timeouts => "timeouts",
         LoadFigure::Unanswered => "unanswered",
+        LoadFigure::DeadPaths => "dead_paths",
     }
 }
 
@@ -139,6 +140,7 @@ pub fn sentence(of: &LoadJudgement) -> String {
         LoadFigure::TargetPauses => format!("targets paused the switch {value} of the time"),
         LoadFigure::Timeouts => format!("answers of packets lost: {value}"),
         LoadFigure::Unanswered => format!("{value} of the operations of victims not answered"),
+        LoadFigure::DeadPaths => format!("paths on which operations failed: {value}"),
     };
     let limit = self::value(of.figure, of.limit);
     let side = if is_better_if_small(of.figure) {
@@ -154,7 +156,7 @@ fn value(figure: LoadFigure, value: f64) -> String {
         LoadFigure::VictimsPaused | LoadFigure::TargetPauses | LoadFigure::Unanswered => {
             percent(value)
         }
-        LoadFigure::Timeouts => words::grouped(value as u64),
+        LoadFigure::Timeouts | LoadFigure::DeadPaths => words::grouped(value as u64),
         _ => ratio(value),
     }
 }
@@ -168,6 +170,7 @@ fn is_better_if_small(figure: LoadFigure) -> bool {
             | LoadFigure::TargetPauses
             | LoadFigure::Timeouts
             | LoadFigure::Unanswered
+            | LoadFigure::DeadPaths
     )
 }
 
@@ -187,7 +190,7 @@ pub fn next_step(roster: &Roster, of: &LoadJudgement) -> String {
              in /sys/module/cxi_ss1/parameters is on"
                 .into()
         }
-        (LoadFigure::Timeouts | LoadFigure::Unanswered, _) => format!(
+        (LoadFigure::Timeouts | LoadFigure::Unanswered | LoadFigure::DeadPaths, _) => format!(
             "look for links of {name} that went down at this time, in the logs of the fabric manager"
         ),
         (LoadFigure::Isolation, _) => {

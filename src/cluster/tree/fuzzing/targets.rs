@@ -173,7 +173,7 @@ fn load_report() -> LoadReport {
     let answers = [
         LoadAnswer::Sent {
             bytes: [1 << 20; PARTS],
-            failed: 1,
+            unreached: vec![0],
         },
         LoadAnswer::Measured(samples),
         LoadAnswer::Failed("no answer".into()),

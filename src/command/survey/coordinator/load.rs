@@ -96,28 +96,33 @@ impl CoordinatorLoop<'_> {
         conductor: &mut LoadConductor,
     ) -> Result<(), Failure> {
         let own = Instant::now() + TIME_LIMIT;
-        let until = match (self.request.time_limit, self.ends) {
-            (None, Some(end_of_job)) => end_of_job.min(own),
-            (_, ends) => ends.unwrap_or(own),
+        let (until, why) = match (self.request.time_limit, self.ends) {
+            (Some(limit), ends) => {
+                let why = format!("the time was up after {}", time_text(limit));
+                (ends.unwrap_or(own), why)
+            }
+            (None, Some(end_of_job)) if end_of_job < own => {
+                (end_of_job, "the time of the job was up".into())
+            }
+            (None, _) => {
+                let limit = time_text(TIME_LIMIT);
+                (own, format!("the time was up after {limit} (--time-limit)"))
+            }
         };
         loop {
             interrupt::check()?;
             if Instant::now() >= until {
-                let limit = match self.request.time_limit {
-                    Some(limit) => time_text(limit),
-                    None => format!("{} (--time-limit)", time_text(TIME_LIMIT)),
-                };
-                conductor.stop(&format!("the time was up after {limit}"));
+                conductor.stop(&why);
             }
-            let scenes = conductor.next_scenes();
+            let mut scenes = conductor.next_scenes();
             if scenes.is_empty() {
                 break;
             }
             let (done, planned, pattern) = conductor.progress();
             let line = |_: &Roster, _| format!("load: slot {done} of {planned}, {pattern}");
             let addresses = &self.control.members.addresses;
-            let of_scene = |scene: &Scene| parts(scene, load.is_two_sided(), addresses);
-            let of_slots: Vec<SlotParts> = scenes.iter().map(of_scene).collect();
+            let of_scene = |scene: &mut Scene| parts(scene, load.is_two_sided(), addresses);
+            let of_slots: Vec<SlotParts> = scenes.iter_mut().map(of_scene).collect();
             let slot = Duration::from_nanos(scenes[0].slot_ns);
             let window_bytes = scenes[0].window_bytes;
             let LoadedBlock {

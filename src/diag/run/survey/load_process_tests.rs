@@ -237,8 +237,8 @@ fn killed_process_does_not_hold_up_aggressors() {
         group.begin(SLOT, &parts);
         let result = group.result(0);
         group.result(1);
-        if let LoadAnswer::Sent { bytes, failed } = result.answer
-            && failed > 0
+        if let LoadAnswer::Sent { bytes, unreached } = result.answer
+            && unreached == [0]
             && bytes != [0; PARTS]
         {
             return;

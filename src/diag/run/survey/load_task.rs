@@ -40,7 +40,7 @@ pub fn perform(
                 let done = nic.load(test.index(), load, times, &attempt);
                 let sent = done.result.map(|sent| LoadAnswer::Sent {
                     bytes: sent.bytes,
-                    failed: sent.failed,
+                    unreached: sent.unreached,
                 });
                 (sent, done.is_released)
             }
