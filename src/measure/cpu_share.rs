@@ -10,8 +10,6 @@ pub struct CpuShare {
     ran: u64,
     /// Ready to run, but waiting for a CPU.
     waited: u64,
-    /// How often they got a CPU.
-    runs: u64,
 }
 
 impl CpuShare {
@@ -40,7 +38,6 @@ impl CpuShare {
         threads.filter_map(share).reduce(|sum, of| Self {
             ran: sum.ran + of.ran,
             waited: sum.waited + of.waited,
-            runs: sum.runs + of.runs,
         })
     }
 
@@ -49,7 +46,6 @@ impl CpuShare {
         Some(Self {
             ran: numbers.next()?.ok()?,
             waited: numbers.next()?.ok()?,
-            runs: numbers.next()?.ok()?,
         })
     }
 
@@ -66,12 +62,6 @@ impl CpuShare {
     /// Returns how long the threads have waited for a CPU since `earlier`, together.
     pub fn waited_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.waited.saturating_sub(earlier.waited))
-    }
-
-    /// Returns how often the threads have got a CPU since `earlier`, together: after a sleep, or
-    /// after another thread.
-    pub fn runs_since(self, earlier: Self) -> u64 {
-        self.runs.saturating_sub(earlier.runs)
     }
 
     /// Returns the part of its time since `earlier`, in percent, in which the thread was ready to
@@ -94,8 +84,7 @@ mod tests {
         assert_eq!(after.waited_percent_since(before), Some(25.0));
         assert_eq!(before.waited_percent_since(before), None);
         assert_eq!(before.waited_percent_since(after), None);
-        assert_eq!(after.runs_since(before), 6);
-        assert_eq!(CpuShare::parse("1000 500\n"), None);
+        assert_eq!(CpuShare::parse("1000\n"), None);
         assert_eq!(CpuShare::parse(""), None);
     }
 

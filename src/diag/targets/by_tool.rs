@@ -30,7 +30,7 @@ pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
         Make {
             run,
             max_waited_percent: plan.max_waited_percent,
-            of_bandwidth: plan.tool.measures_bandwidth(),
+            fills_links: plan.tool.measures_bandwidth(),
             pair,
             portal: portal(index),
         },
@@ -40,7 +40,7 @@ pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
 struct Make {
     run: RunOptions,
     max_waited_percent: f64,
-    of_bandwidth: bool,
+    fills_links: bool,
     pair: Duration,
     portal: u32,
 }
@@ -55,7 +55,7 @@ impl Make {
         Box::new(TestOf::<B> {
             run: self.run,
             max_waited_percent: self.max_waited_percent,
-            of_bandwidth: self.of_bandwidth,
+            fills_links: self.fills_links,
             pair: self.pair,
             portal,
             measure,

@@ -1,6 +1,6 @@
 //! A test on one NIC: set-up, measurement and release of a pair by the code of the tool.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::full_links::FullLinks;
 use super::instruments::Instruments;
@@ -21,10 +21,6 @@ use plan::tool::Tool;
 
 /// A pair is measured for at least one of this many parts of its time, if a process was late.
 const SHORTEST: u32 = 4;
-
-/// How much longer a latency is if a thread sleeps before it. So much may be missing in what the
-/// scheduler counts as waiting: the thread waits for the wake-up itself, and for its caches.
-const WAKE_UP: Duration = Duration::from_micros(5);
 
 /// What is measured between two NICs: a tool with its options and one size.
 #[derive(Clone, Copy, Debug)]
@@ -122,8 +118,8 @@ pub(super) struct TestOf<B: Benchmark> {
     pub(super) run: RunOptions,
     /// See [`TestPlan`].
     pub(super) max_waited_percent: f64,
-    /// Whether it measures a bandwidth: then links should be full.
-    pub(super) of_bandwidth: bool,
+    /// Whether links should be full while a pair is measured.
+    pub(super) fills_links: bool,
     /// Time for a pair.
     pub(super) pair: Duration,
     pub(super) portal: u32,
@@ -164,7 +160,7 @@ impl<B: Benchmark> TestOf<B> {
     /// Begins to watch links, if they should be full.
     fn watch_links(&self, endpoint: &Endpoint, peer: FabricAddress) -> Option<FullLinks> {
         let own = endpoint.address();
-        let is_known = self.of_bandwidth && own.simulated;
+        let is_known = self.fills_links && own.simulated;
         is_known.then(|| FullLinks::watch([own.address.nic, peer.nic]))?
     }
 
@@ -185,17 +181,7 @@ impl<B: Benchmark> TestOf<B> {
         };
         let waited = after.waited_since(before).as_secs_f64();
         let waited = 100.0 * waited / self.pair.as_secs_f64();
-        let woken = self.woken_percent(after.runs_since(before), self.pair);
-        self.check_cpu(attempt, waited + woken, links.as_ref())
-    }
-
-    /// Returns for which part of `time`, in percent, latencies were wake-ups of a thread. A
-    /// bandwidth has other operations under way meanwhile.
-    fn woken_percent(&self, wake_ups: u64, time: Duration) -> f64 {
-        if self.of_bandwidth {
-            return 0.0;
-        }
-        100.0 * wake_ups as f64 * WAKE_UP.as_secs_f64() / time.as_secs_f64()
+        self.check_cpu(attempt, waited, links.as_ref())
     }
 
     /// Measures with `resources`. Beside busy CPUs, the initiator of a one-sided tool measures
@@ -216,7 +202,7 @@ impl<B: Benchmark> TestOf<B> {
         attempt.beyond(pair, || {
             instruments.clear();
             let links = watch_links();
-            let before = (Instant::now(), CpuShare::of_this_thread());
+            let before = CpuShare::of_this_thread();
             let mut found: Option<Figures> = None;
             let mut iterations = 0;
             loop {
@@ -269,7 +255,7 @@ impl<B: Benchmark> TestOf<B> {
         links: Option<FullLinks>,
         serve: ServePair<B>,
     ) -> (bool, Result<(), Failure>) {
-        let before = (Instant::now(), CpuShare::of_this_thread());
+        let before = CpuShare::of_this_thread();
         let served = serve(&self.context(&self.run, attempt, Side::Server), resources);
         let found = self.check_thread(attempt, before, links.as_ref());
         let Ok(iterations) = served else {
@@ -291,20 +277,17 @@ impl<B: Benchmark> TestOf<B> {
         Ok(())
     }
 
-    /// Notes how long this thread has waited for its CPU since a moment, with what it had before.
-    /// Returns a failure if it was too long.
+    /// Notes how long this thread has waited for its CPU since `before`. Returns a failure if it
+    /// was too long.
     fn check_thread(
         &self,
         attempt: &Attempt,
-        (moment, before): (Instant, Option<CpuShare>),
+        before: Option<CpuShare>,
         links: Option<&FullLinks>,
     ) -> Result<(), Failure> {
-        let Some((before, after)) = before.zip(CpuShare::of_this_thread()) else {
-            return self.check_cpu(attempt, 0.0, links);
-        };
-        let waited = after.waited_percent_since(before).unwrap_or_default();
-        let woken = self.woken_percent(after.runs_since(before), moment.elapsed());
-        self.check_cpu(attempt, waited + woken, links)
+        let shares = before.zip(CpuShare::of_this_thread());
+        let waited = shares.and_then(|(before, after)| after.waited_percent_since(before));
+        self.check_cpu(attempt, waited.unwrap_or_default(), links)
     }
 
     /// Notes for which part of its time this side waited for its CPU, without the time in which
@@ -411,6 +394,7 @@ fn close<B: Benchmark>(resources: B::Resources, attempt: &Attempt) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
 
     use super::super::by_tool::FIRST_PORTAL;
     use super::super::instruments::latency;
@@ -438,7 +422,7 @@ mod tests {
         TestOf {
             run,
             max_waited_percent: 25.0,
-            of_bandwidth: false,
+            fills_links: false,
             pair,
             portal: FIRST_PORTAL + 3,
             measure: |context, resources, instruments| {
