@@ -24,7 +24,8 @@ pub struct Test {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// The part was outside the limits once, and inside the limits twice in retests.
+    /// The part was outside the limits once, and inside the limits twice in retests; of software
+    /// NICs once.
     Transient,
     /// The part was outside the limits, and no retest has confirmed it.
     Suspect,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::Pair;
 use super::ids::{NicId, NodeId};
 use crate::location::{Class, Location};
+use facts::device::DeviceName;
 
 /// A node, and the process that measures on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +50,11 @@ impl Roster {
     /// Returns a NIC.
     pub fn nic(&self, nic: NicId) -> &Nic {
         &self.nics[nic.index()]
+    }
+
+    /// Returns whether the CPUs of its machine do the work of a NIC.
+    pub fn runs_on_cpus(&self, nic: NicId) -> bool {
+        DeviceName::names(&self.nic(nic).device, |platform| platform.runs_on_cpus)
     }
 
     /// Returns a node.
