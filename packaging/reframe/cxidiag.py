@@ -4,6 +4,7 @@ docs/reframe.md shows how a site adapts them. With the launcher `local`, they us
 this machine, unless a device is named.
 """
 import json
+import re
 import shlex
 
 import reframe as rfm
@@ -76,7 +77,7 @@ class Cxidiag(rfm.RunOnlyRegressionTest, pin_prefix=True):
             with open('result.json', encoding='utf-8') as file:
                 result = json.load(file)
         except FileNotFoundError:
-            raise SanityError(f'cxidiag wrote no result: {self.last_error()}') from None
+            raise SanityError(f'cxidiag wrote no result: {self.first_error()}') from None
         except ValueError as error:
             raise SanityError(f'result.json is not valid JSON: {error}') from None
         version = result['schema_version']
@@ -85,12 +86,15 @@ class Cxidiag(rfm.RunOnlyRegressionTest, pin_prefix=True):
         self.metrics = {}
         return result
 
-    def last_error(self):
-        """Returns the last line of cxidiag on standard error, or else the last line there."""
+    def first_error(self):
+        """Returns the first error of cxidiag on standard error, or else the last line there.
+
+        The first one is the cause: then the other side is ended, and prints that.
+        """
         with open(sn.evaluate(self.stderr), encoding='utf-8', errors='replace') as file:
             lines = [line.strip() for line in file if line.strip()]
-        of_cxidiag = [line for line in lines if line.startswith('cxidiag ')]
-        return (of_cxidiag or lines or ['standard error is empty'])[-1]
+        errors = [line for line in lines if re.match(r'cxidiag \S+: error: ', line)]
+        return errors[0] if errors else (lines or ['standard error is empty'])[-1]
 
     def require(self, verdict, text):
         """Fails unless the verdict is good, or undecided where the site accepts this."""
@@ -206,7 +210,9 @@ class CxidiagPair(Cxidiag):
         if problem:
             hint = f' (hint: {problem["hint"]})' if problem['hint'] else ''
             verdict = 'bad: ' if result['status'] == 'unmet' else ''
-            raise SanityError(f'{self.tool}: {verdict}{problem["message"]}{hint}')
+            # The launcher ends the client if the server fails.
+            why = f': {self.first_error()}' if result['status'] == 'interrupted' else ''
+            raise SanityError(f'{self.tool}: {verdict}{problem["message"]}{why}{hint}')
         waited = max(size['cpu_wait_percent'] or 0 for size in result['results'])
         if waited > MOST_CPU_WAIT:
             self.note(f'the client waited for its CPU for {waited:.0f} % of the time: other '
