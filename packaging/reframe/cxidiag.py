@@ -293,13 +293,12 @@ class CxidiagSurvey(Cxidiag):
     @run_before('run')
     def set_command(self):
         self.set_launcher_options('--no-kill', '--wait=30')
-        nics = []
+        nodes = '--bad-nodes=bad-nodes'
         if self.is_local:
             self.num_tasks = 1
-            nics = [f'--loopback={self.loopback}']
+            nodes = f'--loopback={self.loopback}'
         self.executable = self.program
-        self.set_arguments('survey', *self.tools, *nics, '--json=result.json',
-                           '--bad-nodes=bad-nodes')
+        self.set_arguments('survey', *self.tools, nodes, '--json=result.json')
 
     @sanity_function
     def is_good(self):
