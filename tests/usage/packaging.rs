@@ -322,6 +322,7 @@ fn bash_parses_the_scripts() {
         "packaging/build",
         "packaging/install",
         "packaging/make-packages",
+        "packaging/reframe/src/pair",
         "packaging/test-packages",
         "packaging/softnic/build-library",
         "tests/fixtures/launcher",
