@@ -55,14 +55,14 @@ pub fn families(check: &FleetCheck) -> Vec<Family> {
             name: "cxidiag_fleet_nodes",
             kind: Kind::Gauge,
             unit: "",
-            help: "Number of nodes.",
+            help: "Number of nodes by verdict.",
             samples: of_verdicts.into(),
         },
         Family {
             name: "cxidiag_fleet_finding",
             kind: Kind::Gauge,
             unit: "",
-            help: "What was found on a node: always 1.",
+            help: "What was found on a node, always 1.",
             samples: findings.collect(),
         },
     ]

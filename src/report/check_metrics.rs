@@ -1,7 +1,7 @@
-//! The health of NICs as metrics (docs/check.md lists them).
+//! The health of NICs as metrics (docs/metrics.md lists them).
 
 use super::check::{Check, ItemResult};
-use super::openmetrics::{Family, Kind, Sample};
+use super::openmetrics::{self, Family, Kind, Sample};
 use node::nic::health::{Verdict, identity};
 
 /// A family of numbers.
@@ -37,7 +37,7 @@ const NUMBERS: [Numbers; 11] = [
         name: "cxidiag_nic_uncorrected_bit_error_ratio",
         kind: Kind::Gauge,
         unit: "ratio",
-        help: "Uncorrected code words per bit during the check.",
+        help: "Code words with uncorrected errors per bit, counted during the check.",
         label: "",
         items: &[("fec-uncorrected", "")],
     },
@@ -45,7 +45,7 @@ const NUMBERS: [Numbers; 11] = [
         name: "cxidiag_nic_corrected_bit_error_ratio",
         kind: Kind::Gauge,
         unit: "ratio",
-        help: "Corrected code words per bit during the check.",
+        help: "Code words with corrected errors per bit, counted during the check.",
         label: "",
         items: &[("fec-corrected", "")],
     },
@@ -53,7 +53,7 @@ const NUMBERS: [Numbers; 11] = [
         name: "cxidiag_nic_pcie_lanes",
         kind: Kind::Gauge,
         unit: "",
-        help: "Lanes of PCIe in use.",
+        help: "Lanes of the PCIe link in use.",
         label: "",
         items: &[("pcie-width", "")],
     },
@@ -61,7 +61,7 @@ const NUMBERS: [Numbers; 11] = [
         name: "cxidiag_nic_pcie_transfers_per_second",
         kind: Kind::Gauge,
         unit: "",
-        help: "Speed of each lane of PCIe.",
+        help: "Speed of each lane of the PCIe link.",
         label: "",
         items: &[("pcie-speed", "")],
     },
@@ -138,16 +138,13 @@ pub fn families(check: &Check) -> Vec<Family> {
             name: "cxidiag_build",
             kind: Kind::Info,
             unit: "",
-            help: "Version of cxidiag.",
-            samples: vec![Sample {
-                labels: vec![("version", env!("CARGO_PKG_VERSION").into())],
-                value: 1.0,
-            }],
+            help: openmetrics::BUILD_HELP,
+            samples: vec![openmetrics::build("check")],
         },
         of_check(
             "cxidiag_check_exit_status",
             "",
-            "Exit status of the check: 0 passed, 3 an item is bad, 4 not tested.",
+            "Exit status of the check: 0 good, 3 an item is bad, 4 nothing is bad but a NIC was not tested.",
             check.exit_status().into(),
         ),
         of_check(
@@ -165,13 +162,13 @@ pub fn families(check: &Check) -> Vec<Family> {
         verdicts(
             check,
             "cxidiag_check_ok",
-            "Whether the item is good or suspect (1) or bad (0).",
+            "Whether the item is good or suspect (1) or bad (0); no sample without a value or a limit.",
             |verdict| verdict != Verdict::Bad,
         ),
         verdicts(
             check,
             "cxidiag_check_suspect",
-            "Whether the item is suspect.",
+            "Whether the item is suspect (1) or not (0); no sample without a value or a limit.",
             |verdict| verdict == Verdict::Suspect,
         ),
         nic_info(check),
@@ -241,7 +238,7 @@ fn nic_info(check: &Check) -> Family {
         name: "cxidiag_nic",
         kind: Kind::Info,
         unit: "",
-        help: "What the NIC is; empty where it is unknown.",
+        help: "What the NIC is, always 1; a label is empty where this is unknown.",
         samples: samples.collect(),
     }
 }
@@ -290,6 +287,7 @@ mod tests {
         let check = check(vec![good(), bad()], vec![suspect()], None);
         let text = text(&families(&check), Dialect::NodeExporter);
         for line in [
+            "cxidiag_build_info{command=\"check\",version=\"0.1.0\"} 1",
             "cxidiag_check_exit_status 3",
             "cxidiag_check_timestamp_seconds 1700000000",
             "cxidiag_check_duration_seconds 2.1",

@@ -101,6 +101,8 @@ pub mod intervals;
 pub mod json;
 mod json_lines;
 mod measured_bandwidth;
+#[cfg(test)]
+mod metrics_page;
 pub mod noise;
 pub mod openmetrics;
 pub mod outcome;

@@ -336,6 +336,66 @@ fn bash_parses_the_scripts() {
     }
 }
 
+#[test]
+fn dashboard_is_what_its_script_prints() {
+    let script = "packaging/grafana/make-dashboard";
+    let printed = run(&mut Command::new(root().join(script)));
+    let committed = read("packaging/grafana/cxidiag.json");
+    assert!(printed == committed, "`{script}` writes the dashboard");
+}
+
+#[test]
+fn alerts_and_dashboard_ask_for_documented_metrics() {
+    let page = read("docs/metrics.md");
+    for (file, least) in [
+        ("packaging/prometheus/alerts.yml", 10),
+        ("packaging/grafana/cxidiag.json", 30),
+    ] {
+        let text = read(file);
+        let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+        let metrics: BTreeSet<&str> = words.filter(|of| of.starts_with("cxidiag_")).collect();
+        assert!(metrics.len() >= least, "{file}: {metrics:?}");
+        for metric in metrics {
+            assert!(
+                page.contains(&format!("| `{metric}` |")),
+                "{file}: {metric}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_alert_is_tested_and_explained() {
+    let (alerts, page) = (
+        read("packaging/prometheus/alerts.yml"),
+        read("docs/prometheus.md"),
+    );
+    let tests = read("packaging/prometheus/alerts-test.yml");
+    let names = alerts
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() >= 7, "{names:?}");
+    for name in names {
+        let runbook = format!(
+            "runbook: docs/prometheus.md#{}\n",
+            name.to_ascii_lowercase()
+        );
+        assert!(alerts.contains(&runbook), "{runbook}");
+        assert!(page.contains(&format!("\n### {name}\n")), "{name}");
+        assert!(page.contains(&format!("\n| {name} | ")), "{name}");
+        assert!(tests.contains(name), "alerts-test.yml: {name}");
+    }
+    let promtool = Command::new("promtool")
+        .args(["test", "rules", "packaging/prometheus/alerts-test.yml"])
+        .current_dir(root())
+        .output();
+    match promtool {
+        Err(error) => println!("not tested: promtool: {error}"),
+        Ok(output) => assert!(output.status.success(), "{}", stdout(&output)),
+    }
+}
+
 /// As `cargo test` prints them: `tests/summary` reads both.
 #[test]
 fn pool_of_test_programs_prints_each_with_its_result() {

@@ -35,7 +35,8 @@ pub fn families(job: &JobStat) -> Vec<Family> {
             name: "cxidiag_stat_counter",
             kind: Kind::Counter,
             unit: "",
-            help: "What a counter of a NIC has counted while the command ran.",
+            help: "What a counter of a NIC has counted while the command ran; only counters of the set that the \
+                   NIC has.",
             samples: counters(job),
         },
         gauge(

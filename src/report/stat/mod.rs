@@ -16,7 +16,7 @@ pub mod read;
 pub mod record;
 pub mod series;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 pub mod text;
 pub mod top;
 

@@ -63,13 +63,13 @@ fn of_bandwidths(load: &LoadFindings) -> [Family; 4] {
         family(
             "cxidiag_survey_load_theory_ratio",
             "ratio",
-            "Mean bandwidth as a ratio to what the topology allows.",
+            "Mean bandwidth as a ratio to what the topology allows; no sample if that is unknown.",
             each(|of| of.share_of_theory),
         ),
         family(
             "cxidiag_survey_load_quiet_ratio",
             "ratio",
-            "Mean bandwidth as a ratio to the bandwidth without load.",
+            "Mean bandwidth as a ratio to the bandwidth without load; no sample if that is unknown.",
             each(|of| of.ratio_to_quiet),
         ),
     ]
@@ -113,7 +113,7 @@ fn bad(survey: &Survey, load: &LoadFindings) -> Family {
     family(
         "cxidiag_survey_load_bad",
         "",
-        "Parts that are bad under load, by pattern and figure.",
+        "Parts that are bad under load, by pattern and figure, confirmed by retests: always 1.",
         bad.map(sample).collect(),
     )
 }

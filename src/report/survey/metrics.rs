@@ -4,7 +4,7 @@ use super::Survey;
 use super::load_metrics;
 use super::nics::{State, all_states};
 use super::words;
-use crate::openmetrics::{Family, Kind, Sample};
+use crate::openmetrics::{self, Family, Kind, Sample};
 use cluster::survey::findings::{Certainty, Population, Test, Unit};
 
 /// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds.
@@ -14,20 +14,19 @@ const PERCENTILES: [&str; 9] = ["0", "1", "5", "25", "50", "75", "95", "99", "10
 /// Returns the metrics of a survey.
 pub fn families(survey: &Survey) -> Vec<Family> {
     let verdict = &survey.verdict;
-    let version = [("version", env!("CARGO_PKG_VERSION").into())];
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let mut families = vec![
         family(
             Kind::Info,
             "cxidiag_build",
             "",
-            "Version of cxidiag.",
-            [sample(version, 1.0)],
+            openmetrics::BUILD_HELP,
+            [openmetrics::build("survey")],
         ),
         single(
             "cxidiag_survey_exit_status",
             "",
-            "Exit status: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.",
+            "Exit status of the survey: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.",
             survey.exit_status.into(),
         ),
         single(
@@ -45,13 +44,13 @@ pub fn families(survey: &Survey) -> Vec<Family> {
         single(
             "cxidiag_survey_planned_pairs",
             "",
-            "Pairs of NICs that were to be measured.",
+            "Pairs of NICs that were to be measured, with all pairs of --resume.",
             verdict.planned as f64,
         ),
         single(
             "cxidiag_survey_answered_pairs",
             "",
-            "Pairs of NICs that were measured or failed.",
+            "Pairs of NICs that were measured or failed, with all pairs of --resume.",
             verdict.answered as f64,
         ),
     ];
@@ -93,7 +92,8 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
             Kind::Gauge,
             "cxidiag_survey_nic_ok",
             "",
-            "Whether the NIC is good or suspect (1), or belongs to a bad part (0).",
+            "Whether the NIC is good or suspect (1), or belongs to a bad part (0); no sample if it is \
+             untested or in no pair.",
             each(|state| {
                 let is_known = !matches!(state, State::Untested | State::Unpaired);
                 is_known.then_some(state != State::Bad)
@@ -103,14 +103,15 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
             Kind::Gauge,
             "cxidiag_survey_nic_suspect",
             "",
-            "NICs of suspect parts, and the ends of bad paths.",
+            "NICs of suspect parts, and the ends of bad paths: 1, and no sample for other NICs.",
             each(|state| (state == State::Suspect).then_some(true)),
         ),
         family(
             Kind::Gauge,
             "cxidiag_survey_nic_untested",
             "",
-            "NICs that were not tested, or not with all of their partners.",
+            "NICs that were not tested, or not with all of their partners: 1, and no sample for other \
+             NICs.",
             each(|state| (state == State::Untested).then_some(true)),
         ),
     ]
@@ -140,7 +141,7 @@ fn causes(survey: &Survey) -> Family {
         Kind::Gauge,
         "cxidiag_survey_culprit",
         "",
-        "Nodes, switches, groups and paths that are bad or suspect.",
+        "Nodes, switches, groups and paths that are bad or suspect, always 1.",
         parts,
     )
 }
@@ -165,7 +166,7 @@ fn why(survey: &Survey) -> Option<Family> {
             Kind::Gauge,
             "cxidiag_survey_cause",
             "",
-            "Causes of bad and suspect parts, and what files say about untested NICs.",
+            "Causes of bad and suspect parts, and what files say about untested NICs, always 1.",
             causes,
         )
     })
@@ -316,6 +317,7 @@ mod tests {
         survey.why = vec![explanation(), same];
         let text = text(&families(&survey), Dialect::NodeExporter);
         for line in [
+            "cxidiag_build_info{command=\"survey\",version=\"0.1.0\"} 1",
             "cxidiag_survey_exit_status 3",
             "cxidiag_survey_timestamp_seconds 1700000000",
             "cxidiag_survey_duration_seconds 12.345",

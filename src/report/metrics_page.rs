@@ -1,0 +1,276 @@
+//! The tables of docs/metrics.md, made from the metrics of made-up results.
+//!
+//! `CXIDIAG_UPDATE_DOCS=1 cargo test -p report metrics_page` writes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use super::check::testing::check;
+use super::check_fleet::{FleetCheck, testing as fleet_testing};
+use super::openmetrics::{Family, Kind, Sample};
+use super::stat::{JobStat, metrics as stat_metrics, testing as stat_testing};
+use super::survey::load_testing::mixed_load;
+use super::survey::metrics as survey_metrics;
+use super::survey::testing::{cause, explanation, loaded, mixed, survey};
+use super::{check_fleet_metrics, check_metrics};
+use cluster::survey::findings::{Certainty, Unit};
+use node::nic::health::{Finding, ITEMS, Verdict};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+
+/// The heading of the first table. What is before it is written by hand.
+const FIRST: &str = "\n## `cxidiag check`\n";
+
+/// What the labels say, in the order of their names.
+const LABELS: [(&str, &str); 25] = [
+    (
+        "cause",
+        "a cause by its id in [why.md](why.md#causes), such as `pcie-narrow`",
+    ),
+    (
+        "check",
+        "an item by its code in [check.md](check.md#items), such as `link-down`",
+    ),
+    (
+        "class",
+        "which part both NICs of a pair share, such as `same switch`; under load also `all`",
+    ),
+    ("command", "the command that wrote the file"),
+    (
+        "confidence",
+        "how certain a cause is: `because`, `probably`, `possibly`, `also_found`, `transient`, \
+         `unknown`",
+    ),
+    (
+        "device",
+        "the NIC, such as `cxi0`; `host` for settings of the host",
+    ),
+    ("driver", "version of the driver"),
+    (
+        "figure",
+        "which figure is bad under load, such as `bandwidth`",
+    ),
+    ("firmware", "version of the firmware"),
+    ("generation", "`Cassini 1`, `Cassini 2` or `software NIC`"),
+    ("host", "name of the host"),
+    (
+        "kind",
+        "of PCIe errors, `corrected` or `uncorrected`; of a part, such as `switch` or `node`",
+    ),
+    (
+        "name",
+        "of a part, such as `switch 003.12`; in metrics of `stat`, a counter",
+    ),
+    ("node", "name of the node"),
+    ("pattern", "the pattern of the load, such as `incast:8`"),
+    (
+        "percentile",
+        "over the pairs of a class, 0 (minimum) to 100 (maximum); under load 50 or 99",
+    ),
+    ("serial", "serial number of the NIC"),
+    (
+        "severity",
+        "of AER errors: `correctable`, `nonfatal`, `fatal`",
+    ),
+    ("size", "size of the operations in bytes"),
+    (
+        "spread",
+        "how the load is spread over the cluster, such as `groups`",
+    ),
+    (
+        "state",
+        "of a NIC: `good`, `unpaired` (in no pair), `untested`, `suspect`, `bad`",
+    ),
+    ("tool", "the tool that measured, such as `write-lat`"),
+    (
+        "traffic_class",
+        "of the victims; empty if it is the class of the load",
+    ),
+    (
+        "verdict",
+        "`good`, `suspect`, `untested`, `no_answer` or `bad`; of a part `suspect` or `bad`",
+    ),
+    ("version", "the release of cxidiag"),
+];
+
+/// Words in names that are against Prometheus' conventions: types, and units that are not base
+/// units.
+const UNUSUAL: [&str; 14] = [
+    "bits",
+    "count",
+    "counter",
+    "gauge",
+    "histogram",
+    "info",
+    "kilobytes",
+    "megabytes",
+    "microseconds",
+    "milliseconds",
+    "nanoseconds",
+    "percent",
+    "summary",
+    "total",
+];
+
+/// Names with such a word, which the page explains.
+const EXCEPTIONS: [&str; 1] = ["cxidiag_stat_counter"];
+
+/// Returns the families of each command, each with at least one sample.
+fn commands() -> Vec<(&'static str, Vec<Family>)> {
+    let of_each_item = ITEMS.map(|item| Finding {
+        number: Some(1.0),
+        ..Finding::compared(item, "1", "1", Verdict::Good)
+    });
+    let of_node = check(of_each_item.to_vec(), Vec::new(), None);
+
+    let bad = fleet_testing::item("link-down", "down", "bad");
+    let node = ("nid1".to_owned(), Ok(fleet_testing::document(1, &[bad])));
+    let fleet = FleetCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, vec![node]);
+
+    let mut verdict = mixed();
+    let switch = Unit::Switch {
+        group: 3,
+        switch: 12,
+    };
+    verdict.causes.push(cause(switch, Certainty::Suspect));
+    let mut quiet = survey(verdict, Ok(()));
+    quiet.why = vec![explanation()];
+    let quiet = survey_metrics::families(&quiet);
+    let names: BTreeSet<&str> = quiet.iter().map(|family| family.name).collect();
+    let mut load = survey_metrics::families(&loaded(mixed_load()));
+    load.retain(|family| !names.contains(family.name));
+
+    let usual: &[(&str, u64)] = &[("hni_fgfc_port", 100)];
+    let outlier: &[(&str, u64)] = &[("hni_fgfc_port", 90_000)];
+    let devices: Vec<String> = (0..16).map(|number| format!("cxi{number}")).collect();
+    let counts = |number| if number == 0 { outlier } else { usual };
+    let nics = devices.iter().enumerate();
+    let nics: Vec<_> = nics
+        .map(|(number, device)| (device.as_str(), counts(number)))
+        .collect();
+    let job = JobStat::of(vec![stat_testing::node("nid1", &nics)], Vec::new());
+
+    vec![
+        ("`cxidiag check`", check_metrics::families(&of_node)),
+        (
+            "`cxidiag check` of many nodes",
+            check_fleet_metrics::families(&fleet),
+        ),
+        ("`cxidiag survey`", quiet),
+        ("`cxidiag survey --load`", load),
+        ("`cxidiag stat`", stat_metrics::families(&job)),
+    ]
+}
+
+/// Returns the name of the samples of a family, and their type.
+fn sample_name(family: &Family) -> (String, &'static str) {
+    let (suffix, kind) = match family.kind {
+        Kind::Gauge => ("", "gauge"),
+        Kind::Counter => ("_total", "counter"),
+        Kind::Info => ("_info", "info"),
+    };
+    (format!("{}{suffix}", family.name), kind)
+}
+
+/// Returns the labels of a family, which all of its samples have.
+fn labels(family: &Family) -> Vec<&'static str> {
+    let names = |sample: &Sample| -> Vec<&'static str> {
+        sample.labels.iter().map(|(name, _)| *name).collect()
+    };
+    let first = family.samples.first();
+    let first = names(first.unwrap_or_else(|| panic!("{}: no sample", family.name)));
+    for sample in &family.samples {
+        assert_eq!(names(sample), first, "{}", family.name);
+    }
+    first
+}
+
+fn tables() -> String {
+    let mut text = String::new();
+    for (title, families) in commands() {
+        let _ = write!(
+            text,
+            "\n## {title}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
+        );
+        for family in families {
+            let (name, kind) = sample_name(&family);
+            let labels: Vec<String> = labels(&family)
+                .iter()
+                .map(|label| format!("`{label}`"))
+                .collect();
+            let labels = labels.join(", ");
+            let _ = writeln!(text, "| `{name}` | {kind} | {labels} | {} |", family.help);
+        }
+    }
+    text += "\n## Labels\n\n| label | meaning |\n|---|---|\n";
+    for (label, meaning) in LABELS {
+        let _ = writeln!(text, "| `{label}` | {meaning} |");
+    }
+    text
+}
+
+#[test]
+fn page_lists_all_metrics() {
+    let page = fs::read_to_string(PAGE).expect("a page");
+    let (intro, _) = page.split_once(FIRST).expect("a first table");
+    let made = format!("{intro}{}", tables());
+    if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
+        fs::write(PAGE, &made).expect("a writable page");
+    } else {
+        assert!(page == made, "{PAGE}: CXIDIAG_UPDATE_DOCS=1 writes it");
+    }
+}
+
+#[test]
+fn explains_each_label_once() {
+    let all = commands();
+    let families = all.iter().flat_map(|(_, families)| families);
+    let used: BTreeSet<&str> = families.flat_map(labels).collect();
+    let explained: Vec<&str> = LABELS.iter().map(|(label, _)| *label).collect();
+    assert_eq!(Vec::from_iter(used), explained);
+}
+
+#[test]
+fn names_follow_conventions() {
+    for (_, families) in commands() {
+        for family in families {
+            let name = family.name;
+            assert!(name.starts_with("cxidiag_"), "{name}");
+            assert!(name.ends_with(family.unit), "{name}: {}", family.unit);
+            let is_usual = |c: char| c.is_ascii_lowercase() || c == '_';
+            assert!(name.chars().all(is_usual), "{name}");
+            let padded = format!("_{name}_");
+            let unusual = UNUSUAL
+                .iter()
+                .find(|word| padded.contains(&format!("_{word}_")));
+            let is_exception = EXCEPTIONS.contains(&name);
+            assert_eq!(unusual.is_some(), is_exception, "{name}: {unusual:?}");
+            for unit in ["_seconds", "_bytes_per_second", "_ratio"] {
+                if name.ends_with(unit) {
+                    assert_eq!(family.unit, &unit[1..], "{name}");
+                }
+            }
+        }
+    }
+}
+
+/// The node exporter refuses one name with two texts, and the same sample in two files.
+#[test]
+fn files_of_two_commands_have_different_samples() {
+    let mut texts = BTreeMap::new();
+    let mut samples = BTreeSet::new();
+    for (_, families) in commands() {
+        for family in families {
+            let (name, kind) = sample_name(&family);
+            let text = (family.help, kind);
+            let known = texts.entry(name.clone()).or_insert(text);
+            assert_eq!(*known, text, "{name}");
+            for sample in &family.samples {
+                let of_sample = (name.clone(), sample.labels.clone());
+                assert!(samples.insert(of_sample.clone()), "{of_sample:?}");
+            }
+        }
+    }
+}
