@@ -1,4 +1,4 @@
-//! Rules about links: the README lists every page once, and each link of a page leads to a file and
+//! Rules about pages and their links: the README lists every page once, and each link of a page leads to a file and
 //! a heading that exist. `packaging/make-site` makes the sidebar of the site from the lists of the
 //! README, and it has no other files than the ones to which a link may lead.
 
@@ -56,13 +56,36 @@ fn readme_lists_each_page_once() {
     }
 }
 
-#[test]
-fn links_lead_to_files_and_headings() {
+/// Returns the paths of all pages.
+fn pages() -> Vec<PathBuf> {
     let below_docs = files("docs", "md").into_iter();
-    let pages: Vec<PathBuf> = below_docs
+    below_docs
         .filter(|path| !shown(path).starts_with(MANUAL))
         .chain(TOP_PAGES.map(|page| root().join(page)))
-        .collect();
+        .collect()
+}
+
+/// Code hosts and browsers do not show `<words>` outside code.
+#[test]
+fn pages_have_no_html_except_pictures() {
+    let mut offences = Vec::new();
+    for path in pages() {
+        let text = fs::read_to_string(&path).expect("text");
+        let prose = without_code(&without_blocks(&text));
+        for rest in prose.split('<').skip(1) {
+            let is_tag = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
+            if is_tag && !rest.starts_with("img ") {
+                let word = rest.split_whitespace().next().unwrap_or_default();
+                offences.push(format!("{}: <{word}", shown(&path)));
+            }
+        }
+    }
+    assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    let pages = pages();
     let texts = pages.iter().map(|path| {
         let text = fs::read_to_string(path).expect("text");
         (path.clone(), Page::new(&text))
