@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
 use diagnosis::cause::Sign;
 use diagnosis::causes::CAUSES;
@@ -47,37 +46,6 @@ fn differences_name_each_defect_of_the_legacy_tools() {
         .collect();
     for number in 1..=33 {
         assert!(numbers.contains(&number.to_string().as_str()), "T{number}");
-    }
-}
-
-/// The README leads to every page, and no page to one that is not there.
-#[test]
-fn pages_are_found_from_the_readme() {
-    let pages = files("docs", "md");
-    let shown = |path: &Path| {
-        path.strip_prefix(root())
-            .expect("below")
-            .display()
-            .to_string()
-    };
-    let readme = read("README.md");
-    for page in &pages {
-        // What the manual is made of is no page.
-        if page.parent() == Some(&root().join("docs")) {
-            let link = format!("({})", shown(page));
-            assert!(readme.contains(&link), "README.md: {link}");
-        }
-    }
-    for page in pages.iter().chain([&root().join("README.md")]) {
-        let text = fs::read_to_string(page).expect("text");
-        for link in text.split("](").skip(1) {
-            let target = link.split(')').next().unwrap_or_default();
-            let target = target.split('#').next().unwrap_or_default();
-            if !target.contains("://") {
-                let found = page.parent().expect("a directory").join(target);
-                assert!(found.exists(), "{}: {target}", shown(page));
-            }
-        }
     }
 }
 

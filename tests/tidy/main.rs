@@ -5,6 +5,7 @@ mod documents;
 mod drawings;
 mod floors;
 mod houses;
+mod links;
 mod packages;
 mod prose;
 mod scanner;

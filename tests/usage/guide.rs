@@ -332,6 +332,69 @@ fn runs_examples_of_page_about_software_nic() {
     assert!(ran >= 1 && compared == 0, "{ran} {compared}");
 }
 
+/// Returns the commands of a recording of `docs/pictures`, and what the terminal shows below each.
+fn recorded(name: &str) -> Vec<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/pictures/{name}.cast"));
+    let text = std::fs::read_to_string(path).expect(name);
+    let events = text.lines().skip(1).map(|line| {
+        let (_, kind, text): (f64, String, String) = serde_json::from_str(line).expect(line);
+        assert_eq!(kind, "o", "output");
+        text
+    });
+    let mut commands: Vec<(String, String)> = Vec::new();
+    for line in events.collect::<String>().lines() {
+        // Of progress, only what follows stays on the terminal.
+        let line = line.rsplit("\x1b[K").next().unwrap_or_default();
+        let line = line.trim_matches('\r');
+        match line.strip_prefix("$ ") {
+            Some(command) => commands.push((command.to_owned(), String::new())),
+            None => {
+                let (_, shown) = commands.last_mut().expect("a command");
+                *shown += line;
+                shown.push('\n');
+            }
+        }
+    }
+    commands.retain(|(command, _)| !command.is_empty());
+    commands
+}
+
+/// `packaging/make-pictures` makes the recordings.
+#[test]
+fn first_run_is_as_in_its_recording() {
+    let examples = Page::new();
+    let commands = recorded("first-run");
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for (command, shown) in commands {
+        let printed = examples.script(&command, false);
+        // A machine may have hardware as well.
+        let is_kept = |line: &&str| command != "cxidiag devices" || line.starts_with("soft");
+        let kept = |text: &str| {
+            let lines: Vec<&str> = text.lines().filter(is_kept).collect();
+            masked(&lines.join("\n"))
+        };
+        assert_eq!(kept(&printed), kept(&shown), "{command}");
+    }
+}
+
+/// A busy machine may leave good NICs untested, so that only the bad one counts.
+#[test]
+fn survey_finds_the_slow_nic_of_its_recording() {
+    let commands = recorded("survey");
+    let [(survey, shown), (_, status)] = &commands[..] else {
+        panic!("{commands:?}");
+    };
+    let output = Page::new().bash(survey).output().expect("bash starts");
+    let printed = stdout(&output);
+    for text in [&printed, shown] {
+        let is_verdict = |line: &str| line.starts_with("bad: 1 NIC; ");
+        assert!(text.lines().any(is_verdict), "{text}");
+        assert!(text.contains("\nBad\nnode2 soft2: "), "{text}");
+    }
+    let code = output.status.code().expect("an exit status");
+    assert_eq!(*status, format!("exit status {code}\n"));
+}
+
 #[test]
 fn quotes_error_message_of_guide_exactly() {
     let blocks = blocks("docs/guide.md");

@@ -203,8 +203,9 @@ fn assert_ships_pages_for_users(documents: &Path) {
     for page in docs.chain(["README.md".to_owned()]) {
         let path = documents.join(&page);
         let text = fs::read_to_string(&path).expect("text");
-        for link in text.split("](").skip(1) {
-            let file = link.split(['#', ')']).next().expect("a link");
+        let pictures = text.split("<img src=\"").skip(1);
+        for link in text.split("](").skip(1).chain(pictures) {
+            let file = link.split(['#', ')', '"']).next().expect("a link");
             let target = path.parent().expect("a directory").join(file);
             let is_here = file.starts_with("http") || target.exists();
             assert!(is_here, "{page} links to {file}, which is not installed");
@@ -212,7 +213,45 @@ fn assert_ships_pages_for_users(documents: &Path) {
     }
 }
 
-/// Returns the names of the pages that README.md lists for users.
+/// mdBook is not needed for its sources. `packaging/test-site` makes and uses the whole site.
+#[test]
+fn site_has_each_page_in_its_sidebar() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    run(Command::new(root().join("packaging/make-site"))
+        .arg("--sources")
+        .arg(directory.path()));
+    let sources = directory.path().join("src");
+    let summary = fs::read_to_string(sources.join("SUMMARY.md")).expect("a sidebar");
+    let links = summary.split("](").skip(1);
+    let listed: Vec<&str> = links.filter_map(|link| link.split(')').next()).collect();
+    let found = run(Command::new("find").current_dir(&sources).args([
+        ".",
+        "-name",
+        "*.md",
+        "!",
+        "-name",
+        "SUMMARY.md",
+        "-printf",
+        "%P\n",
+    ]));
+    let pages: BTreeSet<&str> = found.lines().collect();
+    assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), pages);
+    assert_eq!(listed.len(), pages.len(), "a page is listed twice");
+    let groups: Vec<&str> = summary
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .collect();
+    let expected = [
+        "Summary",
+        "For users",
+        "For administrators",
+        "Reference",
+        "For contributors",
+    ];
+    assert_eq!(groups, expected);
+}
+
+/// Returns the names of the pages below docs that README.md lists, except for contributors.
 fn pages_for_users() -> BTreeSet<String> {
     let readme = read("README.md");
     let (_, list) = readme.split_once("\nFor users:\n").expect("a list");
