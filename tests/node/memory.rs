@@ -154,12 +154,13 @@ fn peak_memory(options: &str) -> u64 {
     number.expect("a peak").parse().expect("a number")
 }
 
-/// A second more would need a megabyte more if each sample were kept.
+/// A second more would need a megabyte more if each sample were kept. How many pages of the program
+/// are in memory varies by half a megabyte.
 #[test]
 fn memory_does_not_grow_with_duration() {
     let [short, long] = ["-D 1", "-D 4"].map(peak_memory);
     assert!(
-        long < short + 500,
+        long < short + 1000,
         "{short} KiB after 1 s, {long} KiB after 4 s"
     );
 }
