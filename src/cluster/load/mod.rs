@@ -3,7 +3,8 @@
 //!
 //! * `pattern`: which NICs send to which others.
 //! * `scene`: all flows of one slot, and what its results are counted for.
-//! * `timetable`: what the NICs of a process do in slots, and what the process reports.
+//! * `timetable`: what the NICs of a process do in slots, and what the process reports. `blocks`:
+//!   scenes -> timetables, and reports -> results of scenes.
 //! * `acceptance`: which messages about load are accepted. `foreign`: whether others use the
 //!   fabric.
 //! * `histogram`: latencies in bins.
@@ -30,6 +31,7 @@
 pub mod acceptance;
 mod bandwidths;
 mod blame;
+pub mod blocks;
 mod cells;
 pub mod conductor;
 mod confirm;

@@ -18,7 +18,6 @@
 //! * `why_culprits`: the culprits whose causes are looked for. `why_course`: the tests for that.
 //!   `why_slots`: the slots of a culprit, and what they have come to.
 //! * `load`: the load of a survey, as its options say it.
-//! * `load_blocks`: scenes under load -> what each member does when.
 //! * `written`: the files and the text that come of it.
 
 mod blocks;
@@ -29,7 +28,6 @@ mod joined;
 mod late;
 mod launch;
 mod load;
-mod load_blocks;
 mod load_watch;
 mod locations;
 mod member;

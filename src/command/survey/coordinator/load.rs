@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
 use super::member_control::{LoadedBlock, LostMembers, MemberControl};
-use crate::command::survey::load_blocks::{SlotParts, parts};
 use crate::command::survey::request::LoadRequest;
+use cluster::load::blocks::{SlotParts, parts};
 use cluster::load::conductor::{LoadConductor, LoadSetup, LoadSizes};
 use cluster::load::findings::LoadFindings;
 use cluster::load::foreign::foreign_traffic;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::command::survey::blocks::{Slots, blocks};
 use crate::command::survey::late::LateMembers;
-use crate::command::survey::load_blocks::{LoadSlots, SlotParts, by_slot, load_blocks};
 use crate::command::survey::members::Members;
 use crate::command::survey::results::BlockResults;
 use crate::command::survey::written::Notes;
+use cluster::load::blocks::{LoadSlots, SlotParts, by_slot, load_blocks};
 use cluster::load::timetable::{LoadPart, LoadResult};
 use cluster::survey::answer::Pair;
 use cluster::survey::ids::NicId;

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster::load::scene::{SINK, Scene};
-use cluster::load::timetable::{LoadBlock, LoadPart, LoadReport, LoadResult, LoadTask};
-use cluster::survey::ids::NicId;
-use cluster::survey::roster::Roster;
+use super::scene::{SINK, Scene};
+use super::timetable::{LoadBlock, LoadPart, LoadReport, LoadResult, LoadTask};
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
 use facts::device::FabricAddress;
 
 /// The slots of a block under load.
@@ -105,12 +105,12 @@ pub fn by_slot(reports: Vec<LoadReport>, scenes: usize) -> Vec<Vec<LoadResult>> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::pattern::Pattern;
+    use super::super::scene::{Flow, Purpose, VICTIM};
+    use super::super::timetable::LoadAnswer;
     use super::*;
-    use cluster::load::pattern::Pattern;
-    use cluster::load::scene::{Flow, Purpose, VICTIM};
-    use cluster::load::timetable::LoadAnswer;
-    use cluster::survey::answer::Pair;
-    use cluster::survey::testing::Cluster;
+    use crate::survey::answer::Pair;
+    use crate::survey::testing::Cluster;
 
     fn addresses(count: u32) -> Vec<Option<FabricAddress>> {
         (0..count)

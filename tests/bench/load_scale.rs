@@ -1,0 +1,260 @@
+//! `cargo bench --profile dist --bench load_scale`: what the coordinator of
+//! `survey --load=standard` does for 10,000 nodes (`CXIDIAG_BENCH_NODES=2500`, in steps of 500): it
+//! plans the scenes, writes an order for each process, reads and checks the reports, and judges. The
+//! messages have the bytes that they have between processes; no process and no connection exists.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::time::{Duration, Instant};
+
+use cluster::load::acceptance::ExpectedLoad;
+use cluster::load::blocks::{LoadSlots, by_slot, load_blocks, parts};
+use cluster::load::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
+use cluster::load::histogram::Histogram;
+use cluster::load::roles::VICTIMS_PERCENT;
+use cluster::load::scene::Scene;
+use cluster::load::timetable::{
+    LoadAnswer, LoadBlock, LoadPart, LoadReport, LoadResult, LoadTask, PARTS, Times, Watched,
+};
+use cluster::load::wanted;
+use cluster::survey::findings::Test;
+use cluster::survey::roster::Roster;
+use cluster::survey::testing::Cluster;
+use facts::device::FabricAddress;
+use fastrand::Rng;
+use postcard::{from_bytes, to_stdvec};
+
+/// Nodes of a group: 25 switches with 20 nodes each, each with one NIC.
+const OF_GROUP: u32 = 25 * 20;
+
+/// Samples of a victim in a slot: 130 ms at 5 us.
+const SAMPLES: u32 = 26_000;
+
+/// Bandwidth of a NIC, in bytes per second.
+const RATE: f64 = 21.5e9;
+
+/// What the coordinator has done, and for how long.
+#[derive(Default)]
+struct Costs {
+    planned: Duration,
+    written: Duration,
+    read: Duration,
+    judged: Duration,
+    /// Bytes of the orders and of the reports.
+    sent: usize,
+    received: usize,
+    most_received: usize,
+    slots: usize,
+    /// Length of all slots, in nanoseconds.
+    slots_ns: u64,
+}
+
+fn main() {
+    let nodes = env::var("CXIDIAG_BENCH_NODES");
+    let nodes: u32 = nodes.map_or(10_000, |text| text.parse().expect("a number"));
+    let roster = Cluster::new([(nodes / OF_GROUP) as u16, 25, 20, 1], &[], 1).roster;
+    let nodes = roster.nodes.len();
+    let setup = LoadSetup {
+        wanted: wanted::parse("standard").expect("a load"),
+        sizes: LoadSizes {
+            size_bytes: 64 << 10,
+            window_bytes: 1 << 20,
+        },
+        victims_percent: VICTIMS_PERCENT,
+        cap: Cap::All,
+        seed: 1,
+        is_hardware: true,
+        nic_rate: Some(RATE),
+        theory: None,
+        victim_test: Test {
+            tool: "write-lat".into(),
+            size_bytes: 8,
+            of_bandwidth: false,
+        },
+        other_class: None,
+    };
+    let before = memory();
+    let began = Instant::now();
+    let usable = roster.nic_ids().collect();
+    let mut conductor = LoadConductor::new(&roster, usable, setup).expect("a load");
+    let mut costs = Costs {
+        planned: began.elapsed(),
+        ..Costs::default()
+    };
+    let quiet = histograms(2_000.0, 0.05);
+    let loaded = histograms(2_400.0, 0.25);
+    loop {
+        let began = Instant::now();
+        let scenes = conductor.next_scenes();
+        costs.planned += began.elapsed();
+        if scenes.is_empty() {
+            break;
+        }
+        let latencies = if scenes[0].is_quiet() {
+            &quiet
+        } else {
+            &loaded
+        };
+        run(&roster, &mut conductor, scenes, latencies, &mut costs);
+    }
+    let began = Instant::now();
+    let findings = conductor.findings();
+    costs.judged += began.elapsed();
+    assert_eq!((findings.judgements.len(), findings.aborted), (0, None));
+
+    let all = costs.planned + costs.written + costs.read + costs.judged;
+    println!(
+        "{nodes} nodes, {} slots of {:.0} s in sum\n",
+        costs.slots,
+        costs.slots_ns as f64 / 1e9
+    );
+    for (what, time) in [
+        ("plan", costs.planned),
+        ("write orders", costs.written),
+        ("read and check reports", costs.read),
+        ("add up and judge", costs.judged),
+        ("all of this", all),
+    ] {
+        println!("{what:24}{:8.2} s", time.as_secs_f64());
+    }
+    println!(
+        "{:24}{:8} MiB at most, {before} MiB of them before",
+        "memory",
+        memory()
+    );
+    println!(
+        "{:24}{:8.1} KB to each process, {:.1} KB from it",
+        "bytes",
+        costs.sent as f64 / nodes as f64 / 1e3,
+        costs.received as f64 / nodes as f64 / 1e3
+    );
+    println!(
+        "{:24}{:8.1} MB at most, {:.1} MB/s while slots run",
+        "reports of a block",
+        costs.most_received as f64 / 1e6,
+        costs.received as f64 * 1e3 / costs.slots_ns as f64
+    );
+}
+
+/// Runs a block from its scenes to their results.
+fn run(
+    roster: &Roster,
+    conductor: &mut LoadConductor,
+    mut scenes: Vec<Scene>,
+    latencies: &[Histogram],
+    costs: &mut Costs,
+) {
+    let address = |nic| Some(FabricAddress { nic, pid: 7 });
+    let addresses: Vec<Option<FabricAddress>> =
+        (0..roster.nics.len() as u32).map(address).collect();
+    let began = Instant::now();
+    let of_slots = scenes
+        .iter_mut()
+        .map(|scene| parts(scene, false, &addresses));
+    let of_slots = of_slots.collect::<Vec<_>>();
+    let slots = LoadSlots {
+        block: 1,
+        begins_ns: 0,
+        slot_ns: scenes[0].slot_ns,
+        window_bytes: scenes[0].window_bytes,
+    };
+    let blocks = load_blocks(&of_slots, slots, roster);
+    costs.sent += blocks
+        .values()
+        .map(|block| to_stdvec(block).expect("bytes").len())
+        .sum::<usize>();
+    costs.written += began.elapsed();
+
+    let mut received = 0;
+    let mut reports = Vec::new();
+    let mut rng = Rng::with_seed(1);
+    for (rank, block) in &blocks {
+        let bytes = to_stdvec(&report(*rank, block, latencies, &mut rng)).expect("bytes");
+        received += bytes.len();
+        let began = Instant::now();
+        let mut report: LoadReport = from_bytes(&bytes).expect("a report");
+        let expected = ExpectedLoad {
+            rank: *rank,
+            nics: 1,
+            block: Some(block),
+        };
+        report.accept(expected).expect("an acceptable report");
+        reports.push(report);
+        costs.read += began.elapsed();
+    }
+    let began = Instant::now();
+    for (scene, results) in scenes.iter().zip(by_slot(reports, scenes.len())) {
+        conductor.add(scene, &results);
+    }
+    costs.judged += began.elapsed();
+    costs.received += received;
+    costs.most_received = costs.most_received.max(received);
+    costs.slots += scenes.len();
+    costs.slots_ns += scenes.iter().map(|scene| scene.slot_ns).sum::<u64>();
+}
+
+/// Returns what a process reports about a good fabric.
+fn report(rank: u32, block: &LoadBlock, latencies: &[Histogram], rng: &mut Rng) -> LoadReport {
+    let part_s = Times::of_slot(block.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
+    let mut answer = |task: &LoadTask| match task.part {
+        LoadPart::Send { .. } => LoadAnswer::Sent {
+            bytes: [(); PARTS].map(|()| (RATE * part_s * (0.99 + 0.02 * rng.f64())) as u64),
+            unreached: Vec::new(),
+        },
+        LoadPart::Measure { .. } => {
+            LoadAnswer::Measured(latencies[rng.usize(..latencies.len())].clone())
+        }
+        LoadPart::Answer { .. } | LoadPart::Watch => LoadAnswer::Present,
+    };
+    let result = |task: &LoadTask| LoadResult {
+        slot: task.slot,
+        nic: task.nic,
+        answer: answer(task),
+        waited_percent: 0,
+        counters: vec![
+            (Watched::Octets, (RATE * block.slot_ns as f64 / 1e9) as u64),
+            (Watched::Unmarked, 1_000_000),
+        ],
+    };
+    LoadReport {
+        block: block.number,
+        rank,
+        results: block.tasks.iter().map(result).collect(),
+        addresses: vec![Ok(FabricAddress { nic: rank, pid: 7 })],
+        clock_uncertainty_ns: None,
+    }
+}
+
+/// Returns the latencies of some victims around this median, with this relative deviation and a
+/// tail.
+fn histograms(median_ns: f64, deviation: f64) -> Vec<Histogram> {
+    let mut rng = Rng::with_seed(1);
+    let mut one = || {
+        let mut of = Histogram::default();
+        for _ in 0..SAMPLES {
+            let normal = (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
+            let tail = if rng.u32(..1000) == 0 {
+                1.0 + 9.0 * rng.f64()
+            } else {
+                1.0
+            };
+            of.add((median_ns * (deviation * normal).exp() * tail) as u64, 1);
+        }
+        of
+    };
+    (0..16).map(|_| one()).collect()
+}
+
+/// Returns the largest resident memory of this process so far, in MiB.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let of_line: BTreeMap<&str, &str> = status
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .collect();
+    let figure = of_line["VmHWM"].split_whitespace().next();
+    figure
+        .and_then(|of| of.parse::<u64>().ok())
+        .expect("a figure")
+        / 1024
+}
