@@ -1,7 +1,9 @@
 //! `cargo bench --profile dist --bench load_scale`: what the coordinator of
-//! `survey --load=standard` does for 10,000 nodes (`CXIDIAG_BENCH_NODES=2500`, in steps of 500): it
-//! plans the scenes, writes an order for each process, reads and checks the reports, and judges. The
-//! messages have the bytes that they have between processes; no process and no connection exists.
+//! `survey --load=standard` does for 10,000 nodes (`CXIDIAG_BENCH_NODES=2500`, in steps of 500).
+//!
+//! It plans the scenes, writes an order for each process, reads and checks the reports, and judges.
+//! The messages have the bytes that they have between processes; no process and no connection
+//! exists.
 
 use std::collections::BTreeMap;
 use std::env;

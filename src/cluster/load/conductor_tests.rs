@@ -335,6 +335,45 @@ fn retests_decide_how_sure_a_bad_part_is() {
     }
 }
 
+/// One NIC is slow in the first measurement only, and a source of each incast always gets less.
+#[test]
+fn part_that_retests_clear_does_not_explain_unequal_shares() {
+    let mut load = conductor(&d4(), setup("bisect:switch,bisect:group,incast:4"));
+    run(&mut load, |pass, scene| {
+        let is_incast = scene.purpose == Purpose::Bandwidth(Pattern::Incast(4));
+        let is_robbed =
+            |source| is_incast && scene.flows.iter().step_by(4).any(|of| of.source == source);
+        let is_slow = |source| pass == 1 && source == NicId(5);
+        results(scene, 0, |source| match source {
+            source if is_robbed(source) || is_slow(source) => 0.1e9,
+            _ => 1e9,
+        })
+    });
+    let findings = load.findings();
+    let found = |figure| findings.judgements.iter().find(|of| of.figure == figure);
+    let of_nic = found(LoadFigure::Bandwidth).expect("a slow NIC");
+    let expected = (LoadUnit::Nic(NicId(5)), Some(Certainty::Transient));
+    assert_eq!((of_nic.unit, of_nic.certainty), expected);
+    let of_shares = found(LoadFigure::SmallestShare).expect("unequal shares");
+    assert_eq!(of_shares.certainty, Some(Certainty::Suspect));
+}
+
+/// The halves of twelve groups have 72 directions.
+#[test]
+fn findings_have_the_slowest_good_sets_only() {
+    let mut load = conductor(&fabric([12, 1, 6, 1]), setup("bisect:system"));
+    run(&mut load, good);
+    let findings = load.findings();
+    let of_links = |unit| matches!(unit, LoadUnit::GroupLinks { .. });
+    let sets = |pattern: &str| {
+        let of_pattern = findings.bandwidths.iter().find(|of| of.pattern == pattern);
+        let sets = of_pattern.expect("a pattern").sets.iter();
+        sets.filter(|set| of_links(set.unit) && set.grade == Grade::Good)
+            .count()
+    };
+    assert_eq!(sets("bisect:system"), 32);
+}
+
 #[test]
 fn good_fabric_has_no_retest() {
     let mut load = conductor(&d4(), setup("bisect:switch,bisect:system"));

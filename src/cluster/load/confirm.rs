@@ -311,6 +311,11 @@ mod tests {
                 Certainty::Bad,
             ),
             (
+                (nic(5), LoadFigure::DeadPaths),
+                (system, LoadFigure::DeadPaths),
+                Certainty::Bad,
+            ),
+            (
                 (nic(5), LoadFigure::IncastSum),
                 (system, LoadFigure::IncastSum),
                 Certainty::Bad,
