@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::timetable::Watched;
 use crate::location::Class;
+use crate::survey::answer::Pair;
 use crate::survey::findings::{Certainty, Test};
 use crate::survey::ids::NicId;
 
@@ -250,12 +251,27 @@ pub struct ImpactFigures {
     pub p99: Option<Compared>,
     /// The 99.9th percentile; null with fewer than 10,000 samples.
     pub p999: Option<Compared>,
+    /// The victims far above this class, the worst first, at most five; of all classes none.
+    pub far_above: Vec<FarVictim>,
     /// Histogram of the quiet latencies: lower edges of bins, and numbers of samples.
     pub quiet_histogram: Vec<(f64, u64)>,
     /// Histogram of the latencies under load.
     pub loaded_histogram: Vec<(f64, u64)>,
     /// How good it is.
     pub grade: Grade,
+}
+
+/// A victim whose impact factor is above 1.2, and more than 3 robust deviations above the median of
+/// its class.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct FarVictim {
+    /// The pair.
+    pub pair: Pair,
+    /// Mean of its impact factors in the repetitions in which it was far above.
+    pub impact: f64,
+    /// Its quiet median as a ratio to the median of its class.
+    pub quiet_ratio: f64,
 }
 
 /// How far another traffic class keeps load away.

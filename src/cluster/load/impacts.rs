@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::findings::{Compared, Grade, ImpactFigures, Spread};
+use super::findings::{Compared, FarVictim, Grade, ImpactFigures, Spread};
 use super::limits::{GradeLimits, IMPACT, IMPACT_P99};
 use super::names::under_name;
 use super::pattern::Pattern;
@@ -12,12 +12,16 @@ use super::victims::{PairMedians, VictimKey, Victims};
 use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::findings::Test;
+use crate::survey::roster::Roster;
 
 /// Smaller impact factors than this are called 1.
 const LEAST_IMPACT: f64 = 1.05;
 
 /// Victims with an impact factor of this many robust deviations above the median are named.
 const OUTLYING: f64 = 3.0;
+
+/// Most victims that are named for a class.
+const MOST_FAR: usize = 5;
 
 /// What the figures of victims depend on, beside their results.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +94,7 @@ fn of_class(
         median,
         p99,
         p999: tails::compare(&blocks, P999, facts.seed),
+        far_above: class.map_or(Vec::new(), |class| far_above(victims, class)),
         quiet_histogram: all.quiet.bins(),
         loaded_histogram: all.loaded.bins(),
         grade,
@@ -140,26 +145,55 @@ fn outlying(impacts: &[f64]) -> Vec<usize> {
         .collect()
 }
 
-/// Returns the pairs whose impact factor is far above their class, with their mean over the
-/// repetitions in which it is, the worst first.
-pub fn outliers(victims: &Victims) -> Vec<(Pair, f64)> {
-    let mut found: BTreeMap<Pair, Vec<f64>> = BTreeMap::new();
-    for class in victims.classes() {
-        let of_pairs = victims.pairs(Some(class));
-        let impacts: Vec<(Pair, f64)> = of_pairs
-            .filter_map(|of| Some((of.pair, of.impact()?)))
-            .collect();
-        let values: Vec<f64> = impacts.iter().map(|of| of.1).collect();
-        for (pair, impact) in outlying(&values).into_iter().map(|index| impacts[index]) {
-            found.entry(pair).or_default().push(impact);
-        }
-    }
-    let means = found.into_iter();
-    let mut outliers: Vec<(Pair, f64)> = means
-        .filter_map(|(pair, impacts)| Some((pair, mean(&impacts)?)))
+/// Returns the victims of a class whose impact factor is far above it, the worst first. Good ones
+/// are not worth a name.
+fn far_above(victims: &Victims, class: Class) -> Vec<FarVictim> {
+    let of_pairs = victims.pairs(Some(class));
+    let measured: Vec<(Pair, f64, f64)> = of_pairs
+        .filter_map(|of| Some((of.pair, of.both()?.0, of.impact()?)))
         .collect();
-    outliers.sort_by(|one, other| other.1.total_cmp(&one.1));
-    outliers
+    let quiet: Vec<f64> = measured.iter().map(|of| of.1).collect();
+    let impacts: Vec<f64> = measured.iter().map(|of| of.2).collect();
+    let Some(of_class) = median(&quiet) else {
+        return Vec::new();
+    };
+    let mut found: BTreeMap<Pair, Vec<(f64, f64)>> = BTreeMap::new();
+    let outlying = outlying(&impacts).into_iter().map(|index| measured[index]);
+    for (pair, quiet, impact) in outlying.filter(|of| of.2 > IMPACT.good) {
+        let of_pair = found.entry(pair).or_default();
+        of_pair.push((quiet / of_class, impact));
+    }
+    let mean_of = |of: &[(f64, f64)], figure: fn(&(f64, f64)) -> f64| {
+        let values: Vec<f64> = of.iter().map(figure).collect();
+        mean(&values)
+    };
+    let victim = |(pair, of): (Pair, Vec<(f64, f64)>)| {
+        Some(FarVictim {
+            pair,
+            impact: mean_of(&of, |of| of.1)?,
+            quiet_ratio: mean_of(&of, |of| of.0)?,
+        })
+    };
+    let mut far: Vec<FarVictim> = found.into_iter().filter_map(victim).collect();
+    far.sort_by(|one, other| other.impact.total_cmp(&one.impact));
+    far.truncate(MOST_FAR);
+    far
+}
+
+impl FarVictim {
+    /// Returns a sentence that names the pair, its impact factor, and its latency without load: if
+    /// that is above its class, the quiet part of the survey is about it too.
+    pub fn sentence(&self, roster: &Roster) -> String {
+        let [initiator, target] = self.pair.nics().map(|nic| {
+            let place = roster.location(nic).map(|place| format!(" ({place})"));
+            roster.name(nic) + &place.unwrap_or_default()
+        });
+        format!(
+            "Far above its class: {initiator} to {target}: impact factor {:.2}, quiet latency {:.2} \
+             times its class.",
+            self.impact, self.quiet_ratio
+        )
+    }
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ impl Tally {
         let parts = judgements.iter().filter(|part| !is_cleared(part));
         let unexplained = verdicts::unexplained(of_system, parts);
         judgements.extend(unexplained);
-        judgements.extend(verdicts::of_impacts(&self.roster, &impacts, &self.victims));
+        judgements.extend(verdicts::of_impacts(&self.roster, &impacts));
         judgements.extend(verdicts::of_unanswered(&self.victims));
         judgements.extend(isolations.iter().filter_map(isolation::judgement));
         judgements.extend(self.counters.judgements(&self.roster));

@@ -1,6 +1,8 @@
 //! Tests of a tally with made-up results: victims, classes, targets and counters.
 
-use super::findings::{Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit, Spread};
+use super::findings::{
+    FarVictim, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit, Spread,
+};
 use super::histogram::Histogram;
 use super::model::{Fabric, bandwidth_scene, bisect, d4, flow, flows};
 use super::pattern::{Pattern, Set};
@@ -57,6 +59,8 @@ struct Trial {
     in_other_class: bool,
     /// How many of 2,000 latencies under load are ten times as long.
     tail: u64,
+    /// The last quiet latency, as a multiple of the first one.
+    drift: f64,
     repetitions: u32,
 }
 
@@ -66,6 +70,7 @@ const INCAST: Trial = Trial {
     at_target: false,
     in_other_class: false,
     tail: 0,
+    drift: 1.0,
     repetitions: 2,
 };
 
@@ -104,12 +109,10 @@ fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], wait
                 slot_ns: 250_000_000,
                 window_bytes: 1 << 20,
             };
-            let latency = |place: usize| {
-                if is_loaded {
-                    2000.0 * impacts[place]
-                } else {
-                    2000.0
-                }
+            let latency = |victim: usize| match place {
+                0 => 2000.0,
+                3 => 2000.0 * of.drift,
+                _ => 2000.0 * impacts[victim],
             };
             let of_victims = victims.iter().enumerate();
             let mut results: Vec<LoadResult> = of_victims
@@ -371,6 +374,33 @@ fn victims_far_above_their_class_are_named() {
     );
 }
 
+/// load.md 5, vector 23: the class is good, and small deviations are not worth a name.
+#[test]
+fn victims_far_above_a_good_class_are_found() {
+    let of_medians = Trial {
+        spread: Spread::Switches,
+        ..INCAST
+    };
+    let findings = impact_of(of_medians, [1.0, 1.0, 1.1, 3.0]);
+    assert_eq!(findings.judgements, []);
+    let far: Vec<&FarVictim> = findings
+        .impacts
+        .iter()
+        .flat_map(|of| &of.far_above)
+        .collect();
+    let [victim] = far[..] else {
+        panic!("{far:?}");
+    };
+    assert_eq!(victim.pair.initiator, NicId(15));
+    assert!((victim.impact / 3.0 - 1.0).abs() < 0.02, "{victim:?}");
+    assert!((victim.quiet_ratio - 1.0).abs() < 0.02, "{victim:?}");
+    assert_eq!(
+        victim.sentence(&d4().roster),
+        "Far above its class: nid000015 cxi0 (003.01.01) to nid000011 cxi0 (002.01.01): impact factor \
+         2.99, quiet latency 1.00 times its class."
+    );
+}
+
 #[test]
 fn other_class_that_lets_load_through_is_bad() {
     for (other, grade) in [(1.0, Grade::Good), (4.0, Grade::Bad)] {
@@ -391,6 +421,25 @@ fn other_class_that_lets_load_through_is_bad() {
         let named = units.filter(|of| *of == LoadUnit::TrafficClass).count();
         assert_eq!(named, usize::from(grade == Grade::Bad));
     }
+}
+
+/// The latencies of the other class have tripled without load as well.
+#[test]
+fn drift_of_quiet_latencies_is_no_lack_of_isolation() {
+    let mut tally = quiet_tally(&d4());
+    add_victims(&mut tally, INCAST, [3.2; 4]);
+    let in_other_class = Trial {
+        in_other_class: true,
+        drift: 3.0,
+        ..INCAST
+    };
+    add_victims(&mut tally, in_other_class, [3.8; 4]);
+    let isolation = &tally.findings().isolations[0];
+    assert!(
+        isolation.isolation.is_some_and(|of| of < 0.7),
+        "{isolation:?}"
+    );
+    assert_eq!(isolation.grade, Grade::Good);
 }
 
 #[test]

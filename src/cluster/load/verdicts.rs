@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bandwidths::is_judged_by_share;
 use super::findings::{
-    BandwidthFigures, Grade, ImpactFigures, LoadFigure, LoadFindings, LoadJudgement, LoadUnit,
-    Spread, StarFigures,
+    BandwidthFigures, FarVictim, Grade, ImpactFigures, LoadFigure, LoadFindings, LoadJudgement,
+    LoadUnit, Spread, StarFigures,
 };
-use super::impacts;
 use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_SETS, SHARE, SMALLEST_SHARE};
 use super::names::{pattern_name, under_name};
 use super::pattern::Pattern;
@@ -188,11 +187,7 @@ pub fn of_stars(
 
 /// Returns the judgements on the latencies of victims in the class of the aggressors: one for each
 /// pattern that is bad, which retests repeat, or else one for all patterns that are slow.
-pub fn of_impacts(
-    roster: &Roster,
-    figures: &[(VictimKey, ImpactFigures)],
-    victims: &BTreeMap<VictimKey, Victims>,
-) -> Vec<LoadJudgement> {
+pub fn of_impacts(roster: &Roster, figures: &[(VictimKey, ImpactFigures)]) -> Vec<LoadJudgement> {
     let judged: Vec<&(VictimKey, ImpactFigures)> = figures
         .iter()
         .filter(|(key, of)| !key.in_other_class && of.grade != Grade::Unjudged)
@@ -204,19 +199,15 @@ pub fn of_impacts(
         all.filter(|(key, _)| key.under == under).collect()
     };
     if patterns.is_empty() {
-        return of_impact(roster, &judged, victims).into_iter().collect();
+        return of_impact(roster, &judged).into_iter().collect();
     }
     let bad = patterns.into_iter();
-    bad.filter_map(|under| of_impact(roster, &of_pattern(under), victims))
+    bad.filter_map(|under| of_impact(roster, &of_pattern(under)))
         .collect()
 }
 
 /// Returns the judgement on the worst of these figures.
-fn of_impact(
-    roster: &Roster,
-    judged: &[&(VictimKey, ImpactFigures)],
-    victims: &BTreeMap<VictimKey, Victims>,
-) -> Option<LoadJudgement> {
+fn of_impact(roster: &Roster, judged: &[&(VictimKey, ImpactFigures)]) -> Option<LoadJudgement> {
     let hit: Vec<&(VictimKey, ImpactFigures)> = judged
         .iter()
         .copied()
@@ -255,16 +246,10 @@ fn of_impact(
     if !names.is_empty() {
         evidence.push(format!("Also under {}.", names.join(", ")));
     }
-    if let Some(of) = victims.get(key) {
-        let outliers = impacts::outliers(of).into_iter().take(MOST_VICTIMS);
-        evidence.extend(outliers.map(|(pair, impact)| {
-            let [initiator, target] = pair.nics().map(|nic| {
-                let place = roster.location(nic).map(|place| format!(" ({place})"));
-                roster.name(nic) + &place.unwrap_or_default()
-            });
-            format!("Far above its class: {initiator} to {target}, x{impact:.2}.")
-        }));
-    }
+    let same = judged.iter().filter(|(of, _)| of == key);
+    let mut far: Vec<FarVictim> = same.flat_map(|(_, of)| of.far_above.clone()).collect();
+    far.sort_by(|one, other| other.impact.total_cmp(&one.impact));
+    evidence.extend(far.iter().take(MOST_VICTIMS).map(|of| of.sentence(roster)));
     Some(LoadJudgement {
         unit: LoadUnit::System,
         grade: worst.grade,

@@ -117,7 +117,7 @@ fn scale(all: &[BandwidthFigures]) -> BandwidthScale {
 
 /// Returns a table of impact factors for each pattern, test and traffic class of victims. Lines of
 /// different tables are separated by an empty one.
-pub fn impacts(load: &LoadFindings) -> Vec<String> {
+pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = load.impacts.as_slice();
     let mut left = MOST_IMPACTS;
@@ -135,6 +135,10 @@ pub fn impacts(load: &LoadFindings) -> Vec<String> {
         let shown = &group[..count.min(left)];
         lines.push(title(first));
         lines.extend(of_group(shown));
+        // A judgement names the victims of others.
+        let unnamed = shown.iter().filter(|of| !is_worse(of.grade));
+        let far = unnamed.flat_map(|of| &of.far_above);
+        lines.extend(far.map(|victim| victim.sentence(roster)));
         left -= shown.len();
         rest = others;
     }

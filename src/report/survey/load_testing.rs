@@ -2,12 +2,13 @@
 
 use super::testing::tests;
 use cluster::load::findings::{
-    BandwidthFigures, Compared, CounterFigures, Grade, ImpactFigures, IsolationFigures, LeftOut,
-    LoadFigure, LoadFindings, LoadJudgement, LoadSettings, LoadUnit, SetFigures, Spread,
+    BandwidthFigures, Compared, CounterFigures, FarVictim, Grade, ImpactFigures, IsolationFigures,
+    LeftOut, LoadFigure, LoadFindings, LoadJudgement, LoadSettings, LoadUnit, SetFigures, Spread,
     StarFigures,
 };
 use cluster::load::timetable::Watched;
 use cluster::location::Class;
+use cluster::survey::answer::Pair;
 use cluster::survey::findings::Certainty;
 use cluster::survey::ids::NicId;
 
@@ -108,6 +109,7 @@ pub fn impact(under: &str, spread: Spread, class: Option<Class>) -> ImpactFigure
         median: compared(1.1),
         p99: Some(compared(1.3)),
         p999: Some(compared(1.8)),
+        far_above: Vec::new(),
         quiet_histogram: histogram(1.0),
         loaded_histogram: histogram(1.1),
         grade: Grade::Good,
@@ -231,6 +233,14 @@ pub fn mixed_load() -> LoadFindings {
         grade: Grade::Unjudged,
         ..impact("incast-same:8", Spread::Groups, None)
     };
+    let far = FarVictim {
+        pair: Pair {
+            initiator: NicId(0),
+            target: NicId(1),
+        },
+        impact: 3.0,
+        quiet_ratio: 1.02,
+    };
     let isolation = |isolation, same| IsolationFigures {
         under: "incast:32".into(),
         traffic_class: "LOW_LATENCY".into(),
@@ -243,7 +253,10 @@ pub fn mixed_load() -> LoadFindings {
         judgements: vec![bad, suspect, transient, slow],
         bandwidths: vec![bandwidth("bisect:switch"), system, incast, unknown],
         impacts: vec![
-            impact("all2all", Spread::Mixed, Some(Class::Switch)),
+            ImpactFigures {
+                far_above: vec![far],
+                ..impact("all2all", Spread::Mixed, Some(Class::Switch))
+            },
             impact("all2all", Spread::Switches, None),
             few,
         ],

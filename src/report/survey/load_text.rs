@@ -37,7 +37,7 @@ pub fn lines(survey: &Survey) -> Vec<String> {
     }
     for table in [
         load_tables::bandwidths(&survey.roster, load),
-        load_tables::impacts(load),
+        load_tables::impacts(&survey.roster, load),
         isolations(load),
         counters(load),
         left_out(load),
