@@ -20,7 +20,7 @@ use super::sets;
 pub use super::setup::LoadSetup;
 use super::steps::CourseStep;
 use super::tally::Tally;
-use super::timetable::{LoadAnswer, LoadResult};
+use super::timetable::LoadResult;
 pub use super::timing::LoadSizes;
 use super::verdicts::grade_patterns;
 use crate::survey::findings::Certainty;
@@ -221,8 +221,7 @@ impl LoadConductor {
         let Some(pass) = self.passes.last_mut() else {
             return;
         };
-        let is_tested = |of: &LoadResult| !matches!(of.answer, LoadAnswer::Untested(_));
-        if results.iter().any(is_tested) {
+        if results.iter().any(|of| !of.is_untested()) {
             let step = CourseStep {
                 purpose: scene.purpose,
                 repetitions: 0,

@@ -57,10 +57,11 @@ fn of_class(
     class: Option<Class>,
     facts: ImpactFacts,
 ) -> Option<ImpactFigures> {
-    let both: Vec<(f64, f64)> = victims.pairs(class).filter_map(PairMedians::both).collect();
-    let impacts: Vec<f64> = both.iter().map(|(quiet, loaded)| loaded / quiet).collect();
-    let of_quiet: Vec<f64> = both.iter().map(|of| of.0).collect();
-    let of_loaded: Vec<f64> = both.iter().map(|of| of.1).collect();
+    let of_pairs = victims.pairs(class);
+    let measured: Vec<MeasuredPair> = of_pairs.filter_map(MeasuredPair::of).collect();
+    let impacts: Vec<f64> = measured.iter().map(MeasuredPair::impact).collect();
+    let of_quiet: Vec<f64> = measured.iter().map(|of| of.quiet).collect();
+    let of_loaded: Vec<f64> = measured.iter().map(|of| of.loaded).collect();
     let median = Compared {
         quiet: median(&of_quiet)?,
         loaded: median(&of_loaded)?,
@@ -75,7 +76,7 @@ fn of_class(
     let of_p99 = p99.filter(|_| facts.judges_tails && key.spread == Spread::Mixed);
     let of_tail = of_p99.map_or(Grade::Good, |of| grade(of, IMPACT_P99, resolution));
     let grade = match grade(median, IMPACT, resolution).max(of_tail) {
-        _ if both.len() < LEAST_FOR_INTERVAL || key.at_target => Grade::Unjudged,
+        _ if measured.len() < LEAST_FOR_INTERVAL || key.at_target => Grade::Unjudged,
         Grade::Bad if !is_incast => Grade::Slow,
         grade => grade,
     };
@@ -88,13 +89,13 @@ fn of_class(
             .filter(|_| key.in_other_class)
             .map(str::to_owned),
         class,
-        victims: both.len() as u32,
-        unjudged: (victims.pairs(class).count() - both.len()) as u32,
+        victims: measured.len() as u32,
+        unjudged: (victims.pairs(class).count() - measured.len()) as u32,
         resolution,
         median,
         p99,
         p999: tails::compare(&blocks, P999, facts.seed),
-        far_above: class.map_or(Vec::new(), |class| far_above(victims, class)),
+        far_above: class.map_or(Vec::new(), |_| far_above(&measured)),
         quiet_histogram: all.quiet.bins(),
         loaded_histogram: all.loaded.bins(),
         grade,
@@ -146,38 +147,56 @@ fn outlying(impacts: &[f64]) -> Vec<usize> {
 }
 
 /// Returns the victims of a class whose impact factor is far above it, the worst first. Good ones
-/// are not worth a name.
-fn far_above(victims: &Victims, class: Class) -> Vec<FarVictim> {
-    let of_pairs = victims.pairs(Some(class));
-    let measured: Vec<(Pair, f64, f64)> = of_pairs
-        .filter_map(|of| Some((of.pair, of.both()?.0, of.impact()?)))
-        .collect();
-    let quiet: Vec<f64> = measured.iter().map(|of| of.1).collect();
-    let impacts: Vec<f64> = measured.iter().map(|of| of.2).collect();
-    let Some(of_class) = median(&quiet) else {
+/// are not worth a name, and a class that is too small for a verdict has none.
+fn far_above(of_class: &[MeasuredPair]) -> Vec<FarVictim> {
+    let impacts: Vec<f64> = of_class.iter().map(MeasuredPair::impact).collect();
+    let quiet: Vec<f64> = of_class.iter().map(|of| of.quiet).collect();
+    let Some(usual) = median(&quiet).filter(|_| quiet.len() >= LEAST_FOR_INTERVAL) else {
         return Vec::new();
     };
-    let mut found: BTreeMap<Pair, Vec<(f64, f64)>> = BTreeMap::new();
-    let outlying = outlying(&impacts).into_iter().map(|index| measured[index]);
-    for (pair, quiet, impact) in outlying.filter(|of| of.2 > IMPACT.good) {
-        let of_pair = found.entry(pair).or_default();
-        of_pair.push((quiet / of_class, impact));
+    let mut found: BTreeMap<Pair, Vec<MeasuredPair>> = BTreeMap::new();
+    let outlying = outlying(&impacts).into_iter().map(|index| of_class[index]);
+    for of in outlying.filter(|of| of.impact() > IMPACT.good) {
+        found.entry(of.pair).or_default().push(of);
     }
-    let mean_of = |of: &[(f64, f64)], figure: fn(&(f64, f64)) -> f64| {
-        let values: Vec<f64> = of.iter().map(figure).collect();
-        mean(&values)
+    let mean_of = |all: &[MeasuredPair], figure: fn(&MeasuredPair) -> f64| {
+        mean(&all.iter().map(figure).collect::<Vec<f64>>())
     };
-    let victim = |(pair, of): (Pair, Vec<(f64, f64)>)| {
+    let victim = |(pair, all): (Pair, Vec<MeasuredPair>)| {
         Some(FarVictim {
             pair,
-            impact: mean_of(&of, |of| of.1)?,
-            quiet_ratio: mean_of(&of, |of| of.0)?,
+            impact: mean_of(&all, MeasuredPair::impact)?,
+            quiet_ratio: mean_of(&all, |of| of.quiet)? / usual,
         })
     };
     let mut far: Vec<FarVictim> = found.into_iter().filter_map(victim).collect();
     far.sort_by(|one, other| other.impact.total_cmp(&one.impact));
     far.truncate(MOST_FAR);
     far
+}
+
+/// A pair in a repetition, with its median latencies.
+#[derive(Clone, Copy, Debug)]
+struct MeasuredPair {
+    pair: Pair,
+    quiet: f64,
+    loaded: f64,
+}
+
+impl MeasuredPair {
+    /// `None` if one of the medians was not measured.
+    fn of(medians: &PairMedians) -> Option<Self> {
+        let (quiet, loaded) = medians.both()?;
+        Some(Self {
+            pair: medians.pair,
+            quiet,
+            loaded,
+        })
+    }
+
+    fn impact(&self) -> f64 {
+        self.loaded / self.quiet
+    }
 }
 
 impl FarVictim {
@@ -199,6 +218,7 @@ impl FarVictim {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::survey::ids::NicId;
 
     #[test]
     fn class_of_vector_23_is_good_and_its_last_two_are_named() {
@@ -211,6 +231,40 @@ mod tests {
         };
         assert_eq!(grade(of, IMPACT, 1.0), Grade::Good);
         assert_eq!(outlying(&impacts), [6, 7]);
+    }
+
+    /// The pairs of NIC 0 with NICs from 1 on, whose quiet latency is 2 µs but for the last one.
+    fn measured(impacts: &[f64], last_quiet: f64) -> Vec<MeasuredPair> {
+        let last = impacts.len() - 1;
+        let of = |(at, impact): (usize, &f64)| {
+            let quiet = if at == last { last_quiet } else { 2000.0 };
+            MeasuredPair {
+                pair: Pair {
+                    initiator: NicId(0),
+                    target: NicId(at as u32 + 1),
+                },
+                quiet,
+                loaded: quiet * impact,
+            }
+        };
+        impacts.iter().enumerate().map(of).collect()
+    }
+
+    #[test]
+    fn names_the_worst_victims_of_a_class_that_is_large_enough() {
+        let mut impacts = vec![0.98, 1.0, 1.01, 1.02, 1.03, 1.15, 3.0];
+        assert_eq!(far_above(&measured(&impacts, 3000.0)), []);
+        impacts.insert(0, 1.0);
+        let far = far_above(&measured(&impacts, 3000.0));
+        let target = NicId(8);
+        assert_eq!(far.len(), 1, "{far:?}");
+        assert_eq!((far[0].pair.target, far[0].quiet_ratio), (target, 1.5));
+        assert!((far[0].impact - 3.0).abs() < 1e-9);
+
+        let many = [&[1.0, 1.02].repeat(10)[..], &[3.0, 4.0, 5.0, 6.0, 7.0, 8.0]].concat();
+        let far = far_above(&measured(&many, 2000.0));
+        let impacts: Vec<f64> = far.iter().map(|of| of.impact.round()).collect();
+        assert_eq!(impacts, [8.0, 7.0, 6.0, 5.0, 4.0]);
     }
 
     #[test]

@@ -91,14 +91,15 @@ pub fn alarms(
         }
     }
     let pairs = scene.victims.iter();
-    let pairs = pairs.filter(|pair| !pair.nics().iter().any(is_lost));
-    let (mut answered, mut unanswered) = (0, 0);
+    let is_absent = |nic: &NicId| by_nic.get(nic).is_some_and(|of| of.is_untested());
+    let pairs = pairs.filter(|pair| !pair.nics().iter().any(is_lost) && !is_absent(&pair.target));
+    let (mut answered, mut reasons) = (0, Vec::new());
     for pair in pairs {
         let Some(result) = by_nic.get(&pair.initiator) else {
             continue;
         };
         match &result.answer {
-            LoadAnswer::Failed(_) => unanswered += 1,
+            LoadAnswer::Failed(reason) => reasons.push(reason),
             LoadAnswer::Measured(_) => answered += 1,
             _ => {}
         }
@@ -113,10 +114,11 @@ pub fn alarms(
             "packets of {count} of {nics} NICs were not answered in time"
         )));
     }
-    if is_above(unanswered, answered + unanswered, UNANSWERED) {
-        let victims = answered + unanswered;
+    let (unanswered, victims) = (reasons.len(), answered + reasons.len());
+    if is_above(unanswered, victims, UNANSWERED) {
+        let first = reasons[0];
         alarms.push(Alarm::Stop(format!(
-            "operations of {unanswered} of {victims} victims were not answered"
+            "operations of {unanswered} of {victims} victims were not answered (the first: {first})"
         )));
     }
     let has_paused = |of: &&LoadResult| changed(of, Watched::RxPaused) > scene.slot_ns / 2;

@@ -159,7 +159,15 @@ fn unanswered_victims_end_the_load() {
     };
     assert_eq!(alarms_of(&scene(8, 4), &[], fail_first(1)), []);
     let found = alarms_of(&scene(8, 4), &[], fail_first(2));
-    assert!(reason(&found).contains("2 of 4 victims"));
+    assert!(reason(&found).contains("2 of 4 victims were not answered (the first: no answer)"));
+    // Targets that came late cannot answer.
+    let late = |result: &mut LoadResult| {
+        fail_first(2)(result);
+        if result.answer == LoadAnswer::Present && result.nic.0 > 8 {
+            result.answer = LoadAnswer::Untested(Untested::Late);
+        }
+    };
+    assert_eq!(alarms_of(&scene(8, 4), &[], late), []);
     // Two of three failures have a lost partner; 2 of 40 victims are not above 5 %.
     assert_eq!(alarms_of(&scene(8, 4), &[10, 11], fail_first(3)), []);
     assert_eq!(alarms_of(&scene(8, 40), &[], fail_first(2)), []);

@@ -139,6 +139,14 @@ pub struct LoadResult {
     pub counters: Vec<(Watched, u64)>,
 }
 
+impl LoadResult {
+    /// Returns whether the NIC did not take part. Then operations that it should have answered may
+    /// fail.
+    pub fn is_untested(&self) -> bool {
+        matches!(self.answer, LoadAnswer::Untested(_))
+    }
+}
+
 /// The answer to a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LoadAnswer {

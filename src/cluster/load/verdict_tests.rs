@@ -12,6 +12,7 @@ use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
 use super::verdicts::unexplained;
 use crate::survey::answer::Pair;
 use crate::survey::ids::NicId;
+use crate::survey::untested::Untested;
 
 const SYSTEM: Pattern = bisect(Set::System, false);
 
@@ -629,6 +630,13 @@ fn unanswered_victims_are_bad() {
         target: NicId(13),
     });
     let failed = result(12, LoadAnswer::Failed("no answer".into()));
+    let late = result(13, LoadAnswer::Untested(Untested::Late));
+    tally.add(&scene, &[failed.clone(), late]);
+    assert_eq!(
+        tally.findings().judgements,
+        [],
+        "the target could not answer"
+    );
     tally.add(&scene, &[failed]);
     let judgements = tally.findings().judgements;
     assert_eq!(judgements.len(), 1);

@@ -120,6 +120,10 @@ impl Victims {
             if waited > most_waited_percent(of_bandwidth) {
                 continue;
             }
+            // Operations that a target does not answer because it was late fail.
+            if target.is_some_and(|of| of.is_untested()) {
+                continue;
+            }
             let is_loaded = !scene.is_quiet();
             let samples = match &result.answer {
                 LoadAnswer::Measured(_) if is_idle => continue,
