@@ -360,13 +360,19 @@ fn matches_schemas_in_docs() {
             env!("CARGO_MANIFEST_DIR")
         );
         let text = format!("{schema:#}\n");
-        if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
-            std::fs::write(&path, &text).expect("a writable schema");
-        }
-        let documented = std::fs::read_to_string(&path).expect("a schema");
-        assert!(
-            documented == text,
-            "{path}: CXIDIAG_UPDATE_DOCS=1 writes it"
-        );
+        assert_documented(&path, &text);
     }
+}
+
+/// Asserts that a file of the documents has this text. `CXIDIAG_UPDATE_DOCS=1` writes it.
+#[track_caller]
+pub fn assert_documented(path: &str, text: &str) {
+    if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
+        std::fs::write(path, text).expect("a writable document");
+    }
+    let documented = std::fs::read_to_string(path).expect("a document");
+    assert!(
+        documented == text,
+        "{path}: CXIDIAG_UPDATE_DOCS=1 writes it"
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use diagnosis::cause::Sign;
 use diagnosis::causes::CAUSES;

@@ -1,6 +1,6 @@
-//! Rules about pages and their links: the README lists every page once, and each link of a page leads to a file and
-//! a heading that exist. `packaging/make-site` makes the sidebar of the site from the lists of the
-//! README, and it has no other files than the ones to which a link may lead.
+//! Rules about pages and their links: the README lists every page once, and each link of a page
+//! leads to a file and a heading that exist. `packaging/make-site` makes the sidebar of the site
+//! from the lists of the README, and it has no other files than the ones to which a link may lead.
 
 use std::collections::HashMap;
 use std::fs;

@@ -377,14 +377,18 @@ fn first_run_is_as_in_its_recording() {
     }
 }
 
-/// A busy machine may leave good NICs untested, so that only the bad one counts.
+/// A busy machine may leave good NICs untested, so that only the bad one counts; too busy a one
+/// leaves all of them undecided.
 #[test]
 fn survey_finds_the_slow_nic_of_its_recording() {
     let commands = recorded("survey");
     let [(survey, shown), (_, status)] = &commands[..] else {
         panic!("{commands:?}");
     };
-    let output = Page::new().bash(survey).output().expect("bash starts");
+    let survey = || Page::new().bash(survey).output().expect("bash starts");
+    let is_decided = |output: &Output| output.status.code() != Some(4);
+    let output = (0..10).map(|_| survey()).find(is_decided);
+    let output = output.expect("ten surveys are undecided");
     let printed = stdout(&output);
     for text in [&printed, shown] {
         let is_verdict = |line: &str| line.starts_with("bad: 1 NIC; ");

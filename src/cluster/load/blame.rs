@@ -61,15 +61,12 @@ pub fn culprits(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> V
 
 /// Returns the pattern if it was measured, or else the first one whose flows name slow parts.
 fn measured_pattern(usual: Pattern, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> Pattern {
-    let mut others = rates
-        .keys()
-        .filter(|of| matches!(of, Pattern::Bisect { .. } | Pattern::Shift(Distance::Group)));
-    let other = others.next().copied();
     if rates.contains_key(&usual) {
-        usual
-    } else {
-        other.unwrap_or(usual)
+        return usual;
     }
+    let names_parts =
+        |of: &Pattern| matches!(of, Pattern::Bisect { .. } | Pattern::Shift(Distance::Group));
+    rates.keys().copied().find(names_parts).unwrap_or(usual)
 }
 
 /// Returns the causes among the links of groups, and leaves out the links of slow switches.

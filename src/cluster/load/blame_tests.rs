@@ -6,6 +6,7 @@ use fastrand::Rng;
 
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
 use super::model::{Fabric, SlowLinks, bisect, d4, flows};
+use super::names::pattern_name;
 use super::pattern::{Distance, Pattern, Set};
 use super::testing::VECTOR_9;
 use super::theory::FabricShape;
@@ -228,6 +229,7 @@ fn slow_group_is_found_by_shifts_alone_only_with_two_neighbours() {
         let judgements = tally.findings().judgements;
         let found: Vec<LoadUnit> = judgements.iter().map(|of| of.unit).collect();
         assert_eq!(found, [expected]);
+        assert_eq!(judgements[0].pattern, pattern_name(pattern));
     }
 }
 

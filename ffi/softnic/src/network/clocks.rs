@@ -4,6 +4,9 @@ use topology::{Class, Link};
 
 use super::cells::{CLASSES, Cells, Count, Layout, TICKS, occupy, queue};
 
+/// The first class, which all fabrics have.
+const BEST_EFFORT: usize = 0;
+
 /// Bytes of a packet on the link in addition to its payload.
 pub const HEADER: u64 = 64;
 
@@ -71,14 +74,11 @@ impl Classes {
         }
     }
 
-    /// Returns the class in whose queue packets of a class wait: its own, or the first without a
-    /// share.
+    /// Returns the class in whose queue packets of a class wait: BEST_EFFORT if it has no share of
+    /// its own.
     pub fn queue_of(&self, class: usize) -> usize {
         let own = class % CLASSES;
-        let Class {
-            priority, share, ..
-        } = self.classes[own];
-        if priority || share.is_some() { own } else { 0 }
+        self.classes[own].share.map_or(BEST_EFFORT, |_| own)
     }
 }
 
