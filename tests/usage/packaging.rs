@@ -47,6 +47,28 @@ fn all_files_name_the_version() {
         "{debian}"
     );
 
+    for (file, line) in [
+        (
+            "packaging/spack/package.py",
+            format!("version(\"{VERSION}\")"),
+        ),
+        (
+            "packaging/wheel/pyproject.toml",
+            format!("legacy-names = [\"cxidiag-legacy-names=={VERSION}\"]"),
+        ),
+        (
+            "packaging/wheel/legacy-names/pyproject.toml",
+            format!("version = \"{VERSION}\""),
+        ),
+        (
+            "packaging/wheel/legacy-names/pyproject.toml",
+            format!("dependencies = [\"cxidiag=={VERSION}\"]"),
+        ),
+    ] {
+        let found = read(file).lines().any(|found| found.trim() == line);
+        assert!(found, "{file}: {line}");
+    }
+
     let changes = read("CHANGELOG.md");
     let newest = changes.lines().find_map(|line| line.strip_prefix("## "));
     let newest = newest.and_then(|title| title.split([',', ' ']).next());
@@ -100,6 +122,35 @@ fn spec_and_control_files_describe_the_same_packages() {
         })
         .count();
     assert_eq!(count, 3);
+}
+
+#[test]
+fn wheel_has_an_entry_point_for_each_legacy_name() {
+    let project = read("packaging/wheel/legacy-names/pyproject.toml");
+    let (_, scripts) = project
+        .split_once("\n[project.scripts]\n")
+        .expect("scripts");
+    let (scripts, _) = scripts.split_once("\n\n").expect("an end");
+    let scripts: BTreeSet<&str> = scripts.lines().collect();
+    let expected: Vec<String> = TOOLS
+        .iter()
+        .map(|tool| format!("{} = \"cxidiag_legacy_names:main\"", tool.legacy_name))
+        .collect();
+    assert_eq!(scripts, expected.iter().map(String::as_str).collect());
+}
+
+/// `cargo about`, which writes the licences of the packages, and `cargo deny` accept the same.
+#[test]
+fn both_lists_of_accepted_licences_are_the_same() {
+    let list = |file: &str, key: &str| {
+        let text = read(file);
+        let line = text.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_else(|| panic!("{file}: {key}")).to_owned()
+    };
+    assert_eq!(
+        list("packaging/licences/about.toml", "accepted = "),
+        list("deny.toml", "allow = ")
+    );
 }
 
 /// The library is installed where its wrapper looks for it.
@@ -359,10 +410,16 @@ fn bash_parses_the_scripts() {
         "tests/run",
         "tests/summary",
         "packaging/build",
+        "packaging/build-documents",
+        "packaging/build-program",
         "packaging/install",
         "packaging/make-packages",
         "packaging/reframe/src/pair",
+        "packaging/make-release",
+        "packaging/make-wheel",
+        "packaging/test-aarch64",
         "packaging/test-packages",
+        "packaging/test-release",
         "packaging/softnic/build-library",
         "tests/fixtures/launcher",
         "tests/harness/build-library",
@@ -432,6 +489,20 @@ fn each_alert_is_tested_and_explained() {
     match promtool {
         Err(error) => println!("not tested: promtool: {error}"),
         Ok(output) => assert!(output.status.success(), "{}", stdout(&output)),
+    }
+}
+
+/// Python compiles the recipe for Spack and the module of the wheel.
+#[test]
+fn python_parses_the_recipe_and_the_module() {
+    for file in [
+        "packaging/spack/package.py",
+        "packaging/wheel/legacy-names/cxidiag_legacy_names.py",
+    ] {
+        let compile = "import sys; compile(sys.stdin.read(), sys.argv[1], 'exec')";
+        run(Command::new("python3")
+            .args(["-c", compile, file])
+            .stdin(fs::File::open(root().join(file)).expect("a file")));
     }
 }
 
