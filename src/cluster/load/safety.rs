@@ -92,14 +92,14 @@ pub fn alarms(
     }
     let pairs = scene.victims.iter();
     let is_absent = |nic: &NicId| by_nic.get(nic).is_some_and(|of| of.is_untested());
-    let pairs = pairs.filter(|pair| !pair.nics().iter().any(is_lost) && !is_absent(&pair.target));
+    let pairs = pairs.filter(|pair| !pair.nics().iter().any(is_lost));
     let (mut answered, mut reasons) = (0, Vec::new());
     for pair in pairs {
         let Some(result) = by_nic.get(&pair.initiator) else {
             continue;
         };
         match &result.answer {
-            LoadAnswer::Failed(reason) => reasons.push(reason),
+            LoadAnswer::Failed(reason) if !is_absent(&pair.target) => reasons.push(reason),
             LoadAnswer::Measured(_) => answered += 1,
             _ => {}
         }

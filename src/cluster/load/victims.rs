@@ -120,14 +120,12 @@ impl Victims {
             if waited > most_waited_percent(of_bandwidth) {
                 continue;
             }
-            // Operations that a target does not answer because it was late fail.
-            if target.is_some_and(|of| of.is_untested()) {
-                continue;
-            }
             let is_loaded = !scene.is_quiet();
             let samples = match &result.answer {
                 LoadAnswer::Measured(_) if is_idle => continue,
                 LoadAnswer::Measured(samples) => samples,
+                // A target that came late does not answer.
+                LoadAnswer::Failed(_) if target.is_some_and(|of| of.is_untested()) => continue,
                 LoadAnswer::Failed(_) if is_loaded => {
                     self.unanswered.0 += 1;
                     self.unanswered.1 += 1;

@@ -213,6 +213,13 @@ impl Attempt {
         self.waited.get().is_some()
     }
 
+    /// Returns whether an operation had no answer only because it began late: earlier ones, such as
+    /// a long warm-up, took half of the window.
+    pub fn lacks_time(&self) -> bool {
+        let waited = self.waited.get();
+        waited.is_some_and(|waited| waited < self.window.length() / 2)
+    }
+
     /// Returns for how long operations may still begin.
     pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())

@@ -46,6 +46,14 @@ fn bad_one_of_ten<T>(survey: impl Fn(&str) -> (Output, T)) -> (Output, T) {
     panic!("ten surveys have not measured enough pairs");
 }
 
+/// The operations before the measured ones take 200 ms, and the longest window of a pair 100 ms.
+#[test]
+fn operation_that_began_late_does_not_lack_its_answer() {
+    let latency = [("CXIDIAG_LINK", "latency=10ms")];
+    let (output, _) = survey("--loopback=3 --pairs=all --pair-time=20ms", &latency);
+    assert_status(&output, 4);
+}
+
 #[test]
 fn measures_all_pairs_with_each_tool() {
     let _alone = alone();

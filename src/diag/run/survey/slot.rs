@@ -51,10 +51,11 @@ fn with_window(window: Duration) -> Duration {
     window * MARGIN / (MARGIN - 2)
 }
 
-/// Returns whether an operation of `attempt` had no answer that it may have in the longest slot. A
-/// pair is measured for the time `pair`.
+/// Returns whether an operation of `attempt` had no answer that it may have in the longest slot, or
+/// in one for a longer time. A pair is measured for the time `pair`.
 pub fn is_too_short(attempt: &Attempt, pair: Duration) -> bool {
-    attempt.lacks_answer() && attempt.time_for_operations() < longest_window(pair)
+    let is_longest = attempt.time_for_operations() >= longest_window(pair);
+    attempt.lacks_answer() && (!is_longest || attempt.lacks_time())
 }
 
 /// Returns the reason why a process that has failed did not measure its pair.
@@ -97,13 +98,15 @@ mod tests {
     #[test]
     fn short_slot_does_not_decide_that_an_answer_is_missing() {
         let pair = Duration::from_millis(30);
-        let is_too_short = |length| {
+        let is_too_short = |length, waited| {
             let attempt = Attempt::new(window(Instant::now(), length), Side::Client);
             assert!(!super::is_too_short(&attempt, pair));
-            attempt.no_answer("write", Duration::from_millis(1));
+            attempt.no_answer("write", Duration::from_millis(waited));
             super::is_too_short(&attempt, pair)
         };
-        assert!(is_too_short(sufficient(pair, Duration::ZERO)));
-        assert!(!is_too_short(longest(pair)));
+        assert!(is_too_short(sufficient(pair, Duration::ZERO), 45));
+        // Earlier operations have taken half of a window of 150 ms.
+        assert!(is_too_short(longest(pair), 74));
+        assert!(!is_too_short(longest(pair), 75));
     }
 }
