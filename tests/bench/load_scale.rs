@@ -5,26 +5,26 @@
 //! The messages have the bytes that they have between processes; no process and no connection
 //! exists.
 
-use std::collections::BTreeMap;
+mod status;
+
 use std::env;
 use std::time::{Duration, Instant};
 
 use cluster::load::acceptance::ExpectedLoad;
 use cluster::load::blocks::{LoadSlots, by_slot, load_blocks, parts};
-use cluster::load::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
+use cluster::load::conductor::{Cap, LoadConductor, LoadSetup};
 use cluster::load::histogram::Histogram;
-use cluster::load::roles::VICTIMS_PERCENT;
 use cluster::load::scene::Scene;
+use cluster::load::testing::{fabric, setup};
 use cluster::load::timetable::{
     LoadAnswer, LoadBlock, LoadPart, LoadReport, LoadResult, LoadTask, PARTS, Times, Watched,
 };
-use cluster::load::wanted;
-use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
-use cluster::survey::testing::Cluster;
 use facts::device::FabricAddress;
 use fastrand::Rng;
 use postcard::{from_bytes, to_stdvec};
+
+use status::status_kib;
 
 /// Nodes of a group: 25 switches with 20 nodes each, each with one NIC.
 const OF_GROUP: u32 = 25 * 20;
@@ -54,28 +54,15 @@ struct Costs {
 fn main() {
     let nodes = env::var("CXIDIAG_BENCH_NODES");
     let nodes: u32 = nodes.map_or(10_000, |text| text.parse().expect("a number"));
-    let roster = Cluster::new([(nodes / OF_GROUP) as u16, 25, 20, 1], &[], 1).roster;
+    let roster = fabric([(nodes / OF_GROUP) as u16, 25, 20, 1]);
     let nodes = roster.nodes.len();
     let setup = LoadSetup {
-        wanted: wanted::parse("standard").expect("a load"),
-        sizes: LoadSizes {
-            size_bytes: 64 << 10,
-            window_bytes: 1 << 20,
-        },
-        victims_percent: VICTIMS_PERCENT,
         cap: Cap::All,
-        seed: 1,
         is_hardware: true,
         nic_rate: Some(RATE),
-        theory: None,
-        victim_test: Test {
-            tool: "write-lat".into(),
-            size_bytes: 8,
-            of_bandwidth: false,
-        },
-        other_class: None,
+        ..setup("standard")
     };
-    let before = memory();
+    let before = status_kib("VmHWM") / 1024;
     let began = Instant::now();
     let usable = roster.nic_ids().collect();
     let mut conductor = LoadConductor::new(&roster, usable, setup).expect("a load");
@@ -122,7 +109,7 @@ fn main() {
     println!(
         "{:24}{:8} MiB at most, {before} MiB of them before",
         "memory",
-        memory()
+        status_kib("VmHWM") / 1024
     );
     println!(
         "{:24}{:8.1} KB to each process, {:.1} KB from it",
@@ -245,18 +232,4 @@ fn histograms(median_ns: f64, deviation: f64) -> Vec<Histogram> {
         of
     };
     (0..16).map(|_| one()).collect()
-}
-
-/// Returns the largest resident memory of this process so far, in MiB.
-fn memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
-    let of_line: BTreeMap<&str, &str> = status
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .collect();
-    let figure = of_line["VmHWM"].split_whitespace().next();
-    figure
-        .and_then(|of| of.parse::<u64>().ok())
-        .expect("a figure")
-        / 1024
 }

@@ -2,7 +2,8 @@
 //! whose answers a model makes. The time of the model itself is printed too, and left out of the
 //! other times.
 
-use std::fs;
+mod status;
+
 use std::time::{Duration, Instant};
 
 use cluster::survey::conductor::{Conductor, Settings};
@@ -12,22 +13,10 @@ use cluster::survey::pairs::parse;
 use cluster::survey::rounds::NicOrder;
 use cluster::survey::testing::{Cluster, Effect, Fault};
 
+use status::status_kib;
+
 /// Groups, switches of a group, nodes at a switch, NICs of a node: 10,000 nodes.
 const SHAPE: [u16; 4] = [20, 25, 20, 1];
-
-/// Returns a figure of the memory of this process, in MiB.
-fn memory(name: &str) -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let kib = line.and_then(|rest| {
-        rest.trim_start_matches(':')
-            .split_whitespace()
-            .next()?
-            .parse::<u64>()
-            .ok()
-    });
-    kib.unwrap_or(0) / 1024
-}
 
 fn run(pairs: &str) {
     let mut cluster = Cluster::new(SHAPE, &["write-lat"], 1);
@@ -99,8 +88,8 @@ fn run(pairs: &str) {
         "{pairs:34} {rounds:6} rounds, {answers:9} results, {:6.2} s + {:5.1} s of the model, {} MiB now, {} MiB at most",
         wall.as_secs_f64(),
         of_model.as_secs_f64(),
-        memory("VmRSS"),
-        memory("VmHWM"),
+        status_kib("VmRSS") / 1024,
+        status_kib("VmHWM") / 1024,
     );
     println!("{:34} named: {}", "", named.join("; "));
 }

@@ -6,6 +6,8 @@
 //! member reports a block as soon as it receives it, with results for half of its slots. The times
 //! are the times of a single host that does the work of all.
 
+mod status;
+
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
@@ -21,6 +23,8 @@ use cluster::tree::{Bounds, Event, Meeting, Member, Order, Root, now_ns};
 use facts::device::FabricAddress;
 use facts::net::listener::{Listener, Reach};
 use facts::token::{TOKEN_VARIABLE, Token};
+
+use status::status_kib;
 
 /// Processes that share one process of the system: below its limit of file descriptors.
 const SHARED_BY: u32 = 2000;
@@ -68,7 +72,7 @@ fn simulate(first: u32, end: u32, size: u32, port: u16) {
             thread.spawn_scoped(scope, body).expect("a thread");
         }
     });
-    println!("{}", memory());
+    println!("{}", status_kib("VmHWM"));
 }
 
 /// One member, from joining to its end or death.
@@ -178,7 +182,7 @@ fn coordinate(size: u32) {
     let token = Token::new("a token of the benchmark".as_ref()).expect("a text");
     let listener = Listener::bind(None, 0, Reach::ThisMachine).expect("a port");
     let mut root = Root::listen(listener, token.clone(), size).expect("a coordinator");
-    let own = memory();
+    let own = status_kib("VmHWM");
     let began = Instant::now();
     let mut children: Vec<Child> = (0..size)
         .step_by(SHARED_BY as usize)
@@ -269,7 +273,7 @@ fn coordinate(size: u32) {
     println!(
         "memory of the coordinator: {} KiB before, {} KiB at most",
         own,
-        memory()
+        status_kib("VmHWM")
     );
     println!("CPU time of the coordinator: {:.2} s", cpu_time());
     println!("memory of {SHARED_BY} processes, KiB at most:");
@@ -292,16 +296,6 @@ fn poll(root: &mut Root) -> Vec<Event> {
     let events = root.poll(Instant::now() + LIMIT).expect("no signal");
     assert!(!events.is_empty(), "nothing happens");
     events
-}
-
-/// Returns the largest resident memory of this process so far, in KiB.
-fn memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("a status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let figure = line.and_then(|line| line.split_whitespace().next());
-    figure
-        .and_then(|figure| figure.parse().ok())
-        .expect("a figure")
 }
 
 /// Returns the CPU time of this process, in seconds.

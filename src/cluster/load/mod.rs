@@ -90,8 +90,8 @@ mod roles_tests;
 mod safety_tests;
 #[cfg(test)]
 mod scale_tests;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod timing_tests;
 #[cfg(test)]
