@@ -202,10 +202,9 @@ impl Attempt {
     /// Returns how long the process did not run during its waits, if this explains why the window
     /// ended before the measurement. It does not explain why an operation was under way for long.
     pub fn stalled(&self) -> Option<Duration> {
-        let (stalled, window) = (self.stalled.get(), self.window.length());
-        let explains =
-            stalled >= window / STALLED && self.waited.get().unwrap_or_default() < window / 2;
-        explains.then_some(stalled)
+        let stalled = self.stalled.get();
+        let is_long = stalled >= self.window.length() / STALLED;
+        (is_long && !self.has_waited_long()).then_some(stalled)
     }
 
     /// Returns whether an operation had no answer within the window.
@@ -213,11 +212,10 @@ impl Attempt {
         self.waited.get().is_some()
     }
 
-    /// Returns whether an operation had no answer only because it began late: earlier ones, such as
-    /// a long warm-up, took half of the window.
-    pub fn lacks_time(&self) -> bool {
-        let waited = self.waited.get();
-        waited.is_some_and(|waited| waited < self.window.length() / 2)
+    /// Returns whether the operation without an answer was under way for half of the window.
+    /// Otherwise its answer may only be late: earlier operations took the time.
+    pub fn has_waited_long(&self) -> bool {
+        self.waited.get().unwrap_or_default() >= self.window.length() / 2
     }
 
     /// Returns for how long operations may still begin.

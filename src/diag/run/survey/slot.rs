@@ -51,11 +51,11 @@ fn with_window(window: Duration) -> Duration {
     window * MARGIN / (MARGIN - 2)
 }
 
-/// Returns whether an operation of `attempt` had no answer that it may have in the longest slot, or
-/// in one for a longer time. A pair is measured for the time `pair`.
+/// Returns whether an operation of `attempt` had no answer that it may have in a longer slot: the
+/// longest one, or one of pairs that are measured for longer than the time `pair`.
 pub fn is_too_short(attempt: &Attempt, pair: Duration) -> bool {
     let is_longest = attempt.time_for_operations() >= longest_window(pair);
-    attempt.lacks_answer() && (!is_longest || attempt.lacks_time())
+    attempt.lacks_answer() && !(is_longest && attempt.has_waited_long())
 }
 
 /// Returns the reason why a process that has failed did not measure its pair.
