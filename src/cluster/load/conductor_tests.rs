@@ -364,14 +364,12 @@ fn findings_have_the_slowest_good_sets_only() {
     let mut load = conductor(&fabric([12, 1, 6, 1]), setup("bisect:system"));
     run(&mut load, good);
     let findings = load.findings();
-    let of_links = |unit| matches!(unit, LoadUnit::GroupLinks { .. });
-    let sets = |pattern: &str| {
-        let of_pattern = findings.bandwidths.iter().find(|of| of.pattern == pattern);
-        let sets = of_pattern.expect("a pattern").sets.iter();
-        sets.filter(|set| of_links(set.unit) && set.grade == Grade::Good)
-            .count()
-    };
-    assert_eq!(sets("bisect:system"), 32);
+    let mut patterns = findings.bandwidths.iter();
+    let of_system = patterns.find(|of| of.pattern == "bisect:system");
+    let sets = of_system.expect("a pattern").sets.iter();
+    let good = sets.filter(|set| set.grade == Grade::Good);
+    let of_links = good.filter(|set| matches!(set.unit, LoadUnit::GroupLinks { .. }));
+    assert_eq!(of_links.count(), 32);
 }
 
 #[test]

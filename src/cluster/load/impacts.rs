@@ -8,7 +8,7 @@ use super::names::under_name;
 use super::pattern::Pattern;
 use super::statistics::{LEAST_FOR_INTERVAL, deviation, mean, median, median_interval};
 use super::tails::{self, P99, P999};
-use super::victims::{PairMedians, VictimKey, Victims};
+use super::victims::{MeasuredPair, PairMedians, VictimKey, Victims};
 use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::findings::Test;
@@ -21,7 +21,7 @@ const LEAST_IMPACT: f64 = 1.05;
 const OUTLYING: f64 = 3.0;
 
 /// Most victims that are named for a class.
-const MOST_FAR: usize = 5;
+pub const MOST_FAR: usize = 5;
 
 /// What the figures of victims depend on, beside their results.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ fn of_class(
     facts: ImpactFacts,
 ) -> Option<ImpactFigures> {
     let of_pairs = victims.pairs(class);
-    let measured: Vec<MeasuredPair> = of_pairs.filter_map(MeasuredPair::of).collect();
+    let measured: Vec<MeasuredPair> = of_pairs.filter_map(PairMedians::measured).collect();
     let impacts: Vec<f64> = measured.iter().map(MeasuredPair::impact).collect();
     let of_quiet: Vec<f64> = measured.iter().map(|of| of.quiet).collect();
     let of_loaded: Vec<f64> = measured.iter().map(|of| of.loaded).collect();
@@ -175,33 +175,9 @@ fn far_above(of_class: &[MeasuredPair]) -> Vec<FarVictim> {
     far
 }
 
-/// A pair in a repetition, with its median latencies.
-#[derive(Clone, Copy, Debug)]
-struct MeasuredPair {
-    pair: Pair,
-    quiet: f64,
-    loaded: f64,
-}
-
-impl MeasuredPair {
-    /// `None` if one of the medians was not measured.
-    fn of(medians: &PairMedians) -> Option<Self> {
-        let (quiet, loaded) = medians.both()?;
-        Some(Self {
-            pair: medians.pair,
-            quiet,
-            loaded,
-        })
-    }
-
-    fn impact(&self) -> f64 {
-        self.loaded / self.quiet
-    }
-}
-
 impl FarVictim {
-    /// Returns a sentence that names the pair, its impact factor, and its latency without load: if
-    /// that is above its class, the quiet part of the survey is about it too.
+    /// Returns a sentence that names the pair, its impact factor, and its latency without load: a
+    /// pair that is slow there too is no matter of the load alone.
     pub fn sentence(&self, roster: &Roster) -> String {
         let [initiator, target] = self.pair.nics().map(|nic| {
             let place = roster.location(nic).map(|place| format!(" ({place})"));
@@ -209,7 +185,7 @@ impl FarVictim {
         });
         format!(
             "Far above its class: {initiator} to {target}: impact factor {:.2}, quiet latency {:.2} \
-             times its class.",
+             times the median of the class.",
             self.impact, self.quiet_ratio
         )
     }

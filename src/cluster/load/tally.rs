@@ -91,7 +91,7 @@ impl Tally {
         };
         let of_victims = |(key, victims): (&VictimKey, &Victims)| {
             let (counted, others): (Vec<_>, Vec<_>) =
-                victims.pairs(None).partition(|of| of.both().is_some());
+                victims.pairs(None).partition(|of| of.measured().is_some());
             let name = under_name(key.under, key.at_target);
             (counted.len() < others.len()).then(|| format!("victims under {name}"))
         };

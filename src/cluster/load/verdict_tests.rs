@@ -135,9 +135,23 @@ fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], wait
     }
 }
 
+/// Returns what victims under an incast say whose latencies are these multiples of the quiet ones.
 fn impact_of(trial: Trial, impacts: [f64; 4]) -> LoadFindings {
     let mut tally = quiet_tally(&d4());
     add_victims(&mut tally, trial, impacts);
+    tally.findings()
+}
+
+/// The same for victims in the class of the load, and in another one whose quiet latency drifts.
+fn impact_of_classes(same: f64, other: f64, drift: f64) -> LoadFindings {
+    let mut tally = quiet_tally(&d4());
+    add_victims(&mut tally, INCAST, [same; 4]);
+    let in_other_class = Trial {
+        in_other_class: true,
+        drift,
+        ..INCAST
+    };
+    add_victims(&mut tally, in_other_class, [other; 4]);
     tally.findings()
 }
 
@@ -398,21 +412,14 @@ fn victims_far_above_a_good_class_are_found() {
     assert_eq!(
         victim.sentence(&d4().roster),
         "Far above its class: nid000015 cxi0 (003.01.01) to nid000011 cxi0 (002.01.01): impact factor \
-         2.99, quiet latency 1.00 times its class."
+         2.99, quiet latency 1.00 times the median of the class."
     );
 }
 
 #[test]
 fn other_class_that_lets_load_through_is_bad() {
     for (other, grade) in [(1.0, Grade::Good), (4.0, Grade::Bad)] {
-        let mut tally = quiet_tally(&d4());
-        add_victims(&mut tally, INCAST, [5.0; 4]);
-        let in_other_class = Trial {
-            in_other_class: true,
-            ..INCAST
-        };
-        add_victims(&mut tally, in_other_class, [other; 4]);
-        let findings = tally.findings();
+        let findings = impact_of_classes(5.0, other, 1.0);
         let isolation = &findings.isolations[0];
         assert_eq!(
             (isolation.under.as_str(), isolation.grade),
@@ -427,15 +434,7 @@ fn other_class_that_lets_load_through_is_bad() {
 /// The latencies of the other class have tripled without load as well.
 #[test]
 fn drift_of_quiet_latencies_is_no_lack_of_isolation() {
-    let mut tally = quiet_tally(&d4());
-    add_victims(&mut tally, INCAST, [3.2; 4]);
-    let in_other_class = Trial {
-        in_other_class: true,
-        drift: 3.0,
-        ..INCAST
-    };
-    add_victims(&mut tally, in_other_class, [3.8; 4]);
-    let isolation = &tally.findings().isolations[0];
+    let isolation = &impact_of_classes(3.2, 3.8, 3.0).isolations[0];
     assert!(
         isolation.isolation.is_some_and(|of| of < 0.7),
         "{isolation:?}"
@@ -446,14 +445,7 @@ fn drift_of_quiet_latencies_is_no_lack_of_isolation() {
 #[test]
 fn load_without_impact_leaves_nothing_to_isolate_from() {
     // load.md 5, vector 24, with an interval above 1.1
-    let mut tally = quiet_tally(&d4());
-    add_victims(&mut tally, INCAST, [1.15; 4]);
-    let in_other_class = Trial {
-        in_other_class: true,
-        ..INCAST
-    };
-    add_victims(&mut tally, in_other_class, [1.0; 4]);
-    let isolation = &tally.findings().isolations[0];
+    let isolation = &impact_of_classes(1.15, 1.0, 1.0).isolations[0];
     assert_eq!(
         (isolation.isolation, isolation.grade),
         (None, Grade::Unjudged)

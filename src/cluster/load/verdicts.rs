@@ -7,6 +7,7 @@ use super::findings::{
     BandwidthFigures, FarVictim, Grade, ImpactFigures, LoadFigure, LoadFindings, LoadJudgement,
     LoadUnit, Spread, StarFigures,
 };
+use super::impacts::MOST_FAR;
 use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_SETS, SHARE, SMALLEST_SHARE};
 use super::names::{pattern_name, under_name};
 use super::pattern::Pattern;
@@ -15,9 +16,6 @@ use super::victims::{VictimKey, Victims};
 use crate::survey::findings::Certainty;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
-
-/// Most victims that the evidence names.
-const MOST_VICTIMS: usize = 5;
 
 /// Why an impact factor is no fault unless it is one of an incast.
 const FILLS_LINKS: &str =
@@ -247,9 +245,9 @@ fn of_impact(roster: &Roster, judged: &[&(VictimKey, ImpactFigures)]) -> Option<
         evidence.push(format!("Also under {}.", names.join(", ")));
     }
     let same = judged.iter().filter(|(of, _)| of == key);
-    let mut far: Vec<FarVictim> = same.flat_map(|(_, of)| of.far_above.clone()).collect();
+    let mut far: Vec<&FarVictim> = same.flat_map(|(_, of)| &of.far_above).collect();
     far.sort_by(|one, other| other.impact.total_cmp(&one.impact));
-    evidence.extend(far.iter().take(MOST_VICTIMS).map(|of| of.sentence(roster)));
+    evidence.extend(far.iter().take(MOST_FAR).map(|of| of.sentence(roster)));
     Some(LoadJudgement {
         unit: LoadUnit::System,
         grade: worst.grade,

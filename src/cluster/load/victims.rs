@@ -43,6 +43,24 @@ pub struct PairMedians {
     block: usize,
 }
 
+/// A pair in one repetition, with its median latencies without and with load, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct MeasuredPair {
+    /// The pair.
+    pub pair: Pair,
+    /// Without load.
+    pub quiet: f64,
+    /// Under load.
+    pub loaded: f64,
+}
+
+impl MeasuredPair {
+    /// Returns the impact factor.
+    pub fn impact(&self) -> f64 {
+        self.loaded / self.quiet
+    }
+}
+
 /// All victims under one pattern.
 #[derive(Clone, Debug, Default)]
 pub struct Victims {
@@ -189,18 +207,22 @@ impl Victims {
 }
 
 impl PairMedians {
-    /// Returns the medians without and with load; `None` if one of them was not measured.
-    pub fn both(&self) -> Option<(f64, f64)> {
+    /// Returns the pair with its medians; `None` if one of them was not measured.
+    pub fn measured(&self) -> Option<MeasuredPair> {
         let middle = |of: &BTreeMap<u32, f64>| {
             let medians: Vec<f64> = of.values().copied().collect();
             super::statistics::median(&medians)
         };
-        middle(&self.quiet).zip(middle(&self.loaded))
+        Some(MeasuredPair {
+            pair: self.pair,
+            quiet: middle(&self.quiet)?,
+            loaded: middle(&self.loaded)?,
+        })
     }
 
     /// Returns the impact factor.
     pub fn impact(&self) -> Option<f64> {
-        self.both().map(|(quiet, loaded)| loaded / quiet)
+        self.measured().map(|of| of.impact())
     }
 
     /// Returns the last quiet median as a ratio to the first one.

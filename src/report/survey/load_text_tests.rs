@@ -78,7 +78,7 @@ Spread    Class        Pairs  Quiet  Load  Ratio       95 %   p99  p99.9  Grade
 mixed     same switch     24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
 switches  all             24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
 Far above its class: nid000416 cxi0 (003.12) to nid000416 cxi1 (003.12): impact
-    factor 3.00, quiet latency 1.02 times its class.
+    factor 3.00, quiet latency 1.02 times the median of the class.
 
 write-lat 8 (us) under incast-same:8; victims in LOW_LATENCY
 Spread  Class  Pairs  Quiet  Load  Ratio  95 %  p99  p99.9  Grade
