@@ -13,6 +13,9 @@ use crate::slurm::{Slurm, are_installed, outside_of_jobs};
 /// How long a test waits for a file, which is less than the time limit of a process.
 const LIMIT: Duration = Duration::from_secs(150);
 
+/// Steps that are run at most until srun shows the last lines of a task that a signal ends.
+const ATTEMPTS: u32 = 20;
+
 /// Runs `stat` as the last arguments of a launcher.
 fn launch(mut launcher: Command, fabric: &Fabric, options: &[&str], command: &[&str]) -> Output {
     let arguments = [&["stat", "soft0"], options, &["--"], command].concat();
@@ -81,10 +84,18 @@ fn reports_all_nodes_of_a_step_of_slurm_once() {
         &["sh", "-c", "exit 7"],
     );
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
-    assert!(headings(&output)[0].contains("exit status 7"));
-    let output = launch(step("-N1 -n1"), &fabric, &[], &["sh", "-c", "kill -9 $$"]);
-    assert_eq!(output.status.code(), Some(128 + 9), "{}", stderr(&output));
-    assert!(headings(&output)[0].contains("ended by signal 9"));
+    let found = headings(&output).concat();
+    assert!(found.contains("exit status 7"), "{}", stderr(&output));
+    let mut was_reported = false;
+    for _ in 0..ATTEMPTS {
+        let output = launch(step("-N1 -n1"), &fabric, &[], &["sh", "-c", "kill -9 $$"]);
+        assert_eq!(output.status.code(), Some(128 + 9), "{}", stderr(&output));
+        was_reported = headings(&output).concat().contains("ended by signal 9");
+        if was_reported {
+            break;
+        }
+    }
+    assert!(was_reported, "no report in {ATTEMPTS} attempts");
     assert_nothing_left(slurm.path());
 }
 

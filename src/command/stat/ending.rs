@@ -3,6 +3,8 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{self, ExitStatus};
+use std::thread;
+use std::time::Duration;
 
 use cxi::signals::raise_with_default_action;
 use report::stat::record::EndStatus;
@@ -18,6 +20,10 @@ pub const UNKNOWN: EndStatus = EndStatus::Exit(1);
 
 /// What shells add to the number of a signal.
 const SIGNAL: i32 = 128;
+
+/// Time for a launcher to read the report before a signal ends this process: srun drops what it has
+/// not read by then.
+const LAST_LINES: Duration = Duration::from_millis(100);
 
 /// Returns how a command has ended.
 pub fn status(status: ExitStatus) -> EndStatus {
@@ -42,6 +48,7 @@ pub fn end_as(status: EndStatus) -> ! {
         EndStatus::Exit(code) => process::exit(code),
         EndStatus::Signal(signal) => signal,
     };
+    thread::sleep(LAST_LINES);
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
