@@ -7,7 +7,7 @@ use super::parts::{Badge, Grade, PageColumn, badge, cell, charts, stacked_table,
 use super::quantity::Quantity;
 use super::{load_latency, load_matrix};
 use crate::survey::load_verdict::{certainty, units};
-use crate::survey::{Survey, load_text, load_words, words};
+use crate::survey::{Survey, load_tables, load_text, load_words, words};
 use cluster::load::findings::{
     self, BandwidthFigures, ImpactFigures, LeftOut, LoadFindings, LoadJudgement, SetFigures,
     StarFigures,
@@ -23,6 +23,9 @@ const MOST_STARS: usize = 50;
 
 /// Parts of a pattern, the slowest first.
 const MOST_SETS: usize = 50;
+
+/// Victims far above their class.
+const MOST_FAR: usize = 20;
 
 /// Bad parts that the verdict names.
 const MOST_NAMES: usize = 5;
@@ -62,7 +65,7 @@ pub fn section(survey: &Survey, load: &LoadFindings) -> Markup {
             @if !of.sets.is_empty() { (sets(survey, of)) }
             @if !of.stars.is_empty() { (stars(survey, of)) }
         }
-        @if !load.impacts.is_empty() { (impacts(load)) }
+        @if !load.impacts.is_empty() { (impacts(survey, load)) }
         @if !load.isolations.is_empty() { (isolations(load)) }
         @for line in load_text::counters(load) { p.note { (line) } }
         @if !load.left_out.is_empty() { (left_out(load)) }
@@ -226,7 +229,7 @@ fn meter(value: f64, least: f64) -> Markup {
     }
 }
 
-fn impacts(load: &LoadFindings) -> Markup {
+fn impacts(survey: &Survey, load: &LoadFindings) -> Markup {
     let latency = |value: f64| cell(Quantity::Latency.text(value));
     let row = |of: &ImpactFigures| {
         let interval = of.median.interval.map_or("-".into(), |(low, high)| {
@@ -263,6 +266,14 @@ fn impacts(load: &LoadFindings) -> Markup {
         .into_iter()
         .chain(numbers.map(PageColumn::Numbers))
         .collect();
+    let far: Vec<String> = all
+        .iter()
+        .flat_map(|of| {
+            let name = load_latency::name_with_class(of);
+            let far = load_tables::unnamed_far_victims(of).iter();
+            far.map(move |victim| format!("{name}: {}", victim.sentence(&survey.roster)))
+        })
+        .collect();
     let (pictures, left) = load_latency::pictures(load);
     html! {
         @if !pictures.is_empty() {
@@ -272,6 +283,8 @@ fn impacts(load: &LoadFindings) -> Markup {
         }
         (table("Latency under load as a ratio to the quiet one", &columns, &rows))
         (more(all.len(), MOST_ROWS))
+        @for line in far.iter().take(MOST_FAR) { p.note { (line) } }
+        (more(far.len(), MOST_FAR))
     }
 }
 

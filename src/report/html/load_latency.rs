@@ -35,6 +35,14 @@ pub fn name(of: &ImpactFigures) -> String {
     )
 }
 
+/// Returns what the victims of one class of pairs measured, and what loaded the fabric.
+pub fn name_with_class(of: &ImpactFigures) -> String {
+    let class = of
+        .class
+        .map_or(String::new(), |of: Class| format!(", {}", of.name()));
+    format!("{}{class}", name(of))
+}
+
 /// Returns the pictures, and how many are left out. All classes of pairs together are one picture;
 /// without them each class has one.
 pub fn pictures(load: &LoadFindings) -> (Vec<Markup>, usize) {
@@ -88,10 +96,7 @@ fn picture(of: &ImpactFigures) -> Option<Markup> {
         .into_iter()
         .filter(|curve| !curve.points.is_empty())
         .collect();
-    let class = of
-        .class
-        .map_or(String::new(), |of: Class| format!(", {}", of.name()));
-    let name = format!("{}{class}", name(of));
+    let name = name_with_class(of);
     let what = format!(
         "{name}: part of the samples by latency, both axes logarithmic; median quiet {}, under \
          load {}",

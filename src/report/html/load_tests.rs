@@ -24,6 +24,7 @@ fn shows_each_kind_of_figure() {
         r#"<rect class="bar" width="62" height="10"></rect></svg> 0.62"#,
         "write-lat 8 under incast-same:8, groups, in LOW_LATENCY",
         "1.06-1.15",
+        "under all2all, mixed, same switch: Far above its class: nid000416 cxi0 (003.12) to ",
         "nothing to isolate from",
         "paused by the switch for 1.20 s",
         "only 8 NICs",
@@ -55,8 +56,14 @@ fn limits_rows_and_says_how_many_are_missing() {
         .take(MOST_STARS + 3)
         .map(|nic| star(nic, 0.3))
         .collect();
+    let far = &mut load.impacts[0].far_above;
+    let victim = mixed_load().impacts[0].far_above[0];
+    far.resize(MOST_FAR + 2, victim);
     let page = page(load);
-    assert!(page.contains("and 7 more") && page.contains("and 3 more"));
+    for more in [7, 3, 2] {
+        assert!(page.contains(&format!("and {more} more")), "{more}");
+    }
+    assert_eq!(page.matches("Far above its class").count(), MOST_FAR);
     assert_eq!(page.matches("bar low").count(), MOST_STARS);
 }
 

@@ -3,7 +3,7 @@
 use super::{load_words, words};
 use crate::table::{self, Align};
 use cluster::load::findings::{
-    BandwidthFigures, Compared, Grade, ImpactFigures, LoadFindings, StarFigures,
+    BandwidthFigures, Compared, FarVictim, Grade, ImpactFigures, LoadFindings, StarFigures,
 };
 use cluster::location::Class;
 use cluster::survey::roster::Roster;
@@ -135,9 +135,7 @@ pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
         let shown = &group[..count.min(left)];
         lines.push(title(first));
         lines.extend(of_group(shown));
-        // A judgement names the victims of others.
-        let unnamed = shown.iter().filter(|of| !is_worse(of.grade));
-        let far = unnamed.flat_map(|of| &of.far_above);
+        let far = shown.iter().flat_map(unnamed_far_victims);
         lines.extend(far.map(|victim| victim.sentence(roster)));
         left -= shown.len();
         rest = others;
@@ -154,6 +152,15 @@ pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Returns the victims far above their class that no judgement names.
+pub fn unnamed_far_victims(of: &ImpactFigures) -> &[FarVictim] {
+    if is_worse(of.grade) {
+        &[]
+    } else {
+        &of.far_above
+    }
 }
 
 /// Returns what the victims of a table measured, and what loaded the fabric.

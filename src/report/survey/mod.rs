@@ -24,7 +24,7 @@ pub mod evidence;
 pub mod lines;
 mod load_metrics;
 pub mod load_plan;
-mod load_tables;
+pub mod load_tables;
 #[cfg(test)]
 pub mod load_testing;
 pub mod load_text;
