@@ -62,10 +62,12 @@ pub fn summary(survey: &Survey) -> String {
             )
         }
         Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
-        Conclusion::Interrupted => format!("interrupted: {pairs} measured; {}", so_far(&bad)),
+        Conclusion::Interrupted => {
+            format!("interrupted: {pairs} measured; {}", so_far(bad, suspect))
+        }
         Conclusion::Failed => {
             let why = survey.error.as_ref().map_or("failed", |of| &of.message);
-            format!("failed: {why}; {pairs} measured; {}", so_far(&bad))
+            format!("failed: {why}; {pairs} measured; {}", so_far(bad, suspect))
         }
     }
 }
@@ -88,11 +90,12 @@ fn joined(texts: [String; 2]) -> String {
     texts.join("; ")
 }
 
-fn so_far(bad: &str) -> String {
-    if bad.is_empty() {
-        "nothing bad so far".into()
-    } else {
-        format!("bad so far: {bad}")
+/// Returns what is bad in an incomplete survey, and what is suspect if nothing is.
+fn so_far(bad: String, suspect: String) -> String {
+    match (bad, suspect) {
+        (bad, _) if !bad.is_empty() => format!("bad so far: {bad}"),
+        (_, suspect) if !suspect.is_empty() => format!("so far: {suspect}"),
+        _ => "nothing bad so far".into(),
     }
 }
 

@@ -66,7 +66,7 @@ fn concludes_in_one_line() {
             "bad: 1 switch, 1 NIC; 3 of 8 NICs are good",
         ),
         (
-            suspect,
+            suspect.clone(),
             Ok(()),
             4,
             "undecided: 1 pair of groups suspect; 8 of 8 NICs are good",
@@ -88,6 +88,12 @@ fn concludes_in_one_line() {
             Err(&interrupted),
             130,
             "interrupted: 75 of 84 pairs measured; nothing bad so far",
+        ),
+        (
+            suspect,
+            Err(&interrupted),
+            130,
+            "interrupted: 84 pairs measured; so far: 1 pair of groups suspect",
         ),
         (
             mixed(),
@@ -131,6 +137,10 @@ fn concludes_under_load() {
     let aborted = LoadFindings {
         aborted: Some("timeouts at 2 of 8 NICs".into()),
         ..with(vec![bad(nic)])
+    };
+    let unconfirmed = LoadFindings {
+        judgements: vec![of(nic, None)],
+        ..aborted.clone()
     };
     let busy = LoadFindings {
         unjudged: Some("traffic of others at 3 of 8 NICs".into()),
@@ -190,6 +200,12 @@ fn concludes_under_load() {
             1,
             "failed: the load ended early: timeouts at 2 of 8 NICs; 84 pairs measured; \
              bad so far: nid000418 cxi1 under load",
+        ),
+        (
+            unconfirmed,
+            1,
+            "failed: the load ended early: timeouts at 2 of 8 NICs; 84 pairs measured; \
+             so far: nid000418 cxi1 suspect under load",
         ),
     ] {
         let survey = loaded(load);

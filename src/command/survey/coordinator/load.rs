@@ -135,7 +135,7 @@ impl CoordinatorLoop<'_> {
             for (nic, reason) in failed {
                 conductor.lose(nic, &reason);
                 let name = self.control.members.roster.name(nic);
-                conductor.stop(&format!("{name} is down: {reason}"));
+                conductor.stop(&format!("{name} cannot go on: {reason}"));
             }
             lose(&mut self.control, conductor, lost);
             for (scene, results) in scenes.iter().zip(&results) {
