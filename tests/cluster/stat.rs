@@ -86,15 +86,12 @@ fn reports_all_nodes_of_a_step_of_slurm_once() {
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     let found = headings(&output).concat();
     assert!(found.contains("exit status 7"), "{}", stderr(&output));
-    let mut was_reported = false;
-    for _ in 0..ATTEMPTS {
+    let is_reported = |_| {
         let output = launch(step("-N1 -n1"), &fabric, &[], &["sh", "-c", "kill -9 $$"]);
         assert_eq!(output.status.code(), Some(128 + 9), "{}", stderr(&output));
-        was_reported = headings(&output).concat().contains("ended by signal 9");
-        if was_reported {
-            break;
-        }
-    }
+        headings(&output).concat().contains("ended by signal 9")
+    };
+    let was_reported = (0..ATTEMPTS).any(is_reported);
     assert!(was_reported, "no report in {ATTEMPTS} attempts");
     assert_nothing_left(slurm.path());
 }

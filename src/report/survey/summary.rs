@@ -63,11 +63,14 @@ pub fn summary(survey: &Survey) -> String {
         }
         Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
         Conclusion::Interrupted => {
-            format!("interrupted: {pairs} measured; {}", so_far(bad, suspect))
+            format!("interrupted: {pairs} measured; {}", so_far(&bad, &suspect))
         }
         Conclusion::Failed => {
             let why = survey.error.as_ref().map_or("failed", |of| &of.message);
-            format!("failed: {why}; {pairs} measured; {}", so_far(bad, suspect))
+            format!(
+                "failed: {why}; {pairs} measured; {}",
+                so_far(&bad, &suspect)
+            )
         }
     }
 }
@@ -91,11 +94,13 @@ fn joined(texts: [String; 2]) -> String {
 }
 
 /// Returns what is bad in an incomplete survey, and what is suspect if nothing is.
-fn so_far(bad: String, suspect: String) -> String {
-    match (bad, suspect) {
-        (bad, _) if !bad.is_empty() => format!("bad so far: {bad}"),
-        (_, suspect) if !suspect.is_empty() => format!("so far: {suspect}"),
-        _ => "nothing bad so far".into(),
+fn so_far(bad: &str, suspect: &str) -> String {
+    if !bad.is_empty() {
+        format!("bad so far: {bad}")
+    } else if !suspect.is_empty() {
+        format!("so far: {suspect}")
+    } else {
+        "nothing bad so far".into()
     }
 }
 
