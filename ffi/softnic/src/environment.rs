@@ -7,7 +7,7 @@
 //! | `CXIDIAG_TOPOLOGY` | the fabric between them, which decides number and addresses | none |
 //! | `CXIDIAG_SERVICES` | `enabled` or `disabled`: service 1 alone, in this state | four services |
 //! | `CXIDIAG_QOS` | QoS profile: `HPC`, `LL_BE_BD_ET` or `LL_BE_BD_ET1_ET2` | `LL_BE_BD_ET` |
-//! | `CXIDIAG_SHS` | release of the driver: `13` (12.0 to 13.1) or `14` | `14` |
+//! | `CXIDIAG_SHS` | release of the driver: `12`, `13`, `14`, or `next` for the one after 14.0.1 | `14` |
 //!
 //! NICs without a given address get the addresses after the last given one.
 
@@ -186,13 +186,29 @@ impl QosProfile {
     }
 }
 
-/// Releases of the Slingshot Host Software whose drivers behave differently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Releases of the Slingshot Host Software whose drivers behave differently, oldest first, so that
+/// `release >= Release::Shs13` reads "since 13.0" (docs/reference/releases.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Release {
-    /// SHS 12.0 to 13.1: an equal communication profile is found again at any LCID.
+    /// SHS 12.0: without receive profiles (libcxi.md 6).
+    Shs12,
+    /// SHS 13.0 and 13.1: an equal communication profile is found again at any LCID.
     Shs13,
-    /// SHS 14.0: an equal communication profile is found again at LCID 0 only (libcxi.md 5).
+    /// SHS 14.0 and 14.0.1: an equal communication profile is found again at LCID 0 only
+    /// (libcxi.md 5).
     Shs14,
+    /// The driver after 14.0.1, as of July 2026.
+    Next,
+}
+
+impl Release {
+    /// The names that `CXIDIAG_SHS` accepts.
+    pub const NAMES: [(&str, Self); 4] = [
+        ("12", Self::Shs12),
+        ("13", Self::Shs13),
+        ("14", Self::Shs14),
+        ("next", Self::Next),
+    ];
 }
 
 /// What the driver and its parameters decide on hardware.
@@ -232,12 +248,7 @@ impl Driver {
             ],
         )?;
         let qos = choice("CXIDIAG_QOS", qos, QosProfile::LlBeBdEt, &QosProfile::NAMES)?;
-        let release = choice(
-            "CXIDIAG_SHS",
-            release,
-            Release::Shs14,
-            &[("13", Release::Shs13), ("14", Release::Shs14)],
-        )?;
+        let release = choice("CXIDIAG_SHS", release, Release::Shs14, &Release::NAMES)?;
         Ok(Self {
             services,
             qos,
@@ -371,7 +382,12 @@ mod tests {
             ("", Ok(Release::Shs14)),
             ("14", Ok(Release::Shs14)),
             ("13", Ok(Release::Shs13)),
-            ("12", Err("CXIDIAG_SHS=12: expected 13 or 14".to_owned())),
+            ("12", Ok(Release::Shs12)),
+            ("next", Ok(Release::Next)),
+            (
+                "11",
+                Err("CXIDIAG_SHS=11: expected 12 or 13 or 14 or next".to_owned()),
+            ),
         ] {
             assert_eq!(release(text), expected, "{text}");
         }

@@ -211,8 +211,8 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
                 .is_ok_and(|own| own.exclusive_profiles);
             let searched = match engine.wire.driver.release {
                 _ if exclusive => 0..0,
-                Release::Shs13 => admitted.clone(),
-                Release::Shs14 => admitted.start..1,
+                Release::Shs12 | Release::Shs13 => admitted.clone(),
+                Release::Shs14 | Release::Next => admitted.start..1,
             };
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
             let profile = Profile { vni, tc, tc_type };

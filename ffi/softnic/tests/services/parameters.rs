@@ -68,7 +68,7 @@ fn rejects_invalid_driver_parameters() {
     for (variable, value) in [
         ("CXIDIAG_SERVICES", "1"),
         ("CXIDIAG_QOS", "hpc"),
-        ("CXIDIAG_SHS", "12"),
+        ("CXIDIAG_SHS", "11"),
     ] {
         set(variable, value);
         let mut dev = null_mut();
