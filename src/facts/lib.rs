@@ -45,6 +45,7 @@ pub mod bandwidth_unit;
 pub mod child;
 pub mod device;
 pub mod error;
+pub mod error_flag;
 pub mod expect;
 pub mod figures;
 pub mod host;

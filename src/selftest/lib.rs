@@ -40,4 +40,4 @@ mod testing;
 pub use bench::Nic;
 pub use checks::GROUPS;
 pub use run::{Selection, run};
-pub use table::{FactCheck, Group};
+pub use table::{Effect, FactCheck, Group};

@@ -1,7 +1,22 @@
 //! A check as plain data.
 
 use crate::bench::{Bench, Checked};
+use facts::error_flag::ErrorFlag;
 use report::selftest::Certainty;
+
+/// What a check does to the NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It reads.
+    Reads,
+    /// It allocates and uses objects of its own. All operations succeed.
+    OwnResources,
+    /// It provokes errors, which set these flags at most so many times. Errors whose flags the
+    /// driver masks from the start are not listed (health.md 2.5.1).
+    Errors(&'static [(ErrorFlag, u32)]),
+    /// It stops a queue in a way that no other program does.
+    Risky,
+}
 
 /// A named check of one fact.
 pub struct FactCheck {
@@ -13,8 +28,30 @@ pub struct FactCheck {
     pub certainty: Certainty,
     /// The fact in one line.
     pub statement: &'static str,
-    /// Observes it.
+    /// What the check does to the NIC.
+    pub effect: Effect,
+    /// Observes the fact.
     pub run: fn(&mut Bench) -> Checked,
+}
+
+impl FactCheck {
+    /// Marks a check that reads only.
+    pub const fn reads(self) -> Self {
+        let effect = Effect::Reads;
+        Self { effect, ..self }
+    }
+
+    /// Marks a check that provokes errors: the flags that it sets, with the number of times.
+    pub const fn provokes(self, flags: &'static [(ErrorFlag, u32)]) -> Self {
+        let effect = Effect::Errors(flags);
+        Self { effect, ..self }
+    }
+
+    /// Marks a check that runs with --risky only.
+    pub const fn risky(self) -> Self {
+        let effect = Effect::Risky;
+        Self { effect, ..self }
+    }
 }
 
 /// Checks of one subject.
@@ -37,6 +74,7 @@ pub const fn stated(
         fact,
         certainty: Certainty::Stated,
         statement,
+        effect: Effect::OwnResources,
         run,
     }
 }

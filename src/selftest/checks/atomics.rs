@@ -6,6 +6,8 @@ use cxi::{EventType, ReturnCode};
 use facts::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS};
 use facts::atomic_model::{applied, ones};
 
+use facts::error_flag::ErrorFlag;
+
 use crate::bench::{Bench, Checked, USER_PTR, bytes_of, differs, equal, matching, silent};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
@@ -59,7 +61,8 @@ const CHECKS: &[FactCheck] = &[
             }
             Ok(())
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::PCIE_UNSUCCESSFUL_COMPLETION, 2)]),
     inferred(
         "axor-by-xor",
         "nic.md 11.2",
@@ -194,7 +197,8 @@ const CHECKS: &[FactCheck] = &[
             }
             Ok(())
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::AMO_OP, 3)]),
     stated(
         "misaligned-target",
         "nic.md 11.3",
@@ -207,7 +211,8 @@ const CHECKS: &[FactCheck] = &[
             }
             Ok(())
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::AMO_ALIGN, 2)]),
     inferred(
         "misaligned-16-bytes",
         "nic.md 11.3",
@@ -217,7 +222,8 @@ const CHECKS: &[FactCheck] = &[
             amo.set_remote_offset(8);
             fails(bench, &amo, C_RC_AMO_ALIGN_ERROR)
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::AMO_ALIGN, 1)]),
     stated(
         "length",
         "nic.md 11.1",
@@ -236,7 +242,8 @@ const CHECKS: &[FactCheck] = &[
                 .expect(EventType::ACK, C_RC_AMO_LENGTH_ERROR)
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::AMO_LENGTH, 1)]),
     inferred(
         "permission",
         "nic.md 8.3",
@@ -255,7 +262,8 @@ const CHECKS: &[FactCheck] = &[
             }
             Ok(())
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
     assumed(
         "minimum-with-nan",
         "nic.md 15",
@@ -278,7 +286,8 @@ const CHECKS: &[FactCheck] = &[
             }
             Ok(())
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::AMO_FP_INVALID, 3)]),
     assumed(
         "compare-of-negative-zero",
         "nic.md 15",

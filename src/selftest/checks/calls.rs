@@ -28,13 +28,15 @@ const CHECKS: &[FactCheck] = &[
             equal("pid_granule", info.pid_granule, granule)?;
             equal("rdzv_get_idx", info.rdzv_get_idx, granule - 1)
         },
-    ),
+    )
+    .reads(),
     stated(
         "device-link-mtu",
         "libcxi.md 2.2",
         "the link MTU is 2112 bytes",
         |bench| equal("link_mtu", bench.nic.device.info().link_mtu, 2112),
-    ),
+    )
+    .reads(),
     stated(
         "device-min-free-shift",
         "libcxi.md 2.2",
@@ -43,7 +45,8 @@ const CHECKS: &[FactCheck] = &[
             let shift = bench.nic.device.info().min_free_shift;
             ensure(shift <= 8, "min_free_shift: 0 to 8", shift)
         },
-    ),
+    )
+    .reads(),
     stated(
         "service-unknown",
         "libcxi.md 3.1",
@@ -52,7 +55,8 @@ const CHECKS: &[FactCheck] = &[
             let unknown = unknown_service(bench)?;
             refused(libc::EINVAL, bench.nic.device.service(unknown))
         },
-    ),
+    )
+    .reads(),
     stated(
         "service-readable",
         "libcxi.md 3.1",
@@ -72,7 +76,8 @@ const CHECKS: &[FactCheck] = &[
                 equal("service", read.id, service.id)
             })
         },
-    ),
+    )
+    .reads(),
     stated(
         "lni-service-0",
         "libcxi.md 4",
@@ -179,7 +184,8 @@ const CHECKS: &[FactCheck] = &[
         "libcxi.md 5",
         "the first profile of an LNI gets LCID 0",
         |bench| equal("lcid", bench.profile.lcid(), 0),
-    ),
+    )
+    .reads(),
     stated(
         "profile-equal-at-lcid-0",
         "libcxi.md 5",
@@ -235,7 +241,8 @@ const CHECKS: &[FactCheck] = &[
                 pid,
             )
         },
-    ),
+    )
+    .reads(),
     stated(
         "map-length-0",
         "libcxi.md 7.4",
@@ -295,7 +302,8 @@ const CHECKS: &[FactCheck] = &[
         "libcxi.md 7.4",
         "mappings with equal pages and flags share an address context",
         |bench| equal("lac", bench.local.lac(), bench.remote.lac()),
-    ),
+    )
+    .reads(),
     stated(
         "map-contexts",
         "libcxi.md 7.4",

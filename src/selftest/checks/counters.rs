@@ -152,7 +152,8 @@ const CHECKS: &[FactCheck] = &[
             bench.expect(EventType::ACK, C_RC_PTLTE_NOT_FOUND)?;
             written(bench, &counter, 0, 1)
         },
-    ),
+    )
+    .provokes(&[]),
     inferred(
         "failures-reach-no-threshold",
         "nic.md 9.3",

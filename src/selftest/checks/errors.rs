@@ -3,6 +3,8 @@
 use cxi::sys::*;
 use cxi::{CommunicationProfile, Domain, EventQueue, EventType, MemoryRegion, Pages, Record};
 
+use facts::error_flag::ErrorFlag;
+
 use crate::bench::{Checked, differs, ensure, equal, has, matching, silent, skipped};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
@@ -23,7 +25,8 @@ const CHECKS: &[FactCheck] = &[
                 .get(8, C_RC_PTLTE_NOT_FOUND, |get| _ = get.set_dfa(dfa))
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "other-vni",
         "nic.md 4.3",
@@ -53,7 +56,8 @@ const CHECKS: &[FactCheck] = &[
             })?;
             bench.expect(EventType::ACK, C_RC_PTLTE_NOT_FOUND).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "no-entry",
         "nic.md 8.3",
@@ -64,7 +68,8 @@ const CHECKS: &[FactCheck] = &[
             bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {})?;
             bench.get(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     inferred(
         "put-not-permitted",
         "nic.md 7",
@@ -77,7 +82,8 @@ const CHECKS: &[FactCheck] = &[
             })?;
             bench.put(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
     inferred(
         "get-not-permitted",
         "nic.md 7",
@@ -90,7 +96,8 @@ const CHECKS: &[FactCheck] = &[
             })?;
             bench.get(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
     inferred(
         "restricted-to-matching-portal",
         "nic.md 7",
@@ -102,7 +109,8 @@ const CHECKS: &[FactCheck] = &[
                 .put(8, C_RC_INVALID_ENDPOINT, |put| _ = put.set_restricted(true))
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::INVALID_ENDPOINT, 1)]),
     inferred(
         "restricted-to-local-entry",
         "nic.md 3.10.1",
@@ -121,7 +129,8 @@ const CHECKS: &[FactCheck] = &[
             }
             Ok(())
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::RESTRICTED_UNICAST, 1)]),
     stated(
         "beyond-entry",
         "nic.md 7.1",
@@ -143,7 +152,8 @@ const CHECKS: &[FactCheck] = &[
             }
             Ok(())
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::NO_SPACE, 1)]),
     assumed(
         "beyond-entry-code",
         "nic.md 15",
@@ -159,7 +169,8 @@ const CHECKS: &[FactCheck] = &[
                 .get(1, C_RC_NO_SPACE, |get| _ = get.set_remote_offset(3000))
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::NO_SPACE, 2)]),
     assumed(
         "local-address-not-mapped",
         "nic.md 15",
@@ -174,7 +185,8 @@ const CHECKS: &[FactCheck] = &[
                 .get(8, code, |get| _ = get.set_local_addr(address))
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     assumed(
         "entry-not-mapped",
         "nic.md 15",
@@ -188,7 +200,8 @@ const CHECKS: &[FactCheck] = &[
             })?;
             bench.put(8, C_RC_NO_TRANSLATION, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "address-context",
         "nic.md 7",
@@ -199,7 +212,8 @@ const CHECKS: &[FactCheck] = &[
                 .put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7))
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "memory-rights",
         "nic.md 7",
@@ -233,7 +247,8 @@ const CHECKS: &[FactCheck] = &[
             portal.entry.close()?;
             Ok(())
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::PAGE_PERMISSION, 3)]),
     stated(
         "failure-despite-disabled-events",
         "nic.md 6.4",
@@ -246,7 +261,8 @@ const CHECKS: &[FactCheck] = &[
                 })
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     assumed(
         "target-error-flag",
         "nic.md 15",
@@ -262,7 +278,8 @@ const CHECKS: &[FactCheck] = &[
             });
             equal("tgt_error", flags, [Some(true), Some(false)])
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "long-initiator-events",
         "nic.md 6.3",

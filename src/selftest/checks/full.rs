@@ -7,6 +7,7 @@ use cxi::{Counter, EmitError, EventQueue, EventType, ObjectState, TransmitQueue,
 use super::portals::by_nic;
 use crate::bench::{Bench, Checked, Portal, differs, ensure, equal, next, skipped};
 use crate::table::{FactCheck, Group, assumed, stated};
+use facts::error_flag::ErrorFlag;
 
 pub static GROUP: Group = Group {
     name: "full",
@@ -31,7 +32,8 @@ const CHECKS: &[FactCheck] = &[
                 .expect_at(&mut portal, EventType::PUT, C_RC_OK)
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::EQ_OVERFLOW_RESERVATION, 1)]),
     stated(
         "target-event-queue-with-flow-control",
         "nic.md 5.6",
@@ -45,13 +47,15 @@ const CHECKS: &[FactCheck] = &[
             let change = bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
             by_nic(&change, C_SC_FC_EQ_FULL)
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::EQ_OVERFLOW_RESERVATION, 1)]),
     stated(
         "dropped-events",
         "nic.md 5.6",
         "completions without room are dropped, and the status block says so",
         |bench| dropped_events(bench).map(drop),
-    ),
+    )
+    .provokes(&[(ErrorFlag::EQ_OVERFLOW, 1)]),
     assumed(
         "small-events-share-a-slot",
         "nic.md 15",
@@ -64,7 +68,8 @@ const CHECKS: &[FactCheck] = &[
                 4 * (slots - 2),
             )
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::EQ_OVERFLOW, 1)]),
     stated(
         "event-queue-wraps",
         "nic.md 5.2",

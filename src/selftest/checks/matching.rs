@@ -3,6 +3,8 @@
 use cxi::sys::*;
 use cxi::{EventType, ReturnCode, address};
 
+use facts::error_flag::ErrorFlag;
+
 use crate::bench::{Bench, Checked, Portal, Seen, equal, has, matching, silent};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
@@ -35,13 +37,15 @@ const CHECKS: &[FactCheck] = &[
             }
             Ok(())
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "match-id",
         "nic.md 8.4",
         "an entry matches the PID and the node of the initiator, each if not all ones",
         match_ids,
-    ),
+    )
+    .provokes(&[]),
     stated(
         "order",
         "nic.md 8.3",
@@ -61,7 +65,8 @@ const CHECKS: &[FactCheck] = &[
             }
             bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "plain-entry-takes-all",
         "nic.md 8.4",
@@ -111,7 +116,8 @@ const CHECKS: &[FactCheck] = &[
             equal("auto_unlinked of the PUT", put.auto_unlinked, true)?;
             bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     inferred(
         "automatic-unlink-flag",
         "nic.md 8.5",
@@ -157,7 +163,8 @@ const CHECKS: &[FactCheck] = &[
             unlink(bench, &mut portal, 4, C_RC_OK)?;
             unlink(bench, &mut portal, 4, C_RC_ENTRY_NOT_FOUND).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "local-placement",
         "nic.md 8.5",
@@ -266,7 +273,8 @@ const CHECKS: &[FactCheck] = &[
             bench.put(8, C_RC_OP_VIOLATION, |_| {})?;
             bench.quiet_at(&mut portal)
         },
-    ),
+    )
+    .provokes(&[(ErrorFlag::RESTRICTED_UNICAST, 1)]),
     assumed(
         "any-node-in-20-bits",
         "nic.md 15",

@@ -356,7 +356,8 @@ const CHECKS: &[FactCheck] = &[
             equal("user_ptr", ack.user_ptr(), 3)?;
             bench.quiet()
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "immediate-and-dma-under-hrp",
         "nic.md 3.11",

@@ -28,7 +28,8 @@ const CHECKS: &[FactCheck] = &[
             let _portal = bench.disabled_portal(0, CXI_EQ_EC_DISABLE, |_| {})?;
             bench.put(8, C_RC_PT_DISABLED, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "enable",
         "nic.md 8.2",
@@ -56,7 +57,8 @@ const CHECKS: &[FactCheck] = &[
             bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)?;
             bench.put(8, C_RC_OK, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "append-while-disabled",
         "nic.md 8.2",
@@ -80,7 +82,8 @@ const CHECKS: &[FactCheck] = &[
             by_nic(&change, C_SC_FC_NO_MATCH)?;
             bench.put(8, C_RC_PT_DISABLED, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "drop-count",
         "nic.md 8.2",
@@ -97,7 +100,8 @@ const CHECKS: &[FactCheck] = &[
                 .set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "drop-count-value",
         "nic.md 8.2",
@@ -116,7 +120,8 @@ const CHECKS: &[FactCheck] = &[
                 .set_state(&mut portal, C_PTLTE_ENABLED, dropped, C_RC_OK)
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "status",
         "nic.md 8.7",
@@ -144,7 +149,8 @@ const CHECKS: &[FactCheck] = &[
                 None => skipped("the library has no cxil_pte_status, or the driver refuses it"),
             }
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "software-managed",
         "nic.md 8.2",
@@ -162,7 +168,8 @@ const CHECKS: &[FactCheck] = &[
                 .append(&mut portal, |entry| _ = entry.set_restart_seq(true))
                 .map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "headers-of-requests",
         "nic.md 8.8",
@@ -224,7 +231,8 @@ const CHECKS: &[FactCheck] = &[
             let _portal = bench.portal(0, |_| {})?;
             bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
     stated(
         "use-of-list-entries",
         "nic.md 6.6",

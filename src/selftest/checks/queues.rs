@@ -185,19 +185,22 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 3.11",
         "an LCID command changes the VNI of later commands, until the next one",
         profile_switch,
-    ),
+    )
+    .provokes(&[]),
     inferred(
         "refused-opcode",
         "nic.md 2.11",
         "an undefined opcode is reported as ILLEGAL_OP by a COMMAND_FAILURE event and the status",
         |bench| refused_command(bench, false).map(drop),
-    ),
+    )
+    .risky(),
     inferred(
         "refused-target-command",
         "nic.md 2.11",
         "an undefined opcode on a target queue is reported as ILLEGAL_OP",
         |bench| refused_command(bench, true).map(drop),
-    ),
+    )
+    .risky(),
     assumed(
         "refused-command-stops-queue",
         "nic.md 15",
@@ -213,7 +216,8 @@ const CHECKS: &[FactCheck] = &[
             batch.commit_doorbell();
             bench.quiet()
         },
-    ),
+    )
+    .risky(),
 ];
 
 /// Waits until the NIC has read the transmit queue up to `slot`.

@@ -156,7 +156,8 @@ const CHECKS: &[FactCheck] = &[
                 (0..COUNT).try_for_each(|_| bench.put(8, C_RC_PTLTE_NOT_FOUND, |_| {}).map(drop))
             })
         },
-    ),
+    )
+    .provokes(&[]),
 ];
 
 /// Puts eight bytes, several times.

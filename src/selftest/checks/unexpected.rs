@@ -173,7 +173,8 @@ const CHECKS: &[FactCheck] = &[
             })?;
             bench.get(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
         },
-    ),
+    )
+    .provokes(&[]),
 ];
 
 /// Puts a message of 20 bytes with each of these match bits into an OVERFLOW entry.

@@ -61,6 +61,7 @@ pub const FACTS: Package = Package {
                     "error",
                     "why a run ends without a result, and its exit status",
                 ),
+                ("error_flag", "error flags of a NIC that programs can set"),
                 ("host", "this host"),
                 ("job", "the batch job of this process"),
                 ("limit", "time limits of waits"),
