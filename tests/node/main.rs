@@ -10,6 +10,7 @@ mod gpu;
 mod huge_pages;
 mod libcxi;
 mod memory;
+mod missing_functions;
 mod nic_states;
 mod one_cpu;
 mod placement;

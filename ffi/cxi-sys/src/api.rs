@@ -12,7 +12,7 @@ use crate::bindings::*;
 pub enum LoadError {
     /// The dynamic linker cannot open it.
     Open(libloading::Error),
-    /// It lacks this function, which every libcxi has.
+    /// It lacks this function, which every libcxi has: its symbol node is the oldest one.
     Symbol(&'static str),
 }
 
@@ -30,7 +30,7 @@ impl std::error::Error for LoadError {}
 macro_rules! api {
     (
         required { $($name:ident: fn($($arg:ident: $type:ty),*) $(-> $ret:ty)?,)* }
-        optional { $($opt_name:ident: fn($($opt_arg:ident: $opt_type:ty),*) $(-> $opt_ret:ty)?,)* }
+        optional { $($node:literal $opt_name:ident: fn($($opt_arg:ident: $opt_type:ty),*) $(-> $opt_ret:ty)?,)* }
     ) => {
         /// The libcxi functions that cxidiag calls, under their C names.
         ///
@@ -43,7 +43,7 @@ macro_rules! api {
                 pub $name: unsafe extern "C" fn($($arg: $type),*) $(-> $ret)?,
             )*
             $(
-                #[doc = concat!("`", stringify!($opt_name), "`, which older libraries lack.")]
+                #[doc = concat!("`", stringify!($opt_name), "`, of symbol node `", $node, "`.")]
                 pub $opt_name: Option<unsafe extern "C" fn($($opt_arg: $opt_type),*) $(-> $opt_ret)?>,
             )*
             /// Runs the engine of a software NIC in the calling thread. The caller runs it after
@@ -59,6 +59,14 @@ macro_rules! api {
         };
 
         impl Api {
+            /// The functions without which a library is refused.
+            pub const REQUIRED: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// The functions that a library may lack, with the symbol nodes of libcxi that have
+            /// them (libcxi.md 1).
+            pub const OPTIONAL: &'static [(&'static str, &'static str)] =
+                &[$((stringify!($opt_name), $node)),*];
+
             fn of(library: &Library) -> Result<Self, LoadError> {
                 Ok(Self {
                     $($name: {
@@ -86,7 +94,6 @@ api! {
         cxil_free_device_list: fn(dev_list: *mut cxil_device_list),
         cxil_open_device: fn(dev_id: u32, dev: *mut *mut cxil_dev) -> c_int,
         cxil_close_device: fn(dev: *mut cxil_dev),
-        cxil_get_svc: fn(dev: *mut cxil_dev, svc_id: c_uint, svc_desc: *mut cxi_svc_desc) -> c_int,
         cxil_alloc_lni: fn(dev: *mut cxil_dev, lni: *mut *mut cxil_lni, svc_id: c_uint) -> c_int,
         cxil_destroy_lni: fn(lni: *mut cxil_lni) -> c_int,
         cxil_alloc_cp: fn(lni: *mut cxil_lni, vni: c_uint, tc: cxi_traffic_class, tc_type: cxi_traffic_class_type, cp: *mut *mut cxi_cp) -> c_int,
@@ -108,12 +115,13 @@ api! {
         cxil_unmap_pte: fn(pte_map: *mut cxil_pte_map) -> c_int,
     }
     optional {
-        cxil_get_svc_list: fn(dev: *mut cxil_dev, svc_list: *mut *mut cxil_svc_list) -> c_int,
-        cxil_free_svc_list: fn(svc_list: *mut cxil_svc_list),
-        cxil_get_svc_rsrc_use: fn(dev: *mut cxil_dev, svc_id: c_uint, rsrcs: *mut cxi_rsrc_use) -> c_int,
-        cxil_alloc_trig_cp: fn(lni: *mut cxil_lni, vni: c_uint, tc: cxi_traffic_class, tc_type: cxi_traffic_class_type, cp_type: cxi_trig_cp, cp: *mut *mut cxi_cp) -> c_int,
-        cxil_pte_status: fn(pte: *mut cxil_pte, status: *mut cxi_pte_status) -> c_int,
-        cxil_svc_get_vni_range: fn(dev: *mut cxil_dev, svc_id: c_uint, vni_min: *mut u16, vni_max: *mut u16) -> c_int,
+        "LIBCXI_1.2" cxil_get_svc: fn(dev: *mut cxil_dev, svc_id: c_uint, svc_desc: *mut cxi_svc_desc) -> c_int,
+        "LIBCXI_1.0" cxil_get_svc_list: fn(dev: *mut cxil_dev, svc_list: *mut *mut cxil_svc_list) -> c_int,
+        "LIBCXI_1.0" cxil_free_svc_list: fn(svc_list: *mut cxil_svc_list),
+        "LIBCXI_1.5" cxil_get_svc_rsrc_use: fn(dev: *mut cxil_dev, svc_id: c_uint, rsrcs: *mut cxi_rsrc_use) -> c_int,
+        "LIBCXI_1.9" cxil_alloc_trig_cp: fn(lni: *mut cxil_lni, vni: c_uint, tc: cxi_traffic_class, tc_type: cxi_traffic_class_type, cp_type: cxi_trig_cp, cp: *mut *mut cxi_cp) -> c_int,
+        "LIBCXI_1.0" cxil_pte_status: fn(pte: *mut cxil_pte, status: *mut cxi_pte_status) -> c_int,
+        "LIBCXI_1.9" cxil_svc_get_vni_range: fn(dev: *mut cxil_dev, svc_id: c_uint, vni_min: *mut u16, vni_max: *mut u16) -> c_int,
     }
 }
 

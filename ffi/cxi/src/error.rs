@@ -13,7 +13,18 @@ use cxi_sys::*;
 pub struct Error {
     call: &'static str,
     errno: i32,
-    gpu: Option<GpuStatus>,
+    origin: Origin,
+}
+
+/// Where an error comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    /// The function returned the errno value.
+    Call,
+    /// A GPU runtime reported this status.
+    Gpu(GpuStatus),
+    /// The library has no such function; libcxi has it since this symbol node.
+    Missing(&'static str),
 }
 
 /// The status of a failed call of a GPU runtime.
@@ -40,14 +51,32 @@ impl GpuStatus {
 
 impl Error {
     pub(crate) const fn new(call: &'static str, errno: i32) -> Self {
-        let gpu = None;
-        Self { call, errno, gpu }
+        let origin = Origin::Call;
+        Self {
+            call,
+            errno,
+            origin,
+        }
+    }
+
+    /// Returns the error of a call of an optional function that the library lacks, with ENOSYS.
+    pub(crate) fn missing(call: &'static str) -> Self {
+        let node = Api::OPTIONAL.iter().find(|(name, _)| *name == call);
+        Self {
+            call,
+            errno: libc::ENOSYS,
+            origin: node.map_or(Origin::Call, |(_, node)| Origin::Missing(node)),
+        }
     }
 
     /// Returns the error of a failed call of a GPU runtime; `errno` is the closest errno value.
     pub(crate) const fn of_gpu(call: &'static str, errno: i32, status: GpuStatus) -> Self {
-        let gpu = Some(status);
-        Self { call, errno, gpu }
+        let origin = Origin::Gpu(status);
+        Self {
+            call,
+            errno,
+            origin,
+        }
     }
 
     /// Returns the error of `call`, which failed just before, with the errno of the thread.
@@ -63,7 +92,7 @@ impl Error {
 
     /// Returns whether the function belongs to a GPU runtime.
     pub const fn is_of_gpu(&self) -> bool {
-        self.gpu.is_some()
+        matches!(self.origin, Origin::Gpu(_))
     }
 
     /// Returns the errno value, which is positive.
@@ -74,28 +103,29 @@ impl Error {
 
 impl fmt::Display for Error {
     /// `cxil_alloc_lni: Key has been revoked (errno 128)`, `cuMemAlloc_v2: out of memory (CUDA
-    /// error 2)`.
+    /// error 2)`, `cxil_get_svc: this libcxi lacks the function, which libcxi has since symbol node
+    /// LIBCXI_1.2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(GpuStatus {
-            runtime,
-            code,
-            text,
-        }) = self.gpu
-        {
-            write!(f, "{}: {text} ({runtime} error ", self.call)?;
-            // The codes of Level Zero are documented as hexadecimal numbers.
-            return match code {
-                0..0x1_0000 => write!(f, "{code})"),
-                _ => write!(f, "{code:#x})"),
-            };
+        let Self { call, errno, .. } = self;
+        match self.origin {
+            Origin::Call => write!(f, "{call}: {} (errno {errno})", error_text(*errno)),
+            Origin::Gpu(GpuStatus {
+                runtime,
+                code,
+                text,
+            }) => {
+                write!(f, "{call}: {text} ({runtime} error ")?;
+                // The codes of Level Zero are documented as hexadecimal numbers.
+                match code {
+                    0..0x1_0000 => write!(f, "{code})"),
+                    _ => write!(f, "{code:#x})"),
+                }
+            }
+            Origin::Missing(node) => write!(
+                f,
+                "{call}: this libcxi lacks the function, which libcxi has since symbol node {node}"
+            ),
         }
-        write!(
-            f,
-            "{}: {} (errno {})",
-            self.call,
-            error_text(self.errno),
-            self.errno
-        )
     }
 }
 

@@ -69,11 +69,12 @@ pub struct Service {
 }
 
 impl Device {
-    /// Returns service `id` of this NIC.
+    /// Returns service `id` of this NIC. A library without `cxil_get_svc` lists it.
     ///
     /// # Errors
     ///
-    /// EINVAL if the service does not exist (libcxi.md 3.1).
+    /// EINVAL if the service does not exist (libcxi.md 3.1); ENOSYS if the library can neither read
+    /// nor list services.
     pub fn service(&self, id: u32) -> Result<Service, Error> {
         Service::read(self.handle(), id)
     }
@@ -101,12 +102,16 @@ impl Device {
 
 impl Service {
     fn read(device: &DeviceHandle, id: u32) -> Result<Self, Error> {
+        const CALL: &str = "cxil_get_svc";
+        let Some(get) = device.library().api().cxil_get_svc else {
+            let services = Self::list(device)?.ok_or(Error::missing(CALL))?;
+            let found = services.into_iter().find(|service| service.id == id);
+            return found.ok_or(Error::new(CALL, libc::EINVAL));
+        };
         let mut c = MaybeUninit::<cxi_svc_desc>::zeroed();
         let calling = device.library().serialize();
         // SAFETY: the handle keeps the device open; `c` is a valid out pointer.
-        check("cxil_get_svc", unsafe {
-            (device.library().api().cxil_get_svc)(device.as_ptr(), id, c.as_mut_ptr())
-        })?;
+        check(CALL, unsafe { get(device.as_ptr(), id, c.as_mut_ptr()) })?;
         drop(calling);
         // SAFETY: `zeroed` initialised every byte, and zeros are valid in every field.
         let c = unsafe { c.assume_init() };
@@ -163,18 +168,19 @@ impl Service {
                 reserved: limit.res,
             }),
             vni_range: match c.restricted_vnis() {
-                0 => vni_range(device, id),
+                0 => vni_range(device, id).map(Some),
                 _ => Ok(None),
             },
         })
     }
 
-    /// Returns the range of VNIs that the service allows; `None` if the service has a list of VNIs,
-    /// or if the library has no function for ranges (libcxi.md 3.3).
+    /// Returns the range of VNIs that the service allows; `None` if the service has a list of VNIs
+    /// (libcxi.md 3.3).
     ///
     /// # Errors
     ///
-    /// The errors that `cxil_svc_get_vni_range` returned when the service was read.
+    /// The errors that `cxil_svc_get_vni_range` returned when the service was read; ENOSYS if the
+    /// library lacks the function.
     pub fn vni_range(&self) -> Result<Option<RangeInclusive<u16>>, Error> {
         self.vni_range.clone()
     }
@@ -194,17 +200,17 @@ fn in_use(device: &DeviceHandle, id: u32) -> Result<Option<[u16; 8]>, Error> {
     Ok(Some(unsafe { found.assume_init() }.in_use))
 }
 
-fn vni_range(device: &DeviceHandle, id: u32) -> Result<Option<RangeInclusive<u16>>, Error> {
-    let Some(get_range) = device.library().api().cxil_svc_get_vni_range else {
-        return Ok(None);
-    };
+fn vni_range(device: &DeviceHandle, id: u32) -> Result<RangeInclusive<u16>, Error> {
+    const CALL: &str = "cxil_svc_get_vni_range";
+    let get_range = device.library().api().cxil_svc_get_vni_range;
+    let get_range = get_range.ok_or(Error::missing(CALL))?;
     let (mut min, mut max) = (0, 0);
     let _calling = device.library().serialize();
     // SAFETY: the handle keeps the device open; `min` and `max` are valid out pointers.
-    check("cxil_svc_get_vni_range", unsafe {
+    check(CALL, unsafe {
         get_range(device.as_ptr(), id, &raw mut min, &raw mut max)
     })?;
-    Ok(Some(min..=max))
+    Ok(min..=max)
 }
 
 fn member(c: &cxi_svc_desc__bindgen_ty_1) -> Option<Member> {

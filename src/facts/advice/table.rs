@@ -38,6 +38,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "list the services of this NIC with 'cxidiag devices' or 'cxi_service list'",
     ),
     row(
+        Call(&["cxil_get_svc", "cxil_svc_get_vni_range"], &[libc::ENOSYS]),
+        "libcxi is older than the function",
+        "use the libcxi of the driver's release; --vni makes the range unnecessary",
+    ),
+    row(
         Call(&["cxil_alloc_lni"], &[libc::EKEYREVOKED]),
         "the service is disabled",
         "ask the administrator for 'cxi_service enable -s N', or choose another service with --svc-id",

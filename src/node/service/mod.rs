@@ -310,8 +310,7 @@ fn first_vni(service: &Service) -> Result<u16, Failure> {
         .vni_range()
         .explain("cannot read the VNI range of the service")?;
     match range {
-        None => Err(none("this libcxi is too old to report its range")),
-        Some(range) if *range.start() == 0 => Err(none("its range is not set")),
-        Some(range) => Ok(*range.start()),
+        Some(range) if *range.start() > 0 => Ok(*range.start()),
+        _ => Err(none("its range is not set")),
     }
 }

@@ -92,12 +92,21 @@ pub fn number_of_functions() -> usize {
     list("functions").len()
 }
 
-/// Returns the prototype of a function as C text with single blanks.
-pub fn prototype(name: &str) -> String {
+/// Returns the symbol node of a function.
+pub fn symbol_node(name: &str) -> String {
+    text(&function(name)["version"])
+}
+
+fn function(name: &str) -> &'static Value {
     let function = list("functions")
         .iter()
-        .find(|function| function["name"] == name)
-        .unwrap_or_else(|| panic!("abi.json has no function {name}"));
+        .find(|function| function["name"] == name);
+    function.unwrap_or_else(|| panic!("abi.json has no function {name}"))
+}
+
+/// Returns the prototype of a function as C text with single blanks.
+pub fn prototype(name: &str) -> String {
+    let function = function(name);
     let parameters: Vec<String> = function["params"]
         .as_array()
         .expect("params")

@@ -262,3 +262,13 @@ fn declares_prototypes() {
         "functions in cxi.h and bindings.rs"
     );
 }
+
+#[test]
+fn requires_functions_of_oldest_symbol_node_only() {
+    for name in Api::REQUIRED {
+        assert_eq!(facts::symbol_node(name), "LIBCXI_1.0", "{name}");
+    }
+    for (name, node) in Api::OPTIONAL {
+        assert_eq!(facts::symbol_node(name), *node, "{name}");
+    }
+}

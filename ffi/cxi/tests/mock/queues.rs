@@ -337,6 +337,31 @@ fn reads_members_and_vnis_of_service() {
     );
 }
 
+#[test]
+fn names_symbol_node_of_missing_function() {
+    let lacking = Api {
+        cxil_get_svc: None,
+        ..api::api()
+    };
+    let device = Device::open(&Library::from_api(lacking), 0).unwrap();
+    let error = device.service(1).unwrap_err();
+    assert_eq!(error.errno(), libc::ENOSYS);
+    assert_eq!(
+        error.to_string(),
+        "cxil_get_svc: this libcxi lacks the function, which libcxi has since symbol node \
+         LIBCXI_1.2"
+    );
+    device.close().unwrap();
+    let lacking = Api {
+        cxil_svc_get_vni_range: None,
+        ..api::api()
+    };
+    let device = Device::open(&Library::from_api(lacking), 0).unwrap();
+    let error = device.service(2).unwrap().vni_range().unwrap_err();
+    assert_eq!(error.call(), "cxil_svc_get_vni_range");
+    device.close().unwrap();
+}
+
 /// Each prepared command has the bytes, the events and the refusals of the emitted one.
 #[test]
 fn issues_prepared_commands_as_emitted_ones() {

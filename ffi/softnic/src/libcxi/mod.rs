@@ -37,7 +37,7 @@ pub fn api() -> Api {
         cxil_free_device_list: device::cxil_free_device_list,
         cxil_open_device: device::cxil_open_device,
         cxil_close_device: device::cxil_close_device,
-        cxil_get_svc: service::cxil_get_svc,
+        cxil_get_svc: Some(service::cxil_get_svc),
         cxil_get_svc_list: Some(service::cxil_get_svc_list),
         cxil_free_svc_list: Some(service::cxil_free_svc_list),
         cxil_get_svc_rsrc_use: Some(service::cxil_get_svc_rsrc_use),

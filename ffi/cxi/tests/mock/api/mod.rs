@@ -222,7 +222,7 @@ pub fn api() -> Api {
         cxil_free_device_list: free_device_list,
         cxil_open_device: open_device,
         cxil_close_device: close_device,
-        cxil_get_svc: get_svc,
+        cxil_get_svc: Some(get_svc),
         cxil_alloc_lni: alloc_lni,
         cxil_destroy_lni: destroy_lni,
         cxil_alloc_cp: alloc_cp,
