@@ -51,6 +51,7 @@ use report::Reporter;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    cxi::signals::set_needed_dispositions();
     release::record(Sources {
         revision: option_env!("CXIDIAG_REVISION"),
         date: option_env!("CXIDIAG_DATE"),
@@ -72,12 +73,19 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
             command,
             program,
             arguments,
-        }) => (program, (command.run)(arguments)),
+        }) => {
+            // The command of `stat` gets the mask that `stat` has inherited.
+            if command.name != command::STAT {
+                cxi::signals::unblock_all();
+            }
+            (program, (command.run)(arguments))
+        }
         Ok(Call::Tool {
             tool,
             program,
             arguments,
         }) => {
+            cxi::signals::unblock_all();
             let outcome = start(tool, &program, arguments);
             (program, outcome)
         }

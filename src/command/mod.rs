@@ -39,6 +39,9 @@ pub fn summaries() -> impl Iterator<Item = (&'static str, &'static str)> {
     COMMANDS.iter().map(|command| (command.name, command.about))
 }
 
+/// The name of the command that runs another program.
+pub const STAT: &str = "stat";
+
 /// All commands, in the order of listings.
 pub static COMMANDS: &[Command] = &[
     Command {
@@ -78,7 +81,7 @@ pub static COMMANDS: &[Command] = &[
         run: why::run,
     },
     Command {
-        name: "stat",
+        name: STAT,
         about: "Show what the NICs did while a command ran",
         usage: stat::usage,
         run: stat::run,

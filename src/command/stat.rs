@@ -46,6 +46,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(request) = usage::parse(&arguments)? else {
         return Ok(());
     };
+    if !matches!(request.form, Form::Run(_)) {
+        cxi::signals::unblock_all();
+    }
     match &request.form {
         Form::Run(command) => launch::run(&request, command),
         Form::Start(path) => attached::start(&request, path),

@@ -428,9 +428,16 @@ pub fn cause(error: &io::Error) -> String {
     text(error)
 }
 
-/// The text of one error in a chain.
+/// The text of one error in a chain. An error that a limit of this process causes names the limit.
 fn text(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
+    let errno = error.downcast_ref::<Errno>().copied();
+    let of_system = error.downcast_ref().and_then(Errno::from_io_error);
+    match errno.or(of_system) {
+        Some(Errno::FBIG) => return "file size limit (ulimit -f)".into(),
+        Some(Errno::MFILE) => return "limit of open files (ulimit -n)".into(),
+        _ => {}
+    }
     if (error.is::<io::Error>() || error.is::<Errno>())
         && let Some(end) = text.find(" (os error ")
     {
@@ -482,6 +489,15 @@ mod tests {
             (Kind::Nic, text)
         );
         assert_eq!(cause(&full()), "No space left on device");
+        for (errno, text) in [
+            (libc::EFBIG, "file size limit (ulimit -f)"),
+            (libc::EMFILE, "limit of open files (ulimit -n)"),
+        ] {
+            let error = io::Error::from_raw_os_error(errno);
+            assert_eq!(cause(&error), text);
+            let failure = Err::<(), _>(error).environment("x").unwrap_err();
+            assert_eq!(failure.message(), format!("x: {text}"));
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use cxi::{Device, Library};
 use crate::explain;
 use crate::machine::Machine;
 use crate::nic::files::Files;
-use facts::advice::{self, Situation};
+use facts::advice::{self, Explanation, Situation};
 use facts::device::{DEFAULT_DEVICE, DeviceName, LibraryFile};
 use facts::error::{Failure, Kind, Step};
 use facts::platform::DeviceKind;
@@ -280,6 +280,10 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
 /// Returns the failure of a software NIC that cannot use the directory of the fabric.
 fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>) -> Failure {
     let failure = Failure::new(Kind::Environment, error);
+    if let Some(errno @ (libc::EFBIG | libc::EMFILE)) = errno {
+        let limit = advice::of_call("cxil_open_device", errno);
+        return failure.with_hint_if(limit.map(Explanation::hint));
+    }
     let holder = (errno == Some(libc::EBUSY)).then(softnic::fabric_holder);
     match holder.flatten() {
         Some(holder) => failure

@@ -7,6 +7,7 @@ mod harness;
 mod control_connection;
 mod deaths;
 mod hostile_bytes;
+mod inherited;
 mod legacy_control;
 mod legacy_runs;
 mod link;

@@ -241,3 +241,38 @@ fn command_gets_the_end_of_the_terminal_that_the_leader_alone_sees() {
     assert_status(&finish(terminal), 0);
     assert_eq!(log(place.path()), "SIGHUP ");
 }
+
+/// The dispositions that `stat` needs for itself are not those of its command.
+#[test]
+fn command_inherits_ignored_signals() {
+    let mask = ["grep", "SigIgn", "/proc/self/status"];
+    let run = |arguments: &[&str]| {
+        let place = Place::new();
+        let mut env = Command::new("env");
+        env.args(arguments).current_dir(place.path());
+        env.env("CXIDIAG_FABRIC_DIR", place.fabric.path());
+        finish(env)
+    };
+    for option in [
+        "--ignore-signal=CHLD,PIPE,XFSZ",
+        "--default-signal=CHLD,PIPE,XFSZ",
+    ] {
+        let alone = run(&[&[option][..], &mask].concat());
+        if !alone.status.success() {
+            println!("not tested: no env {option}");
+            return;
+        }
+        let leader = run(&[&[option, CXIDIAG, "stat", "soft0", "--"][..], &mask].concat());
+        assert_status(&leader, 0);
+        // Signals above 31 belong to the C library.
+        let standard = |output| {
+            stdout(output)
+                .trim()
+                .chars()
+                .rev()
+                .take(8)
+                .collect::<String>()
+        };
+        assert_eq!(standard(&leader), standard(&alone));
+    }
+}

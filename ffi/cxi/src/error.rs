@@ -129,8 +129,14 @@ impl fmt::Display for Error {
     }
 }
 
-/// Returns the text of the C library for an errno value, such as "Key has been revoked".
+/// Returns the text of the C library for an errno value, such as "Key has been revoked", or the
+/// limit of this process that is the cause.
 pub fn error_text(errno: i32) -> String {
+    match errno {
+        libc::EFBIG => return "file size limit (ulimit -f)".into(),
+        libc::EMFILE => return "limit of open files (ulimit -n)".into(),
+        _ => {}
+    }
     let text = io::Error::from_raw_os_error(errno).to_string();
     // The standard library appends " (os error N)".
     text.split(" (os error")

@@ -1,9 +1,12 @@
-//! Signals of this process, with who has sent each.
+//! Signals of this process, with who has sent each, and what it has inherited about them.
 
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{siginfo_t, sigset_t};
 
@@ -12,6 +15,87 @@ const RECORD: usize = 8;
 
 /// The number of no process: stands for the kernel in a record.
 const KERNEL: i32 = -1;
+
+/// A disposition that this program needs, and whether the program was started with its signal
+/// ignored.
+struct Needed {
+    signal: i32,
+    action: libc::sighandler_t,
+    was_ignored: AtomicBool,
+}
+
+/// With SIGCHLD ignored, the kernel keeps no exit status of a child. SIGXFSZ and SIGPIPE end a
+/// process whose write would fail with an error.
+static NEEDED: [Needed; 3] = [
+    needed(libc::SIGCHLD, libc::SIG_DFL),
+    needed(libc::SIGXFSZ, libc::SIG_IGN),
+    needed(libc::SIGPIPE, libc::SIG_IGN),
+];
+
+const fn needed(signal: i32, action: libc::sighandler_t) -> Needed {
+    Needed {
+        signal,
+        action,
+        was_ignored: AtomicBool::new(false),
+    }
+}
+
+// SAFETY: the section holds pointers to functions without arguments that return nothing; the loader
+// calls each before `main` in its only thread. This one needs nothing that `main` sets up.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_UP: extern "C" fn() = look_up;
+
+/// Notes which signals are ignored. The start-up code of Rust ignores SIGPIPE after that.
+extern "C" fn look_up() {
+    for needed in &NEEDED {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: the call changes nothing and fills in `action`, which has room for it.
+        unsafe { libc::sigaction(needed.signal, ptr::null(), action.as_mut_ptr()) };
+        // SAFETY: zeroed, and perhaps filled in by the call; all bytes form valid values.
+        let action = unsafe { action.assume_init() }.sa_sigaction;
+        let was_ignored = action == libc::SIG_IGN;
+        needed.was_ignored.store(was_ignored, Ordering::Relaxed);
+    }
+}
+
+/// Replaces inherited dispositions that the program cannot work with. To be called before threads
+/// and handlers exist.
+pub fn set_needed_dispositions() {
+    for needed in &NEEDED {
+        // SAFETY: default action and ignoring run no code of this process.
+        unsafe { libc::signal(needed.signal, needed.action) };
+    }
+}
+
+/// Unblocks all signals in the calling thread, and so in the threads that it starts later.
+pub fn unblock_all() {
+    let mut set = MaybeUninit::<sigset_t>::uninit();
+    // SAFETY: `set` has room for a set, which the call initializes.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: sigemptyset has initialized `set`; the old mask is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), ptr::null_mut()) };
+}
+
+/// Lets `command` begin with the dispositions that this process has inherited, in place of those
+/// that it has set for itself. Its mask is that of the calling thread.
+pub fn restore_inherited(command: &mut Command) {
+    let restore = || {
+        for needed in &NEEDED {
+            let action = if needed.was_ignored.load(Ordering::Relaxed) {
+                libc::SIG_IGN
+            } else {
+                libc::SIG_DFL
+            };
+            // SAFETY: default action and ignoring run no code of this process.
+            unsafe { libc::signal(needed.signal, action) };
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure loads atomics and calls signal(2), which is
+    // async-signal-safe; it allocates nothing, takes no lock and cannot panic.
+    unsafe { command.pre_exec(restore) };
+}
 
 /// A signal that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

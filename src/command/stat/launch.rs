@@ -8,7 +8,7 @@ use std::process::{self, Child, Command};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use cxi::signals::Received;
+use cxi::signals::{Received, restore_inherited};
 use node::machine::Machine;
 use report::stat::JobStat;
 use report::stat::record::{EndRecord, EndStatus, NodeRecord};
@@ -89,6 +89,7 @@ fn new_command(command: &[OsString]) -> Command {
     let mut words = command.iter();
     let mut new = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));
     new.args(words);
+    restore_inherited(&mut new);
     new
 }
 

@@ -151,6 +151,16 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "check 'free' and the limits of the user and of the control group",
     ),
     row(
+        Call(&[], &[libc::EFBIG]),
+        "software NICs keep their memory in files, and the process has a file size limit",
+        "raise the limit ('ulimit -f')",
+    ),
+    row(
+        Call(&[], &[libc::EMFILE]),
+        "the process has a limit of open files",
+        "raise the limit ('ulimit -n')",
+    ),
+    row(
         Call(&[], &[libc::EIO]),
         "the device was unplugged, or its driver unbound",
         "check the kernel log for errors of the NIC",

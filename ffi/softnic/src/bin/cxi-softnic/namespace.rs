@@ -32,7 +32,14 @@ pub fn enter(entries: &Entries) -> io::Result<()> {
     let for_child = entries.clone();
     // SAFETY: this process has one thread, so the child may do anything.
     unsafe { trial.pre_exec(move || move_into(&for_child)) };
-    trial.status()?;
+    // With SIGCHLD ignored, the kernel keeps no exit status. PROGRAM gets what was inherited.
+    // SAFETY: the default action runs no code of this process.
+    let inherited = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    let status = trial.status();
+    // SAFETY: `inherited` comes from the call above, and a process that has just begun has no
+    // handlers.
+    unsafe { libc::signal(libc::SIGCHLD, inherited) };
+    status?;
     move_into(entries)
 }
 

@@ -1,0 +1,106 @@
+//! What the parent of a process leaves to it: ignored and blocked signals, limits.
+
+use std::path::Path;
+
+use crate::harness::paused::Side;
+use crate::harness::{CXIDIAG, Command, Fabric, assert_status, finish, stderr, stdout};
+
+/// `cxidiag` with `arguments`, started by env(1) with `options` for signals.
+fn started_by_env(fabric: &Fabric, options: &[&str], arguments: &[&str]) -> Command {
+    fabric.command_of(Path::new("env"), &[options, &[CXIDIAG], arguments].concat())
+}
+
+/// `cxidiag` with `arguments` under limits of the shell: `ulimit -f 8`.
+fn under(fabric: &Fabric, limits: &str, arguments: &[&str]) -> Command {
+    let script = format!("{limits}; exec \"$@\"");
+    let shell = ["-c", &script, "sh", CXIDIAG];
+    fabric.command_of(Path::new("sh"), &[&shell[..], arguments].concat())
+}
+
+fn has_env_with_signals() -> bool {
+    let mut env = Command::new("env");
+    let status = env.args(["--ignore-signal=CHLD", "true"]).output();
+    let has = status.is_ok_and(|output| output.status.success());
+    if !has {
+        println!("not tested: no env --ignore-signal");
+    }
+    has
+}
+
+#[test]
+fn runs_with_sigchld_ignored() {
+    if !has_env_with_signals() {
+        return;
+    }
+    for arguments in [
+        &["write-lat", "--loopback", "-d", "soft0", "-n", "10"][..],
+        &["survey", "--loopback=2"],
+        &["check", "soft0"],
+    ] {
+        let fabric = Fabric::new();
+        let usual = finish(fabric.command(arguments));
+        let output = finish(started_by_env(
+            &fabric,
+            &["--ignore-signal=CHLD"],
+            arguments,
+        ));
+        assert_eq!(output.status, usual.status, "{}", stderr(&output));
+        assert_eq!(stderr(&output), stderr(&usual));
+        fabric.assert_nothing_left();
+    }
+}
+
+#[test]
+fn ends_by_signals_that_were_blocked() {
+    if !has_env_with_signals() {
+        return;
+    }
+    for signal in ["TERM", "INT", "HUP"] {
+        let fabric = Fabric::new();
+        let arguments = [
+            "write-lat",
+            "--loopback",
+            "-d",
+            "soft0",
+            "-D",
+            "600",
+            "-s",
+            "8",
+        ];
+        let blocked = ["--block-signal=TERM,INT,HUP,USR1"];
+        let run = started_by_env(&fabric, &blocked, &arguments);
+        let mut run = Side::start(run, Some("measuring"));
+        run.wait_for_pause();
+        run.go_on();
+        run.signal(signal);
+        let output = run.finish();
+        let error = assert_status(&output, 130);
+        assert!(
+            error.contains(&format!("interrupted by SIG{signal}")),
+            "{error}"
+        );
+        assert!(stdout(&output).contains("results are partial"));
+        fabric.assert_nothing_left();
+    }
+}
+
+#[test]
+fn names_limits_of_the_process() {
+    for (limit, arguments, status) in [
+        (
+            "-f 8",
+            &["write-lat", "--loopback", "-d", "soft0", "-n", "10"][..],
+            1,
+        ),
+        ("-f 8", &["check", "soft0"], 4),
+        ("-f 8", &["survey", "--loopback=2"], 4),
+        ("-n 4", &["write-lat", "-d", "soft0"], 1),
+    ] {
+        let fabric = Fabric::new();
+        let output = finish(under(&fabric, &format!("ulimit {limit}"), arguments));
+        let error = assert_status(&output, status);
+        let text = (stdout(&output) + &error).replace("\n    ", " ");
+        let name = format!("ulimit {}", &limit[..2]);
+        assert!(text.contains(&name), "{arguments:?}: {text}");
+    }
+}
