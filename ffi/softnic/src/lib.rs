@@ -85,7 +85,10 @@ mod snapshot;
 pub mod sysfs;
 mod trap;
 
+use std::io;
 use std::time::Duration;
+
+use rustix::io::Errno;
 
 pub use counters::counter;
 pub use fabric::{
@@ -94,6 +97,22 @@ pub use fabric::{
 };
 pub use libcxi::api;
 pub use snapshot::Snapshot;
+
+/// Returns the error flags that operations have set on the NIC with this number: block, bit and the
+/// number of times.
+///
+/// # Errors
+/// ENODEV without such a NIC, errors of the file system.
+pub fn raised_errors(number: u32) -> io::Result<Vec<(&'static str, u32, u64)>> {
+    let nics = environment::Nics::from_environment().map_err(|_| Errno::INVAL)?;
+    let nid = nics.address(number).ok_or(Errno::NODEV)?;
+    let place = fabric::Place::from_environment()?;
+    let directory = fabric::Directory::lock_existing(&place)?;
+    let raised = fabric::ErrorFlags::open(&directory, nid)?.raised();
+    Ok(raised
+        .map(|(flag, times)| (flag.block.name(), flag.bit, times))
+        .collect())
+}
 
 /// Returns the part of its speed with which the host of the NIC with this number copies memory, as
 /// `CXIDIAG_FAULTS` plants it.

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::counters::NicCounters;
 use crate::environment::{Driver, Nics};
-use crate::fabric::{self, Directory, Place, Settings};
+use crate::fabric::{self, Directory, ErrorFlags, Place, Settings};
 use crate::fork;
 use crate::libcxi::{NAME, information};
 use crate::retry_handler;
@@ -52,12 +52,14 @@ impl Snapshot {
         let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;
         let nid = nics.address(number).ok_or(Errno::NODEV)?;
         let place = Place::from_environment()?;
+        let errors;
         let (snapshot, groups) = {
             let directory = Directory::lock(&place)?;
             directory.sweep()?;
             let (lock, root) = directory.create_snapshot(nid)?;
             fork::keep_from_children(&lock);
             let groups = fabric::available_groups(&directory, nid);
+            errors = ErrorFlags::open(&directory, nid)?;
             let snapshot = Self {
                 root,
                 place: place.clone(),
@@ -75,6 +77,11 @@ impl Snapshot {
         let device = sysfs::device(&info, health);
         for (name, content) in history(&settings, &counters) {
             class.insert(device.join(name), Entry::File(content.into()));
+        }
+        for (block, mask) in errors.masks() {
+            let path = device.join(format!("err_flgs_irqa/{}/mask", block.name()));
+            let content = format!("{:08x},{:08x}\n", mask >> 32, mask as u32);
+            class.insert(path, Entry::File(content.into()));
         }
         sysfs::plant(&mut class, &device, health);
         let classes = snapshot.root.join("sys/class");

@@ -198,6 +198,7 @@ const ENGINE: House = House {
         ],
         &[
             ("counter", "counting events"),
+            ("error_flags", "error flags that programs can set"),
             ("packet", "packets"),
             ("packet_counts", "counts of packets"),
             ("telemetry", "telemetry counters"),

@@ -2,6 +2,7 @@
 
 use cxi_sys::*;
 
+use super::error_flags::ErrorFlag;
 use super::event_queue::{EventQueue, SLOT};
 use super::events::{self, Target};
 use super::list_counts::{ListCount, Match};
@@ -38,6 +39,7 @@ impl<W: Wire> Engine<W> {
         let map = self.maps.iter().find(|(_, map)| map.serves(address));
         let Some(number) = map.map(|(_, map)| map.pte) else {
             self.unresolved += 1;
+            self.raise(C_RC_PTLTE_NOT_FOUND);
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
         let Some(pte) = self.ptes.get_mut(number) else {
@@ -205,6 +207,14 @@ impl<W: Wire> Engine<W> {
         self.fail(packet, code)
     }
 
+    /// Sets the error flag of an operation that failed here.
+    #[cold]
+    pub fn raise(&self, code: ReturnCode) {
+        if let Some(flag) = ErrorFlag::of_failure(code) {
+            self.wire.raise(flag);
+        }
+    }
+
     /// Counts an operation that failed with a code, and returns the code.
     #[cold]
     fn fail(&mut self, packet: &Packet, code: ReturnCode) -> ReturnCode {
@@ -216,6 +226,7 @@ impl<W: Wire> Engine<W> {
             C_RC_PTLTE_SW_MANAGED => Some(ListCount::SoftwareManaged),
             _ => None,
         };
+        self.raise(code);
         let kind = count_of_kind(packet);
         for count in [kind, ListCount::MatchRequest, ListCount::Fail]
             .into_iter()

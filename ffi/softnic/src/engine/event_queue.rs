@@ -13,6 +13,7 @@ use cxi_sys::{
     CXI_EQ_TIMESTAMP_EVENTS,
 };
 
+use super::error_flags::Raise;
 use super::return_codes::ReturnCode;
 use super::table::Table;
 use super::telemetry::EventCounts;
@@ -83,6 +84,7 @@ pub struct EventQueue {
     read: usize,
     software: Arc<Pages>,
     clock: Clock,
+    errors: Option<Arc<dyn Raise>>,
     /// Sequence bit of the last drop.
     drop_sequence: bool,
     pub counts: EventCounts,
@@ -123,6 +125,7 @@ impl EventQueue {
             read: 1,
             software,
             clock,
+            errors: None,
             drop_sequence: false,
             counts: EventCounts::default(),
         }
@@ -144,6 +147,11 @@ impl EventQueue {
     /// Sets the interrupts for events and for writes of the status block.
     pub fn set_interrupts(&mut self, interrupts: [Option<Arc<dyn Interrupt>>; 2]) {
         self.interrupts = interrupts;
+    }
+
+    /// Sets where the queue reports dropped events.
+    pub fn set_errors(&mut self, errors: Arc<dyn Raise>) {
+        self.errors = Some(errors);
     }
 
     /// Whether the queue has an interrupt for events.
@@ -266,7 +274,7 @@ impl EventQueue {
             (fits || self.is_clear(self.write, self.write + rest)) && self.is_clear(at, at + N)
         };
         if !is_clear || !self.has_room(at, 0) {
-            self.drop_event();
+            self.drop_event(u32::from(event[14] >> 2 & 31));
             return false;
         }
         if !fits {

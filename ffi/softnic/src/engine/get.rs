@@ -164,7 +164,10 @@ impl<W: Wire> Engine<W> {
                     }
                     self.note_write(destination.lni, destination.lac, to.va, packet);
                 }
-                Err(code) => transaction.local_error = Some(code),
+                Err(code) => {
+                    transaction.local_error = Some(code);
+                    self.raise(code);
+                }
             }
         }
         if packet.offset + u32::from(packet.length) == packet.total {

@@ -82,6 +82,7 @@ pub mod counter;
 mod counter_commands;
 mod deliver;
 mod doorbells;
+pub mod error_flags;
 pub mod event_queue;
 mod events;
 mod get;

@@ -169,7 +169,10 @@ impl<W: Wire> Engine<W> {
                 *code = written.err().unwrap_or(C_RC_OK);
                 self.note_write(number.unwrap_or_default(), lac, to.va, packet);
             }
-            Err(error) => *code = error,
+            Err(error) => {
+                self.raise(error);
+                *code = error;
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use cxi_sys::*;
 use super::address::Address;
 use super::commands::{Operation, Source};
 use super::counter_commands::{self, Issuer};
+use super::error_flags::ErrorFlag;
 use super::event_queue::{self, EventQueue};
 use super::events::{self, FailedCommand, Initiator};
 use super::lni::Lni;
@@ -74,7 +75,15 @@ pub struct Surroundings<'a, W> {
     pub staging: &'a mut Staging,
 }
 
-impl<W> Surroundings<'_, W> {
+impl<W: Wire> Surroundings<'_, W> {
+    /// Sets the error flag of an operation that failed at its initiator.
+    #[cold]
+    fn raise(&self, code: ReturnCode) {
+        if let Some(flag) = ErrorFlag::of_failure(code) {
+            self.wire.raise(flag);
+        }
+    }
+
     /// Completes an operation that cannot be sent.
     fn refuse(&mut self, operation: &Operation, completion: &Initiator) {
         let code = completion.return_code;
@@ -308,6 +317,7 @@ impl TransmitQueue {
         }
         if let Err(code) = operation.prepare(command, &lni.space) {
             completion.return_code = code;
+            nic.raise(code);
             nic.refuse(operation, &completion);
             return Ok(Step::Done);
         }
@@ -421,6 +431,7 @@ impl Transfer {
             let payload = match payload {
                 Ok(payload) => payload,
                 Err(code) => {
+                    nic.raise(code);
                     self.abort(Some(code), nic.transactions, nic.waiting);
                     return true;
                 }

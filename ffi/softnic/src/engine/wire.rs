@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::arithmetic::Amo;
+use super::error_flags::ErrorFlag;
 use super::packet::Packet;
 use super::return_codes::ReturnCode;
 
@@ -84,6 +85,9 @@ pub trait Wire {
     fn executed(&self, amo: Amo) -> Amo {
         amo
     }
+
+    /// Sets an error flag of the NIC.
+    fn raise(&self, _flag: ErrorFlag) {}
 
     /// Counts a command of a transmit queue.
     fn count_command(&mut self) {}

@@ -33,6 +33,9 @@ const UNFINISHED: &str = ".new";
 /// Start of the name of the file with the counters of a NIC (`Totals`).
 const COUNTERS: &str = "counters-";
 
+/// Start of the name of the file with the error flags of a NIC (`ErrorFlags`).
+const ERRORS: &str = "errors-";
+
 /// Start of the name of a snapshot of the files of a NIC: a directory, `files-<nid in hex>.<slot>`.
 const SNAPSHOT: &str = "files-";
 
@@ -289,6 +292,16 @@ impl Directory {
         let _ = added();
     }
 
+    /// Opens the file with the error flags of a NIC, and makes an empty one if there is none.
+    /// Returns whether it is new.
+    pub fn error_flags(&self, nid: u32) -> Result<(File, bool), Errno> {
+        let path = self.path.join(format!("{ERRORS}{nid:x}"));
+        match open(&path) {
+            Err(Errno::NOENT) => Ok((self.create_file(&path)?, true)),
+            opened => Ok((opened?, false)),
+        }
+    }
+
     /// Makes and locks the directory of a new snapshot of the files of a NIC, in the lowest free
     /// slot.
     pub fn create_snapshot(&self, nid: u32) -> Result<(File, PathBuf), Errno> {
@@ -315,7 +328,7 @@ impl Directory {
     }
 
     /// Removes a port of the caller. If neither a port nor a snapshot remains, also removes the
-    /// counters, the state of the links, and the directory if a process of the fabric made it.
+    /// counters, the error flags, the state of the links, and the directory if a process of the fabric made it.
     pub fn remove(&self, nid: u32, slot: u32) -> Result<(), Errno> {
         remove(&self.port_path(nid, slot))?;
         self.end_if_unused()
@@ -327,7 +340,9 @@ impl Directory {
             return Ok(());
         }
         for name in entries {
-            let is_ended = |name: &str| name.starts_with(COUNTERS) || name == LINKS;
+            let is_ended = |name: &str| {
+                name.starts_with(COUNTERS) || name.starts_with(ERRORS) || name == LINKS
+            };
             if name.to_str().is_some_and(is_ended) {
                 let _ = remove(&self.path.join(name));
             }

@@ -6,6 +6,7 @@
 
 mod directory;
 mod early;
+mod error_flags;
 mod fetch_add;
 mod file_user;
 mod gathered;
@@ -52,6 +53,7 @@ use crate::fork;
 use crate::random::Random;
 pub use directory::Directory;
 use early::EarlyPackets;
+pub use error_flags::ErrorFlags;
 use fetch_add::FetchAdd;
 use gathered::Unread;
 use groups::ShownGroups;
@@ -127,6 +129,8 @@ pub struct Fabric {
     shown_groups: Option<ShownGroups>,
     /// What this process sees of the operation that is executed as an addition.
     pub fetch_add: FetchAdd,
+    /// The error flags of the NIC.
+    pub errors: Option<Arc<ErrorFlags>>,
     pub sent: PacketCounts,
     pub received: PacketCounts,
 }
@@ -155,6 +159,7 @@ impl Fabric {
         fork::keep_from_children(&file);
         // Without counters, devices work all the same.
         let _ = directory.totals(nid);
+        let errors = ErrorFlags::open(&directory, nid).ok().map(Arc::new);
         place.keep();
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let link = LinkModel::new(settings.clone(), &nics, nid, slot, links);
@@ -180,6 +185,7 @@ impl Fabric {
             driver,
             shown_groups: ShownGroups::of(number),
             fetch_add: FetchAdd::of(number),
+            errors,
             sent: PacketCounts::default(),
             received: PacketCounts::default(),
         })

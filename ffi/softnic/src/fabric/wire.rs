@@ -7,6 +7,7 @@ use super::port::{LANES, TIMED};
 use super::receive::SOON;
 use super::{Fabric, gathered, link_time};
 use crate::engine::bytes::copy;
+use crate::engine::error_flags::{ErrorFlag, Raise};
 use crate::engine::packet::{MTU, Packet, SEGMENT};
 use crate::engine::wire::{Arrival, Peer, Wire};
 use crate::engine::{Amo, ReturnCode};
@@ -26,6 +27,12 @@ impl Wire for Fabric {
     #[inline]
     fn executed(&self, amo: Amo) -> Amo {
         self.fetch_add.replacement(amo)
+    }
+
+    fn raise(&self, flag: ErrorFlag) {
+        if let Some(errors) = &self.errors {
+            errors.raise(flag);
+        }
     }
 
     #[inline]

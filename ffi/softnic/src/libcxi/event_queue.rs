@@ -112,6 +112,9 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             };
             queue.configure(attr.flags, attr.reserved_slots as usize, thresholds);
             queue.set_interrupts(interrupts);
+            if let Some(errors) = engine.wire.errors.clone() {
+                queue.set_errors(errors);
+            }
             let (interrupting, combining) = (queue.has_event_interrupt(), queue.combines_events());
             let number = allocate(engine, lni.number, CXI_RSRC_TYPE_EQ, |engine| {
                 engine.eqs.insert(queue).ok_or(Errno::NOSPC)

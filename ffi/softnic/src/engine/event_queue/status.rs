@@ -5,12 +5,16 @@ use std::sync::atomic::Ordering;
 use cxi_sys::CXI_EQ_DROP_STATUS_DISABLE;
 use cxi_sys::records::EqStatus;
 
+use super::super::error_flags::ErrorFlag;
 use super::{EventQueue, SLOT, Thresholds};
 
 impl EventQueue {
-    /// Records a dropped event, also in the status block (nic.md 5.6).
-    pub(super) fn drop_event(&mut self) {
+    /// Records a dropped event of this type, also in the status block (nic.md 5.6).
+    pub(super) fn drop_event(&mut self, kind: u32) {
         self.counts.dropped += 1;
+        if let Some(errors) = &self.errors {
+            errors.raise(ErrorFlag::dropped_event(kind));
+        }
         if self.software_state().event_drop_seq_no() == self.drop_sequence {
             self.drop_sequence = !self.drop_sequence;
         }

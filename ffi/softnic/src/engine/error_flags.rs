@@ -1,0 +1,93 @@
+//! The error flags of the NIC that programs can set (health.md 2.5.1).
+
+use cxi_sys::*;
+
+use super::return_codes::ReturnCode;
+
+/// A block of the NIC with a register of error flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Address translation.
+    Atu,
+    /// Events.
+    Ee,
+    /// Execution at the target.
+    Ixe,
+    /// Lists.
+    Lpe,
+    /// Received packets.
+    Rmu,
+}
+
+impl Block {
+    /// All blocks, each at the place of its number.
+    pub const ALL: [Self; 5] = [Self::Atu, Self::Ee, Self::Ixe, Self::Lpe, Self::Rmu];
+
+    /// Returns the name of its directory.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Atu => "atu",
+            Self::Ee => "ee",
+            Self::Ixe => "ixe",
+            Self::Lpe => "lpe",
+            Self::Rmu => "rmu",
+        }
+    }
+
+    /// Returns the flags that the driver masks from the start.
+    pub fn initial_mask(self) -> u64 {
+        match self {
+            Self::Atu => 1 << 38 | 1 << 39,
+            Self::Ee => 1 << 35,
+            Self::Ixe => 0,
+            Self::Lpe => 1 << 13 | 1 << 18 | 1 << 21 | 1 << 22,
+            Self::Rmu => 1 << 50 | 1 << 51,
+        }
+    }
+}
+
+/// A flag of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorFlag {
+    pub block: Block,
+    pub bit: u32,
+}
+
+impl ErrorFlag {
+    /// An event without room in its queue: of flow control, or any other.
+    pub fn dropped_event(kind: u32) -> Self {
+        let bit = if kind == C_EVENT_STATE_CHANGE { 33 } else { 34 };
+        Self {
+            block: Block::Ee,
+            bit,
+        }
+    }
+
+    /// Returns the flag that an operation with this return code sets where it fails. The pairs
+    /// follow from names.
+    pub fn of_failure(code: ReturnCode) -> Option<Self> {
+        let (block, bit) = match code {
+            C_RC_RESTRICTED_UNICAST => (Block::Lpe, 15),
+            C_RC_NO_SPACE => (Block::Lpe, 16),
+            C_RC_INVALID_ENDPOINT => (Block::Lpe, 17),
+            C_RC_ENTRY_NOT_FOUND => (Block::Lpe, 18),
+            C_RC_OP_VIOLATION => (Block::Lpe, 19),
+            C_RC_PT_DISABLED => (Block::Lpe, 22),
+            C_RC_PTLTE_NOT_FOUND => (Block::Rmu, 50),
+            C_RC_AMO_ALIGN_ERROR => (Block::Ixe, 50),
+            C_RC_AMO_INVAL_OP_ERROR => (Block::Ixe, 51),
+            C_RC_AMO_LENGTH_ERROR => (Block::Ixe, 57),
+            C_RC_PAGE_PERM_ERROR => (Block::Atu, 33),
+            C_RC_NO_TRANSLATION => (Block::Atu, 38),
+            C_RC_INVALID_AC => (Block::Atu, 39),
+            _ => return None,
+        };
+        Some(Self { block, bit })
+    }
+}
+
+/// The error flags, as event queues set them.
+pub trait Raise: Send + Sync {
+    /// Sets a flag, which interrupts the driver.
+    fn raise(&self, flag: ErrorFlag);
+}
