@@ -131,7 +131,8 @@ struct Resource {
     max: Option<u16>,
     /// Number reserved for the users of the service.
     reserved: Option<u16>,
-    /// Number in use; null from a libcxi that is too old to report it.
+    /// Number in use; null from a libcxi that is too old to report it, and from a driver that
+    /// counts only the resources that the service has reserved.
     in_use: Option<u16>,
 }
 
@@ -231,7 +232,11 @@ fn fill(entry: &mut Entry, device: &cxi::Device, rights: &Rights) -> Result<(), 
     Ok(())
 }
 
-fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -> ServiceEntry {
+fn service_entry(
+    service: &Service,
+    in_use: Option<[Option<u16>; 8]>,
+    rights: &Rights,
+) -> ServiceEntry {
     let members = service.restricted_members.then(|| {
         service
             .members
@@ -260,7 +265,7 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
             Ok(Some(range)) if *range.start() > 0 => Some([*range.start(), *range.end()]),
             _ => None,
         },
-        is_usable: service.enabled && rights.admit(service),
+        is_usable: rights.can_use(service),
         members,
         resources: RESOURCES
             .iter()
@@ -270,7 +275,7 @@ fn service_entry(service: &Service, in_use: Option<[u16; 8]>, rights: &Rights) -
                 name,
                 max: service.limited.then_some(limit.max),
                 reserved: service.limited.then_some(limit.reserved),
-                in_use: in_use.map(|in_use| in_use[number]),
+                in_use: in_use.and_then(|in_use| in_use[number]),
             })
             .collect(),
     }
@@ -455,6 +460,7 @@ fn summary(service: &ServiceEntry) -> String {
     let state = match (service.enabled, service.is_usable) {
         (false, _) => "DISABLED",
         (true, true) => "enabled",
+        (true, false) if service.is_system => "enabled, for the driver alone",
         (true, false) => "enabled, NOT for this user",
     };
     let vnis = match (&service.vni_range, service.vnis.as_slice()) {
@@ -491,7 +497,7 @@ fn resources(service: &ServiceEntry) -> Vec<String> {
     let of = |resource: &Resource| {
         let in_use = resource
             .in_use
-            .map_or("?".into(), |count| count.to_string());
+            .map_or("n/a".into(), |count| count.to_string());
         let max = resource.max.map_or("-".into(), |max| max.to_string());
         format!("{} {in_use}/{max}", resource.name)
     };

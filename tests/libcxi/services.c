@@ -55,7 +55,7 @@ static void default_service(void)
 		CHECK_EQ(setenv("CXIDIAG_SERVICES", enabled ? "enabled" : "disabled", 1), 0);
 		dev = open_device();
 		CHECK_EQ(cxil_get_svc_list(dev, &list), 0);
-		CHECK_EQ(list->count, 1);
+		CHECK_EQ(list->count, 2);
 		CHECK_EQ(list->descs[0].svc_id, CXI_DEFAULT_SVC_ID);
 		CHECK_EQ(list->descs[0].enable, enabled);
 		CHECK(!list->descs[0].is_system_svc && !list->descs[0].restricted_tcs);

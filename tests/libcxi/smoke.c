@@ -55,13 +55,13 @@ static void services(void)
 	bool exclusive;
 
 	CHECK_EQ(cxil_get_svc_list(rig.dev, &list), 0);
-	CHECK_EQ(list->count, 4);
+	CHECK_EQ(list->count, 5);
 	for (unsigned int at = 0; at < list->count; at++)
-		CHECK_EQ(list->descs[at].svc_id, at + 1);
+		CHECK_EQ(list->descs[at].svc_id, list->descs[at].is_system_svc ? 1000 : at + 1);
 	CHECK(!list->descs[2].enable && list->descs[3].restricted_members);
 	cxil_free_svc_list(list);
 	CHECK_EQ(cxil_get_svc_rsrc_list(rig.dev, &uses), 0);
-	CHECK_EQ(uses->count, 4);
+	CHECK_EQ(uses->count, 5);
 	CHECK_EQ(uses->rsrcs[0].in_use[CXI_RSRC_TYPE_EQ], 2);
 	cxil_free_svc_rsrc_list(uses);
 	CHECK_EQ(cxil_get_svc_rsrc_use(rig.dev, 1, &use), 0);

@@ -110,6 +110,38 @@ Service 2        : enabled; VNIs 16-31; anyone
     fabric.assert_nothing_left();
 }
 
+/// libcxi.md 3.1: the driver after 14.0.1 counts list entries of services with a pool only, and
+/// lists resource groups that are no services.
+#[test]
+fn shows_services_of_each_release() {
+    for release in ["12", "13", "14", "next"] {
+        let fabric = Fabric::new();
+        let mut command = fabric.command("devices soft0");
+        command.env("CXIDIAG_SHS", release);
+        let output = finish(command);
+        assert_success(&output);
+        let text = stdout(&output);
+        let count = if release == "next" { "n/a" } else { "0" };
+        let line = format!(": CT 0/2047  LE {count}/16384  TLE {count}/2048  AC 0/1022\n");
+        assert!(text.contains(&line), "{release}: {text}");
+        assert!(text.contains("  LE 0/16384  TLE 0/512  "), "{text}");
+        assert!(!text.contains("65535"), "{release}: {text}");
+        assert!(!text.contains("Service 1001"), "{release}: {text}");
+        let own = "\nService 1000     : enabled, for the driver alone; no VNIs; user 0; system\n";
+        assert!(text.contains(own), "{release}: {text}");
+        let mut command = fabric.command("devices soft0 --json");
+        command.env("CXIDIAG_SHS", release);
+        let devices = document(&stdout(&finish(command)));
+        let services = devices["devices"][0]["services"]
+            .as_array()
+            .expect("services");
+        let own = services.iter().find(|service| service["id"] == 1000);
+        assert_eq!(own.expect("a service")["is_usable"], false, "{release}");
+        let le = &services[1]["resources"][5]["in_use"];
+        assert_eq!(le.is_null(), release == "next", "{release}: {le}");
+    }
+}
+
 #[test]
 fn marks_service_that_tools_use_by_default() {
     let fabric = Fabric::new();

@@ -30,6 +30,9 @@ pub enum Member {
 /// entries, address contexts.
 pub const RESOURCES: [&str; 8] = ["PTE", "TXQ", "TGQ", "EQ", "CT", "LE", "TLE", "AC"];
 
+/// The count of a resource of which the driver has none (libcxi.md 3.1).
+const NOT_APPLICABLE: u16 = 65535;
+
 /// The limit of one resource for all users of a service together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
@@ -80,22 +83,24 @@ impl Device {
     }
 
     /// Returns all services of this NIC in the order of their numbers; `None` if the library has no
-    /// function for it.
+    /// function for it. Resource groups that are no services, which newer drivers list too
+    /// (libcxi.md 3.1), are left out.
     ///
     /// # Errors
     ///
-    /// The errors of `cxil_get_svc_list`.
+    /// The errors of `cxil_get_svc_list` and `cxil_get_svc`.
     pub fn services(&self) -> Result<Option<Vec<Service>>, Error> {
         Service::list(self.handle())
     }
 
     /// Returns how much of each of the [`RESOURCES`] the users of service `id` hold; `None` if the
-    /// library has no function for it (libcxi.md 1).
+    /// library has no function for it (libcxi.md 1). A count is `None` where the driver has none
+    /// (libcxi.md 3.1).
     ///
     /// # Errors
     ///
     /// EINVAL if the service does not exist.
-    pub fn in_use(&self, id: u32) -> Result<Option<[u16; 8]>, Error> {
+    pub fn in_use(&self, id: u32) -> Result<Option<[Option<u16>; 8]>, Error> {
         in_use(self.handle(), id)
     }
 }
@@ -137,10 +142,16 @@ impl Service {
         // SAFETY: the list is allocated, and `descs` lies inside it or at its end.
         let first = unsafe { &raw const (*list).descs }.cast::<cxi_svc_desc>();
         let services = (0..count)
-            .map(|index| {
+            .filter_map(|index| {
                 // SAFETY: the list holds `count` elements and is not freed before this borrow ends.
                 let desc = unsafe { &*first.wrapping_add(index) };
-                Self::from_c(device, desc)
+                // A resource group that is no service has no VNIs.
+                if desc.restricted_vnis() == 0
+                    && let Err(error) = Self::read(device, desc.svc_id)
+                {
+                    return (error.errno() != libc::EINVAL).then_some(Err(error));
+                }
+                Some(Self::from_c(device, desc))
             })
             .collect();
         // SAFETY: `cxil_get_svc_list` returned the list; nothing refers to it after this call.
@@ -186,7 +197,7 @@ impl Service {
     }
 }
 
-fn in_use(device: &DeviceHandle, id: u32) -> Result<Option<[u16; 8]>, Error> {
+fn in_use(device: &DeviceHandle, id: u32) -> Result<Option<[Option<u16>; 8]>, Error> {
     let Some(get) = device.library().api().cxil_get_svc_rsrc_use else {
         return Ok(None);
     };
@@ -197,7 +208,10 @@ fn in_use(device: &DeviceHandle, id: u32) -> Result<Option<[u16; 8]>, Error> {
         get(device.as_ptr(), id, found.as_mut_ptr())
     })?;
     // SAFETY: `zeroed` initialised every byte, and zeros are valid in every field.
-    Ok(Some(unsafe { found.assume_init() }.in_use))
+    let in_use = unsafe { found.assume_init() }.in_use;
+    Ok(Some(in_use.map(|count| {
+        Some(count).filter(|&count| count != NOT_APPLICABLE)
+    })))
 }
 
 fn vni_range(device: &DeviceHandle, id: u32) -> Result<RangeInclusive<u16>, Error> {

@@ -35,10 +35,10 @@ impl Uses {
                 .in_use(service.id)
                 .explain("cannot read the use of a service")?;
             if let Some(in_use) = in_use.filter(|_| !service.system) {
-                let is_held = in_use.iter().any(|count| *count > 0);
+                let is_held = in_use.iter().flatten().any(|count| *count > 0);
                 found.is_in_use = Some(found.is_in_use == Some(true) || is_held);
             }
-            if service.enabled && rights.admit(&service) {
+            if rights.can_use(&service) {
                 found.usable.push(service.id);
             }
         }

@@ -138,9 +138,7 @@ impl ServiceRequest {
         let source = self.svc_id.map_or(Source::Default, |chosen| chosen.source);
         if source == Source::Default {
             let rights = Rights::of_this_process();
-            let is_usable = |service: &Service| {
-                service.enabled && rights.admit(service) && self.is_met(service)
-            };
+            let is_usable = |service: &Service| rights.can_use(service) && self.is_met(service);
             if !read.as_ref().is_ok_and(is_usable)
                 && let Some(service) = self.best(device, &rights)
             {
@@ -161,7 +159,7 @@ impl ServiceRequest {
     /// among those that grant what the options ask for. An unreadable list counts as empty.
     fn best(&self, device: &Device, rights: &Rights) -> Option<Service> {
         let services = device.services().ok().flatten().unwrap_or_default();
-        let fits = |service: &Service| service.enabled && !service.system && self.is_met(service);
+        let fits = |service: &Service| rights.can_use(service) && self.is_met(service);
         services
             .into_iter()
             .filter(fits)

@@ -24,7 +24,13 @@ impl Rights {
         }
     }
 
-    /// Returns whether the process may use the service if it is enabled.
+    /// Returns whether the process can use the service. A system service is the driver's own, also
+    /// where root is its member.
+    pub fn can_use(&self, service: &Service) -> bool {
+        service.enabled && !service.system && self.admit(service)
+    }
+
+    /// Returns whether the process is a member of the service.
     pub fn admit(&self, service: &Service) -> bool {
         self.rank(service).is_some()
     }

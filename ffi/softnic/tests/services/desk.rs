@@ -5,6 +5,9 @@ use crate::driver::prelude::*;
 pub type Dev = *mut cxil_dev;
 pub type Lni = *mut cxil_lni;
 
+/// The service of the driver itself.
+pub const DRIVER_SVC_ID: u32 = 1000;
+
 pub const KINDS: usize = CXI_RSRC_TYPE_MAX as usize;
 
 /// Opens device 0 for root. Other users get `None`, after a check that they cannot change services.
@@ -139,7 +142,7 @@ pub fn ids(dev: Dev) -> Vec<u32> {
     list(dev).iter().map(|desc| desc.svc_id).collect()
 }
 
-/// All services.
+/// All services but that of the driver itself.
 pub fn list(dev: Dev) -> Vec<cxi_svc_desc> {
     let mut list = null_mut();
     assert_eq!(call!(cxil_get_svc_list(dev, &mut list)), 0);
@@ -151,9 +154,12 @@ pub fn list(dev: Dev) -> Vec<cxi_svc_desc> {
     let found = unsafe { std::slice::from_raw_parts(first, count) }.to_vec();
     call!(cxil_free_svc_list(list));
     found
+        .into_iter()
+        .filter(|desc| desc.is_system_svc() == 0)
+        .collect()
 }
 
-/// The uses of all services.
+/// The uses of all services but that of the driver itself.
 pub fn uses(dev: Dev) -> Vec<(u32, [u16; KINDS])> {
     let mut list = null_mut();
     assert_eq!(call!(cxil_get_svc_rsrc_list(dev, &mut list)), 0);
@@ -166,6 +172,7 @@ pub fn uses(dev: Dev) -> Vec<(u32, [u16; KINDS])> {
     call!(cxil_free_svc_rsrc_list(list));
     found
         .iter()
+        .filter(|each| each.svc_id != DRIVER_SVC_ID)
         .map(|each| (each.svc_id, each.in_use))
         .collect()
 }

@@ -6,6 +6,7 @@ mod driver;
 mod administration;
 mod admission;
 mod desk;
+mod groups;
 mod limits;
 mod nic_limits;
 mod parameters;

@@ -17,7 +17,7 @@ use crate::libcxi::service::record::{self, Service};
 use crate::libcxi::service::registry::ServiceRegistry;
 use crate::libcxi::service::{use_of, with_services};
 
-/// Lists the resources that services use, in one block that [`cxil_free_svc_rsrc_list`] frees.
+/// Lists the resources that resource groups use, in one block that [`cxil_free_svc_rsrc_list`] frees.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_svc_rsrc_list(
     dev: *mut cxil_dev,
@@ -26,8 +26,8 @@ pub unsafe extern "C" fn cxil_get_svc_rsrc_list(
     answer(|| {
         let place = from_c!(output(rsrc_list))?;
         let found: Vec<cxi_rsrc_use> = with_services(from_c!(handle(dev))?, |registry| {
-            let ids = registry.services().iter().map(|service| service.id);
-            Ok(ids.map(|id| use_of(registry, id)).collect())
+            let groups = registry.groups();
+            Ok(groups.iter().map(|group| use_of(registry, group)).collect())
         })?;
         *place = list::hand_out(&found, offset_of!(cxil_svc_rsrc_list, rsrcs))?;
         Ok(())
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn cxil_set_svc_lpr(
 pub unsafe extern "C" fn cxil_get_svc_lpr(dev: *mut cxil_dev, svc_id: c_uint) -> c_int {
     answer_number(|| {
         with_services(from_c!(handle(dev))?, |registry| {
-            Ok(registry.service(svc_id)?.lnis_per_rgid as c_int)
+            Ok(registry.group(svc_id)?.lnis_per_rgid as c_int)
         })
     })
 }

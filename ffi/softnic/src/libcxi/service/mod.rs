@@ -35,7 +35,8 @@ pub unsafe extern "C" fn cxil_get_svc(
     })
 }
 
-/// Lists the services, in one block that [`cxil_free_svc_list`] frees.
+/// Lists the services, and since the driver after 14.0.1 all resource groups (libcxi.md 3.1), in
+/// one block that [`cxil_free_svc_list`] frees.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_svc_list(
     dev: *mut cxil_dev,
@@ -44,7 +45,7 @@ pub unsafe extern "C" fn cxil_get_svc_list(
     answer(|| {
         let place = from_c!(output(svc_list))?;
         let found: Vec<cxi_svc_desc> = with_services(from_c!(handle(dev))?, |registry| {
-            Ok(registry.services().iter().map(Service::describe).collect())
+            Ok(registry.groups().iter().map(Service::describe).collect())
         })?;
         *place = list::hand_out(&found, offset_of!(cxil_svc_list, descs))?;
         Ok(())
@@ -58,7 +59,7 @@ pub unsafe extern "C" fn cxil_free_svc_list(svc_list: *mut cxil_svc_list) {
     unsafe { list::free::<cxi_svc_desc, _>(svc_list, offset_of!(cxil_svc_list, descs)) };
 }
 
-/// Returns the resources that a service uses, over all processes.
+/// Returns the resources that a resource group uses, over all processes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_svc_rsrc_use(
     dev: *mut cxil_dev,
@@ -68,25 +69,25 @@ pub unsafe extern "C" fn cxil_get_svc_rsrc_use(
     answer(|| {
         let place = from_c!(output(rsrcs))?;
         *place = with_services(from_c!(handle(dev))?, |registry| {
-            registry.service(svc_id)?;
-            Ok(use_of(registry, svc_id))
+            Ok(use_of(registry, &registry.group(svc_id)?))
         })?;
         Ok(())
     })
 }
 
-/// Returns the resources in use by a service. The pools of this NIC have no numbers: `tle_pool_id`
-/// is always 0.
-pub fn use_of(registry: &ServiceRegistry, svc_id: u32) -> cxi_rsrc_use {
+/// Returns the resources in use by a resource group. The pools of this NIC have no numbers:
+/// `tle_pool_id` is always 0.
+pub fn use_of(registry: &ServiceRegistry, group: &Service) -> cxi_rsrc_use {
     cxi_rsrc_use {
-        svc_id,
+        svc_id: group.id,
         tle_pool_id: 0,
-        in_use: std::array::from_fn(|kind| registry.in_use(svc_id, kind)),
+        in_use: std::array::from_fn(|kind| registry.reported(group, kind)),
     }
 }
 
 /// Returns the VNI range of a service; 0 and 0 while no range is set. EINVAL for a service with a
-/// list of VNIs, about which the reference is silent.
+/// list of VNIs, about which the reference is silent. EOPNOTSUPP for a resource group that is no
+/// service.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_get_vni_range(
     dev: *mut cxil_dev,
@@ -98,7 +99,10 @@ pub unsafe extern "C" fn cxil_svc_get_vni_range(
         let min = from_c!(output(vni_min))?;
         let max = from_c!(output(vni_max))?;
         (*min, *max) = with_services(from_c!(handle(dev))?, |registry| {
-            let service = registry.service(svc_id)?;
+            let Ok(service) = registry.service(svc_id) else {
+                registry.group(svc_id)?;
+                return Err(Errno::OPNOTSUPP);
+            };
             if service.restricted_vnis {
                 return Err(Errno::INVAL);
             }

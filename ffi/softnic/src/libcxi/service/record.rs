@@ -51,6 +51,11 @@ const LNIS_PER_RGID: u32 = C_NUM_LACS;
 /// A user id that no user has: -2 in 32 bits. (-1 means "unchanged" to the kernel.)
 const UNUSED_UID: u32 = u32::MAX - 1;
 
+/// The number of the service of the driver itself, and of a resource group that is no service. No
+/// page states such numbers; those of other services begin at 1.
+const DRIVER_SVC_ID: u32 = 1000;
+const GROUP_ID: u32 = 1001;
+
 /// A service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
@@ -88,10 +93,35 @@ pub fn can_share(lnis: u32) -> bool {
 /// Returns the services of a NIC until they are changed (docs/software-nic.md). `user` is the user
 /// of a job.
 pub fn built_in(initial: InitialServices, user: Uid) -> Vec<Service> {
-    match initial {
+    let mut services = match initial {
         InitialServices::Examples => examples(),
         InitialServices::DefaultOnly { enabled } => vec![default_service(enabled)],
         InitialServices::Job => vec![default_service(false), service_of_job(user)],
+    };
+    services.push(service_of_driver());
+    services
+}
+
+/// Returns the service of the driver itself: a system service for root, without VNIs.
+fn service_of_driver() -> Service {
+    Service {
+        is_system: true,
+        restricted_members: true,
+        members: [
+            (CXI_SVC_MEMBER_UID, Uid::ROOT.as_raw()),
+            (CXI_SVC_MEMBER_IGNORE, 0),
+        ],
+        restricted_vnis: false,
+        ..Service::plain(DRIVER_SVC_ID)
+    }
+}
+
+/// Returns a resource group that is no service: lists have it since the driver after 14.0.1
+/// (libcxi.md 3.1).
+pub fn resource_group() -> Service {
+    Service {
+        restricted_vnis: false,
+        ..Service::plain(GROUP_ID)
     }
 }
 
@@ -225,7 +255,8 @@ impl Service {
             || (self.limits.iter().zip(TOTALS))
                 .all(|(&(max, res), total)| res <= max && max <= total);
         let range = self.range.is_none() || !self.restricted_vnis;
-        let usable = self.restricted_vnis || self.range.is_some() || !self.enabled;
+        let usable =
+            self.restricted_vnis || self.range.is_some() || !self.enabled || self.is_system;
         let shares = can_share(self.lnis_per_rgid);
         members && vnis && limits && range && usable && shares
     }

@@ -5,18 +5,23 @@ use std::collections::HashSet;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::record::{IDS, KINDS, Service, USABLE, built_in};
+use super::record::{IDS, KINDS, Service, USABLE, built_in, resource_group};
 use super::text;
 use crate::engine::{Engine, PROFILES, Profile, VniRange};
+use crate::environment::Release;
 use crate::fabric::{Directory, Fabric, Use};
 
 /// Communication profiles of the NIC (libcxi.md 11).
 const MOST_PROFILES: usize = 255;
 
+/// The count of resources that the driver cannot count (libcxi.md 3.1).
+const NOT_APPLICABLE: u16 = 65535;
+
 /// The services of a NIC and the resources in use. While it exists, no other process changes them.
 pub struct ServiceRegistry {
     directory: Directory,
     nid: u32,
+    release: Release,
     services: Vec<Service>,
     uses: Vec<Use>,
     /// The services until they are changed.
@@ -40,10 +45,24 @@ impl ServiceRegistry {
         Ok(Self {
             directory,
             nid,
+            release: fabric.driver.release,
             services,
             uses,
             initial,
         })
+    }
+
+    /// Returns the resource groups that lists have, by ascending number: the services, and since
+    /// the driver after 14.0.1 the group that is no service (libcxi.md 3.1).
+    pub fn groups(&self) -> Vec<Service> {
+        let group = (self.release >= Release::Next).then(resource_group);
+        self.services.iter().cloned().chain(group).collect()
+    }
+
+    /// Returns the resource group with a number, which may be no service; EINVAL if there is none.
+    pub fn group(&self, id: u32) -> Result<Service, Errno> {
+        let found = self.groups().into_iter().find(|group| group.id == id);
+        found.ok_or(Errno::INVAL)
     }
 
     /// Returns all services, by ascending number.
@@ -67,6 +86,18 @@ impl ServiceRegistry {
         let uses = self.uses.iter().filter(|used| used.service == id);
         let sum: u32 = uses.map(|used| u32::from(used.counts[kind])).sum();
         u16::try_from(sum).unwrap_or(u16::MAX)
+    }
+
+    /// Returns how many resources of a kind the driver reports for a resource group (libcxi.md
+    /// 3.1): the driver after 14.0.1 reads list entries and triggered operations from the pool of
+    /// the group, if it has one.
+    pub fn reported(&self, group: &Service, kind: usize) -> u16 {
+        let is_of_chip = [CXI_RSRC_TYPE_LE, CXI_RSRC_TYPE_TLE].contains(&(kind as cxi_rsrc_type));
+        let has_pool = group.id == CXI_DEFAULT_SVC_ID || group.limit(kind).1 > 0;
+        if self.release >= Release::Next && is_of_chip && !has_pool {
+            return NOT_APPLICABLE;
+        }
+        self.in_use(group.id, kind)
     }
 
     /// Checks that a service may have one more resource of a kind: ENOSPC at its own limit, and
@@ -198,8 +229,7 @@ impl ServiceRegistry {
     /// Returns the lowest free number of a service; ENOSPC if there is none.
     pub fn free_id(&self) -> Result<u32, Errno> {
         let mut ids = IDS;
-        ids.find(|&id| self.service(id).is_err())
-            .ok_or(Errno::NOSPC)
+        ids.find(|&id| self.group(id).is_err()).ok_or(Errno::NOSPC)
     }
 
     /// Replaces the services, for all processes that use the NIC.
