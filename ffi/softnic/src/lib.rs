@@ -87,7 +87,7 @@ mod trap;
 
 use std::time::Duration;
 
-pub use counters::counter;
+pub use counters::counters;
 pub use fabric::{
     LinksDelay, describe_holder as fabric_holder, fallback as fabric_fallback,
     owner as fabric_owner,
