@@ -94,14 +94,17 @@ pub fn files_of_counters(
     }
 }
 
-/// Reads a telemetry counter of `device`; `None` if it cannot be read.
-pub fn counter(device: DeviceName, name: &str, machine: &Machine) -> Option<u64> {
+/// Reads telemetry counters of `device`; `None` for a counter that cannot be read.
+pub fn counters(device: DeviceName, names: &[&str], machine: &Machine) -> Vec<Option<u64>> {
     match device.kind {
         DeviceKind::Hardware => {
             let files = Files::new(machine.root(), device.to_string());
-            files.counter(name).map(|reading| reading.value)
+            let values = names.iter().map(|name| files.counter(name));
+            values.map(|reading| Some(reading?.value)).collect()
         }
-        DeviceKind::Software => softnic::counter(device.index, name).ok(),
+        DeviceKind::Software => {
+            softnic::counters(device.index, names).unwrap_or_else(|_| vec![None; names.len()])
+        }
     }
 }
 

@@ -51,21 +51,24 @@ pub struct NicCounters {
     pub at: Duration,
 }
 
-/// Reads a counter of the NIC with this number, which takes far less time than a
-/// [`Snapshot`](crate::Snapshot).
+/// Reads counters of the NIC with this number, which takes far less time than a
+/// [`Snapshot`](crate::Snapshot). Returns `None` for a name that no counter has.
 ///
 /// # Errors
-/// EINVAL for invalid environment variables, ENOENT without such a NIC or counter, errors of the
-/// file system.
-pub fn counter(number: u32, name: &str) -> io::Result<u64> {
+/// EINVAL for invalid environment variables, ENOENT without such a NIC, errors of the file system.
+pub fn counters(number: u32, names: &[&str]) -> io::Result<Vec<Option<u64>>> {
     let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
     let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;
     let nid = nics.address(number).ok_or(Errno::NOENT)?;
     let place = Place::from_environment()?;
     let counters = NicCounters::read(|| Directory::lock_existing(&place), nid, &settings)?;
-    let mut of_name = counters.iter().filter(|(of, _)| of == name);
-    let (_, value) = of_name.next().ok_or(Errno::NOENT)?;
-    Ok(value)
+    let mut values = vec![None; names.len()];
+    for (name, value) in counters.iter() {
+        if let Some(place) = names.iter().position(|wanted| *wanted == name) {
+            values[place] = Some(value);
+        }
+    }
+    Ok(values)
 }
 
 impl NicCounters {

@@ -90,7 +90,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-pub use counters::counter;
+pub use counters::counters;
 pub use fabric::{
     LinksDelay, describe_holder as fabric_holder, fallback as fabric_fallback,
     owner as fabric_owner,

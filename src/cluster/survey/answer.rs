@@ -108,6 +108,26 @@ pub struct CounterEvidence {
 /// The counter of packets that a NIC sent again (health.md 1.5).
 pub const RETRIES: &str = "pct_retry_srb_requests";
 
+/// The counter of packets that were not answered in time (health.md 1.5).
+pub const TIMEOUTS: &str = "pct_spt_timeouts";
+
+/// The counters of packets that were damaged on the link of the NIC that counts them: replays in
+/// both directions, and code words that the link could not correct (health.md 1.7).
+pub const LINK_ERRORS: [&str; 3] = [
+    "hni_llr_tx_replay_event",
+    "hni_llr_rx_replay_event",
+    "hni_pcs_uncorrected_cw",
+];
+
+/// The counters that the initiator of every pair reads: they do not grow on a good fabric.
+pub const ERROR_COUNTERS: [&str; 5] = [
+    RETRIES,
+    TIMEOUTS,
+    LINK_ERRORS[0],
+    LINK_ERRORS[1],
+    LINK_ERRORS[2],
+];
+
 /// Number of packets that the initiator of any pair may send again inside the limit.
 pub const FEW_RETRIES: u64 = 5;
 
@@ -133,7 +153,7 @@ pub struct PairResult {
     #[serde(default)]
     pub waited_percent: u8,
     /// Counters of the initiator whose changes may explain the answer. In the sweep, only the
-    /// counter of packets sent again.
+    /// counters of lost and damaged packets.
     #[serde(rename = "witnesses")]
     pub counters: Vec<CounterEvidence>,
 }
@@ -141,10 +161,13 @@ pub struct PairResult {
 impl PairResult {
     /// Returns how many packets the initiator sent again.
     pub fn retries(&self) -> u64 {
-        let of_retries = |of: &&CounterEvidence| of.counter == RETRIES;
-        self.counters
-            .iter()
-            .find(of_retries)
-            .map_or(0, |of| of.change)
+        self.sum(&[RETRIES])
+    }
+
+    /// Returns the sum of the changes of these counters.
+    pub fn sum(&self, counters: &[&str]) -> u64 {
+        let own = self.counters.iter();
+        let own = own.filter(|own| counters.contains(&own.counter.as_str()));
+        own.fold(0, |sum, own| sum.saturating_add(own.change))
     }
 }

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::CounterEvidence;
-use super::findings::{Cause, Direction, Evidence, LimitSource, Population, Unit};
+use super::findings::{
+    Cause, Certainty, Direction, Evidence, LimitSource, Population, Statistic, Unit,
+};
 use super::ids::{NicId, PopulationKey, Role};
 use super::observation::figure;
 use super::outside::Outside;
@@ -12,6 +14,7 @@ use super::population::Sorted;
 use super::result_store::{ResultStore, TestPair};
 use super::roster::Roster;
 use super::search::Explanation;
+use super::signs::{Sign, signs};
 use super::slow_parts::Judgement;
 use super::units::{crossing, members};
 
@@ -67,6 +70,80 @@ pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
         evidence,
         counters: counters(&nics, facts),
     }
+}
+
+/// Adds what counters and tails say to the causes. A part with such a sign is suspect at least; it
+/// also explains the paths that end at it and are not bad.
+pub fn add_signs(causes: &mut Vec<Cause>, facts: &CauseFacts<'_>) {
+    for sign in signs(facts.results, facts.roster) {
+        let nics = members(sign.unit, facts.roster);
+        let is_named = |cause: &Cause| {
+            let of_cause = members(cause.unit, facts.roster);
+            let has_all = !nics.is_empty() && nics.iter().all(|nic| of_cause.contains(nic));
+            cause.certainty != Certainty::Transient && (cause.unit == sign.unit || has_all)
+        };
+        if causes.iter().any(is_named) {
+            continue;
+        }
+        causes.retain(|cause| match cause.unit {
+            Unit::Path(pair) => {
+                cause.certainty == Certainty::Bad
+                    || !pair.nics().iter().any(|nic| nics.contains(nic))
+            }
+            unit => unit != sign.unit,
+        });
+        causes.push(Cause {
+            unit: sign.unit,
+            certainty: Certainty::Suspect,
+            direction: match sign.role.filter(|_| sign.source == LimitSource::Tail) {
+                Some(Role::Initiator) => Direction::Initiator,
+                Some(Role::Target) => Direction::Target,
+                None => Direction::Both,
+            },
+            evidence: evidence_of_sign(&sign, &nics, facts),
+            counters: counters(&nics.into_iter().collect(), facts),
+        });
+    }
+}
+
+/// Returns what the pairs of each population with a sign say about its part, which has these NICs.
+fn evidence_of_sign(sign: &Sign, nics: &[NicId], facts: &CauseFacts<'_>) -> Vec<Evidence> {
+    let mut outside: BTreeMap<PopulationKey, u32> = BTreeMap::new();
+    for (test, pair) in &sign.pairs {
+        *outside
+            .entry((*test, facts.roster.class(*pair)))
+            .or_default() += 1;
+    }
+    let evidence = outside.into_iter().map(|((test, class), outside)| {
+        let measured = nics.iter().map(|nic| {
+            let counts = facts.results.counts(test, *nic);
+            match sign.role {
+                Some(role) => counts[(role, class)],
+                None => counts.of_class(class),
+            }
+        });
+        let measured = match sign.unit {
+            Unit::GroupPair(..) => facts.results.crossings(test, sign.unit) as u32,
+            _ => measured.sum(),
+        };
+        Evidence {
+            test,
+            class,
+            figure: Statistic::default(),
+            outside,
+            measured: measured.max(outside),
+            value: None,
+            median: None,
+            limit: None,
+            source: sign.source,
+            retries: None,
+            usual_retries: None,
+            failure: None,
+        }
+    });
+    let mut evidence: Vec<Evidence> = evidence.collect();
+    evidence.sort_by_key(|one| Reverse(one.outside));
+    evidence
 }
 
 /// Returns the counters of these NICs that changed, summed up over all pairs.
@@ -125,7 +202,11 @@ fn evidence_of(
                 figure(limit.centre + of_part, of_bandwidth)
             }),
             LimitSource::Expect => facts.results.expected(test),
-            LimitSource::Retries | LimitSource::Failure => None,
+            LimitSource::Retries
+            | LimitSource::Failure
+            | LimitSource::LinkErrors
+            | LimitSource::Losses
+            | LimitSource::Tail => None,
         },
         source,
         retries: is_about_retries.then(|| retries.median()),

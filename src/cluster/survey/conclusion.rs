@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::cause::{CauseFacts, cause};
+use super::cause::{CauseFacts, add_signs, cause};
 use super::coverage::Coverage;
 use super::explanation::explain;
 use super::findings::{Cause, Certainty, Findings, LimitSource, Unit, UntestedPart};
@@ -50,6 +50,7 @@ impl Conclusion<'_> {
         };
         let explanations = explained.explanations.iter();
         let mut causes: Vec<Cause> = explanations.map(|one| cause(one, &facts)).collect();
+        add_signs(&mut causes, &facts);
         causes.sort_by_key(severity);
         let units: Vec<Unit> = causes.iter().map(|cause| cause.unit).collect();
         let outliers = judgement.outliers(&units, roster);

@@ -83,6 +83,12 @@ pub enum LimitSource {
     Expect,
     /// The operations failed or were not answered.
     Failure,
+    /// Counters of the initiator: packets were damaged on its link.
+    LinkErrors,
+    /// Counters of the initiator: packets were sent again, or not answered in time.
+    Losses,
+    /// The 99th percentile of the latencies, as a multiple of their median.
+    Tail,
 }
 
 /// The statistic of its samples by which a pair is judged.
@@ -119,7 +125,8 @@ pub struct Evidence {
     /// By which statistic of their samples the pairs of the class are judged.
     #[serde(default)]
     pub figure: Statistic,
-    /// Median figure of the pairs outside the limit; null if all of them failed.
+    /// Median figure of the pairs outside the limit; null if all of them failed, and if counters or
+    /// tails are the evidence.
     pub value: Option<f64>,
     /// Median figure of the good pairs of the class; null if nothing of it was measured.
     pub median: Option<f64>,

@@ -26,7 +26,7 @@
 //!   `drift`: what the good pairs say about retests.
 //! * `explanation`: the parts that explain the pairs outside the limits. `search`: how parts are
 //!   found whose pairs fail. `tally`, `role_counts`: counts of their pairs. `failures`: failures
-//!   that are not noise.
+//!   that are not noise. `signs`: counters and tails that show a fault beside good figures.
 //! * `findings`: what the survey has found, as data and as a document. `cause`, `summary`: its
 //!   parts.
 
@@ -66,6 +66,7 @@ mod search;
 mod selection;
 pub mod settings;
 mod shape;
+mod signs;
 mod silence;
 mod slow_parts;
 mod summary;

@@ -12,6 +12,11 @@ const MOST_DISTURBED: f64 = 0.1;
 /// much less than one of a latency.
 const MOST_DISTURBED_BANDWIDTHS: f64 = 0.5;
 
+/// The 99th percentile of the latencies of a pair, as a multiple of their median, from which one
+/// operation of a hundred takes a third of the time: longer than a side may wait for its CPU
+/// ([`most_waited_percent`]).
+const LONG_TAIL: f32 = 50.0;
+
 /// The figures of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
@@ -32,6 +37,9 @@ pub struct Observation {
     p5: f32,
     /// Logarithm of the cost by the smallest latency; of bandwidths, `cost`.
     min: f32,
+    /// Ratio of the 99th percentile of the latencies to their median; 1 if it is unknown, and of
+    /// bandwidths.
+    tail: f32,
 }
 
 /// The logarithm of the cost of a pair, in the statistic by which its class is judged.
@@ -49,23 +57,25 @@ impl Observation {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
-        let (cost, p5, min, of_bandwidth) = match *figures {
+        let (cost, p5, min, tail, of_bandwidth) = match *figures {
             Figures::Latency {
                 median_ns,
                 p5_ns,
                 min_ns,
+                p99_ns,
                 ..
             } => (
                 log_cost(median_ns as f64, false),
                 log_cost(p5_ns.unwrap_or(min_ns) as f64, false),
                 log_cost(min_ns as f64, false),
+                p99_ns.unwrap_or(median_ns) as f64 / median_ns.max(1) as f64,
                 false,
             ),
             Figures::Bandwidth {
                 bytes_per_second, ..
             } => {
                 let cost = log_cost(bytes_per_second, true);
-                (cost, cost, cost, true)
+                (cost, cost, cost, 1.0, true)
             }
         };
         Some(Self {
@@ -77,6 +87,7 @@ impl Observation {
             cost: cost as f32,
             p5: p5 as f32,
             min: min as f32,
+            tail: tail as f32,
         })
     }
 
@@ -86,6 +97,13 @@ impl Observation {
         self.cost = self.cost.min(other.cost);
         self.p5 = self.p5.min(other.p5);
         self.min = self.min.min(other.min);
+        self.tail = self.tail.min(other.tail);
+    }
+
+    /// Returns whether slow operations took a third of the time, although no side waited for its
+    /// CPU for a quarter of it.
+    pub fn has_long_tail(&self) -> bool {
+        !self.is_disturbed && self.tail > LONG_TAIL
     }
 
     /// Returns the observation with costs that are lower by this logarithm.

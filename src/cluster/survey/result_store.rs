@@ -11,6 +11,7 @@ use super::observation::Observation;
 use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, cost};
 use super::role_counts::RoleCounts;
 use super::roster::Roster;
+use super::signs::ErrorCounts;
 use super::units::parts_of_pair;
 use crate::location::Class;
 use facts::expect::Expectation;
@@ -84,6 +85,8 @@ pub struct ResultStore {
     /// The best figures of pairs of the sweep that were measured again.
     improved: HashMap<TestPair, Observation>,
     counters: BTreeMap<(NicId, String), u64>,
+    /// Counters of damaged and lost packets, by pair.
+    pub(super) errors: ErrorCounts,
     worst: Option<(f64, PairResult)>,
     suspects: u64,
 }
@@ -113,6 +116,7 @@ impl ResultStore {
             comparisons: BTreeMap::new(),
             improved: HashMap::new(),
             counters: BTreeMap::new(),
+            errors: ErrorCounts::default(),
             worst: None,
             suspects: 0,
         }
@@ -178,6 +182,7 @@ impl ResultStore {
                 .or_default();
             *sum = sum.saturating_add(counter_evidence.change);
         }
+        self.errors.add(result);
         if let Stage::Retest(_) = result.stage {
             self.retests
                 .entry((result.test, result.pair))

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 
-use super::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, RETRIES};
+use super::answer::{Answer, CounterEvidence, Figures, LINK_ERRORS, Pair, PairResult, RETRIES};
 use super::findings::{Direction, Test, Unit};
 use super::ids::{NicId, NodeId, TestId};
 use super::roster::{Nic, Node, Roster};
@@ -30,6 +30,11 @@ pub enum Effect {
     Loses(f64),
     /// Its initiator sends about this many packets again.
     Resends(f64),
+    /// Its initiator counts about this many packets that were damaged on its link, if it is at
+    /// fault itself.
+    Damages(f64),
+    /// Its slowest operations take 200 times as long as the others.
+    HasTail,
 }
 
 /// A fault of a part of the cluster.
@@ -185,6 +190,7 @@ impl Cluster {
         if self.rng.f64() < self.spikes {
             ratio *= 3.0;
         }
+        let mut tail = 2;
         let failed = || Answer::Failed("the NIC reported RC_TIMEOUT".into());
         for fault in self
             .faults
@@ -195,7 +201,8 @@ impl Cluster {
                 Effect::Slow(factor) => ratio *= factor,
                 Effect::Fails => return (failed(), 0),
                 Effect::Loses(part) if self.rng.f64() < part => return (failed(), 0),
-                Effect::Loses(_) | Effect::Resends(_) => {}
+                Effect::HasTail => tail = 200,
+                Effect::Loses(_) | Effect::Resends(_) | Effect::Damages(_) => {}
             }
         }
         let (mut delay, mut delay_of_least, mut waited) = (1.0, 1.0, 0);
@@ -239,8 +246,8 @@ impl Cluster {
                 min_ns: (0.95 * least_ns * (-noise_of_min).exp()) as u64,
                 p5_ns: Some((least_ns * noise_of_p5.exp()) as u64),
                 median_ns,
-                p99_ns: Some(median_ns * 2),
-                max_ns: median_ns * 3,
+                p99_ns: Some(median_ns * tail),
+                max_ns: median_ns * (tail + 1),
             }
         };
         (Answer::Measured(figures), waited)
@@ -284,20 +291,22 @@ impl Cluster {
 
     /// Returns the counters of the initiator of a pair.
     fn counters(&mut self, pair: Pair) -> Vec<CounterEvidence> {
-        let faults = self.faults.iter();
-        let resent = faults.filter_map(|fault| match fault.effect {
-            Effect::Resends(packets) if fault.has(&self.roster, pair) => Some(packets),
-            _ => None,
-        });
-        let resent = self.resent + resent.sum::<f64>();
-        if resent == 0.0 {
-            return Vec::new();
+        let (mut resent, mut damaged) = (self.resent, 0.0);
+        let own = Pair::loopback(pair.initiator);
+        for fault in &self.faults {
+            match fault.effect {
+                Effect::Resends(packets) if fault.has(&self.roster, pair) => resent += packets,
+                Effect::Damages(packets) if fault.has(&self.roster, own) => damaged += packets,
+                _ => {}
+            }
         }
-        let change = (resent * (0.3 * self.normal()).exp()) as u64;
-        vec![CounterEvidence {
+        let counts = [(RETRIES, resent), (LINK_ERRORS[0], damaged)];
+        let counts = counts.into_iter().filter(|(_, packets)| *packets > 0.0);
+        let evidence = counts.map(|(counter, packets)| CounterEvidence {
             nic: pair.initiator,
-            counter: RETRIES.into(),
-            change,
-        }]
+            counter: counter.into(),
+            change: (packets * (0.3 * self.normal()).exp()) as u64,
+        });
+        evidence.collect()
     }
 }

@@ -48,6 +48,18 @@ fn sentence(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
     let pairs = pairs(survey, cause, evidence);
     let operations = operations(survey, test);
     let failure = evidence.failure.as_deref();
+    match evidence.source {
+        LimitSource::LinkErrors => {
+            return format!("packets were damaged on its link during {operations}{pairs}");
+        }
+        LimitSource::Losses => return format!("packets were lost during {operations}{pairs}"),
+        LimitSource::Tail => {
+            return format!(
+                "the slowest 1 % of {operations}{pairs} take more than 50 times the median"
+            );
+        }
+        _ => {}
+    }
     let Some(value) = evidence.value else {
         let why = failure.map_or(String::new(), |why| format!(": {why}"));
         return format!("{operations}{pairs} fail{why}");
@@ -337,6 +349,33 @@ mod tests {
         );
         let expected = "writes to 6 of 6 partners need 32 retries each, median of its class 0";
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn names_signs_beside_the_figures() {
+        for (source, text) in [
+            (
+                LimitSource::LinkErrors,
+                "packets were damaged on its link during writes in 6 of 6 pairs",
+            ),
+            (
+                LimitSource::Losses,
+                "packets were lost during writes in 6 of 6 pairs",
+            ),
+            (
+                LimitSource::Tail,
+                "the slowest 1 % of writes in 6 of 6 pairs take more than 50 times the median",
+            ),
+        ] {
+            let sign = Evidence {
+                value: None,
+                median: None,
+                source,
+                ..evidence(TestId(0))
+            };
+            let said = said("write-lat", Unit::Nic(NicId(0)), Direction::Both, sign);
+            assert_eq!(said, text);
+        }
     }
 
     #[test]

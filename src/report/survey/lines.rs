@@ -99,7 +99,7 @@ pub struct Line {
     #[serde(default)]
     pub waited_percent: u8,
     /// Counters of the initiator whose changes may explain the answer. In the sweep, only the
-    /// counter of packets sent again.
+    /// counters of lost and damaged packets.
     #[serde(rename = "witnesses")]
     pub counters: Vec<CounterLine>,
 }

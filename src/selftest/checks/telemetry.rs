@@ -199,8 +199,10 @@ fn rises(
 ) -> Checked {
     let machine = Machine::this();
     let device = bench.nic.name;
-    let read = |name: &&str| backend::counter(device, name, &machine);
-    let sum = || names.iter().map(read).sum::<Option<u64>>();
+    let sum = || {
+        let values = backend::counters(device, names, &machine).into_iter();
+        values.sum::<Option<u64>>()
+    };
     let Some(before) = sum() else {
         return skipped(format_args!("{} cannot be read", names[0]));
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use cluster::load::timetable::{COUNTERS as UNDER_LOAD, Watched};
-use cluster::survey::answer::{RETRIES, Stage};
+use cluster::survey::answer::{ERROR_COUNTERS, LINK_ERRORS, RETRIES, Stage, TIMEOUTS};
 use facts::device::DeviceName;
 use node::backend;
 use node::machine::Machine;
@@ -14,16 +14,16 @@ use node::nic::counters::{Changes, NicFacts, Readings};
 /// The counters that do not grow on a NIC without problems; those with a number at their end, such
 /// as `hni_tx_paused_0`, are summed up.
 const COUNTERS: [(&str, bool); 15] = [
-    ("pct_spt_timeouts", false),
+    (TIMEOUTS, false),
     (RETRIES, false),
     ("pct_sct_timeouts", false),
     ("pct_no_tct_nacks", false),
     ("pct_no_mst_nacks", false),
     ("pct_no_trs_nacks", false),
     ("pct_resource_busy", false),
-    ("hni_pcs_uncorrected_cw", false),
-    ("hni_llr_tx_replay_event", false),
-    ("hni_llr_rx_replay_event", false),
+    (LINK_ERRORS[2], false),
+    (LINK_ERRORS[0], false),
+    (LINK_ERRORS[1], false),
     ("hni_tx_paused_", true),
     ("hni_rx_paused_", true),
     ("ixe_tc_req_ecn_pkts_", true),
@@ -40,8 +40,9 @@ pub struct Watch {
 
 /// What was read before a pair.
 enum Before {
-    /// The number of packets sent again: the sweep has many pairs, and limits for these alone.
-    Retries(u64),
+    /// The counters of lost and damaged packets: the sweep has many pairs, and limits for these
+    /// alone.
+    Errors(Vec<Option<u64>>),
     /// All that may explain a suspect.
     All(Readings),
 }
@@ -51,7 +52,7 @@ impl Watch {
     pub fn begin(device: DeviceName, stage: Stage) -> Option<Self> {
         let started = Instant::now();
         let before = if matches!(stage, Stage::Sweep | Stage::Again) {
-            Before::Retries(retries(device)?)
+            Before::Errors(errors(device))
         } else {
             Before::All(read(device, started, is_wanted)?)
         };
@@ -65,13 +66,13 @@ impl Watch {
     /// Returns the counters that have changed since, with their changes.
     pub fn end(self) -> Vec<(&'static str, u64)> {
         match self.before {
-            Before::Retries(before) => {
-                let after = retries(self.device);
-                let change = after.map_or(0, |after| after.saturating_sub(before));
-                (change > 0)
-                    .then_some((RETRIES, change))
-                    .into_iter()
-                    .collect()
+            Before::Errors(before) => {
+                let readings = before.into_iter().zip(errors(self.device));
+                let changes = ERROR_COUNTERS.into_iter().zip(readings);
+                let changes = changes.filter_map(|(name, (before, after))| {
+                    Some((name, after?.saturating_sub(before?)))
+                });
+                changes.filter(|(_, change)| *change > 0).collect()
             }
             Before::All(before) => {
                 let after = read(self.device, self.started, is_wanted);
@@ -160,8 +161,8 @@ fn is_named(counter: &str, name: &str, is_numbered: bool) -> bool {
     number.is_some_and(|number| is_numbered || number.is_empty())
 }
 
-fn retries(device: DeviceName) -> Option<u64> {
-    backend::counter(device, RETRIES, &Machine::this())
+fn errors(device: DeviceName) -> Vec<Option<u64>> {
+    backend::counters(device, &ERROR_COUNTERS, &Machine::this())
 }
 
 /// Reads the `wanted` counters.

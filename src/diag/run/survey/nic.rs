@@ -63,7 +63,7 @@ pub struct Report {
     /// How long this side has worked beyond the time in which a pair is measured; zero if it
     /// failed, and the most if the slot was too short.
     pub beyond: Duration,
-    /// Changes of the counters of an initiator; in the sweep, only of packets sent again.
+    /// Changes of the counters of an initiator; in the sweep, only of lost and damaged packets.
     pub counters: Vec<CounterEvidence>,
     /// Address of the NIC after the task, or why it cannot be opened again.
     pub address: Result<FabricAddress, String>,

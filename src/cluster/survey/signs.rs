@@ -1,0 +1,364 @@
+//! Signs of a fault that medians and bandwidths do not show: counters of damaged and of lost
+//! packets (health.md 1.7), and long tails of latencies. A part with such signs is suspect, if it
+//! has them in several pairs and most NICs do not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::answer::{FEW_RETRIES, LINK_ERRORS, Pair, PairResult, RETRIES, TIMEOUTS};
+use super::findings::{LimitSource, Unit};
+use super::ids::{NicId, Role, TestId};
+use super::observation::Observation;
+use super::result_store::{ResultStore, TestPair};
+use super::robust::{FALSE_ALARM, binomial_tail};
+use super::roster::Roster;
+use super::units::{crossing, members, parts_of_nic};
+
+/// A NIC has a sign if its counts are larger than [`FEW_RETRIES`], and than this many times the
+/// counts of the median NIC.
+const MANY: u64 = 10;
+
+/// Fewest partners with which a NIC has a sign.
+const LEAST_PARTNERS: usize = 2;
+
+/// Nothing follows from losses and tails at more than one of this many NICs: they are usual here.
+const FEW_NICS: usize = 3;
+/// Nothing follows from damaged packets at more than one of this many NICs. A NIC counts what is
+/// damaged on its own link only, so that more NICs can have it.
+const FEW_DAMAGED: usize = 2;
+
+/// Most pairs whose counts are kept.
+const MOST_PAIRS: usize = 1 << 20;
+
+/// The sums of counters that do not grow on a good fabric, by pair.
+#[derive(Debug, Default)]
+pub struct ErrorCounts {
+    /// Packets that were damaged on the link of the initiator.
+    damaged: BTreeMap<TestPair, u64>,
+    /// Packets that were sent again or not answered in time.
+    lost: BTreeMap<TestPair, u64>,
+}
+
+impl ErrorCounts {
+    /// Adds the counters of a result.
+    pub fn add(&mut self, result: &PairResult) {
+        let key = (result.test, result.pair);
+        for (counts, counters) in [
+            (&mut self.damaged, &LINK_ERRORS[..]),
+            (&mut self.lost, &[RETRIES, TIMEOUTS][..]),
+        ] {
+            let sum = result.sum(counters);
+            if sum > 0 && (counts.len() < MOST_PAIRS || counts.contains_key(&key)) {
+                let known = counts.entry(key).or_default();
+                *known = known.saturating_add(sum);
+            }
+        }
+    }
+}
+
+/// A part with signs of a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sign {
+    /// The part: a NIC, a switch, or the links between two groups.
+    pub unit: Unit,
+    /// Which sign it is.
+    pub source: LimitSource,
+    /// The role of the part in its pairs; both if `None`.
+    pub role: Option<Role>,
+    /// Its pairs with the sign.
+    pub pairs: Vec<TestPair>,
+}
+
+/// Returns the parts with signs of a fault.
+pub fn signs(results: &ResultStore, roster: &Roster) -> Vec<Sign> {
+    let damaged = of_damaged(results, &results.errors.damaged);
+    let lost = of_lost(results, &results.errors.lost);
+    let mut signs = [of_switches(damaged, roster), of_switches(lost, roster)].concat();
+    for test in TestId::first(results.tests().len()) {
+        signs.extend(of_tails(results, test, roster));
+    }
+    signs
+}
+
+/// Returns the signs of NICs; of a switch whose NICs all have the sign, one sign.
+fn of_switches(mut signs: Vec<Sign>, roster: &Roster) -> Vec<Sign> {
+    if signs.is_empty() {
+        return signs;
+    }
+    let nics: BTreeSet<Unit> = signs.iter().map(|sign| sign.unit).collect();
+    let has_sign = |nic: &NicId| nics.contains(&Unit::Nic(*nic));
+    let switches: BTreeSet<Unit> = roster
+        .nic_ids()
+        .filter_map(|nic| switch(roster, nic))
+        .collect();
+    for switch in switches {
+        let own = members(switch, roster);
+        if own.len() < LEAST_PARTNERS || !own.iter().all(has_sign) {
+            continue;
+        }
+        let own: BTreeSet<Unit> = own.into_iter().map(Unit::Nic).collect();
+        let of_nics: Vec<Sign> = signs
+            .extract_if(.., |sign| own.contains(&sign.unit))
+            .collect();
+        signs.push(Sign {
+            unit: switch,
+            pairs: of_nics.iter().flat_map(|sign| sign.pairs.clone()).collect(),
+            ..of_nics[0].clone()
+        });
+    }
+    signs
+}
+
+/// Returns the switch of a NIC.
+fn switch(roster: &Roster, nic: NicId) -> Option<Unit> {
+    parts_of_nic(roster, nic)[2]
+}
+
+/// Returns signs, unless more than one of `few` NICs has them.
+fn unless_usual(results: &ResultStore, signs: Vec<Sign>, few: usize) -> Vec<Sign> {
+    if signs.len() * few > measured(results).count() {
+        return Vec::new();
+    }
+    signs
+}
+
+/// Returns the NICs with an answer.
+fn measured(results: &ResultStore) -> impl Iterator<Item = NicId> {
+    NicId::first(results.nics).filter(|nic| results.answers(*nic) > 0)
+}
+
+/// Returns the largest sum of a NIC without a sign, if these NICs have these sums and all others
+/// have none.
+fn limit(results: &ResultStore, sums: &BTreeMap<NicId, u64>) -> u64 {
+    let sum = |nic: NicId| sums.get(&nic).copied().unwrap_or(0);
+    let mut all: Vec<u64> = measured(results).map(sum).collect();
+    all.sort_unstable();
+    let median = all.get(all.len().saturating_sub(1) / 2).copied();
+    FEW_RETRIES.max(MANY.saturating_mul(median.unwrap_or(0)))
+}
+
+/// Returns the partners of a NIC in pairs.
+fn partners(nic: NicId, pairs: &[TestPair]) -> BTreeSet<NicId> {
+    let nics = pairs.iter().map(|(_, pair)| {
+        let [initiator, target] = pair.nics();
+        if initiator == nic { target } else { initiator }
+    });
+    nics.collect()
+}
+
+/// Returns the NICs on whose own link packets were damaged: only the NICs at the ends of a link
+/// count that, so its partners are no cause.
+fn of_damaged(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<Sign> {
+    let mut sums: BTreeMap<NicId, u64> = BTreeMap::new();
+    let mut pairs: BTreeMap<NicId, Vec<TestPair>> = BTreeMap::new();
+    for (key, count) in counts {
+        *sums.entry(key.1.initiator).or_default() += count;
+        pairs.entry(key.1.initiator).or_default().push(*key);
+    }
+    let limit = limit(results, &sums);
+    pairs.retain(|nic, pairs| sums[nic] > limit && pairs.len() >= LEAST_PARTNERS);
+    let sign = |(nic, pairs)| Sign {
+        unit: Unit::Nic(nic),
+        source: LimitSource::LinkErrors,
+        role: Some(Role::Initiator),
+        pairs,
+    };
+    unless_usual(results, pairs.into_iter().map(sign).collect(), FEW_DAMAGED)
+}
+
+/// Returns the NICs that packets were lost at: those with losses with more partners than any of
+/// these partners has.
+fn of_lost(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<Sign> {
+    let mut open: Vec<TestPair> = counts.keys().copied().collect();
+    open.retain(|(_, pair)| !pair.is_loopback());
+    let mut found = Vec::new();
+    while let Some((nic, pairs)) = take_most(&mut open) {
+        found.push(Sign {
+            unit: Unit::Nic(nic),
+            source: LimitSource::Losses,
+            role: None,
+            pairs,
+        });
+    }
+    // The counts that the named NICs do not explain are usual.
+    let mut sums: BTreeMap<NicId, u64> = BTreeMap::new();
+    for key in &open {
+        for nic in key.1.nics() {
+            *sums.entry(nic).or_default() += counts[key];
+        }
+    }
+    let limit = limit(results, &sums);
+    found.retain(|sign| sign.pairs.iter().map(|key| counts[key]).sum::<u64>() > limit);
+    unless_usual(results, found, FEW_NICS)
+}
+
+/// Takes the pairs of the NIC with the most partners in `open`, if it has enough of them, and more
+/// than any of these partners.
+fn take_most(open: &mut Vec<TestPair>) -> Option<(NicId, Vec<TestPair>)> {
+    let mut by_nic: BTreeMap<NicId, Vec<TestPair>> = BTreeMap::new();
+    for key in &*open {
+        for nic in key.1.nics() {
+            by_nic.entry(nic).or_default().push(*key);
+        }
+    }
+    let count = |nic: &NicId| partners(*nic, &by_nic[nic]).len();
+    let most = by_nic.keys().copied().max_by_key(count)?;
+    let own = partners(most, &by_nic[&most]);
+    if own.len() < LEAST_PARTNERS || own.iter().any(|partner| count(partner) >= own.len()) {
+        return None;
+    }
+    open.retain(|(_, pair)| !pair.nics().contains(&most));
+    by_nic.remove(&most).map(|pairs| (most, pairs))
+}
+
+/// Returns the parts of whose pairs most have long tails in a test, if the tails of the other pairs
+/// show that this is no chance.
+fn of_tails(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign> {
+    let is_clear = |one: &&Observation| !one.is_disturbed && !one.pair.is_loopback();
+    let clear = results.observations(test).iter().filter(is_clear);
+    let mut open: Vec<&Observation> = clear.collect();
+    let mut found: Vec<Sign> = Vec::new();
+    loop {
+        let slow = open.iter().filter(|one| one.has_long_tail()).count();
+        let mut parts: BTreeMap<(Unit, Option<Role>), Vec<&Observation>> = BTreeMap::new();
+        for one in &open {
+            for (unit, role) in parts_of(one, roster) {
+                parts.entry((unit, None)).or_default().push(one);
+                parts.entry((unit, Some(role))).or_default().push(one);
+            }
+        }
+        let signs = parts.iter().filter_map(|((unit, role), own)| {
+            let pairs = long_tails(own, (slow, open.len()), parts.len())?;
+            Some(Sign {
+                unit: *unit,
+                source: LimitSource::Tail,
+                role: *role,
+                pairs: pairs.into_iter().map(|pair| (test, pair)).collect(),
+            })
+        });
+        // Of equal signs, the smaller part in both roles is first.
+        let Some(sign) = signs.rev().max_by_key(|sign| sign.pairs.len()) else {
+            break;
+        };
+        open.retain(|one| !sign.pairs.contains(&(test, one.pair)));
+        found.push(sign);
+    }
+    unless_usual(results, found, FEW_NICS)
+}
+
+/// Returns the parts of a pair that may have long tails, with their roles.
+fn parts_of(one: &Observation, roster: &Roster) -> Vec<(Unit, Role)> {
+    let mut parts: Vec<(Unit, Role)> = Vec::new();
+    for (role, nic) in one.pair.roles() {
+        parts.push((Unit::Nic(nic), role));
+        parts.extend(switch(roster, nic).map(|switch| (switch, role)));
+    }
+    parts.extend(crossing(roster, one.pair));
+    parts
+}
+
+/// Returns the pairs of a part with long tails, if most of its pairs have them, and more of them
+/// than chance allows: `slow` of `all` pairs have long tails. The part is one of `parts`.
+fn long_tails(
+    own: &[&Observation],
+    (slow, all): (usize, usize),
+    parts: usize,
+) -> Option<Vec<Pair>> {
+    let count: BTreeSet<Pair> = own.iter().map(|one| one.pair).collect();
+    let own = own.iter().filter(|one| one.has_long_tail());
+    let hits: BTreeSet<Pair> = own.map(|one| one.pair).collect();
+    let others = all.saturating_sub(count.len()) as f64;
+    let usual = slow.saturating_sub(hits.len()) as f64;
+    let usual = ((usual + 0.5) / (others + 1.0)).min(0.999);
+    let nics: BTreeSet<NicId> = hits.iter().flat_map(|pair| pair.nics()).collect();
+    let is_sign = 2 * hits.len() > count.len()
+        && nics.len() > LEAST_PARTNERS
+        && binomial_tail(count.len(), hits.len(), usual) * (parts as f64) < FALSE_ALARM;
+    is_sign.then(|| hits.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explanation_tests::{named, survey};
+    use super::super::findings::{Certainty, Direction, Findings};
+    use super::super::testing::{Cluster, Effect, Fault};
+    use super::*;
+
+    const SHAPES: [([u16; 4], &str); 4] = [
+        ([0, 0, 5, 1], "random:4"),
+        ([0, 0, 8, 1], "random:4"),
+        ([0, 0, 24, 1], "random:4"),
+        ([3, 2, 3, 1], "all"),
+    ];
+
+    /// Returns the findings of a survey of a cluster in which these parts have a fault.
+    fn found(shape: ([u16; 4], &str), units: &[Unit], effect: Effect, seed: u64) -> Findings {
+        let mut cluster = Cluster::new(shape.0, &["write-lat"], seed);
+        let fault = |unit: &Unit| Fault {
+            unit: *unit,
+            direction: Direction::Both,
+            effect,
+        };
+        cluster.faults = units.iter().map(fault).collect();
+        survey(&mut cluster, shape.1, seed)
+    }
+
+    /// Checks that each survey suspects this part, and nothing else, for this reason.
+    fn check(shapes: &[([u16; 4], &str)], unit: Unit, effect: Effect, source: LimitSource) {
+        for (shape, seed) in shapes
+            .iter()
+            .flat_map(|shape| (0..10).map(move |of| (shape, of)))
+        {
+            let findings = found(*shape, &[unit], effect, seed);
+            let expected = [(unit, Certainty::Suspect, Direction::Both)];
+            assert_eq!(named(&findings), expected, "{shape:?} {seed}");
+            let evidence = &findings.causes[0].evidence[0];
+            assert_eq!(evidence.source, source);
+            assert!(evidence.outside >= 2 && evidence.outside <= evidence.measured);
+        }
+    }
+
+    #[test]
+    fn suspects_nic_whose_link_damages_packets() {
+        let nic = Unit::Nic(NicId(3));
+        check(&SHAPES, nic, Effect::Damages(60.0), LimitSource::LinkErrors);
+    }
+
+    #[test]
+    fn suspects_switch_whose_links_all_damage_packets() {
+        let switch = Unit::Switch {
+            group: 1,
+            switch: 0,
+        };
+        check(
+            &SHAPES[3..],
+            switch,
+            Effect::Damages(60.0),
+            LimitSource::LinkErrors,
+        );
+    }
+
+    #[test]
+    fn suspects_nic_that_loses_few_packets_of_each_pair() {
+        let nic = Unit::Nic(NicId(2));
+        check(&SHAPES, nic, Effect::Resends(4.0), LimitSource::Losses);
+    }
+
+    #[test]
+    fn suspects_parts_with_long_tails() {
+        let nic = Unit::Nic(NicId(2));
+        check(&SHAPES[1..], nic, Effect::HasTail, LimitSource::Tail);
+        let links = Unit::GroupPair(0, 2);
+        check(&SHAPES[3..], links, Effect::HasTail, LimitSource::Tail);
+    }
+
+    #[test]
+    fn suspects_nothing_that_most_nics_have() {
+        let all: Vec<Unit> = (0..8).map(|nic| Unit::Nic(NicId(nic))).collect();
+        for effect in [Effect::Damages(60.0), Effect::Resends(4.0), Effect::HasTail] {
+            assert_eq!(named(&found(SHAPES[1], &all, effect, 1)), [], "{effect:?}");
+        }
+        // A few damaged packets are no fault.
+        let one = found(SHAPES[1], &all[..1], Effect::Damages(1.0), 1);
+        assert_eq!(named(&one), []);
+    }
+}
