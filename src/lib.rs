@@ -56,12 +56,10 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         revision: option_env!("CXIDIAG_REVISION"),
         date: option_env!("CXIDIAG_DATE"),
     });
-    if cxi::standard_output::was_closed() {
-        let failure = report::no_standard_output();
-        failure.report(PROGRAM, &mut io::stderr());
-        return failure.exit_code();
-    }
     let (program, outcome) = match multicall::resolve(argv, TOOLS, command::COMMANDS) {
+        Ok(call) if cxi::standard_output::was_closed() && !runs_a_program(&call) => {
+            (PROGRAM.into(), Err(report::no_standard_output()))
+        }
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
             PROGRAM.into(),
@@ -74,8 +72,8 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
             program,
             arguments,
         }) => {
-            // The command of `stat` gets the mask that `stat` has inherited.
-            if command.name != command::STAT {
+            // A program that `stat` runs gets the mask that `stat` has inherited.
+            if !command::runs_a_program(command, &arguments) {
                 cxi::signals::unblock_all();
             }
             (program, (command.run)(arguments))
@@ -96,6 +94,16 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
             failure.report(&program, &mut io::stderr());
             failure.exit_code()
         }
+    }
+}
+
+/// Returns whether another program is to be run, whatever this program cannot do for itself.
+fn runs_a_program(call: &Call) -> bool {
+    match call {
+        Call::Command {
+            command, arguments, ..
+        } => command::runs_a_program(command, arguments),
+        _ => false,
     }
 }
 

@@ -40,7 +40,12 @@ pub fn summaries() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// The name of the command that runs another program.
-pub const STAT: &str = "stat";
+const STAT: &str = "stat";
+
+/// Returns whether a command with these arguments runs another program.
+pub fn runs_a_program(command: &Command, arguments: &[OsString]) -> bool {
+    command.name == STAT && arguments::parts(arguments).1.is_some()
+}
 
 /// All commands, in the order of listings.
 pub static COMMANDS: &[Command] = &[

@@ -3,7 +3,7 @@
 //!
 //! * `usage`: what the command takes; `request`: what its arguments ask for.
 //! * `launch`: the leader of a node and its command; `events`, `forwarding`: signals; `ending`: how
-//!   the leader ends.
+//!   the leader ends; `interpreter`: why a script cannot be executed.
 //! * `program`: the parallel program; `roster`: its processes on this node.
 //! * `nics`: the NICs of this node; `new_record`: the record of a node before its command;
 //!   `step_directory`: the files of all nodes; `gather`: the report
@@ -18,6 +18,7 @@ mod ending;
 mod events;
 mod forwarding;
 mod gather;
+mod interpreter;
 mod launch;
 mod new_record;
 mod nics;
@@ -46,9 +47,6 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(request) = usage::parse(&arguments)? else {
         return Ok(());
     };
-    if !matches!(request.form, Form::Run(_)) {
-        cxi::signals::unblock_all();
-    }
     match &request.form {
         Form::Run(command) => launch::run(&request, command),
         Form::Start(path) => attached::start(&request, path),

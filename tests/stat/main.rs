@@ -13,6 +13,7 @@ mod programs;
 mod ranks;
 mod signals;
 mod top;
+mod transparent;
 
 use std::fs;
 use std::path::{Path, PathBuf};

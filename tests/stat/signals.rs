@@ -99,6 +99,8 @@ fn command_gets_each_signal_once() {
         (Signal::TERM, false, &[][..], "SIGHUP", "SIGTERM SIGHUP "),
         (Signal::INT, false, &[], "SIGTERM", "SIGINT SIGTERM "),
         (Signal::USR1, true, &[], "SIGTERM", "SIGUSR1 SIGTERM "),
+        (Signal::USR1, false, &[], "SIGTERM", "SIGUSR1 SIGTERM "),
+        (Signal::TERM, true, &[], "SIGHUP", "SIGTERM SIGHUP "),
         (
             Signal::USR1,
             false,
@@ -118,6 +120,20 @@ fn command_gets_each_signal_once() {
         let log = log(place.path());
         assert_eq!(log, expected, "{signal:?} {to_group} {options:?}");
     }
+}
+
+/// `timeout` signals its child, and then the group.
+#[test]
+fn command_gets_a_signal_to_leader_and_group_once() {
+    if !has_python() {
+        return;
+    }
+    let place = Place::new();
+    let (process, leader) = start(&place, &[], "SIGHUP");
+    kill_process(leader, Signal::TERM).expect("a signal");
+    kill_process_group(leader, Signal::TERM).expect("a signal");
+    assert_status(&process.finish(), 0);
+    assert_eq!(log(place.path()), "SIGTERM SIGHUP ");
 }
 
 #[test]
@@ -242,7 +258,7 @@ fn command_gets_the_end_of_the_terminal_that_the_leader_alone_sees() {
     assert_eq!(log(place.path()), "SIGHUP ");
 }
 
-/// The dispositions that `stat` needs for itself are not those of its command.
+/// The dispositions that `stat` needs for itself do not reach its command.
 #[test]
 fn command_inherits_ignored_signals() {
     let mask = ["grep", "SigIgn", "/proc/self/status"];

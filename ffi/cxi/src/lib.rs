@@ -18,6 +18,7 @@
 //! | [`attempt`] | single calls with any arguments |
 //! | [`calibration`] | queues without a NIC |
 //! | [`signals`] | signals of this process, with who has sent each |
+//! | [`witness`] | signals that the process group gets |
 //! | [`placement`] | the CPUs of a thread and the NUMA node of its memory |
 //! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | errors and codes |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
@@ -77,7 +78,8 @@
 //!    | inherited         descriptors that this process inherited                                 |
 //!    | ring              cursors of rings                                                        |
 //!    | signals           signals, with who has sent each                                         |
-//!    | standard_output   whether standard output is open                                         |
+//!    | standard_output   which standard streams are open                                         |
+//!    | witness           signals that the process group gets                                     |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -160,6 +162,7 @@ mod steps;
 mod target_queue;
 mod transmit_queue;
 mod trigger_queue;
+pub mod witness;
 
 pub use backing::Backing;
 pub use counter::{Counter, Counts, MAX_FAILURES, MAX_SUCCESSES};

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{siginfo_t, sigset_t};
 
+use crate::standard_output;
+
 /// Bytes of one signal in the stream: its number, and the process that sent it.
 const RECORD: usize = 8;
 
@@ -77,10 +79,11 @@ pub fn unblock_all() {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), ptr::null_mut()) };
 }
 
-/// Lets `command` begin with the dispositions that this process has inherited, in place of those
-/// that it has set for itself. Its mask is that of the calling thread.
+/// Lets `command` begin with the dispositions and the closed standard streams that this process has
+/// inherited. The mask of the calling thread becomes the mask of the command.
 pub fn restore_inherited(command: &mut Command) {
     let restore = || {
+        standard_output::close_again();
         for needed in &NEEDED {
             let action = if needed.was_ignored.load(Ordering::Relaxed) {
                 libc::SIG_IGN
@@ -92,8 +95,8 @@ pub fn restore_inherited(command: &mut Command) {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec the closure loads atomics and calls signal(2), which is
-    // async-signal-safe; it allocates nothing, takes no lock and cannot panic.
+    // SAFETY: between fork and exec the closure loads atomics and calls close(2) and signal(2),
+    // which are async-signal-safe; it allocates nothing, takes no lock and cannot panic.
     unsafe { command.pre_exec(restore) };
 }
 

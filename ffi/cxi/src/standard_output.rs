@@ -1,15 +1,27 @@
-//! Whether the program was started with a standard output.
+//! Which standard streams the program was started with.
 //!
 //! The start-up code of Rust opens `/dev/null` in place of a closed standard descriptor, so that
 //! later writes succeed and are lost. This is looked up before that code runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+/// Whether each standard stream was closed: input, output, error.
+static WERE_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
 /// Returns whether standard output was closed when the program started (`>&-` in a shell).
 pub fn was_closed() -> bool {
-    WAS_CLOSED.load(Ordering::Relaxed)
+    WERE_CLOSED[1].load(Ordering::Relaxed)
+}
+
+/// Closes the standard streams that were closed when the program started, in a child that is about
+/// to execute another program.
+pub(crate) fn close_again() {
+    for (descriptor, was_closed) in (0..).zip(&WERE_CLOSED) {
+        if was_closed.load(Ordering::Relaxed) {
+            // SAFETY: nothing uses the stream any more in this process.
+            unsafe { libc::close(descriptor) };
+        }
+    }
 }
 
 // SAFETY: the section holds pointers to functions without arguments that return nothing; the loader
@@ -19,7 +31,9 @@ pub fn was_closed() -> bool {
 static LOOK_UP: extern "C" fn() = look_up;
 
 extern "C" fn look_up() {
-    // SAFETY: F_GETFD takes no further argument and changes nothing.
-    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
-    WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
+    for (descriptor, was_closed) in (0..).zip(&WERE_CLOSED) {
+        // SAFETY: F_GETFD takes no further argument and changes nothing.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        was_closed.store(flags == -1, Ordering::Relaxed);
+    }
 }

@@ -62,7 +62,7 @@ pub fn stop(request: &StatRequest, path: &Path) -> Result<(), Failure> {
     }
     let devices = record.nics.iter().map(|nic| nic.device.parse());
     let devices: Vec<DeviceName> = devices.collect::<Result<_, _>>().map_err(refused)?;
-    let outputs = output::open(request)?;
+    let outputs = output::open(request, None)?;
     let set = CounterSet {
         name: record.set.clone(),
         counters: record.counters.clone(),

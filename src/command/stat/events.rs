@@ -1,5 +1,7 @@
 //! The signals of the leader, as a stream that its waits read.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -17,6 +19,8 @@ const SAME: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub struct Events {
     received: Receiver<Received>,
+    /// Signals that were taken out of `received` and that nothing has read yet.
+    backlog: RefCell<VecDeque<Received>>,
 }
 
 impl Events {
@@ -40,7 +44,21 @@ impl Events {
         };
         let thread = thread::Builder::new().name("signals".into());
         thread.spawn(pass_on)?;
-        Ok(Self { received })
+        Ok(Self::of(received))
+    }
+
+    fn of(received: Receiver<Received>) -> Self {
+        Self {
+            received,
+            backlog: RefCell::default(),
+        }
+    }
+
+    /// Drops each signal with this number that has arrived.
+    pub fn drop_repeats(&self, signal: i32) {
+        let mut backlog = self.backlog.borrow_mut();
+        backlog.extend(self.received.try_iter());
+        backlog.retain(|received| received.signal != signal);
     }
 
     /// Waits for the next signal, until a time if there is one.
@@ -49,6 +67,9 @@ impl Events {
     ///
     /// The time is over, or there are no more signals.
     pub fn next(&self, until: Option<Instant>) -> Result<Received, RecvTimeoutError> {
+        if let Some(received) = self.backlog.borrow_mut().pop_front() {
+            return Ok(received);
+        }
         match until {
             Some(until) => {
                 let left = until.saturating_duration_since(Instant::now());
@@ -119,7 +140,7 @@ mod tests {
             };
             sender.send(received).unwrap();
         }
-        (sender, Events { received })
+        (sender, Events::of(received))
     }
 
     #[test]
@@ -128,6 +149,20 @@ mod tests {
         assert_eq!(events.ending(), Some(Signal::INT.as_raw()));
         assert_eq!(events.ending(), Some(Signal::TERM.as_raw()));
         assert_eq!(events.ending(), None);
+    }
+
+    #[test]
+    fn drops_repeats_and_keeps_the_order_of_others() {
+        let (_sender, events) = events(&[Signal::TERM, Signal::INT, Signal::TERM, Signal::USR1]);
+        events.drop_repeats(Signal::TERM.as_raw());
+        let next = || {
+            events
+                .next(Some(Instant::now()))
+                .map(|received| received.signal)
+        };
+        assert_eq!(next(), Ok(Signal::INT.as_raw()));
+        assert_eq!(next(), Ok(Signal::USR1.as_raw()));
+        assert_eq!(next(), Err(RecvTimeoutError::Timeout));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 use cxi::signals::Received;
 use facts::interrupt;
-use rustix::process::{Pid, Signal, getppid};
+use rustix::process::Signal;
 
 /// The signals that end a program.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
@@ -21,13 +21,10 @@ const OTHERS: [Signal; 8] = [
     Signal::POWER,
 ];
 
-/// Most ancestors of a process that are looked up.
-const MOST_ANCESTORS: usize = 64;
-
 /// Which signals the command gets from the leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Forwarding {
-    /// Those that it would not get otherwise.
+    /// Each signal that it would not get otherwise.
     #[default]
     Needed,
     /// All that other processes send.
@@ -59,16 +56,10 @@ pub fn leads_session() -> bool {
 }
 
 impl Forwarding {
-    /// Returns the signal that the command gets for one that has arrived; `None` if it gets none.
+    /// Returns the signal to pass on for one that has arrived; `None` if the command gets none.
     /// What the kernel sends for a key of the terminal reaches the command anyway, and so does the
-    /// end of the terminal unless this process `leads_session`. Launchers send signals such as
-    /// SIGUSR1 to every process of a step, so the command has got those, too.
-    pub fn signal(
-        self,
-        received: Received,
-        leads_session: bool,
-        is_ancestor: impl Fn(i32) -> bool,
-    ) -> Option<Signal> {
+    /// end of the terminal unless this process `leads_session`.
+    pub fn signal(self, received: Received, leads_session: bool) -> Option<Signal> {
         let signal = Signal::from_named_raw(received.signal)?;
         let has_reached_command = match (received.sender, signal) {
             (None, Signal::INT | Signal::QUIT | Signal::WINCH) => true,
@@ -80,38 +71,16 @@ impl Forwarding {
         }
         let is_passed_on = match self {
             Self::Off => false,
-            Self::All => ENDING.contains(&signal) || OTHERS.contains(&signal),
-            Self::Needed => {
-                ENDING.contains(&signal)
-                    || OTHERS.contains(&signal) && !received.sender.is_some_and(is_ancestor)
-            }
+            Self::All | Self::Needed => ENDING.contains(&signal) || OTHERS.contains(&signal),
         };
         is_passed_on.then_some(signal)
     }
 }
 
-/// Returns the processes above this one, up to the first one of the system. A process of another
-/// PID namespace, which is 0 here, counts as one.
-pub fn ancestors() -> Vec<i32> {
-    let mut ancestors = vec![0];
-    let mut next = getppid().map(Pid::as_raw_nonzero).map(i32::from);
-    while let Some(pid) = next.filter(|_| ancestors.len() < MOST_ANCESTORS) {
-        ancestors.push(pid);
-        let status = fs::read_to_string(format!("/proc/{pid}/stat"));
-        next = status
-            .ok()
-            .and_then(|text| numbers(&text))
-            .map(|of| of.parent)
-            .filter(|of| *of > 0);
-    }
-    ancestors
-}
-
-/// The numbers of a process, of its parent and of its session.
+/// The numbers of a process and of its session.
 #[derive(Debug, PartialEq, Eq)]
 struct Numbers {
     process: i32,
-    parent: i32,
     session: i32,
 }
 
@@ -119,13 +88,11 @@ struct Numbers {
 /// characters.
 fn numbers(status: &str) -> Option<Numbers> {
     let (start, fields) = status.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace().skip(1);
-    let mut next = || fields.next()?.parse().ok();
-    let (parent, _group, session) = (next()?, next()?, next()?);
+    // After the state, the parent and the group.
+    let session = fields.split_whitespace().nth(3)?;
     Some(Numbers {
         process: start.split_whitespace().next()?.parse().ok()?,
-        parent,
-        session,
+        session: session.parse().ok()?,
     })
 }
 
@@ -142,52 +109,43 @@ mod tests {
 
     #[test]
     fn passes_on_what_the_command_would_not_get() {
-        let is_ancestor = |pid| pid == 10;
-        let [kernel, ancestor, other] = [None, Some(10), Some(11)];
-        for (signal, sender, needed, all) in [
-            (Signal::INT, kernel, false, false),
-            (Signal::INT, ancestor, true, true),
-            (Signal::TERM, other, true, true),
-            (Signal::USR1, ancestor, false, true),
-            (Signal::USR1, other, true, true),
-            (Signal::WINCH, kernel, false, false),
-            (Signal::QUIT, kernel, false, false),
-            (Signal::ALARM, kernel, true, true),
-            (Signal::CHILD, other, false, false),
+        let [kernel, other] = [None, Some(11)];
+        for (signal, sender, is_passed_on) in [
+            (Signal::INT, kernel, false),
+            (Signal::INT, other, true),
+            (Signal::TERM, other, true),
+            (Signal::USR1, other, true),
+            (Signal::WINCH, kernel, false),
+            (Signal::WINCH, other, true),
+            (Signal::QUIT, kernel, false),
+            (Signal::ALARM, kernel, true),
+            (Signal::CHILD, other, false),
         ] {
             let of = |forwarding: Forwarding| {
-                let passed_on = forwarding.signal(received(signal, sender), false, is_ancestor);
+                let passed_on = forwarding.signal(received(signal, sender), false);
                 assert!(passed_on.is_none_or(|passed_on| passed_on == signal));
                 passed_on.is_some()
             };
             let found = [Forwarding::Needed, Forwarding::All, Forwarding::Off].map(of);
-            assert_eq!(found, [needed, all, false], "{signal:?} {sender:?}");
+            let expected = [is_passed_on, is_passed_on, false];
+            assert_eq!(found, expected, "{signal:?} {sender:?}");
         }
     }
 
     #[test]
     fn passes_on_the_end_of_the_terminal_that_the_leader_alone_sees() {
         let hang_up = received(Signal::HUP, None);
-        let of = |leads_session| Forwarding::Needed.signal(hang_up, leads_session, |_| false);
+        let of = |leads_session| Forwarding::Needed.signal(hang_up, leads_session);
         assert_eq!(of(true), Some(Signal::HUP));
         assert_eq!(of(false), None, "the kernel signals the whole group");
-        let off = Forwarding::Off.signal(hang_up, true, |_| false);
+        let off = Forwarding::Off.signal(hang_up, true);
         assert_eq!(off, None);
     }
 
     #[test]
-    fn finds_ancestors_and_parents() {
-        let ancestors = ancestors();
-        assert!(ancestors.contains(&std::os::unix::process::parent_id().cast_signed()));
-        assert!(ancestors.contains(&1));
-        let of = |process, parent, session| {
-            Some(Numbers {
-                process,
-                parent,
-                session,
-            })
-        };
-        assert_eq!(numbers("17 (a) b) S 4 5 6 0 -1"), of(17, 4, 6));
+    fn finds_process_and_session() {
+        let numbers_of = |process, session| Some(Numbers { process, session });
+        assert_eq!(numbers("17 (a) b) S 4 5 6 0 -1"), numbers_of(17, 6));
         assert_eq!(numbers("17 (a) S 4 5"), None);
         assert_eq!(numbers("17"), None);
     }

@@ -162,7 +162,7 @@ pub fn one_series(path: &Path) -> Option<NodeSeries> {
 ///
 /// A directory without files, a file that cannot be read, a finding of `--fail-on`.
 pub fn merge(request: &StatRequest, directories: &[PathBuf]) -> Result<(), Failure> {
-    let outputs = output::open(request)?;
+    let outputs = output::open(request, None)?;
     let (mut nodes, mut notes) = (Vec::new(), Vec::new());
     let mut merged = BTreeSet::new();
     for directory in directories {

@@ -6,18 +6,22 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Child, Command};
 use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use cxi::signals::{Received, restore_inherited};
+use cxi::witness::{Witness, shares_group};
 use node::machine::Machine;
 use report::stat::JobStat;
 use report::stat::record::{EndRecord, EndStatus, NodeRecord};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ending;
 use super::events::{Events, Pauses};
-use super::forwarding;
+use super::forwarding::{self, Forwarding};
 use super::gather;
+use super::interpreter;
 use super::new_record::{nanoseconds, new_record};
 use super::nics::{Nics, since_1970};
 use super::note::note;
@@ -27,20 +31,24 @@ use super::request::StatRequest;
 use super::roster::{self, Part, Roster};
 use super::sampler::Sampler;
 use super::step_directory::StepDirectory;
-use facts::error::Failure;
+use facts::error::{Failure, Kind};
 use facts::limit::in_effect;
 
 /// How long the command may go on after SIGTERM before an interim result is written: a time limit
 /// of Slurm kills 30 s after SIGTERM.
 const INTERIM: Duration = Duration::from_secs(5);
 
+/// A signal that comes again within this time counts once.
+const REPEATS: Duration = Duration::from_millis(50);
+
 /// Runs the command of this process: between two readings of the counters if this process leads
 /// its node, else in place of this process.
 ///
+/// Nothing else that fails here keeps the command from running.
+///
 /// # Errors
 ///
-/// What is wrong with the arguments or the environment, before the command starts. It does not
-/// return otherwise.
+/// Options that contradict each other. It does not return otherwise.
 pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     let program = Program::of_environment();
     let mut notes = Vec::new();
@@ -66,11 +74,17 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     } else {
         None
     };
-    let documents = if program.has_others() || program.has_other_nodes() {
-        let is_for_itself = program.has_other_nodes() && !request.is_gathered;
-        output::open_or_note(request, is_for_itself.then(|| program.node()))
-    } else {
-        output::open(request)?
+    let is_for_itself = program.has_other_nodes() && !request.is_gathered;
+    let node = is_for_itself.then(|| program.node());
+    let documents = match output::open(request, node) {
+        // Other processes of the program already run their commands.
+        Err(failure) if failure.kind == Kind::Usage && !program.has_others() => {
+            return Err(failure);
+        }
+        opened => opened.unwrap_or_else(|failure| {
+            notes.push(failure.message());
+            output::ReportFiles::default()
+        }),
     };
     let unwatched = |error: io::Error| notes.push(format!("cannot wait for signals: {error}"));
     let events = events.unwrap_or_else(Events::watch).map_err(unwatched).ok();
@@ -96,12 +110,21 @@ fn new_command(command: &[OsString]) -> Command {
 /// Says that the command cannot be executed. Returns the exit status for that.
 fn report_not_executed(command: &[OsString], error: &io::Error) -> i32 {
     let name = command.first().map(|name| name.to_string_lossy());
-    let cause = facts::error::cause(error);
-    note(&format!(
-        "cannot execute {}: {cause}",
-        name.unwrap_or_default()
-    ));
+    let name = name.unwrap_or_default();
+    let cause = command
+        .first()
+        .and_then(|name| interpreter::missing(name, error))
+        .unwrap_or_else(|| facts::error::cause(error));
+    note(&format!("cannot execute {name}: {cause}"));
     ending::not_executed(error)
+}
+
+/// Returns whether the system has refused to make a process, not the program of the command.
+fn is_exhausted(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::AGAIN | Errno::NOMEM)
+    )
 }
 
 /// The process that reads the NICs of its node.
@@ -115,7 +138,7 @@ struct Leader<'a> {
     directory: Option<StepDirectory>,
     roster: Option<Roster>,
     events: Option<Events>,
-    ancestors: Vec<i32>,
+    witness: Option<Witness>,
 }
 
 impl<'a> Leader<'a> {
@@ -128,6 +151,8 @@ impl<'a> Leader<'a> {
         (roster, events): (Option<Roster>, Option<Events>),
         mut notes: Vec<String>,
     ) -> Self {
+        // Without it, the command may get a signal to the group twice.
+        let witness = events.as_ref().and_then(|_| Witness::start().ok());
         let machine = Machine::this();
         let started = since_1970();
         let mut nics = Nics::begin(&request.devices, &request.set, &machine);
@@ -164,7 +189,7 @@ impl<'a> Leader<'a> {
             directory,
             roster,
             events,
-            ancestors: forwarding::ancestors(),
+            witness,
         }
     }
 
@@ -177,6 +202,17 @@ impl<'a> Leader<'a> {
         }
         let mut child = match new_command(self.command).spawn() {
             Ok(child) => child,
+            // The system permits no further process.
+            Err(error) if is_exhausted(&error) => {
+                let cause = facts::error::cause(&error);
+                note(&format!(
+                    "no report: no process beside the command: {cause}"
+                ));
+                let command = self.command;
+                self.remove_files();
+                drop(self);
+                execute(command)
+            }
             Err(error) => {
                 let status = report_not_executed(self.command, &error);
                 self.remove_files();
@@ -299,13 +335,25 @@ impl<'a> Leader<'a> {
     }
 
     /// Passes a signal on to the command, which has not been waited for yet.
-    fn forward(&self, received: Received, child: &Child) {
-        let is_ancestor =
-            |pid| self.ancestors.contains(&pid) || forwarding::ancestors().contains(&pid);
+    fn forward(&mut self, received: Received, child: &Child) {
         let forwarding = self.request.forwarding;
-        let signal = forwarding.signal(received, forwarding::leads_session(), is_ancestor);
+        let signal = forwarding.signal(received, forwarding::leads_session());
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        if let (Some(signal), Some(pid)) = (signal, pid) {
+        let (Some(signal), Some(pid)) = (signal, pid) else {
+            return;
+        };
+        // `timeout` signals its child, and then the group of its child.
+        thread::sleep(REPEATS);
+        if let Some(events) = &self.events {
+            events.drop_repeats(received.signal);
+        }
+        let group = self
+            .witness
+            .as_mut()
+            .and_then(|witness| witness.take().ok());
+        let was_for_group = group.unwrap_or(0) >> (received.signal - 1) & 1 == 1;
+        let has_reached_command = was_for_group && shares_group(pid.as_raw_nonzero().get());
+        if forwarding == Forwarding::All || !has_reached_command {
             let _ = kill_process(pid, signal);
         }
     }

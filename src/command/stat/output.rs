@@ -15,29 +15,34 @@ use report::stat::record::NodeRecord;
 use report::stat::series::NodeSeries;
 use report::stat::{JobStat, csv, metrics, text};
 
-/// The documents of a report, opened before the command starts.
+/// The documents of a report, opened before the command starts. The default has none: the report
+/// goes to standard error.
+#[derive(Default)]
 pub struct ReportFiles {
     documents: Documents,
     /// `--output`: the text.
     text: Option<Destination>,
 }
 
-/// Opens the documents.
+/// Opens the documents. With `node`, the name of each file contains the name of this node.
 ///
 /// # Errors
 ///
 /// A file that cannot be written, and two documents in one place.
-pub fn open(request: &StatRequest) -> Result<ReportFiles, Failure> {
-    open_by(request, Path::to_owned)
-}
-
-/// Opens the documents. `path` returns the path of a document for the one that the request names.
-fn open_by(request: &StatRequest, path: impl Fn(&Path) -> PathBuf) -> Result<ReportFiles, Failure> {
+pub fn open(request: &StatRequest, node: Option<&str>) -> Result<ReportFiles, Failure> {
+    let path = |path: &Path| match node {
+        Some(node) => of_node(path, node),
+        None => path.to_owned(),
+    };
+    let metrics = request.metrics.place()?;
+    let mut places = [&request.json, &request.csv].into_iter().flatten();
+    if places.any(|place| *place == Place::Stdout) && cxi::standard_output::was_closed() {
+        return Err(report::no_standard_output());
+    }
     let place = |place: &Place| match place {
         Place::Stdout => Place::Stdout,
         Place::File(of) => Place::File(path(of)),
     };
-    let metrics = request.metrics.place()?;
     let documents = Documents::open(&Places {
         json: request.json.as_ref().map(place),
         csv: request.csv.as_ref().map(place),
@@ -48,23 +53,6 @@ fn open_by(request: &StatRequest, path: impl Fn(&Path) -> PathBuf) -> Result<Rep
     let text = text.as_deref().map(Destination::file).transpose()?;
     documents.check_distinct_from(text.as_ref())?;
     Ok(ReportFiles { documents, text })
-}
-
-/// Opens the documents while other processes of the program already run their commands. A document
-/// that cannot be opened is left out, with a line that says so. With `node`, the name of each
-/// file contains the name of this node.
-pub fn open_or_note(request: &StatRequest, node: Option<&str>) -> ReportFiles {
-    let path = |path: &Path| match node {
-        Some(node) => of_node(path, node),
-        None => path.to_owned(),
-    };
-    open_by(request, path).unwrap_or_else(|failure| {
-        note(&failure.message());
-        ReportFiles {
-            documents: Documents::default(),
-            text: None,
-        }
-    })
 }
 
 /// Returns the path of the file of one node, for a path that all nodes have: `stat.nid1.json` for

@@ -2,9 +2,9 @@
 //! survive the death of any process (monitoring.md 1.4).
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use report::stat::record::{NodeRecord, StepRecord};
@@ -174,7 +174,8 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 }
 
 fn make_directory(path: &Path) -> io::Result<()> {
-    match fs::create_dir(path) {
+    // For this user alone, whatever the umask is.
+    match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             // Others may write to the parent: what they have put there is not used.
             let found = fs::symlink_metadata(path)?;

@@ -142,8 +142,8 @@ fn options() -> Vec<OptionDef<TypedStat>> {
         .explained(
             "Pass on all signals to COMMAND, or none (default:\nthose that it does not get otherwise)",
             "Pass on all signals to the command, or none. Without this option it gets SIGINT, \
-             SIGTERM, SIGHUP and SIGQUIT that are sent to **stat**, and others such as SIGUSR1 \
-             unless a launcher has sent them, which signals every process of a step.",
+             SIGTERM, SIGHUP, SIGQUIT and others such as SIGUSR1 that are sent to **stat** alone: \
+             it gets a signal to the whole process group anyway.",
         ),
         Def::text("linger", "TIME", |typed, text| {
             typed.linger = Some(time(text, LINGERS)?);
@@ -266,6 +266,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
         return Ok(None);
     };
     let form = form(&typed, command, &words)?;
+    typed.metrics.place()?;
     let devices = match form {
         Form::Merge(_) => Vec::new(),
         _ => arguments::devices_named(words, own)?,

@@ -51,7 +51,8 @@ pub const WRAPPER: Package = Package {
                 ("inherited", "descriptors that this process inherited"),
                 ("ring", "cursors of rings"),
                 ("signals", "signals, with who has sent each"),
-                ("standard_output", "whether standard output is open"),
+                ("standard_output", "which standard streams are open"),
+                ("witness", "signals that the process group gets"),
             ],
             &[("pages", "memory of whole pages")],
             &[
