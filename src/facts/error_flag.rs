@@ -37,6 +37,11 @@ impl ErrorFlag {
     /// An access that the mapping of the memory does not permit.
     pub const PAGE_PERMISSION: Self = flag("atu", 33, "page_perm_err");
 
+    /// Returns the name with its block: `lpe.no_space`.
+    pub fn full_name(self) -> String {
+        format!("{}.{}", self.block, self.name)
+    }
+
     /// Returns the name of a flag that a program can set, by its block and bit.
     pub fn name_of(block: &str, bit: u32) -> Option<&'static str> {
         let mut known = KNOWN.iter();

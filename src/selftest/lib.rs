@@ -32,6 +32,7 @@ mod bench;
 mod checks;
 mod ended;
 mod events;
+mod provoked;
 mod run;
 mod table;
 #[cfg(test)]
@@ -39,5 +40,6 @@ mod testing;
 
 pub use bench::Nic;
 pub use checks::GROUPS;
+pub use provoked::Provoked;
 pub use run::{Selection, run};
 pub use table::{Effect, FactCheck, Group};
