@@ -221,7 +221,7 @@ impl Aftermath {
         });
         let groups = (self.lost_rgids > 0).then(|| {
             format!(
-                "{} fewer RGIDs are available than before (properties/rgids_avail): unless another \
+                "RGIDs available: {} fewer than before (properties/rgids_avail). Unless another \
                  process has begun to use the NIC, the driver could not release a stopped queue, \
                  and its service cannot be destroyed. Tell your administrator",
                 self.lost_rgids

@@ -30,6 +30,7 @@
 
 mod bench;
 mod checks;
+mod effects;
 mod ended;
 mod events;
 mod provoked;
@@ -40,6 +41,7 @@ mod testing;
 
 pub use bench::Nic;
 pub use checks::GROUPS;
+pub use effects::{EffectRow, FlagRow, effect_name, effects, flags};
 pub use provoked::Provoked;
 pub use run::{Selection, run};
 pub use table::{Effect, FactCheck, Group};

@@ -431,6 +431,7 @@ pub const SELFTEST: Package = Package {
             &[("table", "a check as plain data")],
             &[("checks", "the checks, a file for each group")],
             &[("run", "selects checks and executes them")],
+            &[("effects", "what the selected checks do to the NIC")],
             &[("lib", "the list of modules")],
         ],
     },
