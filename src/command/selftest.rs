@@ -338,8 +338,8 @@ fn dry_run(request: &SelfTestRequest) -> String {
         let flags: Vec<_> = flags.collect();
         if !flags.is_empty() {
             let titles = ["Error flag", "At most", "Set by"];
-            text += "\nError flags interrupt the driver, which logs them. Two errors of a flag are 0.6 s\n\
-                     apart; the driver switches a flag off at the 11th interrupt within 5 s.\n\n";
+            text += "\nError flags interrupt the driver, which logs them. The driver switches a\n\
+                     flag off at the 11th interrupt within 5 s: runs end 2 s after their last error.\n\n";
             text += &(table::lines(&titles, flags, &aligned).join("\n") + "\n");
         }
     }

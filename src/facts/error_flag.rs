@@ -1,6 +1,6 @@
 //! Error flags of a NIC that programs can set by mistakes (health.md 2.5.1).
 
-/// A flag of a block's error register. Bit numbers are those of Cassini 1 and 2.
+/// A flag of a block's error register. Cassini 1 and 2 have it at the same bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ErrorFlag {
     /// Directory of the block below `err_flgs_irqa`.

@@ -14,9 +14,12 @@ use crate::ended::{Checked, skipped};
 /// Most errors of a flag in a run.
 pub const MOST: usize = 3;
 
-/// Least time between two errors of a flag, and between the last error and the end of the run.
-/// Runs that follow each other stay below 10 errors in 5 s too.
-const INTERVAL: Duration = Duration::from_millis(600);
+/// Least time between two errors of a flag: each is an interrupt and a line in the log.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Least time between the last error and the end of the run. Of runs that follow each other, three
+/// at most provoke errors within 5 s.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// How long a wait may take without looking for an interruption.
 const SLICE: Duration = Duration::from_millis(20);
@@ -44,7 +47,7 @@ impl Provoked {
             .iter()
             .rfind(|(known, _)| *known == flag)
             .map(|last| last.1);
-        wait_after(last);
+        wait_after(last, INTERVAL);
         self.0.borrow_mut().push((flag, Instant::now()));
         Ok(())
     }
@@ -58,13 +61,13 @@ impl Provoked {
     /// Waits until the driver has handled the last error, and another run may begin.
     pub fn settle(&self) {
         let last = self.0.borrow().last().map(|last| last.1);
-        wait_after(last);
+        wait_after(last, PAUSE);
     }
 }
 
-/// Waits for [`INTERVAL`] after `last`, or for an interruption.
-fn wait_after(last: Option<Instant>) {
-    let Some(until) = last.map(|last| last + INTERVAL) else {
+/// Waits until `time` has passed since `last`, or for an interruption.
+fn wait_after(last: Option<Instant>, time: Duration) {
+    let Some(until) = last.map(|last| last + time) else {
         return;
     };
     while !interrupt::requested() {

@@ -29,7 +29,7 @@ pub struct Selection {
 }
 
 /// Why a check that stops a queue is skipped.
-const NEEDS_RISKY: &str = "it stops a queue in a way that no other program does: --risky runs it";
+const NEEDS_RISKY: &str = "it stops a queue as no other program does (--risky)";
 
 impl Selection {
     /// Adds a group or a check. Returns false if there is none of this name.
