@@ -28,7 +28,7 @@ use report::documents::Documents;
 use report::selftest::{Certainty, SelfTest};
 use report::selftest_text;
 use report::table::{self, Align};
-use selftest::{GROUPS, Selection};
+use selftest::{Effect, GROUPS, Selection};
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -62,6 +62,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     if request.lists {
         return report::print(&list());
     }
+    if request.is_dry {
+        return report::print(&dry_run(&request));
+    }
     let documents = Documents::open_json(request.json.as_ref())?;
     let file = request
         .report
@@ -69,14 +72,24 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         .map(Destination::file)
         .transpose()?;
     let plan = request.plan()?;
+    let variable = |name: &str| std::env::var(name).ok();
+    if request.is_risky && plan.service.is_of_job(plan.device, variable) {
+        let message = format!(
+            "--risky: service {} belongs to this job (SLINGSHOT_SVC_IDS), which could not end if the \
+             driver does not release a stopped queue; choose another service with --svc-id",
+            plan.service.svc_id()
+        );
+        return Err(Failure::usage(message));
+    }
     backend::check(plan.device)?;
     interrupt::watch()?;
     let (nic, facts) = nic::open(&plan, request.with_names)?;
     let mut results = SelfTest::new(facts);
     if request.has_local() {
-        selftest::run(&nic, &request.selection, request.with_names, |result| {
-            results.add(result);
-        })?;
+        results.aftermath =
+            selftest::run(&nic, &request.selection, request.with_names, |result| {
+                results.add(result);
+            })?;
     }
     drop(nic);
     if let Some(host) = request.peer.as_deref() {
@@ -114,6 +127,9 @@ struct SelfTestRequest {
     peer_names: Vec<String>,
     has_only: bool,
     lists: bool,
+    /// Says what the checks do, and does nothing.
+    is_dry: bool,
+    is_risky: bool,
     with_names: bool,
     report: Option<PathBuf>,
     json: Option<Place>,
@@ -223,6 +239,21 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
             "List the checks with the sections that state their facts and how certain these are, \
              and check nothing.",
         ),
+        Def::switch("dry-run", |request| request.is_dry = true).explained(
+            "Say what the checks would do to the NIC, and check\nnothing",
+            "Say what the selected checks would do to the NIC, by their effects, and which error \
+             flags they would set. No NIC is opened.",
+        ),
+        Def::switch("risky", |request| {
+            request.is_risky = true;
+            request.selection.allow_risk();
+        })
+        .explained(
+            "Also run the checks that stop a queue in a way that no\nother program does",
+            "Also run the checks that stop a command queue in a way that no other program does. If \
+             the driver cannot release such a queue, its service cannot be destroyed before the node \
+             is rebooted. Not in the service of a job.",
+        ),
         Def::file("report", |request| &mut request.report).explained(
             "Write all results to FILE, as text for an issue\n(default: no file)",
             "Write the NIC, its software and the result of each check to *FILE*, as text to attach \
@@ -283,27 +314,73 @@ fn parse(arguments: &[OsString]) -> Result<Option<SelfTestRequest>, Failure> {
     Ok(Some(request))
 }
 
+/// Returns the text of `--dry-run`.
+fn dry_run(request: &SelfTestRequest) -> String {
+    const WIDTH: usize = 60;
+    let column = |text: &str| report::wrap::wrapped(text, WIDTH, "").join("\n");
+    let mut text = String::new();
+    if request.has_local() {
+        text += "Each check allocates an LNI, a PID, a profile, an event queue, two command queues and\n\
+                 512 KiB of memory in the service, and releases them.\n\n";
+        let rows = selftest::effects(&request.selection)
+            .into_iter()
+            .map(|row| {
+                let checks = format!("{}:\n{}", row.what, column(&row.checks));
+                vec![row.name.to_owned(), row.count.to_string(), checks]
+            });
+        let titles = ["Effect", "Checks", "What they do"];
+        let aligned = [Align::Left, Align::Right, Align::Left];
+        text += &(table::lines(&titles, rows.collect(), &aligned).join("\n") + "\n");
+        let flags = selftest::flags(&request.selection).into_iter().map(|row| {
+            let (flag, times) = (row.flag.full_name(), row.times.to_string());
+            vec![flag, times, column(&row.checks)]
+        });
+        let flags: Vec<_> = flags.collect();
+        if !flags.is_empty() {
+            let titles = ["Error flag", "At most", "Set by"];
+            text += "\nError flags interrupt the driver, which logs them. The driver switches a\n\
+                     flag off at the 11th interrupt within 5 s: runs end 2 s after their last error.\n\n";
+            text += &(table::lines(&titles, flags, &aligned).join("\n") + "\n");
+        }
+    }
+    if let Some(host) = &request.peer {
+        text += &format!(
+            "\nThe tools run against 'cxidiag serve' on {host}, with few operations each.\n"
+        );
+    }
+    text
+}
+
 /// Returns the table of `--list`.
 fn list() -> String {
-    let row = |name: String, fact: &str, certainty: Certainty, statement: &str| {
+    let row = |name: String, fact: &str, certainty: Certainty, effect: &str, statement: &str| {
         let statement = report::wrap::wrapped(statement, 60, "").join("\n");
         vec![
             name,
             fact.to_owned(),
             certainty.name().to_owned(),
+            effect.to_owned(),
             statement,
         ]
     };
     let local = Selection::default();
     let local = local.checks().map(|(group, check)| {
         let name = format!("{}/{}", group.name, check.name);
-        row(name, check.fact, check.certainty, check.statement)
+        let effect = selftest::effect_name(check.effect);
+        row(name, check.fact, check.certainty, effect, check.statement)
     });
+    let own_objects = selftest::effect_name(Effect::OwnResources);
     let peer = peer::CHECKS.iter().map(|check| {
         let name = format!("{PEER}/{}", check.name);
-        row(name, check.fact, check.certainty, check.statement)
+        row(
+            name,
+            check.fact,
+            check.certainty,
+            own_objects,
+            check.statement,
+        )
     });
-    let titles = ["Check", "Fact", "Certainty", "Statement"];
-    let lines = table::lines(&titles, local.chain(peer).collect(), &[Align::Left; 4]);
+    let titles = ["Check", "Fact", "Certainty", "Effect", "Statement"];
+    let lines = table::lines(&titles, local.chain(peer).collect(), &[Align::Left; 5]);
     lines.join("\n") + "\n"
 }

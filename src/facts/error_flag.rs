@@ -1,6 +1,6 @@
 //! Error flags of a NIC that programs can set by mistakes (health.md 2.5.1).
 
-/// A flag of a block's error register. Bit numbers are those of Cassini 1 and 2.
+/// A flag of a block's error register. Cassini 1 and 2 have it at the same bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ErrorFlag {
     /// Directory of the block below `err_flgs_irqa`.
@@ -36,6 +36,11 @@ impl ErrorFlag {
     pub const EQ_OVERFLOW: Self = flag("ee", 34, "eq_ovflw_ordinary");
     /// An access that the mapping of the memory does not permit.
     pub const PAGE_PERMISSION: Self = flag("atu", 33, "page_perm_err");
+
+    /// Returns the name with its block: `lpe.no_space`.
+    pub fn full_name(self) -> String {
+        format!("{}.{}", self.block, self.name)
+    }
 
     /// Returns the name of a flag that a program can set, by its block and bit.
     pub fn name_of(block: &str, bit: u32) -> Option<&'static str> {

@@ -20,6 +20,7 @@
 //!  0 | atomic           atomic operations: names, numbers on the wire, sizes                     |
 //!    | bandwidth_unit   the units in which the text shows bandwidths                             |
 //!    | error            why a run ends without a result, and its exit status                     |
+//!    | error_flag       error flags of a NIC that programs can set                               |
 //!    | host             this host                                                                |
 //!    | job              the batch job of this process                                            |
 //!    | limit            time limits of waits                                                     |

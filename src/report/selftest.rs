@@ -182,6 +182,55 @@ pub struct TestedNic {
     pub pci_address: Option<String>,
 }
 
+/// An error flag of the NIC that the driver has switched off for all users of the NIC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MaskedFlag {
+    /// Block of the NIC: the directory below err_flgs_irqa.
+    pub block: String,
+    /// Bit of its mask.
+    pub bit: u32,
+    /// Name of the flag; null if it is not known.
+    pub name: Option<&'static str>,
+}
+
+/// What the checks may have changed for other users of the NIC. Each list is empty, and each number
+/// 0, if nothing has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Aftermath {
+    /// Error flags that the driver masked during the checks.
+    pub masked_error_flags: Vec<MaskedFlag>,
+    /// Isolation groups (RGIDs) that are available no more after checks with --risky.
+    pub lost_rgids: u64,
+}
+
+impl Aftermath {
+    /// Returns a sentence for each change, with what to do.
+    pub fn sentences(&self) -> Vec<String> {
+        let flags = self.masked_error_flags.iter().map(|flag| {
+            let name = flag
+                .name
+                .map_or_else(|| format!("bit {}", flag.bit), str::to_owned);
+            format!(
+                "error flag {}.{name} was switched off after too many interrupts: the log of the \
+                 kernel shows this error no more, for any user. Only reloading the driver switches \
+                 it on again: tell your administrator",
+                flag.block
+            )
+        });
+        let groups = (self.lost_rgids > 0).then(|| {
+            format!(
+                "RGIDs available: {} fewer than before (properties/rgids_avail). Unless another \
+                 process has begun to use the NIC, the driver could not release a stopped queue, \
+                 and its service cannot be destroyed. Tell your administrator",
+                self.lost_rgids
+            )
+        });
+        flags.chain(groups).collect()
+    }
+}
+
 /// The checks of facts about a NIC, as `cxidiag selftest --json` writes them.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -204,6 +253,8 @@ pub struct SelfTest {
     pub nic: TestedNic,
     /// The checks, in the order of their execution.
     pub checks: Vec<FactResult>,
+    /// What the checks have changed for other users.
+    pub aftermath: Aftermath,
     #[serde(skip)]
     started: Instant,
 }
@@ -222,6 +273,7 @@ impl SelfTest {
             held: 0,
             nic,
             checks: Vec::new(),
+            aftermath: Aftermath::default(),
             started: Instant::now(),
         }
     }

@@ -45,7 +45,17 @@ pub fn write(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
         writeln!(out)?;
         difference(out, check, FEW_ROWS)?;
     }
+    aftermath(out, report)?;
     writeln!(out, "\n{}", report.summary())
+}
+
+/// Writes what the checks have changed for other users of the NIC.
+fn aftermath(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
+    for sentence in report.aftermath.sentences() {
+        let lines = wrapped(&format!("WARNING: {sentence}"), WIDTH, "");
+        writeln!(out, "\n{}", lines.join("\n"))?;
+    }
+    Ok(())
 }
 
 /// Writes the file of `--report`: the NIC and its software, and each check.
@@ -103,6 +113,7 @@ pub fn write_report(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
     }
     writeln!(out)?;
     groups(out, report)?;
+    aftermath(out, report)?;
     writeln!(out, "\n{}\n", report.summary())?;
     for verdict in FactVerdict::ALL {
         for check in report.with(verdict) {
@@ -188,6 +199,7 @@ fn named(out: &mut Vec<u8>, name: &str, lines: Vec<String>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::super::selftest::tests::report;
+    use super::super::selftest::{Aftermath, MaskedFlag};
     use super::*;
 
     #[test]
@@ -209,6 +221,37 @@ DIFFERS moves/ack (nic.md 6.4, stated)
 1 of 2 facts hold, 1 skipped
 ";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn names_what_has_changed_for_other_users() {
+        let mut results = report(&[FactVerdict::Holds]);
+        results.aftermath = Aftermath {
+            masked_error_flags: vec![
+                MaskedFlag {
+                    block: "lpe".into(),
+                    bit: 16,
+                    name: Some("no_space"),
+                },
+                MaskedFlag {
+                    block: "oxe".into(),
+                    bit: 3,
+                    name: None,
+                },
+            ],
+            lost_rgids: 1,
+        };
+        let mut text = Vec::new();
+        write(&mut text, &results).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for words in [
+            "\nWARNING: error flag lpe.no_space was switched off after too many interrupts: ",
+            "\nWARNING: error flag oxe.bit 3 was switched off",
+            "\nWARNING: RGIDs available: 1 fewer than before",
+            "Tell your administrator",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
     }
 
     #[test]

@@ -8,19 +8,22 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | lib      the list of modules                                                              |
+//!  7 | lib        the list of modules                                                            |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | run      selects checks and executes them                                                 |
+//!  6 | effects    what the selected checks do to the NIC                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | checks   the checks, a file for each group                                                |
+//!  5 | run        selects checks and executes them                                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | table    a check as plain data                                                            |
+//!  4 | checks     the checks, a file for each group                                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | bench    what a check works with: both ends on one NIC                                    |
+//!  3 | table      a check as plain data                                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | events   events as checks see them, and waits for them                                    |
+//!  2 | bench      what a check works with: both ends on one NIC                                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | ended    how a check ends, and comparisons that end it                                    |
+//!  1 | events     events as checks see them, and waits for them                                  |
+//!    | provoked   errors that checks provoke: how many, how far apart                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | ended      how a check ends, and comparisons that end it                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -30,8 +33,10 @@
 
 mod bench;
 mod checks;
+mod effects;
 mod ended;
 mod events;
+mod provoked;
 mod run;
 mod table;
 #[cfg(test)]
@@ -39,5 +44,7 @@ mod testing;
 
 pub use bench::Nic;
 pub use checks::GROUPS;
+pub use effects::{EffectRow, FlagRow, effect_name, effects, flags};
+pub use provoked::Provoked;
 pub use run::{Selection, run};
 pub use table::{Effect, FactCheck, Group};

@@ -4,10 +4,16 @@ use cxi::sys::CXI_TC_BEST_EFFORT;
 use facts::device::DeviceName;
 
 use crate::bench::Nic;
+use crate::provoked::Provoked;
 
 /// Opens a software NIC.
 pub fn nic() -> Nic {
-    let name = DeviceName::software(78);
+    numbered(78)
+}
+
+/// Opens the software NIC with this number, which one test alone uses.
+pub fn numbered(number: u32) -> Nic {
+    let name = DeviceName::software(number);
     let device = node::backend::open(name, None).unwrap();
     Nic {
         device,
@@ -15,5 +21,6 @@ pub fn nic() -> Nic {
         service: 1,
         vni: 1,
         class: CXI_TC_BEST_EFFORT,
+        provoked: Provoked::default(),
     }
 }

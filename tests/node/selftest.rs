@@ -214,6 +214,62 @@ fn peer_checks_run_tools_against_a_server() {
     assert!(text.contains(refused), "{text}");
 }
 
+/// A file takes the place of the fabric's directory: opening a NIC would fail.
+#[test]
+fn dry_run_says_what_checks_do_without_a_nic() {
+    let run = |args: &str| {
+        let fabric = Fabric::new();
+        let mut command = fabric.command(&format!("selftest --dry-run {args}"));
+        command.env("CXIDIAG_FABRIC_DIR", "/dev/null");
+        let output = finish(command);
+        assert_success(&output);
+        stdout(&output)
+    };
+    let all = run("-d soft0");
+    for row in [
+        "\nreads ",
+        "\nown objects ",
+        "\nerrors ",
+        "\nrisky ",
+        "queues/refused-opcode",
+        "\nlpe.no_space ",
+        "errors/beyond-entry",
+    ] {
+        assert!(all.contains(row), "{row}: {all}");
+    }
+    assert!(all.lines().all(|line| line.len() <= 100), "{all}");
+    let one = run("-d cxi7 --only=moves/ack");
+    assert!(one.contains("moves 1"), "{one}");
+    assert!(!one.contains("Error flag"), "{one}");
+    let with_peer = run("--peer=node1");
+    assert!(with_peer.contains("on node1"), "{with_peer}");
+}
+
+#[test]
+fn risky_checks_run_on_request_and_never_in_the_service_of_a_job() {
+    let fabric = Fabric::new();
+    let names = "refused-opcode,queues/refused-target-command,queues/refused-command-stops-queue";
+    let args = format!("selftest -d soft0 --only=queues/{names}");
+    let skipped = document(fabric.command(&format!("{args},queues/wrap")), 0);
+    assert_eq!(with(&skipped, "skipped").len(), 3);
+    let args = format!("{args} --risky");
+    let ran = document(fabric.command(&args), 0);
+    assert_eq!(with(&ran, "holds").len(), 3);
+    assert_eq!(ran["aftermath"]["lost_rgids"], 0);
+    for option in ["", " --svc-id=1"] {
+        let mut command = fabric.command(&format!("{args}{option}"));
+        command
+            .env("SLINGSHOT_DEVICES", "soft0")
+            .env("SLINGSHOT_SVC_IDS", "1")
+            .env("SLINGSHOT_VNIS", "1");
+        let error = assert_status(&finish(command), 2);
+        assert!(
+            error.contains("--risky: service 1 belongs to this job"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn lists_checks_with_their_facts() {
     let output = Fabric::new().run("selftest --list");
@@ -224,6 +280,7 @@ fn lists_checks_with_their_facts() {
         "peer/unrestricted-read ",
         " nic.md 15 ",
         " assumed ",
+        " risky ",
     ] {
         assert!(text.contains(row), "{row}: {text}");
     }

@@ -40,8 +40,12 @@ fn only_the_backend_distinguishes_kinds_of_nics() {
 fn only_the_backend_names_the_software_nic() {
     for path in files("src", "rs") {
         let text = fs::read_to_string(&path).expect("text");
+        let code = text
+            .split("#[cfg(test)]\nmod tests")
+            .next()
+            .unwrap_or_default();
         let is_backend = path.ends_with("backend.rs");
-        assert_eq!(text.contains("softnic"), is_backend, "{}", path.display());
+        assert_eq!(code.contains("softnic"), is_backend, "{}", path.display());
     }
 }
 

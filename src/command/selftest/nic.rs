@@ -12,7 +12,7 @@ use node::machine::{Machine, loaded_library};
 use node::service::Access;
 use plan::Plan;
 use report::selftest::TestedNic;
-use selftest::Nic;
+use selftest::{Nic, Provoked};
 
 /// Opens the NIC of `plan` and chooses its service. With `with_names`, the facts have the name of
 /// the host and the addresses of the NIC.
@@ -37,6 +37,7 @@ pub fn open(plan: &Plan, with_names: bool) -> Result<(Nic, TestedNic), Failure> 
         service: access.svc_id.value,
         vni: access.vni.value.into(),
         class: access.class.value.number(),
+        provoked: Provoked::default(),
     };
     Ok((nic, facts))
 }

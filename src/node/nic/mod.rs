@@ -7,6 +7,7 @@
 //! * `counter_set`: sets of counters in a fixed order, with HPE's groups and lists of users.
 //! * `counter_names`: names that the readings of many NICs share.
 //! * `counters`: the counters of one NIC, read before and after a run.
+//! * `error_masks`: the error flags that the driver has switched off.
 //! * `findings`: what these counters explain; `evidence`: what its rules know.
 //! * `job_findings`: what the counters of all NICs of a job explain.
 //! * `outliers`: which of these NICs stand out.
@@ -24,6 +25,7 @@ pub mod counter_names;
 pub mod counter_set;
 pub mod counter_table;
 pub mod counters;
+pub mod error_masks;
 pub mod evidence;
 pub mod files;
 pub mod findings;

@@ -125,6 +125,15 @@ impl ServiceRequest {
         self.svc_id.map_or(DEFAULT_SVC_ID, |chosen| chosen.value)
     }
 
+    /// Returns whether a launcher has granted this service on `device`, as the environment says.
+    pub fn is_of_job(&self, device: DeviceName, value: impl Fn(&str) -> Option<String>) -> bool {
+        let Ok(Launcher::Granted(grant)) = Launcher::find(value) else {
+            return false;
+        };
+        let granted = grant.on(&device.to_string()).and_then(|nic| nic.svc_id);
+        granted == Some(self.svc_id())
+    }
+
     /// Returns the service to use on `device`: the chosen one; else the default service, and if
     /// that is disabled, not for this user, or without the VNI or class of the options, the best
     /// one of the list.

@@ -10,9 +10,11 @@ use cxi::{
     Pages, PortalTableEntry, TargetBatch, TargetQueue, TransmitBatch, TransmitQueue, address,
 };
 use facts::device::DeviceName;
+use facts::error_flag::ErrorFlag;
 
 pub use crate::ended::{Checked, Ended, differs, ensure, equal, refused, skipped};
 pub use crate::events::{LIMIT, Seen, Trace, expect, next, quiet};
+use crate::provoked::{Provoked, flag_of};
 pub use portals::{matching, silent};
 
 /// Bytes of the initiator's and of the target's memory.
@@ -36,6 +38,8 @@ pub struct Nic {
     pub vni: u32,
     /// Traffic class, `CXI_TC_*`.
     pub class: cxi_traffic_class,
+    /// Errors that checks have provoked on it.
+    pub provoked: Provoked,
 }
 
 impl Nic {
@@ -69,6 +73,13 @@ pub struct Portal {
     pub events: EventQueue,
     /// Where it is mapped.
     pub index: u32,
+}
+
+/// A second VNI on which the bench holds its PID.
+pub struct OtherVni {
+    /// The profile for the VNI.
+    pub profile: CommunicationProfile,
+    _domain: Domain,
 }
 
 /// The objects of one check. They are its own, so that a queue that stops ends no other check.
@@ -144,10 +155,66 @@ impl<'nic> Bench<'nic> {
             .fold(Ok(()), Result::and)
     }
 
-    /// Returns the address of portal `index` of this process.
+    /// Returns the address of portal `index` of the bench. It is the only function that makes
+    /// addresses of targets, so that no check reaches the memory of another process: a PID may
+    /// belong to anyone on a VNI on which the bench does not hold it (libcxi.md 6).
     pub fn dfa(&self, index: u32) -> u32 {
         let info = self.nic.device.info();
         address::dfa(info.nid, self.domain.pid(), index, info.pid_bits)
+    }
+
+    /// Takes the PID of the bench on another VNI of the service too, and a profile for it.
+    ///
+    /// # Errors
+    ///
+    /// A service without a second VNI of its own receive profile, a PID that another process has
+    /// there, and other refusals: the check is skipped.
+    pub fn on_other_vni(&self) -> Checked<OtherVni> {
+        let service = self.nic.device.service(self.nic.service)?;
+        let mut vnis = service.vnis.iter().map(|vni| u32::from(*vni));
+        let Some(vni) = vnis.find(|vni| *vni != self.nic.vni) else {
+            return skipped("the service lists no second VNI");
+        };
+        let pid = self.domain.pid();
+        let refused = |what: &str, error: cxi::Error| {
+            Ended::Skipped(format!("no {what} on VNI {vni}: {error}"))
+        };
+        let domain = Domain::new(&self.lni, vni, pid);
+        let domain = domain.map_err(|error| refused(&format!("PID {pid}"), error))?;
+        let profile =
+            CommunicationProfile::new(&self.lni, vni, self.nic.class, CXI_TC_TYPE_DEFAULT);
+        Ok(OtherVni {
+            profile: profile.map_err(|error| refused("profile", error))?,
+            _domain: domain,
+        })
+    }
+
+    /// Returns a profile of another type for the VNI of the bench.
+    ///
+    /// # Errors
+    ///
+    /// See libcxi.md 5.
+    pub fn profile_of(&self, ty: cxi_traffic_class_type) -> Checked<CommunicationProfile> {
+        let (vni, class) = (self.nic.vni, self.nic.class);
+        Ok(CommunicationProfile::new(&self.lni, vni, class, ty)?)
+    }
+
+    /// Waits until an error of this flag may be provoked.
+    ///
+    /// # Errors
+    ///
+    /// Too many errors of this flag in this run.
+    pub fn provoke(&self, flag: ErrorFlag) -> Checked {
+        self.nic.provoked.provoke(flag)
+    }
+
+    /// As [`Self::provoke`], for the flag that an operation with this return code sets, if any.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::provoke`].
+    pub fn provoke_code(&self, code: u32) -> Checked {
+        flag_of(code).map_or(Ok(()), |flag| self.provoke(flag))
     }
 
     /// Returns this process's own match id.

@@ -102,6 +102,7 @@ impl Bench<'_> {
     ) -> Checked<Seen> {
         let mut command = self.dma(C_CMD_PUT, len);
         change(&mut command);
+        self.provoke_code(code)?;
         self.send(|batch| batch.emit_dma(&command))?;
         self.expect(EventType::ACK, code)
     }
@@ -119,6 +120,7 @@ impl Bench<'_> {
     ) -> Checked<Seen> {
         let mut command = self.dma(C_CMD_GET, len);
         change(&mut command);
+        self.provoke_code(code)?;
         self.send(|batch| batch.emit_dma(&command))?;
         self.expect(EventType::REPLY, code)
     }

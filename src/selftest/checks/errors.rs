@@ -1,11 +1,11 @@
 //! Return codes of provoked errors, and the formats of events.
 
 use cxi::sys::*;
-use cxi::{CommunicationProfile, Domain, EventQueue, EventType, MemoryRegion, Pages, Record};
+use cxi::{EventQueue, EventType, MemoryRegion, Pages, Record};
 
 use facts::error_flag::ErrorFlag;
 
-use crate::bench::{Checked, differs, ensure, equal, has, matching, silent, skipped};
+use crate::bench::{Checked, differs, ensure, equal, has, matching, silent};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
 pub static GROUP: Group = Group {
@@ -32,26 +32,11 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 4.3",
         "on the own NIC, an operation on a VNI without portal ends with PTLTE_NOT_FOUND",
         |bench| {
-            let service = bench.nic.device.service(bench.nic.service)?;
-            let range = service.vni_range().ok().flatten();
-            let mut vnis = service
-                .vnis
-                .iter()
-                .copied()
-                .chain(range.into_iter().flatten());
-            let Some(other) = vnis.find(|vni| u32::from(*vni) != bench.nic.vni) else {
-                return skipped("the service has one VNI");
-            };
-            let (other, class) = (u32::from(other), bench.nic.class);
+            let other = bench.on_other_vni()?;
             let _portal = bench.plain()?;
-            let _domain = Domain::new(&bench.lni, other, C_PID_ANY)?;
-            let profile = CommunicationProfile::new(&bench.lni, other, class, CXI_TC_TYPE_DEFAULT)?;
-            if service.vnis.is_empty() {
-                return skipped("all VNIs of a range reach one domain");
-            }
             let put = bench.dma(C_CMD_PUT, 8);
             bench.send(|batch| {
-                batch.emit_lcid(&profile)?;
+                batch.emit_lcid(&other.profile)?;
                 batch.emit_dma(&put)
             })?;
             bench.expect(EventType::ACK, C_RC_PTLTE_NOT_FOUND).map(drop)
@@ -140,17 +125,15 @@ const CHECKS: &[FactCheck] = &[
             let mut portal = bench.portal(0, |_| {})?;
             bench.append(&mut portal, |entry| _ = entry.set_length(3000))?;
             bench.fill()?;
-            let mut put = bench.dma(C_CMD_PUT, 3001);
-            for offset in [0, 1] {
-                put.set_remote_offset(offset).set_request_len(3001);
-                bench.send(|batch| batch.emit_dma(&put))?;
-                let ack = bench.event()?;
-                fails(&ack, EventType::ACK)?;
-                let event = bench.event_at(&mut portal)?;
-                fails(&event, EventType::PUT)?;
-                has("memory", &bench.remote, 0, &[0xee; 3100])?;
-            }
-            Ok(())
+            let mut put = bench.dma(C_CMD_PUT, 3000);
+            put.set_remote_offset(1);
+            bench.provoke_code(C_RC_NO_SPACE)?;
+            bench.send(|batch| batch.emit_dma(&put))?;
+            let ack = bench.event()?;
+            fails(&ack, EventType::ACK)?;
+            let event = bench.event_at(&mut portal)?;
+            fails(&event, EventType::PUT)?;
+            has("memory", &bench.remote, 0, &[0xee; 3100])
         },
     )
     .provokes(&[(ErrorFlag::NO_SPACE, 1)]),

@@ -265,12 +265,14 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 15",
         "event_comm_disable suppresses the target's event of a failure too",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
+            let mut portal = bench.portal(0, |_| {})?;
             bench.append(&mut portal, |entry| {
                 silent(entry);
-                entry.set_op_put(false);
+                entry.set_manage_local(true);
             })?;
-            bench.put(8, C_RC_OP_VIOLATION, |_| {})?;
+            bench.put(8, C_RC_RESTRICTED_UNICAST, |put| {
+                _ = put.set_restricted(true)
+            })?;
             bench.quiet_at(&mut portal)
         },
     )

@@ -400,9 +400,7 @@ fn high_rate_puts(bench: &mut Bench) -> Checked {
     bench.nic.needs_best_effort()?;
     let _portal = bench.plain()?;
     let pattern = bench.fill()?;
-    let vni = bench.nic.vni;
-    let ty = CXI_TC_TYPE_HRP;
-    let profile = cxi::CommunicationProfile::new(&bench.lni, vni, CXI_TC_BEST_EFFORT, ty)?;
+    let profile = bench.profile_of(CXI_TC_TYPE_HRP)?;
     let state = bench.c_state(true);
     bench.send(|batch| {
         batch.emit_lcid(&profile)?;

@@ -2,9 +2,7 @@
 
 use cxi::records::{CmdHeader, CqCmd};
 use cxi::sys::*;
-use cxi::{
-    CommunicationProfile, Domain, EmitError, EventType, Record, TransmitQueue, idc_put_words,
-};
+use cxi::{EmitError, EventType, Record, TransmitQueue, idc_put_words};
 
 use crate::bench::{Bench, Checked, USER_PTR, differs, equal, expect, has, silent, skipped};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
@@ -373,29 +371,12 @@ fn context_persists(bench: &mut Bench) -> Checked {
 }
 
 fn profile_switch(bench: &mut Bench) -> Checked {
-    let service = bench.nic.device.service(bench.nic.service)?;
-    let range = service.vni_range().ok().flatten();
-    let vnis = service
-        .vnis
-        .iter()
-        .copied()
-        .chain(range.into_iter().flatten());
-    let own = bench.nic.vni;
-    let Some(other) = vnis.map(u32::from).find(|vni| *vni != own) else {
-        return skipped("the service has one VNI");
-    };
-    let class = bench.nic.class;
-    let profile = CommunicationProfile::new(&bench.lni, other, class, CXI_TC_TYPE_DEFAULT)?;
-    if profile.lcid() == bench.profile.lcid() {
-        return skipped("both VNIs of the service have one profile");
-    }
-    // A domain makes the other VNI known, and has no portal.
-    let _domain = Domain::new(&bench.lni, other, C_PID_ANY)?;
+    let other = bench.on_other_vni()?;
     let _portal = bench.plain()?;
     let put = bench.nomatch(C_CMD_NOMATCH_PUT, 8);
     let own = bench.profile.clone();
-    for (profile, code) in [(profile, C_RC_PTLTE_NOT_FOUND), (own, C_RC_OK)] {
-        bench.send(|batch| batch.emit_lcid(&profile))?;
+    for (profile, code) in [(&other.profile, C_RC_PTLTE_NOT_FOUND), (&own, C_RC_OK)] {
+        bench.send(|batch| batch.emit_lcid(profile))?;
         for _ in 0..2 {
             bench.send(|batch| batch.emit_nomatch_dma(&put))?;
             bench.expect(EventType::ACK, code)?;

@@ -420,11 +420,18 @@ pub const SELFTEST: Package = Package {
         shown_in: &["docs/architecture.md", "src/selftest/lib.rs"],
         floors: &[
             &[("ended", "how a check ends, and comparisons that end it")],
-            &[("events", "events as checks see them, and waits for them")],
+            &[
+                ("events", "events as checks see them, and waits for them"),
+                (
+                    "provoked",
+                    "errors that checks provoke: how many, how far apart",
+                ),
+            ],
             &[("bench", "what a check works with: both ends on one NIC")],
             &[("table", "a check as plain data")],
             &[("checks", "the checks, a file for each group")],
             &[("run", "selects checks and executes them")],
+            &[("effects", "what the selected checks do to the NIC")],
             &[("lib", "the list of modules")],
         ],
     },

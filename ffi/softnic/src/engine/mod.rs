@@ -55,6 +55,7 @@
 //!    | wire               the wire, as the engine sees it                                        |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | counter            counting events                                                        |
+//!    | error_flags        error flags that programs can set                                      |
 //!    | packet             packets                                                                |
 //!    | packet_counts      counts of packets                                                      |
 //!    | telemetry          telemetry counters                                                     |

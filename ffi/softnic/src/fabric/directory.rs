@@ -328,7 +328,8 @@ impl Directory {
     }
 
     /// Removes a port of the caller. If neither a port nor a snapshot remains, also removes the
-    /// counters, the error flags, the state of the links, and the directory if a process of the fabric made it.
+    /// counters, the error flags, the state of the links, and the directory if a process of the
+    /// fabric made it.
     pub fn remove(&self, nid: u32, slot: u32) -> Result<(), Errno> {
         remove(&self.port_path(nid, slot))?;
         self.end_if_unused()

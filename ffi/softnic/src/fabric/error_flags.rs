@@ -173,7 +173,7 @@ fn place(block: usize, bit: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// The times are those of the rule: seconds since the first interrupt.
+    /// Times are nanoseconds, as of the clock.
     #[test]
     fn masks_flag_with_eleventh_interrupt_in_five_seconds() {
         let second = 1_000_000_000;

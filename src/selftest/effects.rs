@@ -1,0 +1,180 @@
+//! What the selected checks do to the NIC, as tables for `--dry-run` and docs/hardware.md.
+
+use std::collections::BTreeMap;
+
+use facts::error_flag::ErrorFlag;
+
+use crate::run::{Selection, full_name};
+use crate::table::Effect;
+
+/// The checks with one effect.
+pub struct EffectRow {
+    /// Name of the effect.
+    pub name: &'static str,
+    /// What these checks do.
+    pub what: &'static str,
+    /// Number of checks.
+    pub count: usize,
+    /// Their names, or the number in each group.
+    pub checks: String,
+}
+
+/// An error flag that checks set.
+pub struct FlagRow {
+    /// The flag.
+    pub flag: ErrorFlag,
+    /// How often at most.
+    pub times: u32,
+    /// Names of the checks.
+    pub checks: String,
+}
+
+/// Names of the effects and what they mean, from the least to the most.
+const EFFECTS: [(&str, &str); 4] = [
+    ("reads", "reads what the library and the driver say"),
+    (
+        "own objects",
+        "allocates and uses more objects; all operations succeed",
+    ),
+    (
+        "errors",
+        "provokes failures of its own operations, which may set error flags",
+    ),
+    (
+        "risky",
+        "stops a queue in a way that no other program does; needs --risky",
+    ),
+];
+
+/// Returns the place of an effect in [`EFFECTS`].
+fn place(effect: Effect) -> usize {
+    match effect {
+        Effect::Reads => 0,
+        Effect::OwnResources => 1,
+        Effect::Errors(_) => 2,
+        Effect::Risky => 3,
+    }
+}
+
+/// Returns the name of an effect.
+pub fn effect_name(effect: Effect) -> &'static str {
+    EFFECTS[place(effect)].0
+}
+
+/// Returns the checks by effect, without effects that no selected check has.
+pub fn effects(selection: &Selection) -> Vec<EffectRow> {
+    let rows = EFFECTS
+        .into_iter()
+        .enumerate()
+        .map(|(number, (name, what))| {
+            let checks = selection
+                .checks()
+                .filter(|(_, check)| place(check.effect) == number);
+            let checks: Vec<_> = checks.collect();
+            let names: Vec<String> = if number == place(Effect::OwnResources) {
+                let groups = checks.chunk_by(|one, next| one.0.name == next.0.name);
+                groups
+                    .map(|checks| format!("{} {}", checks[0].0.name, checks.len()))
+                    .collect()
+            } else {
+                checks
+                    .iter()
+                    .map(|(group, check)| full_name(group, check))
+                    .collect()
+            };
+            EffectRow {
+                name,
+                what,
+                count: checks.len(),
+                checks: names.join(", "),
+            }
+        });
+    rows.filter(|row| row.count > 0).collect()
+}
+
+/// Returns the error flags that the selected checks set.
+pub fn flags(selection: &Selection) -> Vec<FlagRow> {
+    let mut found: BTreeMap<ErrorFlag, (u32, Vec<String>)> = BTreeMap::new();
+    for (group, check) in selection.checks() {
+        if let Effect::Errors(flags) = check.effect {
+            for (flag, times) in flags {
+                let (sum, checks) = found.entry(*flag).or_default();
+                *sum += times;
+                checks.push(full_name(group, check));
+            }
+        }
+    }
+    let rows = found.into_iter();
+    rows.map(|(flag, (times, checks))| FlagRow {
+        flag,
+        times,
+        checks: checks.join(", "),
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provoked::MOST;
+
+    /// No flag is provoked more often than a run may, by all checks together.
+    #[test]
+    fn checks_declare_at_most_three_errors_of_a_flag() {
+        for row in flags(&Selection::default()) {
+            assert!(row.times <= MOST as u32, "{}", row.flag.full_name());
+        }
+    }
+
+    /// `CXIDIAG_UPDATE_DOCS=1 cargo test -p selftest page_has_effects` writes the tables.
+    #[test]
+    fn page_has_effects() {
+        const BEGIN: &str = "<!-- From src/selftest/effects.rs -->\n";
+        const END: &str = "<!-- End of effects -->";
+        let selection = Selection::default();
+        let code = |names: &str| {
+            let names = names.split(", ").map(|name| {
+                if name.contains('/') {
+                    format!("`{name}`")
+                } else {
+                    name.to_owned()
+                }
+            });
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let mut text =
+            "\n| effect | number | what such a check does | checks |\n|---|---|---|---|\n"
+                .to_owned();
+        for row in effects(&selection) {
+            let checks = code(&row.checks);
+            text += &format!(
+                "| {} | {} | {} | {checks} |\n",
+                row.name, row.count, row.what
+            );
+        }
+        text += "\n| error flag | at most | line in the log | checks |\n|---|---|---|---|\n";
+        for row in flags(&selection) {
+            let (flag, checks) = (row.flag, code(&row.checks));
+            let (block, name, bit) = (flag.block.to_uppercase(), flag.name, flag.bit);
+            text += &format!(
+                "| `{}` | {} | `C_{block} error: {name} ({bit})` | {checks} |\n",
+                flag.full_name(),
+                row.times
+            );
+        }
+        text += "\n";
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/hardware.md");
+        let documented = std::fs::read_to_string(page).unwrap();
+        let (before, rest) = documented.split_once(BEGIN).unwrap();
+        let (_, after) = rest.split_once(END).unwrap();
+        let expected = format!("{before}{BEGIN}{text}{END}{after}");
+        if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
+            std::fs::write(page, &expected).unwrap();
+        }
+        let documented = std::fs::read_to_string(page).unwrap();
+        assert!(
+            documented == expected,
+            "{page}: CXIDIAG_UPDATE_DOCS=1 writes it"
+        );
+    }
+}
