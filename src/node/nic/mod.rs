@@ -7,6 +7,7 @@
 //! * `counter_set`: sets of counters in a fixed order, with HPE's groups and lists of users.
 //! * `counter_names`: names that the readings of many NICs share.
 //! * `counters`: the counters of one NIC, read before and after a run.
+//! * `generation`: Cassini 1 or 2, and what depends on it.
 //! * `findings`: what these counters explain; `evidence`: what its rules know.
 //! * `job_findings`: what the counters of all NICs of a job explain.
 //! * `outliers`: which of these NICs stand out.
@@ -27,6 +28,7 @@ pub mod counters;
 pub mod evidence;
 pub mod files;
 pub mod findings;
+pub mod generation;
 pub mod health;
 pub mod job_findings;
 pub mod link_speed;

@@ -357,7 +357,7 @@ fn shares_of_packets_are_exact() {
     for (name, value) in [
         ("hni_tx_ok_opt", 40),
         ("hni_sts_tx_ok_octets", 20 * (1064 + 64)),
-        ("hni_sts_rx_ok_octets_opt", 20 * (1064 + 64)),
+        ("hni_sts_rx_octets_opt", 20 * (1064 + 64)),
         ("lpe_net_match_requests_0", 20),
         ("lpe_sts_net_match_attempts_0", 20),
         ("lpe_sts_net_max_attempts_max_0", 1),

@@ -1,8 +1,9 @@
 //! What a NIC is: shown without a limit, to be compared with other nodes. Errors of its memory have
 //! one.
 
-use super::item::{Finding, Generation, Item, Verdict, unless_good};
+use super::item::{Finding, Item, Verdict, unless_good};
 use crate::nic::files::Files;
+use crate::nic::generation::Generation;
 use crate::traffic_class::TrafficClass;
 
 /// Uncorrectable errors of memories of the chip.

@@ -1,7 +1,8 @@
 //! State, speed and mode of the link. Cassini 1 has its files in `port`, Cassini 2 in `port/0`.
 
-use super::item::{Finding, Generation, Item, Verdict, unless_good};
+use super::item::{Finding, Item, Verdict, unless_good};
 use crate::nic::files::Files;
+use crate::nic::generation::Generation;
 use crate::nic::link_speed::LinkSpeed;
 
 /// Whether the link is up.
