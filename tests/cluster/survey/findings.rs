@@ -148,12 +148,12 @@ fn nic_without_link_is_untested() {
     let _alone = alone();
     let (output, document) = survey(
         &format!("--loopback=4 {SHORT}"),
-        &[("CXIDIAG_FAULTS", "nic=1,down=0s")],
+        &[("CXIDIAG_FAULTS", "nic=1,up-fail=unsupported-cable")],
     );
     assert_eq!(output.status.code(), Some(4), "{}", stdout(&output));
     assert_eq!(
         document["roster"]["nics"][1]["failure"],
-        "the link of soft1 is down"
+        "the link of soft1 is down (did not come up: unsupported-cable)"
     );
     assert_eq!(bad(&document), (vec![], 0));
 }

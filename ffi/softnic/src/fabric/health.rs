@@ -77,6 +77,8 @@ pub struct Health {
     pub pcie_path: Vec<PcieLink>,
     /// The extended speed of PCIe in GT/s, if it is on.
     pub esm: Option<f64>,
+    /// Why the link does not come up, in the words of the driver; `None` if it does.
+    pub up_fail: Option<String>,
     /// Restarts of the link before the NIC started, one a minute.
     pub flaps: u64,
     /// Whether there is a retry handler.
@@ -105,6 +107,7 @@ impl Default for Health {
             pcie: PCIE_MAX,
             pcie_path: Vec::new(),
             esm: None,
+            up_fail: None,
             flaps: 0,
             has_retry_handler: true,
             has_ama: true,

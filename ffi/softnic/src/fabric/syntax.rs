@@ -23,6 +23,7 @@ mod values;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::time::Duration;
 
 use super::health::{ESM_SPEEDS, MOST_FLAPS, PCIE_SPEEDS, PCIE_WIDTHS};
 use super::link_settings::Settings;
@@ -139,6 +140,10 @@ const FAULTS: Items = &[
          16 lanes at 2.5, 5, 8, 16 or 32 GT/s; the NIC does at most 16 GT/s",
     ),
     ("esm", "esm=off or esm=SPEED: 16, 20, 25 or 32 GT/s"),
+    (
+        "up-fail",
+        "up-fail=CAUSE, a word of letters, digits and '-', such as unsupported-cable",
+    ),
     ("flaps", "flaps=NUMBER, from 0 to 10"),
     ("retry-handler", "retry-handler=off"),
     ("ama", "ama=off"),
@@ -300,6 +305,12 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
                 "off" => None,
                 _ => Some(speed()?),
             };
+        }
+        "up-fail" => {
+            let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            let is_word = !value.is_empty() && value.bytes().all(is_of_word);
+            health.up_fail = Some(is_word.then(|| value.to_owned())?);
+            faults.down = Some((Duration::ZERO, None));
         }
         "flaps" => health.flaps = whole(value).filter(|&flaps| flaps <= MOST_FLAPS)?,
         "retry-handler" => health.has_retry_handler = off(value)?,

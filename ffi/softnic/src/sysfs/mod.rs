@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use cxi_sys::cxil_devinfo;
 
-use crate::environment::{Driver, Nics, QosProfile};
+use crate::environment::{Driver, Nics, QosProfile, Release};
 use crate::fabric::{self, Health, Place, Settings, Slowness};
 use crate::libcxi::{DRIVER, NAME, information};
 
@@ -150,7 +150,7 @@ pub fn add(
         .into_iter()
         .chain([("config".to_owned(), configuration)])
         .chain(driver_files(info, health, groups))
-        .chain(link_files(info))
+        .chain(link_files(info, driver.release))
         .chain(class_files(driver.qos, &settings.slowness));
     for (file, content) in files {
         directory.insert(device.join(file), Entry::File(content));
@@ -320,16 +320,16 @@ fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(Str
 /// The driver of Cassini 2 takes no link down because of errors that FEC corrects, unless it is
 /// told to. Here it is told to: at the bit error rate at which the driver of Cassini 1 does
 /// (health.md 1.7), so that the fault `corrected` can fail a check. The other limits are its own,
-/// at 200 Gb/s.
-fn link_files(info: &cxil_devinfo) -> Vec<(String, Vec<u8>)> {
+/// at 200 Gb/s. Only the driver of the next release shows what pauses the link.
+fn link_files(info: &cxil_devinfo, release: Release) -> Vec<(String, Vec<u8>)> {
     let state = if info.link_state == 1 { "up" } else { "down" };
     let file = |(name, content): (&str, &str)| (format!("port/0/{name}"), format!("{content}\n"));
     let files = [
         ("link/state", state),
         ("link/speed", "bs200G"),
         ("link/config/loopback", "disabled"),
-        // PFC for all eight priorities.
-        ("link/config/pause_map", "0xff"),
+        // What autonegotiation offers: nothing, although PFC is on.
+        ("link/config/pause_map", "none"),
         ("link/fec/monitor_check/ccw_down_limit", "21250000"),
         ("link/fec/monitor_check/ccw_warn_limit", "2125000"),
         ("link/fec/monitor_check/period_ms", "500"),
@@ -338,10 +338,14 @@ fn link_files(info: &cxil_devinfo) -> Vec<(String, Vec<u8>)> {
         ("llr/state", "running"),
         ("media/type", "electrical"),
     ];
-    files
+    let mut files: Vec<(String, Vec<u8>)> = files
         .map(file)
         .map(|(name, content)| (name, content.into()))
-        .into()
+        .into();
+    if release >= Release::Next {
+        files.push(("port/0/pause".into(), "pfc/802.1qbb".into()));
+    }
+    files
 }
 
 /// Returns the files of a network interface. Its MAC address is an algorithmic one, set by
