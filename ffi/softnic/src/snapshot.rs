@@ -68,7 +68,8 @@ impl Snapshot {
         };
         let counters = NicCounters::read(|| Directory::lock_existing(&place), nid, &settings)?;
         let health = &settings.health;
-        let mut info = information(number, nid, health);
+        let shown = nics.nid(number).ok_or(Errno::NODEV)?;
+        let mut info = information(number, shown, health);
         info.link_state = settings.faults.is_up(counters.age).into();
         let _user = place.become_user();
         let mut class = Entries::new();
@@ -87,7 +88,10 @@ impl Snapshot {
             sysfs::write(&service, &retry_handler::files(&counters, health))?;
         }
         // The last files: they replace files of the retry handler.
-        sysfs::write(&snapshot.root, &sysfs::host_files(health))?;
+        sysfs::write(
+            &snapshot.root,
+            &sysfs::host_files(health, retry_handler::file),
+        )?;
         Ok(snapshot)
     }
 

@@ -83,8 +83,8 @@ pub struct Health {
     pub flaps: u64,
     /// Whether there is a retry handler.
     pub has_retry_handler: bool,
-    /// Whether software has set the MAC address.
-    pub has_ama: bool,
+    /// First octet of the MAC address that software has set; `None` if it has set none.
+    pub ama: Option<u8>,
     /// The part of its speed with which the host copies memory. Programs that measure it multiply.
     pub memory: f64,
     /// The contents of files, by their paths below the device directory, or by absolute paths of
@@ -110,7 +110,7 @@ impl Default for Health {
             up_fail: None,
             flaps: 0,
             has_retry_handler: true,
-            has_ama: true,
+            ama: Some(0x02),
             memory: 1.0,
             files: BTreeMap::new(),
         }

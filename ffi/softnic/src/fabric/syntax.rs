@@ -146,7 +146,7 @@ const FAULTS: Items = &[
     ),
     ("flaps", "flaps=NUMBER, from 0 to 10"),
     ("retry-handler", "retry-handler=off"),
-    ("ama", "ama=off"),
+    ("ama", "ama=off or ama=06"),
     ("memory", "memory=SHARE, a number above 0, at most 1"),
     (
         "set",
@@ -314,7 +314,13 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         }
         "flaps" => health.flaps = whole(value).filter(|&flaps| flaps <= MOST_FLAPS)?,
         "retry-handler" => health.has_retry_handler = off(value)?,
-        "ama" => health.has_ama = off(value)?,
+        "ama" => {
+            health.ama = match value {
+                "off" => None,
+                "06" => Some(0x06),
+                _ => return None,
+            };
+        }
         "memory" => health.memory = probability(value).filter(|share| *share > 0.0)?,
         "set" => {
             let (file, content) = value.split_once(':')?;

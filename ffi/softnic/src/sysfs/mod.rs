@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cxi_sys::cxil_devinfo;
+use cxi_sys::{C_NID_ANY, cxil_devinfo};
 
 use crate::environment::{Driver, Nics, QosProfile, Release};
 use crate::fabric::{self, Health, Place, Settings, Slowness};
@@ -76,11 +76,11 @@ pub fn class_directory(real: &Path) -> Result<Entries, String> {
     let mut directory = links_of_classes(&real.join("class"));
     directory.extend(links(&real.join(PCI_DEVICES), Path::new(PCI_LIST)));
     for number in 0..nics.listed {
-        let nid = nics.address(number).expect("listed NICs have addresses");
+        let nid = nics.nid(number).expect("listed NICs have addresses");
         let settings = fabric::settings(number)?;
         let health = &settings.health;
         let info = information(number, nid, health);
-        let groups = fabric::available_groups_in(&place, nid);
+        let groups = fabric::available_groups_in(&place, nid & C_NID_ANY);
         add(&mut directory, &info, driver, &settings, groups);
         plant(&mut directory, &device(&info, health), health);
         directory.insert(
@@ -200,11 +200,17 @@ pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
     }
 }
 
-/// Returns the files of the host that faults plant, below `/`.
-pub fn host_files(health: &Health) -> Entries {
+/// Returns the files of the host that faults plant, below `/`. `of_retry_handler` makes a file with
+/// this content in its directory.
+pub fn host_files(health: &Health, of_retry_handler: impl Fn(&str) -> Entry) -> Entries {
     let planted = health.files.iter().filter_map(|(file, content)| {
         let path = file.strip_prefix('/')?;
-        Some((path.into(), Entry::File(format!("{content}\n").into())))
+        let entry = if path.starts_with("run/cxi/") {
+            of_retry_handler(content)
+        } else {
+            Entry::File(format!("{content}\n").into())
+        };
+        Some((path.into(), entry))
     });
     planted.collect()
 }
@@ -357,8 +363,8 @@ fn interface_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<u8>
     let [_, high, middle, low] = nid.to_be_bytes();
     let up = info.link_state == 1;
     let state = if up { "up" } else { "down" };
-    let (address, assigned) = if health.has_ama {
-        let address = format!("02:00:00:{high:02x}:{middle:02x}:{low:02x}");
+    let (address, assigned) = if let Some(first) = health.ama {
+        let address = format!("{first:02x}:00:00:{high:02x}:{middle:02x}:{low:02x}");
         (address, "3")
     } else {
         (format!("00:00:5e:00:53:{low:02x}"), "0")

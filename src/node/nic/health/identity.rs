@@ -181,6 +181,12 @@ pub fn versions(files: &Files, generation: Option<Generation>, is_software: bool
             .or(number.map(str::to_owned))
             .map(|version| format!("Cassini {version}"))
     };
+    let kind = if files.is_virtual_function() {
+        ", virtual function"
+    } else {
+        ""
+    };
+    let generation = generation.map(|generation| format!("{generation}{kind}"));
     vec![
         Finding::shown_if(&GENERATION, generation),
         Finding::shown_if(&SERIAL, files.text("fru/serial_number")),

@@ -86,7 +86,7 @@ fn reads_every_item() {
         up_fail: Some("no-media".into()),
         flaps: 10,
         has_retry_handler: false,
-        has_ama: false,
+        ama: None,
         memory: 0.6,
         files: [("port/speed", "BJ_100G"), ("fru/part_number", "")]
             .map(|(file, content)| (file.to_owned(), content.to_owned()))
