@@ -142,6 +142,21 @@ fn names_nic_whose_operations_fail() {
     );
 }
 
+/// A virtual function is at the place of its NIC (libcxi.md 2.2).
+#[test]
+fn measures_with_virtual_functions_and_says_so() {
+    let _alone = alone();
+    let variables = [
+        ("CXIDIAG_SHS", "next"),
+        ("CXIDIAG_NIDS", "0x12,0x200012,0x13"),
+    ];
+    let (_, document) = survey(&format!("--loopback=3 {SHORT}"), &variables);
+    assert_eq!(document["roster"]["nics"][1]["nid"], 0x20_0012);
+    let summary = document["summary"].as_str().unwrap();
+    assert!(summary.contains("6 pairs measured; "), "{summary}");
+    assert_eq!(bad(&document), (vec![], 0));
+}
+
 /// A NIC that cannot be opened was not measured, so it is not bad.
 #[test]
 fn nic_without_link_is_untested() {
