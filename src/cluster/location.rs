@@ -19,7 +19,7 @@ pub struct Location {
 
 impl Location {
     /// Returns the location in the address of a NIC: group bits 19..11, switch bits 10..6, port
-    /// bits 5..0 (jobs.md 3.5). It is meaningful only if software has set the MAC address of the
+    /// bits 5..0 (jobs.md 3.5); the bits above are those of virtual functions. It is meaningful only if software has set the MAC address of the
     /// NIC.
     pub fn of_nid(nid: u32) -> Self {
         Self {
@@ -105,6 +105,7 @@ mod tests {
         // jobs.md 3.5
         let location = Location::of_nid(0x007ea);
         assert_eq!(location.to_string(), "000.31.42");
+        assert_eq!(Location::of_nid(0x3007ea), location, "a virtual function");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use node::gpu::{OnGpus, Use};
 use node::local_address::LocalAddress;
 use node::machine::Machine;
 use node::machine::placement::{self, Taken};
+use node::nic::health::link;
 use node::service::Access;
 use node::traffic_class::TrafficClass;
 use plan::Site;
@@ -79,7 +80,10 @@ impl Endpoint {
         let place = site.placement.take()?;
         let hint = placement::hint(site.cpus, site.device, &Machine::this());
         if !device.info().link_up && !site.ignore_link {
-            let message = format!("the link of {} is down", site.device);
+            let files = backend::files(site.device, &Machine::this()).ok();
+            let cause = files.and_then(|files| link::down_cause(&files));
+            let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
+            let message = format!("the link of {} is down{cause}", site.device);
             let failure = advice::found(Situation::LinkDown, message);
             return Err(failure.with_further_hint("--ignore-link measures all the same"));
         }

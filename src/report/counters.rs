@@ -92,12 +92,18 @@ impl NicCounters {
             }
         };
         let nic = changes.nic.clone();
+        // Cassini 1 lacks counters of Cassini 2: they are not missing.
+        let names = preset.rows().flat_map(Row::names);
+        let names = names.filter(|name| {
+            let generation = nic.generation;
+            generation.is_none_or(|generation| generation.has_counter(name))
+        });
         Self {
             device: nic.device,
             is_software: nic.is_software,
             link_speed: nic.link_speed,
             pcie_gt_per_s: nic.pcie_gt_per_s,
-            counters: preset.rows().flat_map(Row::names).map(counter).collect(),
+            counters: names.map(counter).collect(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use cxi::address::{sent_nid, virtual_function};
 use cxi::{Member, RESOURCES, Service};
 use serde::Serialize;
 
@@ -14,6 +15,7 @@ use facts::error::Failure;
 use node::backend::Found;
 use node::explain::Explain;
 use node::machine::{Machine, shown};
+use node::nic::health::address::algorithmic_bits;
 use node::service::{DEFAULT_SVC_ID, Rights, ServiceOptions, ServiceRequest};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -336,9 +338,14 @@ fn row(entry: &Entry) -> Vec<String> {
 /// Returns what an administrator has to know beside the numbers of the row.
 fn notes(entry: &Entry) -> Vec<&'static str> {
     let nic = entry.nic.as_ref();
-    let is_algorithmic = entry.mac_address.as_deref().is_none_or(is_algorithmic);
+    let is_algorithmic =
+        (entry.mac_address.as_deref()).is_none_or(|mac| algorithmic_bits(mac).is_some());
     [
         (entry.is_software, "software NIC"),
+        (
+            nic.is_some_and(|nic| nic.is_virtual_function),
+            "virtual function",
+        ),
         (entry.error.is_some(), "ERROR (see --verbose)"),
         (
             nic.is_some_and(|nic| !nic.retry_handler_runs),
@@ -353,11 +360,6 @@ fn notes(entry: &Entry) -> Vec<&'static str> {
 
 fn link_state(nic: &Nic) -> &'static str {
     if nic.link_is_up { "up" } else { "DOWN" }
-}
-
-/// Returns whether switches route packets to this MAC address.
-fn is_algorithmic(mac: &str) -> bool {
-    mac.starts_with("02:")
 }
 
 /// Writes a block of lines for each NIC: all that is known of it.
@@ -391,7 +393,13 @@ fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
         }
     }
     if let Some(nic) = &entry.nic {
-        line(out, "NIC Address", format_args!("{:#x}", nic.address))?;
+        let part = virtual_function(nic.address).map_or(String::new(), |number| {
+            format!(
+                " (virtual function {number} of {:#x})",
+                sent_nid(nic.address)
+            )
+        });
+        line(out, "NIC Address", format_args!("{:#x}{part}", nic.address))?;
         line(
             out,
             "PID Bits",
@@ -429,7 +437,7 @@ fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
         }
     }
     if let Some(mac) = &entry.mac_address {
-        let note = if is_algorithmic(mac) {
+        let note = if algorithmic_bits(mac).is_some() {
             ""
         } else {
             " (NOT algorithmic: switches do not route to it)"

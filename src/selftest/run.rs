@@ -191,7 +191,7 @@ fn execute(nic: &Nic, check: &FactCheck) -> (Checked, Trace) {
 /// of a get by the NIC (nic.md 4.1, 4.2, 10.3).
 fn without_address(bytes: &[u8], nic: &Nic) -> Vec<u8> {
     const NODE: u32 = 0xf_ffff;
-    let nid = nic.device.info().nid;
+    let nid = cxi::address::sent_nid(nic.device.info().nid);
     let (words, rest) = bytes.as_chunks::<4>();
     let words = words.iter().flat_map(|word| {
         let word = u32::from_le_bytes(*word);

@@ -26,6 +26,32 @@ fn on_machine(files: &[(&str, &str)], mut command: Command) -> Output {
     finish(machine.seen_by(command))
 }
 
+/// libcxi.md 2.2: the NID of the NIC, and the number of the virtual function above it.
+#[test]
+fn shows_virtual_function_of_the_next_release() {
+    let with = |arguments: &str, release| {
+        let fabric = Fabric::new();
+        let mut command = fabric.command(arguments);
+        command.env("CXIDIAG_NIDS", "0x12,0x200012");
+        command.env("CXIDIAG_SHS", release);
+        on_machine(&[], command)
+    };
+    let text = stdout(&with("devices", "next"));
+    assert!(text.contains("virtual function\n"), "{text}");
+    let text = stdout(&with("devices --verbose soft1", "next"));
+    let address = "NIC Address      : 0x200012 (virtual function 1 of 0x12)\n";
+    assert!(text.contains(address), "{text}");
+    let text = stdout(&with("check soft1 --quick", "next"));
+    assert!(text.starts_with("OK soft1\n"), "{text}");
+    assert!(text.contains("software NIC, virtual function"), "{text}");
+    let output = with("devices", "14");
+    let errors = assert_status(&output, 2);
+    assert!(
+        errors.contains("CXIDIAG_NIDS=0x200012: a virtual function"),
+        "{errors}"
+    );
+}
+
 #[test]
 fn prints_the_fabric_of_software_nics() {
     let topology = "dragonfly:groups=1,switches=2,nics=1;fault link 0.0>0.1 rate=25%";

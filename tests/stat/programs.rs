@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::Place;
 use crate::harness::c_program::{SOURCES, compile};
+use crate::harness::machine::MadeUp;
 use crate::harness::{CXIDIAG, SOFTWARE_NIC, assert_status, finish, stderr, stdout};
 
 /// Bytes of a packet.
@@ -64,6 +65,30 @@ fn counts_what_a_script_has_sent_before_it_dies() {
     let output = finish(other.stat(&["--csv=counters.csv"], &["sh", "-c", &tool]));
     assert_status(&output, 0);
     assert_eq!(other.delta("hni_tx_ok_opt"), sent);
+}
+
+/// The files of a Cassini 1 as health.md 1.5 names them: of 4 MB, 3 MB are Ethernet.
+#[test]
+fn finds_storage_traffic_of_hardware() {
+    const TELEMETRY: &str = "sys/class/cxi/cxi0/device/telemetry";
+    let place = Place::new();
+    let machine = MadeUp::described_by(include_str!("../fixtures/nics/cassini1"));
+    let counters = [
+        ("hni_sts_tx_ok_octets", 4_000_000),
+        ("hni_sts_rx_ok_octets", 0),
+        ("hni_sts_tx_octets_ieee", 3_000_000),
+        ("hni_sts_rx_octets_ieee", 0),
+    ];
+    let mut script = String::new();
+    for (name, count) in counters {
+        machine.write(&format!("{TELEMETRY}/{name}"), "7@100.000000000\n");
+        let path = machine.path().join(TELEMETRY).join(name);
+        script += &format!("echo {}@110.000000000 >{};", count + 7, path.display());
+    }
+    let stat = place.cxidiag(&["stat", "cxi0", "--", "sh", "-c", &script]);
+    let errors = assert_status(&finish(machine.seen_by(stat)), 0);
+    let sentence = "storage or TCP traffic shares the NICs: 75 % of the bytes are Ethernet";
+    assert!(errors.contains(sentence), "{errors}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 
 use crate::harness::legacy::Run;
 use crate::harness::{
-    self, Fabric, assert_has_form_of, assert_success, finish, seed, stderr, stdout,
+    self, Command, Fabric, Server, assert_has_form_of, assert_success, finish, seed, stderr, stdout,
 };
 
 #[test]
@@ -35,6 +35,24 @@ fn measures_with_each_kind_of_command() {
         }
     }
     fabric.assert_nothing_left();
+}
+
+/// The address of a virtual function has more bits than packets and initiators of gets carry
+/// (libcxi.md 2.2).
+#[test]
+fn measures_between_a_virtual_function_and_its_nic() {
+    for nids in ["0x12,0x200012", "0x200012,0x12", "0x200012,0x300013"] {
+        let fabric = Fabric::new();
+        let with = |mut command: Command| {
+            command.env("CXIDIAG_SHS", "next").env("CXIDIAG_NIDS", nids);
+            command
+        };
+        let server = Server::start(with(fabric.command("send-lat -p 0 -d soft0")));
+        let client = "-d soft1 --rdzv -n 3 --latency-gap 0 -s 1024";
+        let client = with(fabric.client_command("send-lat", &server, client));
+        assert_success(&finish(client));
+        assert_success(&server.finish());
+    }
 }
 
 /// Each size ends with a last message of either side, and the next one begins in step: eager by

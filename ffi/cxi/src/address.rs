@@ -3,7 +3,18 @@
 //! A portal is addressed by the NIC address (20 bits), the PID (`pid_bits` wide, 6 to 9) and the
 //! portal index, at which a portals table entry is mapped in the domain of the PID.
 
-use cxi_sys::{CXI_DFA_EP_MASK, CXI_DFA_EP_WIDTH, CXI_DFA_EXT_MASK, CXI_DFA_EXT_WIDTH};
+use cxi_sys::{C_NID_ANY, CXI_DFA_EP_MASK, CXI_DFA_EP_WIDTH, CXI_DFA_EXT_MASK, CXI_DFA_EXT_WIDTH};
+
+/// Returns the part of a NIC address that packets carry, 20 bits: the address of the NIC. A virtual
+/// function has its number and 1 in the bits above (libcxi.md 2.2).
+pub const fn sent_nid(nid: u32) -> u32 {
+    nid & C_NID_ANY
+}
+
+/// Returns the number of the virtual function with this NIC address; `None` for a NIC.
+pub const fn virtual_function(nid: u32) -> Option<u32> {
+    (nid >> C_NID_ANY.count_ones()).checked_sub(1)
+}
 
 /// Returns the destination fabric address (DFA) of a command. The command carries the low 5 bits of
 /// the index separately ([`index_ext`]).
@@ -37,7 +48,8 @@ pub const fn index_of(dfa: u32, index_ext: u8, pid_bits: u32) -> u32 {
 }
 
 /// Returns the match id (initiator id) of a PID and a node. The node is a NIC address, or a rank
-/// for an entry with logical addressing. All ones in either part are a wildcard (nic.md 4.2).
+/// for an entry with logical addressing; of a NIC address the part that packets carry
+/// ([`sent_nid`]). All ones in either part are a wildcard (nic.md 4.2).
 pub const fn match_id(pid_bits: u32, pid: u32, node: u32) -> u32 {
     let node_bits = 32 - pid_bits;
     (pid & ((1 << pid_bits) - 1)) << node_bits | node & ((1 << node_bits) - 1)
@@ -53,6 +65,14 @@ mod tests {
     fn encodes_example_of_section_4() {
         assert_eq!(dfa(0x12345, 7, 37, 9), 0x1234_5207);
         assert_eq!(index_ext(37), 5);
+    }
+
+    #[test]
+    fn packets_carry_20_bits_of_the_address_of_a_virtual_function() {
+        let nid = 0x12345 + (2 + 1) * (1 << 20);
+        assert_eq!((sent_nid(nid), virtual_function(nid)), (0x12345, Some(2)));
+        assert_eq!(dfa(nid, 7, 37, 9), dfa(0x12345, 7, 37, 9));
+        assert_eq!(virtual_function(0xfffff), None);
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub struct DeviceInfo {
     pub name: String,
     /// Name of the driver.
     pub driver: String,
-    /// NIC address on the fabric, 20 bits.
+    /// NIC address on the fabric: 20 bits, and 6 more of a virtual function
+    /// ([`address::sent_nid`](crate::address::sent_nid)).
     pub nid: u32,
     /// Width of a PID in bits, 6 to 9.
     pub pid_bits: u32,

@@ -13,7 +13,7 @@ use cxi_sys::C1_CNTR_SIZE;
 const TABLE: &str = include_str!("counter_names.txt");
 
 /// The number of counters in the table.
-pub const COUNT: usize = 1529;
+pub const COUNT: usize = 1561;
 
 /// A counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

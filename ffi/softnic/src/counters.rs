@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::counter_names::{self, Counter};
+use crate::engine::telemetry::cycles;
 use crate::environment::Nics;
 use crate::fabric::{self, Directory, Health, Place, Settings};
 use crate::runner;
@@ -15,9 +16,6 @@ use crate::runner;
 /// Code words per second of a link that is up (health.md 1.7). They arrive whether packets do or
 /// not.
 const CODE_WORDS: u128 = 39_062_500;
-
-/// Cycles per second of the clock of the NIC (health.md 1.2).
-const CYCLES: f64 = 1e9;
 
 // Numbers of `c_cntr_type`, or the first of several.
 const GOOD_CODE_WORDS: u32 = 1668;
@@ -98,7 +96,7 @@ impl NicCounters {
             .ok()
             .and_then(|fabric| fabric::nic_link_counts(&fabric, nid))
         {
-            counters.add(TX_PAUSED, links.blocked);
+            counters.add(TX_PAUSED, cycles(links.blocked));
             counters.add(REPLAYS, links.sent_again);
             counters.add(REPLAYS_OF_PEER, links.received_again);
         }
@@ -123,8 +121,8 @@ impl NicCounters {
         for number in [UNCORRECTED, REPLAYS_OF_PEER, LINK_NACKS_SENT] {
             self.add(number, in_time(health.uncorrected));
         }
-        self.add(RX_PAUSED, in_time(health.rx_paused * CYCLES));
-        self.add(TX_PAUSED, in_time(health.tx_paused * CYCLES));
+        self.add(RX_PAUSED, cycles(in_time(health.rx_paused * 1e9)));
+        self.add(TX_PAUSED, cycles(in_time(health.tx_paused * 1e9)));
         let requests = REQUESTS.map(|number| self.value(number));
         let requests = requests.into_iter().fold(0, u64::saturating_add);
         for number in [NO_CONNECTION, NO_RESPONSE_STATE] {

@@ -9,7 +9,8 @@
 //! | `CXIDIAG_QOS` | QoS profile: `HPC`, `LL_BE_BD_ET` or `LL_BE_BD_ET1_ET2` | `LL_BE_BD_ET` |
 //! | `CXIDIAG_SHS` | release of the driver: `12`, `13`, `14`, or `next` for the one after 14.0.1 | `14` |
 //!
-//! NICs without a given address get the addresses after the last given one.
+//! NICs without a given address get the addresses after the last given one. With `CXIDIAG_SHS=next`,
+//! an address plus (number + 1) << 20 is that of a virtual function of the NIC with the address.
 
 use std::collections::HashSet;
 use std::env;
@@ -27,6 +28,9 @@ const LISTED: u32 = 4;
 
 /// Default address of the first NIC. The examples in the documents of the tools use it too.
 const FIRST_NID: u32 = 0x12;
+
+/// The last address: of the last of 63 virtual functions.
+const LAST_NID: u32 = (1 << 26) - 1;
 
 /// The NICs of this machine.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,7 +50,15 @@ impl Nics {
     pub fn from_environment() -> Result<Self, String> {
         let topology = topology()?;
         let variables = ["CXIDIAG_NICS", "CXIDIAG_NIDS"].map(env::var_os);
-        Self::new(variables, topology.as_ref())
+        let nics = Self::new(variables, topology.as_ref())?;
+        let release = Driver::from_environment()?.release;
+        match nics.addresses.iter().find(|nid| **nid > C_NID_ANY) {
+            Some(nid) if release < Release::Next => Err(format!(
+                "CXIDIAG_NIDS={nid:#x}: a virtual function, which has an address of its own only \
+                 with CXIDIAG_SHS=next"
+            )),
+            _ => Ok(nics),
+        }
     }
 
     fn new(
@@ -94,17 +106,25 @@ impl Nics {
         if let Some(nids) = nids.filter(|value| !value.is_empty()) {
             found.addresses = addresses(&nids.to_string_lossy(), found.count).ok_or_else(|| {
                 format!(
-                    "CXIDIAG_NIDS={}: expected different addresses from 1 to {:#x}, separated by commas, with room for all NICs behind the last",
+                    "CXIDIAG_NIDS={}: expected different addresses from 1 to {:#x}, of virtual functions {:#x} higher for each number and one, separated by commas, with room for all NICs behind the last",
                     nids.display(),
-                    C_NID_ANY - 1
+                    C_NID_ANY - 1,
+                    C_NID_ANY + 1
                 )
             })?;
         }
         Ok(found)
     }
 
-    /// Returns the address of a NIC; `None` if there is no such NIC.
+    /// Returns the address at which packets reach a NIC, 20 bits; `None` if there is no such NIC. A
+    /// virtual function shares the address of its NIC.
     pub fn address(&self, number: u32) -> Option<u32> {
+        self.nid(number).map(|nid| nid & C_NID_ANY)
+    }
+
+    /// Returns the address that the driver shows, with the number of a virtual function above the
+    /// 20 bits of [`Self::address`] (libcxi.md 2.2); `None` if there is no such NIC.
+    pub fn nid(&self, number: u32) -> Option<u32> {
         if number >= self.count {
             return None;
         }
@@ -283,8 +303,9 @@ fn addresses(text: &str, count: u32) -> Option<Vec<u32>> {
         listed: count,
         addresses: given?,
     };
-    let all: Vec<u32> = (0..count).filter_map(|nic| nics.address(nic)).collect();
-    let valid = all.iter().all(|nid| (1..C_NID_ANY).contains(nid));
+    let all: Vec<u32> = (0..count).filter_map(|nic| nics.nid(nic)).collect();
+    let is_valid = |nid: &u32| *nid <= LAST_NID && (1..C_NID_ANY).contains(&(nid & C_NID_ANY));
+    let valid = all.iter().all(is_valid);
     let distinct = all.iter().collect::<HashSet<_>>().len() == all.len();
     (valid && distinct).then_some(nics.addresses)
 }
@@ -350,6 +371,15 @@ mod tests {
     }
 
     #[test]
+    fn virtual_function_shares_the_address_of_its_nic() {
+        let nics = nics("2", "0x12,0x200012").unwrap();
+        let shown: Vec<_> = (0..2).map(|nic| nics.nid(nic)).collect();
+        assert_eq!(shown, [Some(0x12), Some(0x20_0012)]);
+        let found: Vec<_> = (0..2).map(|nic| nics.address(nic)).collect();
+        assert_eq!(found, [Some(0x12), Some(0x12)]);
+    }
+
+    #[test]
     fn reads_driver_parameters() {
         let driver = |services: &str, qos: &str| {
             let found = Driver::new(Some(services.into()), Some(qos.into()), None)?;
@@ -400,7 +430,19 @@ mod tests {
             assert!(message.starts_with(&format!("CXIDIAG_NICS={count}: ")));
         }
         // Zero, the wildcard, a duplicate, no room for the second, nothing, and no numbers.
-        for nids in ["0", "0xfffff", "5,5", "6,5", "0xffffe", ",", "1;2", "x"] {
+        // A virtual function of the wildcard, and one with a number that is too large.
+        for nids in [
+            "0",
+            "0xfffff",
+            "5,5",
+            "6,5",
+            "0xffffe",
+            ",",
+            "1;2",
+            "x",
+            "0x1fffff",
+            "0x4000001",
+        ] {
             let message = nics("2", nids);
             let refused = matches!(&message, Err(message) if message.starts_with("CXIDIAG_NIDS="));
             assert_eq!(refused, nids != "6,5", "{nids}: {message:?}");

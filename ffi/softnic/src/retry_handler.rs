@@ -56,6 +56,16 @@ const LIMITS: [(&str, u32); 5] = [
     ("max_trs_pend_rsp_retries", 10),
 ];
 
+/// The size of each file, whatever it says (health.md 1.6).
+const SIZE: usize = 1024;
+
+/// Returns a file with this line. NULs fill it up.
+pub fn file(line: &str) -> Entry {
+    let mut content = format!("{line}\n").into_bytes();
+    content.resize(SIZE.max(content.len()), 0);
+    Entry::File(content)
+}
+
 /// Returns the files, by their paths.
 pub fn files(counters: &NicCounters, health: &Health) -> Entries {
     let requests = [ORDERED_REQUESTS, UNORDERED_REQUESTS].map(|number| counters.value(number));
@@ -73,15 +83,10 @@ pub fn files(counters: &NicCounters, health: &Health) -> Entries {
         "spt_timeouts_u" => of_unordered,
         _ => 0,
     };
-    let counts = COUNTERS.map(|name| {
-        (
-            name.into(),
-            Entry::File(format!("{}\n", value(name)).into()),
-        )
-    });
+    let counts = COUNTERS.map(|name| (name.into(), file(&value(name).to_string())));
     let limits = LIMITS.map(|(name, limit)| {
         let path = format!("config/{name}").into();
-        (path, Entry::File(format!("{limit}\n").into()))
+        (path, file(&limit.to_string()))
     });
     counts.into_iter().chain(limits).collect()
 }

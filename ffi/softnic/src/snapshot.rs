@@ -16,7 +16,8 @@ use crate::libcxi::{NAME, information};
 use crate::retry_handler;
 use crate::sysfs::{self, Entries, Entry};
 
-/// The number of restarts of the link that the driver shows (health.md 2.1).
+/// The number of restarts of the link, and of failures to bring it up, that the driver shows
+/// (health.md 2.1).
 const MOST_RESTARTS: usize = 10;
 
 /// The files of a NIC at one moment, below a directory of their own in the fabric. Dropping it
@@ -69,7 +70,8 @@ impl Snapshot {
         };
         let counters = NicCounters::read(|| Directory::lock_existing(&place), nid, &settings)?;
         let health = &settings.health;
-        let mut info = information(number, nid, health);
+        let shown = nics.nid(number).ok_or(Errno::NODEV)?;
+        let mut info = information(number, shown, health);
         info.link_state = settings.faults.is_up(counters.age).into();
         let _user = place.become_user();
         let mut class = Entries::new();
@@ -93,7 +95,10 @@ impl Snapshot {
             sysfs::write(&service, &retry_handler::files(&counters, health))?;
         }
         // The last files: they replace files of the retry handler.
-        sysfs::write(&snapshot.root, &sysfs::host_files(health))?;
+        sysfs::write(
+            &snapshot.root,
+            &sysfs::host_files(health, retry_handler::file),
+        )?;
         Ok(snapshot)
     }
 
@@ -114,7 +119,8 @@ impl Drop for Snapshot {
     }
 }
 
-/// Returns the files that count corrected errors of PCIe and restarts of the link.
+/// Returns the files that count corrected errors of PCIe and restarts of the link, and those with
+/// the times at which the link did not come up, and the causes.
 fn history(settings: &Settings, counters: &NicCounters) -> Vec<(String, String)> {
     let errors = (settings.health.pcie_errors * counters.age.as_secs_f64()) as u64;
     let mut files = vec![
@@ -127,6 +133,14 @@ fn history(settings: &Settings, counters: &NicCounters) -> Vec<(String, String)>
     let restarts = restarts(settings, counters).chain(std::iter::repeat(0));
     for (index, time) in restarts.take(MOST_RESTARTS).enumerate() {
         files.push((format!("link_restarts/time_{index}"), format!("{time}\n")));
+    }
+    let started = counters.at.saturating_sub(counters.age).as_secs();
+    for index in 0..MOST_RESTARTS {
+        let failure = settings.health.up_fail.as_deref().filter(|_| index == 0);
+        let (time, cause) = failure.map_or((0, ""), |cause| (started, cause));
+        let file = |name: &str| format!("port/0/link/last_up_fail/up_fail_{name}_{index}");
+        files.push((file("time"), format!("{time}\n")));
+        files.push((file("cause_map"), format!("{cause}\n")));
     }
     files
 }

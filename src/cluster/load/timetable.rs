@@ -192,7 +192,7 @@ pub enum Watched {
 }
 
 /// The counters of a NIC that are watched under load, by their names; those whose names end with an
-/// underscore are summed up over the numbers that follow. Cycles of the NIC are nanoseconds.
+/// underscore are summed up over the numbers that follow.
 pub const COUNTERS: [(&str, Watched); 12] = [
     ("hni_sts_tx_ok_octets", Watched::Octets),
     ("hni_sts_rx_ok_octets", Watched::Octets),

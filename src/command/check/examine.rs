@@ -15,12 +15,13 @@ use facts::error::Failure;
 use node::backend;
 use node::machine::Machine;
 use node::nic::files::Files;
+use node::nic::generation::Generation;
 use node::nic::health::code_words::{self, CodeWords};
 use node::nic::health::foreign::Octets;
 use node::nic::health::leak::ResourceUse;
 use node::nic::health::pcie_errors::{self, Monitor};
 use node::nic::health::{
-    Finding, Generation, address, foreign, host, identity, link, pcie, presence, services,
+    Finding, address, foreign, host, identity, link, pcie, presence, services,
 };
 use node::nic::link_speed::LinkSpeed;
 use node::nic::pcie_path::PciePath;

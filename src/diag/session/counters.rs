@@ -14,6 +14,7 @@ use facts::number::decimal;
 use node::nic::counter::Change;
 use node::nic::counter_table::{Preset, Row};
 use node::nic::counters::{Changes, NicFacts};
+use node::nic::generation::Generation;
 
 /// Messages that a client accepts. All counters take half of them.
 const MAX_MESSAGES: usize = 64;
@@ -71,6 +72,7 @@ fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
     let NicFacts {
         device,
         is_software,
+        generation,
         link_speed,
         pcie_gt_per_s,
         limits,
@@ -83,6 +85,7 @@ fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
     let facts = [
         Some(format!("nic={device}")),
         software,
+        generation.map(|generation| format!("generation={}", generation.number())),
         link.map(|speed| format!("link={speed}")),
         pcie_gt_per_s.map(|speed| format!("pcie={speed}")),
     ];
@@ -151,6 +154,9 @@ impl Received {
                 Some(("nic", name)) => {
                     self.nic.device = name.parse::<DeviceName>().ok()?.to_string();
                 }
+                Some(("generation", number)) => {
+                    self.nic.generation = Generation::of_number(number.parse().ok()?);
+                }
                 Some(("link", speed)) if is_link_speed(speed) => {
                     self.nic.link_speed = Some(speed.to_owned());
                 }
@@ -212,6 +218,7 @@ mod tests {
             limits,
             device: "cxi1".into(),
             is_software: false,
+            generation: Some(Generation::Cassini2),
             link_speed: Some("BS_200G".into()),
             pcie_gt_per_s: Some(16.0),
             ..NicFacts::default()

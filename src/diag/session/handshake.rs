@@ -41,12 +41,6 @@ impl From<Failure> for Refusal {
 /// Beginning of the name of each legacy tool.
 const NAMES: &str = "cxi_";
 
-/// Bits of a NIC address (nic.md 4.1).
-const NIC_BITS: u32 = 20;
-
-/// The PID that stands for any; PIDs of processes are below (nic.md 4.1, 9 bits).
-const ANY_PID: u32 = 511;
-
 /// The next message of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HandshakeStep {
@@ -269,7 +263,7 @@ impl<'a> Handshake<'a> {
         }
         let bytes: &[u8; ADDRESS_SIZE] = self.exactly(payload, "address")?;
         let (host, theirs) = (self.peer, wire::decode_address(bytes));
-        if theirs.nic >> NIC_BITS != 0 || theirs.pid >= ANY_PID {
+        if !theirs.is_valid() {
             return Err(Failure::environment(format!(
                 "the peer ({host}) sent an invalid address: NIC {:#x} PID {}",
                 theirs.nic, theirs.pid

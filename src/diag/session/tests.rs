@@ -215,7 +215,7 @@ fn t27_checks_options_of_server() {
     );
     for address in [
         FabricAddress {
-            nic: 1 << 20,
+            nic: 1 << 26,
             pid: 0,
         },
         FabricAddress { nic: 1, pid: 511 },

@@ -518,7 +518,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(SameAddress),
         "NICs of two machines have the same address",
-        "the nodes belong to two fabrics, or the algorithmic MAC address (02:...) of a NIC is not applied",
+        "the nodes belong to two fabrics, or the algorithmic MAC address (02:... or 06:...) of a NIC is not applied",
     ),
     row(
         Found(PeerEnded),

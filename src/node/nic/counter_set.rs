@@ -183,7 +183,8 @@ mod tests {
             "oxe_stall_ts_no_out_crd_tsc_9",
             "pct_rsp_err_rcvd",
             "hni_discard_cntr_7",
-            "hni_sts_rx_ok_octets_opt",
+            "hni_sts_rx_octets_opt",
+            "hni_sts_tx_octets_ieee",
             "lpe_sts_net_match_attempts_0",
             "pct_mst_hit_on_som",
         ] {

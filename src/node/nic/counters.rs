@@ -10,6 +10,7 @@ use super::counter::{Change, Reading};
 use super::counter_names::CounterNames;
 use super::counter_table::{Preset, Row};
 use super::files::Files;
+use super::generation::Generation;
 use super::pcie_speed::PcieSpeed;
 use facts::number::decimal;
 
@@ -76,6 +77,8 @@ pub struct NicFacts {
     pub device: String,
     /// Whether it is a software NIC.
     pub is_software: bool,
+    /// Generation of the NIC, if it is known.
+    pub generation: Option<Generation>,
     /// Mode of the link, as the driver shows it.
     pub link_speed: Option<String>,
     /// Transfers per second of each PCIe lane, in 10^9.
@@ -94,6 +97,7 @@ impl NicFacts {
         Self {
             device,
             is_software,
+            generation: Generation::of(files),
             link_speed: (files.text("port/speed")).or_else(|| files.text("port/0/link/speed")),
             pcie_gt_per_s: PcieSpeed::read(files).map(|speed| speed.gt_per_s),
             limits: DriverLimits::read(files),
@@ -102,6 +106,13 @@ impl NicFacts {
                 .of_retry_handler("config/max_spt_retries")
                 .and_then(|text| decimal(&text)),
         }
+    }
+
+    /// Returns the cycles of the NIC's clock in a second. A NIC of an unknown generation counts as
+    /// Cassini 1.
+    pub fn cycles_per_s(&self) -> f64 {
+        let generation = self.generation.unwrap_or(Generation::Cassini1);
+        generation.cycles_per_s()
     }
 }
 

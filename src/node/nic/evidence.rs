@@ -38,11 +38,12 @@ impl Evidence<'_> {
     }
 
     /// Returns the share of the time of the counter of cycles that has counted most, of those whose
-    /// names are `prefix` and a number. A cycle is 1 ns.
+    /// names are `prefix` and a number.
     pub fn longest_share(&self, prefix: &str) -> Option<f64> {
         let rates = self.changes.numbered(prefix);
         let rates = rates.filter_map(|(_, change)| change.per_second());
-        rates.reduce(f64::max).map(|rate| rate / 1e9)
+        let cycles_per_s = self.changes.nic.cycles_per_s();
+        rates.reduce(f64::max).map(|rate| rate / cycles_per_s)
     }
 
     /// Returns the ratio of two counters.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::counter::Reading;
 use crate::reading;
+use cxi::address::virtual_function;
 use facts::number::decimal;
 
 /// The files of one NIC. A file that is missing, unreadable or empty has no value: an older driver,
@@ -75,15 +76,28 @@ impl Files {
         Reading::parse(&self.text(&format!("telemetry/{name}"))?)
     }
 
-    /// Returns the text of a file of the NIC's retry handler (health.md 1.6).
+    /// Returns the text of a file of the NIC's retry handler: it ends at the first newline or NUL,
+    /// with which the file may be padded (health.md 1.6).
     pub fn of_retry_handler(&self, name: &str) -> Option<String> {
-        text(&self.root.join("run/cxi").join(&self.device).join(name))
+        let path = self.root.join("run/cxi").join(&self.device).join(name);
+        let text = text(&path)?;
+        let line = text.split(['\n', '\0']).next()?.trim();
+        (!line.is_empty()).then(|| line.to_owned())
     }
 
     /// Returns the address of the NIC on the fabric.
     pub fn nid(&self) -> Option<u32> {
         let text = self.text("properties/nid")?;
         u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+    }
+
+    /// Returns whether the NIC is a virtual function of another one: the kernel links it to that
+    /// one, only virtual functions have its PCI device id (health.md 2.3), or its address says so.
+    pub fn is_virtual_function(&self) -> bool {
+        let by_address = || self.nid().and_then(virtual_function).is_some();
+        reading::exists(&self.path("physfn"))
+            || self.text("device").is_some_and(|id| id == "0x0372")
+            || by_address()
     }
 
     /// Returns the text of a file of the NIC's network interface, such as `address`.
@@ -145,6 +159,26 @@ mod tests {
             ["hni_pcs_corrected_cw", "hni_pcs_good_cw"]
         );
         assert!(files.entries("link_restarts").is_empty());
+    }
+
+    #[test]
+    fn text_of_retry_handler_ends_at_newline_or_nul() {
+        let root = tempfile::tempdir().unwrap();
+        let files = Files::new(root.path(), "cxi0");
+        let directory = root.path().join("run/cxi/cxi0");
+        fs::create_dir_all(&directory).unwrap();
+        for (content, text) in [
+            ("7", Some("7")),
+            ("7\n", Some("7")),
+            ("7\0\0\0", Some("7")),
+            ("7\n\0\0", Some("7")),
+            ("7\n8\n", Some("7")),
+            ("\0\0", None),
+        ] {
+            fs::write(directory.join("nacks"), content).unwrap();
+            let read = files.of_retry_handler("nacks");
+            assert_eq!(read.as_deref(), text, "{content:?}");
+        }
     }
 
     #[test]

@@ -591,7 +591,7 @@ fn ethernet(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.1;
     let sums = job.sums(|of| {
         let count = |name: &str| of.count(&format!("hni_sts_{name}"));
-        let [sent, received] = [count("tx_ok_octets_ieee")?, count("rx_ok_octets_ieee")?];
+        let [sent, received] = [count("tx_octets_ieee")?, count("rx_octets_ieee")?];
         Some([octets(of)?, sent.saturating_add(received)])
     });
     let [all, ethernet] = sums.unwrap_or_default();

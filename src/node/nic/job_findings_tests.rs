@@ -207,7 +207,7 @@ fn each_rule_holds_above_its_limit_only() {
         (
             vec![
                 ("hni_sts_tx_ok_octets", 10_000_000),
-                ("hni_sts_tx_ok_octets_ieee", 10_000_000),
+                ("hni_sts_tx_octets_ieee", 10_000_000),
             ],
             None,
         ),
@@ -264,8 +264,8 @@ fn each_rule_holds_above_its_limit_only() {
             vec![
                 ("hni_sts_tx_ok_octets", 10_000_000),
                 ("hni_sts_rx_ok_octets", 0),
-                ("hni_sts_tx_ok_octets_ieee", 1_000_000),
-                ("hni_sts_rx_ok_octets_ieee", 0),
+                ("hni_sts_tx_octets_ieee", 1_000_000),
+                ("hni_sts_rx_octets_ieee", 0),
             ],
             None,
         ),
@@ -273,8 +273,8 @@ fn each_rule_holds_above_its_limit_only() {
             vec![
                 ("hni_sts_tx_ok_octets", 10_000_000),
                 ("hni_sts_rx_ok_octets", 0),
-                ("hni_sts_tx_ok_octets_ieee", 1_000_001),
-                ("hni_sts_rx_ok_octets_ieee", 0),
+                ("hni_sts_tx_octets_ieee", 1_000_001),
+                ("hni_sts_rx_octets_ieee", 0),
             ],
             Some("ethernet"),
         ),

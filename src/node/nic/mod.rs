@@ -8,6 +8,7 @@
 //! * `counter_names`: names that the readings of many NICs share.
 //! * `counters`: the counters of one NIC, read before and after a run.
 //! * `error_masks`: the error flags that the driver has switched off.
+//! * `generation`: Cassini 1 or 2, and what depends on it.
 //! * `findings`: what these counters explain; `evidence`: what its rules know.
 //! * `job_findings`: what the counters of all NICs of a job explain.
 //! * `outliers`: which of these NICs stand out.
@@ -29,6 +30,7 @@ pub mod error_masks;
 pub mod evidence;
 pub mod files;
 pub mod findings;
+pub mod generation;
 pub mod health;
 pub mod job_findings;
 pub mod link_speed;

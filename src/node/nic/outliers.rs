@@ -29,9 +29,6 @@ const MAX_SHARE: f64 = 0.2;
 /// NICs that are named at most.
 const MOST_NAMED: usize = 5;
 
-/// Cycles of the NIC in a second.
-const CYCLES_PER_S: f64 = 1e9;
-
 /// Unit of cycles in the table of counters.
 const CYCLES: &str = "cycles";
 
@@ -85,7 +82,7 @@ impl Quantity {
     fn resolution(self) -> f64 {
         match self {
             Self::PerSecond(_) => 1.0,
-            Self::OfTime(_) => 1.0 / CYCLES_PER_S,
+            Self::OfTime(_) => 1e-9,
             Self::CyclesPerPacket(_) => 0.01,
             Self::OfPackets(_) => 0.0001,
         }
@@ -137,8 +134,10 @@ pub fn outliers(nics: &[&Changes]) -> (Vec<Outlier>, Vec<Uneven>) {
     let rows = rows.filter(|row| !IN_RATIOS.contains(&row.name));
     let single = rows.flat_map(|row| row.names().map(move |name| (name, row.unit == CYCLES)));
     for (name, is_cycles) in single {
-        let changes = Changes::of_each(nics, &name).into_iter();
-        let values = changes.map(|change| single_counter(change?, is_cycles));
+        let changes = Changes::of_each(nics, &name).into_iter().zip(nics);
+        let values = changes.map(|(change, nic)| {
+            single_counter(change?, is_cycles.then(|| nic.nic.cycles_per_s()))
+        });
         compare(&name, values.collect(), &mut found, &mut uneven);
     }
     for (name, measure) in RATIOS {
@@ -213,10 +212,12 @@ fn compare(
     }));
 }
 
-fn single_counter(change: Change, is_cycles: bool) -> Option<Measured> {
+/// Returns the value of a counter; of a counter of cycles the share of the time, by the cycles in a
+/// second.
+fn single_counter(change: Change, cycles_per_s: Option<f64>) -> Option<Measured> {
     let (count, rate) = (change.count()?, change.per_second()?);
-    Some(if is_cycles {
-        let share = rate / CYCLES_PER_S;
+    Some(if let Some(cycles_per_s) = cycles_per_s {
+        let share = rate / cycles_per_s;
         Measured {
             value: Quantity::OfTime(share),
             is_enough: share >= MIN_SHARE,
@@ -233,7 +234,7 @@ fn single_counter(change: Change, is_cycles: bool) -> Option<Measured> {
 fn blocked(of: &Changes, kind: &str) -> Option<Measured> {
     let blocked = of.of(&format!("parbs_tarb_pi_{kind}_blocked_cnt"))?;
     let packets = of.count(&format!("parbs_tarb_pi_{kind}_pkts"))?;
-    let share = blocked.per_second()? / CYCLES_PER_S;
+    let share = blocked.per_second()? / of.nic.cycles_per_s();
     Some(Measured {
         value: Quantity::CyclesPerPacket(blocked.count()? as f64 / packets.max(1) as f64),
         is_enough: share >= MIN_SHARE,
@@ -275,6 +276,7 @@ mod tests {
     use super::*;
     use crate::nic::counter::Change;
     use crate::nic::counters::NicFacts;
+    use crate::nic::generation::Generation;
 
     const STALL: &str = "oxe_stall_fgfc_blk_0";
 
@@ -340,6 +342,17 @@ mod tests {
             counts[5] = cycles;
             assert_eq!(found(STALL, &counts).0, named, "{cycles}");
         }
+    }
+
+    /// health.md 1.2: Cassini 2 counts 1.1e9 cycles a second.
+    #[test]
+    fn cycles_of_cassini_2_are_shorter() {
+        let mut nics = nics(STALL, &[[0; 15].as_slice(), &[1_100_000_000]].concat());
+        for nic in &mut nics {
+            nic.nic.generation = Some(Generation::Cassini2);
+        }
+        let (outliers, _) = outliers(&nics.iter().collect::<Vec<_>>());
+        assert_eq!(outliers[0].value, Quantity::OfTime(0.1));
     }
 
     #[test]

@@ -103,6 +103,8 @@ struct StatNic<'a> {
     device: String,
     /// Whether it is a software NIC.
     is_software: bool,
+    /// Generation of the NIC: 1 or 2 for Cassini 1 or 2; null if it is unknown.
+    generation: Option<u32>,
     /// Serial number; null if the driver does not show it.
     serial: Option<String>,
     /// Where it is; null if its address does not say.
@@ -236,6 +238,7 @@ impl<'a> StatNic<'a> {
             host: node.node.clone(),
             device: nic.device.clone(),
             is_software: nic.is_software,
+            generation: nic.generation,
             serial: nic.serial.clone(),
             location: nic.nid.map(Location::of_nid),
             counters: StatCounters {

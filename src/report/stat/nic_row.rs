@@ -1,5 +1,6 @@
 //! The most important counts of one NIC, as a row of a table.
 
+use node::nic::evidence::Evidence;
 use node::nic::job_findings::{JobNic, percent, timeouts_of};
 
 /// The titles of the columns. The first one is words, the others are numbers.
@@ -21,13 +22,11 @@ pub fn nic_row(nic: &JobNic) -> [String; 7] {
         count.map_or("-".into(), |bytes| format!("{}B", scaled(bytes as f64)))
     };
     let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
-    let share = |prefix: &str| {
-        let rates = of.numbered(prefix);
-        let rates = rates.filter_map(|(_, change)| change.per_second());
-        rates
-            .reduce(f64::max)
-            .map_or("-".into(), |rate| percent(rate / 1e9))
+    let evidence = Evidence {
+        changes: of,
+        packets: None,
     };
+    let share = |prefix: &str| evidence.longest_share(prefix).map_or("-".into(), percent);
     [
         nic.name.clone(),
         bytes("tx"),

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::series::{NodeSeries, SeriesHead, SeriesInterval};
 use node::nic::counter::Change;
 use node::nic::counters::{Changes, NicFacts};
+use node::nic::generation::Generation;
 use node::nic::job_findings::JobNic;
 
 /// What a page needs of the document.
@@ -53,6 +54,7 @@ struct ReadNic {
     host: String,
     device: String,
     is_software: bool,
+    generation: Option<u32>,
     counters: BTreeMap<String, Option<ReadCounter>>,
 }
 
@@ -93,6 +95,7 @@ impl ReadStat {
             let facts = NicFacts {
                 device: nic.device.clone(),
                 is_software: nic.is_software,
+                generation: nic.generation.and_then(Generation::of_number),
                 ..NicFacts::default()
             };
             let node = self.nodes.iter().position(|node| node.host == nic.host);

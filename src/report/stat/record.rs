@@ -12,6 +12,7 @@ use node::nic::counter::{Change, Reading};
 use node::nic::counter_names::CounterNames;
 use node::nic::counter_set::is_counter;
 use node::nic::counters::{Changes, NicFacts, Readings};
+use node::nic::generation::Generation;
 
 /// The version of the files. Files of another version are refused.
 pub const FORMAT: u32 = 1;
@@ -96,6 +97,8 @@ pub struct NicRecord {
     pub serial: Option<String>,
     /// Version of the driver.
     pub driver: Option<String>,
+    /// Generation of the NIC: 1 or 2 for Cassini 1 or 2; `None` if it is unknown.
+    pub generation: Option<u32>,
     /// Mode of the link.
     pub link_speed: Option<String>,
     /// Transfers per second of a PCIe lane, in 10^9.
@@ -164,6 +167,7 @@ impl NicRecord {
             is_software: nic.is_software,
             serial,
             driver,
+            generation: nic.generation.map(Generation::number),
             link_speed: nic.link_speed.clone(),
             pcie_gt_per_s: nic.pcie_gt_per_s,
             limits: limits
@@ -186,6 +190,7 @@ impl NicRecord {
         let nic = NicFacts {
             device: self.device.clone(),
             is_software: self.is_software,
+            generation: self.generation.and_then(Generation::of_number),
             link_speed: self.link_speed.clone(),
             pcie_gt_per_s: self.pcie_gt_per_s,
             limits,

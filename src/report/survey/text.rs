@@ -14,6 +14,8 @@ use cluster::host_list::compress;
 use cluster::survey::busy::{BusyNode, HostLoad};
 use cluster::survey::findings::{Cause, Certainty, Unit, UntestedPart};
 use cluster::survey::ids::NodeId;
+use cluster::survey::roster::Nic;
+use cxi::address::virtual_function;
 use facts::job;
 
 /// Width of lines of words.
@@ -44,6 +46,9 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     }
     if survey.is_software {
         writeln!(out, "software NICs: no Cassini hardware involved")?;
+    }
+    if let Some(line) = virtual_functions(survey) {
+        paragraph(out, &line, "  ")?;
     }
     let sections = [
         ("Bad", Certainty::Bad, MOST_BAD, MOST_SENTENCES),
@@ -232,6 +237,18 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
             nodes.len().saturating_sub(shown)
         },
     )
+}
+
+/// Returns how many NICs are virtual functions, which share the link of their NIC; `None` without
+/// any.
+fn virtual_functions(survey: &Survey) -> Option<String> {
+    let nics = &survey.roster.nics;
+    let is_virtual = |nic: &&Nic| nic.nid.and_then(virtual_function).is_some();
+    let count = nics.iter().filter(is_virtual).count();
+    (count > 0).then(|| {
+        let all = words::counted(nics.len() as u64, "NIC");
+        format!("virtual functions: {count} of {all}, which share the links of their NICs")
+    })
 }
 
 /// Returns what used the CPUs of a host, as the end of a line.

@@ -220,7 +220,8 @@ impl<'nic> Bench<'nic> {
     /// Returns this process's own match id.
     pub fn match_id(&self) -> u32 {
         let info = self.nic.device.info();
-        address::match_id(info.pid_bits, self.domain.pid(), info.nid)
+        let nid = address::sent_nid(info.nid);
+        address::match_id(info.pid_bits, self.domain.pid(), nid)
     }
 
     /// Emits commands by `emit` and rings the doorbell.

@@ -341,7 +341,8 @@ const CHECKS: &[FactCheck] = &[
 
 fn match_ids(bench: &mut Bench) -> Checked {
     let info = bench.nic.device.info();
-    let (bits, nid, pid) = (info.pid_bits, info.nid, bench.domain.pid());
+    let (bits, pid) = (info.pid_bits, bench.domain.pid());
+    let nid = address::sent_nid(info.nid);
     let (any_pid, any_node) = ((1 << bits) - 1, u32::MAX);
     let mut portal = bench.portal(0, matching)?;
     for (pid_of, node, own, other_pid, other_node) in [

@@ -53,7 +53,7 @@ const CHECKS: &[FactCheck] = &[
             equal("rlength, mlength", lengths, (TOTAL, EAGER))?;
             let info = bench.nic.device.info();
             let dfa = event.initiator();
-            let is_own_nic = address::nid_of(dfa) == info.nid;
+            let is_own_nic = address::nid_of(dfa) == address::sent_nid(info.nid);
             equal("the get names this NIC", is_own_nic, true)?;
             let pid = address::pid_of(dfa, info.pid_bits);
             equal("PID of the get", pid, bench.domain.pid())
@@ -82,7 +82,7 @@ const CHECKS: &[FactCheck] = &[
             let pointer = found.reply.user_ptr();
             let info = bench.nic.device.info();
             let field = |from: u32, width: u32| pointer >> from & ((1 << width) - 1);
-            let is_own_nic = field(0, 20) == u64::from(info.nid);
+            let is_own_nic = field(0, 20) == u64::from(address::sent_nid(info.nid));
             equal("the source is this NIC", is_own_nic, true)?;
             equal("source PID", field(20, 9), bench.domain.pid().into())?;
             equal("portal", field(29, 11), portal.into())?;

@@ -142,18 +142,33 @@ fn names_nic_whose_operations_fail() {
     );
 }
 
+/// A virtual function is at the place of its NIC (libcxi.md 2.2).
+#[test]
+fn measures_with_virtual_functions_and_says_so() {
+    let _alone = alone();
+    let variables = [
+        ("CXIDIAG_SHS", "next"),
+        ("CXIDIAG_NIDS", "0x12,0x200012,0x13"),
+    ];
+    let (_, document) = survey(&format!("--loopback=3 {SHORT}"), &variables);
+    assert_eq!(document["roster"]["nics"][1]["nid"], 0x20_0012);
+    let summary = document["summary"].as_str().unwrap();
+    assert!(summary.contains("6 pairs measured; "), "{summary}");
+    assert_eq!(bad(&document), (vec![], 0));
+}
+
 /// A NIC that cannot be opened was not measured, so it is not bad.
 #[test]
 fn nic_without_link_is_untested() {
     let _alone = alone();
     let (output, document) = survey(
         &format!("--loopback=4 {SHORT}"),
-        &[("CXIDIAG_FAULTS", "nic=1,down=0s")],
+        &[("CXIDIAG_FAULTS", "nic=1,up-fail=unsupported-cable")],
     );
     assert_eq!(output.status.code(), Some(4), "{}", stdout(&output));
     assert_eq!(
         document["roster"]["nics"][1]["failure"],
-        "the link of soft1 is down"
+        "the link of soft1 is down (did not come up: unsupported-cable)"
     );
     assert_eq!(bad(&document), (vec![], 0));
 }

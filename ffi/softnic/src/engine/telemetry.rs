@@ -86,7 +86,7 @@ pub struct LinkCounts {
     /// Requests that were lost, one for each time, and those that were sent again.
     pub lost: u64,
     pub resent: u64,
-    /// Reads from the memory of the host that take time, the cycles that these take, and the cycles
+    /// Reads from the memory of the host that take time, the nanoseconds that these take, and those
     /// for which writes to it wait.
     pub reads: u64,
     pub reads_blocked: u64,
@@ -94,9 +94,9 @@ pub struct LinkCounts {
     /// Pages whose translation reads and writes asked for, and those that were not in the cache.
     pub read_pages: (u64, u64),
     pub written_pages: (u64, u64),
-    /// Cycles for which the shapers of the traffic classes held packets back, by class.
+    /// Nanoseconds for which the shapers of the traffic classes held packets back, by class.
     pub held: [u64; 4],
-    /// Cycles for which the flow control of the fabric stopped the link, and packets it stopped.
+    /// Nanoseconds for which the flow control of the fabric stopped the link, and packets it stopped.
     pub held_by_fabric: u64,
     pub stops: u64,
 }
@@ -152,6 +152,11 @@ const RECEIVED_OCTETS: u32 = 2534;
 const RECEIVED_OCTETS_OPTIMISED: u32 = 2535;
 const MATCH_ATTEMPTS: u32 = 2540;
 const MOST_MATCH_ATTEMPTS: u32 = 2548;
+
+/// Returns the cycles of the clock of Cassini 2, 1.1 GHz (health.md 1.2), in a time.
+pub fn cycles(nanoseconds: u64) -> u64 {
+    nanoseconds.saturating_add(nanoseconds / 10)
+}
 
 impl Telemetry {
     /// Adds the counts of a transmit queue.
@@ -261,8 +266,8 @@ impl Telemetry {
             // Writes to the memory of the host.
             1354 => self.received.all() + self.events.written.iter().sum::<u64>(),
             1355 => self.link.reads,
-            1356 => self.link.writes_blocked,
-            1357 => self.link.reads_blocked,
+            1356 => cycles(self.link.writes_blocked),
+            1357 => cycles(self.link.reads_blocked),
             1537 => self.sent.all(),
             1556 => self.received.all(),
             SENT_BY_SIZE..1553 => self.sent.of_size(nth(SENT_BY_SIZE)),
@@ -270,8 +275,8 @@ impl Telemetry {
             SENT_BY_PRIORITY..1640 => self.sent.of_priority(nth(SENT_BY_PRIORITY)),
             RECEIVED_BY_PRIORITY..1648 => self.received.of_priority(nth(RECEIVED_BY_PRIORITY)),
             1584 => self.link.stops,
-            HELD_BY_CLASS..1749 => self.link.held[nth(HELD_BY_CLASS)],
-            1785 => self.link.held_by_fabric,
+            HELD_BY_CLASS..1749 => cycles(self.link.held[nth(HELD_BY_CLASS)]),
+            1785 => cycles(self.link.held_by_fabric),
             PUT_MESSAGES_BY_CLASS..1820 => self.sent.put_messages(nth(PUT_MESSAGES_BY_CLASS)),
             GETS_BY_CLASS..1830 => self.sent.gets(nth(GETS_BY_CLASS)),
             PUT_PACKETS_BY_CLASS..1840 => self.sent.put_packets(nth(PUT_PACKETS_BY_CLASS)),

@@ -77,12 +77,14 @@ pub struct Health {
     pub pcie_path: Vec<PcieLink>,
     /// The extended speed of PCIe in GT/s, if it is on.
     pub esm: Option<f64>,
+    /// Why the link does not come up, in the words of the driver; `None` if it does.
+    pub up_fail: Option<String>,
     /// Restarts of the link before the NIC started, one a minute.
     pub flaps: u64,
     /// Whether there is a retry handler.
     pub has_retry_handler: bool,
-    /// Whether software has set the MAC address.
-    pub has_ama: bool,
+    /// First octet of the MAC address that software has set; `None` if it has set none.
+    pub ama: Option<u8>,
     /// The part of its speed with which the host copies memory. Programs that measure it multiply.
     pub memory: f64,
     /// The contents of files, by their paths below the device directory, or by absolute paths of
@@ -105,9 +107,10 @@ impl Default for Health {
             pcie: PCIE_MAX,
             pcie_path: Vec::new(),
             esm: None,
+            up_fail: None,
             flaps: 0,
             has_retry_handler: true,
-            has_ama: true,
+            ama: Some(0x02),
             memory: 1.0,
             files: BTreeMap::new(),
         }

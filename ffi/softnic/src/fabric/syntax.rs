@@ -23,6 +23,7 @@ mod values;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::time::Duration;
 
 use super::health::{ESM_SPEEDS, MOST_FLAPS, PCIE_SPEEDS, PCIE_WIDTHS};
 use super::link_settings::Settings;
@@ -139,9 +140,13 @@ const FAULTS: Items = &[
          16 lanes at 2.5, 5, 8, 16 or 32 GT/s; the NIC does at most 16 GT/s",
     ),
     ("esm", "esm=off or esm=SPEED: 16, 20, 25 or 32 GT/s"),
+    (
+        "up-fail",
+        "up-fail=CAUSE, a word of letters, digits and '-', such as unsupported-cable",
+    ),
     ("flaps", "flaps=NUMBER, from 0 to 10"),
     ("retry-handler", "retry-handler=off"),
-    ("ama", "ama=off"),
+    ("ama", "ama=off or ama=06"),
     ("memory", "memory=SHARE, a number above 0, at most 1"),
     (
         "set",
@@ -301,9 +306,21 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
                 _ => Some(speed()?),
             };
         }
+        "up-fail" => {
+            let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            let is_word = !value.is_empty() && value.bytes().all(is_of_word);
+            health.up_fail = Some(is_word.then(|| value.to_owned())?);
+            faults.down = Some((Duration::ZERO, None));
+        }
         "flaps" => health.flaps = whole(value).filter(|&flaps| flaps <= MOST_FLAPS)?,
         "retry-handler" => health.has_retry_handler = off(value)?,
-        "ama" => health.has_ama = off(value)?,
+        "ama" => {
+            health.ama = match value {
+                "off" => None,
+                "06" => Some(0x06),
+                _ => return None,
+            };
+        }
         "memory" => health.memory = probability(value).filter(|share| *share > 0.0)?,
         "set" => {
             let (file, content) = value.split_once(':')?;

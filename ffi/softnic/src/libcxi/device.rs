@@ -66,6 +66,7 @@ unsafe impl Handle for cxil_dev {
 /// The version is Cassini 2, because its rules have no exceptions for early parts (drop counts,
 /// UINT32 with HRP). `device_platform` states that this is not hardware.
 pub fn information(id: u32, nid: u32, health: &Health) -> cxil_devinfo {
+    let is_vf = nid > C_NID_ANY;
     let mut info = cxil_devinfo {
         dev_id: id,
         __bindgen_anon_1: cxil_devinfo__bindgen_ty_1 { nid },
@@ -77,7 +78,7 @@ pub fn information(id: u32, nid: u32, health: &Health) -> cxil_devinfo {
         device_name: Default::default(),
         driver_name: Default::default(),
         vendor_id: 0x1590,
-        device_id: 0x0371,
+        device_id: if is_vf { 0x0372 } else { 0x0371 },
         device_rev: 0,
         device_proto: 0,
         device_platform: C_PLATFORM_NETSIM,
@@ -105,7 +106,7 @@ pub fn information(id: u32, nid: u32, health: &Health) -> cxil_devinfo {
         },
         cassini_version: CASSINI_2_0,
         fru_description: Default::default(),
-        is_vf: false,
+        is_vf,
         system_type_identifier: CASSINI_2_ONLY,
     };
     text(&mut info.device_name, &format!("{NAME}{id}"));
@@ -129,7 +130,7 @@ pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_li
         let place = from_c!(output(dev_list))?;
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let device = |id| {
-            let nid = nics.address(id).ok_or(Errno::INVAL)?;
+            let nid = nics.nid(id).ok_or(Errno::INVAL)?;
             let health = fabric::settings(id).map_err(|_| Errno::INVAL)?.health;
             Ok(information(id, nid, &health))
         };
@@ -154,8 +155,9 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
     answer(|| {
         let place = from_c!(output(dev))?;
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
-        let nid = nics.address(dev_id).ok_or(Errno::NOENT)?;
-        let nic = Arc::new(Nic::open(dev_id, nid)?);
+        let nid = nics.nid(dev_id).ok_or(Errno::NOENT)?;
+        let address = nics.address(dev_id).ok_or(Errno::NOENT)?;
+        let nic = Arc::new(Nic::open(dev_id, address)?);
         let info = nic.with(|engine| {
             let mut info = information(dev_id, nid, &engine.wire.settings.health);
             info.link_state = engine.wire.is_up().into();

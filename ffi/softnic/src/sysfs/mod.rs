@@ -17,9 +17,9 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cxi_sys::cxil_devinfo;
+use cxi_sys::{C_NID_ANY, cxil_devinfo};
 
-use crate::environment::{Driver, Nics, QosProfile};
+use crate::environment::{Driver, Nics, QosProfile, Release};
 use crate::fabric::{self, Health, Place, Settings, Slowness};
 use crate::libcxi::{DRIVER, NAME, information};
 
@@ -76,11 +76,11 @@ pub fn class_directory(real: &Path) -> Result<Entries, String> {
     let mut directory = links_of_classes(&real.join("class"));
     directory.extend(links(&real.join(PCI_DEVICES), Path::new(PCI_LIST)));
     for number in 0..nics.listed {
-        let nid = nics.address(number).expect("listed NICs have addresses");
+        let nid = nics.nid(number).expect("listed NICs have addresses");
         let settings = fabric::settings(number)?;
         let health = &settings.health;
         let info = information(number, nid, health);
-        let groups = fabric::available_groups_in(&place, nid);
+        let groups = fabric::available_groups_in(&place, nid & C_NID_ANY);
         add(&mut directory, &info, driver, &settings, groups);
         plant(&mut directory, &device(&info, health), health);
         directory.insert(
@@ -150,7 +150,7 @@ pub fn add(
         .into_iter()
         .chain([("config".to_owned(), configuration)])
         .chain(driver_files(info, health, groups))
-        .chain(link_files(info))
+        .chain(link_files(info, driver.release))
         .chain(class_files(driver.qos, &settings.slowness));
     for (file, content) in files {
         directory.insert(device.join(file), Entry::File(content));
@@ -200,11 +200,17 @@ pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
     }
 }
 
-/// Returns the files of the host that faults plant, below `/`.
-pub fn host_files(health: &Health) -> Entries {
+/// Returns the files of the host that faults plant, below `/`. `of_retry_handler` makes a file with
+/// this content in its directory.
+pub fn host_files(health: &Health, of_retry_handler: impl Fn(&str) -> Entry) -> Entries {
     let planted = health.files.iter().filter_map(|(file, content)| {
         let path = file.strip_prefix('/')?;
-        Some((path.into(), Entry::File(format!("{content}\n").into())))
+        let entry = if path.starts_with("run/cxi/") {
+            of_retry_handler(content)
+        } else {
+            Entry::File(format!("{content}\n").into())
+        };
+        Some((path.into(), entry))
     });
     planted.collect()
 }
@@ -320,16 +326,16 @@ fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(Str
 /// The driver of Cassini 2 takes no link down because of errors that FEC corrects, unless it is
 /// told to. Here it is told to: at the bit error rate at which the driver of Cassini 1 does
 /// (health.md 1.7), so that the fault `corrected` can fail a check. The other limits are its own,
-/// at 200 Gb/s.
-fn link_files(info: &cxil_devinfo) -> Vec<(String, Vec<u8>)> {
+/// at 200 Gb/s. Only the driver of the next release shows what pauses the link.
+fn link_files(info: &cxil_devinfo, release: Release) -> Vec<(String, Vec<u8>)> {
     let state = if info.link_state == 1 { "up" } else { "down" };
     let file = |(name, content): (&str, &str)| (format!("port/0/{name}"), format!("{content}\n"));
     let files = [
         ("link/state", state),
         ("link/speed", "bs200G"),
         ("link/config/loopback", "disabled"),
-        // PFC for all eight priorities.
-        ("link/config/pause_map", "0xff"),
+        // What autonegotiation offers: nothing, although PFC is on.
+        ("link/config/pause_map", "none"),
         ("link/fec/monitor_check/ccw_down_limit", "21250000"),
         ("link/fec/monitor_check/ccw_warn_limit", "2125000"),
         ("link/fec/monitor_check/period_ms", "500"),
@@ -338,10 +344,14 @@ fn link_files(info: &cxil_devinfo) -> Vec<(String, Vec<u8>)> {
         ("llr/state", "running"),
         ("media/type", "electrical"),
     ];
-    files
+    let mut files: Vec<(String, Vec<u8>)> = files
         .map(file)
         .map(|(name, content)| (name, content.into()))
-        .into()
+        .into();
+    if release >= Release::Next {
+        files.push(("port/0/pause".into(), "pfc/802.1qbb".into()));
+    }
+    files
 }
 
 /// Returns the files of a network interface. Its MAC address is an algorithmic one, set by
@@ -353,8 +363,8 @@ fn interface_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<u8>
     let [_, high, middle, low] = nid.to_be_bytes();
     let up = info.link_state == 1;
     let state = if up { "up" } else { "down" };
-    let (address, assigned) = if health.has_ama {
-        let address = format!("02:00:00:{high:02x}:{middle:02x}:{low:02x}");
+    let (address, assigned) = if let Some(first) = health.ama {
+        let address = format!("{first:02x}:00:00:{high:02x}:{middle:02x}:{low:02x}");
         (address, "3")
     } else {
         (format!("00:00:5e:00:53:{low:02x}"), "0")

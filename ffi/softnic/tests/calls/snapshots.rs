@@ -24,7 +24,18 @@ impl Files {
     fn text(&self, name: &str) -> String {
         let text = fs::read_to_string(self.path(name));
         let text = text.unwrap_or_else(|error| panic!("{name}: {error}"));
-        text.strip_suffix('\n').expect("a whole line").to_owned()
+        let padding = text.trim_start_matches(|char| char != '\0');
+        if name.starts_with("run/cxi") {
+            assert_eq!(text.len(), 1024, "{name}");
+            assert!(padding.bytes().all(|byte| byte == 0), "{name}");
+        } else {
+            assert_eq!(padding, "", "{name}");
+        }
+        let line = text
+            .split('\0')
+            .next()
+            .and_then(|text| text.strip_suffix('\n'));
+        line.expect("a whole line").to_owned()
     }
 
     /// A file of the PCI device.
@@ -207,6 +218,11 @@ fn shows_state_of_an_unhealthy_nic() {
         ),
         ("ama=off", format!("{interface}/addr_assign_type"), "0"),
         (
+            "ama=06",
+            format!("{interface}/address"),
+            "06:00:00:00:00:12",
+        ),
+        (
             "class-ceiling=BEST_EFFORT:50",
             format!("{device}/traffic_classes/best_effort/ceiling_bw"),
             "50",
@@ -357,7 +373,7 @@ fn shares_of_packets_are_exact() {
     for (name, value) in [
         ("hni_tx_ok_opt", 40),
         ("hni_sts_tx_ok_octets", 20 * (1064 + 64)),
-        ("hni_sts_rx_ok_octets_opt", 20 * (1064 + 64)),
+        ("hni_sts_rx_octets_opt", 20 * (1064 + 64)),
         ("lpe_net_match_requests_0", 20),
         ("lpe_sts_net_match_attempts_0", 20),
         ("lpe_sts_net_max_attempts_max_0", 1),

@@ -35,7 +35,8 @@ const fn id(side: Side) -> u8 {
 
 /// Returns the initiator id of a side, with its PID, to which the get is addressed.
 fn initiator_id(endpoint: &Endpoint, of: FabricAddress) -> u32 {
-    address::match_id(endpoint.device().info().pid_bits, of.pid, of.nic)
+    let pid_bits = endpoint.device().info().pid_bits;
+    address::match_id(pid_bits, of.pid, address::sent_nid(of.nic))
 }
 
 /// Returns the match criteria for messages of `peer`.

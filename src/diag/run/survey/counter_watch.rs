@@ -10,6 +10,7 @@ use node::backend;
 use node::machine::Machine;
 use node::nic::counter_table::{Preset, Row};
 use node::nic::counters::{Changes, NicFacts, Readings};
+use node::nic::generation::Generation;
 
 /// The counters that do not grow on a NIC without problems; those with a number at their end, such
 /// as `hni_tx_paused_0`, are summed up.
@@ -54,7 +55,7 @@ impl Watch {
         let before = if matches!(stage, Stage::Sweep | Stage::Again) {
             Before::Errors(errors(device))
         } else {
-            Before::All(read(device, started, is_wanted)?)
+            Before::All(read(device, started, is_wanted)?.1)
         };
         Some(Self {
             device,
@@ -76,7 +77,7 @@ impl Watch {
             }
             Before::All(before) => {
                 let after = read(self.device, self.started, is_wanted);
-                after.map_or(Vec::new(), |after| changes(&before, &after))
+                after.map_or(Vec::new(), |(_, after)| changes(&before, &after))
             }
         }
     }
@@ -86,7 +87,7 @@ impl Watch {
 pub struct LoadWatch {
     device: DeviceName,
     started: Instant,
-    before: Option<Readings>,
+    before: Option<(NicFacts, Readings)>,
 }
 
 impl LoadWatch {
@@ -104,8 +105,8 @@ impl LoadWatch {
     pub fn end(self) -> Vec<(Watched, u64)> {
         let after = read(self.device, self.started, is_wanted_under_load);
         let readings = self.before.zip(after);
-        readings.map_or(Vec::new(), |(before, after)| {
-            changes_under_load(&before, &after)
+        readings.map_or(Vec::new(), |((nic, before), (_, after))| {
+            changes_under_load(nic, &before, &after)
         })
     }
 }
@@ -121,11 +122,16 @@ fn changes(before: &Readings, after: &Readings) -> Vec<(&'static str, u64)> {
 }
 
 /// Returns what the counters that are watched under load say: several of them may count together.
-fn changes_under_load(before: &Readings, after: &Readings) -> Vec<(Watched, u64)> {
-    let changes = Changes::between(NicFacts::default(), before, after);
+fn changes_under_load(nic: NicFacts, before: &Readings, after: &Readings) -> Vec<(Watched, u64)> {
+    let ns_per_cycle = 1e9 / nic.cycles_per_s();
+    let changes = Changes::between(nic, before, after);
     let mut sums: BTreeMap<Watched, u64> = BTreeMap::new();
     for (name, watched) in UNDER_LOAD {
         if let Some(count) = growth(&changes, name, name.ends_with('_')) {
+            let count = match watched {
+                Watched::TxPaused | Watched::RxPaused => (count as f64 * ns_per_cycle) as u64,
+                _ => count,
+            };
             let sum = sums.entry(watched).or_default();
             *sum = sum.saturating_add(count);
         }
@@ -165,16 +171,29 @@ fn errors(device: DeviceName) -> Vec<Option<u64>> {
     backend::counters(device, &ERROR_COUNTERS, &Machine::this())
 }
 
-/// Reads the `wanted` counters.
-fn read(device: DeviceName, started: Instant, wanted: fn(&str) -> bool) -> Option<Readings> {
+/// Reads the `wanted` counters, and the generation of the NIC, on which the length of a cycle
+/// depends.
+fn read(
+    device: DeviceName,
+    started: Instant,
+    wanted: fn(&str) -> bool,
+) -> Option<(NicFacts, Readings)> {
     let files = backend::files_of_counters(device, &Machine::this(), wanted).ok()?;
     let names = Preset::Quick.rows().flat_map(Row::names);
     let wanted = names.filter(|name| wanted(name));
-    Some(Readings::of(&files, wanted, started.elapsed()))
+    let nic = NicFacts {
+        generation: Generation::of(&files),
+        ..NicFacts::default()
+    };
+    Some((nic, Readings::of(&files, wanted, started.elapsed())))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use node::nic::counter::Reading;
+
     use super::*;
 
     #[test]
@@ -184,6 +203,27 @@ mod tests {
         assert!(!others.into_iter().any(is_wanted));
         assert!(is_wanted_under_load("ixe_tc_req_no_ecn_pkts_3"));
         assert!(!is_wanted_under_load("ixe_tc_rsp_ecn_pkts_3"));
+    }
+
+    #[test]
+    fn pauses_under_load_are_nanoseconds_on_each_generation() {
+        let reading = |value| {
+            let at = Some(Duration::from_secs(1));
+            let named = ("hni_tx_paused_3".to_owned(), Reading { value, at });
+            Readings::from_iter([named])
+        };
+        for (generation, ns) in [
+            (None, 1_100_000),
+            (Some(Generation::Cassini1), 1_100_000),
+            (Some(Generation::Cassini2), 1_000_000),
+        ] {
+            let nic = NicFacts {
+                generation,
+                ..NicFacts::default()
+            };
+            let changes = changes_under_load(nic, &reading(5), &reading(1_100_005));
+            assert_eq!(changes, [(Watched::TxPaused, ns)], "{generation:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::item::{Finding, Item, Verdict, unless_good};
 use crate::nic::files::Files;
+use cxi::address::sent_nid;
 use facts::number::decimal;
 
 /// Whether the MAC address is the one that switches route to.
@@ -9,8 +10,8 @@ pub static ALGORITHMIC: Item = Item {
     code: "ama",
     name: "algorithmic address",
     source: "libfabric",
-    remedy: "the MAC address must be 02:00:00 and the NID, set by software: check the network \
-             configuration of the interface and lldpd",
+    remedy: "the MAC address must be 02 (on some fabrics 06) and the NID, set by software: check the \
+             network configuration of the interface and lldpd",
 };
 
 /// Whether lost packets are sent again.
@@ -33,14 +34,28 @@ pub static PARKED: Item = Item {
 /// Value of `addr_assign_type` for an address that software has set.
 const SET_BY_SOFTWARE: u64 = 3;
 
-/// The MAC address: set by software, 02:00:00 and 24 bits whose low 20 are the NID.
+/// Returns the low 24 bits of an algorithmic MAC address, whose low 20 are the NID. Such an address
+/// begins with 02:00:00, or with 06 where that is the prefix of the fabric (health.md 2.2). `None`
+/// for any other address: switches do not route to it.
+pub fn algorithmic_bits(mac: &str) -> Option<u32> {
+    let octets: Option<Vec<u8>> = (mac.split(':'))
+        .map(|octet| u8::from_str_radix(octet, 16).ok())
+        .collect();
+    match octets?[..] {
+        [0x02, 0, 0, high, middle, low] | [0x06, _, _, high, middle, low] => {
+            Some(u32::from_be_bytes([0, high, middle, low]))
+        }
+        _ => None,
+    }
+}
+
+/// The MAC address: an algorithmic one with the NID, set by software. The NID of a virtual function
+/// has further bits above the 20 of its NIC (libcxi.md 2.2).
 pub fn algorithmic(files: &Files) -> Finding {
     let Some(mac) = files.of_interface("address") else {
         return Finding::absent(&ALGORITHMIC);
     };
-    let address = mac
-        .strip_prefix("02:00:00:")
-        .and_then(|rest| u32::from_str_radix(&rest.replace(':', ""), 16).ok());
+    let address = algorithmic_bits(&mac);
     let nid = files.nid();
     let assigned = files
         .of_interface("addr_assign_type")
@@ -49,14 +64,14 @@ pub fn algorithmic(files: &Files) -> Finding {
         (_, _, Some(assigned)) if assigned != SET_BY_SOFTWARE => {
             Some(format!("addr_assign_type {assigned}"))
         }
-        (Some(address), Some(nid), _) if address & 0xfffff != nid => {
+        (Some(address), Some(nid), _) if sent_nid(address) != sent_nid(nid) => {
             Some(format!("NID is {nid:#x}"))
         }
         _ => None,
     };
     let verdict = unless_good(address.is_none() || problem.is_some(), Verdict::Bad);
     let value = problem.map_or(mac.clone(), |problem| format!("{mac}, {problem}"));
-    Finding::compared(&ALGORITHMIC, value, "02:00:00 and NID", verdict)
+    Finding::compared(&ALGORITHMIC, value, "02 or 06, and NID", verdict)
 }
 
 /// The retry handler: it has an event queue.
@@ -79,7 +94,7 @@ pub fn retry_handler(files: &Files) -> Finding {
 
 /// The peers that the retry handler regards as down (health.md 1.6), and for how long.
 pub fn parked(files: &Files) -> Finding {
-    let number = |name: &str| decimal(files.of_retry_handler(name)?.trim());
+    let number = |name: &str| decimal(&files.of_retry_handler(name)?);
     let Some(peers) = number("parked_nids") else {
         return Finding::absent(&PARKED);
     };
@@ -102,6 +117,10 @@ mod tests {
         for (mac, assigned, nid, verdict) in [
             ("02:00:00:00:07:ea\n", "3\n", "0x7ea\n", Good),
             ("02:00:00:10:07:ea\n", "3\n", "0x7ea\n", Good),
+            ("06:00:00:00:07:ea\n", "3\n", "0x7ea\n", Good),
+            ("06:00:00:00:07:eb\n", "3\n", "0x7ea\n", Bad),
+            ("02:00:00:00:07:ea\n", "3\n", "0x2007ea\n", Good),
+            ("02:12:34:00:07:ea\n", "3\n", "0x7ea\n", Bad),
             ("02:00:00:00:07:ea\n", "", "", Good),
             ("02:00:00:00:07:ea\n", "0\n", "0x7ea\n", Bad),
             ("02:00:00:00:07:eb\n", "3\n", "0x7ea\n", Bad),

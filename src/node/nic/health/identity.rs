@@ -1,8 +1,9 @@
 //! What a NIC is: shown without a limit, to be compared with other nodes. Errors of its memory have
 //! one.
 
-use super::item::{Finding, Generation, Item, Verdict, unless_good};
+use super::item::{Finding, Item, Verdict, unless_good};
 use crate::nic::files::Files;
+use crate::nic::generation::Generation;
 use crate::traffic_class::TrafficClass;
 
 /// Uncorrectable errors of memories of the chip.
@@ -180,6 +181,12 @@ pub fn versions(files: &Files, generation: Option<Generation>, is_software: bool
             .or(number.map(str::to_owned))
             .map(|version| format!("Cassini {version}"))
     };
+    let kind = if files.is_virtual_function() {
+        ", virtual function"
+    } else {
+        ""
+    };
+    let generation = generation.map(|generation| format!("{generation}{kind}"));
     vec![
         Finding::shown_if(&GENERATION, generation),
         Finding::shown_if(&SERIAL, files.text("fru/serial_number")),

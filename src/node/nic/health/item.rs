@@ -1,7 +1,5 @@
 //! Something that is checked, and what was found.
 
-use crate::nic::files::Files;
-
 /// Something that is checked.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Item {
@@ -125,52 +123,4 @@ impl Finding {
 /// Returns `verdict` if `holds`, else good.
 pub(super) fn unless_good(holds: bool, verdict: Verdict) -> Verdict {
     if holds { verdict } else { Verdict::Good }
-}
-
-/// The generation of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Generation {
-    /// 200 Gb/s.
-    Cassini1,
-    /// 400 Gb/s.
-    Cassini2,
-}
-
-impl Generation {
-    /// Returns the generation of a NIC by its version, its PCI device, or the layout of its link
-    /// files (health.md 2.1, 2.3). `None` if none of them exists.
-    pub fn of(files: &Files) -> Option<Self> {
-        let version = files.text("properties/cassini_version");
-        match version.as_deref().and_then(|text| text.chars().next()) {
-            Some('1') => return Some(Self::Cassini1),
-            Some('2') => return Some(Self::Cassini2),
-            _ => {}
-        }
-        match files.text("device").as_deref() {
-            Some("0x0501") => return Some(Self::Cassini1),
-            Some("0x0371") => return Some(Self::Cassini2),
-            _ => {}
-        }
-        if files.text("port/0/link/state").is_some() {
-            Some(Self::Cassini2)
-        } else {
-            files.text("port/link").map(|_| Self::Cassini1)
-        }
-    }
-
-    /// Returns the speed of its link, in Gb/s.
-    pub fn link_gigabits(self) -> f64 {
-        match self {
-            Self::Cassini1 => 200.0,
-            Self::Cassini2 => 400.0,
-        }
-    }
-
-    /// Returns the speed of each lane of its connection to the host, in 10^9 transfers per second.
-    pub fn pcie_gt_per_s(self) -> f64 {
-        match self {
-            Self::Cassini1 => 16.0,
-            Self::Cassini2 => 32.0,
-        }
-    }
 }

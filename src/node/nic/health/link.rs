@@ -1,7 +1,10 @@
 //! State, speed and mode of the link. Cassini 1 has its files in `port`, Cassini 2 in `port/0`.
 
-use super::item::{Finding, Generation, Item, Verdict, unless_good};
+use facts::number::decimal;
+
+use super::item::{Finding, Item, Verdict, unless_good};
 use crate::nic::files::Files;
+use crate::nic::generation::Generation;
 use crate::nic::link_speed::LinkSpeed;
 
 /// Whether the link is up.
@@ -114,13 +117,42 @@ pub fn state(files: &Files) -> Finding {
     };
     let state = either(files, "port/link", "port/0/link/state")
         .or_else(|| files.text("properties/link").map(of_number));
-    state.map_or_else(
-        || Finding::absent(&STATE),
-        |state| {
-            let verdict = unless_good(state != "up", Verdict::Bad);
-            Finding::compared(&STATE, state, "up", verdict)
-        },
-    )
+    let Some(state) = state else {
+        return Finding::absent(&STATE);
+    };
+    if state == "up" {
+        return Finding::compared(&STATE, state, "up", Verdict::Good);
+    }
+    let value = match down_cause(files) {
+        Some(cause) => format!("{state}, {cause}"),
+        None => state,
+    };
+    Finding::compared(&STATE, value, "up", Verdict::Bad)
+}
+
+/// Returns why the link of a Cassini 2 is down, as the driver last saw it: `did not come up:
+/// unsupported-cable` (health.md 2.1). `None` if the driver names no cause, which it may also hide.
+pub fn down_cause(files: &Files) -> Option<String> {
+    let newest = |directory: &str, prefix: &str| {
+        let entries = (0..10).map(|index| {
+            let file =
+                |name: &str| files.text(&format!("port/0/link/{directory}/{prefix}{name}_{index}"));
+            (
+                file("time").and_then(|time| decimal(&time)),
+                file("cause_map"),
+            )
+        });
+        let known =
+            entries.filter(|(time, cause)| time.is_some_and(|time| time > 0) && cause.is_some());
+        known.max_by_key(|(time, _)| *time)
+    };
+    let failed = newest("last_up_fail", "up_fail_").map(|of| (of, "did not come up"));
+    let went_down = newest("last_down", "").map(|of| (of, "went down"));
+    let ((_, cause), what) = went_down
+        .into_iter()
+        .chain(failed)
+        .max_by_key(|of| of.0.0)?;
+    Some(format!("{what}: {}", cause?))
 }
 
 /// Compares the speed of the link with `expected`, or else with the speed of the hardware, in Gb/s.
@@ -210,18 +242,18 @@ pub fn loopback(files: &Files) -> Finding {
     Finding::compared(&LOOPBACK, mode, off, verdict)
 }
 
-/// What pauses the link: PFC on Cassini 1. The words of Cassini 2 are shown.
+/// What pauses the link: PFC. Drivers up to SHS 14.0.1 do not show it on Cassini 2, whose
+/// `pause_map` is what autonegotiation offers (health.md 2.1).
 pub fn pause(files: &Files) -> Finding {
-    match (
-        files.text("port/pause"),
-        files.text("port/0/link/config/pause_map"),
-    ) {
-        (Some(mode), _) => {
-            let verdict = unless_good(!mode.starts_with("pfc"), Verdict::Bad);
-            Finding::compared(&PAUSE, mode, "pfc/802.1qbb", verdict)
-        }
-        (None, map) => Finding::shown_if(&PAUSE, map),
-    }
+    let Some(mode) = either(files, "port/pause", "port/0/pause") else {
+        return if files.text("port/0/link/state").is_some() {
+            Finding::untested(&PAUSE, "this driver does not show it")
+        } else {
+            Finding::absent(&PAUSE)
+        };
+    };
+    let verdict = unless_good(!mode.starts_with("pfc"), Verdict::Bad);
+    Finding::compared(&PAUSE, mode, "pfc/802.1qbb", verdict)
 }
 
 /// What the link of hardware of this generation is made of.
@@ -384,7 +416,9 @@ mod tests {
             ("global/802.3x", Bad),
         ];
         assert_verdicts("port/pause", pause, &cases);
-        assert_verdicts("port/0/link/config/pause_map", pause, &[("0xff", Shown)]);
+        assert_verdicts("port/0/pause", pause, &cases);
+        let pause_map = "port/0/link/config/pause_map";
+        assert_verdicts(pause_map, pause, &[("none", NotAvailable)]);
         let cases = [
             ("electrical", Good),
             ("optical", Good),
@@ -402,6 +436,43 @@ mod tests {
             "properties/hpc_mtu",
             mtu,
             &[("2112\n", Good), ("1500\n", Suspect)],
+        );
+    }
+
+    #[test]
+    fn names_the_newest_cause_of_a_link_that_is_down() {
+        let made_up = MadeUp::new(&[("port/0/link/state", "down\n")]);
+        let value = || state(&made_up.files).value.unwrap();
+        assert_eq!(value(), "down");
+        let write = |name: &str, index, content: &str| {
+            made_up.write(&format!("port/0/link/{name}_{index}"), content);
+        };
+        for (index, time, cause) in [(0, "90\n", "no-media\n"), (1, "70\n", "timeout\n")] {
+            write("last_up_fail/up_fail_time", index, time);
+            write("last_up_fail/up_fail_cause_map", index, cause);
+        }
+        assert_eq!(value(), "down, did not come up: no-media");
+        write("last_up_fail/up_fail_time", 3, "100\n");
+        write(
+            "last_up_fail/up_fail_cause_map",
+            3,
+            "media-error unsupported-cable\n",
+        );
+        assert_eq!(
+            value(),
+            "down, did not come up: media-error unsupported-cable"
+        );
+        write("last_down/time", 0, "101\n");
+        assert_eq!(
+            value(),
+            "down, did not come up: media-error unsupported-cable"
+        );
+        write("last_down/cause_map", 0, "rlink-down\n");
+        assert_eq!(value(), "down, went down: rlink-down");
+        made_up.write("port/0/link/state", "up\n");
+        assert_eq!(
+            (state(&made_up.files).verdict, value()),
+            (Good, "up".into())
         );
     }
 

@@ -30,7 +30,7 @@ pub mod presence;
 pub mod services;
 pub mod traffic;
 
-pub use item::{Finding, Generation, Item, Verdict};
+pub use item::{Finding, Item, Verdict};
 
 /// All items, in the order of the report: the most important first.
 pub static ITEMS: [&Item; 55] = [
@@ -165,7 +165,6 @@ pub mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::MadeUp;
     use super::*;
 
     #[test]
@@ -178,30 +177,6 @@ mod tests {
             sorted.sort_unstable();
             sorted.dedup();
             assert_eq!(sorted.len(), unique.len());
-        }
-    }
-
-    #[test]
-    fn finds_generation_by_version_device_or_layout() {
-        for (name, content, expected) in [
-            (
-                "properties/cassini_version",
-                "1.1\n",
-                Some(Generation::Cassini1),
-            ),
-            (
-                "properties/cassini_version",
-                "2.0\n",
-                Some(Generation::Cassini2),
-            ),
-            ("properties/cassini_version", "unknown\n", None),
-            ("device", "0x0501\n", Some(Generation::Cassini1)),
-            ("device", "0x0371\n", Some(Generation::Cassini2)),
-            ("port/link", "up", Some(Generation::Cassini1)),
-            ("port/0/link/state", "up\n", Some(Generation::Cassini2)),
-        ] {
-            let made_up = MadeUp::new(&[(name, content)]);
-            assert_eq!(Generation::of(&made_up.files), expected, "{name} {content}");
         }
     }
 }

@@ -3,8 +3,9 @@
 //! A link is degraded if it does less than both of its ends can do. A link that does less than the
 //! NIC can because of the slot is not: it is as good as this machine permits.
 
-use super::item::{Finding, Generation, Item, Verdict, unless_good};
+use super::item::{Finding, Item, Verdict, unless_good};
 use crate::nic::files::Files;
+use crate::nic::generation::Generation;
 use crate::nic::pcie_path::{PciDevice, PcieLink, PciePath};
 use crate::nic::pcie_speed::PcieSpeed;
 
