@@ -83,6 +83,8 @@ pub struct Health {
     pub has_retry_handler: bool,
     /// Whether software has set the MAC address.
     pub has_ama: bool,
+    /// Whether the PCIe above the NIC executes atomic operations.
+    pub has_atomic_completer: bool,
     /// The part of its speed with which the host copies memory. Programs that measure it multiply.
     pub memory: f64,
     /// The contents of files, by their paths below the device directory, or by absolute paths of
@@ -108,6 +110,7 @@ impl Default for Health {
             flaps: 0,
             has_retry_handler: true,
             has_ama: true,
+            has_atomic_completer: true,
             memory: 1.0,
             files: BTreeMap::new(),
         }

@@ -142,6 +142,7 @@ const FAULTS: Items = &[
     ("flaps", "flaps=NUMBER, from 0 to 10"),
     ("retry-handler", "retry-handler=off"),
     ("ama", "ama=off"),
+    ("atomic-completer", "atomic-completer=off"),
     ("memory", "memory=SHARE, a number above 0, at most 1"),
     (
         "set",
@@ -304,6 +305,7 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         "flaps" => health.flaps = whole(value).filter(|&flaps| flaps <= MOST_FLAPS)?,
         "retry-handler" => health.has_retry_handler = off(value)?,
         "ama" => health.has_ama = off(value)?,
+        "atomic-completer" => health.has_atomic_completer = off(value)?,
         "memory" => health.memory = probability(value).filter(|share| *share > 0.0)?,
         "set" => {
             let (file, content) = value.split_once(':')?;
