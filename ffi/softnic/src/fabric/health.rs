@@ -83,6 +83,10 @@ pub struct Health {
     pub has_retry_handler: bool,
     /// Whether software has set the MAC address.
     pub has_ama: bool,
+    /// Whether the driver has the modules for peer memory of GPUs.
+    pub has_peer_memory: bool,
+    /// Whether GPUs let the NIC access their dma-bufs.
+    pub has_dma_bufs: bool,
     /// Whether the PCIe above the NIC executes atomic operations.
     pub has_atomic_completer: bool,
     /// The part of its speed with which the host copies memory. Programs that measure it multiply.
@@ -110,6 +114,8 @@ impl Default for Health {
             flaps: 0,
             has_retry_handler: true,
             has_ama: true,
+            has_peer_memory: true,
+            has_dma_bufs: true,
             has_atomic_completer: true,
             memory: 1.0,
             files: BTreeMap::new(),

@@ -143,6 +143,8 @@ const FAULTS: Items = &[
     ("retry-handler", "retry-handler=off"),
     ("ama", "ama=off"),
     ("atomic-completer", "atomic-completer=off"),
+    ("peer-memory", "peer-memory=off"),
+    ("dma-buf", "dma-buf=off"),
     ("memory", "memory=SHARE, a number above 0, at most 1"),
     (
         "set",
@@ -305,6 +307,8 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
         "flaps" => health.flaps = whole(value).filter(|&flaps| flaps <= MOST_FLAPS)?,
         "retry-handler" => health.has_retry_handler = off(value)?,
         "ama" => health.has_ama = off(value)?,
+        "peer-memory" => health.has_peer_memory = off(value)?,
+        "dma-buf" => health.has_dma_bufs = off(value)?,
         "atomic-completer" => health.has_atomic_completer = off(value)?,
         "memory" => health.memory = probability(value).filter(|share| *share > 0.0)?,
         "set" => {
