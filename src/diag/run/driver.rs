@@ -208,6 +208,14 @@ fn drive<B: Benchmark, R: Results>(
         .map(set_up)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|failure| route.locate(session.refuse(failure), "during set-up"))?;
+    if let (Some(map), Some(gpus)) = (endpoint.gpu_map(), endpoint.gpus()) {
+        reporter.set_gpu_map(map);
+        let note = gpu::note(map, gpus.kind()).filter(|_| !plan.outputs.quiet);
+        if let Some(note) = note {
+            // The run goes on if the line cannot be written.
+            let _ = writeln!(io::stderr(), "{}: {note}", plan.program);
+        }
+    }
     let mut counters = NicCounters::begin(plan, side, &endpoint, &agreed);
     session.ready()?;
     results.begin(reporter, run)?;
