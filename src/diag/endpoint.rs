@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, OnceCell};
 
-use cxi::gpu::Gpus;
+use cxi::gpu::{GpuMap, Gpus};
 use cxi::sys::{C_PID_ANY, CXI_TC_TYPE_DEFAULT, CXI_TC_TYPE_HRP, cxi_traffic_class_type};
 use cxi::{CommunicationProfile, Device, Domain, Lni};
 
@@ -37,6 +37,7 @@ pub struct Endpoint {
     /// The runtime of the GPUs with buffers, and these buffers.
     gpus: Option<Gpus>,
     on_gpus: OnGpus,
+    gpu_map: Cell<Option<GpuMap>>,
     /// The CPUs of this thread, taken before any allocation.
     place: Taken,
     /// A hint about these CPUs.
@@ -108,6 +109,7 @@ impl Endpoint {
             name: site.device,
             gpus,
             on_gpus: site.gpus,
+            gpu_map: Cell::new(None),
             place,
             hint,
             loopback_mode: Machine::this().loopback_mode(&site.device.to_string()),
@@ -209,6 +211,16 @@ impl Endpoint {
     /// Returns the GPU on which a buffer for this `use_` lies, if it lies on one.
     pub fn gpu_for(&self, use_: Use) -> Option<(&Gpus, u8)> {
         self.gpus.as_ref().zip(self.on_gpus.of(use_))
+    }
+
+    /// Notes how a buffer on a GPU was mapped.
+    pub fn note_gpu_map(&self, map: Option<GpuMap>) {
+        self.gpu_map.set(map);
+    }
+
+    /// Returns how the last buffer on a GPU was mapped, if there is one.
+    pub fn gpu_map(&self) -> Option<GpuMap> {
+        self.gpu_map.get()
     }
 
     /// Returns this side's address on the fabric and its memory.

@@ -223,6 +223,18 @@ impl Atomic {
         }
     }
 
+    /// Returns whether a NIC executes the operation as a PCIe FetchAdd if its driver has chosen the
+    /// operation with this number for that (nic.md 11.3).
+    pub fn is_fetch_add(&self, opcode: i32) -> bool {
+        let has_type = match self.ty {
+            AtomicType::Uint32 | AtomicType::Uint64 => true,
+            AtomicType::Int32 | AtomicType::Int64 => self.op == AtomicOp::Sum,
+            _ => false,
+        };
+        let has_operation = !matches!(self.op, AtomicOp::Cswap | AtomicOp::Axor);
+        has_type && has_operation && opcode == i32::from(self.op as u8)
+    }
+
     /// Returns the operation, with the comparison if there is one: `SUM`, `CSWAP EQ`.
     pub fn operation(&self) -> String {
         match self.op {
@@ -305,6 +317,33 @@ mod tests {
             ],
             types.map(|ty| (ty.to_string(), ty as u8)).collect(),
         );
+    }
+
+    /// The types of nic.md 11.3.
+    #[test]
+    fn knows_operations_of_fetch_add() {
+        let adding = |op: AtomicOp, opcode| {
+            let atomic = |ty| Atomic {
+                op,
+                cswap: CswapOp::Eq,
+                ty,
+                fetching: false,
+                matching: false,
+            };
+            let types = TYPES
+                .iter()
+                .filter(|(_, ty)| atomic(*ty).is_fetch_add(opcode));
+            list(&types.copied().collect::<Vec<_>>())
+        };
+        assert_eq!(adding(AtomicOp::Swap, 10), "UINT32, UINT64");
+        assert_eq!(adding(AtomicOp::Sum, 2), "INT32, UINT32, INT64, UINT64");
+        for (op, opcode) in [
+            (AtomicOp::Swap, -1),
+            (AtomicOp::Min, 10),
+            (AtomicOp::Cswap, 11),
+        ] {
+            assert_eq!(adding(op, opcode), "");
+        }
     }
 
     #[test]

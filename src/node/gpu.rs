@@ -1,6 +1,6 @@
 //! Buffers on GPUs: a side's buffers that lie on GPUs, and the runtime that allocates them.
 
-use cxi::gpu::{GpuType, Gpus, OpenError};
+use cxi::gpu::{GpuMap, GpuType, Gpus, MapWay, OpenError};
 
 use facts::advice::{self, Situation};
 use facts::error::{Failure, Kind};
@@ -23,6 +23,9 @@ pub struct OnGpus {
     pub tx: Option<u8>,
     /// Number of the GPU of the receive buffer.
     pub rx: Option<u8>,
+    /// The only way to map buffers for the NIC; `None` for the usual way of the type, then the other
+    /// one. A side does not send it.
+    pub map: Option<MapWay>,
 }
 
 impl OnGpus {
@@ -31,6 +34,7 @@ impl OnGpus {
         kind: None,
         tx: None,
         rx: None,
+        map: None,
     };
 
     /// Returns the GPU of a buffer, if it lies on one.
@@ -68,7 +72,7 @@ pub fn open(wanted: &OnGpus) -> Result<Option<Gpus>, Failure> {
     if !wanted.any() {
         return Ok(None);
     }
-    let gpus = match wanted.kind {
+    let mut gpus = match wanted.kind {
         Some(kind) => of_type(kind).map_err(|failure| with_others(failure, kind))?,
         None => detect()?,
     };
@@ -85,7 +89,33 @@ pub fn open(wanted: &OnGpus) -> Result<Option<Gpus>, Failure> {
             return Err(advice::found(Situation::NoSuchGpu, message));
         }
     }
+    if let Some(way) = wanted.map {
+        gpus.map_only(way);
+    }
     Ok(Some(gpus))
+}
+
+/// Description of valid ways to map memory of GPUs, for messages.
+pub const MAP_WAYS: &str = "expected auto, peer or dmabuf";
+
+/// The ways by name; `auto` leaves the choice open.
+pub const MAP_NAMES: [(&str, Option<MapWay>); 3] = [
+    ("auto", None),
+    ("peer", Some(MapWay::Peer)),
+    ("dmabuf", Some(MapWay::DmaBuf)),
+];
+
+/// Returns the note about buffers that are not mapped in the usual way of their type; nothing if
+/// they are, or if the user has chosen the way.
+pub fn note(map: GpuMap, kind: GpuType) -> Option<String> {
+    let refused = map.refused?;
+    let way = match map.way {
+        MapWay::Peer => "peer memory",
+        MapWay::DmaBuf => "a dma-buf",
+    };
+    Some(format!(
+        "the memory of {kind} GPUs is mapped as {way}, because the usual way is refused: {refused}"
+    ))
 }
 
 /// Opens the GPUs of a type, at least one.

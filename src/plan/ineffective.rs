@@ -48,6 +48,11 @@ pub fn find(typed: &Typed) -> Vec<Ineffective> {
             typed.gpus.kind.is_some() && !typed.gpus.any(),
             "only with --tx-gpu or --rx-gpu",
         ),
+        (
+            "gpu-map",
+            typed.gpus.map.is_some() && !typed.gpus.any(),
+            "only with --tx-gpu or --rx-gpu",
+        ),
     ];
     rules
         .into_iter()

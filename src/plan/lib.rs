@@ -323,12 +323,14 @@ impl Plan {
         {
             arguments.push(library.to_os_string());
         }
-        let OnGpus { kind, tx, rx } = self.gpus;
+        let OnGpus { kind, tx, rx, map } = self.gpus;
         for (long, index) in [("tx-gpu", tx), ("rx-gpu", rx)] {
             arguments.extend(index.map(|index| format!("--{long}={index}").into()));
         }
         let kind = kind.filter(|_| self.gpus.any());
         arguments.extend(kind.map(|kind| format!("--gpu-type={kind}").into()));
+        let map = map.filter(|_| self.gpus.any());
+        arguments.extend(map.map(|way| format!("--gpu-map={way}").into()));
         if self.cpus != Cpus::Any {
             arguments.push(format!("--cpu={}", self.cpus).into());
         }

@@ -108,6 +108,8 @@ pub enum Opt {
     RxGpu,
     /// `--gpu-type`
     GpuType,
+    /// `--gpu-map`
+    GpuMap,
     /// `--use-hp`
     UseHp,
     /// `--cpu`

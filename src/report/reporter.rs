@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cxi::gpu::GpuMap;
+
 use super::columns::Layout;
 use super::counters::{self, RunCounters};
 use super::histogram::{self, Style};
@@ -260,6 +262,13 @@ impl Reporter {
     pub fn warn(&mut self, warning: &str) {
         self.hide_progress();
         let _ = writeln!(io::stderr(), "{}: warning: {warning}", self.program);
+    }
+
+    /// Sets how the buffers of this side on GPUs are mapped.
+    pub fn set_gpu_map(&mut self, map: GpuMap) {
+        if let Some(options) = &mut self.outcome.options {
+            options.gpu_map = Some(map.way.to_string());
+        }
     }
 
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.

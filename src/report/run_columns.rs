@@ -55,6 +55,7 @@ pub static RUN_COLUMNS: &[RunColumn] = &[
     ("tx_gpu", "/options/tx_gpu"),
     ("rx_gpu", "/options/rx_gpu"),
     ("gpu_type", "/options/gpu_type"),
+    ("gpu_map", "/options/gpu_map"),
     ("peer_tx_gpu", "/options/peer_tx_gpu"),
     ("peer_rx_gpu", "/options/peer_rx_gpu"),
     ("peer_gpu_type", "/options/peer_gpu_type"),

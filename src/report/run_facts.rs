@@ -236,6 +236,10 @@ impl Options {
                 .kind
                 .filter(|_| plan.gpus.any())
                 .map(|kind| kind.to_string()),
+            gpu_map: plan.gpus.any().then(|| {
+                let way = plan.gpus.map;
+                way.map_or("auto".to_owned(), |way| way.to_string())
+            }),
             peer_tx_gpu: None,
             peer_rx_gpu: None,
             peer_gpu_type: None,

@@ -132,6 +132,11 @@ fn of_results() -> Value {
         ),
         ("/$defs/Options/properties/peer_gpu_type", "enum", gpu_types),
         (
+            "/$defs/Options/properties/gpu_map",
+            "enum",
+            json!(["auto", "peer", "dmabuf", null]),
+        ),
+        (
             "/$defs/Options/properties/use_hp",
             "enum",
             json!(["2M", "1G", null]),

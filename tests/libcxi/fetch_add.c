@@ -61,6 +61,7 @@ int main(void)
 	CHECK_EQ(swap(&rig, C_AMO_TYPE_INT64_T), 2);
 	choose(&rig, C_AMO_OP_MIN, C_AMO_OP_MIN);
 	CHECK_EQ(swap(&rig, C_AMO_TYPE_UINT64_T), 2);
+	choose(&rig, C_AMO_OP_CSWAP, -1);
 	choose(&rig, 16, -1);
 	choose(&rig, C_AMO_OP_SWAP, C_AMO_OP_SWAP);
 	choose(&rig, -1, -1);

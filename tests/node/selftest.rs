@@ -65,6 +65,28 @@ fn facts_hold_with_other_drivers_and_settings() {
     }
 }
 
+/// What SWAP does depends on a file of the driver, which the check reads (nic.md 11.3).
+#[test]
+fn facts_of_swap_follow_file_of_driver() {
+    for faults in [
+        "set=properties/amo_remap_to_pcie_fadd:-1",
+        "set=properties/amo_remap_to_pcie_fadd:0",
+        "set=properties/amo_remap_to_pcie_fadd:10",
+        "set=properties/amo_remap_to_pcie_fadd:10,atomic-completer=off",
+        "error=PCIE_UNSUCCESS_CMPL@1",
+    ] {
+        let fabric = Fabric::new();
+        let args = "selftest -d soft0 --only=atomics/swap-of-uint32-and-uint64,atomics/uint64";
+        let status = if faults.starts_with("error") { 3 } else { 0 };
+        let document = document(
+            with_variable(&fabric, "CXIDIAG_FAULTS", faults, args),
+            status,
+        );
+        let differing = with(&document, "differs");
+        assert_eq!(differing.is_empty(), status == 0, "{faults}: {differing:?}");
+    }
+}
+
 /// Through a libcxi.so.1, as on hardware: no function of the library runs the NIC.
 #[test]
 fn facts_hold_through_a_library() {

@@ -2,7 +2,9 @@
 //!
 //! `bench::atomic_lat` tests what each combination does: its tests read the memory of the target.
 
-use crate::harness::{self, Fabric, assert_has_form_of, assert_status, seed};
+use crate::harness::{
+    self, Fabric, LIBCXI, assert_has_form_of, assert_status, finish, seed, stderr,
+};
 
 #[test]
 fn prints_the_example_of_the_document() {
@@ -95,4 +97,94 @@ fn reports_every_latency() {
 #[test]
 fn runs_under_its_legacy_name() {
     harness::assert_legacy_name_works("atomic-lat", "--fetching");
+}
+
+/// The NIC of the target executes SWAP as a PCIe FetchAdd (nic.md 11.3).
+const FETCH_ADD: &str = "set=properties/amo_remap_to_pcie_fadd:10";
+
+/// Returns the warnings about a PCIe FetchAdd.
+fn warnings(errors: &str) -> Vec<&str> {
+    errors
+        .lines()
+        .filter(|line| line.contains("FetchAdd"))
+        .collect()
+}
+
+#[test]
+fn warns_once_of_swap_that_adds_and_verifies_its_sums() {
+    let fabric = Fabric::new();
+    for tool in [
+        "atomic-lat --fetching",
+        "atomic-bw -b",
+        "atomic-bw --matching --fetching",
+    ] {
+        for (ty, expected) in [("UINT32", 1), ("UINT64", 1), ("INT64", 0)] {
+            let args = format!("{tool} --loopback -d soft0 -n 100 --verify -A SWAP -T {ty}");
+            let mut command = fabric.command(&args);
+            command.env("CXIDIAG_FAULTS", FETCH_ADD);
+            let errors = assert_status(&finish(command), 0);
+            let found = warnings(&errors);
+            assert_eq!(found.len(), expected, "{args}: {errors}");
+            let names = |line: &&str| {
+                line.contains(&format!("executes SWAP of {ty} as a PCIe FetchAdd ("))
+                    && line.contains("amo_remap_to_pcie_fadd is 10)")
+            };
+            assert!(found.iter().all(names), "{errors}");
+        }
+    }
+}
+
+#[test]
+fn each_side_warns_of_fetch_add_at_the_target() {
+    for (nic, expected) in [("nic=0", [1, 1]), ("nic=1", [0, 0])] {
+        let fabric = Fabric::new();
+        let faults = format!("{nic},{FETCH_ADD}");
+        let mut server = fabric.command("atomic-lat -p 0 -d soft0");
+        server.env("CXIDIAG_FAULTS", &faults);
+        let server = harness::Server::start(server);
+        let mut client =
+            fabric.client_command("atomic-lat", &server, "-d soft1 -n 10 --verify -A SWAP");
+        client.env("CXIDIAG_FAULTS", &faults);
+        let found = [finish(client), server.finish()].map(|output| {
+            let errors = assert_status(&output, 0);
+            warnings(&errors).len()
+        });
+        assert_eq!(found, expected, "{nic}");
+    }
+}
+
+#[test]
+fn explains_fetch_add_without_completer() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command("atomic-lat --loopback -d soft0 -n 10 -A SWAP");
+    let faults = format!("{FETCH_ADD},atomic-completer=off");
+    command.env("CXIDIAG_FAULTS", faults);
+    let errors = assert_status(&finish(command), 1);
+    for part in [
+        "the NIC reported PCIE_UNSUCCESS_CMPL (return code 39)",
+        "hint: a bus error; of an atomic operation also",
+        "'-A CSWAP -C NE' swaps on every NIC",
+    ] {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+}
+
+/// The driver of a NIC in a library shows no files.
+#[test]
+fn warns_of_possible_fetch_add_where_files_are_not_visible() {
+    for (options, expected) in [("-A SWAP", 1), ("-A SWAP -T INT64", 0), ("-A MIN", 0)] {
+        let fabric = Fabric::new();
+        let mut command = fabric.command(&format!("atomic-lat --loopback -d cxi0 -n 10 {options}"));
+        command.env("CXIDIAG_LIBCXI", &*LIBCXI);
+        let output = finish(command);
+        assert_status(&output, 0);
+        let errors = stderr(&output);
+        let found = warnings(&errors);
+        assert_eq!(found.len(), expected, "{options}: {errors}");
+        assert!(
+            found
+                .iter()
+                .all(|line| line.contains(" may execute SWAP of UINT64 "))
+        );
+    }
 }

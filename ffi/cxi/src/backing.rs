@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use cxi_sys::{CXI_MAP_DEVICE, cxi_md_hints};
+use cxi_sys::CXI_MAP_DEVICE;
 
 use crate::error::Error;
 use crate::gpu::DeviceMemory;
@@ -51,24 +51,6 @@ impl Backing {
             Self::Host(_) => 0,
             Self::Device(_) => CXI_MAP_DEVICE,
         }
-    }
-
-    /// The hints of its mapping (libcxi.md 7.2): the dma-buf, if the runtime exports one. Without a
-    /// dma-buf the driver asks the peer-to-peer module of the GPU.
-    pub(crate) fn hints(&self) -> Option<cxi_md_hints> {
-        let Self::Device(memory) = self else {
-            return None;
-        };
-        let dma_buf = memory.dma_buf()?;
-        Some(cxi_md_hints {
-            page_shift: 0,
-            huge_shift: 0,
-            ptg_mode: 0,
-            ptg_mode_valid: false,
-            dmabuf_fd: dma_buf.fd(),
-            dmabuf_offset: dma_buf.offset(),
-            dmabuf_valid: true,
-        })
     }
 
     /// Copies the bytes from `offset` on into `bytes`. Panics if the range exceeds the memory.

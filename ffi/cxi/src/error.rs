@@ -7,6 +7,8 @@ use std::io;
 
 use cxi_sys::*;
 
+use crate::gpu::MapWay;
+
 /// A failed call of the environment: the name of the function and the errno value, whose meaning is
 /// given in libcxi.md 12.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +25,9 @@ enum Origin {
     Call,
     /// A GPU runtime reported this status.
     Gpu(GpuStatus),
+    /// The driver refused to map memory of a GPU in this way, and, with its errno value, in the
+    /// other one.
+    Map(MapWay, Option<(MapWay, i32)>),
     /// The library has no such function; libcxi has it since this symbol node.
     Missing(&'static str),
 }
@@ -79,6 +84,26 @@ impl Error {
         }
     }
 
+    /// The error of memory that the runtime of its GPU does not export as a dma-buf.
+    pub(crate) const NOT_EXPORTED: Self = Self::new("cxil_map", 0);
+
+    /// Returns the error of a mapping that was tried in one way.
+    pub(crate) const fn of_way(self, way: MapWay) -> Self {
+        let origin = Origin::Map(way, None);
+        Self { origin, ..self }
+    }
+
+    /// Returns the error of a mapping that was tried in two ways; `second` is that of one.
+    pub(crate) const fn and_of_way(self, second: Self) -> Self {
+        match (self.origin, second.origin) {
+            (Origin::Map(first, _), Origin::Map(way, _)) => Self {
+                origin: Origin::Map(first, Some((way, second.errno))),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// Returns the error of `call`, which failed just before, with the errno of the thread.
     pub(crate) fn last(call: &'static str, otherwise: i32) -> Self {
         let errno = std::io::Error::last_os_error().raw_os_error();
@@ -121,12 +146,33 @@ impl fmt::Display for Error {
                     _ => write!(f, "{code:#x})"),
                 }
             }
+            Origin::Map(way, other) => {
+                write!(f, "{call}: ")?;
+                refusal(f, way, *errno)?;
+                let Some((way, errno)) = other else {
+                    return Ok(());
+                };
+                f.write_str("; ")?;
+                refusal(f, way, errno)
+            }
             Origin::Missing(node) => write!(
                 f,
                 "{call}: this libcxi lacks the function, which libcxi has since symbol node {node}"
             ),
         }
     }
+}
+
+/// Writes why memory of a GPU cannot be mapped in this way.
+fn refusal(f: &mut fmt::Formatter<'_>, way: MapWay, errno: i32) -> fmt::Result {
+    match (way, errno) {
+        (MapWay::Peer, _) => f.write_str("as peer memory: ")?,
+        (MapWay::DmaBuf, 0) => {
+            return f.write_str("as dma-buf: the runtime of the GPU exports none");
+        }
+        (MapWay::DmaBuf, _) => f.write_str("as dma-buf: ")?,
+    }
+    write!(f, "{} (errno {errno})", error_text(errno))
 }
 
 /// Returns the text of the C library for an errno value, such as "Key has been revoked", or the

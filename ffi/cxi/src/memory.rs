@@ -4,10 +4,11 @@ use std::mem;
 use std::ptr;
 use std::sync::Arc;
 
-use cxi_sys::cxi_md;
+use cxi_sys::{cxi_md, cxi_md_hints};
 
 use crate::backing::Backing;
 use crate::error::Error;
+use crate::gpu::GpuMap;
 use crate::lni::{Lni, LniHandle};
 use crate::owned::{Destroy, Owned, Release, close};
 
@@ -37,6 +38,14 @@ impl MemoryRegion {
     /// Returns false: empty memory cannot be allocated.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns how the memory is mapped if it is on a GPU.
+    pub fn gpu_map(&self) -> Option<GpuMap> {
+        match self.handle.memory() {
+            Backing::Host(_) => None,
+            Backing::Device(memory) => memory.gpu_map(),
+        }
     }
 
     /// Returns the NIC's address (IOVA) of the byte at `offset`.
@@ -126,30 +135,39 @@ pub(crate) struct RegionHandle {
 }
 
 impl RegionHandle {
-    pub(crate) fn map(lni: &Arc<LniHandle>, memory: Backing, flags: u32) -> Result<Self, Error> {
+    pub(crate) fn map(
+        lni: &Arc<LniHandle>,
+        mut memory: Backing,
+        flags: u32,
+    ) -> Result<Self, Error> {
         let api = lni.library().api();
-        let va = memory.address();
+        let (va, len) = (memory.address(), memory.len());
         let flags = flags | memory.map_flags();
-        let mut hints = memory.hints();
-        let hints = hints
-            .as_mut()
-            .map_or(ptr::null_mut(), |hints| &raw mut *hints);
-        let object = Owned::allocate(
-            lni.library(),
-            "cxil_map",
-            Destroy {
-                call: Self::CALL,
-                function: api.cxil_unmap,
-            },
-            // SAFETY: the handle keeps the interface allocated; `hints` is null or points to a
-            // local that outlives the call; `md` is a valid out pointer; `release` frees the memory
-            // only after unmapping it.
-            |md| unsafe { (api.cxil_map)(lni.as_ptr(), va, memory.len(), flags, hints, md) },
-        )?;
+        let map = |mut hints: Option<cxi_md_hints>| {
+            let hints = hints
+                .as_mut()
+                .map_or(ptr::null_mut(), |hints| &raw mut *hints);
+            Owned::allocate(
+                lni.library(),
+                "cxil_map",
+                Destroy {
+                    call: Self::CALL,
+                    function: api.cxil_unmap,
+                },
+                // SAFETY: the handle keeps the interface allocated; `hints` is null or points to a
+                // local that outlives the call; `md` is a valid out pointer; `release` frees the
+                // memory only after unmapping it.
+                |md| unsafe { (api.cxil_map)(lni.as_ptr(), va, len, flags, hints, md) },
+            )
+        };
+        let object = match &mut memory {
+            Backing::Host(_) => map(None)?,
+            Backing::Device(device) => device.map(map)?,
+        };
         let md = object.read();
         Ok(Self {
             object,
-            len: memory.len(),
+            len,
             // The kernel may start the mapping before the memory (libcxi.md 7.3).
             iova: md.iova.wrapping_add((va as u64).wrapping_sub(md.va)),
             lac: md.lac,

@@ -6,7 +6,7 @@ use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
 use std::process::Command;
 
-use cxi::gpu::{GpuType, Gpus, PAGE};
+use cxi::gpu::{GpuType, Gpus, MapWay, PAGE};
 use cxi::sys::*;
 use cxi::{Device, Library, Lni, MemoryRegion};
 
@@ -138,14 +138,25 @@ fn maps_device_memory_and_frees_it_after_unmapping() {
     let library = Library::from_api(api);
     let device = Device::open(&library, 0).unwrap();
     let lni = Lni::new(&device, CXI_DEFAULT_SVC_ID).unwrap();
-    for kind in GpuType::ALL {
-        load_standin(kind);
-        let gpus = Gpus::open(kind).unwrap_or_else(|error| panic!("{kind}: {error:?}"));
+    for (kind, only) in [
+        (GpuType::Amd, None),
+        (GpuType::Amd, Some(MapWay::DmaBuf)),
+        (GpuType::Nvidia, None),
+        (GpuType::Nvidia, Some(MapWay::DmaBuf)),
+        (GpuType::Intel, None),
+    ] {
+        if only.is_none() {
+            load_standin(kind);
+        }
+        let mut gpus = Gpus::open(kind).unwrap_or_else(|error| panic!("{kind}: {error:?}"));
+        let is_exported = only.is_some() || kind == GpuType::Intel;
+        if let Some(way) = only {
+            gpus.map_only(way);
+        }
         assert_eq!((gpus.kind(), gpus.count()), (kind, 2));
         for (len, allocated) in [(1, PAGE), (PAGE, PAGE), (PAGE + 1, 2 * PAGE)] {
             let memory = gpus.allocate(1, len).unwrap();
             assert_eq!(memory.len(), allocated);
-            assert!(memory.is_exported());
             let rights = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
             let region = MemoryRegion::map(&lni, memory, rights).unwrap();
             assert_eq!(region.len(), allocated);
@@ -155,14 +166,19 @@ fn maps_device_memory_and_frees_it_after_unmapping() {
             assert_eq!(mapped.len, allocated);
             assert!(mapped.va.is_multiple_of(PAGE), "{kind}");
             let base = base(mapped.va).expect("a buffer");
-            let (fd, offset) = mapped.dma_buf.expect("a dma-buf");
+            let way = [MapWay::Peer, MapWay::DmaBuf][usize::from(is_exported)];
+            let map = region.gpu_map().expect("device memory");
+            assert_eq!((map.way, map.refused), (way, None), "{kind}");
+            assert_eq!(mapped.dma_buf.is_some(), is_exported, "{kind}");
             // CUDA exports the requested range; the others export the whole allocation.
             let expected = if kind == GpuType::Nvidia {
                 0
             } else {
                 mapped.va - base
             };
-            assert_eq!(offset, expected as u64, "{kind}");
+            if let Some((_, offset)) = mapped.dma_buf {
+                assert_eq!(offset, expected as u64, "{kind}");
+            }
 
             let mut bytes = vec![1; allocated];
             region.copy_out(0, &mut bytes).unwrap();
@@ -177,8 +193,10 @@ fn maps_device_memory_and_frees_it_after_unmapping() {
             region.close().unwrap();
             assert_eq!(ALLOCATED_AT_UNMAP.take(), Some(true), "{kind}");
             assert_eq!(self::base(mapped.va), None, "{kind}");
-            // SAFETY: F_GETFD accepts any descriptor number and changes nothing.
-            assert_eq!(unsafe { libc::fcntl(fd, libc::F_GETFD) }, -1, "{kind}");
+            if let Some((fd, _)) = mapped.dma_buf {
+                // SAFETY: F_GETFD accepts any descriptor number and changes nothing.
+                assert_eq!(unsafe { libc::fcntl(fd, libc::F_GETFD) }, -1, "{kind}");
+            }
         }
         for (index, len) in [(2, 1), (u32::MAX, 1), (0, 0)] {
             let error = gpus.allocate(index, len).err().expect("a refusal");

@@ -69,7 +69,7 @@ fn effect(option: Opt) -> Effect {
         Opt::Iters | Opt::Duration | Opt::Until | Opt::UntilStopped => Effect::Refused(PAIR_TIME),
         Opt::AllSizes => Effect::Refused(OWN_SIZES),
         Opt::Samples | Opt::HdrLog => Effect::Refused(NO_SAMPLES),
-        Opt::TxGpu | Opt::RxGpu | Opt::GpuType => Effect::Refused(HOST_MEMORY),
+        Opt::TxGpu | Opt::RxGpu | Opt::GpuType | Opt::GpuMap => Effect::Refused(HOST_MEMORY),
         Opt::AnyJob | Opt::Token => Effect::Refused(SECRET),
         Opt::IgnoreLink => Effect::Refused(NO_LINK),
         Opt::PeerDevice

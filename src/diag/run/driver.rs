@@ -14,6 +14,8 @@ use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLa
 use crate::bench::common::PORTAL_INDEX;
 use crate::endpoint::Endpoint;
 use crate::session::{self, Agreed, Session};
+use facts::atomic::AtomicOp;
+use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
 use facts::interrupt;
@@ -183,6 +185,9 @@ fn drive<B: Benchmark, R: Results>(
         let plural = if distinct == 1 { "" } else { "s" };
         reporter.warn(&format!("{threads} threads share {distinct} CPU{plural}"));
     }
+    if let Some(warning) = fetch_add_warning(plan.device, side, &endpoint, &agreed) {
+        reporter.warn(&warning);
+    }
     let watchdog = Watchdog::new(&session, &endpoint, plan);
     let route = Route {
         own: endpoint.address().address,
@@ -203,6 +208,14 @@ fn drive<B: Benchmark, R: Results>(
         .map(set_up)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|failure| route.locate(session.refuse(failure), "during set-up"))?;
+    if let (Some(map), Some(gpus)) = (endpoint.gpu_map(), endpoint.gpus()) {
+        reporter.set_gpu_map(map);
+        let note = gpu::note(map, gpus.kind()).filter(|_| !plan.outputs.quiet);
+        if let Some(note) = note {
+            // The run goes on if the line cannot be written.
+            let _ = writeln!(io::stderr(), "{}: {note}", plan.program);
+        }
+    }
     let mut counters = NicCounters::begin(plan, side, &endpoint, &agreed);
     session.ready()?;
     results.begin(reporter, run)?;
@@ -256,6 +269,47 @@ fn drive<B: Benchmark, R: Results>(
     endpoint.close()?;
     // A signal that came too late to cut the run short still decides the exit status.
     interrupt::check()
+}
+
+/// Returns the warning about an atomic operation that the target's NIC adds, or may add. A server
+/// warns of its own NIC, and a client of the NICs whose files it sees.
+fn fetch_add_warning(
+    own_device: DeviceName,
+    side: Side,
+    endpoint: &Endpoint,
+    agreed: &Agreed,
+) -> Option<String> {
+    let atomic = agreed.run.atomic?;
+    let own = endpoint.address().address.nic;
+    let files = |device| backend::files_of_counters(device, &Machine::this(), |_| false).ok();
+    let opcode = match side {
+        Side::Server if agreed.peer.nic == own => return None,
+        Side::Server => files(own_device)?.fetch_add_opcode(),
+        Side::Client => {
+            let devices = [Some(own_device), agreed.peer_device];
+            let visible = devices.into_iter().flatten().find_map(|device| {
+                files(device).filter(|files| files.nid() == Some(agreed.peer.nic))
+            });
+            visible.and_then(|files| files.fetch_add_opcode())
+        }
+    };
+    let what = format!("{} of {}", atomic.operation(), atomic.ty);
+    let file = "properties/amo_remap_to_pcie_fadd";
+    let advice = match atomic.op {
+        AtomicOp::Swap => "; '-A CSWAP -C NE' swaps on every NIC",
+        _ => "",
+    };
+    match (opcode, side) {
+        (Some(opcode), _) if atomic.is_fetch_add(opcode) => Some(format!(
+            "the target's NIC executes {what} as a PCIe FetchAdd ({file} is {opcode}): it adds, or \
+             ends with PCIE_UNSUCCESS_CMPL where PCIe completes no atomic operations{advice}"
+        )),
+        (None, Side::Client) if atomic.is_fetch_add(AtomicOp::Swap as i32) => Some(format!(
+            "the target's NIC may execute {what} as a PCIe FetchAdd, as drivers do by default \
+             ({file} of that NIC is not visible here){advice}"
+        )),
+        _ => None,
+    }
 }
 
 /// Opens the device, allocates an endpoint on it, and prints the warnings and notes about them.

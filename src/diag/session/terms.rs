@@ -118,7 +118,12 @@ pub fn gpus(host: &HostBlock) -> OnGpus {
         2 => Some(GpuType::Intel),
         _ => None,
     };
-    OnGpus { kind, tx, rx }
+    OnGpus {
+        kind,
+        tx,
+        rx,
+        ..OnGpus::NONE
+    }
 }
 
 fn no_such(field: &str, number: impl Display) -> String {
@@ -322,6 +327,7 @@ mod tests {
                     kind: Some(kind),
                     tx,
                     rx,
+                    ..OnGpus::NONE
                 };
                 let block = block(&plan, gpus, 1);
                 assert_eq!(block.host.gpu_type, number);

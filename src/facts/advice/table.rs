@@ -232,13 +232,12 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "report this with both command lines and both outputs",
     ),
     row(
-        Code(&[
-            "PCIE_ERROR_POISONED",
-            "PCIE_UNSUCCESS_CMPL",
-            "SRC_ERROR",
-            "UNCOR",
-            "UNCOR_TRNSNT",
-        ]),
+        Code(&["PCIE_UNSUCCESS_CMPL"]),
+        "a bus error; of an atomic operation also a target's NIC that passes the operation on as a PCIe FetchAdd, while no device above it completes atomic operations",
+        "compare properties/amo_remap_to_pcie_fadd of the target's NIC (10 is SWAP, the default of the driver): '-A CSWAP -C NE' swaps on every NIC; for others check the kernel logs of both nodes",
+    ),
+    row(
+        Code(&["PCIE_ERROR_POISONED", "SRC_ERROR", "UNCOR", "UNCOR_TRNSNT"]),
         "a bus or memory error",
         "check the kernel logs of both nodes",
     ),

@@ -100,6 +100,12 @@ impl Files {
             || by_address()
     }
 
+    /// Returns the number of the atomic operation that the NIC executes as a PCIe FetchAdd where it
+    /// is the target; -1 for none (nic.md 11.3).
+    pub fn fetch_add_opcode(&self) -> Option<i32> {
+        self.text("properties/amo_remap_to_pcie_fadd")?.parse().ok()
+    }
+
     /// Returns the text of a file of the NIC's network interface, such as `address`.
     pub fn of_interface(&self, name: &str) -> Option<String> {
         if let Some(interface) = self.entries("net").first() {

@@ -140,13 +140,30 @@ fn reports_a_gpu_without_enough_memory() {
     }
 }
 
+#[test]
+fn names_refusals_of_both_ways() {
+    let machine = Machine::with(&[Nvidia]);
+    let faults = ("CXIDIAG_FAULTS", "peer-memory=off,dma-buf=off");
+    let (message, hint) = refused(&machine, faults, "-t 0");
+    let expected = "cannot map a buffer of 8 bytes on NVIDIA GPU 0 for the NIC: cxil_map: as peer \
+                    memory: No such device (errno 19); as dma-buf: Operation not supported (errno 95)";
+    assert!(message.ends_with(expected), "{message}");
+    assert!(hint.contains("nvidia-peermem"), "{hint}");
+    let (message, _) = refused(&machine, faults, "-t 0 --gpu-map=peer");
+    let expected = ": cxil_map: as peer memory: No such device (errno 19)";
+    assert!(message.ends_with(expected), "{message}");
+    assert!(!machine.done().keys().any(|what| what.starts_with("left")));
+}
+
 /// The NIC reaches memory of Level Zero by a dma-buf only; CUDA and HIP have kernel modules for it.
 #[test]
 fn needs_exported_memory_with_level_zero_only() {
     let unexported = ("STANDIN_FAIL", "export");
     let machine = Machine::with(&[Intel]);
     let (message, hint) = refused(&machine, unexported, "-t 0");
-    let expected = "cannot map a buffer of 8 bytes on INTEL GPU 0 for the NIC: cxil_map: Invalid argument (errno 22)";
+    let expected = "cannot map a buffer of 8 bytes on INTEL GPU 0 for the NIC: cxil_map: as \
+                    dma-buf: the runtime of the GPU exports none; as peer memory: No such device \
+                    (errno 19)";
     assert!(message.ends_with(expected), "{message}");
     assert!(hint.contains("nvidia-peermem"), "{hint}");
     assert!(machine.done().contains_key("free 0"));
@@ -201,6 +218,7 @@ fn rejects_invalid_options() {
         ("--rx-gpu=256", "0 to 255"),
         ("--tx-gpu=-1", "0 to 255"),
         ("--gpu-type=CUDA", "expected AMD, NVIDIA or INTEL"),
+        ("--gpu-map=dma-buf", "expected auto, peer or dmabuf"),
     ] {
         let output = machine.run(&format!("send-bw h -d soft0 {option}"));
         let error = assert_status(&output, 2);

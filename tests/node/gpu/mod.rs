@@ -6,7 +6,7 @@
 mod failures;
 mod machine;
 
-use crate::harness::{assert_success, stdout};
+use crate::harness::{assert_status, assert_success, finish, stdout};
 use machine::{ALL, Amd, Intel, Machine, Nvidia, Runtime};
 
 /// Two writes whose payload lies on GPU 0.
@@ -222,5 +222,50 @@ fn takes_the_first_type_that_has_a_gpu() {
         assert_success(&output);
         let text = stdout(&output);
         assert_eq!(line(&text, "Client GPU Type"), Some(expected.name()));
+    }
+}
+
+/// The ways of libcxi.md 7.5.
+#[test]
+fn maps_in_usual_way_and_in_other_one_if_it_is_refused() {
+    const NOTE: &str = " GPUs is mapped as a dma-buf, because the usual way is refused: cxil_map: as \
+                        peer memory: No such device (errno 19)\n";
+    for (runtime, options, faults, way) in [
+        (Amd, "", "", "peer"),
+        (Nvidia, "", "", "peer"),
+        (Intel, "", "", "dmabuf"),
+        (Amd, "--gpu-map=dmabuf", "", "dmabuf"),
+        (Nvidia, "--gpu-map=dmabuf", "", "dmabuf"),
+        (Nvidia, "--gpu-map=auto", "dma-buf=off", "peer"),
+        (Intel, "", "peer-memory=off", "dmabuf"),
+        (Amd, "", "peer-memory=off", "dmabuf"),
+        (Nvidia, "", "peer-memory=off", "dmabuf"),
+    ] {
+        let machine = Machine::with(&[runtime]);
+        let json = machine.directory.path().join("json");
+        let args = format!("{FROM_A_GPU} {options} --json={}", json.display());
+        let mut command = machine.command(&args);
+        command.env("CXIDIAG_FAULTS", faults);
+        let errors = assert_status(&finish(command), 0);
+        let is_other = runtime != Intel && faults == "peer-memory=off";
+        assert_eq!(
+            errors.ends_with(NOTE),
+            is_other,
+            "{runtime:?} {faults}: {errors}"
+        );
+        assert_eq!(errors.lines().count(), usize::from(is_other), "{errors}");
+        let json = std::fs::read(json).expect("a document");
+        let outcome: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!(
+            outcome["options"]["gpu_map"], way,
+            "{runtime:?} {options} {faults}"
+        );
+        let exports = machine.done().get("export 0").copied().unwrap_or_default();
+        assert_eq!(
+            exports,
+            usize::from(way == "dmabuf"),
+            "{runtime:?} {options}"
+        );
+        machine.assert_buffers(&[(0, 1)]);
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use cxi_sys::gpu as sys;
+use cxi_sys::{cxi_md_hints, gpu as sys};
 
 use crate::error::Error;
 
@@ -61,12 +61,17 @@ pub struct DmaBuf {
 }
 
 impl DmaBuf {
-    pub fn fd(&self) -> i32 {
-        self.file.as_raw_fd()
-    }
-
-    pub fn offset(&self) -> u64 {
-        self.offset
+    /// Returns the hints of a mapping of the memory.
+    pub fn hints(&self) -> cxi_md_hints {
+        cxi_md_hints {
+            page_shift: 0,
+            huge_shift: 0,
+            ptg_mode: 0,
+            ptg_mode_valid: false,
+            dmabuf_fd: self.file.as_raw_fd(),
+            dmabuf_offset: self.offset,
+            dmabuf_valid: true,
+        }
     }
 }
 

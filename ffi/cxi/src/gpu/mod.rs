@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use cxi_sys::gpu as sys;
+use cxi_sys::{cxi_md_hints, gpu as sys};
 
 use crate::error::Error;
 
@@ -14,8 +14,7 @@ mod hip;
 mod interface;
 mod level_zero;
 
-pub(crate) use interface::DmaBuf;
-use interface::Memory;
+use interface::{DmaBuf, Memory};
 pub use interface::{OpenError, PAGE};
 
 /// The type of a GPU: its vendor, and thereby its runtime.
@@ -55,11 +54,40 @@ impl fmt::Display for GpuType {
     }
 }
 
+/// How the driver of the NIC reaches memory of a GPU (libcxi.md 7.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapWay {
+    /// By its address, through the vendor's peer-to-peer module.
+    Peer,
+    /// By a dma-buf that the runtime exports.
+    DmaBuf,
+}
+
+impl fmt::Display for MapWay {
+    /// The name that users type: `peer` or `dmabuf`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Peer => "peer",
+            Self::DmaBuf => "dmabuf",
+        })
+    }
+}
+
+/// How a buffer was mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuMap {
+    /// The way that the driver accepted.
+    pub way: MapWay,
+    /// The refusal of the way that was tried before it.
+    pub refused: Option<Error>,
+}
+
 /// The GPUs of one type.
 pub struct Gpus {
     runtime: Runtime,
     kind: GpuType,
     count: u32,
+    ways: &'static [MapWay],
 }
 
 /// A runtime that is open.
@@ -90,11 +118,26 @@ impl Gpus {
                 (Runtime::LevelZero(runtime), count)
             }
         };
+        // As HPE's tools map it. Level Zero has no peer memory (libcxi.md 7.5).
+        let ways: &[MapWay] = match kind {
+            GpuType::Amd | GpuType::Nvidia => &[MapWay::Peer, MapWay::DmaBuf],
+            GpuType::Intel => &[MapWay::DmaBuf, MapWay::Peer],
+        };
         Ok(Self {
             runtime,
             kind,
             count,
+            ways,
         })
+    }
+
+    /// Maps memory that is allocated later in this way only. Otherwise the usual way of the type is
+    /// tried first, and the other one if the driver refuses it.
+    pub fn map_only(&mut self, way: MapWay) {
+        self.ways = match way {
+            MapWay::Peer => &[MapWay::Peer],
+            MapWay::DmaBuf => &[MapWay::DmaBuf],
+        };
     }
 
     /// Returns the type of the GPUs.
@@ -130,9 +173,11 @@ impl Gpus {
         };
         memory.fill(0, len)?;
         Ok(DeviceMemory {
-            dma_buf: memory.export(len),
+            dma_buf: None,
             memory,
             len,
+            ways: self.ways,
+            map: None,
         })
     }
 }
@@ -143,6 +188,9 @@ pub struct DeviceMemory {
     dma_buf: Option<DmaBuf>,
     memory: Box<dyn Memory>,
     len: usize,
+    /// The ways to map it, in the order in which they are tried.
+    ways: &'static [MapWay],
+    map: Option<GpuMap>,
 }
 
 impl DeviceMemory {
@@ -154,12 +202,6 @@ impl DeviceMemory {
     /// Returns false: [`Gpus::allocate`] rejects empty memory.
     pub fn is_empty(&self) -> bool {
         self.len == 0
-    }
-
-    /// Returns whether the memory is exported as a dma-buf. Otherwise the NIC's driver needs the
-    /// peer-to-peer module of the GPU.
-    pub fn is_exported(&self) -> bool {
-        self.dma_buf.is_some()
     }
 
     /// Copies `bytes` to `offset`.
@@ -213,8 +255,44 @@ impl DeviceMemory {
         self.memory.address()
     }
 
-    pub(crate) fn dma_buf(&self) -> Option<&DmaBuf> {
-        self.dma_buf.as_ref()
+    /// Returns how the memory is mapped; `None` before.
+    pub(crate) fn gpu_map(&self) -> Option<GpuMap> {
+        self.map
+    }
+
+    /// Maps the memory by `attempt`, which gets the hints of each way in turn until the driver
+    /// accepts one (libcxi.md 7.2, 7.5).
+    ///
+    /// # Errors
+    ///
+    /// The refusals of all ways.
+    pub(crate) fn map<T>(
+        &mut self,
+        attempt: impl Fn(Option<cxi_md_hints>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut refused: Option<Error> = None;
+        for way in self.ways {
+            let mapped = match way {
+                MapWay::Peer => attempt(None),
+                MapWay::DmaBuf => {
+                    self.dma_buf = self.memory.export(self.len);
+                    let hints = self.dma_buf.as_ref().map(DmaBuf::hints);
+                    hints.map_or(Err(Error::NOT_EXPORTED), |hints| attempt(Some(hints)))
+                }
+            };
+            match mapped {
+                Ok(mapped) => {
+                    self.map = Some(GpuMap { way: *way, refused });
+                    return Ok(mapped);
+                }
+                Err(error) => {
+                    self.dma_buf = None;
+                    let error = error.of_way(*way);
+                    refused = Some(refused.map_or(error, |first| first.and_of_way(error)));
+                }
+            }
+        }
+        Err(refused.unwrap_or(Error::NOT_EXPORTED))
     }
 
     fn check_range(&self, offset: usize, len: usize) {

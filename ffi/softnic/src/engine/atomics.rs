@@ -53,7 +53,7 @@ impl<W: Wire> Engine<W> {
     /// IEEE arithmetic (nic.md 7 does not state this).
     fn execute(&mut self, arrival: &Arrival, landing: &Landing) -> Result<u128, ReturnCode> {
         let packet = &arrival.packet;
-        let amo = self.wire.executed(packet.amo);
+        let amo = self.wire.executed(packet.amo)?;
         let pte = self.ptes.get(landing.pte).ok_or(C_RC_MST_CANCELLED)?;
         let lni = self.lnis.get(pte.lni).ok_or(C_RC_INVALID_AC)?;
         let start = landing.place.start;

@@ -82,8 +82,11 @@ pub trait Wire {
     }
 
     /// Returns the operation that the NIC executes in place of `amo`, if the driver chose another.
-    fn executed(&self, amo: Amo) -> Amo {
-        amo
+    ///
+    /// # Errors
+    /// The code with which the operation ends.
+    fn executed(&self, amo: Amo) -> Result<Amo, ReturnCode> {
+        Ok(amo)
     }
 
     /// Sets an error flag of the NIC.

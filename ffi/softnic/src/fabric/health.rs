@@ -85,6 +85,12 @@ pub struct Health {
     pub has_retry_handler: bool,
     /// First octet of the MAC address that software has set; `None` if it has set none.
     pub ama: Option<u8>,
+    /// Whether the driver has the modules for peer memory of GPUs.
+    pub has_peer_memory: bool,
+    /// Whether GPUs let the NIC access their dma-bufs.
+    pub has_dma_bufs: bool,
+    /// Whether the PCIe above the NIC executes atomic operations.
+    pub has_atomic_completer: bool,
     /// The part of its speed with which the host copies memory. Programs that measure it multiply.
     pub memory: f64,
     /// The contents of files, by their paths below the device directory, or by absolute paths of
@@ -111,6 +117,9 @@ impl Default for Health {
             flaps: 0,
             has_retry_handler: true,
             ama: Some(0x02),
+            has_peer_memory: true,
+            has_dma_bufs: true,
+            has_atomic_completer: true,
             memory: 1.0,
             files: BTreeMap::new(),
         }

@@ -162,6 +162,7 @@ impl Fabric {
         let errors = ErrorFlags::open(&directory, nid).ok().map(Arc::new);
         place.keep();
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
+        let fetch_add = FetchAdd::of(number, &settings.health);
         let link = LinkModel::new(settings.clone(), &nics, nid, slot, links);
         let overtake = link.as_ref().is_some_and(|link| link.has_switches());
         let takes_time = link.as_ref().is_some_and(|link| link.reception.is_some());
@@ -184,7 +185,7 @@ impl Fabric {
             shares_cpu: false,
             driver,
             shown_groups: ShownGroups::of(number),
-            fetch_add: FetchAdd::of(number),
+            fetch_add,
             errors,
             sent: PacketCounts::default(),
             received: PacketCounts::default(),

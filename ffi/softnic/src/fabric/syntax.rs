@@ -147,6 +147,9 @@ const FAULTS: Items = &[
     ("flaps", "flaps=NUMBER, from 0 to 10"),
     ("retry-handler", "retry-handler=off"),
     ("ama", "ama=off or ama=06"),
+    ("atomic-completer", "atomic-completer=off"),
+    ("peer-memory", "peer-memory=off"),
+    ("dma-buf", "dma-buf=off"),
     ("memory", "memory=SHARE, a number above 0, at most 1"),
     (
         "set",
@@ -321,6 +324,9 @@ fn fault_item(settings: &mut Settings, name: &str, value: &str) -> Option<()> {
                 _ => return None,
             };
         }
+        "peer-memory" => health.has_peer_memory = off(value)?,
+        "dma-buf" => health.has_dma_bufs = off(value)?,
+        "atomic-completer" => health.has_atomic_completer = off(value)?,
         "memory" => health.memory = probability(value).filter(|share| *share > 0.0)?,
         "set" => {
             let (file, content) = value.split_once(':')?;

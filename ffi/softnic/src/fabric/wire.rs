@@ -25,7 +25,7 @@ impl Wire for Fabric {
     }
 
     #[inline]
-    fn executed(&self, amo: Amo) -> Amo {
+    fn executed(&self, amo: Amo) -> Result<Amo, ReturnCode> {
         self.fetch_add.replacement(amo)
     }
 

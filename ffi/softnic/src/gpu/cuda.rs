@@ -22,6 +22,11 @@ pub fn owner(va: usize, len: usize) -> Option<&'static dyn Gpu> {
     owner.owns(va, len).then_some(owner)
 }
 
+/// Whether the process has loaded the runtime.
+pub fn is_loaded() -> bool {
+    Cuda::loaded().is_some()
+}
+
 impl Owner {
     fn owns(&self, va: usize, len: usize) -> bool {
         let mut kind: u32 = 0;

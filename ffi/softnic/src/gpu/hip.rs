@@ -24,6 +24,11 @@ pub fn owner(va: usize, len: usize) -> Option<&'static dyn Gpu> {
     owns.then_some(owner)
 }
 
+/// Whether the process has loaded the runtime.
+pub fn is_loaded() -> bool {
+    Hip::loaded().is_some()
+}
+
 impl Owner {
     /// Whether an address is device memory.
     fn knows(&self, va: usize) -> bool {

@@ -11,7 +11,7 @@ use super::service::registry::{allocate, publish};
 use crate::engine::location::{Location, Memory};
 use crate::engine::{Engine, Full, HUGE_SHIFT_AT, Md};
 use crate::fabric::Fabric;
-use crate::gpu::{self, DmaBuf, Import};
+use crate::gpu::{self, DmaBuf, Found, Import};
 use crate::nic::Nic;
 use crate::on_demand;
 use crate::pages::page_size;
@@ -32,8 +32,8 @@ unsafe impl Handle for cxi_md {
     type Object = MdHandle;
 }
 
-/// Maps memory of the CPU, or with `CXI_MAP_DEVICE` of a GPU. Only the dma-buf of the hints is
-/// used.
+/// Maps memory of the CPU, or with `CXI_MAP_DEVICE` of a GPU: peer memory, or that of the dma-buf
+/// of the hints, whose other fields are ignored.
 ///
 /// With `CXI_MAP_PIN` the memory stays mapped while the NIC uses it; otherwise it is looked up in
 /// each access, and need not exist. With `CXI_MAP_ALLOC_MD` addresses are reserved for memory that
@@ -55,10 +55,16 @@ pub unsafe extern "C" fn cxil_map(
         let end = va.addr().checked_add(len).ok_or(Errno::OVERFLOW)?;
         let reserves = flags & CXI_MAP_ALLOC_MD != 0;
         let on_device = flags & CXI_MAP_DEVICE != 0;
-        let page = if reserves || on_device {
-            page_size()
+        let hints = from_c!(optional_input(hints));
+        let found = if on_device {
+            Some(device_memory(&lni.nic, va.addr(), len, hints)?)
         } else {
-            common_page_size(va.addr(), end)
+            None
+        };
+        let page = match &found {
+            Some(found) => found.page,
+            None if reserves => page_size(),
+            None => common_page_size(va.addr(), end),
         };
         let start = va.expose_provenance() / page * page;
         let end = end.checked_next_multiple_of(page).ok_or(Errno::OVERFLOW)?;
@@ -71,9 +77,7 @@ pub unsafe extern "C" fn cxil_map(
         // contexts by flags.
         let kind = flags & !CXI_MAP_ALLOC_MD | huge_shift << HUGE_SHIFT_AT;
         let (mut location, mut import) = (None, None);
-        if on_device {
-            let hints = from_c!(optional_input(hints));
-            let found = gpu::find(va.addr(), len, hints.and_then(dma_buf))?;
+        if let Some(found) = found {
             location = Some(Location {
                 va: found.address.wrapping_sub(va.addr() - start),
                 memory: Memory::Gpu(found.gpu),
@@ -221,6 +225,28 @@ fn host_memory(start: usize, end: usize, flags: u32) -> Result<Location, Errno> 
         va: start,
         memory: Memory::OnDemand,
     })
+}
+
+/// Finds memory of a GPU in the way that the hints choose (libcxi.md 7.5).
+///
+/// # Errors
+/// See [`gpu::find_peer`] and [`gpu::find_dma_buf`]; ENODEV and EOPNOTSUPP by faults.
+fn device_memory(
+    nic: &Nic,
+    va: usize,
+    len: usize,
+    hints: Option<&cxi_md_hints>,
+) -> Result<Found, Errno> {
+    let (has_peer_memory, has_dma_bufs) = nic.with(|engine| {
+        let health = &engine.wire.settings.health;
+        Ok((health.has_peer_memory, health.has_dma_bufs))
+    })?;
+    match hints.and_then(dma_buf) {
+        Some(_) if !has_dma_bufs => Err(Errno::OPNOTSUPP),
+        Some(dma_buf) => gpu::find_dma_buf(va, len, dma_buf),
+        None if !has_peer_memory => Err(Errno::NODEV),
+        None => gpu::find_peer(va, len),
+    }
 }
 
 /// Returns the dma-buf of hints, if there is one.

@@ -17,7 +17,10 @@ const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/gpu");
 const DEVICE: u32 = RW | CXI_MAP_DEVICE;
 
 /// Bytes of an allocation.
-const LEN: usize = 16 * PAGE;
+const LEN: usize = 64 * PAGE;
+
+/// Bytes of a page of NVIDIA's peer memory.
+const PEER_PAGE: usize = 1 << 16;
 
 /// Builds a stand-in and loads it, so that it is found under its name.
 fn load(name: &str, source: &str) -> *mut c_void {
@@ -107,7 +110,7 @@ fn goes_through(
 
 /// Ranges inside an allocation at `base`.
 fn ranges(base: usize) -> [(u32, usize, usize); 3] {
-    let page = base.next_multiple_of(PAGE);
+    let page = base.next_multiple_of(PEER_PAGE);
     [
         (0, page + PAGE, 2 * PAGE),
         (2, page + PAGE + 100, 3000),
@@ -116,16 +119,16 @@ fn ranges(base: usize) -> [(u32, usize, usize); 3] {
 }
 
 /// Checks that no mapping reaches beyond the end of an allocation.
-fn rejects_range_beyond(rig: &Rig, end: usize) {
-    assert_eq!(refused(rig, end - 10, 11, DEVICE, None), EINVAL);
-    assert_eq!(refused(rig, end, 1, DEVICE, None), EINVAL);
+fn rejects_range_beyond(rig: &Rig, end: usize, errno: i32) {
+    assert_eq!(refused(rig, end - 10, 11, DEVICE, None), errno);
+    assert_eq!(refused(rig, end, 1, DEVICE, None), errno);
 }
 
 /// Checks flags, descriptors and memory that no mapping of device memory accepts.
-fn what_is_refused(rig: &Rig, base: usize) {
+fn what_is_refused(rig: &Rig, base: usize, errno: i32) {
     let of_host = Pages::new(PAGE);
     let host = of_host.base.addr();
-    assert_eq!(refused(rig, host, PAGE, DEVICE, None), EINVAL);
+    assert_eq!(refused(rig, host, PAGE, DEVICE, None), errno);
     assert_eq!(refused(rig, base, 100, RW, None), EFAULT);
     let reserved = DEVICE | CXI_MAP_ALLOC_MD;
     assert_eq!(refused(rig, base, 100, reserved, None), EOPNOTSUPP);
@@ -162,12 +165,21 @@ fn maps_cuda_memory() {
     for (index, va, len) in ranges(base as usize) {
         goes_through(&mut rig, index, va, len, None, &read);
     }
-    what_is_refused(&rig, base as usize);
-    rejects_range_beyond(&rig, base as usize + LEN);
+    what_is_refused(&rig, base as usize, EINVAL);
+    rejects_range_beyond(&rig, base as usize + LEN, EINVAL);
     // Programs poll event queues, so they cannot lie in device memory; device memory cannot be
     // replaced.
-    let page = (base as usize).next_multiple_of(PAGE);
+    let page = (base as usize).next_multiple_of(PEER_PAGE);
     let mut md = null_mut();
+    assert_eq!(map(&rig, page + 3, 8, DEVICE, None, &mut md), 0);
+    // SAFETY: `cxil_map` returned `md`.
+    let mapped = unsafe { *md };
+    assert_eq!((mapped.va, mapped.len), (page as u64, PEER_PAGE));
+    assert_eq!(call!(cxil_unmap(md)), 0);
+    // Its first page lies outside the allocation.
+    if !(base as usize).is_multiple_of(PEER_PAGE) {
+        assert_eq!(refused(&rig, base as usize, 8, DEVICE, None), EINVAL);
+    }
     assert_eq!(map(&rig, page, PAGE, DEVICE, None, &mut md), 0);
     let queue: *mut c_void = without_provenance_mut(page);
     let attr = attributes(queue, PAGE);
@@ -194,8 +206,8 @@ fn maps_hip_memory() {
     for (index, va, len) in ranges(base.addr()) {
         goes_through(&mut rig, index, va, len, None, &read);
     }
-    what_is_refused(&rig, base.addr());
-    rejects_range_beyond(&rig, base.addr() + LEN);
+    what_is_refused(&rig, base.addr(), ENOENT);
+    rejects_range_beyond(&rig, base.addr() + LEN, ENOENT);
     // Host memory that HIP allocated is not device memory.
     type HostMalloc = unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> c_int;
     // SAFETY: `library` was returned by dlopen(3) and is never closed.
@@ -204,7 +216,7 @@ fn maps_hip_memory() {
     let allocate = unsafe { std::mem::transmute::<*mut c_void, HostMalloc>(symbol) };
     let mut pinned = null_mut();
     done!(allocate(&raw mut pinned, PAGE, 0));
-    assert_eq!(refused(&rig, pinned.addr(), PAGE, DEVICE, None), EINVAL);
+    assert_eq!(refused(&rig, pinned.addr(), PAGE, DEVICE, None), ENOENT);
 }
 
 /// The dma-buf identifies the memory; the mapping may begin anywhere in it.
@@ -305,8 +317,10 @@ fn maps_level_zero_memory() {
         let hints = Some(hints(fd, offset(va)));
         goes_through(&mut rig, index, va, len, hints, &read);
     }
-    what_is_refused(&rig, base.addr());
-    assert_eq!(refused(&rig, base.addr(), 100, DEVICE, None), EINVAL);
-    let beyond = Some(hints(fd, LEN - 99));
-    assert_eq!(refused(&rig, base.addr(), 100, DEVICE, beyond), EINVAL);
+    what_is_refused(&rig, base.addr(), ENODEV);
+    assert_eq!(refused(&rig, base.addr(), 100, DEVICE, None), ENODEV);
+    for (offset, errno) in [(LEN - 99, EFAULT), (usize::MAX, EINVAL)] {
+        let beyond = Some(hints(fd, offset));
+        assert_eq!(refused(&rig, base.addr(), 100, DEVICE, beyond), errno);
+    }
 }

@@ -22,6 +22,43 @@ pub fn target_after(atomic: Atomic, count: u64) -> u128 {
     }
 }
 
+/// Returns the value of a target after `count` operations of a benchmark that the target's NIC
+/// executes as additions (nic.md 11.3); `None` if no NIC does. Takes about as long for any count.
+pub fn target_after_additions(atomic: Atomic, count: u64) -> Option<u128> {
+    if !atomic.is_fetch_add(atomic.op as i32) {
+        return None;
+    }
+    let added = |count: u64| {
+        let mut operands = Operands::new(atomic);
+        (0..count).fold(initial_target(atomic), |sum, _| {
+            let sum = sum.wrapping_add(operands.first);
+            operands.advance();
+            sum
+        })
+    };
+    let sum = match atomic.op {
+        AtomicOp::Min | AtomicOp::Max => {
+            // Each operand is by 1 below or above the one before it.
+            let (first, count) = (Operands::new(atomic).first, u128::from(count));
+            let operands = count.wrapping_mul(first);
+            let steps = count * count.saturating_sub(1) / 2;
+            let sum = initial_target(atomic).wrapping_add(operands);
+            match atomic.op {
+                AtomicOp::Min => sum.wrapping_sub(steps),
+                _ => sum.wrapping_add(steps),
+            }
+        }
+        _ if count <= BEFORE_CYCLE => added(count),
+        _ => {
+            let cycles = u128::from((count - BEFORE_CYCLE) / CYCLE);
+            let cycle = added(BEFORE_CYCLE + CYCLE).wrapping_sub(added(BEFORE_CYCLE));
+            let rest = added(BEFORE_CYCLE + (count - BEFORE_CYCLE) % CYCLE);
+            rest.wrapping_add(cycles.wrapping_mul(cycle))
+        }
+    };
+    Some(sum & ones(atomic.ty))
+}
+
 /// Applies `count` operations one after another.
 pub fn applied_times(atomic: Atomic, count: u64) -> u128 {
     let (mut operands, mut target) = (Operands::new(atomic), initial_target(atomic));

@@ -33,9 +33,11 @@ pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegio
             .allocate(index.into(), bytes)
             .explain(format_args!("cannot get a buffer of {what}"))?;
         // Each errno of this call has the same cause: the NIC cannot access the memory of the GPU.
-        return MemoryRegion::map(endpoint.lni(), memory, RIGHTS)
+        let region = MemoryRegion::map(endpoint.lni(), memory, RIGHTS)
             .environment(format_args!("cannot map a buffer of {what} for the NIC"))
-            .map_err(|failure| failure.with_hint(advice::hint(Situation::NoPeerToPeer)));
+            .map_err(|failure| failure.with_hint(advice::hint(Situation::NoPeerToPeer)))?;
+        endpoint.note_gpu_map(region.gpu_map());
+        return Ok(region);
     }
     let pages = match buffer.huge_page {
         None => Pages::anonymous(bytes)

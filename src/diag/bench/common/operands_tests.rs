@@ -1,6 +1,6 @@
 //! Compares operands with the model of the operations.
 
-use super::atomic_model::{applied_times, target_after};
+use super::atomic_model::{applied_times, target_after, target_after_additions};
 use super::operands::{Operands, above, below, initial_target};
 use facts::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, TYPES};
 use facts::atomic_model::{applied, ones};
@@ -52,6 +52,35 @@ fn target_after_few_operations_is_that_of_each_in_turn() {
                 "{atomic:?}, {count} operations"
             );
         }
+    }
+}
+
+#[test]
+fn target_after_additions_is_sum_of_operands() {
+    for atomic in combinations() {
+        let mut operands = Operands::new(atomic);
+        let mut sum = initial_target(atomic);
+        for count in 0..600 {
+            let Some(found) = target_after_additions(atomic, count) else {
+                assert!(!atomic.is_fetch_add(atomic.op as i32), "{atomic:?}");
+                break;
+            };
+            assert_eq!(found, sum, "{atomic:?}, {count} operations");
+            sum = sum.wrapping_add(operands.first) & ones(atomic.ty);
+            operands.advance();
+        }
+    }
+    let swap = Atomic {
+        op: AtomicOp::Swap,
+        cswap: CswapOp::Eq,
+        ty: AtomicType::Uint64,
+        fetching: false,
+        matching: false,
+    };
+    for count in many() {
+        let expected = u128::from(count / 2) * 3 + u128::from(count % 2);
+        let sum = target_after_additions(swap, count);
+        assert_eq!(sum, Some(expected & ones(swap.ty)), "{count} operations");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::tool_option::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::{HUGE_PAGES, gpu_index, huge_page, names, set_lists, text};
+use crate::cli::values::{HUGE_PAGES, gpu_index, huge_page, names, set_lists, text, words};
 use crate::run_options::MAX_ALIGNMENT;
 use crate::tool::Opt;
 use cxi::gpu::GpuType;
@@ -143,6 +143,35 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         },
         set: |typed, value| {
             typed.gpus.kind = Some(gpu::named(text(value)?).ok_or(gpu::GPU_TYPES)?);
+            Ok(())
+        },
+    },
+    ToolOption {
+        id: Opt::GpuMap,
+        short: None,
+        long: "gpu-map",
+        value: Some(Value::new(
+            "WAY",
+            Completion::Words(|| words(&gpu::MAP_NAMES)),
+        )),
+        governs: Governs::ThisProcess,
+        legacy: false,
+        repeats: false,
+        help: |_| {
+            "How the NIC reaches GPU memory: peer, dmabuf or auto\n(default: auto, the vendor's usual way first)"
+                .into()
+        },
+        manual: |_| {
+            "How the driver of the NIC reaches the buffers of this side in GPU memory: 'peer' \
+             through the peer-to-peer module of the vendor (nvidia-peermem, amdgpu), 'dmabuf' \
+             through a dma-buf that the runtime of the GPU exports, 'auto' in the usual way of the \
+             type (peer for AMD and NVIDIA, dmabuf for INTEL), and in the other way if the driver \
+             refuses that one. Libraries of a job may use another way than the legacy tools."
+        },
+        set: |typed, value| {
+            let name = text(value)?;
+            let found = gpu::MAP_NAMES.iter().find(|(other, _)| *other == name);
+            typed.gpus.map = found.ok_or(gpu::MAP_WAYS)?.1;
             Ok(())
         },
     },
