@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::load_verdict::units;
-use super::mixed::is_mixed;
+use super::load_verdict::{bad_pattern, units};
+use super::mixed::{is_incomparable, is_mixed};
 use super::nics::{State, all_states};
-use super::{Conclusion, Survey, load_words, words};
+use super::{Conclusion, Scope, Survey, load_words, words};
 use cluster::survey::findings::{Certainty, Findings};
 use cluster::survey::ids::NodeId;
 
@@ -36,7 +36,12 @@ pub fn summary(survey: &Survey) -> String {
                     format!("{} of {all}", words::grouped(measured))
                 }
             };
-            format!("good: {nics}, {pairs} measured")
+            let scope = match survey.scope {
+                Scope::Both => "",
+                Scope::Latency => " (latency only)",
+                Scope::Bandwidth => " (bandwidth only)",
+            };
+            format!("good{scope}: {nics}, {pairs} measured")
         }
         Conclusion::Bad => format!("bad: {bad}; {}", nics(survey)),
         Conclusion::Undecided if !suspect.is_empty() => {
@@ -47,6 +52,12 @@ pub fn summary(survey: &Survey) -> String {
         }
         Conclusion::Undecided if is_mixed(verdict) => {
             format!("undecided: the pairs of a class differ too much; {pairs} measured")
+        }
+        Conclusion::Undecided if verdict.populations.iter().any(is_incomparable) => {
+            let mut populations = verdict.populations.iter();
+            let class = populations.find(|of| is_incomparable(of));
+            let class = class.map_or("", |of| of.class.name());
+            format!("undecided: class {class} unjudged (--expect judges it); {pairs} measured")
         }
         Conclusion::Undecided if survey.load.as_ref().is_some_and(|of| of.unjudged.is_some()) => {
             format!("undecided: the fabric was busy, no verdict under load; {pairs} measured")
@@ -60,6 +71,10 @@ pub fn summary(survey: &Survey) -> String {
             format!(
                 "undecided: most measurements of a part of the load do not count; {pairs} measured"
             )
+        }
+        Conclusion::Undecided if survey.load.as_ref().is_some_and(|of| bad_pattern(of).is_some()) => {
+            let name = survey.load.as_ref().and_then(bad_pattern).unwrap_or_default();
+            format!("undecided: {name} is bad, retests do not confirm it; {}", nics(survey))
         }
         Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
         Conclusion::Interrupted => {

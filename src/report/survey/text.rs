@@ -70,6 +70,9 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         writeln!(out)?;
         paragraph(out, &advice, "  ")?;
     }
+    if let Some(command) = &survey.next {
+        writeln!(out, "\nNext: this command decides\n  {command}")?;
+    }
     outliers(out, survey)?;
     busy(out, survey)?;
     untested(out, survey)?;
@@ -125,7 +128,12 @@ pub(super) fn measured(survey: &Survey) -> String {
     } else {
         String::new()
     };
-    format!("{}; pairs {pairs}{seed}", tests.join(", "))
+    let widened = if survey.verdict.widened {
+        ", then all"
+    } else {
+        ""
+    };
+    format!("{}; pairs {pairs}{seed}{widened}", tests.join(", "))
 }
 
 /// Writes the causes with this certainty.
@@ -440,6 +448,9 @@ nid000416 cxi0: writes 3.90 us to 6 of 6 partners at its switch, median of its
 
 Next: run 'cxidiag check' on nid000417.
 
+Next: this command decides
+  srun --ntasks-per-node=1 --mpi=none cxidiag survey write-lat,write-bw --pairs=all
+
 Untested
 nid000419: no answer within 30 s (12 pairs)
 nid000418 cxi1: cannot open cxi1: no such device (6 pairs)
@@ -459,7 +470,9 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
 ";
         let text = text(mixed());
         assert_eq!(text, expected);
-        assert!(text.lines().all(|line| line.len() <= WIDTH + 1), "{text}");
+        let is_command = |line: &str| line.starts_with("  srun ");
+        let mut lines = text.lines().filter(|line| !is_command(line));
+        assert!(lines.all(|line| line.len() <= WIDTH + 1), "{text}");
     }
 
     #[test]
