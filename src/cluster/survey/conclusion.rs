@@ -94,7 +94,9 @@ impl Conclusion<'_> {
         untested: &mut Vec<UntestedPart>,
     ) {
         let mut cleared: BTreeSet<NicId> = BTreeSet::new();
-        let bad = causes.iter().filter(|cause| cause.certainty == Certainty::Bad);
+        let bad = causes
+            .iter()
+            .filter(|cause| cause.certainty == Certainty::Bad);
         for evidence in bad.flat_map(|cause| &cause.evidence) {
             let found = self.ratio_of(evidence);
             let unjudged = judgement.unjudged(self.results, evidence.test, self.roster, found);
@@ -103,7 +105,9 @@ impl Conclusion<'_> {
             let judged = self.roster.nic_ids().filter(answers);
             cleared.extend(judged.filter(|nic| !unjudged.contains(nic)));
         }
-        let of_causes = causes.iter().flat_map(|cause| members(cause.unit, self.roster));
+        let of_causes = causes
+            .iter()
+            .flat_map(|cause| members(cause.unit, self.roster));
         let of_untested = untested.iter().filter_map(|part| match part.unit {
             Unit::Nic(nic) => Some(nic),
             _ => None,

@@ -57,7 +57,10 @@ fn switch(roster: &Roster, nic: NicId) -> Option<Switch> {
 
 /// Returns the way of a pair, if the locations of its NICs are known.
 pub fn way(roster: &Roster, pair: Pair) -> Option<Way> {
-    let (one, other) = (switch(roster, pair.initiator)?, switch(roster, pair.target)?);
+    let (one, other) = (
+        switch(roster, pair.initiator)?,
+        switch(roster, pair.target)?,
+    );
     Some(if one.0 != other.0 {
         Way::Global(one.0.min(other.0), one.0.max(other.0))
     } else if one != other {

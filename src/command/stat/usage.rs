@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::forwarding::Forwarding;
-use super::note::NAME;
 use super::gather::GATHER;
+use super::note::NAME;
 use super::request::{Form, LINGER, StatRequest};
 use crate::command::output::MetricsRequest;
 use crate::command::{arguments, output};

@@ -161,7 +161,10 @@ fn notes(job: &JobStat) -> Vec<String> {
         format!(" (when they have ended: cxidiag stat --merge {directory})")
     });
     if !job.missing.is_empty() {
-        notes.push(format!("no readings from {}{merge}", job.missing.join(", ")));
+        notes.push(format!(
+            "no readings from {}{merge}",
+            job.missing.join(", ")
+        ));
     }
     let without: Vec<&str> = job.without_end().collect();
     if !without.is_empty() {

@@ -77,7 +77,12 @@ fn without_limit(survey: &Survey) -> Vec<String> {
             "A class with fewer than {LEAST_FIGURES} pairs has no limit; --expect sets an absolute one."
         ));
     }
-    if let Some(class) = survey.verdict.populations.iter().find(|of| is_incomparable(of)) {
+    if let Some(class) = survey
+        .verdict
+        .populations
+        .iter()
+        .find(|of| is_incomparable(of))
+    {
         lines.push(format!(
             "Class {} has one way and nothing to compare it with; --expect judges it.",
             class.class.name()

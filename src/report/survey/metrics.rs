@@ -1,9 +1,9 @@
 //! A survey as metrics: the file of a fleet, with a sample for each of its NICs (jobs.md 2.5).
 
-use super::{Scope, Survey};
 use super::load_metrics;
 use super::nics::{State, all_states};
 use super::words;
+use super::{Scope, Survey};
 use crate::openmetrics::{self, Family, Kind, Sample};
 use cluster::survey::findings::{Certainty, Population, Test, Unit};
 

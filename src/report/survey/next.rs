@@ -41,7 +41,10 @@ fn changes(survey: &Survey) -> Vec<(&'static str, String)> {
     let mut causes = verdict.causes.iter();
     let has_suspects = causes.any(|cause| cause.certainty == Certainty::Suspect);
     let of_test = |of_bandwidth: bool| {
-        let mut populations = verdict.populations.iter().filter(|one| is_incomparable(one));
+        let mut populations = verdict
+            .populations
+            .iter()
+            .filter(|one| is_incomparable(one));
         populations.any(|one| setup.tests[one.test.index()].of_bandwidth == of_bandwidth)
     };
     if !has_suspects && (of_test(false) || of_test(true)) {
@@ -58,9 +61,10 @@ fn changes(survey: &Survey) -> Vec<(&'static str, String)> {
         return changes;
     }
     let has_all = verdict.widened || setup.pairs.split(',').any(|name| name == "all");
-    let is_busy = verdict.populations.iter().any(|one| {
-        one.figure != Statistic::Median || 2 * one.unjudged > one.count
-    });
+    let is_busy = verdict
+        .populations
+        .iter()
+        .any(|one| one.figure != Statistic::Median || 2 * one.unjudged > one.count);
     if !has_all {
         changes.push(("pairs", more_pairs(roster).to_owned()));
     } else if setup.nics_at_once {
@@ -98,7 +102,9 @@ fn command(survey: &Survey, changes: &[(&str, String)]) -> String {
     for argument in own {
         let names = |name: &str| argument.strip_prefix("--") == Some(name);
         let has_name = |name: &str| {
-            let rest = argument.strip_prefix("--").and_then(|rest| rest.strip_prefix(name));
+            let rest = argument
+                .strip_prefix("--")
+                .and_then(|rest| rest.strip_prefix(name));
             rest.is_some_and(|rest| rest.starts_with('='))
         };
         let is_changed = changes.iter().any(|(name, _)| has_name(name));
@@ -108,7 +114,11 @@ fn command(survey: &Survey, changes: &[(&str, String)]) -> String {
         }
         is_value = is_option;
     }
-    words.extend(changes.iter().map(|(name, value)| quoted(&format!("--{name}={value}"))));
+    words.extend(
+        changes
+            .iter()
+            .map(|(name, value)| quoted(&format!("--{name}={value}"))),
+    );
     words.extend(of_tools.iter().map(|argument| quoted(argument)));
     words.join(" ")
 }
@@ -144,7 +154,8 @@ mod tests {
     #[test]
     fn proposes_all_pairs_and_then_more_time() {
         let mut undecided = survey(suspect(), Ok(()));
-        let all = "srun --ntasks-per-node=1 --mpi=none cxidiag survey write-lat,write-bw --pairs=all";
+        let all =
+            "srun --ntasks-per-node=1 --mpi=none cxidiag survey write-lat,write-bw --pairs=all";
         assert_eq!(undecided.next.as_deref(), Some(all));
         undecided.setup.launcher = "hosts".into();
         undecided.setup.arguments = ["--pairs", "all", "--hosts=a b", "--", "--cpu=1"]
@@ -170,6 +181,9 @@ mod tests {
         let mut verdict = good();
         verdict.populations[1].incomparable = true;
         let next = survey(verdict, Ok(())).next.unwrap();
-        assert!(next.ends_with(" --pairs=random:3 '--expect=p50<TIME'"), "{next}");
+        assert!(
+            next.ends_with(" --pairs=random:3 '--expect=p50<TIME'"),
+            "{next}"
+        );
     }
 }

@@ -8,6 +8,7 @@ use super::nics::{State, all_states};
 use super::{Conclusion, Scope, Survey, load_words, words};
 use cluster::survey::findings::{Certainty, Findings};
 use cluster::survey::ids::NodeId;
+use cluster::survey::roster::{NO_NIC, Node};
 
 /// Returns the first line, which fits into 80 columns except for a failure.
 pub fn summary(survey: &Survey) -> String {
@@ -72,9 +73,21 @@ pub fn summary(survey: &Survey) -> String {
                 "undecided: most measurements of a part of the load do not count; {pairs} measured"
             )
         }
-        Conclusion::Undecided if survey.load.as_ref().is_some_and(|of| bad_pattern(of).is_some()) => {
-            let name = survey.load.as_ref().and_then(bad_pattern).unwrap_or_default();
-            format!("undecided: {name} is bad, retests do not confirm it; {}", nics(survey))
+        Conclusion::Undecided
+            if survey
+                .load
+                .as_ref()
+                .is_some_and(|of| bad_pattern(of).is_some()) =>
+        {
+            let name = survey
+                .load
+                .as_ref()
+                .and_then(bad_pattern)
+                .unwrap_or_default();
+            format!(
+                "undecided: {name} is bad, retests do not confirm it; {}",
+                nics(survey)
+            )
         }
         Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
         Conclusion::Interrupted => {
@@ -176,9 +189,14 @@ fn nics(survey: &Survey) -> String {
     let with_nics: HashSet<NodeId> = roster.nics.iter().map(|nic| nic.node).collect();
     let nodes = roster.node_ids().zip(&roster.nodes);
     let absent = nodes.filter(|(at, node)| node.absent.is_some() && !with_nics.contains(at));
-    match absent.count() as u64 {
-        0 => {}
-        count => text += &format!(", {} absent", words::counted(count, "node")),
+    let has_joined = |node: &Node| node.absent.as_deref() == Some(NO_NIC);
+    let (without, absent): (Vec<&Node>, Vec<&Node>) = absent
+        .map(|(_, node)| node)
+        .partition(|node| has_joined(node));
+    for (nodes, what) in [(absent, "absent"), (without, "without a NIC")] {
+        if !nodes.is_empty() {
+            text += &format!(", {} {what}", words::counted(nodes.len() as u64, "node"));
+        }
     }
     text
 }

@@ -275,11 +275,13 @@ fn names_absent_nodes() {
         summary(&survey),
         "undecided: 84 pairs measured; 6 of 6 NICs are good, 1 node absent"
     );
+    survey.roster.nodes[3].absent = Some(NO_NIC.into());
+    assert!(summary(&survey).ends_with(", 1 node without a NIC"));
     // The NICs of a node that has joined are counted.
     survey.roster.nodes[0].absent = Some("lost".into());
     let line = summary(&survey);
     assert!(
-        line.ends_with("; 4 of 6 NICs are good, 2 untested, 1 node absent"),
+        line.ends_with("; 4 of 6 NICs are good, 2 untested, 1 node without a NIC"),
         "{line}"
     );
 }

@@ -25,6 +25,9 @@ const MOST_BAD: usize = 50;
 /// Most suspect parts in the text, and most transient ones.
 const MOST_OTHERS: usize = 10;
 
+/// Most nodes with busy CPUs that have a line each.
+const MOST_BUSY: usize = 3;
+
 /// Most lines about what was not measured.
 const MOST_UNTESTED: usize = 20;
 
@@ -218,7 +221,10 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         out,
         "\nBusy CPUs: latencies are upper bounds, bandwidths lower ones"
     )?;
-    let shown = if is_here { 1 } else { MOST_OTHERS };
+    if !is_here && nodes.len() > MOST_BUSY {
+        return paragraph(out, &busy_together(survey), "    ");
+    }
+    let shown = if is_here { 1 } else { MOST_BUSY };
     for of in nodes.iter().take(shown) {
         let name = if is_here {
             "this machine".into()
@@ -232,14 +238,24 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         let text = format!("{name}: waited for CPUs in {busy_slots} of {slots} slots{load}");
         paragraph(out, &text, "    ")?;
     }
-    and_more(
-        out,
-        if is_here {
-            0
-        } else {
-            nodes.len().saturating_sub(shown)
-        },
-    )
+    Ok(())
+}
+
+/// Returns one line about many nodes with busy CPUs.
+fn busy_together(survey: &Survey) -> String {
+    let nodes = &survey.busy_nodes;
+    let hosts = nodes
+        .iter()
+        .map(|of| survey.roster.node(of.node).host.as_str());
+    let sum = |count: fn(&BusyNode) -> u32| nodes.iter().map(count).map(u64::from).sum::<u64>();
+    let (busy, all) = (sum(|of| of.busy_slots), sum(|of| of.slots));
+    let loads = nodes.iter().filter_map(|of| of.load.as_ref());
+    let most = loads.max_by(|one, other| one.mean.total_cmp(&other.mean));
+    let most = most.map_or(String::new(), |load| {
+        format!("; at most{}", &load_text(load)[1..])
+    });
+    let hosts = compress(hosts);
+    format!("{hosts}: waited for CPUs in {busy} of {all} slots{most}")
 }
 
 /// Returns what used the CPUs of a host, as the end of a line.
@@ -422,6 +438,18 @@ nid000418: waited for CPUs in 13 of 14 slots
 
 ";
         assert!(text(&survey).contains(expected), "{}", text(&survey));
+        let busiest = survey.busy_nodes[0].clone();
+        survey.busy_nodes = (0..4)
+            .map(|node| BusyNode {
+                node: NodeId(node),
+                ..busiest.clone()
+            })
+            .collect();
+        let together = "
+nid[000416-000419]: waited for CPUs in 52 of 56 slots; at most load 4.0 on 2
+    CPUs (CPUs used: stress-ng 1.9, python3 0.1)
+";
+        assert!(text(&survey).contains(together), "{}", text(&survey));
         survey.setup.launcher = "loopback".into();
         assert_eq!(text(&survey).matches("this machine: waited").count(), 1);
     }

@@ -220,7 +220,9 @@ impl Nics {
             if let Some(worker) = member.thread.take() {
                 let late = member.late();
                 let step = worker.step.name();
-                member.fail(format!("{late} {MOST_LATE_BLOCKS} times: {step} did not return"));
+                member.fail(format!(
+                    "{late} {MOST_LATE_BLOCKS} times: {step} did not return"
+                ));
             }
         }
     }
@@ -258,7 +260,10 @@ impl Member {
 
     /// Returns why the tasks of a block were not done.
     fn late(&self) -> String {
-        format!("{} did not release its resources in time", self.facts.device)
+        format!(
+            "{} did not release its resources in time",
+            self.facts.device
+        )
     }
 
     /// Returns why the NIC cannot be measured with.
