@@ -38,9 +38,11 @@ pub fn write(out: &mut impl Write, check: &FleetCheck) -> io::Result<()> {
     remedies(out, check)
 }
 
-/// Writes what most nodes have.
+/// Writes what most nodes have, where others have something else.
 fn majority(out: &mut impl Write, all: &[Majority]) -> io::Result<()> {
-    if all.is_empty() {
+    let differs = |of: &&Majority| of.value.is_none() || of.count < of.of;
+    let different: Vec<&Majority> = all.iter().filter(differs).collect();
+    if different.is_empty() {
         return Ok(());
     }
     let has_several = {
@@ -48,7 +50,7 @@ fn majority(out: &mut impl Write, all: &[Majority]) -> io::Result<()> {
         let first = generations.next();
         generations.any(|other| Some(other) != first)
     };
-    let row = |of: &Majority| {
+    let row = |of: &&Majority| {
         let generation = of.generation.as_ref().filter(|_| has_several);
         let generation = generation.map_or(String::new(), |of| format!(", {of}"));
         vec![
@@ -64,7 +66,7 @@ fn majority(out: &mut impl Write, all: &[Majority]) -> io::Result<()> {
         ]
     };
     writeln!(out)?;
-    let rows = all.iter().map(row).collect();
+    let rows = different.iter().map(row).collect();
     for line in table::lines(&["Most have", "Value", "Count"], rows, &[Align::Left; 3]) {
         writeln!(out, "{line}")?;
     }

@@ -31,8 +31,9 @@ const DEAD_SLOTS: u32 = 2;
 /// Most dead paths that the evidence names.
 const MOST_PATHS: usize = 5;
 
-/// Grades each pattern by the judgements about it that retests have not cleared. A set may be slow
-/// by chance: in random halves some flows share links.
+/// Grades each pattern by the judgements about it that retests have not cleared, and by its targets
+/// with many sources, which the report shows with their grades. A set may be slow by chance: in
+/// random halves some flows share links.
 pub fn grade_patterns(findings: &mut LoadFindings) {
     let judgements = &findings.judgements;
     for of in &mut findings.bandwidths {
@@ -42,7 +43,10 @@ pub fn grade_patterns(findings: &mut LoadFindings) {
         let own = judgements.iter().filter(|judgement| {
             judgement.pattern == of.pattern && judgement.certainty != Some(Certainty::Transient)
         });
-        of.grade = own.map(|own| own.grade).max().unwrap_or(Grade::Good);
+        let of_stars = of.stars.iter().map(|star| star.grade);
+        let of_stars = of_stars.filter(|grade| is_judged(*grade));
+        let grades = own.map(|own| own.grade).chain(of_stars);
+        of.grade = grades.max().unwrap_or(Grade::Good);
     }
 }
 

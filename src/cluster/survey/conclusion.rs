@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use super::cause::{CauseFacts, add_signs, cause};
 use super::coverage::Coverage;
 use super::explanation::explain;
-use super::findings::{Cause, Certainty, Findings, LimitSource, Unit, UntestedPart};
+use super::findings::{Cause, Certainty, Evidence, Findings, LimitSource, Unit, UntestedPart};
 use super::ids::{NicId, TestId};
 use super::limits::Limits;
+use super::population::cost;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
@@ -32,6 +33,8 @@ pub struct Conclusion<'a> {
     pub keeps_figures: bool,
     /// Whether the selections have each NIC in a pair.
     pub is_of_all_nics: bool,
+    /// Whether all pairs were measured because those of the selections differed too much.
+    pub is_wide: bool,
 }
 
 impl Conclusion<'_> {
@@ -40,7 +43,12 @@ impl Conclusion<'_> {
         let (results, limits, roster) = (self.results, self.limits, self.roster);
         let explained = explain(results, limits, roster);
         let (judgement, outside) = (&explained.judgement, &explained.outside);
-        let populations = results.populations(judgement, outside);
+        let mut populations = results.populations(judgement, outside);
+        let is_incomparable = |one| results.is_incomparable(one, &populations, roster);
+        let incomparable: Vec<bool> = populations.iter().map(is_incomparable).collect();
+        for (population, is_incomparable) in populations.iter_mut().zip(incomparable) {
+            population.incomparable = is_incomparable;
+        }
         let facts = CauseFacts {
             results,
             judgement,
@@ -56,7 +64,7 @@ impl Conclusion<'_> {
         let outliers = judgement.outliers(&units, roster);
         let mut untested = self.coverage.untested_parts(roster);
         let unpaired = self.take_unmeasured(&mut untested);
-        self.add_unjudged(judgement, &units, &mut untested);
+        self.add_unjudged(judgement, &causes, &mut untested);
         Findings {
             causes,
             untested,
@@ -72,25 +80,42 @@ impl Conclusion<'_> {
             },
             planned: self.coverage.planned(),
             answered: self.coverage.answered(),
+            widened: self.is_wide,
         }
     }
 
-    /// Adds the NICs to `untested` whose figures say nothing in a test.
+    /// Adds the NICs to `untested` whose figures say nothing in a test. Beside a bad part, the
+    /// NICs are good whose figures say something in a test that shows its fault: they do not have
+    /// this fault.
     fn add_unjudged(
         &self,
         judgement: &Judgement,
-        causes: &[Unit],
+        causes: &[Cause],
         untested: &mut Vec<UntestedPart>,
     ) {
-        let of_causes = causes.iter().flat_map(|unit| members(*unit, self.roster));
+        let mut cleared: BTreeSet<NicId> = BTreeSet::new();
+        let bad = causes
+            .iter()
+            .filter(|cause| cause.certainty == Certainty::Bad);
+        for evidence in bad.flat_map(|cause| &cause.evidence) {
+            let found = self.ratio_of(evidence);
+            let unjudged = judgement.unjudged(self.results, evidence.test, self.roster, found);
+            let unjudged: BTreeSet<NicId> = unjudged.into_iter().map(|(nic, _)| nic).collect();
+            let answers = |nic: &NicId| self.results.counts(evidence.test, *nic).total() > 0;
+            let judged = self.roster.nic_ids().filter(answers);
+            cleared.extend(judged.filter(|nic| !unjudged.contains(nic)));
+        }
+        let of_causes = causes
+            .iter()
+            .flat_map(|cause| members(cause.unit, self.roster));
         let of_untested = untested.iter().filter_map(|part| match part.unit {
             Unit::Nic(nic) => Some(nic),
             _ => None,
         });
         let mut named: BTreeSet<NicId> = of_causes.chain(of_untested).collect();
         for test in TestId::first(self.results.tests().len()) {
-            for (nic, reason) in judgement.unjudged(self.results, test, self.roster) {
-                if named.insert(nic) {
+            for (nic, reason) in judgement.unjudged(self.results, test, self.roster, 0.0) {
+                if !cleared.contains(&nic) && named.insert(nic) {
                     untested.push(UntestedPart {
                         unit: Unit::Nic(nic),
                         reason: reason.to_owned(),
@@ -99,6 +124,15 @@ impl Conclusion<'_> {
                 }
             }
         }
+    }
+
+    /// Returns how many times slower than good pairs the pairs of a part are; 0 if that is unknown.
+    fn ratio_of(&self, evidence: &Evidence) -> f64 {
+        let of_bandwidth = self.results.tests()[evidence.test.index()].of_bandwidth;
+        let figures = evidence.value.zip(evidence.median);
+        figures.map_or(0.0, |(value, median)| {
+            cost(value, of_bandwidth) / cost(median, of_bandwidth)
+        })
     }
 
     /// Adds the NICs with too few answers to `untested`. Returns those that were not to be

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::answer::{Answer, PairResult, Stage};
 use super::conclusion::Conclusion;
 use super::coverage::Coverage;
+use super::explanation::{FEW_NICS, explain};
 use super::findings::{Findings, Test};
 use super::ids::{NicId, NodeId};
 use super::limits::Limits;
@@ -39,6 +40,11 @@ pub struct Conductor {
     /// Whether the selections have each NIC in a pair.
     is_of_all_nics: bool,
     most_active: usize,
+    settings: Settings,
+    /// Whether all pairs are measured because those of the selections differed too much.
+    is_wide: bool,
+    /// Whether the time for the sweep is up.
+    has_ended: bool,
 }
 
 impl Conductor {
@@ -70,7 +76,7 @@ impl Conductor {
             results: ResultStore::new(
                 &roster,
                 tests,
-                settings.expectations,
+                settings.expectations.clone(),
                 settings.sensitivity,
                 keeps_all,
             ),
@@ -82,6 +88,9 @@ impl Conductor {
             keeps_figures,
             is_of_all_nics: settings.selections.iter().any(Selection::is_of_all_nics),
             most_active,
+            is_wide: false,
+            has_ended: false,
+            settings,
         })
     }
 
@@ -141,8 +150,46 @@ impl Conductor {
         });
         match next {
             Some((phase, queue)) => self.rounds.begin(phase, queue),
+            None if self.needs_all_pairs() => self.widen(),
             None => self.rounds.finish(),
         }
+    }
+
+    /// Returns whether the pairs of a class differ too much for a verdict, although CPUs are not
+    /// busy, and all pairs of the NICs are few: with them, links may be told apart.
+    fn needs_all_pairs(&self) -> bool {
+        let has_all = self.settings.selections.contains(&Selection::All);
+        if self.has_ended || has_all || !self.results.keeps_all() {
+            return false;
+        }
+        let limits = self.limits.as_ref();
+        let explained = limits.map(|limits| explain(&self.results, limits, &self.roster));
+        self.roster.nics.len() < FEW_NICS
+            && explained.is_some_and(|explained| {
+                let judgement = &explained.judgement;
+                let mut keys = judgement.limits.keys();
+                keys.any(|key| judgement.differs_too_much(&self.results, *key))
+            })
+    }
+
+    /// Begins a survey of all pairs, which has the results so far.
+    fn widen(&mut self) {
+        let settings = Settings {
+            selections: vec![Selection::All],
+            ..self.settings.clone()
+        };
+        let (roster, tests) = (self.roster.clone(), self.results.tests().to_vec());
+        // All pairs need no location and no file.
+        let Ok(mut wide) = Self::new(roster, tests, settings) else {
+            return self.rounds.finish();
+        };
+        for result in self.results.all() {
+            wide.add_earlier(result);
+        }
+        *self = Self {
+            is_wide: true,
+            ..wide
+        };
     }
 
     /// Returns the limits that follow from the sweep so far.
@@ -250,6 +297,7 @@ impl Conductor {
 
     /// Ends the sweep early, so that the time that is left is used for the suspects.
     pub fn end_sweep(&mut self) {
+        self.has_ended = true;
         let results = &self.results;
         self.coverage.end_sweep(
             self.rounds.sweep_mut(),
@@ -292,6 +340,7 @@ impl Conductor {
             ),
             keeps_figures: self.keeps_figures,
             is_of_all_nics: self.is_of_all_nics,
+            is_wide: self.is_wide,
         }
         .findings()
     }

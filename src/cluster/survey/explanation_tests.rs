@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::PairResult;
+use super::answer::{Answer, Figures, PairResult};
 use super::conductor::{Conductor, Settings};
 use super::findings::{Certainty, Direction, Findings, LimitSource, Unit};
 use super::ids::{NicId, NodeId};
@@ -10,6 +10,7 @@ use super::pairs::parse;
 use super::rounds::NicOrder;
 use super::testing::{Cluster, Effect, Fault, pair};
 use super::timetable::Round;
+use crate::location::Class;
 
 /// Returns the settings of a survey of these pairs.
 pub fn settings(pairs: &str, seed: u64) -> Settings {
@@ -490,4 +491,93 @@ fn names_slow_software_nic_among_noisy_ones() {
             "seed {seed}"
         );
     }
+}
+
+#[test]
+fn names_switch_with_two_nics() {
+    let unit = Unit::Switch {
+        group: 1,
+        switch: 1,
+    };
+    for seed in 0..10 {
+        let mut cluster = Cluster::new([3, 2, 2, 1], &["write-lat"], seed);
+        cluster.faults = vec![Fault::slow(unit, Direction::Both, 2.0)];
+        let found = named(&survey(&mut cluster, "all", seed));
+        assert_eq!(found, [(unit, Certainty::Bad, Direction::Both)], "{seed}");
+        // One slow NIC of two is not the switch.
+        let nic = Unit::Nic(NicId(6));
+        cluster.faults = vec![Fault::slow(nic, Direction::Both, 2.0)];
+        let found = named(&survey(&mut cluster, "all", seed));
+        assert_eq!(found, [(nic, Certainty::Bad, Direction::Both)], "{seed}");
+    }
+}
+
+#[test]
+fn measures_all_pairs_if_those_of_the_selection_differ_too_much() {
+    let mut cluster = Cluster::new([0, 0, 12, 1], &["write-lat"], 1);
+    let slow = |nic: u32| Fault::slow(Unit::Nic(NicId(2 * nic)), Direction::Both, 3.0);
+    cluster.faults = (0..6_u32).map(slow).collect();
+    let findings = survey(&mut cluster, "random:4", 1);
+    assert!(findings.widened && findings.planned >= 66, "{findings:?}");
+    assert_eq!(named(&findings), []);
+    let good = survey(
+        &mut Cluster::new([0, 0, 12, 1], &["write-lat"], 1),
+        "random:4",
+        1,
+    );
+    assert!(!good.widened);
+}
+
+#[test]
+fn only_links_have_nothing_to_be_compared_with() {
+    let incomparable = |shape, faults: &[Fault]| {
+        let mut cluster = Cluster::new(shape, &["write-lat", "write-bw"], 1);
+        cluster.faults = faults.to_vec();
+        let findings = survey(&mut cluster, "all", 1);
+        assert_eq!(named(&findings), []);
+        let classes = findings
+            .populations
+            .into_iter()
+            .filter(|one| one.incomparable);
+        classes
+            .map(|one| (one.test.0, one.class))
+            .collect::<Vec<_>>()
+    };
+    let links = [Fault::slow(Unit::GroupPair(0, 1), Direction::Both, 3.0)];
+    let both = [(0, Class::Fabric), (1, Class::Fabric)];
+    assert_eq!(incomparable([2, 2, 4, 1], &links), both);
+    // They are about as fast as pairs within groups.
+    assert_eq!(incomparable([2, 2, 4, 1], &[]), []);
+    // A third group has links to compare them with.
+    let mut cluster = Cluster::new([3, 2, 4, 1], &["write-lat"], 1);
+    cluster.faults = links.to_vec();
+    let named = named(&survey(&mut cluster, "all", 1));
+    assert_eq!(
+        named,
+        [(Unit::GroupPair(0, 1), Certainty::Bad, Direction::Both)]
+    );
+}
+
+#[test]
+fn nics_are_good_beside_a_named_fault_in_a_test_that_shows_it() {
+    let mut cluster = Cluster::new([0, 0, 12, 1], &["write-lat", "write-bw"], 1);
+    let nic = Unit::Nic(NicId(3));
+    cluster.faults = vec![Fault::slow(nic, Direction::Both, 3.0)];
+    let findings = survey_with(&mut cluster, settings("all", 1), |cluster, round| {
+        let mut results = cluster.measure(round);
+        for result in &mut results {
+            // Half of the NICs have half of the bandwidth.
+            let is_slow = result.pair.nics().iter().any(|nic| nic.0 % 2 == 0);
+            if let Answer::Measured(Figures::Bandwidth {
+                bytes_per_second, ..
+            }) = &mut result.answer
+            {
+                *bytes_per_second /= if is_slow { 2.0 } else { 1.0 };
+            }
+        }
+        results
+    });
+    let expected = [(nic, Certainty::Bad, Direction::Both)];
+    assert_eq!(named(&findings), expected);
+    assert_eq!(findings.untested, []);
 }

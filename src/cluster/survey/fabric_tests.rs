@@ -283,3 +283,17 @@ fn names_nothing_beside_what_is_slow() {
         assert!(is_right, "{shape:?} {seed} {planted:?}: {found:?}");
     }
 }
+
+#[test]
+fn names_no_path_of_links_that_are_slow_in_one_direction() {
+    let links = Unit::GroupPair(0, 1);
+    let mut found = 0;
+    for seed in 0..20 {
+        let planted = Planted::OneWay(0, 1);
+        let survey = ("write-lat", "random:4");
+        let named = survey_with_fault([4, 2, 2, 1], planted, survey, None, seed);
+        assert!(named.iter().all(|one| one.0 == links), "{seed}: {named:?}");
+        found += named.len();
+    }
+    assert!(found >= 10, "{found}");
+}

@@ -203,6 +203,10 @@ pub struct Population {
     /// nothing about the class.
     #[serde(default)]
     pub biased: bool,
+    /// Whether all pairs pass the same links, between two groups or two switches, and are slower
+    /// than pairs that pass fewer: nothing shows that these links are good. --expect judges them.
+    #[serde(default)]
+    pub incomparable: bool,
     /// The smallest ratio to good pairs at which a NIC would have been found, with the pairs that
     /// it has: of the NIC with the largest one. Null without a limit.
     #[serde(default)]
@@ -305,4 +309,7 @@ pub struct Findings {
     pub planned: u64,
     /// Pairs that were measured or failed, now or in the survey of --resume.
     pub answered: u64,
+    /// Whether all pairs were measured after those of --pairs, because these differed too much.
+    #[serde(default)]
+    pub widened: bool,
 }

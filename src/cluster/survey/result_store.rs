@@ -147,6 +147,16 @@ impl ResultStore {
         &self.observations[test.index()]
     }
 
+    /// Returns whether the results of all pairs are kept.
+    pub fn keeps_all(&self) -> bool {
+        self.keeps_all
+    }
+
+    /// Returns the first results of pairs, and those of all retests.
+    pub fn all(&self) -> impl Iterator<Item = &PairResult> {
+        self.records.iter().chain(self.retests())
+    }
+
     /// Returns the results of all retests.
     pub fn retests(&self) -> impl Iterator<Item = &PairResult> {
         self.retests.values().flatten()

@@ -7,6 +7,9 @@ use super::ids::{NicId, NodeId};
 use crate::location::{Class, Location};
 use facts::device::DeviceName;
 
+/// Why a node that has joined is absent: its process has no NIC to measure with.
+pub const NO_NIC: &str = "it has no NIC";
+
 /// A node, and the process that measures on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]

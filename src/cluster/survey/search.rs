@@ -25,7 +25,7 @@ use super::roster::Roster;
 use super::selection::LEAST_MEMBERS;
 use super::slow_parts::{Judgement, SlowPart};
 use super::tally::PartTally;
-use super::units::{group_pair, members, parts_of_nic};
+use super::units::{crossing, group_pair, members, parts_of_nic};
 use crate::location::Class;
 
 /// Share of its pairs outside the limits above which a part explains them, in the first search.
@@ -453,6 +453,39 @@ impl Search<'_> {
         }
     }
 
+    /// Returns the links between two groups as the suspect of a path that has not failed, if every
+    /// measured pair in its direction between these groups is slow: then nothing tells the path
+    /// from the links, and its NICs are not to blame.
+    fn links_of_path(&self, pairs: &[Outside]) -> Option<Explanation> {
+        let (unit, role) = crossing(self.roster, pairs[0].pair)?;
+        let is_slow = |one: &Outside| {
+            let is_own = crossing(self.roster, one.pair) == Some((unit, role));
+            is_own && one.source == LimitSource::Population && one.test == pairs[0].test
+        };
+        if !pairs.iter().all(is_slow) || certainty_of(pairs) == Certainty::Transient {
+            return None;
+        }
+        let slow: HashSet<Pair> = (self.outside.iter().filter(|one| is_slow(one)))
+            .map(|one| one.pair)
+            .collect();
+        let across = |role| {
+            let all = self.results.observations(pairs[0].test).iter();
+            all.filter(move |one| crossing(self.roster, one.pair) == Some((unit, role)))
+        };
+        let has_reverse = across(role.other()).next().is_some();
+        let is_whole = across(role).all(|one| slow.contains(&one.pair));
+        is_whole.then(|| Explanation {
+            unit,
+            direction: match role {
+                Role::Initiator if has_reverse => Direction::Initiator,
+                Role::Target if has_reverse => Direction::Target,
+                _ => Direction::Both,
+            },
+            certainty: Certainty::Suspect,
+            pairs: pairs.to_vec(),
+        })
+    }
+
     /// Explains the remaining pairs by their paths. Both directions of a pair are one path.
     fn explain_paths(&mut self) {
         let mut paths: BTreeMap<(NicId, NicId), Vec<Outside>> = BTreeMap::new();
@@ -470,6 +503,10 @@ impl Search<'_> {
             let reverse_is_good = !pair.is_loopback()
                 && !has_both_directions
                 && measured.contains(&(test, pair.reversed()));
+            if let Some(links) = self.links_of_path(&pairs) {
+                self.add(links);
+                continue;
+            }
             self.explanations.push(Explanation {
                 certainty: certainty_of(&pairs),
                 unit: if pair.is_loopback() {

@@ -16,12 +16,16 @@ use super::robust::{
     FALSE_ALARM, LEAST_ERROR, binomial_tail, error_of_median, lower_median, score_limit, spread,
 };
 use super::roster::Roster;
-use super::units::{crossing, parts_of_nic};
+use super::units::{self, crossing, parts_of_nic};
 use super::ways::{Switch, Ways};
 
 /// Fewest members of a larger part that is a cause, and fewest pairs between two groups (jobs.md
 /// 3.3).
 pub const LEAST_MEMBERS: usize = 3;
+
+/// Members of a switch that is a cause only if all of its pairs have its effect and no other pair
+/// has.
+const MEMBERS_OF_SMALL: usize = 2;
 
 /// Part of the limit from which an effect is selected, so that it disturbs no other one.
 const SELECTED: f64 = 0.5;
@@ -225,6 +229,7 @@ fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<PartCandidate> {
             Unit::Nic(_) => one.pairs[0].len() + one.pairs[1].len() >= 2,
             Unit::Node(_) => nics.len() >= 2,
             Unit::GroupPair(..) => one.pairs[0].len() + one.pairs[1].len() >= LEAST_MEMBERS,
+            Unit::Switch { .. } => nics.len() >= MEMBERS_OF_SMALL,
             _ => nics.len() >= LEAST_MEMBERS,
         }
     });
@@ -300,6 +305,13 @@ fn is_possible(
     let bad = bad.filter(|median| *median >= value.abs() / 2.0).count();
     match unit {
         Unit::Node(_) => count >= 2 && bad == count,
+        Unit::Switch { .. } if count == MEMBERS_OF_SMALL => {
+            let has_all = role.is_none() && value > 0.0 && share() == 1.0;
+            let is_complete = units::members(unit, roster).len() == count;
+            let own: BTreeSet<u32> = own.iter().copied().collect();
+            let mut others = (0..).zip(rest).filter(|(index, _)| !own.contains(index));
+            has_all && is_complete && !others.any(|(_, rest)| has_effect(*rest, value))
+        }
         _ => count >= LEAST_MEMBERS && bad * 2 > count,
     }
 }

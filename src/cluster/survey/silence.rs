@@ -60,15 +60,22 @@ impl Silent {
 }
 
 impl Judgement {
-    /// Returns the NICs with measured pairs of a test of which too few say something, and why.
+    /// Returns the NICs with measured pairs of a test of which too few say something, and why. A
+    /// fault with the ratio `found` to good pairs was found in the test; 0 without any.
     pub fn unjudged(
         &self,
         results: &ResultStore,
         test: TestId,
         roster: &Roster,
+        found: f64,
     ) -> Vec<(NicId, &'static str)> {
         let mut silent: BTreeMap<NicId, Silent> = BTreeMap::new();
-        let of_classes = Class::ALL.map(|class| self.why_silent(results, (test, class)));
+        let of_classes = Class::ALL.map(|class| {
+            let ratio = self.sensitivity((test, class));
+            let would_be_found = ratio.is_some_and(|ratio| ratio <= found);
+            let why = self.why_silent(results, (test, class));
+            why.filter(|_| !would_be_found)
+        });
         for one in results.observations(test) {
             let of_class = of_classes[one.class as usize];
             let is_cleared = || results.retested((test, one.pair), self, roster).1 > 0;

@@ -8,11 +8,13 @@ use super::ids::{PopulationKey, TestId};
 use super::observation::Observation;
 use super::observation::figure;
 use super::outside::{Outside, RetestOutcome};
-use super::population::{Distribution, Sorted};
+use super::population::{Distribution, Sorted, cost};
 use super::result_store::{PopulationData, ResultStore, TestPair};
 use super::roster::Roster;
 use super::slow_parts::Judgement;
 use super::units::parts_of_pair;
+use super::ways::{Way, way};
+use crate::location::Class;
 use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;
 
@@ -60,6 +62,28 @@ impl ResultStore {
             .map(|one| one.limit)
     }
 
+    /// Returns whether the pairs of a class have nothing to be compared with: all of them pass the
+    /// same links between two groups or two switches, and take longer than good pairs of smaller
+    /// classes by more than the limit.
+    pub fn is_incomparable(&self, one: &Population, all: &[Population], roster: &Roster) -> bool {
+        if !matches!(one.class, Class::Group | Class::Fabric) || one.expected.is_some() {
+            return false;
+        }
+        let of_class = self.observations(one.test).iter();
+        let of_class = of_class.filter(|pair| pair.class == one.class);
+        let ways: HashSet<Option<Way>> = of_class.map(|pair| way(roster, pair.pair)).collect();
+        let smaller = all.iter().filter(|other| {
+            other.test == one.test && [Class::Switch, Class::Group].contains(&other.class)
+        });
+        let mut smaller = smaller.filter(|other| other.class < one.class && other.count > 0);
+        let of_bandwidth = self.of_bandwidth(one.test);
+        let limit = self.ratio(one.test).exp();
+        let is_as_fast = |other: &Population| {
+            cost(one.median(), of_bandwidth) <= limit * cost(other.median(), of_bandwidth)
+        };
+        ways.len() == 1 && !smaller.any(is_as_fast)
+    }
+
     /// Returns the populations with their limits.
     pub fn populations(&self, judgement: &Judgement, outside: &[Outside]) -> Vec<Population> {
         let of = |(key, data): (&PopulationKey, &PopulationData)| {
@@ -104,6 +128,7 @@ impl ResultStore {
                 sigma: sorted.sigma(),
                 limit: with_costs.map(|of| figure(of.centre + of.of_pair, of_bandwidth)),
                 biased: limit.is_some_and(|limit| limit.is_biased),
+                incomparable: false,
                 sensitivity: judgement.sensitivity(*key),
                 expected: self.expected(test),
                 histogram: sorted.histogram(),

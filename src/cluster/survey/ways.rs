@@ -23,7 +23,7 @@ pub type Switch = (u16, u16);
 
 /// The way between two NICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Way {
+pub enum Way {
     /// Within a switch.
     Switch(Switch),
     /// Between two switches of a group, the smaller one first.
@@ -47,6 +47,27 @@ pub struct Gateway {
     pub pairs: Vec<u32>,
     /// The pairs of groups whose links these are.
     pub links: Vec<Unit>,
+}
+
+/// Returns the switch of a NIC, if its location is known.
+fn switch(roster: &Roster, nic: NicId) -> Option<Switch> {
+    let location = roster.location(nic)?;
+    Some((location.group, location.switch))
+}
+
+/// Returns the way of a pair, if the locations of its NICs are known.
+pub fn way(roster: &Roster, pair: Pair) -> Option<Way> {
+    let (one, other) = (
+        switch(roster, pair.initiator)?,
+        switch(roster, pair.target)?,
+    );
+    Some(if one.0 != other.0 {
+        Way::Global(one.0.min(other.0), one.0.max(other.0))
+    } else if one != other {
+        Way::Local(one.min(other), one.max(other))
+    } else {
+        Way::Switch(one)
+    })
 }
 
 impl<'a> Ways<'a> {
@@ -74,19 +95,11 @@ impl<'a> Ways<'a> {
     }
 
     fn switch(&self, nic: NicId) -> Option<Switch> {
-        let location = self.roster.location(nic)?;
-        Some((location.group, location.switch))
+        switch(self.roster, nic)
     }
 
     fn way(&self, pair: Pair) -> Option<Way> {
-        let (one, other) = (self.switch(pair.initiator)?, self.switch(pair.target)?);
-        Some(if one.0 != other.0 {
-            Way::Global(one.0.min(other.0), one.0.max(other.0))
-        } else if one != other {
-            Way::Local(one.min(other), one.max(other))
-        } else {
-            Way::Switch(one)
-        })
+        way(self.roster, pair)
     }
 
     fn pair(&self, index: u32) -> Pair {

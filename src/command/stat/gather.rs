@@ -30,15 +30,31 @@ pub struct NodesOfJob {
     pub notes: Vec<String>,
 }
 
-/// Waits until all nodes of a program have left their readings, at most for this long. `own` are
-/// the readings of this node. `pause_for` pauses for a time, and returns whether to go on waiting.
+/// The default time that the first node waits for the others: this, and a part of the time of the
+/// command, because nodes of a long run end further apart.
+pub const GATHER: Duration = Duration::from_secs(10);
+const PART_OF_RUN: u32 = 20;
+/// The longest of these times.
+const LONGEST_GATHER: Duration = Duration::from_secs(300);
+
+/// How many times longer the first node waits for nodes whose command has begun and not ended.
+const LONGER_FOR_STARTED: u32 = 3;
+
+/// Returns how long the first node waits for the others after a run of this length.
+pub fn default_wait(elapsed: Duration) -> Duration {
+    (GATHER + elapsed / PART_OF_RUN).min(LONGEST_GATHER)
+}
+
+/// Waits until all nodes of a program have left their readings, at most for this long, and longer
+/// while the command of another node runs. `own` are the readings of this node. `pause_for` pauses
+/// for a time, and returns whether to go on waiting.
 pub fn all_nodes(
     directory: &Path,
     own: &NodeRecord,
     at_most: Duration,
     mut pause_for: impl FnMut(Duration) -> bool,
 ) -> NodesOfJob {
-    let until = Instant::now() + at_most;
+    let begun = Instant::now();
     let [mut pause, longest] = PAUSES;
     let mut ended = BTreeMap::new();
     loop {
@@ -46,7 +62,12 @@ pub fn all_nodes(
         let nodes: Vec<&NodeRecord> = ended.values().chain(&others).chain([own]).collect();
         let missing = missing(&nodes);
         let is_complete = is_complete(&nodes, &missing);
-        let left = until.saturating_duration_since(Instant::now());
+        let at_most = if others.is_empty() {
+            at_most
+        } else {
+            at_most * LONGER_FOR_STARTED
+        };
+        let left = at_most.saturating_sub(begun.elapsed());
         if is_complete || left.is_zero() || !pause_for(pause.min(left)) {
             let (files, ended): (Vec<PathBuf>, Vec<NodeRecord>) = ended.into_iter().unzip();
             let nodes = ended.into_iter().chain(others).chain([own.clone()]);
@@ -246,6 +267,31 @@ mod tests {
             }),
             nics: Vec::new(),
         }
+    }
+
+    #[test]
+    fn waits_longer_for_nodes_whose_command_runs() {
+        let minutes = |count| Duration::from_secs(60 * count);
+        assert_eq!(default_wait(Duration::ZERO), Duration::from_secs(10));
+        assert_eq!(default_wait(minutes(60)), Duration::from_secs(190));
+        assert_eq!(default_wait(minutes(6000)), LONGEST_GATHER);
+        // The time is up for a node without a file, not for one whose command has begun.
+        let directory = tempfile::tempdir().unwrap();
+        let own = node("a", Some(1), &["a", "b"]);
+        let mut pauses = 0;
+        let mut wait = |at_most| {
+            pauses = 0;
+            let found = all_nodes(directory.path(), &own, at_most, |_| {
+                pauses += 1;
+                false
+            });
+            (found.is_complete, pauses)
+        };
+        assert_eq!(wait(Duration::ZERO), (false, 0));
+        let mut other = node("b", Some(2), &["a", "b"]);
+        other.end = None;
+        fs::write(directory.path().join("b.start"), other.bytes()).unwrap();
+        assert_eq!(wait(minutes(1)), (false, 1));
     }
 
     fn gather(directory: &Path, own: &NodeRecord) -> NodesOfJob {

@@ -278,7 +278,8 @@ impl<'a> Leader<'a> {
         if !self.program.is_first_node() {
             return;
         }
-        let at_most = self.request.gather;
+        let usual = || gather::default_wait(self.record.elapsed().unwrap_or_default());
+        let at_most = self.request.gather.unwrap_or_else(usual);
         let pause = |time| pauses.pause(time);
         let gathered = gather::all_nodes(directory.path(), &self.record, at_most, pause);
         let is_complete = gathered.is_complete;
@@ -286,7 +287,10 @@ impl<'a> Leader<'a> {
             note(line);
         }
         let series = gather::series(directory.path());
-        let job = JobStat::of(gathered.nodes, gathered.missing).with_series(series);
+        let mut job = JobStat::of(gathered.nodes, gathered.missing).with_series(series);
+        if !is_complete {
+            job = job.with_directory(directory.path().display().to_string());
+        }
         output::report(self.request, &job, documents);
         if is_complete && !self.request.is_kept {
             directory.remove_all(&gathered.files);

@@ -14,9 +14,6 @@ use report::stat::Level;
 /// How long the leader waits for the other processes of its node.
 pub const LINGER: Duration = Duration::from_secs(1);
 
-/// How long the first node waits for the readings of the others.
-pub const GATHER: Duration = Duration::from_secs(10);
-
 /// What the arguments ask for.
 #[derive(Clone, Debug)]
 pub struct StatRequest {
@@ -50,8 +47,8 @@ pub struct StatRequest {
     pub directory: PathBuf,
     /// Whether the first node reports what all nodes have read.
     pub is_gathered: bool,
-    /// How long it waits for the others.
-    pub gather: Duration,
+    /// How long it waits for the others; `None` for a time that grows with the run.
+    pub gather: Option<Duration>,
     /// `--interval`: how often some counters are read while the command runs.
     pub interval: Option<Duration>,
     /// Whether the directory of the step stays.

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::forwarding::Forwarding;
+use super::gather::GATHER;
 use super::note::NAME;
-use super::request::{Form, GATHER, LINGER, StatRequest};
+use super::request::{Form, LINGER, StatRequest};
 use crate::command::output::MetricsRequest;
 use crate::command::{arguments, output};
 use facts::error::{Failure, cause, invalid};
@@ -164,9 +165,10 @@ fn options() -> Vec<OptionDef<TypedStat>> {
             Ok(())
         })
         .explained(
-            format!("How long the first node waits for the files of the\nothers (default: {})", time_text(GATHER)),
+            format!("How long the first node waits for the files of the\nothers (default: {} and 5 % of the run)", time_text(GATHER)),
             "How long the first node waits for the files of the others before it reports all of \
-             them.",
+             them, and three times as long while the command of another node runs. By default it is \
+             10 s and a twentieth of the time of the command, at most 5 minutes.",
         ),
         Def::switch("no-gather", |typed| typed.is_not_gathered = true).explained(
             "Each node reports itself; --merge reports all later",
@@ -290,7 +292,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
         with_arguments: typed.with_arguments,
         directory: typed.directory.unwrap_or_else(|| ".".into()),
         is_gathered: !typed.is_not_gathered,
-        gather: typed.gather.unwrap_or(GATHER),
+        gather: typed.gather,
         interval: typed.interval,
         is_kept: typed.is_kept,
     };

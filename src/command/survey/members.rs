@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::location::Location;
 use cluster::survey::ids::{NicId, NodeId};
-use cluster::survey::roster::{Nic, Node, Roster};
+use cluster::survey::roster::{NO_NIC, Nic, Node, Roster};
 use cluster::survey::timetable::{Introduction, NicFacts};
 use facts::device::FabricAddress;
 
@@ -85,7 +85,7 @@ impl Members {
             return;
         };
         if introduction.nics.is_empty() {
-            last.absent = Some("it has no NIC".into());
+            last.absent = Some(NO_NIC.into());
         }
         for nic in &introduction.nics {
             let other_vni = self.vni;

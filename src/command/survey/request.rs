@@ -126,12 +126,19 @@ pub struct SurveyRequest {
     pub without_effect: Option<String>,
 }
 
-/// Returns the tools with these names, the default one without any.
+/// The tools of a survey without any: one for latencies, and one for bandwidths.
+const DEFAULT_TOOLS: [&str; 2] = ["write-lat", "write-bw"];
+
+/// Returns the tools with these names, the default ones without any.
 ///
 /// # Errors
 ///
 /// A name that no tool has.
 pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
+    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        names.extend(DEFAULT_TOOLS);
+    }
     let mut tools = Vec::new();
     for name in names {
         let found = TOOLS.iter().find(|tool| tool.name == name);
@@ -139,9 +146,6 @@ pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
         if !tools.iter().any(|own: &&Tool| own.name == name) {
             tools.push(tool);
         }
-    }
-    if tools.is_empty() {
-        tools.push(&TOOLS[0]);
     }
     Ok(tools)
 }

@@ -67,10 +67,11 @@ const TIME_LINES: [TimeLine; 4] = [
 pub fn status(stat: &ReadStat) -> Badge {
     if stat.findings.iter().any(|of| of.code != SHORT) {
         (Grade::Bad, "unusual")
-    } else if stat.nodes.iter().any(|node| node.has_end) {
-        (Grade::Good, "nothing unusual")
+    } else if !stat.missing_nodes.is_empty() || !stat.nodes.iter().all(|node| node.has_end) {
+        // The node that is missing may be the slow one.
+        (Grade::Unsure, "readings missing")
     } else {
-        (Grade::Unsure, "no end reading")
+        (Grade::Good, "nothing unusual")
     }
 }
 
@@ -105,7 +106,10 @@ pub fn section(stat: &ReadStat) -> Markup {
             @for of in stat.findings.iter().skip(1) { li { (of.text) } }
             @for peak in &peaks { li { (peak) } }
             @if !stat.missing_nodes.is_empty() {
-                li { "nothing from " (stat.missing_nodes.join(", ")) }
+                li {
+                    "nothing from " (stat.missing_nodes.join(", "))
+                    ": cxidiag stat --merge reports all nodes when they have ended"
+                }
             }
             @if !without.is_empty() { li { "no end reading: " (without.join(", ")) } }
         }

@@ -18,6 +18,8 @@ pub struct JobStat {
     pub nodes: Vec<NodeRecord>,
     /// Nodes of the job without any file.
     pub missing: Vec<String>,
+    /// The directory of the files, from which all nodes can be reported later.
+    pub directory: Option<String>,
     /// The NICs of all nodes.
     pub nics: Vec<JobNic>,
     /// What they explain, the most important first.
@@ -60,6 +62,7 @@ impl JobStat {
         Self {
             nodes,
             missing,
+            directory: None,
             nics,
             findings,
             series: Vec::new(),
@@ -72,6 +75,14 @@ impl JobStat {
     pub fn with_series(self, mut series: Vec<NodeSeries>) -> Self {
         series.retain(|of| self.nodes.iter().any(|node| node.node == of.head.node));
         Self { series, ..self }
+    }
+
+    /// Adds the directory from which all nodes can be reported later.
+    pub fn with_directory(self, directory: String) -> Self {
+        Self {
+            directory: Some(directory),
+            ..self
+        }
     }
 
     /// Returns whether anything is unusual: a finding, or a reading that is missing. A short

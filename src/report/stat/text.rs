@@ -157,12 +157,18 @@ fn notes(job: &JobStat) -> Vec<String> {
     if job.nics.iter().all(|nic| nic.changes.is_empty()) {
         notes.push("no counter of a NIC was read".to_owned());
     }
+    let merge = job.directory.as_ref().map_or(String::new(), |directory| {
+        format!(" (when they have ended: cxidiag stat --merge {directory})")
+    });
     if !job.missing.is_empty() {
-        notes.push(format!("no readings from {}", job.missing.join(", ")));
+        notes.push(format!(
+            "no readings from {}{merge}",
+            job.missing.join(", ")
+        ));
     }
     let without: Vec<&str> = job.without_end().collect();
     if !without.is_empty() {
-        notes.push(format!("no end reading from {}", without.join(", ")));
+        notes.push(format!("no end reading from {}{merge}", without.join(", ")));
     }
     let place = if job.nodes.len() == 1 {
         " of this node"
@@ -431,6 +437,10 @@ no end reading from nid2
         let end = ": no readings from nid3, nid4; no end reading from nid2; 2 processes were still \
                    running\n";
         assert!(line.ends_with(end), "{line}");
+        let line = text(&job.with_directory("cxidiag-stat.7.0".into()), Level::Line);
+        let missing = "no readings from nid3, nid4 (when they have ended: cxidiag stat --merge \
+                       cxidiag-stat.7.0); no end";
+        assert!(line.contains(missing), "{line}");
         // Without readings, nothing is known to be usual.
         let job = JobStat::of(vec![testing::node("nid1", &[("cxi0", &[])])], Vec::new());
         assert!(text(&job, Level::Line).ends_with(": no counter of a NIC was read\n"));

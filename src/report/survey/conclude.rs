@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::document::{COMMAND, Conclusion, SCHEMA_VERSION, Setup, Survey, milliseconds};
-use super::load_verdict::certainties;
-use super::mixed::is_mixed;
+use super::document::{COMMAND, Conclusion, SCHEMA_VERSION, Scope, Setup, Survey, milliseconds};
+use super::load_verdict::{bad_pattern, certainties};
+use super::mixed::{is_incomparable, is_mixed};
+use super::next::next;
 use super::summary::summary;
 use crate::outcome::Problem;
 use cluster::load::findings::LoadFindings;
@@ -38,6 +39,8 @@ impl Survey {
             command: COMMAND.into(),
             cxidiag_version: env!("CARGO_PKG_VERSION").into(),
             conclusion,
+            scope: Scope::of_tests(&setup.tests),
+            next: None,
             exit_status: conclusion.exit_status(),
             summary: String::new(),
             error: end.err().map(Problem::from),
@@ -56,6 +59,7 @@ impl Survey {
             why_shared: Vec::new(),
         };
         survey.summary = summary(&survey);
+        survey.next = next(&survey);
         survey
     }
 }
@@ -73,7 +77,9 @@ fn conclusion(
         verdict.causes.iter().any(|of| of.certainty == word)
             || certainties(load).any(|(_, certainty)| certainty == word)
     };
-    let has_load_verdict = load.is_none_or(|of| of.unjudged.is_none() && of.unmeasured.is_empty());
+    let has_load_verdict = load.is_none_or(|of| {
+        of.unjudged.is_none() && of.unmeasured.is_empty() && bad_pattern(of).is_none()
+    });
     // The NICs of a path are tested with other partners.
     let is_path = |part: &UntestedPart| matches!(part.unit, Unit::Path(_));
     let missing = verdict.planned.saturating_sub(verdict.answered);
@@ -88,6 +94,7 @@ fn conclusion(
             if has(Certainty::Suspect)
                 || !is_complete
                 || is_mixed(verdict)
+                || verdict.populations.iter().any(is_incomparable)
                 || !has_load_verdict =>
         {
             Conclusion::Undecided

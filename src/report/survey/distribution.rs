@@ -2,7 +2,7 @@
 //! tables.
 
 use super::Survey;
-use super::mixed::has_few_figures;
+use super::mixed::{has_few_figures, is_incomparable};
 use super::words;
 use crate::table::{self, Align};
 use cluster::survey::findings::{Aggregate, Population, Statistic, Test};
@@ -75,6 +75,17 @@ fn without_limit(survey: &Survey) -> Vec<String> {
     if !small.is_empty() {
         lines.push(format!(
             "A class with fewer than {LEAST_FIGURES} pairs has no limit; --expect sets an absolute one."
+        ));
+    }
+    if let Some(class) = survey
+        .verdict
+        .populations
+        .iter()
+        .find(|of| is_incomparable(of))
+    {
+        lines.push(format!(
+            "Class {} has one way and nothing to compare it with; --expect judges it.",
+            class.class.name()
         ));
     }
     let (biased, others): (Vec<_>, Vec<_>) = large.into_iter().partition(|of| of.biased);

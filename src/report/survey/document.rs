@@ -81,6 +81,32 @@ pub enum Conclusion {
     Failed,
 }
 
+/// What a survey has measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Latencies and bandwidths.
+    #[default]
+    Both,
+    /// Latencies only: nothing is known about bandwidths.
+    Latency,
+    /// Bandwidths only: nothing is known about latencies.
+    Bandwidth,
+}
+
+impl Scope {
+    /// Returns what these tests measure.
+    pub fn of_tests(tests: &[Test]) -> Self {
+        let measures = |of_bandwidth| tests.iter().any(|test| test.of_bandwidth == of_bandwidth);
+        match (measures(false), measures(true)) {
+            (true, false) => Self::Latency,
+            (false, true) => Self::Bandwidth,
+            _ => Self::Both,
+        }
+    }
+}
+
 /// A survey, as `cxidiag survey --json` writes it. Field names contain the units. A value that is
 /// unknown, or does not apply, is null. NICs, nodes and tests are named by their index in their
 /// list.
@@ -95,6 +121,13 @@ pub struct Survey {
     pub cxidiag_version: String,
     /// The conclusion of the survey.
     pub conclusion: Conclusion,
+    /// What the conclusion is about.
+    #[serde(default)]
+    pub scope: Scope,
+    /// The command that decides what is undecided or untested; null if nothing is. TIME and RATE
+    /// stand for limits that the user knows.
+    #[serde(default)]
+    pub next: Option<String>,
     /// Exit status of the program: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.
     pub exit_status: u8,
     /// The first line of the text.

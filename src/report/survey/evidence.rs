@@ -1,7 +1,7 @@
 //! The evidence against a part of the cluster, in sentences.
 
 use super::Survey;
-use super::words::{counted, figure, figure_unit, grouped};
+use super::words::{counted, grouped, scaled_figure};
 use cluster::location::Class;
 use cluster::survey::findings::{Cause, Direction, Evidence, LimitSource, Population, Test, Unit};
 use node::nic::counter_table::{Preset, Row};
@@ -71,21 +71,23 @@ fn sentence(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
             "{operations}{pairs} need {retries} retries each, median of its class {usual}"
         );
     }
-    let mut text = format!(
-        "{operations} {} {}{pairs}",
-        figure(test, value),
-        figure_unit(test)
-    );
+    let (number, unit) = scaled_figure(test, value);
+    let mut text = format!("{operations} {number} {unit}{pairs}");
+    // The unit is named again where it is another one.
+    let beside = |value: f64| match scaled_figure(test, value) {
+        (number, own) if own == unit => number,
+        (number, own) => format!("{number} {own}"),
+    };
     if let (LimitSource::Expect, Some(limit)) = (evidence.source, evidence.limit) {
         let bound = if test.of_bandwidth {
             "at least"
         } else {
             "at most"
         };
-        text += &format!(", expected {bound} {}", figure(test, limit));
+        text += &format!(", expected {bound} {}", beside(limit));
     }
     if let Some(median) = evidence.median {
-        text += &format!(", median of its class {}", figure(test, median));
+        text += &format!(", median of its class {}", beside(median));
     }
     if let Some(why) = failure {
         text += &format!("; some fail: {why}");
@@ -349,6 +351,31 @@ mod tests {
         );
         let expected = "writes to 6 of 6 partners need 32 retries each, median of its class 0";
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn long_latencies_have_larger_units() {
+        for (value, text) in [
+            (
+                999_000.0,
+                "writes 999.00 us to 6 of 6 partners, median of its class 1.90",
+            ),
+            (
+                304_386_170.0,
+                "writes 304.39 ms to 6 of 6 partners, median of its class 1.90 us",
+            ),
+            (
+                2e9,
+                "writes 2.00 s to 6 of 6 partners, median of its class 1.90 us",
+            ),
+        ] {
+            let slow = Evidence {
+                value: Some(value),
+                ..evidence(TestId(0))
+            };
+            let said = said("write-lat", Unit::Nic(NicId(0)), Direction::Initiator, slow);
+            assert_eq!(said, text);
+        }
     }
 
     #[test]

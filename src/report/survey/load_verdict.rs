@@ -17,6 +17,14 @@ pub fn certainties(
     judgements.filter_map(|of| Some((of.unit, certainty(of)?)))
 }
 
+/// Returns the name of a pattern that is bad, although nothing explains that or retests have not
+/// confirmed it.
+pub fn bad_pattern(load: &LoadFindings) -> Option<&str> {
+    let mut patterns = load.bandwidths.iter();
+    let bad = patterns.find(|of| of.grade == Grade::Bad);
+    bad.map(|of| of.pattern.as_str())
+}
+
 /// Returns the parts whose most certain bad figure has this certainty, each once.
 pub fn units(load: Option<&LoadFindings>, word: Certainty) -> Vec<LoadUnit> {
     let mut units = Vec::new();

@@ -1,9 +1,9 @@
 //! A survey as metrics: the file of a fleet, with a sample for each of its NICs (jobs.md 2.5).
 
-use super::Survey;
 use super::load_metrics;
 use super::nics::{State, all_states};
 use super::words;
+use super::{Scope, Survey};
 use crate::openmetrics::{self, Family, Kind, Sample};
 use cluster::survey::findings::{Certainty, Population, Test, Unit};
 
@@ -54,12 +54,29 @@ pub fn families(survey: &Survey) -> Vec<Family> {
             verdict.answered as f64,
         ),
     ];
+    families.push(scope(survey));
     families.extend(of_nics(survey));
     families.push(causes(survey));
     families.extend(why(survey));
     families.extend(of_populations(survey));
     families.extend(load_metrics::families(survey));
     families
+}
+
+/// Returns what the verdict is about.
+fn scope(survey: &Survey) -> Family {
+    let kinds = [("latency", Scope::Bandwidth), ("bandwidth", Scope::Latency)];
+    let samples = kinds.map(|(kind, without)| {
+        let is_measured = survey.scope != without;
+        sample([("kind", kind.into())], f64::from(u8::from(is_measured)))
+    });
+    family(
+        Kind::Gauge,
+        "cxidiag_survey_scope",
+        "",
+        "Whether the verdict is about latencies, and about bandwidths: 1 if it is.",
+        samples,
+    )
 }
 
 /// Returns the number of NICs in each state, and the state of each NIC.
@@ -323,6 +340,7 @@ mod tests {
             "cxidiag_survey_duration_seconds 12.345",
             "cxidiag_survey_planned_pairs 84",
             "cxidiag_survey_answered_pairs 66",
+            "cxidiag_survey_scope{kind=\"bandwidth\"} 1",
             "cxidiag_survey_nics{state=\"good\"} 0",
             "cxidiag_survey_nics{state=\"suspect\"} 5",
             "cxidiag_survey_nic_ok{host=\"nid000417\",device=\"cxi1\"} 0",

@@ -8,6 +8,12 @@ pub fn has_few_figures(of: &Population) -> bool {
     of.count < of.unjudged + LEAST_FIGURES as u64
 }
 
+/// Returns whether the pairs of a class have nothing to be compared with, and no limit of
+/// `--expect`.
+pub fn is_incomparable(of: &Population) -> bool {
+    of.incomparable && of.expected.is_none()
+}
+
 /// Returns whether pairs of a class differ too much for a limit. The survey cannot say then which
 /// of them are good.
 pub fn is_mixed(verdict: &Findings) -> bool {

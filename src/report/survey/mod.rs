@@ -32,6 +32,7 @@ pub mod load_verdict;
 pub mod load_words;
 pub mod metrics;
 mod mixed;
+mod next;
 pub mod nics;
 pub mod pair_table;
 pub mod progress;
@@ -44,4 +45,4 @@ pub mod why;
 pub mod why_text;
 pub mod words;
 
-pub use document::{Conclusion, SCHEMA_VERSION, Setup, Survey, SurveyJob};
+pub use document::{Conclusion, SCHEMA_VERSION, Scope, Setup, Survey, SurveyJob};

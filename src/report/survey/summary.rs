@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use super::load_verdict::units;
-use super::mixed::is_mixed;
+use super::load_verdict::{bad_pattern, units};
+use super::mixed::{is_incomparable, is_mixed};
 use super::nics::{State, all_states};
-use super::{Conclusion, Survey, load_words, words};
+use super::{Conclusion, Scope, Survey, load_words, words};
 use cluster::survey::findings::{Certainty, Findings};
 use cluster::survey::ids::NodeId;
+use cluster::survey::roster::{NO_NIC, Node};
 
 /// Returns the first line, which fits into 80 columns except for a failure.
 pub fn summary(survey: &Survey) -> String {
@@ -36,7 +37,12 @@ pub fn summary(survey: &Survey) -> String {
                     format!("{} of {all}", words::grouped(measured))
                 }
             };
-            format!("good: {nics}, {pairs} measured")
+            let scope = match survey.scope {
+                Scope::Both => "",
+                Scope::Latency => " (latency only)",
+                Scope::Bandwidth => " (bandwidth only)",
+            };
+            format!("good{scope}: {nics}, {pairs} measured")
         }
         Conclusion::Bad => format!("bad: {bad}; {}", nics(survey)),
         Conclusion::Undecided if !suspect.is_empty() => {
@@ -47,6 +53,12 @@ pub fn summary(survey: &Survey) -> String {
         }
         Conclusion::Undecided if is_mixed(verdict) => {
             format!("undecided: the pairs of a class differ too much; {pairs} measured")
+        }
+        Conclusion::Undecided if verdict.populations.iter().any(is_incomparable) => {
+            let mut populations = verdict.populations.iter();
+            let class = populations.find(|of| is_incomparable(of));
+            let class = class.map_or("", |of| of.class.name());
+            format!("undecided: class {class} unjudged (--expect judges it); {pairs} measured")
         }
         Conclusion::Undecided if survey.load.as_ref().is_some_and(|of| of.unjudged.is_some()) => {
             format!("undecided: the fabric was busy, no verdict under load; {pairs} measured")
@@ -59,6 +71,22 @@ pub fn summary(survey: &Survey) -> String {
         {
             format!(
                 "undecided: most measurements of a part of the load do not count; {pairs} measured"
+            )
+        }
+        Conclusion::Undecided
+            if survey
+                .load
+                .as_ref()
+                .is_some_and(|of| bad_pattern(of).is_some()) =>
+        {
+            let name = survey
+                .load
+                .as_ref()
+                .and_then(bad_pattern)
+                .unwrap_or_default();
+            format!(
+                "undecided: {name} is bad, retests do not confirm it; {}",
+                nics(survey)
             )
         }
         Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
@@ -161,9 +189,14 @@ fn nics(survey: &Survey) -> String {
     let with_nics: HashSet<NodeId> = roster.nics.iter().map(|nic| nic.node).collect();
     let nodes = roster.node_ids().zip(&roster.nodes);
     let absent = nodes.filter(|(at, node)| node.absent.is_some() && !with_nics.contains(at));
-    match absent.count() as u64 {
-        0 => {}
-        count => text += &format!(", {} absent", words::counted(count, "node")),
+    let has_joined = |node: &Node| node.absent.as_deref() == Some(NO_NIC);
+    let (without, absent): (Vec<&Node>, Vec<&Node>) = absent
+        .map(|(_, node)| node)
+        .partition(|node| has_joined(node));
+    for (nodes, what) in [(absent, "absent"), (without, "without a NIC")] {
+        if !nodes.is_empty() {
+            text += &format!(", {} {what}", words::counted(nodes.len() as u64, "node"));
+        }
     }
     text
 }

@@ -120,6 +120,37 @@ fn concludes_in_one_line() {
 }
 
 #[test]
+fn good_says_what_was_measured() {
+    for (tests, line) in [
+        (0..1, "good (latency only): 8 NICs, 84 pairs measured"),
+        (1..2, "good (bandwidth only): 8 NICs, 84 pairs measured"),
+        (0..2, "good: 8 NICs, 84 pairs measured"),
+    ] {
+        let mut survey = survey(good(), Ok(()));
+        survey.setup.tests = survey.setup.tests[tests].to_vec();
+        survey.scope = Scope::of_tests(&survey.setup.tests);
+        assert_eq!(summary(&survey), line);
+    }
+}
+
+#[test]
+fn links_without_comparison_are_unjudged() {
+    let mut verdict = good();
+    verdict.populations[1].incomparable = true;
+    let unjudged = survey(verdict.clone(), Ok(()));
+    assert_eq!(
+        (unjudged.exit_status, unjudged.summary.as_str()),
+        (
+            4,
+            "undecided: class same group unjudged (--expect judges it); 84 pairs measured"
+        )
+    );
+    // An absolute limit judges the class.
+    verdict.populations[1].expected = Some(2500.0);
+    assert_eq!(survey(verdict, Ok(())).exit_status, 0);
+}
+
+#[test]
 fn concludes_under_load() {
     let with = |judgements: Vec<LoadJudgement>| LoadFindings {
         judgements,
@@ -244,11 +275,13 @@ fn names_absent_nodes() {
         summary(&survey),
         "undecided: 84 pairs measured; 6 of 6 NICs are good, 1 node absent"
     );
+    survey.roster.nodes[3].absent = Some(NO_NIC.into());
+    assert!(summary(&survey).ends_with(", 1 node without a NIC"));
     // The NICs of a node that has joined are counted.
     survey.roster.nodes[0].absent = Some("lost".into());
     let line = summary(&survey);
     assert!(
-        line.ends_with("; 4 of 6 NICs are good, 2 untested, 1 node absent"),
+        line.ends_with("; 4 of 6 NICs are good, 2 untested, 1 node without a NIC"),
         "{line}"
     );
 }

@@ -92,6 +92,7 @@ pub fn population(test: TestId, class: Class) -> Population {
         sigma: 40.0 * scale,
         limit: Some(if of_bandwidth { 17.67e9 } else { 2470.0 }),
         biased: false,
+        incomparable: false,
         sensitivity: Some(1.3),
         expected: None,
         histogram: Vec::new(),

@@ -27,6 +27,9 @@ const MOST_BAD: usize = 50;
 /// Most suspect parts in the text, and most transient ones.
 const MOST_OTHERS: usize = 10;
 
+/// Most nodes with busy CPUs that have a line each.
+const MOST_BUSY: usize = 3;
+
 /// Most lines about what was not measured.
 const MOST_UNTESTED: usize = 20;
 
@@ -74,6 +77,9 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         let advice = format!("Next: run 'cxidiag check' on {}.", compress(hosts));
         writeln!(out)?;
         paragraph(out, &advice, "  ")?;
+    }
+    if let Some(command) = &survey.next {
+        writeln!(out, "\nNext: this command decides\n  {command}")?;
     }
     outliers(out, survey)?;
     busy(out, survey)?;
@@ -130,7 +136,12 @@ pub(super) fn measured(survey: &Survey) -> String {
     } else {
         String::new()
     };
-    format!("{}; pairs {pairs}{seed}", tests.join(", "))
+    let widened = if survey.verdict.widened {
+        ", then all"
+    } else {
+        ""
+    };
+    format!("{}; pairs {pairs}{seed}{widened}", tests.join(", "))
 }
 
 /// Writes the causes with this certainty.
@@ -215,7 +226,10 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         out,
         "\nBusy CPUs: latencies are upper bounds, bandwidths lower ones"
     )?;
-    let shown = if is_here { 1 } else { MOST_OTHERS };
+    if !is_here && nodes.len() > MOST_BUSY {
+        return paragraph(out, &busy_together(survey), "    ");
+    }
+    let shown = if is_here { 1 } else { MOST_BUSY };
     for of in nodes.iter().take(shown) {
         let name = if is_here {
             "this machine".into()
@@ -229,14 +243,24 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         let text = format!("{name}: waited for CPUs in {busy_slots} of {slots} slots{load}");
         paragraph(out, &text, "    ")?;
     }
-    and_more(
-        out,
-        if is_here {
-            0
-        } else {
-            nodes.len().saturating_sub(shown)
-        },
-    )
+    Ok(())
+}
+
+/// Returns one line about many nodes with busy CPUs.
+fn busy_together(survey: &Survey) -> String {
+    let nodes = &survey.busy_nodes;
+    let hosts = nodes
+        .iter()
+        .map(|of| survey.roster.node(of.node).host.as_str());
+    let sum = |count: fn(&BusyNode) -> u32| nodes.iter().map(count).map(u64::from).sum::<u64>();
+    let (busy, all) = (sum(|of| of.busy_slots), sum(|of| of.slots));
+    let loads = nodes.iter().filter_map(|of| of.load.as_ref());
+    let most = loads.max_by(|one, other| one.mean.total_cmp(&other.mean));
+    let most = most.map_or(String::new(), |load| {
+        format!("; at most{}", &load_text(load)[1..])
+    });
+    let hosts = compress(hosts);
+    format!("{hosts}: waited for CPUs in {busy} of {all} slots{most}")
 }
 
 /// Returns how many NICs are virtual functions, which share the link of their NIC; `None` without
@@ -431,6 +455,18 @@ nid000418: waited for CPUs in 13 of 14 slots
 
 ";
         assert!(text(&survey).contains(expected), "{}", text(&survey));
+        let busiest = survey.busy_nodes[0].clone();
+        survey.busy_nodes = (0..4)
+            .map(|node| BusyNode {
+                node: NodeId(node),
+                ..busiest.clone()
+            })
+            .collect();
+        let together = "
+nid[000416-000419]: waited for CPUs in 52 of 56 slots; at most load 4.0 on 2
+    CPUs (CPUs used: stress-ng 1.9, python3 0.1)
+";
+        assert!(text(&survey).contains(together), "{}", text(&survey));
         survey.setup.launcher = "loopback".into();
         assert_eq!(text(&survey).matches("this machine: waited").count(), 1);
     }
@@ -457,6 +493,9 @@ nid000416 cxi0: writes 3.90 us to 6 of 6 partners at its switch, median of its
 
 Next: run 'cxidiag check' on nid000417.
 
+Next: this command decides
+  srun --ntasks-per-node=1 --mpi=none cxidiag survey write-lat,write-bw --pairs=all
+
 Untested
 nid000419: no answer within 30 s (12 pairs)
 nid000418 cxi1: cannot open cxi1: no such device (6 pairs)
@@ -476,7 +515,9 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
 ";
         let text = text(mixed());
         assert_eq!(text, expected);
-        assert!(text.lines().all(|line| line.len() <= WIDTH + 1), "{text}");
+        let is_command = |line: &str| line.starts_with("  srun ");
+        let mut lines = text.lines().filter(|line| !is_command(line));
+        assert!(lines.all(|line| line.len() <= WIDTH + 1), "{text}");
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub fn page(survey: &Survey) -> String {
     }
     let is_shown = |of: &&Cause| of.certainty != Certainty::Transient;
     let parts = || survey.verdict.causes.iter().filter(is_shown);
+    if let Some(command) = &survey.next {
+        page += &format!("\nNext: this command decides\n\n    {command}\n");
+    }
     for cause in parts().take(MOST) {
         page += &part(survey, cause);
     }
@@ -125,6 +128,10 @@ write-lat 8, write-bw 1M; pairs random:3 (seed 7).
     cxidiag survey write-lat,write-bw --pairs=random:3
 
 cxidiag 0.1.0, 2023-11-14T22:13:20Z
+
+Next: this command decides
+
+    srun --ntasks-per-node=1 --mpi=none cxidiag survey write-lat,write-bw --pairs=all
 
 ## nid000417 cxi1
 

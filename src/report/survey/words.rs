@@ -106,6 +106,15 @@ pub fn figure(test: &Test, value: f64) -> String {
     }
 }
 
+/// Returns a figure of a test with its unit: latencies of a millisecond or more in ms or s.
+pub fn scaled_figure(test: &Test, value: f64) -> (String, &'static str) {
+    if test.of_bandwidth || value < 1e6 {
+        return (figure(test, value), figure_unit(test));
+    }
+    let (scale, unit) = if value < 1e9 { (1e6, "ms") } else { (1e9, "s") };
+    (format!("{:.2}", value / scale), unit)
+}
+
 /// Returns the answer of a pair: `3.90 us`, `failed`.
 pub fn answer(tests: &[Test], result: &PairResult) -> String {
     let test = &tests[result.test.index()];

@@ -78,7 +78,8 @@ impl CoordinatorLoop<'_> {
         }
         let plan = conductor.preview();
         self.control.notes.add(&format!(
-            "loading the fabric: at most {} of {} NICs send at once, {} slots, about {:.0} s",
+            "loading the fabric: at most {} of {} NICs send at once, {} slots in {:.0} s \
+             at least; retests take as long again, and busy hosts longer",
             plan.most_aggressors, plan.nics, plan.slots, plan.seconds
         ));
         let ended = self.run_scenes(load, &mut conductor);

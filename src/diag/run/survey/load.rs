@@ -49,11 +49,14 @@ impl Nics {
             let place = left.iter().position(of_result);
             let task = place.map(|place| left.remove(place));
             let nic = task.and_then(|task| self.member_of_load(&task));
+            self.end_in_time(nic);
             self.note_address(nic, report.address);
             results.push(report.result);
         }
+        let late = left.iter().map(|task| self.member_of_load(task)).collect();
+        self.note_late(late);
         for task in left {
-            let why = self.give_up(self.member_of_load(&task));
+            let why = self.why_late(self.member_of_load(&task));
             results.push(LoadResult {
                 slot: task.slot,
                 nic: task.nic,

@@ -23,13 +23,14 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 pub use crate::targets::{NicPlan, TestPlan};
-use nic::{Nic, NicOrder};
+use nic::{Nic, NicOrder, Step};
 pub use rules::{buffer_bytes, is_two_sided};
 pub use slot::{longest, most_beyond, sufficient};
 
@@ -47,6 +48,9 @@ const OPENING_LIMIT: Duration = Duration::from_secs(20);
 /// How long after the end of a block a NIC may take to release the resources of its last pair.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
+/// Blocks one after the other whose tasks do not end in time, after which a NIC is given up.
+const MOST_LATE_BLOCKS: u32 = 3;
+
 /// Interval at which the process checks for an interruption while its NICs work.
 const SLICE: Duration = Duration::from_millis(50);
 
@@ -63,11 +67,15 @@ struct Member {
     facts: NicFacts,
     /// None if the NIC could not be opened, or was given up.
     thread: Option<Worker>,
+    /// Blocks one after the other whose tasks had not ended in time.
+    late_blocks: u32,
 }
 
 struct Worker {
     orders: Sender<NicOrder>,
     thread: JoinHandle<()>,
+    /// What the thread does.
+    step: Step,
 }
 
 impl Nics {
@@ -144,6 +152,7 @@ impl Nics {
         while let Some(report) = next(&reports, until) {
             left.retain(|task| *task != report.task);
             beyond = beyond.max(report.beyond);
+            self.end_in_time(self.member_of(&report.task));
             self.note_address(self.member_of(&report.task), report.address);
             let of_task = |answer| PairResult {
                 waited_percent: report.waited_percent,
@@ -152,8 +161,10 @@ impl Nics {
             };
             results.extend(report.answer.map(of_task));
         }
+        let late = left.iter().map(|task| self.member_of(task)).collect();
+        self.note_late(late);
         for task in left {
-            let why = self.give_up(self.member_of(&task));
+            let why = self.why_late(self.member_of(&task));
             let answer = Answer::Untested(Untested::Other(why));
             results.push(PairResult::of(&task, answer));
         }
@@ -173,6 +184,13 @@ impl Nics {
         task.own_nic(self.first_nic, self.members.len())
     }
 
+    /// Notes that a NIC has ended a task in time.
+    fn end_in_time(&mut self, nic: Option<usize>) {
+        if let Some(member) = nic.and_then(|index| self.members.get_mut(index)) {
+            member.late_blocks = 0;
+        }
+    }
+
     /// Notes the address of a NIC after a task, or why it has none.
     fn note_address(&mut self, nic: Option<usize>, address: Result<FabricAddress, String>) {
         let Some(member) = nic.and_then(|index| self.members.get_mut(index)) else {
@@ -184,22 +202,41 @@ impl Nics {
         }
     }
 
-    /// Gives up a NIC whose task has not ended, unless the process was interrupted. `nic` is its
-    /// index. Returns why the task was not done.
-    fn give_up(&mut self, nic: Option<usize>) -> String {
+    /// Notes the NICs with these indices, whose tasks of a block have not ended, unless the process
+    /// was interrupted. A NIC goes on in its thread, and its pairs are measured later; it is given
+    /// up after the last of [`MOST_LATE_BLOCKS`] blocks one after the other.
+    fn note_late(&mut self, nics: BTreeSet<Option<usize>>) {
+        if interrupt::check().is_err() {
+            return;
+        }
+        for index in nics.into_iter().flatten() {
+            let member = &mut self.members[index];
+            member.late_blocks += 1;
+            if member.late_blocks < MOST_LATE_BLOCKS {
+                continue;
+            }
+            // The thread is left behind: nothing can end a call of the library that does not
+            // return.
+            if let Some(worker) = member.thread.take() {
+                let late = member.late();
+                let step = worker.step.name();
+                member.fail(format!(
+                    "{late} {MOST_LATE_BLOCKS} times: {step} did not return"
+                ));
+            }
+        }
+    }
+
+    /// Returns why a task was not done. `nic` is the index of its NIC.
+    fn why_late(&self, nic: Option<usize>) -> String {
         if let Err(interrupted) = interrupt::check() {
             return interrupted.message();
         }
-        let Some(member) = nic.map(|index| &mut self.members[index]) else {
-            return "the NIC is not one of this process".into();
-        };
-        if member.thread.take().is_some() {
-            // The thread is left behind: nothing can end a call of the library that does not
-            // return.
-            let device = &member.facts.device;
-            member.fail(format!("{device} did not release its resources in time"));
+        match nic.map(|index| &self.members[index]) {
+            None => "the NIC is not one of this process".into(),
+            Some(member) if member.thread.is_some() => member.late(),
+            Some(member) => member.failure(),
         }
-        member.failure()
     }
 }
 
@@ -219,6 +256,14 @@ impl Member {
     /// Notes why the NIC cannot be measured with any longer.
     fn fail(&mut self, why: String) {
         (self.facts.address, self.facts.failure) = (None, Some(why));
+    }
+
+    /// Returns why the tasks of a block were not done.
+    fn late(&self) -> String {
+        format!(
+            "{} did not release its resources in time",
+            self.facts.device
+        )
     }
 
     /// Returns why the NIC cannot be measured with.
@@ -254,7 +299,9 @@ fn open(plan: NicPlan, place: usize) -> Result<Opening, Failure> {
     let name = device.clone();
     let (orders, received) = unbounded();
     let (sender, facts) = bounded(1);
-    let run = move || match Nic::open(plan, place) {
+    let step = Step::default();
+    let of_thread = step.clone();
+    let run = move || match Nic::open(plan, place, of_thread) {
         Ok(nic) => {
             // The receiver is gone if this NIC was given up.
             let _ = sender.send(nic.facts());
@@ -269,7 +316,11 @@ fn open(plan: NicPlan, place: usize) -> Result<Opening, Failure> {
     Ok(Opening {
         device,
         facts,
-        worker: Worker { orders, thread },
+        worker: Worker {
+            orders,
+            thread,
+            step,
+        },
     })
 }
 
@@ -285,6 +336,7 @@ impl Opening {
         Member {
             facts,
             thread: is_open.then_some(self.worker),
+            late_blocks: 0,
         }
     }
 }

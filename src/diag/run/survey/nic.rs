@@ -1,5 +1,6 @@
 //! One NIC of a process: its thread, and what it does in each slot.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
@@ -77,8 +78,30 @@ pub struct LoadTaskReport {
     pub address: Result<FabricAddress, String>,
 }
 
+/// What the thread of a NIC does, for the process that waits for it.
+#[derive(Clone, Debug)]
+pub struct Step(Arc<Mutex<&'static str>>);
+
+impl Default for Step {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new("opening it")))
+    }
+}
+
+impl Step {
+    fn begin(&self, name: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    }
+
+    /// Returns what the thread does.
+    pub fn name(&self) -> &'static str {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A NIC in its thread.
 pub struct Nic {
+    step: Step,
     nic: TargetNic,
     /// Time for a pair.
     pair: Duration,
@@ -87,13 +110,14 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Opens the NIC, as [`TargetNic::open`] does.
+    /// Opens the NIC, as [`TargetNic::open`] does. `step` tells what it does.
     ///
     /// # Errors
     ///
     /// The errors of [`TargetNic::open`].
-    pub fn open(plan: NicPlan, place: usize) -> Result<Self, Failure> {
+    pub fn open(plan: NicPlan, place: usize, step: Step) -> Result<Self, Failure> {
         Ok(Self {
+            step,
             nic: TargetNic::open(plan, place)?,
             pair: Duration::ZERO,
             has_moved: false,
@@ -163,6 +187,7 @@ impl Nic {
         };
         let confined = self.nic.confine(side);
         let attempt = Attempt::new(window, side);
+        self.step.begin("reading its counters");
         let watch = (side == Side::Client)
             .then(|| {
                 attempt.beyond(Duration::ZERO, || {
@@ -175,6 +200,7 @@ impl Nic {
             Err(failure) => (Some(Answer::Untested(reason(&failure))), true),
         };
         drop(confined);
+        self.step.begin("reading its counters");
         let changes = watch.map_or(Vec::new(), |watch| {
             attempt.beyond(Duration::ZERO, || watch.end())
         });
@@ -205,6 +231,7 @@ impl Nic {
 
     /// Opens the NIC again, and notes whether its address has changed.
     fn reopen(&mut self) {
+        self.step.begin("opening it again");
         let before = self.nic.address();
         self.nic.reopen();
         self.has_moved |= self.nic.address() != before;
@@ -212,6 +239,7 @@ impl Nic {
 
     /// Does a task under load in its slot. The set-up begins at once, as without load.
     fn run_load(&mut self, task: LoadTask, times: LoadTimes, window_bytes: u64) -> LoadTaskReport {
+        self.step.begin("measuring under load");
         let watch = LoadWatch::begin(self.nic.device());
         let has_moved = self.has_moved;
         let outcome = perform(&mut self.nic, &task.part, (times, window_bytes), has_moved);
@@ -250,6 +278,7 @@ impl Nic {
                 let why = format!("the address of {} has changed", self.nic.device());
                 return (Some(Answer::Untested(Untested::Other(why))), true);
             }
+            self.step.begin("measuring as target");
             let done = self.nic.serve(task.test.index(), peer, attempt);
             let failure = done.result.err();
             return (
@@ -257,6 +286,7 @@ impl Nic {
                 done.is_released,
             );
         }
+        self.step.begin("measuring as initiator");
         let done = self.nic.measure(task.test.index(), peer, attempt);
         let answer = match &done.result {
             Ok(figures) => Answer::Measured(*figures),

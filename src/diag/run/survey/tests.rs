@@ -1,5 +1,6 @@
 //! Blocks of slots on software NICs of this process.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -263,27 +264,40 @@ fn nic_that_cannot_be_opened_says_why() {
     drop(nics);
 }
 
-/// The NIC of the first pair never ends. The process reports the other one, and does not wait for
-/// the first any more.
+fn worker(rig: &mut Rig) -> &mut Worker {
+    rig.nics.members[0].thread.as_mut().unwrap()
+}
+
+/// The NIC of the first pair never ends. The process reports the other one, tries the first one
+/// again, and then does not wait for it any more.
 #[test]
 fn gives_up_nic_that_does_not_end() {
     let mut rig = Rig::new(&["soft78", "soft79"], &["write-lat"]);
     let tasks = [rig.pair(0, 0, 0, 0), rig.pair(0, 0, 1, 1)].concat();
     let (orders, ignored) = unbounded();
-    rig.nics.members[0].thread.as_mut().unwrap().orders = orders;
+    let working = mem::replace(&mut worker(&mut rig).orders, orders.clone());
+    let late = "soft78 did not release its resources in time";
+    let untested = |why: &str| Answer::Untested(why.into());
     let report = rig.run(1, tasks.clone());
-    let why = Answer::Untested("soft78 did not release its resources in time".into());
-    assert_eq!(merged(&report, 10, 10).answer, why);
-    assert_ne!(merged(&report, 11, 11).answer, why);
-    let failure = Err("soft78 did not release its resources in time".into());
-    assert_eq!(report.addresses[0], failure);
+    assert_eq!(merged(&report, 10, 10).answer, untested(late));
+    assert_ne!(merged(&report, 11, 11).answer, untested(late));
+    assert!(report.addresses.iter().all(Result::is_ok));
+    // It ends the tasks of the next block.
+    worker(&mut rig).orders = working;
+    let report = rig.run(1, tasks.clone());
+    assert_ne!(merged(&report, 10, 10).answer, untested(late));
+    worker(&mut rig).orders = orders;
+    for _ in 0..2 {
+        let report = rig.run(1, tasks.clone());
+        assert_eq!(merged(&report, 10, 10).answer, untested(late));
+        assert!(report.addresses[0].is_ok());
+    }
+    let report = rig.run(1, tasks);
+    let given_up = format!("{late} 3 times: reading its counters did not return");
+    assert_eq!(merged(&report, 10, 10).answer, untested(&given_up));
+    assert_eq!(report.addresses[0], Err(given_up.clone()));
     assert!(report.addresses[1].is_ok());
-    assert_eq!(
-        rig.nics.facts()[0].failure.as_deref(),
-        Some("soft78 did not release its resources in time")
-    );
-    let again = rig.run(1, tasks);
-    assert_eq!(merged(&again, 10, 10).answer, why);
+    assert_eq!(rig.nics.facts()[0].failure, Some(given_up));
     drop(ignored);
     drop(rig.nics);
 }
