@@ -166,8 +166,8 @@ impl Comparison {
         let name = self.column.name();
         match (self.is_beside_busy, self.of_bandwidth) {
             (false, _) => name.to_owned(),
-            (true, false) => format!("{name} (CPUs busy: minimum)"),
-            (true, true) => format!("{name} (CPUs busy: at least)"),
+            (true, false) => format!("{name} (minimum)"),
+            (true, true) => format!("{name} (at least)"),
         }
     }
 }

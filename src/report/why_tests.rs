@@ -151,7 +151,7 @@ fn floors_judge_a_nic_beside_busy_cpus() {
     );
     assert_eq!(
         of.tests[0].name,
-        "small writes in loopback (CPUs busy: minimum)"
+        "small writes in loopback (minimum)"
     );
     assert_eq!(
         (of.tests[0].own, of.tests[0].others),

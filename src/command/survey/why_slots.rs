@@ -173,14 +173,17 @@ impl Found {
         let all = self.slots;
         let busy = (self.busy > 0).then(|| {
             let busy = self.busy;
-            format!("processes waited for CPUs in {busy} of {all} measurements")
+            format!(
+                "processes waited for CPUs in {busy} of {all} measurements: there, minima and \
+                 bounds count"
+            )
         });
         let untested = (self.untested > 0).then(|| {
             let untested = self.untested;
             format!("{untested} of {all} measurements did not take place")
         });
         let notes: Vec<String> = busy.into_iter().chain(untested).collect();
-        (!notes.is_empty()).then(|| notes.join(", "))
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// Adds the result of a slot.
@@ -562,8 +565,8 @@ mod tests {
         );
         assert!(!figures.is_late);
         let text = found.left_out().unwrap_or_default();
-        let expected = "processes waited for CPUs in 1 of 4 measurements, 1 of 4 measurements did \
-                        not take place";
+        let expected = "processes waited for CPUs in 1 of 4 measurements: there, minima and \
+                        bounds count; 1 of 4 measurements did not take place";
         assert_eq!(text, expected);
         found.add(
             &slot(true),
