@@ -149,10 +149,7 @@ fn floors_judge_a_nic_beside_busy_cpus() {
         "bad: cxi1 is slower than 2 good NICs, for an unknown cause",
         3,
     );
-    assert_eq!(
-        of.tests[0].name,
-        "small writes in loopback (minimum)"
-    );
+    assert_eq!(of.tests[0].name, "small writes in loopback (minimum)");
     assert_eq!(
         (of.tests[0].own, of.tests[0].others),
         (Some(3e9), Some(1e9))
