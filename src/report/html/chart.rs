@@ -343,6 +343,23 @@ mod tests {
     }
 
     #[test]
+    fn names_have_room_beside_curves() {
+        let (x, y) = axes();
+        let width = |name: &str| {
+            let curve = Curve {
+                name: name.into(),
+                points: vec![(1.0, 1e3), (1024.0, 1e5)],
+                ..Curve::default()
+            };
+            let svg = curves("Latency over size", &x, &y, &[curve]).into_string();
+            let (_, rest) = svg.split_once("viewBox=\"0 0 ").expect("a box");
+            rest.split(' ').next().expect("a width").to_owned()
+        };
+        assert_eq!(width("p50"), "600");
+        assert_eq!(width("nid000417 cxi1 to nid000418 cxi1"), "774");
+    }
+
+    #[test]
     fn names_do_not_cover_each_other() {
         let (_, y) = axes();
         let curve = |value| Curve {

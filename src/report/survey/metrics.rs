@@ -5,7 +5,7 @@ use super::load_metrics;
 use super::nics::{State, all_states};
 use super::words;
 use crate::openmetrics::{self, Family, Kind, Sample};
-use cluster::survey::findings::{Certainty, Population, Test, Unit};
+use cluster::survey::findings::{Certainty, Population, Test};
 
 /// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds.
 /// The label `quantile` belongs to summaries.
@@ -284,6 +284,7 @@ mod tests {
     use super::super::why::Explanation;
     use super::*;
     use crate::openmetrics::{Dialect, text};
+    use cluster::survey::findings::Unit;
     use cluster::survey::ids::NicId;
 
     #[test]
