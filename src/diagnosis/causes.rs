@@ -12,7 +12,7 @@ use crate::cause::{By, Cause, Cell};
 use crate::columns::Column;
 use crate::columns::Column::{
     CommandRead, FastFlows, HostRead, HugePages, Memory, OtherClass, Pause, Read, ReadBandwidth,
-    Received, Sent, SlowFlows, Survey, Tail, Write, WriteBandwidth, WriteFrom, WriteTo,
+    Received, Sent, SlowFlows, Survey, Tail, Waiting, Write, WriteBandwidth, WriteFrom, WriteTo,
     WriteToInOtherClass,
 };
 use crate::flows::FLOW_HEAPS;
@@ -27,9 +27,6 @@ const SLOW_PCIE: &[(Column, Cell)] = &[
     (HugePages, Slower),
     (OtherClass, Slower),
 ];
-
-/// Code of the reading that says that the processes of a NIC waited for their CPUs in all tests.
-pub const CPU_WAIT: &str = "cpu-wait";
 
 /// Code of the reading about the traffic of others.
 pub const FOREIGN: &str = "foreign-traffic";
@@ -339,12 +336,16 @@ pub const CAUSES: &[Cause] = &[
         id: "cpu-noise",
         what: "other processes use the CPUs of the node",
         subject: "busy CPUs",
-        signs: &[Wrong(CPU_WAIT)],
-        cells: NOTHING,
+        signs: &[],
+        cells: &[
+            (Write, CertainlySame),
+            (Waiting, CertainlySlower),
+            (HostRead, Same),
+        ],
         fails: false,
-        voids: true,
-        files_exclude: true,
-        advice: "end the other processes, or drain the node, and measure again",
+        voids: false,
+        files_exclude: false,
+        advice: "see which processes use the CPUs, and measure again when these are free",
         by: By::User,
     },
     Cause {
@@ -388,12 +389,17 @@ pub const CAUSES: &[Cause] = &[
         subject: "page size",
         signs: &[Cures(HugePages)],
         cells: &[
-            (Write, Same),
-            (HostRead, Same),
-            (WriteBandwidth, Certainly(0.5, 0.95)),
-            (ReadBandwidth, Share(0.5, 0.95)),
+            // A translation that the NIC does not know yet makes small operations slow, too.
+            (Write, Varies),
+            (HostRead, Varies),
+            (CommandRead, Varies),
+            (Read, Varies),
+            (WriteBandwidth, CertainlySlower),
+            (ReadBandwidth, Slower),
             (Sent, Varies),
             (Received, Varies),
+            (WriteTo, Varies),
+            (WriteFrom, Varies),
             (HugePages, Same),
             (OtherClass, Slower),
         ],

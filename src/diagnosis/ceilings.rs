@@ -60,6 +60,7 @@ mod tests {
             others,
             shares: (own / others, own / others),
             outcome: Outcome::Slower,
+            is_beside_busy: false,
         }
     }
 

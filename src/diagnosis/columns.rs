@@ -12,6 +12,8 @@ pub enum Column {
     Write,
     /// 99th percentile of the latency of small writes in loopback.
     Tail,
+    /// Latency of small writes in loopback by a process that waited for its CPU.
+    Waiting,
     /// How much longer a write takes whose data the NIC reads from memory.
     HostRead,
     /// How much longer a write takes whose command the NIC reads from memory.
@@ -49,10 +51,11 @@ pub enum Column {
 
 impl Column {
     /// All columns.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Survey,
         Self::Write,
         Self::Tail,
+        Self::Waiting,
         Self::HostRead,
         Self::CommandRead,
         Self::Pause,
@@ -75,7 +78,7 @@ impl Column {
     pub fn tests(self) -> (TestCode, Option<TestCode>) {
         match self {
             Self::Survey => (TestCode::S, None),
-            Self::Write | Self::Tail => (TestCode::L1, None),
+            Self::Write | Self::Tail | Self::Waiting => (TestCode::L1, None),
             Self::HostRead => (TestCode::L2, Some(TestCode::L1)),
             Self::CommandRead => (TestCode::L3, Some(TestCode::L1)),
             Self::Pause => (TestCode::L5, Some(TestCode::L1)),
@@ -105,6 +108,7 @@ impl Column {
     pub fn code(self) -> String {
         match (self, self.tests()) {
             (Self::Tail, (test, _)) => format!("{test:?} p99"),
+            (Self::Waiting, (test, _)) => format!("{test:?} waiting"),
             (Self::FastFlows, (test, _)) => format!("{test:?} fast"),
             (Self::SlowFlows, (test, _)) => format!("{test:?} slow"),
             (_, (test, None)) => format!("{test:?}"),
@@ -118,6 +122,7 @@ impl Column {
             Self::Survey => "the test of the survey",
             Self::Write => "small writes in loopback",
             Self::Tail => "p99 of small writes in loopback",
+            Self::Waiting => "small writes in loopback while waiting for a CPU",
             Self::HostRead => "reading the data of a write from memory",
             Self::CommandRead => "reading a command from memory",
             Self::Pause => "a pause of 1 ms before a write",

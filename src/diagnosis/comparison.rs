@@ -28,22 +28,101 @@ const LEAST_NS: f64 = 100.0;
 /// latency.
 const LEAST_PART: f64 = 0.08;
 
+/// The 99th percentile of the latencies of a measurement, with their median, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tail {
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The median.
+    pub median: f64,
+}
+
+/// The latencies that waiting for CPUs hardly raises, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Floor {
+    /// The smallest latency. On fast links it depends on chance.
+    pub min: f64,
+    /// The 5th percentile, or the smallest latency where it is unknown.
+    pub p5: f64,
+}
+
+/// A measurement whose process waited for its CPU too long for its median or its bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waiting {
+    /// How long it waited, in percent of the measurement.
+    pub percent: u8,
+    /// Its median in nanoseconds, or a lower bound of its bandwidth in bytes per second.
+    pub value: f64,
+}
+
+impl Waiting {
+    /// Returns the bandwidth that both sides would have reached without waiting, at most: they may
+    /// have waited at different times.
+    fn without_waiting(self) -> f64 {
+        let had_cpu = 1.0 - f64::from(self.percent.min(100)) / 100.0;
+        self.value / had_cpu.powi(2)
+    }
+}
+
 /// The figures of one test: median latencies in nanoseconds, or bandwidths in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Whether large figures are good.
     pub of_bandwidth: bool,
-    /// The culprit.
+    /// The culprit, while its process had a CPU.
     pub own: Vec<f64>,
     /// Good NICs.
     pub others: Vec<f64>,
-    /// The 99th percentiles of the latencies of the culprit and of good NICs, in nanoseconds, where
-    /// there were enough samples.
-    pub own_tails: Vec<f64>,
+    /// The tails of the culprit and of good NICs, where there were enough samples.
+    pub own_tails: Vec<Tail>,
     /// See `own_tails`.
-    pub others_tails: Vec<f64>,
+    pub others_tails: Vec<Tail>,
+    /// The floors of all latencies of the culprit and of good NICs.
+    pub own_floors: Vec<Floor>,
+    /// See `own_floors`.
+    pub others_floors: Vec<Floor>,
+    /// The measurements in which the process of the culprit or of a good NIC waited for its CPU.
+    pub own_waiting: Vec<Waiting>,
+    /// See `own_waiting`.
+    pub others_waiting: Vec<Waiting>,
+    /// Whether the process of the culprit had no CPU in time for a measurement.
+    pub is_late: bool,
     /// Why a measurement of the culprit failed, if one did.
     pub failure: Option<String>,
+}
+
+impl Figures {
+    /// Returns whether the process of the culprit waited for its CPU in a measurement.
+    pub fn has_waited(&self) -> bool {
+        self.is_late || !self.own_waiting.is_empty()
+    }
+
+    /// Returns the figures that count beside busy CPUs, if a side has none of a process that had
+    /// its CPU: two ways to compare latencies, which must agree, or the bounds of bandwidths.
+    fn robust(&self) -> Option<Vec<Figures>> {
+        let is_complete = !self.own.is_empty() && !self.others.is_empty();
+        if is_complete || self.own_waiting.is_empty() && self.others_waiting.is_empty() {
+            return None;
+        }
+        if self.of_bandwidth {
+            let bounds = |quiet: &[f64], waiting: &[Waiting]| {
+                let waiting = waiting.iter();
+                let bounds = waiting.flat_map(|of| [of.value, of.without_waiting()]);
+                quiet.iter().copied().chain(bounds).collect()
+            };
+            return Some(vec![Figures {
+                own: bounds(&self.own, &self.own_waiting),
+                others: bounds(&self.others, &self.others_waiting),
+                ..self.clone()
+            }]);
+        }
+        let figures = |value: fn(&Floor) -> f64| Figures {
+            own: self.own_floors.iter().map(value).collect(),
+            others: self.others_floors.iter().map(value).collect(),
+            ..Figures::default()
+        };
+        Some(vec![figures(|of| of.min), figures(|of| of.p5)])
+    }
 }
 
 /// The figures of all tests.
@@ -76,6 +155,21 @@ pub struct Comparison {
     pub shares: (f64, f64),
     /// What follows.
     pub outcome: Outcome,
+    /// Whether processes waited for their CPUs, so that latencies are the smallest ones, and
+    /// bandwidths bounds.
+    pub is_beside_busy: bool,
+}
+
+impl Comparison {
+    /// Returns the name of what was compared.
+    pub fn name(&self) -> String {
+        let name = self.column.name();
+        match (self.is_beside_busy, self.of_bandwidth) {
+            (false, _) => name.to_owned(),
+            (true, false) => format!("{name} (minimum)"),
+            (true, true) => format!("{name} (at least)"),
+        }
+    }
 }
 
 /// Compares the culprit in each column whose tests have figures of both.
@@ -85,13 +179,72 @@ pub fn compare(measured: &Measured) -> Vec<Comparison> {
         .filter(|column| is_comparable(*column, measured))
         .filter_map(|column| match (column, column.tests()) {
             (Column::Tail, (test, _)) => tail(measured.get(&test)?),
+            (Column::Waiting, (test, _)) => waiting(measured.get(&test)?),
             (Column::FastFlows | Column::SlowFlows, (test, _)) => {
                 flows(column, measured.get(&test)?)
             }
-            (_, (test, None)) => ratio(column, measured.get(&test)?),
-            (_, (test, Some(base))) => addition(column, measured.get(&test)?, measured.get(&base)?),
+            (_, (test, None)) => of_test(column, measured.get(&test)?),
+            (_, (test, Some(base))) => {
+                of_difference(column, measured.get(&test)?, measured.get(&base)?)
+            }
         })
         .collect()
+}
+
+/// Compares the figures of a test.
+fn of_test(column: Column, figures: &Figures) -> Option<Comparison> {
+    let Some(ways) = figures.robust() else {
+        return ratio(column, figures);
+    };
+    let of = agreed(ways.iter().map(|way| ratio(column, way)))?;
+    if !figures.of_bandwidth {
+        return Some(of);
+    }
+    let best = |quiet: &[f64], waiting: &[Waiting]| {
+        let waiting = waiting.iter().map(|of| of.value);
+        quiet.iter().copied().chain(waiting).reduce(f64::max)
+    };
+    Some(Comparison {
+        own: best(&figures.own, &figures.own_waiting)?,
+        others: best(&figures.others, &figures.others_waiting)?,
+        ..of
+    })
+}
+
+/// Compares how much longer a test takes than the test `base`.
+fn of_difference(column: Column, figures: &Figures, base: &Figures) -> Option<Comparison> {
+    if figures.robust().is_none() && base.robust().is_none() {
+        return addition(column, figures, base);
+    }
+    let floors = |value: fn(&Floor) -> f64| {
+        let [figures, base] = [figures, base].map(|of| Figures {
+            own: of.own_floors.iter().map(value).collect(),
+            others: of.others_floors.iter().map(value).collect(),
+            ..Figures::default()
+        });
+        addition(column, &figures, &base)
+    };
+    agreed([floors(|of| of.min), floors(|of| of.p5)].into_iter())
+}
+
+/// Returns the comparison in which several ways to compare agree, with the figures of the first
+/// one; unclear if they do not.
+fn agreed(ways: impl Iterator<Item = Option<Comparison>>) -> Option<Comparison> {
+    let ways: Vec<Comparison> = ways.collect::<Option<_>>()?;
+    let first = *ways.first()?;
+    let shares = ways.iter().map(|of| of.shares);
+    let shares = shares.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))?;
+    let is_one = ways.iter().all(|of| of.outcome == first.outcome);
+    Some(Comparison {
+        shares,
+        outcome: if is_one {
+            first.outcome
+        } else {
+            Outcome::Unclear
+        },
+        is_beside_busy: true,
+        ..first
+    })
 }
 
 /// Returns whether good NICs are as fast in a column as in the one that it repeats in another way.
@@ -105,10 +258,16 @@ fn is_comparable(column: Column, measured: &Measured) -> bool {
         return false;
     };
     let good_nics = Figures {
+        of_bandwidth: base.of_bandwidth,
         own: other_way.others.clone(),
-        ..base.clone()
+        own_floors: other_way.others_floors.clone(),
+        own_waiting: other_way.others_waiting.clone(),
+        others: base.others.clone(),
+        others_floors: base.others_floors.clone(),
+        others_waiting: base.others_waiting.clone(),
+        ..Figures::default()
     };
-    ratio(column, &good_nics).is_some_and(|of| of.outcome == Outcome::Same)
+    of_test(column, &good_nics).is_some_and(|of| of.outcome == Outcome::Same)
 }
 
 /// Returns the figure of the culprit in a column, whatever good NICs have.
@@ -120,24 +279,68 @@ pub fn own_figure(column: Column, measured: &Measured) -> Option<f64> {
     };
     let figures = measured.get(&test)?;
     match (column, base) {
-        (Column::Tail, _) => Some(ends(&figures.own_tails)?.0),
+        (Column::Tail, _) => ends(
+            &figures
+                .own_tails
+                .iter()
+                .map(|of| of.p99)
+                .collect::<Vec<_>>(),
+        )
+        .map(|(least, _)| least),
+        (Column::Waiting, _) => None,
         (_, None) => best(figures),
         (_, Some(base)) => Some(best(figures)? - best(measured.get(&base)?)?),
     }
 }
 
-/// Compares 99th percentiles.
+/// Compares 99th percentiles: by how much they exceed the medians.
 fn tail(figures: &Figures) -> Option<Comparison> {
+    let beyond = |tails: &[Tail]| tails.iter().map(|of| of.p99 - of.median).collect();
     let tails = Figures {
-        own: figures.own_tails.clone(),
-        others: figures.others_tails.clone(),
+        own: beyond(&figures.own_tails),
+        others: beyond(&figures.others_tails),
         ..Figures::default()
     };
     let of = ratio(Column::Tail, &tails)?;
     let (least, most) = of.shares;
+    let shown = |tails: &[Tail]| ends(&tails.iter().map(|of| of.p99).collect::<Vec<_>>());
     Some(Comparison {
+        own: shown(&figures.own_tails)?.0,
+        others: shown(&figures.others_tails)?.0,
         outcome: outcome(1.0 / most >= SLOWER_TAIL, 1.0 / least <= SAME_TAIL),
         ..of
+    })
+}
+
+/// Compares medians of processes that waited for their CPUs. The culprit is slower because of
+/// waiting only if no good NIC is fast whose process waited as long.
+fn waiting(figures: &Figures) -> Option<Comparison> {
+    let own: Vec<f64> = figures.own_waiting.iter().map(|of| of.value).collect();
+    let waited = figures.own_waiting.iter().map(|of| of.percent).min()?;
+    let quiet = figures.others.iter().copied();
+    let of_waiting = figures.others_waiting.iter();
+    let all: Vec<f64> = quiet.chain(of_waiting.map(|of| of.value)).collect();
+    let fastest = ends(&all)?.0;
+    let mut as_busy = figures
+        .others_waiting
+        .iter()
+        .filter(|of| of.percent >= waited);
+    let is_innocent = as_busy.any(|of| of.value <= fastest * SAME);
+    let compared = ratio(
+        Column::Waiting,
+        &Figures {
+            own,
+            others: vec![fastest],
+            ..Figures::default()
+        },
+    )?;
+    Some(Comparison {
+        outcome: if is_innocent {
+            Outcome::Same
+        } else {
+            compared.outcome
+        },
+        ..compared
     })
 }
 
@@ -184,6 +387,7 @@ fn ratio(column: Column, figures: &Figures) -> Option<Comparison> {
         others: best((others_least, others_most)),
         shares,
         outcome,
+        is_beside_busy: false,
     })
 }
 
@@ -204,6 +408,7 @@ fn addition(column: Column, figures: &Figures, base: &Figures) -> Option<Compari
         others,
         shares: (1.0, 1.0),
         outcome: outcome(longer >= limit, longer <= limit / 2.0),
+        is_beside_busy: false,
     })
 }
 
@@ -265,18 +470,114 @@ mod tests {
     #[test]
     fn compares_tails_more_coarsely() {
         let of = |own: f64| {
+            let tail = |beyond| Tail {
+                p99: 1400.0 + beyond,
+                median: 1400.0,
+            };
             let tails = Figures {
-                own_tails: vec![own],
-                others_tails: vec![2000.0, 2200.0],
+                own_tails: vec![tail(own)],
+                others_tails: vec![tail(2000.0), tail(2200.0)],
                 ..figures(false, &[1400.0], &[1400.0])
             };
-            let all = compare(&[(TestCode::L1, tails)].into());
-            let found = all.iter().find(|of| of.column == Column::Tail);
-            found.map(|of| of.outcome).unwrap()
+            let measured = [(TestCode::L1, tails)].into();
+            let all = compare(&measured);
+            let found = all.iter().find(|of| of.column == Column::Tail).unwrap();
+            // The figure is the 99th percentile, not the difference.
+            assert_eq!((found.own, found.others), (1400.0 + own, 3400.0));
+            assert_eq!(own_figure(Column::Tail, &measured), Some(1400.0 + own));
+            found.outcome
         };
         assert_eq!(of(3000.0), Outcome::Same);
         assert_eq!(of(4300.0), Outcome::Unclear);
         assert_eq!(of(4400.0), Outcome::Slower);
+    }
+
+    fn floors(of: &[f64]) -> Vec<Floor> {
+        let floor = |min: &f64| Floor {
+            min: *min,
+            p5: min * 1.1,
+        };
+        of.iter().map(floor).collect()
+    }
+
+    fn waiting(percent: u8, of: &[f64]) -> Vec<Waiting> {
+        let values = of.iter().copied();
+        values.map(|value| Waiting { percent, value }).collect()
+    }
+
+    /// Medians beside busy CPUs can be anything: the smallest latencies and the 5th percentiles
+    /// must agree.
+    #[test]
+    fn compares_floors_of_latencies_beside_busy_cpus() {
+        let of = |own_floors: Vec<Floor>| {
+            let busy = Figures {
+                own_waiting: waiting(50, &[90_000.0]),
+                own_floors,
+                others_floors: floors(&[41_000.0, 42_000.0]),
+                ..figures(false, &[], &[42_000.0])
+            };
+            let found = compare(&[(TestCode::L1, busy)].into())[0];
+            assert!(found.is_beside_busy);
+            (found.own, found.others, found.outcome)
+        };
+        let expected = (120_000.0, 41_000.0, Outcome::Slower);
+        assert_eq!(of(floors(&[120_000.0, 125_000.0])), expected);
+        assert_eq!(of(floors(&[42_000.0])).2, Outcome::Same);
+        let waited = vec![Floor {
+            min: 41_500.0,
+            p5: 200_000.0,
+        }];
+        assert_eq!(of(waited).2, Outcome::Unclear);
+    }
+
+    #[test]
+    fn compares_bounds_of_bandwidths_beside_busy_cpus() {
+        let of = |percent, own: f64| {
+            let busy = Figures {
+                own_waiting: waiting(percent, &[own]),
+                ..figures(true, &[], &[100.0])
+            };
+            let found = compare(&[(TestCode::B1, busy)].into())[0];
+            assert_eq!((found.own, found.others), (own, 100.0));
+            found.outcome
+        };
+        // Without waiting for a tenth of the time, 62 at most.
+        assert_eq!(of(10, 50.0), Outcome::Slower);
+        assert_eq!(of(50, 50.0), Outcome::Unclear);
+        assert_eq!(of(100, 50.0), Outcome::Unclear);
+        assert_eq!(of(50, 95.0), Outcome::Same);
+    }
+
+    #[test]
+    fn figures_of_processes_with_cpus_count_first() {
+        let both = Figures {
+            own_waiting: waiting(50, &[90_000.0]),
+            own_floors: floors(&[120_000.0]),
+            others_floors: floors(&[41_000.0]),
+            ..figures(false, &[43_000.0], &[42_000.0])
+        };
+        let found = compare(&[(TestCode::L1, both)].into())[0];
+        assert!(!found.is_beside_busy);
+        assert_eq!((found.own, found.outcome), (43_000.0, Outcome::Same));
+    }
+
+    #[test]
+    fn waiting_makes_slow_unless_good_nics_wait_as_long() {
+        let of = |others_waiting: Vec<Waiting>| {
+            let busy = Figures {
+                own_waiting: waiting(40, &[90_000.0]),
+                others_waiting,
+                ..figures(false, &[], &[42_000.0])
+            };
+            let all = compare(&[(TestCode::L1, busy)].into());
+            let found = all.iter().find(|of| of.column == Column::Waiting);
+            found.map(|of| of.outcome)
+        };
+        assert_eq!(of(Vec::new()), Some(Outcome::Slower));
+        assert_eq!(of(waiting(40, &[85_000.0])), Some(Outcome::Slower));
+        assert_eq!(of(waiting(40, &[44_000.0])), Some(Outcome::Same));
+        // This good NIC had more of its CPU.
+        assert_eq!(of(waiting(30, &[44_000.0])), Some(Outcome::Slower));
     }
 
     #[test]

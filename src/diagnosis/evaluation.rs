@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Cell, Sign};
-use crate::causes::{CAUSES, CPU_WAIT, cause};
+use crate::causes::{CAUSES, cause};
 use crate::ceilings;
 use crate::columns::Column;
-use crate::comparison::{Comparison, Measured, Outcome, compare};
+use crate::comparison::{Comparison, Figures, Measured, Outcome, compare};
 use crate::majority::{self, Difference};
 use crate::next_steps::next_step;
 use crate::procedure::TestCode;
@@ -35,6 +35,8 @@ pub enum Confidence {
     AlsoFound,
     /// The culprit was slow, and is not slow now.
     Transient,
+    /// Processes waited for CPUs, so that the tests do not show whether the culprit is slow.
+    NotMeasured,
     /// Nothing that was read or measured explains the culprit.
     Unknown,
 }
@@ -48,6 +50,7 @@ impl Confidence {
             Self::Possibly => "possibly",
             Self::AlsoFound => "also_found",
             Self::Transient => "transient",
+            Self::NotMeasured => "not_measured",
             Self::Unknown => "unknown",
         }
     }
@@ -141,13 +144,8 @@ pub fn evaluate(case: Case) -> Diagnosis {
     } = Assessed::of(case);
     let voids = |of: &&Assessment| of.cause.voids && !of.signs.is_empty();
     if let Some(found) = all.iter().find(voids) {
-        // What needs no figures stays known; beside busy CPUs, nothing is said about the NIC
-        // (diagnosis.md 6.2).
-        let is_cpu = found.cause.signs == [Sign::Wrong(CPU_WAIT)];
-        let others = || {
-            let known = all.iter().filter(|of| !of.signs.is_empty());
-            known.filter(|_| !is_cpu)
-        };
+        // What needs no figures stays known.
+        let others = || all.iter().filter(|of| !of.signs.is_empty());
         let failing = others().filter(|of| case.fails && of.cause.fails);
         let failing = failing.map(|of| of.why(Confidence::Because));
         let proved = others().filter(|of| of.has_bad_sign());
@@ -186,14 +184,17 @@ pub fn evaluate(case: Case) -> Diagnosis {
         *confidence < Confidence::Possibly
             || *confidence == Confidence::Possibly && !of.signs.is_empty()
     };
-    let is_slow = comparisons.iter().any(|of| of.outcome == Outcome::Slower);
-    if is_slow && !found.iter().any(is_known) {
+    let has_slow = comparisons.iter().any(|of| of.outcome == Outcome::Slower);
+    if has_slow && !found.iter().any(is_known) {
         let mut possible: Vec<_> = all.iter().filter(|of| of.fits(&comparisons)).collect();
         possible.sort_by_key(|of| std::cmp::Reverse(of.matched.len()));
         let possible = possible.into_iter().take(MOST_POSSIBLE);
         found.extend(possible.map(|of| (Confidence::Possibly, of.matched.len(), of)));
     }
-    found.sort_by_key(|(confidence, matched, _)| (*confidence, std::cmp::Reverse(*matched)));
+    // What files and counters prove comes before what figures show.
+    found.sort_by_key(|(confidence, matched, of)| {
+        (*confidence, !of.has_proof(), std::cmp::Reverse(*matched))
+    });
     let excluded = all.iter().filter(|of| of.is_excluded());
     let excluded = excluded.map(|of| of.cause.id.to_owned()).collect();
     let mut whys: Vec<Why> = found.iter().map(|(how, _, of)| of.why(*how)).collect();
@@ -244,13 +245,20 @@ pub fn doubtful(case: Case) -> Vec<TestCode> {
     tests
 }
 
+/// Returns whether the culprit is slower in a column, whatever its process waited.
+fn is_slow(comparisons: &[Comparison]) -> bool {
+    let mut all = comparisons.iter();
+    all.any(|of| of.outcome == Outcome::Slower && of.column != Column::Waiting)
+}
+
 /// Returns the entry of a culprit without a cause: it is transient if the test that found it is as
 /// fast as on good NICs now.
 fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
-    let is_slow = comparisons.iter().any(|of| of.outcome == Outcome::Slower);
+    let is_slow = is_slow(comparisons);
     let survey = comparisons.iter().find(|of| of.column == Column::Survey);
     let is_same = survey.is_some_and(|of| of.outcome == Outcome::Same);
     let is_transient = !case.fails && !is_slow && is_same;
+    let has_waited = case.measured.values().any(Figures::has_waited);
     let shown = |of: &&Comparison| of.outcome == Outcome::Slower || of.column == Column::Survey;
     let mut evidence: Vec<Observation> = comparisons
         .iter()
@@ -268,6 +276,8 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     Why {
         confidence: if is_transient {
             Confidence::Transient
+        } else if has_waited && !is_slow && !case.fails {
+            Confidence::NotMeasured
         } else {
             Confidence::Unknown
         },
@@ -432,6 +442,12 @@ impl Assessment {
         })
     }
 
+    /// Returns whether a file or a counter proves the cause.
+    fn has_proof(&self) -> bool {
+        let mut signs = self.signs.iter();
+        signs.any(|(sign, _)| sign.code().is_some())
+    }
+
     /// Returns whether an item that is bad, whatever good NICs have, proves the cause.
     fn has_bad_sign(&self) -> bool {
         let mut signs = self.signs.iter();
@@ -472,7 +488,7 @@ impl Assessment {
     /// it, and nothing contradicts it.
     fn fits(&self, comparisons: &[Comparison]) -> bool {
         // Other processes make single operations late, whatever the cause is.
-        let beside = [Column::Survey, Column::Tail];
+        let beside = [Column::Survey, Column::Tail, Column::Waiting];
         let slow = comparisons
             .iter()
             .filter(|of| of.outcome == Outcome::Slower && !beside.contains(&of.column));
@@ -489,9 +505,17 @@ impl Assessment {
             && slow.into_iter().all(is_explained)
     }
 
-    /// Returns whether files or tests exclude the cause.
+    /// Returns whether files or tests exclude the cause: only a test that would have shown it can.
     fn is_excluded(&self) -> bool {
-        self.signs.is_empty() && (self.is_readable || !self.contradicted.is_empty())
+        let mut contradicted = self.contradicted.iter();
+        let is_shown_not = |(of, cell): &(Comparison, Cell)| match of.outcome {
+            // It would have been slow.
+            Outcome::Same => !cell.is_same(),
+            // It would have been fast in the other way.
+            Outcome::Slower => cell.is_same() && of.column.repeats().is_some(),
+            Outcome::Unclear => false,
+        };
+        self.signs.is_empty() && (self.is_readable || contradicted.any(is_shown_not))
     }
 
     /// Returns the columns that are slow because of it.
@@ -589,7 +613,7 @@ fn evidence(of: &Comparison, expected: Option<(Cell, bool)>) -> Observation {
         unit: Some(if of.of_bandwidth { "B/s" } else { "ns" }.into()),
         expected: expected.map(|(cell, _)| cell.words()),
         contradicts: expected.is_some_and(|(_, contradicts)| contradicts),
-        ..item(&of.column.code(), of.column.name())
+        ..item(&of.column.code(), &of.name())
     }
 }
 

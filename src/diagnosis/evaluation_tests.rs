@@ -8,7 +8,7 @@ mod links;
 mod other_ways;
 
 use super::*;
-use crate::comparison::Figures;
+use crate::comparison::{Figures, Floor, Tail, Waiting};
 use crate::readings::{Reading, testing};
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
@@ -51,15 +51,21 @@ fn measured(factors: &[(TestCode, f64)]) -> Measured {
             of_bandwidth,
             own: vec![own, own * 0.99],
             others: vec![value, value * 0.98, value * 1.01],
-            own_tails: vec![1.4 * own],
-            others_tails: vec![1.4 * value],
-            failure: None,
+            own_tails: vec![tail(own, 1.4 * own)],
+            others_tails: vec![tail(value, 1.4 * value)],
+            ..Figures::default()
         };
         (code, figures)
     };
     let is_measured = |code| code != TestCode::M || factors.iter().any(|(own, _)| *own == code);
     let all = HEALTHY.into_iter().filter(|(code, ..)| is_measured(*code));
     all.map(of).collect()
+}
+
+/// Returns a 99th percentile that is this much beyond a median.
+fn tail(median: f64, beyond: f64) -> Tail {
+    let p99 = median + beyond;
+    Tail { p99, median }
 }
 
 /// Returns these factors for tests of bandwidth.
@@ -292,7 +298,7 @@ fn errors_do_not_halve_the_bandwidth() {
     let errors = with("fec-corrected", "many", State::Bad);
     let mut half = measured(&bandwidths(0.5));
     if let Some(figures) = half.get_mut(&TestCode::L1) {
-        figures.own_tails = vec![9000.0];
+        figures.own_tails = vec![tail(1400.0, 9000.0)];
     }
     let all = found(&errors, &half);
     assert!(
@@ -323,7 +329,7 @@ fn names_only_what_files_do_not_exclude() {
     );
     let ids: Vec<&str> = all.iter().filter_map(|(id, _)| *id).collect();
     assert!(ids.contains(&"memory-bw") && !ids.contains(&"pcie-narrow"));
-    for excluded in ["pcie-narrow", "pcie-slow", "link-speed", "fgfc"] {
+    for excluded in ["pcie-narrow", "pcie-slow", "link-speed"] {
         assert!(
             found.excluded.iter().any(|id| id == excluded),
             "{:?}",
@@ -443,7 +449,7 @@ fn distinguishes_slow_link_from_lost_lanes() {
 fn errors_that_delay_some_packets_are_the_cause() {
     let mut late = measured(&[(TestCode::S, 0.9)]);
     if let Some(figures) = late.get_mut(&TestCode::L1) {
-        figures.own_tails = vec![9000.0];
+        figures.own_tails = vec![tail(1400.0, 9000.0)];
     }
     for (code, id) in [
         ("pcie-corrected", "pcie-errors"),
@@ -543,13 +549,169 @@ fn difference_alone_is_never_the_cause() {
     assert_eq!(mentioned.differs.len(), 1);
 }
 
-/// Vector 30.
+/// Returns the figures of a NIC whose process waited for its CPU in half of the time, so that its
+/// medians are five times as long. Its floors have these factors. The processes of good NICs waited
+/// for `percent` of their time, and their medians are `factor` times as long.
+fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> Measured {
+    let mut all = measured(&[]);
+    for (code, figures) in &mut all {
+        let own = factors.iter().find(|(own, _)| own == code);
+        let own = own.map_or(1.0, |(_, factor)| *factor);
+        let value = figures.others[0];
+        let floor = |factor: f64| Floor {
+            min: 0.9 * value * factor,
+            p5: 0.95 * value * factor,
+        };
+        let waiting = |percent, value| vec![Waiting { percent, value }];
+        *figures = Figures {
+            of_bandwidth: figures.of_bandwidth,
+            ..Figures::default()
+        };
+        if figures.of_bandwidth {
+            figures.own_waiting = waiting(50, 0.5 * value * own);
+            figures.others_waiting = waiting(percent, 0.5 * value);
+        } else {
+            figures.own_waiting = waiting(50, 5.0 * value * own);
+            figures.others_waiting = waiting(percent, factor * value);
+            figures.own_floors = vec![floor(own)];
+            figures.others_floors = vec![floor(1.0), floor(1.02)];
+        }
+    }
+    all
+}
+
+/// Vector 30: what files prove is known, however busy the CPUs are.
 #[test]
-fn busy_cpus_say_nothing_about_nic() {
-    let mut busy = with("pcie-width", "x8", State::Bad);
-    busy.push(reading(CPU_WAIT, "in all tests", State::Suspect));
-    let all = found(&busy, &Measured::new());
-    assert_eq!(all, [named("cpu-noise", Confidence::Probably)]);
+fn files_prove_causes_beside_busy_cpus() {
+    let narrow = with("pcie-width", "x8", State::Bad);
+    let late = Figures {
+        is_late: true,
+        ..Figures::default()
+    };
+    for measured in [[(TestCode::L1, late)].into(), busy(&[], 50, 5.0)] {
+        let all = found(&narrow, &measured);
+        assert_eq!(all[0], named("pcie-narrow", Confidence::Probably));
+    }
+    let mut lossy = healthy();
+    lossy.push(reading("packets-lost", "60", State::Suspect));
+    let all = found(&lossy, &busy(&[], 50, 5.0));
+    assert_eq!(all[0], named("loss", Confidence::Probably));
+}
+
+/// Vector 30, without files.
+#[test]
+fn busy_cpus_alone_are_no_cause() {
+    let late = Figures {
+        is_late: true,
+        ..Figures::default()
+    };
+    let nothing = found(&healthy(), &[(TestCode::L1, late)].into());
+    assert_eq!(nothing, [(None, Confidence::NotMeasured)]);
+    let advice = |measured| diagnosis(&healthy(), &measured).whys[0].advice.clone();
+    // Good NICs whose processes waited as long are as fast as ever, or all are as slow.
+    for factor in [1.05, 5.0] {
+        let all = found(&healthy(), &busy(&[], 50, factor));
+        assert_eq!(all, [(None, Confidence::NotMeasured)], "{factor}");
+        assert_eq!(advice(busy(&[], 50, factor)), None);
+    }
+    // Waiting makes this NIC slow, and good NICs have waited less.
+    let all = found(&healthy(), &busy(&[], 10, 1.0));
+    assert_eq!(all, [named("cpu-noise", Confidence::Possibly)]);
+    let advice = advice(busy(&[], 10, 1.0)).unwrap();
+    assert!(!advice.contains("drain"), "{advice}");
+}
+
+/// The smallest latencies show that the NIC itself is slow.
+#[test]
+fn slow_nic_on_busy_cpus_is_slow_because_of_itself() {
+    let latencies = [
+        TestCode::S,
+        TestCode::L1,
+        TestCode::L2,
+        TestCode::L3,
+        TestCode::L4,
+        TestCode::P1,
+        TestCode::P2,
+    ];
+    let slow = busy(&latencies.map(|code| (code, 3.0)), 50, 5.0);
+    for (percent, factor) in [(50, 5.0), (50, 1.0), (10, 1.0)] {
+        let slow = busy(&latencies.map(|code| (code, 3.0)), percent, factor);
+        let found = diagnosis(&healthy(), &slow);
+        assert!(
+            !causes(&found)
+                .iter()
+                .any(|(id, _)| *id == Some("cpu-noise"))
+        );
+        assert_ne!(found.whys[0].confidence, Confidence::NotMeasured);
+    }
+    let evidence = &diagnosis(&healthy(), &slow).whys[0].evidence;
+    let text = "small writes in loopback (minimum)";
+    assert!(evidence.iter().any(|of| of.text == text), "{evidence:?}");
+}
+
+/// Returns the figures of a NIC that translates addresses slowly: page-cost=30us of the software
+/// NIC, whose links take 20 us.
+fn slow_translation(huge_pages: Option<f64>) -> Measured {
+    let mut factors = vec![
+        (TestCode::H, huge_pages.unwrap_or(1.0)),
+        (TestCode::L1, 2.0),
+        (TestCode::L2, 2.4),
+        (TestCode::L4, 2.0),
+        (TestCode::P2, 2.0),
+    ];
+    factors.extend(bandwidths(0.7));
+    let mut all = measured(&factors);
+    if huge_pages.is_none() {
+        all.remove(&TestCode::H);
+    }
+    all
+}
+
+fn is_excluded(found: &Diagnosis, id: &str) -> bool {
+    found.excluded.iter().any(|of| of == id)
+}
+
+/// Vector 11, beside slow small operations and without huge pages.
+#[test]
+fn only_huge_pages_tell_page_size_from_translation() {
+    let mut unread = healthy();
+    unread.retain(|of| of.code != "iommu");
+    let because = [named("hugepages", Confidence::Because)];
+    for own in [&healthy(), &unread] {
+        assert_eq!(found(own, &slow_translation(Some(1.0))), because);
+    }
+    let without = diagnosis(&unread, &slow_translation(None));
+    let mut ids: Vec<_> = causes(&without).iter().filter_map(|(id, _)| *id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["hugepages", "iommu"]);
+    assert!(!is_excluded(&without, "hugepages") && !is_excluded(&without, "iommu"));
+    // The file excludes the IOMMU, slow writes in huge pages exclude small pages.
+    let identity = diagnosis(&healthy(), &slow_translation(None));
+    assert_eq!(
+        causes(&identity),
+        [(Some("hugepages"), Confidence::Possibly)]
+    );
+    let as_slow = diagnosis(&unread, &slow_translation(Some(0.7)));
+    assert_eq!(causes(&as_slow), [(Some("iommu"), Confidence::Possibly)]);
+    assert!(is_excluded(&as_slow, "hugepages"));
+}
+
+/// Bit errors do not halve a bandwidth, so a bandwidth of one half says nothing about them.
+#[test]
+fn slowness_of_another_cause_excludes_nothing() {
+    let mut unread = healthy();
+    unread.retain(|of| !of.code.starts_with("fec"));
+    let mut slow = bandwidths(0.2);
+    slow.push((TestCode::L1, 3.0));
+    let found = diagnosis(&unread, &measured(&slow));
+    for id in ["memory-bw", "cpu-slow", "fgfc"] {
+        assert!(!is_excluded(&found, id), "{id}: {:?}", found.excluded);
+    }
+    // What they make slow is fast.
+    let found = diagnosis(&unread, &measured(&[(TestCode::P1, 3.0)]));
+    for id in ["hugepages", "memory-bw", "cpu-slow"] {
+        assert!(is_excluded(&found, id), "{id}: {:?}", found.excluded);
+    }
 }
 
 /// As vector 32: each cause explains other tests.
@@ -559,7 +721,7 @@ fn names_two_certain_causes() {
     both.push(reading("fec-corrected", "many", State::Bad));
     let mut slow = measured(&bandwidths(0.55));
     if let Some(figures) = slow.get_mut(&TestCode::L1) {
-        figures.own_tails = vec![9000.0];
+        figures.own_tails = vec![tail(1400.0, 9000.0)];
     }
     let expected = [
         named("pcie-narrow", Confidence::Because),

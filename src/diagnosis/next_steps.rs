@@ -110,6 +110,7 @@ mod tests {
             } else {
                 Outcome::Same
             },
+            is_beside_busy: false,
         };
         let all = Column::ALL.map(comparison);
         next_step(&all).map(|step| step.says)
@@ -144,6 +145,7 @@ mod tests {
             others: 1.0,
             shares: (0.5, 0.5),
             outcome: Outcome::Slower,
+            is_beside_busy: false,
         };
         assert!(next_step(&[sent]).is_none());
         let received = Comparison {

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 
 use super::survey::why::Explanation;
-use super::survey::why_text::{several, stated};
+use super::survey::why_text::stated;
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
 use diagnosis::causes::cause;
 use diagnosis::columns::Column;
-use diagnosis::comparison::{Measured, compare, own_figure};
+use diagnosis::comparison::{Comparison, Figures, Measured, compare, own_figure};
 use diagnosis::evaluation::{Confidence, Why};
 use diagnosis::healthy::HealthyFigure;
 use diagnosis::procedure::{Route, Step, TESTS};
@@ -20,6 +20,12 @@ use facts::error::{Failure, UNDECIDED};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
+
+/// Most words of the first line.
+const MOST_WORDS: usize = 25;
+
+/// Measurements of a NIC that was slower in each of them, from which on busy CPUs are no excuse.
+const OFTEN: usize = 3;
 
 /// What the diagnosis of a NIC amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -69,6 +75,12 @@ pub struct TestResult {
     /// processes make single operations late, and a test in another way has a limit of its own.
     #[serde(skip)]
     is_decisive: bool,
+    /// Whether it allows for processes that waited for CPUs.
+    #[serde(skip)]
+    is_beside_busy: bool,
+    /// Whether it counts beside busy CPUs: it allows for waiting, or was measured often.
+    #[serde(skip)]
+    is_proven: bool,
     /// Whether it is a test, and no difference of two tests.
     #[serde(skip)]
     is_direct: bool,
@@ -205,12 +217,14 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
             .find(|of| of.code == test && of.repeats.is_none() && of.step != Step::OfLinks);
         let is_planned =
             always.is_some_and(|of| of.route == Route::Loopback || found.controls.len() > 1);
-        let is_direct = base.is_none() && column != Column::Tail;
+        let is_of_single = matches!(column, Column::Tail | Column::Waiting);
+        let is_direct = base.is_none() && !is_of_single;
         let figures = found.measured.get(&test);
         let failure = figures.and_then(|of| of.failure.clone());
-        let failure = failure.filter(|_| column != Column::Tail);
-        let own = own_figure(column, &found.measured);
+        let failure = failure.filter(|_| !is_of_single);
         let comparison = comparisons.iter().find(|of| of.column == column);
+        let own = own_figure(column, &found.measured);
+        let own = comparison.map(|of| of.own).or(own);
         let outcome = comparison.map(|of| {
             let healthy = found.healthy.iter().find(|of| of.test == test);
             match (of.outcome, healthy) {
@@ -225,17 +239,20 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
             Some(figures) => figures.of_bandwidth,
             None => always.is_some_and(|of| of.tool.ends_with("-bw")),
         };
-        let is_shown = own.is_some() || is_planned && column != Column::Tail;
+        let is_beside_busy = comparison.is_some_and(|of| of.is_beside_busy);
+        let is_shown = own.is_some() || is_planned && !is_of_single;
         is_shown.then(|| TestResult {
             test: column.code(),
-            name: column.name().to_owned(),
+            name: comparison.map_or_else(|| column.name().to_owned(), Comparison::name),
             unit: if of_bandwidth { "B/s" } else { "ns" },
             own,
             others: comparison.map(|of| of.others),
             outcome,
             failure,
-            is_decisive: column != Column::Tail && always.is_some(),
+            is_decisive: !is_of_single && always.is_some(),
             is_direct,
+            is_beside_busy,
+            is_proven: is_beside_busy || figures.is_some_and(|of| of.own.len() >= OFTEN),
         })
     };
     Column::ALL.into_iter().filter_map(result).collect()
@@ -244,12 +261,13 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
 /// Returns the conclusion, and the first line.
 fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclusion, String) {
     let name = &found.roster.nic(found.suspect).device;
-    let bad = |what: String| (DiagnosisConclusion::Bad, format!("bad: {name}{what}"));
+    let bad = |what: String| {
+        let line = shortened(format!("bad: {name}{what}"));
+        (DiagnosisConclusion::Bad, line)
+    };
     let undecided = |what: String| {
-        (
-            DiagnosisConclusion::Undecided,
-            format!("undecided: {name}{what}"),
-        )
+        let line = shortened(format!("undecided: {name}{what}"));
+        (DiagnosisConclusion::Undecided, line)
     };
     let beside = beside(found);
     let causes = &found.explanation.causes;
@@ -277,12 +295,10 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
     }
     let possible: Vec<&Why> = with(Confidence::Possibly).collect();
     let slow: Vec<&str> = names(tests, TestResult::is_bad);
-    if !slow.is_empty() && found.is_disturbed {
-        let slow = slow.join(", ");
-        return undecided(format!(
-            " seems slower than {beside}, or fails, in {slow}, but processes waited for CPUs: \
-             measure again when CPUs are free"
-        ));
+    let is_proven = tests.iter().any(|of| of.is_bad() && of.is_proven);
+    if !slow.is_empty() && found.is_disturbed && !is_proven {
+        let what = format!(" seems slower than {beside}; CPUs are busy: measure again. Slow: ");
+        return undecided(listed(what, &slow));
     }
     let failed = tests.iter().filter(|of| of.is_bad());
     if let Some(failed) = failed.filter_map(|of| of.failure.as_ref()).next() {
@@ -292,7 +308,7 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         let cause = if possible.is_empty() {
             "for an unknown cause".to_owned()
         } else {
-            several(&possible)
+            format!("possibly {}", subjects(&possible))
         };
         return bad(format!(" is slower than {beside}, {cause}"));
     }
@@ -317,18 +333,71 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
     };
     let missing = names(tests, is_missing);
     if !missing.is_empty() {
-        return undecided(format!(": not measured: {}", missing.join(", ")));
+        let why = if found.measured.values().any(Figures::has_waited) {
+            ": not measured, CPUs busy: "
+        } else {
+            ": not measured: "
+        };
+        return undecided(listed(why.into(), &missing));
     }
     let is_unclear = |of: &TestResult| of.is_direct && of.outcome == Some(Compared::Unclear);
     let unclear = names(tests, is_unclear);
     if !unclear.is_empty() {
-        let unclear = unclear.join(", ");
-        return undecided(format!(" is about as fast as {beside}; unclear: {unclear}"));
+        let what = format!(" is about as fast as {beside}; unclear: ");
+        return undecided(listed(what, &unclear));
     }
+    let is_busy = tests.iter().any(|of| of.is_decisive && of.is_beside_busy);
+    let by = if is_busy { " (CPUs busy: minima)" } else { "" };
     (
         DiagnosisConclusion::Good,
-        format!("good: {name} is as fast as {beside}"),
+        format!("good: {name} is as fast as {beside}{by}"),
     )
+}
+
+/// Returns a sentence that ends with these names: as many as the first line has room for.
+fn listed(sentence: String, names: &[&str]) -> String {
+    let words = |text: &str| text.split_whitespace().count();
+    // "undecided:", the NIC, and "and 9 more tests".
+    let room = MOST_WORDS.saturating_sub(words(&sentence) + 6);
+    let mut used = 0;
+    let fitting = names.iter().take_while(|name| {
+        used += words(name);
+        used <= room
+    });
+    let shown: Vec<&str> = fitting.copied().collect();
+    let more = names.len() - shown.len();
+    let counted = words_of_more(more, shown.is_empty());
+    format!("{sentence}{}{counted}", shown.join(", "))
+}
+
+/// Returns how many names are left out; nothing without any.
+fn words_of_more(more: usize, is_all: bool) -> String {
+    match (more, is_all) {
+        (0, _) => String::new(),
+        (1, true) => "1 test".into(),
+        (_, true) => format!("{more} tests"),
+        (_, false) => format!(" and {more} more"),
+    }
+}
+
+/// Returns what possible causes are about.
+fn subjects(possible: &[&Why]) -> String {
+    let ids = possible.iter().filter_map(|why| why.cause.as_deref());
+    let subjects: Vec<&str> = ids.filter_map(cause).map(|of| of.subject).collect();
+    match subjects.as_slice() {
+        [] => "an unknown cause".into(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// Returns a line of at most `MOST_WORDS` words.
+fn shortened(line: String) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words.len() <= MOST_WORDS {
+        return line;
+    }
+    format!("{} ...", words[..MOST_WORDS - 1].join(" "))
 }
 
 /// Returns what the NIC was compared with.

@@ -2,7 +2,8 @@
 
 use super::super::survey::testing::{explanation, item, roster, why};
 use super::*;
-use diagnosis::comparison::Figures;
+use diagnosis::causes::CAUSES;
+use diagnosis::comparison::{Figures, Floor, Tail, Waiting};
 use diagnosis::healthy::healthy;
 use diagnosis::procedure::{Step, TestCode};
 
@@ -35,6 +36,14 @@ fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> Suspec
             causes,
             ..explanation()
         },
+    }
+}
+
+/// Returns a 99th percentile that is this much beyond the median.
+fn tail(beyond: f64) -> Tail {
+    Tail {
+        p99: 1e9 + beyond,
+        median: 1e9,
     }
 }
 
@@ -99,8 +108,122 @@ fn slowness_beside_busy_cpus_is_undecided() {
     slow.is_disturbed = true;
     let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, slow);
     assert_eq!(of.exit_status, UNDECIDED);
-    let start = "undecided: cxi1 seems slower than cxi0 of nid000416, or fails, in ";
+    let start = "undecided: cxi1 seems slower than cxi0 of nid000416; CPUs are busy: ";
     assert!(of.summary.starts_with(start), "{}", of.summary);
+}
+
+/// Returns the figures of a NIC whose process waited for its CPU, by their floors.
+fn busy(own: f64) -> SuspectFindings {
+    let mut found = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
+    found.is_disturbed = true;
+    for of in found.measured.values_mut() {
+        of.own = Vec::new();
+        let slower = if of.of_bandwidth {
+            1e9 / own
+        } else {
+            own / 1e9
+        };
+        let value = if of.of_bandwidth {
+            slower
+        } else {
+            5.0 * slower
+        } * 1e9;
+        of.own_waiting = vec![Waiting { percent: 30, value }];
+        if !of.of_bandwidth {
+            let floor = |min| {
+                vec![Floor {
+                    min,
+                    p5: 1.02 * min,
+                }]
+            };
+            (of.own_floors, of.others_floors) = (floor(own), floor(1e9));
+        }
+    }
+    found
+}
+
+#[test]
+fn floors_judge_a_nic_beside_busy_cpus() {
+    let of = assert_concluded(
+        busy(3e9),
+        "bad: cxi1 is slower than 2 good NICs, for an unknown cause",
+        3,
+    );
+    assert_eq!(of.tests[0].name, "small writes in loopback (minimum)");
+    assert_eq!(
+        (of.tests[0].own, of.tests[0].others),
+        (Some(3e9), Some(1e9))
+    );
+    let good = "good: cxi1 is as fast as 2 good NICs (CPUs busy: minima)";
+    assert_concluded(busy(1e9), good, 0);
+}
+
+#[test]
+fn nic_without_figures_is_not_measured() {
+    let mut late = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
+    late.is_disturbed = true;
+    for of in late.measured.values_mut() {
+        (of.own, of.is_late) = (Vec::new(), true);
+    }
+    let expected = "undecided: cxi1: not measured, CPUs busy: small writes in loopback, reading \
+                    the data of a write from memory and 9 more";
+    assert_concluded(late, expected, 4);
+}
+
+#[test]
+fn tail_is_the_99th_percentile() {
+    let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
+    let figures = found.measured.get_mut(&TestCode::L1).unwrap();
+    (figures.own_tails, figures.others_tails) = (vec![tail(2e9)], vec![tail(1e8)]);
+    let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
+    let tail = of.tests.iter().find(|test| test.test == "L1 p99").unwrap();
+    assert_eq!((tail.own, tail.others), (Some(3e9), Some(1.1e9)));
+}
+
+/// Somebody reads the first line aloud.
+#[test]
+fn first_line_has_at_most_25_words() {
+    let words = |found: SuspectFindings| {
+        let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
+        let words = of.summary.split_whitespace().count();
+        assert!(words <= 25, "{words}: {}", of.summary);
+        of.summary
+    };
+    let confidences = [
+        Confidence::Because,
+        Confidence::Probably,
+        Confidence::Possibly,
+        Confidence::AlsoFound,
+    ];
+    for of in CAUSES {
+        for confidence in confidences {
+            for own in [1e9, 2e9] {
+                let named = Why {
+                    cause: Some(of.id.into()),
+                    what: Some(of.what.into()),
+                    ..why(confidence, Vec::new())
+                };
+                let first = words(findings(&[0, 5], own, 1e9, vec![named; 3]));
+                assert!(!first.ends_with("..."), "{first}");
+            }
+        }
+    }
+    let mut slow = findings(&[0, 5], 2e9, 1e9, vec![unknown()]);
+    slow.is_disturbed = true;
+    words(slow);
+    let mut unclear = findings(&[0, 5], 1.2e9, 1e9, vec![unknown()]);
+    for of in unclear.measured.values_mut().filter(|of| of.of_bandwidth) {
+        of.own = vec![0.9e9];
+    }
+    words(unclear.clone());
+    for of in unclear.measured.values_mut() {
+        of.own.clear();
+    }
+    words(unclear);
+    let mut fails = findings(&[0], 1e9, 1e9, vec![unknown()]);
+    let figures = fails.measured.get_mut(&TestCode::L4).unwrap();
+    figures.failure = Some("no answer from it ".repeat(12));
+    words(fails);
 }
 
 #[test]
@@ -113,20 +236,20 @@ fn cause_or_slowness_is_bad() {
     let expected = "bad: cxi1 is slower than cxi0 of nid000416, for an unknown cause";
     assert_concluded(with(2e9, unknown()), expected, 3);
     let possibly = why(Confidence::Possibly, Vec::new());
-    let expected = format!("bad: cxi1 is slower than cxi0 of nid000416, possibly {what}");
-    assert_concluded(with(2e9, possibly.clone()), &expected, 3);
+    let expected = "bad: cxi1 is slower than cxi0 of nid000416, possibly PCIe width";
+    assert_concluded(with(2e9, possibly.clone()), expected, 3);
     let also = why(Confidence::AlsoFound, Vec::new());
     let expected = format!("bad: cxi1 is not slow; also found: {what}");
     assert_concluded(with(1e9, also), &expected, 3);
     let expected = format!("undecided: cxi1 is not slow; possibly {what}");
     assert_concluded(with(1e9, possibly), &expected, 4);
-    let noise = Why {
-        cause: Some("cpu-noise".into()),
-        what: Some("other processes use the CPUs of the node".into()),
+    let others_use = Why {
+        cause: Some("others-use".into()),
+        what: Some("other processes use the NIC".into()),
         ..why(Confidence::Probably, Vec::new())
     };
-    let expected = "undecided: cxi1: probably other processes use the CPUs of the node";
-    assert_concluded(with(1e9, noise), expected, 4);
+    let expected = "undecided: cxi1: probably other processes use the NIC";
+    assert_concluded(with(1e9, others_use), expected, 4);
 }
 
 /// Returns the tests that failed.
@@ -151,7 +274,7 @@ fn failures_are_bad() {
     // One of the measurements of L1 has failed.
     let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
     let figures = found.measured.get_mut(&TestCode::L1).unwrap();
-    (figures.own_tails, figures.others_tails) = (vec![1e9], vec![1e9]);
+    (figures.own_tails, figures.others_tails) = (vec![tail(1e9)], vec![tail(1e9)]);
     figures.failure = Some("no answer".into());
     let of = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
     assert_eq!(failed(&of), ["L1"]);
@@ -180,7 +303,7 @@ fn unclear_differences_and_tails_are_good() {
     let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
     found.measured.get_mut(&TestCode::L2).unwrap().own = vec![1.06e9];
     let figures = found.measured.get_mut(&TestCode::L1).unwrap();
-    (figures.own_tails, figures.others_tails) = (vec![1.7e9], vec![1e9]);
+    (figures.own_tails, figures.others_tails) = (vec![tail(1.7e9)], vec![tail(1e9)]);
     let of = assert_concluded(found, "good: cxi1 is as fast as cxi0 of nid000416", 0);
     let unclear = of
         .tests
@@ -194,7 +317,7 @@ fn unclear_differences_and_tails_are_good() {
 fn late_single_operations_are_not_bad() {
     let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
     let figures = found.measured.get_mut(&TestCode::L1).unwrap();
-    (figures.own_tails, figures.others_tails) = (vec![1e9], vec![1e8]);
+    (figures.own_tails, figures.others_tails) = (vec![tail(1e9)], vec![tail(1e8)]);
     let of = assert_concluded(found, "good: cxi1 is as fast as cxi0 of nid000416", 0);
     let tail = of.tests.iter().find(|test| test.test == "L1 p99");
     assert_eq!(tail.and_then(|test| test.outcome), Some(Compared::Slower));

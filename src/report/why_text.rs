@@ -27,6 +27,14 @@ pub fn write(out: &mut impl Write, of: &NicDiagnosis) -> io::Result<()> {
     for line in tests(of) {
         writeln!(out, "{line}")?;
     }
+    for test in &of.tests {
+        if let Some(failure) = &test.failure {
+            let text = format!("{} failed: {failure}", test.test);
+            for line in wrapped(&text, WIDTH, "    ") {
+                writeln!(out, "{line}")?;
+            }
+        }
+    }
     for why in &of.why {
         if !why.causes.is_empty() {
             writeln!(out, "\nWhy")?;

@@ -115,7 +115,16 @@ fn why_shows_the_tables_of_tests_and_causes() {
     const PAGE: &str = "docs/why.md";
     let page = read(PAGE);
     let (intro, _) = page.split_once("\n## Tests\n").expect("a section of tests");
-    let mut made = format!("{intro}\n## Tests\n\n| code | measures | tool |\n|---|---|---|\n");
+    let (_, intro) = intro.split_once("\n## How it works\n").expect("a section");
+    let mut made = "# Why is it slow\n\n| cause | what to do | who |\n|---|---|---|\n".to_owned();
+    for cause in CAUSES {
+        let (what, advice, by) = (cause.what, cause.advice, cause.by.name());
+        made += &format!("| {what} ([{}](#causes)) | {advice} | {by} |\n", cause.id);
+    }
+    made += "| not measured: CPUs busy | measure again when the CPUs are free | user |\n";
+    made += &format!(
+        "\n## How it works\n{intro}\n## Tests\n\n| code | measures | tool |\n|---|---|---|\n"
+    );
     made += "| S | the culprit and a good NIC as in the survey | the tool of the survey |\n";
     for test in &TESTS {
         let arguments = test.arguments.join(" ");

@@ -12,7 +12,7 @@ use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
 use cluster::tree::MemoryCopy;
 use diagnosis::columns::Column;
-use diagnosis::comparison::{Figures, Measured, Outcome, compare};
+use diagnosis::comparison::{Figures, Floor, Measured, Outcome, Tail, Waiting, compare};
 use diagnosis::counters::{self, Growth};
 use diagnosis::flows::{self, Flow};
 use diagnosis::procedure::{Route, Step, TESTS, Test, TestCode};
@@ -153,71 +153,97 @@ pub struct Found {
     in_loopback: [Growth; 2],
     /// The same while they sent to other NICs.
     to_others: [Growth; 2],
-    /// Slots, and slots that say nothing, because a process waited for its CPU or was lost.
+    /// Slots, slots in which a process waited for its CPU, and slots without a measurement.
     pub slots: u32,
-    void: u32,
-    /// Whether any slot of the culprit says something, and whether it waited for its CPU in any.
-    has_own: bool,
-    has_waited: bool,
+    busy: u32,
+    untested: u32,
     /// Ordered flows between the groups of a culprit, and between others, in the order of time.
     flows: [Vec<Flow>; 2],
 }
 
 impl Found {
-    /// Returns whether nothing is known because the culprit waited for its CPU.
-    pub fn is_void(&self) -> bool {
-        self.has_waited && !self.has_own
-    }
-
     /// Notes why the culprit can measure nothing.
     pub fn fail(&mut self, why: &str) {
         let figures = self.measured.entry(TestCode::L1).or_default();
         figures.failure = Some(why.to_owned());
     }
 
-    /// Returns how many measurements say nothing; `None` without any.
+    /// Returns how many measurements say less or nothing; `None` without any.
     pub fn left_out(&self) -> Option<String> {
-        let Self { slots, void, .. } = self;
-        (*void > 0).then(|| {
+        let all = self.slots;
+        let busy = (self.busy > 0).then(|| {
+            let busy = self.busy;
             format!(
-                "{void} of {slots} measurements say nothing: processes waited for CPUs, or could not measure"
+                "processes waited for CPUs in {busy} of {all} measurements: there, minima and \
+                 bounds count"
             )
-        })
+        });
+        let untested = (self.untested > 0).then(|| {
+            let untested = self.untested;
+            format!("{untested} of {all} measurements did not take place")
+        });
+        let notes: Vec<String> = busy.into_iter().chain(untested).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// Adds the result of a slot.
     pub fn add(&mut self, slot: &Slot, result: &PairResult, of_bandwidth: bool) {
         self.slots += 1;
         let is_busy = is_busy(result, of_bandwidth);
-        if is_busy || matches!(result.answer, Answer::Untested(_)) {
-            self.void += 1;
-            self.has_waited |= is_busy && slot.of_culprit;
-            return;
-        }
-        self.has_own |= slot.of_culprit;
-        self.add_counters(slot, result);
         let figures = self.measured.entry(slot.code).or_insert_with(|| Figures {
             of_bandwidth,
             ..Figures::default()
         });
+        if let Answer::Untested(_) = result.answer {
+            figures.is_late |= is_busy && slot.of_culprit;
+            self.busy += u32::from(is_busy);
+            self.untested += u32::from(!is_busy);
+            return;
+        }
+        self.busy += u32::from(is_busy);
+        self.add_counters(slot, result);
+        let figures = self.measured.entry(slot.code).or_default();
         match &result.answer {
             Answer::Measured(of) => {
-                // A process that waited for its CPU at all has late samples of its own.
-                let p99 = of.metric(Metric::Percentile(Percentile::P99));
-                let tail = p99.filter(|_| result.waited_percent == 0);
-                let tail = tail.map(|p99| p99 - of.value());
-                let (values, tails) = if slot.of_culprit {
-                    (&mut figures.own, &mut figures.own_tails)
+                let (quiet, tails, floors, waiting) = if slot.of_culprit {
+                    (
+                        &mut figures.own,
+                        &mut figures.own_tails,
+                        &mut figures.own_floors,
+                        &mut figures.own_waiting,
+                    )
                 } else {
-                    (&mut figures.others, &mut figures.others_tails)
+                    (
+                        &mut figures.others,
+                        &mut figures.others_tails,
+                        &mut figures.others_floors,
+                        &mut figures.others_waiting,
+                    )
                 };
-                values.push(of.value());
-                tails.extend(tail);
-                if slot.code == TestCode::O {
+                let percentile = |rank| of.metric(Metric::Percentile(rank));
+                floors.extend(
+                    of.metric(Metric::Min)
+                        .filter(|_| !of_bandwidth)
+                        .map(|min| Floor {
+                            min,
+                            p5: percentile(Percentile::P5).unwrap_or(min),
+                        }),
+                );
+                let value = of.value();
+                if is_busy {
+                    let percent = result.waited_percent;
+                    waiting.push(Waiting { percent, value });
+                } else {
+                    quiet.push(value);
+                }
+                // A process that waited for its CPU at all has late samples of its own.
+                let p99 = percentile(Percentile::P99).filter(|_| result.waited_percent == 0);
+                tails.extend(p99.map(|p99| Tail { p99, median: value }));
+                if slot.code == TestCode::O && !is_busy {
                     self.flows[usize::from(!slot.of_culprit)].push(Flow {
                         initiator: slot.pair.initiator.0,
                         target: slot.pair.target.0,
-                        rate: of.value(),
+                        rate: value,
                     });
                 }
                 if slot.of_culprit {
@@ -225,7 +251,7 @@ impl Found {
                 }
             }
             // What works now and then says nothing when it fails: an answer may have come too late.
-            Answer::Failed(why) if slot.of_culprit && figures.own.is_empty() => {
+            Answer::Failed(why) if slot.of_culprit && !is_busy && figures.own.is_empty() => {
                 figures.failure = Some(why.clone());
             }
             Answer::Failed(_) | Answer::Untested(_) => {}
@@ -307,12 +333,12 @@ impl Found {
         let slower = comparisons.filter(|of| of.outcome == Outcome::Slower);
         slower
             .map(|of| of.column)
-            .filter(|column| *column != Column::Tail)
+            .filter(|column| ![Column::Tail, Column::Waiting].contains(column))
     }
 
-    /// Returns whether any measurement says nothing.
-    pub fn has_void(&self) -> bool {
-        self.void > 0
+    /// Returns whether any measurement says less, or nothing.
+    pub fn is_disturbed(&self) -> bool {
+        self.busy + self.untested > 0
     }
 
     /// Returns the test in which the culprit is slowest beside good NICs.
@@ -477,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_of_waiting_processes_say_nothing() {
+    fn slots_of_waiting_processes_say_less() {
         let slot = |of_culprit| Slot {
             code: TestCode::L1,
             route: Route::Loopback,
@@ -507,27 +533,85 @@ mod tests {
         };
         let mut found = Found::default();
         found.add(&slot(true), &result(latency(), 26), false);
-        assert!(found.is_void() && found.measured.is_empty());
+        let figures = &found.measured[&TestCode::L1];
+        let waiting = Waiting {
+            percent: 26,
+            value: 1400.0,
+        };
+        let floor = Floor {
+            min: 1000.0,
+            p5: 1000.0,
+        };
+        assert_eq!((figures.own.len(), figures.own_tails.len()), (0, 0));
+        assert_eq!(figures.own_waiting, [waiting]);
+        assert_eq!(figures.own_floors, [floor]);
         found.add(&slot(false), &result(latency(), 0), false);
         let lost = Answer::Untested(Untested::NoReport);
         found.add(&slot(false), &result(lost, 0), false);
-        assert!(found.is_void());
         // The median counts, the 99th percentile does not.
         found.add(&slot(true), &result(latency(), 1), false);
-        assert!(!found.is_void());
         let figures = &found.measured[&TestCode::L1];
         assert_eq!(
             (&figures.own, &figures.others),
             (&vec![1400.0], &vec![1400.0])
         );
+        let tail = Tail {
+            p99: 2000.0,
+            median: 1400.0,
+        };
         assert_eq!(
             (figures.own_tails.len(), &figures.others_tails),
-            (0, &vec![600.0])
+            (0, &vec![tail])
         );
+        assert!(!figures.is_late);
         let text = found.left_out().unwrap_or_default();
-        assert!(
-            text.starts_with("2 of 4 measurements say nothing"),
-            "{text}"
+        let expected = "processes waited for CPUs in 1 of 4 measurements: there, minima and \
+                        bounds count; 1 of 4 measurements did not take place";
+        assert_eq!(text, expected);
+        found.add(
+            &slot(true),
+            &result(Answer::Untested(Untested::Late), 0),
+            false,
+        );
+        assert!(found.measured[&TestCode::L1].is_late);
+    }
+
+    /// What counters show does not depend on CPUs.
+    #[test]
+    fn counters_beside_busy_cpus_count() {
+        let mut found = Found::default();
+        for (of_culprit, change) in [(true, 60), (false, 0)] {
+            let slot = Slot {
+                code: TestCode::B4,
+                route: Route::From,
+                of_culprit,
+                test: TestId(0),
+                pair: Pair::loopback(NicId(0)),
+            };
+            let result = PairResult {
+                test: TestId(0),
+                pair: slot.pair,
+                stage: Stage::Comparison,
+                round: 0,
+                active: 1,
+                answer: Answer::Measured(Answered::Bandwidth {
+                    bytes_per_second: 1e9,
+                    operations_per_second: 1e6,
+                }),
+                waited_percent: 60,
+                counters: vec![CounterEvidence {
+                    nic: NicId(0),
+                    counter: RETRIES.into(),
+                    change,
+                }],
+            };
+            found.add(&slot, &result, true);
+        }
+        assert_eq!(found.counters().len(), 1);
+        let figures = &found.measured[&TestCode::B4];
+        assert_eq!(
+            (figures.own_waiting.len(), figures.own_floors.len()),
+            (1, 0)
         );
     }
 }

@@ -11,6 +11,9 @@ const RIGHT: f64 = 90.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 46.0;
 
+/// Width of a wide letter of a name, which is bold.
+const LETTER: f64 = 8.0;
+
 /// Height of a line of text.
 const LINE: f64 = 15.0;
 
@@ -161,7 +164,7 @@ pub fn curves(what: &str, x: &Axis, y: &Axis, curves: &[Curve]) -> Markup {
             }
         }
     };
-    picture(what, x, y, &content)
+    picture(what, width(curves), x, y, &content)
 }
 
 /// Returns a picture of bars: lower edge, upper edge and height of each. `what` describes it for
@@ -181,7 +184,7 @@ pub fn bars(what: &str, x: &Axis, y: &Axis, bars: &[(f64, f64, u64)], marks: &[M
         }
         (marks_on(x, marks))
     };
-    picture(what, x, y, &content)
+    picture(what, WIDTH, x, y, &content)
 }
 
 /// Returns a picture of distributions: curves without dots, and values to compare with. `what`
@@ -199,7 +202,7 @@ pub fn distributions(what: &str, x: &Axis, y: &Axis, curves: &[Curve], marks: &[
             }
         }
     };
-    picture(what, x, y, &content)
+    picture(what, width(curves), x, y, &content)
 }
 
 /// Returns the lines of marks and their names.
@@ -223,11 +226,18 @@ fn marks_on(x: &Axis, marks: &[Mark]) -> Markup {
     }
 }
 
-/// Returns axes with `content` between them.
-fn picture(what: &str, x: &Axis, y: &Axis, content: &Markup) -> Markup {
+/// Returns the width of a picture with these curves: the longest name has room at its end.
+fn width(curves: &[Curve]) -> f64 {
+    let letters = curves.iter().map(|curve| curve.name.chars().count());
+    let name = 8.0 + LETTER * letters.max().unwrap_or_default() as f64;
+    WIDTH + (name - RIGHT).max(0.0).ceil()
+}
+
+/// Returns axes with `content` between them, in a picture of this width.
+fn picture(what: &str, width: f64, x: &Axis, y: &Axis, content: &Markup) -> Markup {
     let floor = HEIGHT - BOTTOM;
     html! {
-        svg role="img" aria-label=(what) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } {
+        svg role="img" aria-label=(what) viewBox={ "0 0 " (width) " " (HEIGHT) } {
             @for (value, text) in y.ticks() {
                 @let place = short(y.y(value));
                 line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(place) y2=(place) {}
@@ -330,6 +340,23 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 2);
         // Both ends of the x axis are at the ends of the picture.
         assert!(svg.contains("M70.0 ") && svg.contains("L510.0 "), "{svg}");
+    }
+
+    #[test]
+    fn names_have_room_beside_curves() {
+        let (x, y) = axes();
+        let width = |name: &str| {
+            let curve = Curve {
+                name: name.into(),
+                points: vec![(1.0, 1e3), (1024.0, 1e5)],
+                ..Curve::default()
+            };
+            let svg = curves("Latency over size", &x, &y, &[curve]).into_string();
+            let (_, rest) = svg.split_once("viewBox=\"0 0 ").expect("a box");
+            rest.split(' ').next().expect("a width").to_owned()
+        };
+        assert_eq!(width("p50"), "600");
+        assert_eq!(width("nid000417 cxi1 to nid000418 cxi1"), "774");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::matrix;
 use super::parts::{PageColumn, cell, table};
 use super::quantity::Quantity;
 use crate::survey::{Survey, words};
-use cluster::survey::findings::Matrix;
+use cluster::survey::findings::{Matrix, Statistic};
 use cluster::survey::ids::NicId;
 
 /// Rows of the table of NICs.
@@ -51,6 +51,7 @@ pub fn map(survey: &Survey, matrix: &Matrix, id: &str) -> Markup {
                     "; rows are initiators, columns are targets; a pale cell shows the other direction"
                 }
             }
+            @if let Some(note) = other_figure(survey, matrix) { p.note { (note) } }
             noscript { p.note { "The map needs JavaScript. The tables have the same verdict." } }
             script type="application/json" { (PreEscaped(data)) }
             details {
@@ -59,6 +60,26 @@ pub fn map(survey: &Survey, matrix: &Matrix, id: &str) -> Markup {
             }
         }
     }
+}
+
+/// Returns by which figure the verdict judges pairs, if the map shows another one.
+fn other_figure(survey: &Survey, matrix: &Matrix) -> Option<&'static str> {
+    let mut all = survey.verdict.populations.iter();
+    let of_test = all.find(|of| of.test == matrix.test && of.figure != Statistic::Median)?;
+    Some(match of_test.figure {
+        Statistic::Median => return None,
+        Statistic::P5 => {
+            "The map shows medians. CPUs were busy, so the verdict judges 5th percentiles, which \
+             waiting hardly raises: a pair may look slow here and be good."
+        }
+        Statistic::Min => {
+            "The map shows medians. CPUs were busy, so the verdict judges minima, which waiting \
+             hardly raises: a pair may look slow here and be good."
+        }
+        Statistic::Bound => {
+            "CPUs were busy, so bandwidths are lower bounds: a pair may look slow here and be good."
+        }
+    })
 }
 
 /// Returns what the matrix says about each of its NICs, the worst first as in the map.
@@ -206,6 +227,19 @@ mod tests {
                 .collect(),
         }];
         map(&survey, &survey.verdict.matrices[0], "map").into_string()
+    }
+
+    #[test]
+    fn says_if_the_verdict_uses_another_figure() {
+        let note = |figure| {
+            let mut survey = testing::survey(testing::good(), Ok(()));
+            survey.verdict.populations[0].figure = figure;
+            let test = survey.verdict.populations[0].test;
+            let cells = Vec::new();
+            other_figure(&survey, &Matrix { test, cells })
+        };
+        assert_eq!(note(Statistic::Median), None);
+        assert!(note(Statistic::Min).is_some_and(|note| note.contains("judges minima")));
     }
 
     #[test]

@@ -65,7 +65,8 @@ pub fn page(results: &[ReadResult], now: SystemTime) -> String {
             }
             body {
                 header {
-                    h1 { "cxidiag report" }
+                    p.note { "cxidiag report" }
+                    (headline(results))
                     @if results.iter().any(is_software) {
                         p.software { "Software NICs: no Cassini hardware was involved in some or all results." }
                     }
@@ -96,6 +97,25 @@ fn is_software(result: &ReadResult) -> bool {
     }
 }
 
+/// Returns the verdict on the worst result as the title of the page.
+fn headline(results: &[ReadResult]) -> Markup {
+    let verdicts = results.iter().map(|result| verdict(&result.content));
+    let Some((status, finding)) = verdicts.min_by_key(|((grade, _), _)| *grade) else {
+        return html! { h1 { "cxidiag report" } };
+    };
+    html! { h1 { (badge(status)) @if !finding.is_empty() { ": " (finding) } } }
+}
+
+/// Returns the verdict on a result, and what was found.
+fn verdict(content: &Content) -> (Badge, String) {
+    match content {
+        Content::Run(run) => (run::status(run), run::finding(run)),
+        Content::Comparison(of) => (comparison::status(of), comparison::finding(of)),
+        Content::Survey(survey) => (survey::status(survey), survey::finding(survey).to_owned()),
+        Content::Stat(stat) => (stat::status(stat), stat::finding(stat)),
+    }
+}
+
 /// Returns a line for each result, the worst first: its verdict and its most important metrics.
 fn summary(results: &[ReadResult]) -> Markup {
     let mut lines: Vec<(Badge, Vec<Markup>)> = (1..)
@@ -119,32 +139,21 @@ fn summary(results: &[ReadResult]) -> Markup {
 
 /// Returns the verdict on a result, and its row in the summary.
 fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
-    let (title, status, finding, place, started) = match &result.content {
-        Content::Run(run) => (
-            run.tool.clone(),
-            run::status(run),
-            run::finding(run),
-            run::place(run),
-            Some(run.started_unix_ms),
-        ),
+    let (status, finding) = verdict(&result.content);
+    let (title, place, started) = match &result.content {
+        Content::Run(run) => (run.tool.clone(), run::place(run), Some(run.started_unix_ms)),
         Content::Comparison(of) => (
             format!("compare {}", of.tool),
-            comparison::status(of),
-            comparison::finding(of),
             of.new.first().map_or(String::new(), |run| run.host.clone()),
             of.new.first().map(|run| run.started_unix_ms),
         ),
         Content::Survey(survey) => (
             format!("survey {}", result.file),
-            survey::status(survey),
-            survey::finding(survey).to_owned(),
             survey::place(survey),
             Some(survey.started_unix_ms),
         ),
         Content::Stat(stat) => (
             format!("stat {}", result.file),
-            stat::status(stat),
-            stat::finding(stat),
             stat::place(stat),
             Some(stat.started_unix_ms),
         ),

@@ -15,11 +15,12 @@ use crate::survey::why::Explanation;
 use crate::survey::{Conclusion, Survey, evidence, why_text, words};
 use cluster::survey::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
 use cluster::survey::ids::TestId;
+use diagnosis::evaluation::Why;
 
 /// Rows of a table of causes, of parts that were not measured, of sums.
 const MOST_ROWS: usize = 500;
 
-/// Bad parts that the verdict names.
+/// Bad and suspect parts that the verdict names.
 const MOST_NAMES: usize = 5;
 
 /// Groups of a table of groups by groups.
@@ -59,7 +60,8 @@ pub fn place(survey: &Survey) -> String {
 pub fn section(survey: &Survey, number: usize) -> Markup {
     let verdict = &survey.verdict;
     html! {
-        p { (badge(status(survey))) " " (finding(survey)) (bad_parts(survey)) (load::bad_parts(survey)) }
+        p { (badge(status(survey))) " " (finding(survey)) (load::bad_parts(survey)) }
+        (blame(survey))
         div.maps {
             @for (at, matrix) in verdict.matrices.iter().enumerate() {
                 (map::map(survey, matrix, &format!("map-{number}-{at}")))
@@ -75,20 +77,45 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
     }
 }
 
-/// Returns the names of the bad parts; nothing without any.
-fn bad_parts(survey: &Survey) -> Markup {
-    let causes = survey.verdict.causes.iter();
-    let bad = causes.filter(|of| of.certainty == Certainty::Bad);
-    let names: Vec<String> = bad
-        .map(|of| words::unit(&survey.roster, &of.unit))
-        .collect();
-    let (first, others) = names.split_at(names.len().min(MOST_NAMES));
+/// Returns the names of bad and suspect parts, each with its cause and what to do; nothing without
+/// any.
+fn blame(survey: &Survey) -> Markup {
+    let is_named = |of: &&Cause| of.certainty != Certainty::Transient;
+    let named: Vec<&Cause> = survey.verdict.causes.iter().filter(is_named).collect();
+    let more = named.len().saturating_sub(MOST_NAMES);
     html! {
-        @if !first.is_empty() {
-            br;
-            "Bad: " strong { (first.join(", ")) }
-            @if !others.is_empty() { " and " (words::grouped(others.len() as u64)) " more" }
+        @if !named.is_empty() {
+            ul.blame {
+                @for cause in named.iter().take(MOST_NAMES) {
+                    li {
+                        strong { (words::unit(&survey.roster, &cause.unit)) } " "
+                        (badge(certainty(cause)))
+                        @if let Some(why) = first_why(survey, &cause.unit) {
+                            ", " (why_text::stated(why)) ". "
+                            @if let Some(advice) = &why.advice { "Do: " (advice) "." }
+                        }
+                    }
+                }
+                @if more > 0 { li { "and " (words::grouped(more as u64)) " more" } }
+            }
         }
+    }
+}
+
+/// Returns the surest cause of a part, or of the part with the same cause.
+fn first_why<'a>(survey: &'a Survey, unit: &Unit) -> Option<&'a Why> {
+    let of_unit = |unit: &Unit| survey.why.iter().find(|of| of.culprit == *unit);
+    let own = of_unit(unit)?;
+    let explained = own.same_as.as_ref().and_then(of_unit).unwrap_or(own);
+    explained.causes.first()
+}
+
+/// Returns the verdict on a part.
+fn certainty(cause: &Cause) -> Badge {
+    match cause.certainty {
+        Certainty::Bad => (Grade::Bad, "bad"),
+        Certainty::Suspect => (Grade::Unsure, "suspect"),
+        Certainty::Transient => (Grade::Unsure, "transient"),
     }
 }
 
@@ -148,11 +175,6 @@ fn quantity(survey: &Survey, test: TestId) -> Quantity {
 /// Returns the table of causes.
 fn causes(survey: &Survey) -> Markup {
     let row = |cause: &Cause| {
-        let (grade, word) = match cause.certainty {
-            Certainty::Bad => (Grade::Bad, "bad"),
-            Certainty::Suspect => (Grade::Unsure, "suspect"),
-            Certainty::Transient => (Grade::Unsure, "transient"),
-        };
         let role = match (cause.unit, cause.direction) {
             (Unit::GroupPair(one, other), Direction::Initiator) => {
                 format!("from group {one:03} to {other:03}")
@@ -167,7 +189,7 @@ fn causes(survey: &Survey) -> Markup {
         };
         vec![
             cell(words::unit(&survey.roster, &cause.unit)),
-            badge((grade, word)),
+            badge(certainty(cause)),
             cell(role),
             html! {
                 @for sentence in evidence::sentences(survey, cause) { p { (sentence) } }

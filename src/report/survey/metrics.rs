@@ -5,7 +5,7 @@ use super::nics::{State, all_states};
 use super::words;
 use super::{Scope, Survey};
 use crate::openmetrics::{self, Family, Kind, Sample};
-use cluster::survey::findings::{Certainty, Population, Test, Unit};
+use cluster::survey::findings::{Certainty, Population, Test};
 
 /// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds.
 /// The label `quantile` belongs to summaries.
@@ -134,7 +134,7 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
     ]
 }
 
-/// Returns the parts that are bad or suspect, other than NICs.
+/// Returns the parts that are bad or suspect.
 fn causes(survey: &Survey) -> Family {
     let causes = survey.verdict.causes.iter();
     let parts = causes.filter_map(|of| {
@@ -143,12 +143,8 @@ fn causes(survey: &Survey) -> Family {
             Certainty::Suspect => "suspect",
             Certainty::Transient => return None,
         };
-        let kind = match of.unit {
-            Unit::Nic(_) => return None,
-            ref unit => words::kind(unit),
-        };
         let labels = [
-            ("kind", kind.into()),
+            ("kind", words::kind(&of.unit).into()),
             ("name", words::name(&survey.roster, &of.unit)),
             ("verdict", verdict.into()),
         ];
@@ -158,7 +154,7 @@ fn causes(survey: &Survey) -> Family {
         Kind::Gauge,
         "cxidiag_survey_culprit",
         "",
-        "Nodes, switches, groups and paths that are bad or suspect, always 1.",
+        "NICs, nodes, switches, groups and paths that are bad or suspect, always 1.",
         parts,
     )
 }
@@ -305,6 +301,7 @@ mod tests {
     use super::super::why::Explanation;
     use super::*;
     use crate::openmetrics::{Dialect, text};
+    use cluster::survey::findings::Unit;
     use cluster::survey::ids::NicId;
 
     #[test]
@@ -348,6 +345,7 @@ mod tests {
             "cxidiag_survey_nic_suspect{host=\"nid000416\",device=\"cxi0\"} 1",
             "cxidiag_survey_nic_untested{host=\"nid000418\",device=\"cxi1\"} 1",
             "cxidiag_survey_culprit{kind=\"switch\",name=\"switch 003.12\",verdict=\"suspect\"} 1",
+            "cxidiag_survey_culprit{kind=\"NIC\",name=\"nid000417 cxi1\",verdict=\"bad\"} 1",
             "cxidiag_survey_cause{name=\"nid000417 cxi1\",cause=\"pcie-narrow\",\
              confidence=\"because\"} 1",
             "cxidiag_survey_cause{name=\"nid000418 cxi1\",cause=\"pcie-narrow\",\

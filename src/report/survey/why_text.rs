@@ -249,13 +249,14 @@ pub fn stated(why: &Why) -> String {
         Confidence::Possibly => format!("possibly {what}"),
         Confidence::AlsoFound => format!("also found: {what}"),
         Confidence::Transient => "it was slow in the survey, and is not slow now".into(),
+        Confidence::NotMeasured => "not measured: CPUs busy".into(),
         Confidence::Unknown if what.is_empty() => "unknown".into(),
         Confidence::Unknown => format!("unknown; {what}"),
     }
 }
 
 /// Returns several possible causes as one sentence.
-pub fn several(possible: &[&Why]) -> String {
+fn several(possible: &[&Why]) -> String {
     let all = possible.iter().filter_map(|why| why.what.as_deref());
     format!("possibly {}", all.collect::<Vec<_>>().join("; or "))
 }

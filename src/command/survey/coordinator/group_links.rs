@@ -47,7 +47,12 @@ pub fn explanation(
         let confidence = |of: &Explanation| of.causes[0].confidence;
         let is_final = confidence(&one) <= Confidence::Probably;
         // A direction that is not slow now says less than one that is.
-        let is_open = |of: &Explanation| confidence(of) == Confidence::Transient;
+        let is_open = |of: &Explanation| {
+            matches!(
+                confidence(of),
+                Confidence::Transient | Confidence::NotMeasured
+            )
+        };
         if is_final || best.as_ref().is_none_or(is_open) {
             best = Some(one);
         }

@@ -15,10 +15,10 @@ use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
 use cluster::survey::timetable::Round;
 use diag::run::survey::longest;
-use diagnosis::causes::{CPU_WAIT, FOREIGN};
+use diagnosis::causes::FOREIGN;
 use diagnosis::evaluation::evaluate;
 use diagnosis::procedure::{Step, TESTS, TestCode, test};
-use diagnosis::readings::{Reading, Readings, State, find, number};
+use diagnosis::readings::{Readings, State, find, number};
 use facts::error::Failure;
 use node::nic::health::address::PARKED;
 use node::nic::health::host::HUGE_PAGES;
@@ -266,7 +266,6 @@ impl Diagnosed<'_> {
         let is_unread = own.is_empty();
         let Self { culprit, found, .. } = self;
         own.extend(found.counters());
-        own.extend(found.is_void().then(cpu_wait));
         let case = culprit.case(&own, others, &found.measured, self.doubt.is_none());
         let diagnosis = evaluate(case);
         let notes = [
@@ -284,19 +283,6 @@ impl Diagnosed<'_> {
             left_out: (!notes.is_empty()).then(|| notes.join("; ")),
             ..Explanation::new(culprit.cause.unit)
         }
-    }
-}
-
-/// Returns the reading of a culprit whose processes waited for their CPUs.
-fn cpu_wait() -> Reading {
-    Reading {
-        code: CPU_WAIT.into(),
-        name: "waiting for CPUs".into(),
-        value: Some("in all tests".into()),
-        state: State::Suspect,
-        text: "its processes waited for their CPUs in all tests".into(),
-        share: None,
-        is_attribute: false,
     }
 }
 
