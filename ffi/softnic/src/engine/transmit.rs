@@ -74,16 +74,6 @@ pub struct Surroundings<'a, W> {
     pub staging: &'a mut Staging,
 }
 
-impl<W> Surroundings<'_, W> {
-    /// Completes an operation that cannot be sent.
-    fn refuse(&mut self, operation: &Operation, completion: &Initiator) {
-        let code = completion.return_code;
-        self.counters
-            .count_completion(operation.counting, 0, code, self.eqs);
-        events::initiator(self.eqs, operation.eq, completion);
-    }
-}
-
 impl TransmitQueue {
     /// Makes a queue without operations.
     pub fn new(ring: CommandRing, lni: usize, lcid: u8, trigger: bool, error_eq: u16) -> Self {
@@ -104,6 +94,20 @@ impl TransmitQueue {
     #[inline]
     fn is_idle(&self) -> bool {
         self.transfer.is_none() && !self.trigger && !self.ring.has_next()
+    }
+
+    /// Completes an operation that cannot be sent.
+    fn refuse<W>(
+        &mut self,
+        operation: &Operation,
+        completion: &Initiator,
+        nic: &mut Surroundings<'_, W>,
+    ) {
+        self.ring.is_refused = true;
+        let code = completion.return_code;
+        nic.counters
+            .count_completion(operation.counting, 0, code, nic.eqs);
+        events::initiator(nic.eqs, operation.eq, completion);
     }
 
     /// Executes the commands of the queue, up to a bound. True if there was anything to do.
@@ -132,6 +136,9 @@ impl TransmitQueue {
                 }
                 worked = true;
                 continue;
+            }
+            if self.ring.is_held() {
+                break;
             }
             let Some(fetched) = self.ring.peek(&mut command) else {
                 break;
@@ -303,12 +310,12 @@ impl TransmitQueue {
         };
         if is_high_rate && !fits_high_rate(operation) {
             completion.return_code = C_RC_HRP_CONFIG_ERROR;
-            nic.refuse(operation, &completion);
+            self.refuse(operation, &completion, nic);
             return Ok(Step::Done);
         }
         if let Err(code) = operation.prepare(command, &lni.space) {
             completion.return_code = code;
-            nic.refuse(operation, &completion);
+            self.refuse(operation, &completion, nic);
             return Ok(Step::Done);
         }
         let dfa = FaUnicast::from_bytes(operation.dfa.to_le_bytes());
@@ -318,7 +325,7 @@ impl TransmitQueue {
             Err(code) => {
                 completion.return_code = code;
                 completion.tgt_error = code != C_RC_UNDELIVERABLE;
-                nic.refuse(operation, &completion);
+                self.refuse(operation, &completion, nic);
                 return Ok(Step::Done);
             }
         };
