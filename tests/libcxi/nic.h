@@ -67,6 +67,7 @@ static inline uint64_t get_bits(const void *record, unsigned at, unsigned width)
 #define TGT_OP_PUT 46, 1
 #define TGT_BUFFER_ID 64, 16
 #define TGT_LAC 80, 3
+#define TGT_RESTART_SEQ 88, 1
 #define TGT_START 128, 57
 #define TGT_LENGTH 192, 56
 #define TGT_MATCH_ID 288, 32

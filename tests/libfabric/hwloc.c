@@ -5,6 +5,7 @@
  * Facts: docs/reference/health.md 2.4.
  */
 #include <hwloc.h>
+#include <hwloc/linux.h>
 
 #include "rig.h"
 
@@ -24,6 +25,19 @@ static void has_interface(hwloc_obj_t pci, unsigned int number)
 	CHECK(!"an interface");
 }
 
+/* All CPUs are near a NIC, in the mask as in the machine */
+static void has_local_cpus(hwloc_topology_t topology, const struct cxil_devinfo *nic)
+{
+	hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/local_cpus", nic->pci_domain,
+		 nic->pci_bus, nic->pci_device, nic->pci_function);
+	CHECK_EQ(hwloc_linux_read_path_as_cpumask(path, cpus), 0);
+	CHECK(hwloc_bitmap_isincluded(hwloc_topology_get_topology_cpuset(topology), cpus));
+	hwloc_bitmap_free(cpus);
+}
+
 static void find(hwloc_topology_t topology, const struct cxil_devinfo *nic)
 {
 	hwloc_obj_t pci = hwloc_get_pcidev_by_busid(topology, nic->pci_domain, nic->pci_bus, nic->pci_device,
@@ -40,6 +54,7 @@ static void find(hwloc_topology_t topology, const struct cxil_devinfo *nic)
 	CHECK(found->linkspeed > 31 && found->linkspeed < 32);
 	near = hwloc_get_non_io_ancestor_obj(topology, pci);
 	CHECK(near && near->cpuset && !hwloc_bitmap_iszero(near->cpuset));
+	has_local_cpus(topology, nic);
 	has_interface(pci, nic->dev_id);
 }
 

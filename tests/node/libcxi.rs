@@ -39,6 +39,7 @@ pub static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
         "writer",
         "shown",
         "fetch_add",
+        "refused",
     ] {
         compile(&directory, &Path::new(SOURCES).join(program), program, &[]);
     }
@@ -206,6 +207,16 @@ fn tools_run_beside_owner_of_lcid_0() {
 #[test]
 fn memory_mapped_on_demand_may_come_and_go() {
     run("on_demand", "");
+}
+
+/// The answer to a repeated command is there when the program has seen an empty event queue.
+#[test]
+fn programs_that_repeat_refused_commands_come_to_an_end() {
+    for trapped in ["counters", "all"] {
+        for command in ["append", "put"] {
+            run_with("refused", command, trapped);
+        }
+    }
 }
 
 /// The programs check that their data arrives; their figures are not judged.

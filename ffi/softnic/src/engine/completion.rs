@@ -17,12 +17,13 @@ impl<W: Wire> Engine<W> {
         let Some(transaction) = self.transactions.finish(packet.tag) else {
             return;
         };
-        if let Some(queue) = transaction.queue.and_then(|number| self.tx.get_mut(number)) {
-            queue.outstanding -= 1;
-        }
         let code = transaction
             .local_error
             .unwrap_or(u32::from(packet.return_code));
+        if let Some(queue) = transaction.queue.and_then(|number| self.tx.get_mut(number)) {
+            queue.outstanding -= 1;
+            queue.ring.is_refused |= code != C_RC_OK;
+        }
         self.counters
             .count_completion(transaction.counting, packet.total, code, &mut self.eqs);
         if code == C_RC_OK && transaction.success_disable {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use cxi_sys::records::{CmdHeader, CqStatus};
 use cxi_sys::{C_CQ_FIRST_WR_PTR, C_RC_CMD_ALIGN_ERROR, C_RC_CMD_INVALID_ARG, C_RC_OK};
@@ -20,6 +21,11 @@ const NO_DOORBELL: u64 = u64::MAX;
 /// The first word of a low-latency window that was not written. Its low byte, an IDC command with
 /// opcode 15, begins no command.
 const UNTOUCHED: u64 = 0xffff_ffff_ffff_fff0;
+
+/// Time for which commands wait that a thread issued by a store that trapped, after an earlier one
+/// was refused. Without it, the answer would be there before the thread looks for it: a program
+/// that handles a refusal by the same command again, while it has events, would never end.
+const REFUSAL: Duration = Duration::from_micros(10);
 
 /// Byte offsets in the launch page (nic.md 2.8).
 const LL64: usize = 1024;
@@ -129,6 +135,10 @@ pub struct CommandRing {
     unreported: u32,
     status: CqStatus,
     stopped: bool,
+    /// A command was refused after the last store that trapped.
+    pub is_refused: bool,
+    /// When the commands of the last such store are due.
+    due: Option<Instant>,
     pub counts: CommandCounts,
 }
 
@@ -151,6 +161,8 @@ impl CommandRing {
             unreported: 0,
             status,
             stopped: false,
+            is_refused: false,
+            due: None,
             counts: CommandCounts::default(),
         };
         ring.launch.word(0).store(NO_DOORBELL, Ordering::Relaxed);
@@ -201,16 +213,20 @@ impl CommandRing {
         self.ring(value);
     }
 
-    /// Handles a store to the launch page at byte `offset`; false if the stored value is needed and
-    /// not known.
+    /// Handles a store to the launch page at byte `offset`, which trapped; false if the stored value
+    /// is needed and not known.
     pub fn store(&mut self, offset: usize, value: Option<u64>) -> bool {
         if self.stopped {
             return true;
         }
+        let before = self.write;
         match (offset, value) {
             (0, Some(value)) => self.ring(value),
             (0, None) => return false,
             _ => self.window_store(offset),
+        }
+        if self.write != before && std::mem::take(&mut self.is_refused) {
+            self.due = Some(Instant::now() + REFUSAL);
         }
         true
     }
@@ -325,6 +341,19 @@ impl CommandRing {
         self.read != self.write && !self.stopped
     }
 
+    /// Whether the commands wait because an earlier one was refused.
+    #[inline]
+    pub fn is_held(&mut self) -> bool {
+        let Some(due) = self.due else {
+            return false;
+        };
+        let is_held = Instant::now() < due;
+        if !is_held {
+            self.due = None;
+        }
+        is_held
+    }
+
     /// Returns the slot of the next command.
     pub fn slot(&self) -> u16 {
         self.read as u16
@@ -412,6 +441,25 @@ mod tests {
             assert_eq!(ring.write, write, "{offset}");
         }
         assert_eq!(ring.counts.low_latency, 4);
+    }
+
+    #[test]
+    fn holds_commands_that_follow_refusal() {
+        let mut ring = ring();
+        assert!(ring.store(0, Some(7)));
+        assert!(!ring.is_held());
+        ring.is_refused = true;
+        assert!(!ring.is_held());
+        // No new command.
+        assert!(ring.store(0, Some(7)));
+        assert!(!ring.is_held());
+        assert!(ring.store(0, Some(8)));
+        ring.due = ring.due.map(|due| due + Duration::from_secs(3600));
+        assert!(ring.is_held());
+        ring.due = Some(Instant::now());
+        assert!(!ring.is_held());
+        assert!(ring.store(0, Some(9)));
+        assert!(!ring.is_held());
     }
 
     #[test]

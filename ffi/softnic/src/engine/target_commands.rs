@@ -27,7 +27,8 @@ pub struct Portals<'a, W> {
     pub fetcher: Fetcher<'a, W>,
 }
 
-/// Executes a target command of a queue of `lni`.
+/// Executes a target command of a queue of `lni`. False if it was refused, which its event reports;
+/// a search that finds nothing is not.
 ///
 /// # Errors
 /// The return code with which the command stops its queue.
@@ -35,13 +36,13 @@ pub fn execute<W: Wire>(
     command: &Command,
     lni: usize,
     nic: &mut Portals<'_, W>,
-) -> Result<(), ReturnCode> {
+) -> Result<bool, ReturnCode> {
     let header = command.header;
     let opcode = u32::from(header.opcode());
     if opcode == C_CMD_NOOP
         && matches!(u32::from(header.cmd_type()), C_CMD_TYPE_IDC | C_CMD_TYPE_CQ)
     {
-        return Ok(());
+        return Ok(true);
     }
     if u32::from(header.cmd_type()) != C_CMD_TYPE_CQ
         || !(C_CMD_TGT_APPEND..=C_CMD_TGT_SETSTATE).contains(&opcode)
@@ -72,7 +73,7 @@ fn set_state<W: Wire>(
     command: &SetStateCmd,
     lni: usize,
     nic: &mut Portals<'_, W>,
-) -> Result<(), ReturnCode> {
+) -> Result<bool, ReturnCode> {
     let number = command.ptlte_index();
     let pte = own_pte(nic.ptes, number, lni)?;
     let wanted = u32::from(command.ptlte_state());
@@ -85,7 +86,7 @@ fn set_state<W: Wire>(
         C_RC_OK => ListCount::SetStateSuccess,
         _ => ListCount::SetStateNoMatch,
     });
-    Ok(())
+    Ok(code == C_RC_OK)
 }
 
 /// Appends an entry, after it has matched headers of the UNEXPECTED list.
@@ -93,7 +94,7 @@ fn append<W: Wire>(
     command: &TargetCmd,
     lni: usize,
     nic: &mut Portals<'_, W>,
-) -> Result<(), ReturnCode> {
+) -> Result<bool, ReturnCode> {
     let room = has_place(nic.ptes, command.ptlte_index().into(), *nic.entries);
     let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
     // Only the NIC adds to the UNEXPECTED list.
@@ -119,12 +120,12 @@ fn append<W: Wire>(
             let number = command.ptlte_index().into();
             pte.leave_to_software(number, C_SC_SM_APPEND_FAIL, nic.eqs);
         }
-        return Ok(());
+        return Ok(false);
     }
     nic.fetcher.lists.count(ListCount::AppendSuccess);
     let mut entry = Entry::new(*command);
     if list == C_PTL_LIST_PRIORITY && match_unexpected(&mut entry, nic) {
-        return Ok(());
+        return Ok(true);
     }
     let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
     if let Some(list) = pte.lists.get_mut(list) {
@@ -134,7 +135,7 @@ fn append<W: Wire>(
     if !command.event_link_disable() {
         report(C_EVENT_LINK, command, C_RC_OK, pte, nic.eqs, *nic.entries);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Removes an entry by its buffer id.
@@ -142,7 +143,7 @@ fn unlink<W: Wire>(
     command: &TargetCmd,
     lni: usize,
     nic: &mut Portals<'_, W>,
-) -> Result<(), ReturnCode> {
+) -> Result<bool, ReturnCode> {
     let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
     let is_named = |entry: &Entry| entry.command.buffer_id() == command.buffer_id();
     let list = pte.lists.get_mut(u32::from(command.ptl_list()));
@@ -155,7 +156,7 @@ fn unlink<W: Wire>(
     };
     nic.fetcher.lists.count(count);
     report(C_EVENT_UNLINK, command, code, pte, nic.eqs, *nic.entries);
-    Ok(())
+    Ok(code == C_RC_OK)
 }
 
 /// Searches the UNEXPECTED list for headers that an entry with these criteria would match. Deleted
@@ -165,7 +166,7 @@ fn search<W: Wire>(
     command: &TargetCmd,
     lni: usize,
     nic: &mut Portals<'_, W>,
-) -> Result<(), ReturnCode> {
+) -> Result<bool, ReturnCode> {
     let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
     if u32::from(command.ptl_list()) != C_PTL_LIST_UNEXPECTED {
         return Err(C_RC_CMD_INVALID_ARG);
@@ -193,7 +194,7 @@ fn search<W: Wire>(
         pte.post(&event, nic.eqs, *nic.entries);
         if command.use_once() {
             nic.fetcher.lists.count(success);
-            return Ok(());
+            return Ok(true);
         }
     }
     nic.fetcher
@@ -208,7 +209,7 @@ fn search<W: Wire>(
         nic.eqs,
         *nic.entries,
     );
-    Ok(())
+    Ok(true)
 }
 
 /// Matches the headers of the UNEXPECTED list with a new entry, in order of arrival. True if that

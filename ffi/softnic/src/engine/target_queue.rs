@@ -20,7 +20,7 @@ impl TargetQueue {
     /// Executes the commands of the queue, up to a bound. True if there was anything to do.
     pub fn run<W: Wire>(&mut self, number: usize, nic: &mut Portals<'_, W>) -> bool {
         let mut worked = self.ring.read_launch_page();
-        if !self.ring.has_next() {
+        if !self.ring.has_next() || self.ring.is_held() {
             return worked;
         }
         let mut command = Command::new();
@@ -31,7 +31,10 @@ impl TargetQueue {
             worked = true;
             let header = command.header;
             match fetched.and_then(|()| target_commands::execute(&command, self.lni, nic)) {
-                Ok(()) => self.ring.advance(header),
+                Ok(is_accepted) => {
+                    self.ring.is_refused |= !is_accepted;
+                    self.ring.advance(header);
+                }
                 Err(code) => {
                     let failed = FailedCommand {
                         queue: number,

@@ -83,14 +83,6 @@ impl<W: Wire> Surroundings<'_, W> {
             self.wire.raise(flag);
         }
     }
-
-    /// Completes an operation that cannot be sent.
-    fn refuse(&mut self, operation: &Operation, completion: &Initiator) {
-        let code = completion.return_code;
-        self.counters
-            .count_completion(operation.counting, 0, code, self.eqs);
-        events::initiator(self.eqs, operation.eq, completion);
-    }
 }
 
 impl TransmitQueue {
@@ -113,6 +105,20 @@ impl TransmitQueue {
     #[inline]
     fn is_idle(&self) -> bool {
         self.transfer.is_none() && !self.trigger && !self.ring.has_next()
+    }
+
+    /// Completes an operation that cannot be sent.
+    fn refuse<W>(
+        &mut self,
+        operation: &Operation,
+        completion: &Initiator,
+        nic: &mut Surroundings<'_, W>,
+    ) {
+        self.ring.is_refused = true;
+        let code = completion.return_code;
+        nic.counters
+            .count_completion(operation.counting, 0, code, nic.eqs);
+        events::initiator(nic.eqs, operation.eq, completion);
     }
 
     /// Executes the commands of the queue, up to a bound. True if there was anything to do.
@@ -141,6 +147,9 @@ impl TransmitQueue {
                 }
                 worked = true;
                 continue;
+            }
+            if self.ring.is_held() {
+                break;
             }
             let Some(fetched) = self.ring.peek(&mut command) else {
                 break;
@@ -312,13 +321,13 @@ impl TransmitQueue {
         };
         if is_high_rate && !fits_high_rate(operation) {
             completion.return_code = C_RC_HRP_CONFIG_ERROR;
-            nic.refuse(operation, &completion);
+            self.refuse(operation, &completion, nic);
             return Ok(Step::Done);
         }
         if let Err(code) = operation.prepare(command, &lni.space) {
             completion.return_code = code;
             nic.raise(code);
-            nic.refuse(operation, &completion);
+            self.refuse(operation, &completion, nic);
             return Ok(Step::Done);
         }
         let dfa = FaUnicast::from_bytes(operation.dfa.to_le_bytes());
@@ -328,7 +337,7 @@ impl TransmitQueue {
             Err(code) => {
                 completion.return_code = code;
                 completion.tgt_error = code != C_RC_UNDELIVERABLE;
-                nic.refuse(operation, &completion);
+                self.refuse(operation, &completion, nic);
                 return Ok(Step::Done);
             }
         };

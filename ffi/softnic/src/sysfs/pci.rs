@@ -74,6 +74,7 @@ pub fn files(info: &cxil_devinfo, health: &Health) -> Vec<(&'static str, String)
         // A NIC without a place in the machine.
         ("numa_node", "-1".into()),
         ("local_cpulist", cpus.trim_end().into()),
+        ("local_cpus", cpu_mask(cpus.trim_end())),
         ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL 0".into()),
         ("aer_dev_fatal", "TOTAL_ERR_FATAL 0".into()),
     ];
@@ -121,6 +122,22 @@ pub fn bridges(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<(&'stat
     bridges
 }
 
+/// Returns a list of CPUs (`0-3,8`) as a mask: hexadecimal numbers of 32 bits each, the one with the
+/// lowest CPUs last.
+fn cpu_mask(list: &str) -> String {
+    let mut words = vec![0_u32];
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) else {
+            continue;
+        };
+        words.resize(words.len().max(last / 32 + 1), 0);
+        (first..=last).for_each(|cpu| words[cpu / 32] |= 1 << (cpu % 32));
+    }
+    let groups = words.iter().rev().map(|word| format!("{word:08x}"));
+    groups.collect::<Vec<_>>().join(",")
+}
+
 /// Returns the files of the link of a device.
 fn lanes(current: PcieLanes, max: PcieLanes) -> [(&'static str, String); 4] {
     let speed = |lanes: PcieLanes| format!("{:.1} GT/s PCIe", lanes.speed);
@@ -159,4 +176,17 @@ pub fn configuration(info: &cxil_devinfo, health: &Health) -> [u8; CONFIGURATION
 fn link(lanes: PcieLanes) -> u16 {
     let slower = SPEEDS.iter().take_while(|speed| **speed < lanes.speed);
     (lanes.width as u16) << 4 | (slower.count() + 1) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_list_of_cpus_as_mask() {
+        assert_eq!(cpu_mask("0-1"), "00000003");
+        assert_eq!(cpu_mask("0,4-7,31"), "800000f1");
+        assert_eq!(cpu_mask("1,63-64"), "00000001,80000000,00000002");
+        assert_eq!(cpu_mask(""), "00000000");
+    }
 }
