@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn waits_longer_for_nodes_whose_command_runs() {
-        let minutes = |count| Duration::from_secs(60 * count);
+        let minutes = |count: u64| Duration::from_secs(60 * count);
         assert_eq!(default_wait(Duration::ZERO), Duration::from_secs(10));
         assert_eq!(default_wait(minutes(60)), Duration::from_secs(190));
         assert_eq!(default_wait(minutes(6000)), LONGEST_GATHER);
