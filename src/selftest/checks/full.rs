@@ -1,11 +1,13 @@
 //! What happens on full event queues, and on command queues that are used up to their limits.
 
+use std::time::Instant;
+
 use cxi::records::FullDmaCmd;
 use cxi::sys::*;
 use cxi::{Counter, EmitError, EventQueue, EventType, ObjectState, TransmitQueue, TriggerQueue};
 
 use super::portals::by_nic;
-use crate::bench::{Bench, Checked, Portal, differs, ensure, equal, next, skipped};
+use crate::bench::{Bench, Checked, LIMIT, Portal, differs, ensure, equal, next, skipped};
 use crate::table::{FactCheck, Group, assumed, stated};
 
 pub static GROUP: Group = Group {
@@ -184,11 +186,16 @@ fn dropped_events(bench: &mut Bench) -> Checked<usize> {
         batch.commit_doorbell();
         bench.expect(EventType::TRIGGERED_OP, C_RC_OK)?;
     }
-    let states = bench.lni.observer().states();
-    let has_dropped = states.iter().any(|state| {
-        matches!(state, ObjectState::EventQueue { number, has_dropped: true }
-            if *number == events.number())
-    });
+    // The status block is written apart from the event that says that all puts have ended.
+    let until = Instant::now() + LIMIT;
+    let mut has_dropped = false;
+    while !has_dropped && Instant::now() < until {
+        let states = bench.lni.observer().states();
+        has_dropped = states.iter().any(|state| {
+            matches!(state, ObjectState::EventQueue { number, has_dropped: true }
+                if *number == events.number())
+        });
+    }
     ensure(has_dropped, "unackd_dropped_event 1", "0")?;
     let mut delivered = 0;
     while let Some(event) = events.poll() {
