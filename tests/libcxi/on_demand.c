@@ -56,10 +56,11 @@ int main(void)
 	put(&rig, &portal, md, area, rig.md, rig.memory, 8, C_RC_NO_TRANSLATION);
 	CHECK_EQ(cxil_map(rig.lni, area, PAGE, RW, NULL, &refused), -EFAULT);
 	CHECK_EQ(cxil_update_md(faulted, area, PAGE, on_demand | CXI_MAP_FAULT), -EINVAL);
-	CHECK_EQ(cxil_update_md(faulted, area, PAGE, on_demand | CXI_MAP_PREFETCH), 0);
+	CHECK_EQ(cxil_update_md(faulted, area, PAGE, on_demand | CXI_MAP_PREFETCH), -EINVAL);
 	CHECK(!mprotect(area, PAGE, PROT_READ | PROT_WRITE));
 	CHECK_EQ(cxil_update_md(faulted, area, PAGE, on_demand | CXI_MAP_FAULT), 0);
 	CHECK_EQ(cxil_update_md(md, area, PAGE, on_demand), -EINVAL);
+	CHECK_EQ(cxil_update_md(md, area, PAGE, on_demand | CXI_MAP_FAULT), 0);
 	CHECK_EQ(cxil_unmap(faulted), 0);
 	put(&rig, &portal, rig.md, rig.memory, md, area, 8, C_RC_OK);
 	CHECK_EQ(cxil_unmap(md), 0);

@@ -1,9 +1,13 @@
 //! `cxidiag selftest`: the facts of docs/reference on software NICs, with and without faults.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::Value;
 
 use crate::harness::{
-    Command, Fabric, LIBCXI, assert_status, assert_success, finish, schema, stderr, stdout,
+    Command, Fabric, LIBCXI, assert_status, assert_success, copy_program, finish, schema, stderr,
+    stdout,
 };
 
 const SCHEMA: &str = include_str!("../../docs/selftest.schema.json");
@@ -48,12 +52,67 @@ fn all_facts_hold_on_a_software_nic() {
     fabric.assert_nothing_left();
 }
 
-/// The facts do not depend on the release, QoS profile or settings that the NICs follow.
+/// Each release of the driver that docs/reference/releases.md names.
+const RELEASES: [&str; 4] = ["12", "13", "14", "next"];
+
+/// Checks of facts hold with each driver, and find what differs from its facts.
+#[test]
+fn facts_hold_with_the_driver_of_each_release() {
+    for release in RELEASES {
+        let fabric = Fabric::new();
+        let run = |args: &str| with_variable(&fabric, "CXIDIAG_SHS", release, args);
+        let holding = document(run("selftest -d soft0"), 0);
+        assert_eq!(holding["held"], holding["ran"], "{release}");
+        assert!(holding["held"].as_u64() > Some(200), "{release}");
+        assert_eq!(with(&holding, "refused"), [""; 0], "{release}");
+        let mut faulty = run("selftest -d soft0 --only=moves,queues/wrap");
+        faulty.env("CXIDIAG_FAULTS", "error=NO_SPACE@1");
+        let differing = document(faulty, 3);
+        assert!(!with(&differing, "differs").is_empty(), "{release}");
+        fabric.assert_nothing_left();
+    }
+}
+
+/// Tests that run as root start it as the user nobody, and as root without capabilities.
+#[test]
+fn facts_hold_for_processes_without_privileges() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let everyone = Permissions::from_mode(0o777);
+    std::fs::set_permissions(directory.path(), everyone).expect("a mode");
+    let program = directory.path().join("cxidiag");
+    copy_program(&program);
+    for release in RELEASES {
+        let start = |mut command: Command, fabric: &str| {
+            command
+                .env("CXIDIAG_SHS", release)
+                .env("CXIDIAG_FABRIC_DIR", directory.path().join(fabric));
+            document(command, 0)
+        };
+        let mut command = Command::new(&program);
+        command.args(["selftest", "-d", "soft0"]);
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            command.user(65534, 65534);
+        }
+        let ordinary = start(command, "ordinary");
+        assert_eq!(ordinary["held"], ordinary["ran"], "{release}");
+        if is_root {
+            let mut command = Command::new("setpriv");
+            command
+                .args(["--bounding-set=-net_raw,-sys_admin", "--inh-caps=-all"])
+                .arg(&program)
+                .args(["selftest", "-d", "soft0", "--only=queue-calls"]);
+            let root = start(command, "root");
+            assert_eq!(with(&root, "skipped"), [""; 0], "{release}");
+        }
+    }
+}
+
+/// The facts do not depend on the QoS profile or settings that the NICs follow.
 #[test]
 fn facts_hold_with_other_drivers_and_settings() {
     let fabric = Fabric::new();
     for (name, value) in [
-        ("CXIDIAG_SHS", "13"),
         ("CXIDIAG_QOS", "HPC"),
         ("CXIDIAG_RDZV_GET", "0"),
         ("CXIDIAG_NIDS", "0x54321"),

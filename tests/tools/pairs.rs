@@ -77,6 +77,23 @@ fn all_pairs_share_their_profiles() {
     }
 }
 
+/// With a list of VNIs, and with a range (libcxi.md 6).
+#[test]
+fn all_tools_run_with_the_driver_of_each_release() {
+    for release in ["12", "13", "14", "next"] {
+        for tool in harness::tools() {
+            for service in [1, 2] {
+                let fabric = Fabric::new();
+                let options = format!("--svc-id {service} -n 2 --warmup 0");
+                let mut command = fabric.command(&format!("{tool} --loopback -d soft0 {options}"));
+                command.env("CXIDIAG_SHS", release);
+                assert_success(&harness::finish(command));
+                fabric.assert_nothing_left();
+            }
+        }
+    }
+}
+
 #[test]
 fn slowest_pair_has_the_least_bandwidth() {
     let run = document("write-bw", "-n 2 -l 3 -P 4");

@@ -119,6 +119,7 @@ api! {
         "LIBCXI_1.0" cxil_get_svc_list: fn(dev: *mut cxil_dev, svc_list: *mut *mut cxil_svc_list) -> c_int,
         "LIBCXI_1.0" cxil_free_svc_list: fn(svc_list: *mut cxil_svc_list),
         "LIBCXI_1.5" cxil_get_svc_rsrc_use: fn(dev: *mut cxil_dev, svc_id: c_uint, rsrcs: *mut cxi_rsrc_use) -> c_int,
+        "LIBCXI_1.8" cxil_get_svc_lpr: fn(dev: *mut cxil_dev, svc_id: c_uint) -> c_int,
         "LIBCXI_1.9" cxil_alloc_trig_cp: fn(lni: *mut cxil_lni, vni: c_uint, tc: cxi_traffic_class, tc_type: cxi_traffic_class_type, cp_type: cxi_trig_cp, cp: *mut *mut cxi_cp) -> c_int,
         "LIBCXI_1.0" cxil_pte_status: fn(pte: *mut cxil_pte, status: *mut cxi_pte_status) -> c_int,
         "LIBCXI_1.9" cxil_svc_get_vni_range: fn(dev: *mut cxil_dev, svc_id: c_uint, vni_min: *mut u16, vni_max: *mut u16) -> c_int,

@@ -103,6 +103,25 @@ impl Device {
     pub fn in_use(&self, id: u32) -> Result<Option<[Option<u16>; 8]>, Error> {
         in_use(self.handle(), id)
     }
+
+    /// Returns how many LNIs of service `id` share a resource group, with its communication profiles
+    /// and address contexts (libcxi.md 4); `None` if the library has no function for it.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if the service does not exist.
+    pub fn lnis_per_rgid(&self, id: u32) -> Result<Option<u32>, Error> {
+        const CALL: &str = "cxil_get_svc_lpr";
+        let device = self.handle();
+        let Some(get) = device.library().api().cxil_get_svc_lpr else {
+            return Ok(None);
+        };
+        let _calling = device.library().serialize();
+        // SAFETY: the handle keeps the device open.
+        let answer = unsafe { get(device.as_ptr(), id) };
+        check(CALL, answer.min(0))?;
+        Ok(Some(answer.unsigned_abs()))
+    }
 }
 
 impl Service {

@@ -55,6 +55,17 @@ impl Nic {
         skipped("the traffic class is not BEST_EFFORT")
     }
 
+    /// Returns whether other LNIs of the service can share the profiles and contexts of an LNI
+    /// (libcxi.md 4).
+    ///
+    /// # Errors
+    ///
+    /// The call fails.
+    pub fn shares_rgids(&self) -> Checked<bool> {
+        let lnis = self.device.lnis_per_rgid(self.service)?;
+        Ok(lnis.is_some_and(|lnis| lnis > 1))
+    }
+
     /// Allocates an interface.
     ///
     /// # Errors

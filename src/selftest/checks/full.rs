@@ -7,7 +7,7 @@ use cxi::sys::*;
 use cxi::{Counter, EventQueue, EventType, ObjectState, TransmitQueue, TriggerQueue};
 
 use super::portals::by_nic;
-use crate::bench::{Bench, Checked, Portal, differs, ensure, equal, next, skipped};
+use crate::bench::{Bench, Checked, LIMIT, Portal, differs, ensure, equal, next, skipped};
 use crate::table::{FactCheck, Group, assumed, stated};
 use facts::error_flag::ErrorFlag;
 
@@ -190,11 +190,16 @@ fn overfill(bench: &mut Bench, most: usize) -> Checked<(usize, bool)> {
         batch.commit_doorbell();
         bench.expect(EventType::TRIGGERED_OP, C_RC_OK)?;
         let Some(event) = unacknowledged(&mut events) else {
-            let states = bench.lni.observer().states();
-            let has_dropped = states.iter().any(|state| {
-                matches!(state, ObjectState::EventQueue { number, has_dropped: true }
-                    if *number == events.number())
-            });
+            // The status block is written apart from events.
+            let until = Instant::now() + LIMIT;
+            let mut has_dropped = false;
+            while !has_dropped && Instant::now() < until {
+                let states = bench.lni.observer().states();
+                has_dropped = states.iter().any(|state| {
+                    matches!(state, ObjectState::EventQueue { number, has_dropped: true }
+                        if *number == events.number())
+                });
+            }
             return Ok((delivered, has_dropped));
         };
         equal("type", event, EventType::ACK)?;

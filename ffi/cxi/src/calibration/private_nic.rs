@@ -86,6 +86,7 @@ pub(super) fn api() -> Api {
         cxil_get_svc_list: None,
         cxil_free_svc_list: None,
         cxil_get_svc_rsrc_use: None,
+        cxil_get_svc_lpr: None,
         cxil_alloc_trig_cp: None,
         cxil_pte_status: None,
         cxil_svc_get_vni_range: None,

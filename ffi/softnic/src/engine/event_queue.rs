@@ -37,6 +37,9 @@ pub const SLOT: usize = C_EE_CFG_ECB_SIZE as usize;
 /// EQ_SWITCH with return code OK: the last event of a buffer before the queue moves (nic.md 5.8).
 const SWITCH_EVENT: [u64; 2] = [0, 0x0179_0000_0000_0000];
 
+/// The second word of a TIMESTAMP event with return code OK, without its seconds.
+const TIMESTAMP_HEADER: u64 = 0x0175_0000_0000_0000;
+
 /// A filler of 16 bytes: type NULL, with a return code, because readers stop at records without
 /// one.
 const NULL_EVENT: [u64; 2] = [0, 0x017d_0000_0000_0000];
@@ -54,6 +57,9 @@ pub struct EventQueue {
     pub lni: usize,
     /// The mapping that holds the buffer; `None` for a passthrough queue.
     pub md: Option<usize>,
+    /// Whether the NIC may write the buffer. Without the right, all its writes are lost (libcxi.md
+    /// 8.1).
+    pub is_writable: bool,
     /// While the queue moves to another buffer, until software completes the move: the mapping of
     /// the previous buffer.
     leaving: Option<Option<usize>>,
@@ -85,6 +91,8 @@ pub struct EventQueue {
     software: Arc<Pages>,
     clock: Clock,
     errors: Option<Arc<dyn Raise>>,
+    /// The second of the last TIMESTAMP event, or of the creation of the queue.
+    stamped: u64,
     /// Sequence bit of the last drop.
     drop_sequence: bool,
     pub counts: EventCounts,
@@ -108,6 +116,7 @@ impl EventQueue {
         Self {
             lni,
             md,
+            is_writable: true,
             leaving: None,
             buffer_b: false,
             interrupts: [None, None],
@@ -126,6 +135,7 @@ impl EventQueue {
             software,
             clock,
             errors: None,
+            stamped: 0,
             drop_sequence: false,
             counts: EventCounts::default(),
         }
@@ -137,6 +147,32 @@ impl EventQueue {
         self.combines = flags & u64::from(CXI_EQ_EC_DISABLE) == 0;
         self.reserved = reserved;
         self.thresholds = thresholds;
+        if self.has_timestamps() {
+            self.stamped = (self.clock)().0;
+        }
+    }
+
+    /// Whether the queue has TIMESTAMP events.
+    pub fn has_timestamps(&self) -> bool {
+        self.flags & u64::from(CXI_EQ_TIMESTAMP_EVENTS) != 0
+    }
+
+    /// Writes a TIMESTAMP event, which all queues with such events get once in each second (libcxi.md
+    /// 8.1), if the last one is of another second. Other events have no time.
+    pub fn stamp_if_due(&mut self) {
+        if !self.has_timestamps() {
+            return;
+        }
+        let (seconds, nanoseconds) = (self.clock)();
+        if seconds == self.stamped {
+            return;
+        }
+        self.stamped = seconds;
+        let words = [u64::from(nanoseconds), TIMESTAMP_HEADER | seconds];
+        let mut event = [0; 16];
+        event[..8].copy_from_slice(&words[0].to_le_bytes());
+        event[8..].copy_from_slice(&words[1].to_le_bytes());
+        self.post(&event);
     }
 
     /// Whether events are held until [`write_held`](Self::write_held), or until a slot is full.
@@ -377,15 +413,6 @@ impl EventQueue {
         }
     }
 
-    /// Returns the time for the next event; zero unless the queue was made with TIMESTAMP_EVENTS.
-    pub fn timestamp(&self) -> Time {
-        if self.flags & u64::from(CXI_EQ_TIMESTAMP_EVENTS) == 0 {
-            (0, 0)
-        } else {
-            (self.clock)()
-        }
-    }
-
     fn software_state(&self) -> EqSwState {
         EqSwState::from_bytes(self.software.word(0).load(Ordering::Acquire).to_le_bytes())
     }
@@ -403,6 +430,9 @@ impl EventQueue {
     fn put(&mut self, record: &[u64]) {
         let at = self.write;
         self.write = self.step(at, 8 * record.len());
+        if !self.is_writable {
+            return;
+        }
         if self.combines {
             return self.hold(at, record);
         }

@@ -126,10 +126,7 @@ pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
     let mut bytes = [0; EventInitiatorLong::SIZE];
     bytes[..EventInitiatorShort::SIZE].copy_from_slice(short.bytes());
     let mut long = EventInitiatorLong::from_bytes(bytes);
-    let (seconds, nanoseconds) = queue.timestamp();
     long.set_event_size(C_EVENT_SIZE_32_BYTE as u8)
-        .set_timestamp_sec(seconds)
-        .set_timestamp_ns(nanoseconds)
         .set_return_code(event.return_code as u8);
     queue.post(long.bytes());
 }
@@ -157,13 +154,10 @@ pub fn triggered(
         return;
     }
     let mut long = EventTrigOpLong::new();
-    let (seconds, nanoseconds) = queue.timestamp();
     long.set_threshold(threshold)
         .set_ct_handle(ct as u16)
         .set_event_size(C_EVENT_SIZE_32_BYTE as u8)
         .set_event_type(C_EVENT_TRIGGERED_OP as u8)
-        .set_timestamp_sec(seconds)
-        .set_timestamp_ns(nanoseconds)
         .set_return_code(code as u8);
     queue.post(long.bytes());
 }
@@ -224,10 +218,7 @@ pub fn target(queue: &mut EventQueue, event: &Target, use_long_event: bool, pool
         queue.post(short.bytes());
         return;
     }
-    let (seconds, nanoseconds) = queue.timestamp();
     long.set_event_size(C_EVENT_SIZE_64_BYTE as u8)
-        .set_timestamp_ns(nanoseconds)
-        .set_timestamp_sec_low(seconds as u8)
         .set_mlength(event.mlength)
         .set_rlength(event.rlength)
         .set_remote_offset(event.remote_offset)
@@ -253,7 +244,6 @@ pub fn state_change(
     code: ReturnCode,
 ) {
     let mut event = EventTargetLong::new();
-    let (seconds, nanoseconds) = queue.timestamp();
     event
         .set_ptlte_state(state as u8)
         .set_sc_reason(reason.unwrap_or(0) as u8)
@@ -261,8 +251,6 @@ pub fn state_change(
         .set_ptlte_index(ptlte_index)
         .set_event_size(C_EVENT_SIZE_64_BYTE as u8)
         .set_event_type(C_EVENT_STATE_CHANGE as u8)
-        .set_timestamp_ns(nanoseconds)
-        .set_timestamp_sec_low(seconds as u8)
         .set_return_code(code as u8);
     queue.post(event.bytes());
 }

@@ -111,7 +111,10 @@ fn get_fails_when_portal_is_destroyed() {
     target.engine.remove_pte(target.pte);
     // Another portal gets its number, and must not be affected.
     let another = Pte::new(target.lni, 1, PteOptions::default());
-    assert_eq!(target.engine.ptes.insert(another), Some(target.pte));
+    assert_eq!(
+        target.engine.ptes.insert_again(target.lni, another),
+        Some(target.pte)
+    );
     settle(&mut initiator, &mut target);
     let code = C_RC_MST_CANCELLED;
     assert_eq!(initiator.event(), Some((C_EVENT_REPLY, code, true)));

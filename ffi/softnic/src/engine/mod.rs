@@ -214,12 +214,21 @@ impl<W: Wire> Engine<W> {
         if worked {
             self.wire.flush();
         }
+        self.stamp();
         self.write_held_events();
         worked |= self.wire.is_about_to_receive();
         if self.interrupting > 0 {
             self.eqs.values_mut().for_each(EventQueue::signal_if_due);
         }
         worked
+    }
+
+    /// Writes TIMESTAMP events that are due.
+    #[inline]
+    pub fn stamp(&mut self) {
+        if self.stamping > 0 {
+            self.eqs.values_mut().for_each(EventQueue::stamp_if_due);
+        }
     }
 
     /// Sends packets that had no room before.
@@ -344,10 +353,16 @@ impl<W: Wire> Engine<W> {
         });
     }
 
-    /// Removes an LNI that owns no objects. Replies for it that arrive later are not written to the
+    /// Removes an LNI that owns no objects, and frees the numbers of its former objects (libcxi.md
+    /// 10). Replies for it that arrive later are not written to the
     /// next LNI with its number.
     pub fn remove_lni(&mut self, number: usize) {
         self.lnis.remove(number);
+        self.eqs.free_retired(number);
+        self.ptes.free_retired(number);
+        self.tx.free_retired(number);
+        self.tgt.free_retired(number);
+        self.counters.free_retired(number);
         for (_, transaction) in self.transactions.iter_mut() {
             if transaction.destination.is_some_and(|to| to.lni == number) {
                 transaction.destination = None;
@@ -358,7 +373,8 @@ impl<W: Wire> Engine<W> {
     /// Removes a transmit queue. Operations that were sent still complete; one that was sent in
     /// part is aborted.
     pub fn remove_transmit_queue(&mut self, number: usize) {
-        let Some(queue) = self.tx.remove(number) else {
+        let lni = self.tx.get(number).map_or(0, |queue| queue.lni);
+        let Some(queue) = self.tx.retire(number, lni) else {
             return;
         };
         self.retired.add_transmit(&queue.ring.counts);
@@ -375,10 +391,12 @@ impl<W: Wire> Engine<W> {
 
     /// Removes an event queue. Operations in progress have no event then.
     pub fn remove_event_queue(&mut self, number: usize) {
-        if let Some(queue) = self.eqs.remove(number) {
+        let lni = self.eqs.get(number).map_or(0, |queue| queue.lni);
+        if let Some(queue) = self.eqs.retire(number, lni) {
             self.retired.add_events(&queue.counts);
             self.interrupting -= usize::from(queue.has_event_interrupt());
             self.combining -= usize::from(queue.combines_events());
+            self.stamping -= usize::from(queue.has_timestamps());
         }
         self.counters.forget_event_queue(number);
         for (_, transaction) in self.transactions.iter_mut() {
@@ -390,7 +408,8 @@ impl<W: Wire> Engine<W> {
 
     /// Removes a target queue.
     pub fn remove_target_queue(&mut self, number: usize) {
-        if let Some(queue) = self.tgt.remove(number) {
+        let lni = self.tgt.get(number).map_or(0, |queue| queue.lni);
+        if let Some(queue) = self.tgt.retire(number, lni) {
             self.retired.add_target(&queue.ring.counts);
         }
     }
@@ -408,7 +427,8 @@ impl<W: Wire> Engine<W> {
 
     /// Removes a portals table entry with all entries on its lists (nic.md 8.1).
     pub fn remove_pte(&mut self, number: usize) {
-        if let Some(pte) = self.ptes.remove(number) {
+        let lni = self.ptes.get(number).map_or(0, |pte| pte.lni);
+        if let Some(pte) = self.ptes.retire(number, lni) {
             self.entries -= pte.lists.len();
         }
         self.cancel_messages(|landing| landing.pte == number);

@@ -37,6 +37,8 @@ pub struct Engine<W> {
     pub interrupting: usize,
     /// Number of event queues that combine events.
     pub combining: usize,
+    /// Number of event queues with TIMESTAMP events.
+    pub stamping: usize,
     /// There were commands or stores to doorbells since this was last reset.
     pub commanded: bool,
     /// The counts of destroyed queues.
@@ -75,6 +77,7 @@ impl<W: Wire> Engine<W> {
             entries: 0,
             interrupting: 0,
             combining: 0,
+            stamping: 0,
             commanded: false,
             retired: Telemetry::default(),
             rendezvous_gets: true,

@@ -1,10 +1,15 @@
-//! Numbered objects. A new object gets the lowest free number, as with the driver's allocators.
+//! Numbered objects. A new object gets the lowest free number, as with the driver's allocators, or
+//! one that its owner has retired (libcxi.md 10).
+
+use std::collections::BTreeMap;
 
 /// Objects with numbers from `first` up to (not including) `end`.
 pub struct Table<T> {
     entries: Vec<Option<T>>,
     first: usize,
     end: usize,
+    /// Numbers of removed objects that are not free yet, with their owners.
+    retired: BTreeMap<usize, usize>,
 }
 
 impl<T> Table<T> {
@@ -14,22 +19,57 @@ impl<T> Table<T> {
             entries: Vec::new(),
             first,
             end,
+            retired: BTreeMap::new(),
         }
     }
 
     /// Inserts `object` at the lowest free number and returns it; `None` when all numbers are in
     /// use.
     pub fn insert(&mut self, object: T) -> Option<usize> {
-        let free = (self.first..self.entries.len()).find(|&number| self.entries[number].is_none());
-        let number = free.unwrap_or(self.entries.len().max(self.first));
-        if number >= self.end {
-            return None;
-        }
+        let mut numbers = self.first..self.end;
+        let number = numbers.find(|number| self.is_free(*number))?;
+        self.place(number, object);
+        Some(number)
+    }
+
+    /// Inserts `object` at a number that `owner` has retired, else as [`insert`](Self::insert).
+    pub fn insert_again(&mut self, owner: usize, object: T) -> Option<usize> {
+        let mut retired = self.retired.iter();
+        let Some((&number, _)) = retired.find(|(_, by)| **by == owner) else {
+            return self.insert(object);
+        };
+        self.retired.remove(&number);
+        self.place(number, object);
+        Some(number)
+    }
+
+    fn is_free(&self, number: usize) -> bool {
+        self.get(number).is_none() && !self.retired.contains_key(&number)
+    }
+
+    fn place(&mut self, number: usize, object: T) {
         if number >= self.entries.len() {
             self.entries.resize_with(number + 1, || None);
         }
         self.entries[number] = Some(object);
-        Some(number)
+    }
+
+    /// Removes and returns the object with a number, which `owner` keeps until
+    /// [`free_retired`](Self::free_retired).
+    pub fn retire(&mut self, number: usize, owner: usize) -> Option<T> {
+        let object = self.remove(number)?;
+        self.retired.insert(number, owner);
+        Some(object)
+    }
+
+    /// Returns how many numbers an owner has retired.
+    pub fn retired_by(&self, owner: usize) -> usize {
+        self.retired.values().filter(|&&by| by == owner).count()
+    }
+
+    /// Frees the numbers that an owner has retired.
+    pub fn free_retired(&mut self, owner: usize) {
+        self.retired.retain(|_, by| *by != owner);
     }
 
     /// Returns the object with a number.
@@ -90,6 +130,25 @@ mod tests {
         assert_eq!(table.get(0), None);
         assert_eq!(table.get(2), Some(&'e'));
         assert_eq!(table.remove(9), None);
+    }
+
+    #[test]
+    fn retired_numbers_are_only_their_owners() {
+        let mut table = Table::new(1, 4);
+        table.insert('a');
+        table.insert('b');
+        assert_eq!(table.retire(1, 7), Some('a'));
+        assert_eq!(table.retire(1, 7), None);
+        assert_eq!((table.retired_by(7), table.retired_by(8)), (1, 0));
+        assert_eq!(table.insert_again(8, 'c'), Some(3));
+        assert_eq!(table.insert('d'), None);
+        assert_eq!(table.insert_again(7, 'e'), Some(1));
+        assert_eq!(table.retired_by(7), 0);
+        table.retire(2, 7);
+        table.free_retired(8);
+        assert_eq!(table.insert('f'), None);
+        table.free_retired(7);
+        assert_eq!(table.insert('f'), Some(2));
     }
 
     #[test]

@@ -120,7 +120,21 @@ impl Counters {
     /// Removes a counter and cancels its triggered operations.
     pub fn remove(&mut self, number: usize, eqs: &mut Table<EventQueue>) {
         self.cancel(number, eqs);
-        self.table.remove(number);
+        if let Some(entry) = self.table.get(number) {
+            let lni = entry.counter.lni;
+            self.table.retire(number, lni);
+        }
+    }
+
+    /// Returns the number of counters that were removed and whose numbers an LNI still has
+    /// (libcxi.md 10).
+    pub fn retired_by(&self, lni: usize) -> usize {
+        self.table.retired_by(lni)
+    }
+
+    /// Frees the numbers of the removed counters of an LNI.
+    pub fn free_retired(&mut self, lni: usize) {
+        self.table.free_retired(lni);
     }
 
     /// Applies what software stored to the doorbells. True if it stored anything.

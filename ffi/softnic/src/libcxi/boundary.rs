@@ -7,6 +7,7 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, capabilities};
 
 /// Passes a pointer argument of a C function to one of the functions of this module.
 ///
@@ -134,6 +135,15 @@ pub unsafe fn output<'a, T>(pointer: *mut T) -> Result<&'a mut T, Errno> {
 pub unsafe fn optional_output<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
     // SAFETY: the caller guarantees null or a writable object.
     unsafe { pointer.as_mut() }
+}
+
+/// Fails with EPERM unless the caller has this capability, which root of a container may lack.
+pub fn require_capability(capability: CapabilitySet) -> Result<(), Errno> {
+    if capabilities(None)?.effective.contains(capability) {
+        Ok(())
+    } else {
+        Err(Errno::PERM)
+    }
 }
 
 /// Fails with EPERM unless the caller is root.

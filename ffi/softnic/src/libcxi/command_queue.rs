@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use cxi_sys::*;
 use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
 
-use super::boundary::{Handle, answer, from_c, hand_out, require_root};
+use super::boundary::{Handle, answer, from_c, hand_out, require_capability};
 use super::event_queue::EqHandle;
 use super::lni::LniHandle;
 use super::service::registry::{ServiceRegistry, allocate, publish};
@@ -109,13 +110,13 @@ fn make(
     }
     let count = slots(opts.count)?;
     let policy = StatusPolicy::from_number(opts.policy).ok_or(Errno::INVAL)?;
-    if opts.lpe_cdt_thresh_id > 3 {
-        return Err(Errno::INVAL);
-    }
     let flag = |flag| opts.flags & flag != 0;
     let (transmit, trigger) = (flag(CXI_CQ_IS_TX), flag(CXI_CQ_TX_WITH_TRIG_CMDS));
+    if !transmit && opts.lpe_cdt_thresh_id > 3 {
+        return Err(Errno::INVAL);
+    }
     if transmit && flag(CXI_CQ_TX_ETHERNET) {
-        return require_root().and(Err(Errno::OPNOTSUPP));
+        return require_capability(CapabilitySet::NET_RAW).and(Err(Errno::OPNOTSUPP));
     }
     if transmit && trigger && opts.lcid != 0 {
         return Err(Errno::INVAL);

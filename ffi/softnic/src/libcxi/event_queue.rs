@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use cxi_sys::records::EqSwState;
 use cxi_sys::*;
 use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::boundary::{Handle, answer, answer_number, from_c, hand_out, require_root};
+use super::boundary::{Handle, answer, answer_number, from_c, hand_out, require_capability};
 use super::service::registry::{allocate, publish};
 use crate::engine::Engine;
 use crate::engine::event_queue::{EventQueue, Interrupt, Thresholds, Time};
@@ -115,12 +116,18 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             if let Some(errors) = engine.wire.errors.clone() {
                 queue.set_errors(errors);
             }
+            queue.is_writable = is_writable(engine, md);
             let (interrupting, combining) = (queue.has_event_interrupt(), queue.combines_events());
+            let stamping = queue.has_timestamps();
             let number = allocate(engine, lni.number, CXI_RSRC_TYPE_EQ, |engine| {
-                engine.eqs.insert(queue).ok_or(Errno::NOSPC)
+                engine
+                    .eqs
+                    .insert_again(lni.number, queue)
+                    .ok_or(Errno::NOSPC)
             })?;
             engine.interrupting += usize::from(interrupting);
             engine.combining += usize::from(combining);
+            engine.stamping += usize::from(stamping);
             Ok(number)
         })?;
         let public = cxi_eq {
@@ -166,7 +173,7 @@ fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
     if attr.flags & u64::from(CXI_EQ_REGISTER_PCT) != 0 {
         // The device information names the event queue of a retry handler, so this would be a
         // second.
-        return require_root().and(Err(Errno::EXIST));
+        return require_capability(CapabilitySet::SYS_ADMIN).and(Err(Errno::EXIST));
     }
     Ok(())
 }
@@ -188,9 +195,9 @@ fn check_buffer(queue: *mut c_void, len: usize) -> Result<(), Errno> {
     }
 }
 
-/// Returns the mapping that holds the buffer, which the NIC must be allowed to write; `None` for
-/// passthrough, where the buffer must be contiguous. EFAULT unless the process may write the
-/// buffer.
+/// Returns the mapping that holds the buffer, whether or not the NIC may write it (libcxi.md 8.1);
+/// `None` for passthrough, where the buffer must be contiguous. EFAULT unless the process may write
+/// the buffer.
 fn check_mapping(
     engine: &Engine<Fabric>,
     lni: usize,
@@ -214,13 +221,18 @@ fn check_mapping(
     let inside = start >= md.va && start - md.va <= md.len && len <= md.len - (start - md.va);
     // The program polls the queue, so it must be memory of the CPU.
     let on_device = md.flags & CXI_MAP_DEVICE != 0;
-    // The NIC only writes the queue.
-    if !inside || on_device || md.flags & CXI_MAP_WRITE == 0 {
+    if !inside || on_device {
         return Err(Errno::INVAL);
     }
     // The mapping may have been made without memory.
     check_writable(start, start + len)?;
     Ok(Some(number))
+}
+
+/// Whether the NIC may write a buffer in this mapping, or in none.
+fn is_writable(engine: &Engine<Fabric>, md: Option<usize>) -> bool {
+    let md = md.and_then(|md| engine.mds.get(md));
+    md.is_none_or(|md| md.flags & CXI_MAP_WRITE != 0)
 }
 
 /// Checks that mapped memory is physically contiguous: inside one page, which may be a huge page.
@@ -292,6 +304,7 @@ pub unsafe extern "C" fn cxil_evtq_resize(
                 return Err(Errno::INVAL);
             }
             let md = check_mapping(engine, eq.lni, md, passthrough, queue, queue_len)?;
+            let is_writable = is_writable(engine, md);
             let moving = engine.eqs.get_mut(eq.number).ok_or(Errno::INVAL)?;
             let buffer = queue.expose_provenance();
             // SAFETY: `check_mapping` found the buffer writable, and the caller gives it to the
@@ -300,7 +313,11 @@ pub unsafe extern "C" fn cxil_evtq_resize(
             // SAFETY: `check_buffer` found the buffer page aligned, and the caller keeps it until
             // it destroys or moves the queue.
             let moved = unsafe { moving.move_to(md, buffer, queue_len) };
-            if moved { Ok(()) } else { Err(Errno::BUSY) }
+            if !moved {
+                return Err(Errno::BUSY);
+            }
+            moving.is_writable = is_writable;
+            Ok(())
         })?;
         eq.next = Some((queue, queue_len));
         Ok(())

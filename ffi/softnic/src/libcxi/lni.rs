@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use cxi_sys::*;
 use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
 
-use super::boundary::{Handle, answer, answer_number, from_c, hand_out, require_root};
+use super::boundary::{Handle, answer, answer_number, from_c, hand_out, require_capability};
 use super::device::PID_COUNT;
 use super::service::registry::{ServiceRegistry, publish};
 use crate::engine::{Domain, Engine, Lni, PROFILES, Profile, Reservation};
@@ -135,7 +136,7 @@ fn in_use(engine: &Engine<Fabric>, lni: usize) -> bool {
 }
 
 /// Checks that a QoS profile has a traffic class for users (libcxi.md 5, jobs.md 1.7). EPERM for
-/// the Ethernet class unless the caller is root; otherwise EINVAL.
+/// the Ethernet class without CAP_NET_RAW; otherwise EINVAL.
 fn check_class(
     qos: QosProfile,
     tc: cxi_traffic_class,
@@ -143,7 +144,7 @@ fn check_class(
 ) -> Result<(), Errno> {
     let is_hpc = qos == QosProfile::Hpc;
     let has_class = match tc {
-        CXI_TC_ETH => return require_root().and(Err(Errno::INVAL)),
+        CXI_TC_ETH => return require_capability(CapabilitySet::NET_RAW).and(Err(Errno::INVAL)),
         CXI_TC_DEDICATED_ACCESS => is_hpc,
         // In HPC it shares a priority with the NIC's own control traffic.
         CXI_TC_LOW_LATENCY => !is_hpc,
@@ -204,8 +205,8 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
         let (lcid, vni) = lni.nic.with(|engine| {
             check_class(engine.wire.driver.qos, tc, tc_type)?;
             let registry = ServiceRegistry::open(&engine.wire)?;
-            let vni = registry.check_class(vni, tc)?;
             let own = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?.service;
+            let vni = registry.check_class(own, vni, tc)?;
             let exclusive = registry
                 .service(own)
                 .is_ok_and(|own| own.exclusive_profiles);
@@ -294,7 +295,7 @@ pub unsafe extern "C" fn cxil_alloc_domain(
         let wanted = requested_pid(pid)?;
         let (number, vni, pid) = lni.nic.with(|engine| {
             let registry = ServiceRegistry::open(&engine.wire)?;
-            let vni = registry.check_vni(vni)?;
+            let vni = registry.check_vni_of_domain(vni)?;
             let vnis = registry.vnis_with(vni);
             drop(registry);
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
@@ -399,7 +400,8 @@ pub unsafe extern "C" fn cxil_reserve_domain(
         let count = count as u16;
         lni.nic.with(|engine| {
             let registry = ServiceRegistry::open(&engine.wire)?;
-            let vnis = registry.vnis_with(registry.check_vni(vni)?);
+            let own = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?.service;
+            let vnis = registry.vnis_with(registry.check_vni_of_service(own, vni)?);
             drop(registry);
             let first = engine.wire.claim(vnis, wanted, count)?;
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;

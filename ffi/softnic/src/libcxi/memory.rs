@@ -155,10 +155,10 @@ pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
 }
 
 /// Maps the pages of `len` bytes at `va`, which are in the range of a mapping, again: the first
-/// memory of a mapping that reserved addresses only, or the current memory of the process for a
-/// mapping with `CXI_MAP_FAULT`. Memory of a pinned mapping is pinned without `CXI_MAP_PIN` too.
-/// EINVAL for other mappings (libcxi.md 7.5), beyond the range, or for rights that the mapping does
-/// not have; further errors as for [`cxil_map`].
+/// memory of a mapping that reserved addresses only, whose memory is pinned if the mapping was made
+/// with `CXI_MAP_PIN`, or the current memory of the process. EINVAL for other pinned mappings and,
+/// where memory exists, without `CXI_MAP_FAULT` (libcxi.md 7.7), beyond the range, or for rights
+/// that the mapping does not have; further errors as for [`cxil_map`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_update_md(
     md: *mut cxi_md,
@@ -177,7 +177,9 @@ pub unsafe extern "C" fn cxil_update_md(
         let rights = CXI_MAP_READ | CXI_MAP_WRITE;
         let inside = start >= of.va && end <= of.va + of.len;
         let device = (flags | of.flags) & CXI_MAP_DEVICE != 0;
-        let updatable = of.flags & (CXI_MAP_FAULT | CXI_MAP_ALLOC_MD) != 0;
+        let has_no_memory = of.flags & CXI_MAP_ALLOC_MD != 0;
+        let updatable =
+            has_no_memory || (of.flags & CXI_MAP_PIN == 0 && flags & CXI_MAP_FAULT != 0);
         if !updatable || !inside || device || flags & rights & !of.flags != 0 {
             return Err(Errno::INVAL);
         }

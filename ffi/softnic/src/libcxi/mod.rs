@@ -41,6 +41,7 @@ pub fn api() -> Api {
         cxil_get_svc_list: Some(service::cxil_get_svc_list),
         cxil_free_svc_list: Some(service::cxil_free_svc_list),
         cxil_get_svc_rsrc_use: Some(service::cxil_get_svc_rsrc_use),
+        cxil_get_svc_lpr: Some(service::cxil_get_svc_lpr),
         cxil_alloc_trig_cp: Some(lni::cxil_alloc_trig_cp),
         cxil_pte_status: Some(portal::cxil_pte_status),
         cxil_svc_get_vni_range: Some(service::cxil_svc_get_vni_range),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use cxi_sys::*;
 use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
 
-use super::boundary::{Handle, answer, from_c, hand_out, require_root};
+use super::boundary::{Handle, answer, from_c, hand_out, require_capability};
 use super::device::PID_GRANULE;
 use super::service::registry::{allocate, publish};
 use crate::engine::packet::Kind;
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn cxil_alloc_pte(
             return Err(Errno::INVAL);
         }
         if opts.ethernet() != 0 {
-            return require_root().and(Err(Errno::OPNOTSUPP));
+            return require_capability(CapabilitySet::NET_RAW).and(Err(Errno::OPNOTSUPP));
         }
         if opts.en_match_on_vni() != 0 || opts.lossless() != 0 {
             return Err(Errno::OPNOTSUPP);
@@ -84,7 +85,10 @@ pub unsafe extern "C" fn cxil_alloc_pte(
             let mut pte = Pte::new(lni.number, eq.map_or(0, |eq| eq.number as u16), options);
             pte.most_entries = owner.most_entries;
             allocate(engine, lni.number, CXI_RSRC_TYPE_PTE, |engine| {
-                engine.ptes.insert(pte).ok_or(Errno::NOSPC)
+                engine
+                    .ptes
+                    .insert_again(lni.number, pte)
+                    .ok_or(Errno::NOSPC)
             })
         })?;
         *place = hand_out(PteHandle {

@@ -204,13 +204,16 @@ impl Nic {
         });
     }
 
-    /// Finds peers that are gone, if any operation depends on a peer.
+    /// Finds peers that are gone, if any operation depends on a peer, and writes the TIMESTAMP
+    /// events that are due while nothing else happens.
     pub fn probe(&self) {
         if let Ok(mut engine) = self.lock()
             && let Some(engine) = engine.as_mut()
-            && engine.depends_on_others()
         {
-            engine.probe();
+            if engine.depends_on_others() {
+                engine.probe();
+            }
+            engine.stamp();
         }
     }
 

@@ -241,7 +241,7 @@ fn refuses_to_fault_in_what_is_missing() {
         assert_eq!(map(ON_DEMAND | CXI_MAP_PREFETCH), 0);
         assert_eq!(update(md, second, PAGE, CXI_MAP_FAULT), EINVAL);
         assert_eq!(update(md, area.base, PAGE, CXI_MAP_FAULT), 0);
-        assert_eq!(update(md, second, PAGE, CXI_MAP_PREFETCH), 0);
+        assert_eq!(update(md, second, PAGE, CXI_MAP_PREFETCH), EINVAL);
         restore(second);
     }
     assert_eq!(map(ON_DEMAND | CXI_MAP_DEVICE), EOPNOTSUPP);

@@ -48,6 +48,41 @@ impl Bench {
     }
 }
 
+/// libcxi.md 8.1: the queue is made, and its events are lost.
+#[test]
+fn queue_in_read_only_mapping_gets_no_events() {
+    alone!();
+    let mut bench = Bench::new(|_| {});
+    bench.rig.target(0, &bench.sink);
+    let memory = Buffer::new(bench.rig.lni, PAGE, CXI_MAP_PIN | CXI_MAP_READ);
+    let attributes = attributes(memory.pages.base.cast(), PAGE);
+    let (none, mut eq) = (null_mut(), null_mut());
+    let code = call!(cxil_alloc_evtq(
+        bench.rig.lni,
+        memory.md,
+        &attributes,
+        none,
+        none,
+        &mut eq
+    ));
+    assert_eq!(code, 0);
+    // SAFETY: `cxil_alloc_evtq` has just returned the handle.
+    let number = unsafe { (*eq).eqn } as u16;
+    // More than the queue has slots: none ends the traffic.
+    for _ in 0..SLOTS * SLOT / 16 {
+        let put = bench
+            .rig
+            .dma_put(&bench.source, 0, 8, |put| _ = put.set_eq(number));
+        bench.rig.tx.issue(&put);
+        bench.flush();
+    }
+    assert!(memory.pages.is(0, PAGE, 0));
+    assert!(bench.sink.pages.is(0, 8, 0x55));
+    assert_eq!(bench.put(), C_RC_OK);
+    assert_eq!(call!(cxil_destroy_evtq(eq)), 0);
+    memory.unmap();
+}
+
 #[test]
 fn packs_and_wraps_16_byte_events() {
     alone!();

@@ -63,6 +63,41 @@ fn lists_groups_that_are_no_services_since_the_next_driver() {
     }
 }
 
+/// libcxi.md 6: before 13.0 the driver has no receive profiles.
+#[test]
+fn checks_vnis_of_domains_by_release() {
+    alone!();
+    for release in RELEASES {
+        set("CXIDIAG_SHS", release);
+        let dev = open(0);
+        let lni = lni(dev, 1).unwrap();
+        let without = |vni| if is_root() { Ok(vni) } else { Err(ENOENT) };
+        let reserve = |vni| answered(call!(cxil_reserve_domain(lni, vni, C_PID_ANY, 1)));
+        let cp = |vni| profile(lni, vni, CXI_TC_BEST_EFFORT).map(|_| vni);
+        assert_eq!(domain(lni, 0, C_PID_ANY), Err(EINVAL));
+        assert_eq!(domain(lni, 65536, C_PID_ANY), Err(EINVAL));
+        assert_eq!(reserve(10), Ok(0), "{release}");
+        assert_eq!(cp(10), Ok(10), "{release}");
+        if release == "12" {
+            // VNIs of no service, of another one, and of a service for others.
+            for vni in [999, 16, 50] {
+                assert_eq!(domain(lni, vni, C_PID_ANY), Ok(0), "{vni}");
+                assert_eq!(reserve(vni), Err(EINVAL), "{vni}");
+                assert_eq!(cp(vni), Err(EINVAL), "{vni}");
+            }
+            // VNIs of a range have PIDs of their own.
+            assert_eq!(domain(lni, 17, C_PID_ANY), Ok(0));
+        } else {
+            assert_eq!(cp(999), without(999), "{release}");
+            assert_eq!(domain(lni, 999, C_PID_ANY), without(0), "{release}");
+            assert_eq!(domain(lni, 50, C_PID_ANY), Err(EPERM), "{release}");
+            assert_eq!(domain(lni, 16, C_PID_ANY), Ok(0), "{release}");
+            assert_eq!(domain(lni, 17, C_PID_ANY), Ok(1), "{release}");
+        }
+        close(dev);
+    }
+}
+
 /// Service 1 has a pool, service 2 has none.
 #[test]
 fn counts_entries_of_pools_only_since_the_next_driver() {

@@ -116,8 +116,17 @@ fn enforces_maximum_of_each_resource() {
             assert_eq!(user.make(kind, 1).err(), Some(ENOSPC), "{kind}");
         }
         first.destroy();
-        assert_eq!(used(dev, 5)[at], before + 1, "{kind}");
-        two.make(kind, 1).unwrap();
+        if kind == CXI_RSRC_TYPE_AC {
+            assert_eq!(used(dev, 5)[at], before + 1, "{kind}");
+            two.make(kind, 1).unwrap();
+        } else {
+            // Until its LNI ends, a destroyed object counts, for other LNIs too (libcxi.md 10).
+            assert_eq!(used(dev, 5)[at], before + 2, "{kind}");
+            assert_eq!(two.make(kind, 1).err(), Some(ENOSPC), "{kind}");
+            let again = one.make(kind, 1).err();
+            let is_taken_again = kind != CXI_RSRC_TYPE_CT;
+            assert_eq!(again, (!is_taken_again).then_some(ENOSPC), "{kind}");
+        }
         assert_eq!(one.make(kind, 1).err(), Some(ENOSPC), "{kind}");
         // Other services are not limited.
         for nth in 0..3 {
@@ -127,11 +136,46 @@ fn enforces_maximum_of_each_resource() {
         assert_eq!(uses(dev), [1, 2, 3, 4, 5].map(|id| (id, used(dev, id))));
         // A closed device uses nothing.
         drop(two);
-        assert_eq!(used(dev, 5)[at], before / 2, "{kind}");
+        assert_eq!(used(dev, 5)[at], 1, "{kind}");
         drop((one, other));
         assert_eq!(uses(dev), [1, 2, 3, 4, 5].map(|id| (id, [0; KINDS])));
         assert_eq!(destroy(dev, 5), Ok(0));
     }
+    close(dev);
+}
+
+/// libcxi.md 10: event queues and portals take the numbers of destroyed ones of their LNI again,
+/// counters never do, and all are free with the LNI.
+#[test]
+fn destroyed_objects_count_until_their_lni_ends() {
+    alone!();
+    let dev = open(0);
+    let count = |kind: cxi_rsrc_type| used(dev, 1)[kind as usize];
+    let user = User::of(1);
+    for kind in [CXI_RSRC_TYPE_EQ, CXI_RSRC_TYPE_PTE] {
+        for _ in 0..3 {
+            user.make(kind, 0).unwrap().destroy();
+            assert_eq!(count(kind), 1, "{kind}");
+        }
+    }
+    for kind in [CXI_RSRC_TYPE_TXQ, CXI_RSRC_TYPE_TGQ] {
+        for made in 1..4 {
+            user.make(kind, 0).unwrap().destroy();
+            assert_eq!(count(kind), made, "{kind}");
+        }
+    }
+    for _ in 0..2047 {
+        user.make(CXI_RSRC_TYPE_CT, 0).unwrap().destroy();
+    }
+    assert_eq!(user.make(CXI_RSRC_TYPE_CT, 0).err(), Some(ENOSPC));
+    for _ in 0..1100 {
+        user.make(CXI_RSRC_TYPE_TXQ, 0).unwrap().destroy();
+    }
+    drop(user);
+    assert_eq!(used(dev, 1), [0; KINDS]);
+    let user = User::of(1);
+    user.make(CXI_RSRC_TYPE_CT, 0).unwrap();
+    drop(user);
     close(dev);
 }
 
@@ -181,8 +225,10 @@ fn reserves_resources_for_service() {
     }
     assert_eq!(keeper.queue(0).err(), Some(ENOSPC));
     assert_eq!(used(dev, 5)[CXI_RSRC_TYPE_TGQ as usize], 510);
+    // The number of a destroyed queue stays with its LNI, which alone gives it back.
     one.destroy();
-    keeper.queue(0).unwrap();
+    assert_eq!(keeper.queue(0).err(), Some(ENOSPC));
+    other.queue(0).unwrap();
     assert_eq!(other.queue(0).err(), Some(ENOSPC));
     drop((keeper, other, second));
     assert_eq!(destroy(dev, 5), Ok(0));

@@ -236,6 +236,7 @@ pub fn api() -> Api {
         cxil_get_svc_list: None,
         cxil_free_svc_list: None,
         cxil_get_svc_rsrc_use: None,
+        cxil_get_svc_lpr: None,
         cxil_alloc_trig_cp: None,
         cxil_alloc_ct: counters::alloc_ct,
         cxil_ct_wb_update: counters::ct_wb_update,

@@ -41,6 +41,9 @@ impl EventQueue {
 
     fn write_status(&mut self, level: u32) {
         self.counts.statuses += 1;
+        if !self.is_writable {
+            return;
+        }
         self.refresh();
         let (seconds, nanoseconds) = (self.clock)();
         let mut status = EqStatus::new();

@@ -101,6 +101,7 @@ fn does_not_count_operation_on_next_counter_with_same_number() {
     initiator.issue(put.bytes());
     initiator.engine.poll();
     initiator.engine.remove_counter(old);
+    initiator.engine.counters.free_retired(initiator.lni);
     let next = initiator.counter();
     assert_eq!(next, old);
     settle(&mut initiator, &mut target);

@@ -141,16 +141,6 @@ pub unsafe extern "C" fn cxil_set_svc_lpr(
     })
 }
 
-/// Returns how many LNIs share an RGID.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cxil_get_svc_lpr(dev: *mut cxil_dev, svc_id: c_uint) -> c_int {
-    answer_number(|| {
-        with_services(from_c!(handle(dev))?, |registry| {
-            Ok(registry.group(svc_id)?.lnis_per_rgid as c_int)
-        })
-    })
-}
-
 /// Enables or disables a service. EINVAL to enable a service without a VNI.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_enable(

@@ -13,7 +13,7 @@ use std::mem::offset_of;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::boundary::{answer, from_c};
+use super::boundary::{answer, answer_number, from_c};
 use super::device::Device;
 use super::list;
 use record::Service;
@@ -83,6 +83,16 @@ pub fn use_of(registry: &ServiceRegistry, group: &Service) -> cxi_rsrc_use {
         tle_pool_id: 0,
         in_use: std::array::from_fn(|kind| registry.reported(group, kind)),
     }
+}
+
+/// Returns how many LNIs share an RGID.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_get_svc_lpr(dev: *mut cxil_dev, svc_id: c_uint) -> c_int {
+    answer_number(|| {
+        with_services(from_c!(handle(dev))?, |registry| {
+            Ok(registry.group(svc_id)?.lnis_per_rgid as c_int)
+        })
+    })
 }
 
 /// Returns the VNI range of a service; 0 and 0 while no range is set. EINVAL for a service with a

@@ -183,10 +183,40 @@ impl ServiceRegistry {
         self.admitting(vni).map(|(vni, _)| vni)
     }
 
-    /// Checks a VNI as `check_vni` does, and a traffic class for it: EINVAL if the caller may not
-    /// use it.
-    pub fn check_class(&self, vni: u32, tc: cxi_traffic_class) -> Result<u16, Errno> {
-        let (vni, services) = self.admitting(vni)?;
+    /// Checks a VNI for a domain, and returns it in 16 bits: as `check_vni` does, but before 13.0,
+    /// without receive profiles, EINVAL for 0 and beyond 16 bits only (libcxi.md 6).
+    pub fn check_vni_of_domain(&self, vni: u32) -> Result<u16, Errno> {
+        if self.has_receive_profiles() {
+            self.check_vni(vni)
+        } else {
+            short(vni)
+        }
+    }
+
+    /// Checks a VNI for reserved PIDs of an LNI of service `own`: as `check_vni` does, but before
+    /// 13.0 EINVAL for a VNI that the service does not have, for root too (libcxi.md 6).
+    pub fn check_vni_of_service(&self, own: u32, vni: u32) -> Result<u16, Errno> {
+        if self.has_receive_profiles() {
+            return self.check_vni(vni);
+        }
+        let vni = short(vni)?;
+        let has_it = self.service(own)?.vnis_with(vni).is_some();
+        has_it.then_some(vni).ok_or(Errno::INVAL)
+    }
+
+    fn has_receive_profiles(&self) -> bool {
+        self.release >= Release::Shs13
+    }
+
+    /// Checks a VNI and a traffic class for an LNI of service `own`: EINVAL if the caller may not
+    /// use the class; otherwise as `check_vni_of_service`.
+    pub fn check_class(&self, own: u32, vni: u32, tc: cxi_traffic_class) -> Result<u16, Errno> {
+        let (vni, services) = if self.has_receive_profiles() {
+            self.admitting(vni)?
+        } else {
+            let vni = self.check_vni_of_service(own, vni)?;
+            (vni, vec![self.service(own)?])
+        };
         let allows = |service: &&Service| !service.restricted_tcs || service.tcs[tc as usize];
         if services.is_empty() || services.iter().any(allows) {
             Ok(vni)
@@ -196,8 +226,11 @@ impl ServiceRegistry {
     }
 
     /// Returns the VNIs that share PIDs with a VNI: the VNIs of the first enabled service that has
-    /// it, or the VNI alone.
+    /// it, or the VNI alone, as always without receive profiles.
     pub fn vnis_with(&self, vni: u16) -> VniRange {
+        if !self.has_receive_profiles() {
+            return VniRange::single(vni);
+        }
         let mut services = self.services.iter().filter(|service| service.enabled);
         let vnis = services.find_map(|service| service.vnis_with(vni));
         vnis.unwrap_or(VniRange::single(vni))
@@ -206,10 +239,7 @@ impl ServiceRegistry {
     /// Returns the services that allow the caller to use a VNI; none if root uses a VNI of no
     /// service.
     fn admitting(&self, vni: u32) -> Result<(u16, Vec<&Service>), Errno> {
-        let vni = u16::try_from(vni)
-            .ok()
-            .filter(|&vni| vni != 0)
-            .ok_or(Errno::INVAL)?;
+        let vni = short(vni)?;
         let having = |service: &&Service| service.enabled && service.vnis_with(vni).is_some();
         let mut services = self.services.iter().filter(having).peekable();
         if services.peek().is_none() {
@@ -241,7 +271,14 @@ impl ServiceRegistry {
     }
 }
 
-/// Allocates a resource of `kind` for an LNI.
+/// Returns a VNI in 16 bits; EINVAL for 0 and beyond.
+fn short(vni: u32) -> Result<u16, Errno> {
+    let vni = u16::try_from(vni).ok().filter(|&vni| vni != 0);
+    vni.ok_or(Errno::INVAL)
+}
+
+/// Allocates a resource of `kind` for an LNI. A command queue for which there is no place gives
+/// back the destroyed ones of the LNI first (libcxi.md 10).
 ///
 /// # Errors
 /// EKEYREVOKED if the service of the LNI was disabled or destroyed; ENOSPC if the service may not
@@ -252,15 +289,38 @@ pub fn allocate<T>(
     kind: cxi_rsrc_type,
     insert: impl FnOnce(&mut Engine<Fabric>) -> Result<T, Errno>,
 ) -> Result<T, Errno> {
-    let registry = ServiceRegistry::open(&engine.wire)?;
     let id = engine.lnis.get(lni).ok_or(Errno::INVAL)?.service;
-    let service = registry.service(id).map_err(|_| Errno::KEYREVOKED)?;
-    if !service.enabled {
-        return Err(Errno::KEYREVOKED);
-    }
-    registry.check_resource(service, kind as usize)?;
+    let check = |engine: &Engine<Fabric>| {
+        let registry = ServiceRegistry::open(&engine.wire)?;
+        let service = registry.service(id).map_err(|_| Errno::KEYREVOKED)?;
+        if !service.enabled {
+            return Err(Errno::KEYREVOKED);
+        }
+        // One that takes the place of a destroyed one is already counted.
+        let is_counted = match kind {
+            CXI_RSRC_TYPE_EQ => engine.eqs.retired_by(lni) > 0,
+            CXI_RSRC_TYPE_PTE => engine.ptes.retired_by(lni) > 0,
+            _ => false,
+        };
+        if !is_counted {
+            registry.check_resource(service, kind as usize)?;
+        }
+        Ok(registry)
+    };
+    let registry = match check(engine) {
+        Err(Errno::NOSPC) if matches!(kind, CXI_RSRC_TYPE_TXQ | CXI_RSRC_TYPE_TGQ) => {
+            match kind {
+                CXI_RSRC_TYPE_TXQ => engine.tx.free_retired(lni),
+                _ => engine.tgt.free_retired(lni),
+            }
+            publish(engine, lni);
+            check(engine)?
+        }
+        checked => checked?,
+    };
     let object = insert(engine)?;
     publish(engine, lni);
+    drop(registry);
     Ok(object)
 }
 
@@ -269,21 +329,28 @@ pub fn publish(engine: &Engine<Fabric>, lni: usize) {
     let used = engine.lnis.get(lni).map_or(Use::default(), |owner| {
         let of_lni = |count: usize, owner: usize| count + usize::from(owner == lni);
         let ptes = || engine.ptes.iter().filter(|(_, pte)| pte.lni == lni);
+        // Destroyed objects count until the LNI ends (libcxi.md 10).
         let counts = [
-            ptes().count(),
+            ptes().count() + engine.ptes.retired_by(lni),
             engine
                 .tx
                 .iter()
-                .fold(0, |sum, (_, queue)| of_lni(sum, queue.lni)),
+                .fold(engine.tx.retired_by(lni), |sum, (_, queue)| {
+                    of_lni(sum, queue.lni)
+                }),
             engine
                 .tgt
                 .iter()
-                .fold(0, |sum, (_, queue)| of_lni(sum, queue.lni)),
+                .fold(engine.tgt.retired_by(lni), |sum, (_, queue)| {
+                    of_lni(sum, queue.lni)
+                }),
             engine
                 .eqs
                 .iter()
-                .fold(0, |sum, (_, queue)| of_lni(sum, queue.lni)),
-            engine.counters.count_of(lni),
+                .fold(engine.eqs.retired_by(lni), |sum, (_, queue)| {
+                    of_lni(sum, queue.lni)
+                }),
+            engine.counters.count_of(lni) + engine.counters.retired_by(lni),
             ptes().map(|(_, pte)| pte.lists.len()).sum(),
             engine.counters.pending_of(lni),
             owner.space.contexts(),

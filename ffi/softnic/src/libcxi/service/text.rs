@@ -157,7 +157,7 @@ mod tests {
         let mut broken = examples()[0].clone();
         broken.limits[0] = (1, 2);
         assert_eq!(parse_line(&line_of(&broken)), None);
-        let [default, ranged, _, _] = examples().try_into().unwrap();
+        let [default, ranged, _, _, _] = examples().try_into().unwrap();
         for broken in [
             Service {
                 id: 0,
@@ -198,7 +198,7 @@ mod tests {
         for (at, _) in text.char_indices() {
             assert_eq!(parse(&text[..at]), None, "cut at {at}");
         }
-        let [one, two, three, four] = examples().try_into().unwrap();
+        let [one, two, three, four, _] = examples().try_into().unwrap();
         for wrong in [
             vec![],
             vec![two.clone()],
