@@ -23,8 +23,8 @@ pub struct OnGpus {
     pub tx: Option<u8>,
     /// Number of the GPU of the receive buffer.
     pub rx: Option<u8>,
-    /// The only way to map buffers for the NIC; `None` for the usual way of the type, then the other
-    /// one. A side does not send it.
+    /// The only way to map buffers for the NIC; `None` for the usual way of the type, then the
+    /// other one. A side does not send it.
     pub map: Option<MapWay>,
 }
 

@@ -7,7 +7,24 @@ use std::io;
 
 use cxi_sys::*;
 
-use crate::gpu::MapWay;
+/// How the driver of the NIC reaches memory of a GPU (libcxi.md 7.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapWay {
+    /// By its address, through the vendor's peer-to-peer module.
+    Peer,
+    /// By a dma-buf that the runtime exports.
+    DmaBuf,
+}
+
+impl fmt::Display for MapWay {
+    /// The name that users type: `peer` or `dmabuf`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Peer => "peer",
+            Self::DmaBuf => "dmabuf",
+        })
+    }
+}
 
 /// A failed call of the environment: the name of the function and the errno value, whose meaning is
 /// given in libcxi.md 12.1.
@@ -93,7 +110,7 @@ impl Error {
         Self { origin, ..self }
     }
 
-    /// Returns the error of a mapping that was tried in two ways; `second` is that of one.
+    /// Returns the error of a mapping that was tried in two ways: this one, then `second`.
     pub(crate) const fn and_of_way(self, second: Self) -> Self {
         match (self.origin, second.origin) {
             (Origin::Map(first, _), Origin::Map(way, _)) => Self {

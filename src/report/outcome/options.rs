@@ -51,8 +51,8 @@ pub struct Options {
     pub rx_gpu: Option<u8>,
     /// Type of this side's GPUs; null without GPUs.
     pub gpu_type: Option<String>,
-    /// --gpu-map: how the NIC reaches this side's buffers on GPUs, "peer" or "dmabuf"; as requested,
-    /// also "auto", if they were not mapped; null without GPUs.
+    /// --gpu-map: how the NIC reaches this side's buffers on GPUs, "peer" or "dmabuf"; as
+    /// requested, also "auto", if they were not mapped; null without GPUs.
     pub gpu_map: Option<String>,
     /// GPU of the peer's transmit buffer; null for system memory, and if the sides did not connect.
     pub peer_tx_gpu: Option<u8>,

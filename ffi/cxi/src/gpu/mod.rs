@@ -8,6 +8,7 @@ use std::fmt;
 use cxi_sys::{cxi_md_hints, gpu as sys};
 
 use crate::error::Error;
+pub use crate::error::MapWay;
 
 mod cuda;
 mod hip;
@@ -50,25 +51,6 @@ impl fmt::Display for GpuType {
             Self::Amd => "AMD",
             Self::Nvidia => "NVIDIA",
             Self::Intel => "INTEL",
-        })
-    }
-}
-
-/// How the driver of the NIC reaches memory of a GPU (libcxi.md 7.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MapWay {
-    /// By its address, through the vendor's peer-to-peer module.
-    Peer,
-    /// By a dma-buf that the runtime exports.
-    DmaBuf,
-}
-
-impl fmt::Display for MapWay {
-    /// The name that users type: `peer` or `dmabuf`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Peer => "peer",
-            Self::DmaBuf => "dmabuf",
         })
     }
 }

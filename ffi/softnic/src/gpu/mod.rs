@@ -70,8 +70,8 @@ pub fn find_dma_buf(va: usize, len: usize, dma_buf: DmaBuf) -> Result<Found, Err
     if dma_buf.fd < 0 {
         return Err(Errno::BADF);
     }
-    // SAFETY: the caller of `cxil_map` keeps the descriptor open during the call; if it is not open,
-    // `fstat` fails.
+    // SAFETY: the caller of `cxil_map` keeps the descriptor open during the call; if it is not
+    // open, `fstat` fails.
     let file = unsafe { BorrowedFd::borrow_raw(dma_buf.fd) };
     let size = fstat(file)?.st_size as u64;
     let end = dma_buf.offset.checked_add(len).ok_or(Errno::INVAL)?;

@@ -32,8 +32,8 @@ unsafe impl Handle for cxi_md {
     type Object = MdHandle;
 }
 
-/// Maps memory of the CPU, or with `CXI_MAP_DEVICE` of a GPU: peer memory, or that of the dma-buf
-/// of the hints, whose other fields are ignored.
+/// Maps memory of the CPU, or with `CXI_MAP_DEVICE` of a GPU: peer memory, or the dma-buf that
+/// the hints name. Other hints are ignored.
 ///
 /// With `CXI_MAP_PIN` the memory stays mapped while the NIC uses it; otherwise it is looked up in
 /// each access, and need not exist. With `CXI_MAP_ALLOC_MD` addresses are reserved for memory that

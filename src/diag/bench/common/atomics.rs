@@ -222,8 +222,8 @@ impl Changed {
         self.check(&initiator.buffer, offset, before, "the fetched values")
     }
 
-    /// Checks the values after `count` operations. The target's NIC may add instead; its file is not
-    /// visible to the initiator, and an administrator may change it at any time.
+    /// Checks the values after `count` operations. The target's NIC may add instead; its file is
+    /// not visible to the initiator, and an administrator may change it at any time.
     fn check(
         &self,
         buffer: &MemoryRegion,
