@@ -32,6 +32,26 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// Scripts that build for long check first what they need.
+#[test]
+fn scripts_refuse_unknown_targets_before_they_build() {
+    if !root().join(".git").exists() {
+        println!("not tested: these sources are no clone");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for script in ["make-release", "make-wheel"] {
+        let output = Command::new(root().join("packaging").join(script))
+            .arg("--target=arm")
+            .arg(directory.path())
+            .output()
+            .expect("the script starts");
+        let said = assert_status(&output, 2);
+        let expected = format!("{script}: error: --target=arm: expected x86_64 or aarch64\n");
+        assert_eq!(said, expected);
+    }
+}
+
 #[test]
 fn all_files_name_the_version() {
     let spec = read("packaging/cxidiag.spec");
