@@ -5,7 +5,7 @@ use cxi::{EventQueue, EventType, MemoryRegion, Pages, Record};
 
 use facts::error_flag::ErrorFlag;
 
-use crate::bench::{Checked, differs, ensure, equal, has, matching, silent};
+use crate::bench::{Checked, differs, ensure, equal, has, matching, silent, skipped};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
 pub static GROUP: Group = Group {
