@@ -326,7 +326,7 @@ const CHECKS: &[FactCheck] = &[
     ),
     stated(
         "map-on-demand",
-        "libcxi.md 7.5",
+        "libcxi.md 7.8",
         "a mapping without PIN takes part in operations, where the driver has it",
         |bench| {
             let memory = Pages::anonymous(4096)?;

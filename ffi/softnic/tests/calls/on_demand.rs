@@ -1,4 +1,4 @@
-//! Mappings without pinned pages: memory that may come and go (libcxi.md 7.5).
+//! Mappings without pinned pages: memory that may come and go (libcxi.md 7.8).
 
 use crate::driver::prelude::*;
 use crate::memory::{PRIVATE, READ_WRITE, mmap, round_trip, update};
