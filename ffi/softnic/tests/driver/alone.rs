@@ -100,7 +100,11 @@ pub fn ports() -> Vec<String> {
     let name =
         |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
     let mut names: Vec<String> = entries.filter_map(name).collect();
-    names.retain(|name| !name.starts_with("counters-"));
+    names.retain(|name| {
+        !["counters-", "errors-"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    });
     names.sort();
     names
 }
