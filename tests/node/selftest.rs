@@ -65,6 +65,10 @@ fn facts_hold_with_the_driver_of_each_release() {
         assert_eq!(holding["held"], holding["ran"], "{release}");
         assert!(holding["held"].as_u64() > Some(200), "{release}");
         assert_eq!(with(&holding, "refused"), [""; 0], "{release}");
+        let ranged = document(run("selftest -d soft0 --svc-id=2 --vni=17"), 0);
+        assert_eq!(ranged["held"], ranged["ran"], "{release}");
+        let nic = &ranged["nic"];
+        assert_eq!((&nic["svc_id"], &nic["vni"]), (&2.into(), &17.into()));
         let mut faulty = run("selftest -d soft0 --only=moves,queues/wrap");
         faulty.env("CXIDIAG_FAULTS", "error=NO_SPACE@1");
         let differing = document(faulty, 3);

@@ -9,7 +9,7 @@ use facts::error::Failure;
 use facts::host::host_name;
 use node::backend;
 use node::machine::{Machine, loaded_library};
-use node::service::Access;
+use node::service::{Access, ServiceRequest};
 use plan::Plan;
 use report::selftest::TestedNic;
 use selftest::{Nic, Provoked};
@@ -27,8 +27,9 @@ pub fn open(plan: &Plan, with_names: bool) -> Result<(Nic, TestedNic), Failure> 
         let message = format!("the link of {name} is down");
         return Err(advice::found(Situation::LinkDown, message));
     }
-    let service = plan.service.find(&device, name)?;
-    let access = plan.service.access(&service);
+    let request = ServiceRequest::of_environment(plan.service_options, name)?;
+    let service = request.find(&device, name)?;
+    let access = request.access(&service);
     let access = access.map_err(|failure| failure.context(name))?;
     let facts = facts_of(plan, device.info(), &access, with_names);
     let nic = Nic {

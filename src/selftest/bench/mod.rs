@@ -194,8 +194,12 @@ impl<'nic> Bench<'nic> {
         let domain = domain.map_err(|error| refused(&format!("PID {pid}"), error))?;
         let profile =
             CommunicationProfile::new(&self.lni, vni, self.nic.class, CXI_TC_TYPE_DEFAULT);
+        let profile = profile.map_err(|error| refused("profile", error))?;
+        if profile.lcid() == self.profile.lcid() {
+            return skipped("both VNIs of the service have one profile");
+        }
         Ok(OtherVni {
-            profile: profile.map_err(|error| refused("profile", error))?,
+            profile,
             _domain: domain,
         })
     }
