@@ -73,11 +73,11 @@ const SLOW: Fault = Fault {
 
 const TWELVE: &str = "--loopback=12 --pairs=all --max-active=1";
 
-/// A dragonfly of 18 NICs with default options, and one of two groups, whose links have nothing to
+/// A dragonfly of 16 NICs with default options, and one of two groups, whose links have nothing to
 /// be compared with.
 const DRAGONFLY: Fault = Fault {
-    survey: "--loopback=18",
-    topology: "dragonfly:groups=3,switches=2,nics=3,nic=50MB/s,latency=20us",
+    survey: "--loopback=16",
+    topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us",
     ..NONE
 };
 
@@ -133,7 +133,7 @@ const BLIND: [Fault; 19] = [
     },
     Fault {
         name: "b-bw-sends",
-        topology: "dragonfly:groups=3,switches=2,nics=3,nic=50MB/s,latency=20us;\
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
                    fault nic 2 tx rate=50%",
         planted: &[&[2]],
         effect: Effect::Slow(2.0),
@@ -141,7 +141,7 @@ const BLIND: [Fault; 19] = [
     },
     Fault {
         name: "b-bw-receives",
-        topology: "dragonfly:groups=3,switches=2,nics=3,nic=50MB/s,latency=20us;\
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
                    fault nic 2 rx rate=50%",
         planted: &[&[2]],
         effect: Effect::Slow(2.0),
@@ -149,7 +149,7 @@ const BLIND: [Fault; 19] = [
     },
     Fault {
         name: "b-damage",
-        topology: "dragonfly:groups=3,switches=2,nics=3,nic=50MB/s,latency=20us;\
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
                    fault nic 9 loss=0.1 retry=2ms",
         planted: &[&[9]],
         effect: Effect::Damages,
@@ -171,38 +171,38 @@ const BLIND: [Fault; 19] = [
     },
     Fault {
         name: "b-switch",
-        topology: "dragonfly:groups=3,switches=2,nics=3,nic=50MB/s,latency=20us;\
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
                    fault switch 1.1 latency=300us",
-        planted: &[&[9, 10, 11]],
+        planted: &[&[6, 7]],
         effect: Effect::Slow(3.0),
         ..DRAGONFLY
     },
     Fault {
         name: "b-switch-loss",
-        topology: "dragonfly:groups=3,switches=2,nics=3,nic=50MB/s,latency=20us;\
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
                    fault switch 1.1 loss=0.1",
-        planted: &[&[9, 10, 11]],
+        planted: &[&[6, 7]],
         effect: Effect::Damages,
         ..DRAGONFLY
     },
     Fault {
         name: "b-link-late",
-        topology: "dragonfly:groups=3,switches=2,nics=3,nic=50MB/s,latency=20us;\
-                   fault link 0.0-1.1 latency=300us",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault link 0.0-1.0 latency=300us",
         effect: Effect::Links(0, 1),
         ..DRAGONFLY
     },
     Fault {
         name: "b-link-rate",
-        topology: "dragonfly:groups=3,switches=2,nics=3,nic=50MB/s,latency=20us;\
-                   fault link 0.0-1.1 rate=25%",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault link 0.0-1.0 rate=25%",
         effect: Effect::Links(0, 1),
         ..DRAGONFLY
     },
     Fault {
         name: "b-link-way",
-        topology: "dragonfly:groups=3,switches=2,nics=3,nic=50MB/s,latency=20us;\
-                   fault link 0.0>1.1 latency=300us",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault link 0.0>1.0 latency=300us",
         effect: Effect::Links(0, 1),
         ..DRAGONFLY
     },
