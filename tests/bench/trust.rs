@@ -96,7 +96,9 @@ impl Request {
                 }
                 ("--program", path) => request.program = path.into(),
                 ("--keep", path) => request.keep = Some(path.into()),
-                ("blind", _) => request.faults.extend(faults().filter(|fault| is_blind(fault))),
+                ("blind", _) => request
+                    .faults
+                    .extend(faults().filter(|fault| is_blind(fault))),
                 (name, _) => {
                     let fault = faults().find(|fault| fault.name == name);
                     let names: Vec<&str> = faults().map(|fault| fault.name).collect();

@@ -514,7 +514,10 @@ impl Fault {
         let culprits = document["verdict"]["culprits"].as_array();
         let named = |word: &str| -> Vec<&Value> {
             let of_word = culprits.into_iter().flatten();
-            of_word.filter(|part| part["word"] == word).map(|part| &part["unit"]).collect()
+            of_word
+                .filter(|part| part["word"] == word)
+                .map(|part| &part["unit"])
+                .collect()
         };
         let links = json!({ "group_pair": groups });
         let group = |nic: &Value| {
@@ -549,7 +552,9 @@ impl Fault {
     /// it decides; `None` without such a command.
     pub fn follow(&self, program: &Path, outcome: &Outcome) -> Option<bool> {
         let next = outcome.document["next"].as_str()?;
-        let arguments = next.strip_prefix("cxidiag ").filter(|next| !next.contains('\''))?;
+        let arguments = next
+            .strip_prefix("cxidiag ")
+            .filter(|next| !next.contains('\''))?;
         let fabric = Fabric::new();
         let mut command = fabric.command_of(program, arguments);
         command

@@ -50,7 +50,10 @@ fn bad_one_of_ten<T>(survey: impl Fn(&str) -> (Output, T)) -> (Output, T) {
 #[test]
 fn operation_that_began_late_does_not_lack_its_answer() {
     let latency = [("CXIDIAG_LINK", "latency=10ms")];
-    let (output, _) = survey("--loopback=3 --pairs=all --pair-time=20ms write-lat", &latency);
+    let (output, _) = survey(
+        "--loopback=3 --pairs=all --pair-time=20ms write-lat",
+        &latency,
+    );
     assert_status(&output, 4);
 }
 
@@ -95,8 +98,9 @@ fn names_slow_nic() {
     let (output, directory) = bad_one_of_ten(|options| {
         let fabric = Fabric::new();
         let directory = tempfile::tempdir().unwrap();
-        let arguments =
-            format!("survey --loopback=5 {options} --no-why --bad-nodes=bad --json=found.json write-lat");
+        let arguments = format!(
+            "survey --loopback=5 {options} --no-why --bad-nodes=bad --json=found.json write-lat"
+        );
         let mut command = fabric.command(&arguments);
         command
             .env("CXIDIAG_LINK", "nic=2,latency=5ms")
