@@ -1,13 +1,17 @@
 //! `cargo bench --profile dev --bench trust`: whether the verdicts of surveys are right. It plants
 //! faults in clusters of software NICs, surveys them beside busy loops, and counts the verdicts.
 //!
-//! Arguments after `--`: names of faults (all but `big` without any), and
+//! Arguments after `--`: names of faults (all but `big` and the blind trial without any; `blind` for
+//! the blind trial: default options, 8 to 24 NICs), and
 //!
 //! * `--seeds=COUNT`: surveys of each fault with each load, by default 1;
 //! * `--first=SEED`: the seed of the first one, by default 1;
 //! * `--load=COUNT,...`: busy loops, by default 0, 2 and 10;
 //! * `--program=PATH`: another cxidiag than the one of this build;
 //! * `--keep=DIRECTORY`: where the documents of the surveys go.
+//!
+//! The command that an undecided survey of the blind trial proposes is run too: the last columns
+//! show how many undecided surveys propose one, and how many of these commands decide.
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -19,7 +23,7 @@ use std::time::Duration;
 
 use rustix::process::getppid;
 
-use harness::planted::{FAULTS, Fault, Judgement};
+use harness::planted::{Fault, Judgement, faults, is_blind};
 use harness::{CXIDIAG, Command, Process};
 
 /// The argument with which this program is a busy loop.
@@ -28,8 +32,9 @@ const LOOP: &str = "busy-loop";
 /// The fault that is surveyed on request only: it takes minutes.
 const LONG: &str = "big";
 
-const JUDGEMENTS: [(Judgement, &str); 6] = [
+const JUDGEMENTS: [(Judgement, &str); 7] = [
     (Judgement::Right, "right"),
+    (Judgement::Suspect, "suspect"),
     (Judgement::Partly, "partly"),
     (Judgement::Undecided, "undecided"),
     (Judgement::Missed, "missed"),
@@ -59,7 +64,7 @@ fn main() {
         .map(|(_, head)| format!("  {head}"))
         .collect();
     println!(
-        "{:11} {:>4} {:>4}{heads}  median time",
+        "{:13} {:>4} {:>4}{heads}  with command  decides  median time",
         "fault", "load", "runs"
     );
     for fault in &request.faults {
@@ -91,16 +96,21 @@ impl Request {
                 }
                 ("--program", path) => request.program = path.into(),
                 ("--keep", path) => request.keep = Some(path.into()),
+                ("blind", _) => request
+                    .faults
+                    .extend(faults().filter(|fault| is_blind(fault))),
                 (name, _) => {
-                    let fault = FAULTS.iter().find(|fault| fault.name == name);
-                    let names = FAULTS.map(|fault| fault.name).join(", ");
+                    let fault = faults().find(|fault| fault.name == name);
+                    let names: Vec<&str> = faults().map(|fault| fault.name).collect();
+                    let names = names.join(", ");
                     let fault = fault.unwrap_or_else(|| panic!("{name}: the faults are {names}"));
                     request.faults.push(fault);
                 }
             }
         }
         if request.faults.is_empty() {
-            request.faults = FAULTS.iter().filter(|fault| fault.name != LONG).collect();
+            let is_usual = |fault: &&Fault| fault.name != LONG && !is_blind(fault);
+            request.faults = faults().filter(is_usual).collect();
         }
         request
     }
@@ -110,6 +120,7 @@ impl Request {
         let _loops: Vec<Process> = (0..load).map(|_| start_loop()).collect();
         let mut counts = [0; JUDGEMENTS.len()];
         let mut times = Vec::new();
+        let (mut with_command, mut decides) = (0, 0);
         for seed in self.first..self.first + self.seeds {
             let directory = tempfile::tempdir().expect("a directory");
             let outcome = fault.survey(&self.program, seed, directory.path());
@@ -125,6 +136,12 @@ impl Request {
                 outcome.took.as_secs_f64(),
                 outcome.text.lines().next().unwrap_or_default(),
             );
+            if is_blind(fault) && outcome.document["conclusion"] == "undecided" {
+                with_command += usize::from(outcome.document["next"].is_string());
+                let is_decided = fault.follow(&self.program, &outcome);
+                decides += usize::from(is_decided == Some(true));
+                eprintln!("  next: {} -> {is_decided:?}", outcome.document["next"]);
+            }
             if let Some(keep) = &self.keep {
                 let name = format!("{}-{load}-{seed}", fault.name);
                 copy(directory.path(), &keep.join(name));
@@ -139,7 +156,7 @@ impl Request {
             .map(|((_, head), count)| format!("  {count:>width$}", width = head.len()))
             .collect();
         println!(
-            "{:11} {load:>4} {:>4}{counts}  {time:9.1} s",
+            "{:13} {load:>4} {:>4}{counts}  {with_command:>12}  {decides:>7}  {time:9.1} s",
             fault.name, self.seeds
         );
     }

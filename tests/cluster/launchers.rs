@@ -151,7 +151,7 @@ impl<'a> Survey<'a> {
     fn run(&self, before: &str, options: &str) -> Found {
         let script = format!(
             "if [ $SLURM_NODEID = 2 ]; then {before}; fi
-             exec {CXIDIAG} survey -d soft$SLURM_NODEID --pairs=all --max-active=1 \
+             exec {CXIDIAG} survey write-lat -d soft$SLURM_NODEID --pairs=all --max-active=1 \
                 --json=found.json --jsonl=found.jsonl --bad-nodes=bad {options} $OPTIONS"
         );
         let arguments = ["-N4", "--mpi=none", "sh", "-c", &script];

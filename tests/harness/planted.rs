@@ -26,6 +26,8 @@ pub struct Fault {
     pub link: &'static str,
     /// CXIDIAG_FAULTS.
     pub faults: &'static str,
+    /// CXIDIAG_TOPOLOGY.
+    pub topology: &'static str,
     /// Whether three nodes are at each switch. Otherwise no location is known.
     pub has_switches: bool,
     /// The parts that are at fault: the NICs of each.
@@ -41,6 +43,10 @@ pub enum Effect {
     Slow(f64),
     /// Operations fail.
     Fails,
+    /// Packets are damaged or lost now and then: figures may be good.
+    Damages,
+    /// The links between these two groups are slow.
+    Links(u64, u64),
     /// The NIC cannot be measured with.
     Absent,
     /// The process of this rank is stopped after the first pairs.
@@ -54,6 +60,7 @@ const NONE: Fault = Fault {
     survey: "--loopback=5",
     link: "",
     faults: "",
+    topology: "",
     has_switches: false,
     planted: &[],
     effect: Effect::Slow(1.0),
@@ -66,8 +73,164 @@ const SLOW: Fault = Fault {
 
 const TWELVE: &str = "--loopback=12 --pairs=all --max-active=1";
 
+/// A dragonfly of 16 NICs with default options, and one of two groups, whose links have nothing to
+/// be compared with.
+const DRAGONFLY: Fault = Fault {
+    survey: "--loopback=16",
+    topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us",
+    ..NONE
+};
+
+/// The faults of the blind trial: default options, and 8 to 24 NICs (issue 54).
+const BLIND: [Fault; 19] = [
+    Fault {
+        name: "b-none-8",
+        survey: "--loopback=8",
+        link: "latency=200us,bandwidth=50MB/s",
+        ..NONE
+    },
+    Fault {
+        name: "b-none-24",
+        survey: "--loopback=24",
+        link: "latency=200us,bandwidth=50MB/s",
+        ..NONE
+    },
+    Fault {
+        name: "b-nic-1.5",
+        survey: "--loopback=12",
+        link: "latency=200us,bandwidth=50MB/s;nic=2,latency=300us",
+        effect: Effect::Slow(1.5),
+        ..SLOW
+    },
+    Fault {
+        name: "b-nic-2",
+        survey: "--loopback=16",
+        link: "latency=200us,bandwidth=50MB/s;nic=2,latency=400us",
+        effect: Effect::Slow(1.9),
+        ..SLOW
+    },
+    Fault {
+        name: "b-nic-10",
+        survey: "--loopback=8",
+        link: "latency=200us,bandwidth=50MB/s;nic=2,latency=2ms",
+        effect: Effect::Slow(5.0),
+        ..SLOW
+    },
+    Fault {
+        name: "b-two-nics",
+        survey: "--loopback=12",
+        link: "latency=200us,bandwidth=50MB/s;nic=2,latency=1ms;nic=5,latency=1ms",
+        planted: &[&[2], &[5]],
+        effect: Effect::Slow(3.0),
+        ..NONE
+    },
+    Fault {
+        name: "b-bw-both",
+        survey: "--loopback=12",
+        link: "latency=200us,bandwidth=50MB/s;nic=2,bandwidth=25MB/s",
+        effect: Effect::Slow(2.0),
+        ..SLOW
+    },
+    Fault {
+        name: "b-bw-sends",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault nic 2 tx rate=50%",
+        planted: &[&[2]],
+        effect: Effect::Slow(2.0),
+        ..DRAGONFLY
+    },
+    Fault {
+        name: "b-bw-receives",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault nic 2 rx rate=50%",
+        planted: &[&[2]],
+        effect: Effect::Slow(2.0),
+        ..DRAGONFLY
+    },
+    Fault {
+        name: "b-damage",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault nic 9 loss=0.1 retry=2ms",
+        planted: &[&[9]],
+        effect: Effect::Damages,
+        ..DRAGONFLY
+    },
+    Fault {
+        name: "b-loss-1%",
+        survey: "--loopback=15",
+        faults: "nic=2,loss=0.01,retry=2ms",
+        effect: Effect::Damages,
+        ..SLOW
+    },
+    Fault {
+        name: "b-loss-30%",
+        survey: "--loopback=15",
+        faults: "nic=2,loss=0.3,retry=2ms",
+        effect: Effect::Damages,
+        ..SLOW
+    },
+    Fault {
+        name: "b-switch",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault switch 1.1 latency=300us",
+        planted: &[&[6, 7]],
+        effect: Effect::Slow(3.0),
+        ..DRAGONFLY
+    },
+    Fault {
+        name: "b-switch-loss",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault switch 1.1 loss=0.1",
+        planted: &[&[6, 7]],
+        effect: Effect::Damages,
+        ..DRAGONFLY
+    },
+    Fault {
+        name: "b-link-late",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault link 0.0-1.0 latency=300us",
+        effect: Effect::Links(0, 1),
+        ..DRAGONFLY
+    },
+    Fault {
+        name: "b-link-rate",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault link 0.0-1.0 rate=25%",
+        effect: Effect::Links(0, 1),
+        ..DRAGONFLY
+    },
+    Fault {
+        name: "b-link-way",
+        topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
+                   fault link 0.0>1.0 latency=300us",
+        effect: Effect::Links(0, 1),
+        ..DRAGONFLY
+    },
+    Fault {
+        name: "b-link-alone",
+        survey: "--loopback=16",
+        topology: "dragonfly:groups=2,switches=2,nics=4,nic=50MB/s,latency=20us;\
+                   fault link 0.0-1.0 latency=300us",
+        effect: Effect::Links(0, 1),
+        ..NONE
+    },
+    Fault {
+        name: "b-none-sw",
+        ..DRAGONFLY
+    },
+];
+
 /// The faults. A pair is late by the latencies of both of its NICs.
-pub const FAULTS: [Fault; 17] = [
+pub fn faults() -> impl Iterator<Item = &'static Fault> {
+    FAULTS.iter().chain(&BLIND)
+}
+
+/// Returns whether a fault belongs to the blind trial.
+pub fn is_blind(fault: &Fault) -> bool {
+    fault.name.starts_with("b-")
+}
+
+const FAULTS: [Fault; 17] = [
     NONE,
     Fault {
         name: "none-12",
@@ -185,6 +348,8 @@ pub const FAULTS: [Fault; 17] = [
 pub enum Judgement {
     /// Each part at fault is named, and no other; or nothing is at fault, and all is good.
     Right,
+    /// A part at fault is suspect by name, and no other part is named.
+    Suspect,
     /// Nothing wrong is said, and a part at fault is named, but not all, or only a pair of it.
     Partly,
     /// No part is bad, and no NIC at fault is good.
@@ -228,6 +393,9 @@ impl Fault {
             .env("CXIDIAG_LINK", self.link)
             .env("CXIDIAG_FAULTS", self.faults)
             .limit(LIMIT);
+        if !self.topology.is_empty() {
+            command.env("CXIDIAG_TOPOLOGY", self.topology);
+        }
         let begun = Instant::now();
         let mut process = command.spawn().expect("the program starts");
         self.disturb(&mut process, &fabric, &path("jsonl"));
@@ -288,6 +456,10 @@ impl Fault {
             parts.map(of).collect()
         };
         let planted: BTreeSet<u64> = self.planted.concat().into_iter().collect();
+        if let Effect::Links(one, other) = self.effect {
+            return self.judge_links(document, [one, other]);
+        }
+        let suspect = parts("culprits", Some("suspect"));
         let bad = parts("culprits", Some("bad"));
         let is_busy = matches!(self.effect, Effect::IsBusy(_));
         if bad.iter().any(|part| is_busy || !part.is_of(&planted)) {
@@ -302,7 +474,9 @@ impl Fault {
         let calls_good = !good.is_disjoint(&planted);
         let is_right = match self.effect {
             _ if planted.is_empty() => document["conclusion"] == "good",
-            Effect::Slow(_) | Effect::Fails => names_all(&bad),
+            Effect::Slow(_) | Effect::Fails | Effect::Damages | Effect::Links(..) => {
+                names_all(&bad)
+            }
             Effect::IsBusy(_) => {
                 others_are_good && (calls_good || names_all(&parts("untested", None)))
             }
@@ -320,14 +494,85 @@ impl Fault {
                     Judgement::Missed
                 }
             }
-            _ if calls_good && !is_busy => Judgement::CalledGood,
+            _ if is_blind(self) && suspect.iter().any(|part| !part.is_of(&planted)) => {
+                Judgement::WrongName
+            }
+            _ if is_blind(self) && names_all(&[bad.clone(), suspect].concat()) => {
+                Judgement::Suspect
+            }
+            _ if is_blind(self) && document["conclusion"] == "good" => Judgement::CalledGood,
+            _ if calls_good && !is_busy && !is_blind(self) => Judgement::CalledGood,
             _ if !bad.is_empty() => Judgement::Partly,
             _ => Judgement::Undecided,
         }
     }
 }
 
+impl Fault {
+    /// Compares the verdict on links between two groups with the truth.
+    fn judge_links(&self, document: &Value, groups: [u64; 2]) -> Judgement {
+        let culprits = document["verdict"]["culprits"].as_array();
+        let named = |word: &str| -> Vec<&Value> {
+            let of_word = culprits.into_iter().flatten();
+            of_word
+                .filter(|part| part["word"] == word)
+                .map(|part| &part["unit"])
+                .collect()
+        };
+        let links = json!({ "group_pair": groups });
+        let group = |nic: &Value| {
+            let nic = nic.as_u64().map(|nic| nic as usize);
+            nic.and_then(|nic| document["roster"]["nics"][nic]["location"]["group"].as_u64())
+        };
+        // A path through the links is slow.
+        let is_on_the_way = |unit: &Value| {
+            let mut ends = ["initiator", "target"].map(|end| group(&unit["path"][end]));
+            ends.sort_unstable();
+            ends == groups.map(Some)
+        };
+        let (bad, suspect) = (named("bad"), named("suspect"));
+        let mut all = bad.iter().chain(&suspect);
+        if all.any(|unit| **unit != links && !is_on_the_way(unit)) {
+            return Judgement::WrongName;
+        }
+        if bad.contains(&&links) {
+            Judgement::Right
+        } else if suspect.contains(&&links) {
+            Judgement::Suspect
+        } else if document["conclusion"] == "good" {
+            Judgement::CalledGood
+        } else if bad.is_empty() {
+            Judgement::Undecided
+        } else {
+            Judgement::Partly
+        }
+    }
+
+    /// Runs the command that an undecided survey proposes, if it is complete, and returns whether
+    /// it decides; `None` without such a command.
+    pub fn follow(&self, program: &Path, outcome: &Outcome) -> Option<bool> {
+        let next = outcome.document["next"].as_str()?;
+        let arguments = next
+            .strip_prefix("cxidiag ")
+            .filter(|next| !next.contains('\''))?;
+        let fabric = Fabric::new();
+        let mut command = fabric.command_of(program, arguments);
+        command
+            .env("CXIDIAG_LINK", self.link)
+            .env("CXIDIAG_FAULTS", self.faults)
+            .limit(LIMIT);
+        if !self.topology.is_empty() {
+            command.env("CXIDIAG_TOPOLOGY", self.topology);
+        }
+        let directory = tempfile::tempdir().ok()?;
+        command.current_dir(directory.path());
+        let ended = command.spawn().expect("the program starts").finish();
+        Some([Some(0), Some(3)].contains(&ended.status.code()))
+    }
+}
+
 /// A part that a survey names.
+#[derive(Clone)]
 struct Part {
     nics: Vec<u64>,
     /// Whether it is a path, of which only one end may be at fault, or has no NICs.

@@ -548,8 +548,8 @@ fn only_links_have_nothing_to_be_compared_with() {
     assert_eq!(incomparable([2, 2, 4, 1], &links), both);
     // They are about as fast as pairs within groups.
     assert_eq!(incomparable([2, 2, 4, 1], &[]), []);
-    // A third group has links to compare them with.
-    let mut cluster = Cluster::new([3, 2, 4, 1], &["write-lat"], 1);
+    // Further groups have links to compare them with.
+    let mut cluster = Cluster::new([4, 2, 4, 1], &["write-lat"], 1);
     cluster.faults = links.to_vec();
     let named = named(&survey(&mut cluster, "all", 1));
     assert_eq!(

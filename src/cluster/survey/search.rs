@@ -458,6 +458,16 @@ impl Search<'_> {
     /// from the links, and its NICs are not to blame.
     fn links_of_path(&self, pairs: &[Outside]) -> Option<Explanation> {
         let (unit, role) = crossing(self.roster, pairs[0].pair)?;
+        // Packets between groups may pass a slow switch of theirs.
+        let is_end = |one: &Explanation| match (one.unit, unit) {
+            (Unit::Switch { group, .. } | Unit::Group(group), Unit::GroupPair(first, second)) => {
+                group == first || group == second
+            }
+            _ => false,
+        };
+        if self.explanations.iter().any(is_end) {
+            return None;
+        }
         let is_slow = |one: &Outside| {
             let is_own = crossing(self.roster, one.pair) == Some((unit, role));
             is_own && one.source == LimitSource::Population && one.test == pairs[0].test

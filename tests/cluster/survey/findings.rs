@@ -50,7 +50,10 @@ fn bad_one_of_ten<T>(survey: impl Fn(&str) -> (Output, T)) -> (Output, T) {
 #[test]
 fn operation_that_began_late_does_not_lack_its_answer() {
     let latency = [("CXIDIAG_LINK", "latency=10ms")];
-    let (output, _) = survey("--loopback=3 --pairs=all --pair-time=20ms", &latency);
+    let (output, _) = survey(
+        "--loopback=3 --pairs=all --pair-time=20ms write-lat",
+        &latency,
+    );
     assert_status(&output, 4);
 }
 
@@ -95,8 +98,9 @@ fn names_slow_nic() {
     let (output, directory) = bad_one_of_ten(|options| {
         let fabric = Fabric::new();
         let directory = tempfile::tempdir().unwrap();
-        let arguments =
-            format!("survey --loopback=5 {options} --no-why --bad-nodes=bad --json=found.json");
+        let arguments = format!(
+            "survey --loopback=5 {options} --no-why --bad-nodes=bad --json=found.json write-lat"
+        );
         let mut command = fabric.command(&arguments);
         command
             .env("CXIDIAG_LINK", "nic=2,latency=5ms")
@@ -125,7 +129,7 @@ fn names_nic_whose_operations_fail() {
     let _alone = alone();
     let failing = ("CXIDIAG_FAULTS", "nic=1,error=PT_DISABLED:0.9");
     let (output, document) =
-        bad_one_of_ten(|options| survey(&format!("--loopback=5 {options}"), &[failing]));
+        bad_one_of_ten(|options| survey(&format!("--loopback=5 {options} write-lat"), &[failing]));
     assert_eq!(
         bad(&document),
         (vec!["soft1".to_owned()], 0),
@@ -162,7 +166,7 @@ fn measures_with_virtual_functions_and_says_so() {
 fn nic_without_link_is_untested() {
     let _alone = alone();
     let (output, document) = survey(
-        &format!("--loopback=4 {SHORT}"),
+        &format!("--loopback=4 {SHORT} write-lat"),
         &[("CXIDIAG_FAULTS", "nic=1,up-fail=unsupported-cable")],
     );
     assert_eq!(output.status.code(), Some(4), "{}", stdout(&output));

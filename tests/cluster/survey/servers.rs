@@ -27,7 +27,9 @@ fn members_of_servers_take_part() {
     assert_eq!(absent.len(), 1);
     let reason = "refused (does 'cxidiag serve' run there?)";
     assert!(absent[0].1.ends_with(reason), "{absent:?}");
-    assert_eq!(document["verdict"]["planned"], 3, "{}", stdout(&output));
+    // Without tools, latencies and bandwidths are measured.
+    assert_eq!(document["verdict"]["planned"], 6, "{}", stdout(&output));
+    assert_eq!(document["scope"], "both");
     for mut server in [first].into_iter().chain(others) {
         server.wait_for("done");
     }

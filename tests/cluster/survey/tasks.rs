@@ -55,14 +55,20 @@ fn tasks_of_a_launcher_find_each_other() {
     let _alone = alone();
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
-    let first = start(task(&fabric, directory.path(), 0, 3, "--pairs=all --json"));
+    let first = start(task(
+        &fabric,
+        directory.path(),
+        0,
+        3,
+        "--pairs=all --json write-lat",
+    ));
     let others = [1, 2].map(|rank| {
         start(task(
             &fabric,
             directory.path(),
             rank,
             3,
-            "--pairs=all --json",
+            "--pairs=all --json write-lat",
         ))
     });
     let output = first.finish();
