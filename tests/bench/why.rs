@@ -1,5 +1,5 @@
-//! `cargo bench --profile dev --bench why`: whether the causes that `why` and `survey` name are right.
-//! It plants faults in clusters of software NICs, diagnoses the NIC, and prints whether the first
+//! `cargo bench --profile dev --bench why`: whether the causes that `why` and `survey` name are
+//! right. It plants faults in clusters of software NICs, diagnoses the NIC, and prints whether the first
 //! cause was right, wrong or none, and how surely it was named: without load, and beside two busy
 //! loops.
 //!
