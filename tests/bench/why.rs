@@ -1,7 +1,7 @@
 //! `cargo bench --profile dev --bench why`: whether the causes that `why` and `survey` name are
-//! right. It plants faults in clusters of software NICs, diagnoses the NIC, and prints whether the first
-//! cause was right, wrong or none, and how surely it was named: without load, and beside two busy
-//! loops.
+//! right. It plants faults in clusters of software NICs, diagnoses the NIC, and prints whether the
+//! first cause was right, wrong or none, and how surely it was named: without load, and beside two
+//! busy loops.
 //!
 //! Arguments after `--`: names of faults (all without any), and
 //!
