@@ -17,6 +17,9 @@ use crate::readings::{Reading, Readings, State, find, number};
 /// Most causes that are named by their figures alone.
 const MOST_POSSIBLE: usize = 3;
 
+/// The cause that counters of lost packets prove.
+const LOSS: &str = "loss";
+
 /// Cells beside the decisive ones that must hold for a certain cause.
 const FURTHER: usize = 2;
 
@@ -156,7 +159,10 @@ pub fn evaluate(case: Case) -> Diagnosis {
             excluded: Vec::new(),
         };
     }
-    let is_certain = |of: &&Assessment| of.confidence(case.fails) == Some(Confidence::Because);
+    // Packets are lost because of the NIC, if its state explains failures.
+    let loses = all.iter().any(|of| of.cause.id == LOSS && of.has_proof());
+    let is_certain =
+        |of: &&Assessment| of.confidence(case.fails, loses) == Some(Confidence::Because);
     let has_certain = all.iter().any(|of| is_certain(&of));
     let certain = all.iter().filter(is_certain);
     let explained: Vec<Column> = certain.flat_map(Assessment::slows).collect();
@@ -165,7 +171,7 @@ pub fn evaluate(case: Case) -> Diagnosis {
     }
     let mut found: Vec<(Confidence, usize, &Assessment)> = Vec::new();
     for of in &all {
-        let confidence = match of.confidence(case.fails) {
+        let confidence = match of.confidence(case.fails, loses) {
             // The certain cause explains what is slow.
             Some(Confidence::Probably | Confidence::Possibly)
                 if has_certain && of.matched.is_empty() =>
@@ -416,7 +422,7 @@ impl Assessment {
     }
 
     /// Returns how sure the cause is by direct evidence; `None` without any.
-    fn confidence(&self, fails: bool) -> Option<Confidence> {
+    fn confidence(&self, fails: bool, loses: bool) -> Option<Confidence> {
         if self.signs.is_empty() {
             return None;
         }
@@ -425,6 +431,7 @@ impl Assessment {
                 (true, true) => Confidence::Because,
                 // It may be the effect of another cause.
                 (true, false) => Confidence::Probably,
+                (false, true) if loses => Confidence::Probably,
                 (false, _) => Confidence::AlsoFound,
             }
         } else if !self.contradicted.is_empty() {

@@ -598,6 +598,16 @@ fn files_prove_causes_beside_busy_cpus() {
     assert_eq!(all[0], named("loss", Confidence::Probably));
 }
 
+/// Vector 19, beside CPUs so busy that no test fails in time.
+#[test]
+fn state_of_nic_explains_lost_packets() {
+    let mut off = with("retry-handler", "off", State::Bad);
+    off.push(reading("packets-lost", "60", State::Suspect));
+    let all = found(&off, &busy(&[], 50, 5.0));
+    assert_eq!(all[0], named("retry-off", Confidence::Probably));
+    assert_eq!(all[1], named("loss", Confidence::Probably));
+}
+
 /// Vector 30, without files.
 #[test]
 fn busy_cpus_alone_are_no_cause() {

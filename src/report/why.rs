@@ -312,11 +312,21 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         };
         return bad(format!(" is slower than {beside}, {cause}"));
     }
+    let is_missing = |of: &TestResult| {
+        let is_compared = found.controls.is_empty() || of.others.is_some();
+        of.is_decisive && (of.own.is_none() || !is_compared)
+    };
+    let missing = names(tests, is_missing);
+    let but = if missing.is_empty() {
+        " is not slow;"
+    } else {
+        ":"
+    };
     if let Some(also) = with(Confidence::AlsoFound).next() {
-        return bad(format!(" is not slow; {}", stated(also)));
+        return bad(format!("{but} {}", stated(also)));
     }
     if let Some(possible) = possible.first() {
-        return undecided(format!(" is not slow; {}", stated(possible)));
+        return undecided(format!("{but} {}", stated(possible)));
     }
     if found.controls.is_empty() && found.healthy.is_empty() {
         let generation = found
@@ -327,11 +337,6 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
             " cannot be compared: no figures of a healthy {generation} are known; use --peer"
         ));
     }
-    let is_missing = |of: &TestResult| {
-        let is_compared = found.controls.is_empty() || of.others.is_some();
-        of.is_decisive && (of.own.is_none() || !is_compared)
-    };
-    let missing = names(tests, is_missing);
     if !missing.is_empty() {
         let why = if found.measured.values().any(Figures::has_waited) {
             ": not measured, CPUs busy: "

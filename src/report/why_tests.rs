@@ -242,7 +242,12 @@ fn cause_or_slowness_is_bad() {
     let expected = format!("bad: cxi1 is not slow; also found: {what}");
     assert_concluded(with(1e9, also), &expected, 3);
     let expected = format!("undecided: cxi1 is not slow; possibly {what}");
-    assert_concluded(with(1e9, possibly), &expected, 4);
+    assert_concluded(with(1e9, possibly.clone()), &expected, 4);
+    // Nobody knows whether it is slow.
+    let mut unmeasured = with(1e9, possibly);
+    unmeasured.measured.clear();
+    let expected = format!("undecided: cxi1: possibly {what}");
+    assert_concluded(unmeasured, &expected, 4);
     let others_use = Why {
         cause: Some("others-use".into()),
         what: Some("other processes use the NIC".into()),

@@ -1,10 +1,13 @@
-//! `cargo bench --profile dev --bench why`: whether the causes that `survey` names are right.
-//! It plants faults in clusters of software NICs, surveys them, and prints how often which cause
-//! was named first, and how surely. A third of the surveys run beside two busy loops.
+//! `cargo bench --profile dev --bench why`: whether the causes that `why` and `survey` name are
+//! right. It plants faults in clusters of software NICs, diagnoses the NIC, and prints whether the
+//! first cause was right, wrong or none, and how surely it was named: without load, and beside two
+//! busy loops.
 //!
 //! Arguments after `--`: names of faults (all without any), and
 //!
-//! * `--seeds=COUNT`: surveys of each fault, by default 1;
+//! * `--by=survey`: survey the cluster in place of `why` on the NIC;
+//! * `--loops=LIST`: numbers of busy loops, by default `0,2`;
+//! * `--seeds=COUNT`: diagnoses of each fault and load, by default 1;
 //! * `--first=SEED`: the seed of the first one, by default 1.
 
 #[path = "../harness/mod.rs"]
@@ -22,7 +25,7 @@ use serde_json::Value;
 
 use harness::{Fabric, finish, stdout};
 
-/// How surely a cause is named that the survey did not look for.
+/// How surely a cause is named that was not looked for.
 const NO_CULPRIT: &str = "no culprit";
 
 /// Software NICs of a cluster: enough good ones to differ from.
@@ -50,7 +53,14 @@ struct Plant {
     causes: &'static [Option<&'static str>],
 }
 
-const PLANTS: [Plant; 24] = [
+const PLANTS: [Plant; 25] = [
+    Plant {
+        name: "bit-errors",
+        tool: "write-lat",
+        link: "",
+        faults: "corrected=200000,uncorrected=300,delay=0.03:400us",
+        causes: &[Some("link-errors")],
+    },
     Plant {
         name: "narrow",
         tool: "write-bw",
@@ -224,13 +234,29 @@ const PLANTS: [Plant; 24] = [
     },
 ];
 
+/// What a diagnosis has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Judged {
+    Right,
+    /// No cause is named.
+    Open,
+    /// Another cause is named first.
+    Wrong,
+}
+
 fn main() {
-    let (mut seeds, mut first) = (1, 1);
+    let (mut seeds, mut first, mut by_survey) = (1, 1, false);
+    let mut loops: Vec<usize> = vec![0, 2];
     let mut plants: Vec<&Plant> = Vec::new();
     for argument in env::args().skip(1).filter(|argument| argument != "--bench") {
         match argument.split_once('=') {
             Some(("--seeds", count)) => seeds = count.parse().expect("a number"),
             Some(("--first", seed)) => first = seed.parse().expect("a number"),
+            Some(("--by", by)) => by_survey = by == "survey",
+            Some(("--loops", list)) => {
+                let numbers = list.split(',').map(|number| number.parse());
+                loops = numbers.collect::<Result<_, _>>().expect("numbers");
+            }
             _ => {
                 let plant = PLANTS.iter().find(|plant| plant.name == argument);
                 plants.push(plant.unwrap_or_else(|| panic!("{argument}: no fault")));
@@ -240,55 +266,73 @@ fn main() {
     if plants.is_empty() {
         plants = PLANTS.iter().collect();
     }
+    let mut sums = BTreeMap::new();
     let mut wrong_because = 0;
-    println!("{:13} {:>4} {:>5}  named first", "fault", "runs", "right");
+    println!("fault          loops right  open wrong  named first");
     for plant in plants {
-        let (mut right, mut named) = (0, BTreeMap::new());
-        for seed in first..first + seeds {
-            let (cause, how) = beside_load(seed, || plant.survey(seed));
-            let is_right = if plant.causes.is_empty() {
-                how == NO_CULPRIT
-            } else {
-                plant.causes.contains(&cause.as_deref())
-            };
-            right += u64::from(is_right);
-            wrong_because += u64::from(!is_right && how == "because");
-            let cause = cause.unwrap_or_else(|| "-".into());
-            *named.entry(format!("{how} {cause}")).or_insert(0) += 1;
+        for &loops in &loops {
+            let (mut counts, mut named) = (BTreeMap::new(), BTreeMap::new());
+            for seed in first..first + seeds {
+                let (cause, how) = beside_load(loops, || plant.diagnose(seed, by_survey));
+                let judged = plant.judge(cause.as_deref(), &how);
+                *counts.entry(judged).or_insert(0) += 1;
+                *sums.entry((loops, judged)).or_insert(0) += 1;
+                let is_wrong = judged == Judged::Wrong;
+                wrong_because += u64::from(is_wrong && how == "because");
+                let cause = cause.unwrap_or_else(|| "-".into());
+                *named.entry(format!("{how} {cause}")).or_insert(0) += 1;
+            }
+            let named = named.iter().map(|(text, count)| format!("{count} {text}"));
+            let named: Vec<String> = named.collect();
+            let [right, open, wrong] = [Judged::Right, Judged::Open, Judged::Wrong]
+                .map(|judged| counts.get(&judged).copied().unwrap_or_default());
+            println!(
+                "{:14} {loops:>5} {right:>5} {open:>5} {wrong:>5}  {}",
+                plant.name,
+                named.join(", ")
+            );
         }
-        let named: Vec<String> = named
-            .iter()
-            .map(|(of, count)| format!("{count} {of}"))
-            .collect();
-        println!(
-            "{:13} {seeds:>4} {right:>5}  {}",
-            plant.name,
-            named.join(", ")
-        );
+    }
+    for ((loops, judged), count) in sums {
+        println!("{loops} loops: {judged:?} {count}");
     }
     println!("wrong with certainty: {wrong_because}");
 }
 
-/// Surveys beside two busy loops with a third of the seeds.
-fn beside_load<T>(seed: u64, survey: impl FnOnce() -> T) -> T {
-    let is_over = AtomicBool::new(!seed.is_multiple_of(3));
+/// Diagnoses beside this number of busy loops.
+fn beside_load<T>(loops: usize, diagnose: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..loops {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     hint::spin_loop();
                 }
             });
         }
-        let found = survey();
+        let found = diagnose();
         is_over.store(true, Ordering::Relaxed);
         found
     })
 }
 
 impl Plant {
-    /// Surveys a cluster with this fault. Returns the cause that is named first, and how surely.
-    fn survey(&self, seed: u64) -> (Option<String>, String) {
+    /// Judges the cause that is named first, and how surely.
+    fn judge(&self, cause: Option<&str>, how: &str) -> Judged {
+        let is_right = if self.causes.is_empty() {
+            how == NO_CULPRIT
+        } else {
+            self.causes.contains(&cause)
+        };
+        match (is_right, cause) {
+            (true, _) => Judged::Right,
+            (false, None) => Judged::Open,
+            (false, Some(_)) => Judged::Wrong,
+        }
+    }
+
+    /// Diagnoses a NIC with this fault. Returns the cause that is named first, and how surely.
+    fn diagnose(&self, seed: u64, by_survey: bool) -> (Option<String>, String) {
         let mut random = fastrand::Rng::with_seed(seed);
         let nics = random.u32(NICS);
         let nic = random.u32(0..nics);
@@ -305,34 +349,44 @@ impl Plant {
             }
         };
         let fabric = Fabric::new();
-        let mut command = fabric.command(&format!(
-            "survey --loopback={nics} --max-active=1 --pair-time=40ms --seed={seed} --json {}",
-            self.tool
-        ));
+        let device = format!("soft{nic}");
+        let arguments = if by_survey {
+            let tool = self.tool;
+            format!(
+                "survey --loopback={nics} --max-active=1 --pair-time=40ms --seed={seed} --json {tool}"
+            )
+        } else {
+            format!("why {device} --loopback={nics} --pair-time=40ms --json")
+        };
+        let mut command = fabric.command(&arguments);
         command.env("CXIDIAG_LINK", items(good, self.link));
         command.env("CXIDIAG_FAULTS", items("pcie-path=16@16", self.faults));
         let began = Instant::now();
         let output = finish(command);
         let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
-        let device = format!("soft{nic}");
-        let culprits = document["verdict"]["culprits"].as_array().expect("a list");
-        let is_culprit = |of: &&Value| culprits.iter().any(|cause| cause["unit"] == of["culprit"]);
-        let is_own = |of: &&Value| {
-            let index = of["culprit"]["nic"]
+        let culprits = document["verdict"]["culprits"].as_array();
+        let is_culprit = |why: &&Value| {
+            culprits.is_none_or(|all| all.iter().any(|cause| cause["unit"] == why["culprit"]))
+        };
+        let is_own = |why: &&Value| {
+            let index = why["culprit"]["nic"]
                 .as_u64()
-                .or(of["culprit"]["node"].as_u64());
+                .or(why["culprit"]["node"].as_u64());
             index.is_some_and(|index| {
                 document["roster"]["nics"][index as usize]["device"] == *device
             })
         };
-        let why = document["why"]
-            .as_array()
-            .expect("a list")
+        let mut all = document["why"].as_array().expect("a list").iter();
+        let why = all.find(|why| is_culprit(why) && is_own(why));
+        // Possible causes are one sentence: none of them is the first one.
+        let causes = why.and_then(|why| why["causes"].as_array());
+        let causes = causes.map_or(&[][..], Vec::as_slice);
+        let possible = causes
             .iter()
-            .filter(is_culprit)
-            .find(is_own);
-        let first = why.map(|why| &why["causes"][0]);
-        let text = |name: &str| first.and_then(|first| Some(first[name].as_str()?.to_owned()));
+            .take_while(|of| of["confidence"] == "possibly");
+        let mut possible = possible.filter(|of| self.causes.contains(&of["cause"].as_str()));
+        let first = possible.next().or(causes.first());
+        let text = |name: &str| Some(first?[name].as_str()?.to_owned());
         let found = (
             text("cause"),
             text("confidence").unwrap_or_else(|| NO_CULPRIT.into()),

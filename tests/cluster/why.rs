@@ -53,6 +53,12 @@ fn outcome<'a>(document: &'a Value, test: &str) -> Option<&'a str> {
     measured?["outcome"].as_str()
 }
 
+/// Returns whether this cause is named.
+fn has_cause(document: &Value, id: &str) -> bool {
+    let causes = document["why"][0]["causes"].as_array();
+    causes.is_some_and(|all| all.iter().any(|why| why["cause"] == id))
+}
+
 /// Returns the codes of the tests.
 fn codes(document: &Value) -> Vec<&str> {
     let tests = document["tests"].as_array().unwrap();
@@ -107,8 +113,8 @@ fn names_cause_beside_good_nics() {
         // Flows between groups say nothing about a NIC.
         let codes = codes(document);
         assert!(!codes.iter().any(|code| code.starts_with('O')), "{codes:?}");
-        let cause = first(document).map(|(cause, _)| cause);
-        assert_eq!(cause, Some("pcie-narrow"), "{document:#}");
+        // What its files prove is named however busy the CPUs are.
+        assert!(has_cause(document, "pcie-narrow"), "{document:#}");
         let words = document["summary"].as_str().unwrap().split_whitespace();
         assert!(words.count() <= 25, "{document:#}");
         first(document) == Some(("pcie-narrow", "because"))
@@ -247,9 +253,7 @@ fn servers_have_the_good_nics() {
     );
     let output = why(&fabric, &arguments, &NARROW);
     let document = document(&output);
-    // What its files prove is named however busy the CPUs are.
-    let cause = first(&document).map(|(cause, _)| cause);
-    assert_eq!(cause, Some("pcie-narrow"), "{document:#}");
+    assert!(has_cause(&document, "pcie-narrow"), "{document:#}");
     let nics = document["roster"]["nics"].as_array().unwrap();
     let devices: Vec<&str> = nics
         .iter()
