@@ -89,7 +89,7 @@ use std::time::Duration;
 
 pub use counters::counter;
 pub use fabric::{
-    LinksDelay, describe_holder as fabric_holder, fallback as fabric_fallback,
+    LinksDelay, Space, describe_holder as fabric_holder, fallback as fabric_fallback,
     owner as fabric_owner,
 };
 pub use libcxi::api;
