@@ -62,23 +62,24 @@ pub fn resolve(
         .file_name()
         .unwrap_or_default()
         .to_string_lossy();
+    let name = unwrapped(&name);
     if let Some(tool) = tools.iter().find(|tool| tool.legacy_name == name) {
         return Ok(Call::Tool {
             tool,
-            program: name.into_owned(),
+            program: name.to_owned(),
             arguments: argv.collect(),
         });
     }
     if name.starts_with(LEGACY) {
         let names = tools.iter().map(|tool| tool.legacy_name);
-        let message = match nearest(&name, names.clone()) {
+        let message = match nearest(name, names.clone()) {
             near if near.is_empty() => {
                 let names: Vec<&str> = names.collect();
                 format!("no tool has this name; the tools are {}", names.join(", "))
             }
             near => format!("no tool has this name: {}", question(&near)),
         };
-        return Err((name.into_owned(), Failure::usage(message)));
+        return Err((name.to_owned(), Failure::usage(message)));
     }
     let refused = |message| (PROGRAM.to_owned(), Failure::usage(message));
     let Some(first) = argv.next() else {
@@ -107,6 +108,16 @@ pub fn resolve(
             surplus.display()
         ))),
     }
+}
+
+/// Returns the name of a program that Nix or Guix has put behind a script of this name:
+/// `.NAME-wrapped`, or `.NAME-real` of Guix.
+fn unwrapped(name: &str) -> &str {
+    let hidden = name.strip_prefix('.').unwrap_or_default();
+    ["-wrapped", "-real"]
+        .into_iter()
+        .find_map(|end| hidden.strip_suffix(end))
+        .unwrap_or(name)
 }
 
 /// Returns the tool or command with this name, with `arguments`. A tool may be called by its legacy
@@ -204,6 +215,31 @@ mod tests {
                 assert_eq!(program, words);
             }
         }
+    }
+
+    #[test]
+    fn finds_tools_behind_scripts_of_package_managers() {
+        for tool in TOOLS {
+            for end in ["wrapped", "real"] {
+                let name = format!("/gnu/store/x/bin/.{}-{end}", tool.legacy_name);
+                let Ok(Call::Tool {
+                    tool: found,
+                    program,
+                    ..
+                }) = call(&[&name])
+                else {
+                    panic!("{name}");
+                };
+                assert_eq!((found.name, &*program), (tool.name, tool.legacy_name));
+            }
+        }
+        let (program, message) = refusal(&["/x/.cxi_write_lot-wrapped", "10.1.1.8"]);
+        assert_eq!(program, "cxi_write_lot");
+        assert!(message.starts_with("no tool has this name"), "{message}");
+        assert!(matches!(
+            call(&[".cxidiag-wrapped", "version"]),
+            Ok(Call::Version)
+        ));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Lists of hosts as Slurm and Flux write them: `nid[000001-000004,000009],login1` (jobs.md 2.2).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fs::File;
-use std::io::{self, Read};
 
+use facts::error::cause;
 use facts::number::{decimal, within};
+use facts::user_file;
 
 /// The most hosts of a list.
 pub const MOST_HOSTS: usize = 65_536;
@@ -15,9 +15,6 @@ const LONGEST_NAME: usize = 255;
 /// The most digits of a number in brackets.
 const MOST_DIGITS: usize = 18;
 
-/// The largest file of hosts, in bytes.
-const LARGEST_FILE: u64 = 32 << 20;
-
 /// Returns the hosts of `text`: a list, or `@FILE` with the name of a file of lists.
 ///
 /// # Errors
@@ -27,19 +24,11 @@ pub fn of_option(text: &str) -> Result<Vec<String>, String> {
     match text.strip_prefix('@') {
         None => expand(text),
         Some(path) => {
-            let lines = read(path).map_err(|error| format!("cannot read the file: {error}"))?;
+            let lines = user_file::text(path.as_ref())
+                .map_err(|error| format!("cannot read the file: {}", cause(&error)))?;
             of_lines(&lines)
         }
     }
-}
-
-fn read(path: &str) -> io::Result<String> {
-    let mut text = String::new();
-    let mut file = File::open(path)?.take(LARGEST_FILE + 1);
-    if file.read_to_string(&mut text)? as u64 > LARGEST_FILE {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(text)
 }
 
 /// Returns the hosts of a file: lists, one on each line. Blank lines and text after `#` do not
@@ -78,6 +67,7 @@ pub fn of_lines(text: &str) -> Result<Vec<String>, String> {
 pub fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut hosts = Vec::new();
     for item in items(list)? {
+        check_syntax(item)?;
         let parts = parts(item)?;
         let count = parts.iter().try_fold(1_usize, |product, part| {
             product
@@ -97,6 +87,26 @@ pub fn expand(list: &str) -> Result<Vec<String>, String> {
         );
     }
     Ok(hosts)
+}
+
+/// Checks that an item has no syntax of other programs.
+fn check_syntax(item: &str) -> Result<(), String> {
+    const EXPECTED: &str = "expected names and ranges such as nid[1-4,7],login1";
+    // IPv6 addresses have several colons.
+    let has_port = item.matches(':').count() == 1;
+    let foreign = item.find([
+        '!', '(', ')', '{', '}', '@', '^', '*', '&', '/', '\\', ';', '=',
+    ]);
+    let foreign = foreign.or_else(|| item.find(':').filter(|_| has_port));
+    match foreign.and_then(|at| item[at..].chars().next()) {
+        Some(':') => Err(format!(
+            "'{item}': {EXPECTED}, without ports (--port is for all)"
+        )),
+        Some(wrong) => Err(format!(
+            "'{item}': '{wrong}' has no meaning here: {EXPECTED}"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Returns the first host that a list has twice.

@@ -139,3 +139,20 @@ proptest! {
         let _ = expand(&list);
     }
 }
+
+#[test]
+fn says_which_syntax_of_other_programs_has_no_meaning() {
+    for (list, wrong) in [
+        ("n[1-5]!n3", "'!' has no meaning"),
+        ("n(2)", "'(' has no meaning"),
+        ("node{1..3}", "'{' has no meaning"),
+        ("user@host", "'@' has no meaning"),
+        ("host:51990", "without ports"),
+        ("/etc/hosts", "'/' has no meaning"),
+    ] {
+        let refused = expand(list).unwrap_err();
+        assert!(refused.contains(wrong), "{refused}");
+        assert!(refused.contains("such as nid[1-4,7],login1"), "{refused}");
+    }
+    assert_eq!(expand("fe80::1,10.1.1.8").unwrap(), ["fe80::1", "10.1.1.8"]);
+}

@@ -4,6 +4,7 @@
 use std::env;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -90,6 +91,9 @@ pub fn start(command: &mut Command) -> Result<Child, Failure> {
 }
 
 fn cannot_start(executable: &str) -> String {
+    if !Path::new("/proc/self").exists() {
+        return format!("cannot start a second process of {PROGRAM}: /proc is not mounted");
+    }
     format!("cannot start {executable} (a second process of {PROGRAM})")
 }
 

@@ -63,3 +63,4 @@ pub mod release;
 pub mod size;
 pub mod text;
 pub mod token;
+pub mod user_file;

@@ -283,9 +283,12 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
 /// Returns the failure of a software NIC that cannot use the directory of the fabric.
 fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>) -> Failure {
     let failure = Failure::new(Kind::Environment, error);
-    if let Some(errno @ (libc::EFBIG | libc::EMFILE)) = errno {
+    if let Some(errno @ (libc::EFBIG | libc::EMFILE | libc::ENOLCK)) = errno {
         let limit = advice::of_call("cxil_open_device", errno);
         return failure.with_hint_if(limit.map(Explanation::hint));
+    }
+    if errno == Some(libc::ENOSPC) {
+        return no_space(failure);
     }
     let holder = (errno == Some(libc::EBUSY)).then(softnic::fabric_holder);
     match holder.flatten() {
@@ -294,6 +297,25 @@ fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>)
             .with_hint(advice::hint(Situation::FabricHeld)),
         None => failure.with_hint(advice::hint(Situation::NoFabric)),
     }
+}
+
+/// Returns the failure of a software NIC for which the directory of the fabric has no space.
+fn no_space(failure: Failure) -> Failure {
+    let Some(space) = softnic::Space::of_environment() else {
+        return failure;
+    };
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let what = format!(
+        "no space in the fabric directory {} ({:.1} MiB, {:.1} free, needs {:.1})",
+        space.path.display(),
+        mebibytes(space.size),
+        mebibytes(space.free),
+        mebibytes(space.needed)
+    );
+    failure.context(what).with_hint(
+        "name a larger file system with CXIDIAG_FABRIC_DIR, or make this one larger \
+         (docker run --shm-size=1g)",
+    )
 }
 
 /// Returns whether the driver shows no NICs.

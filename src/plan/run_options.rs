@@ -38,6 +38,9 @@ const MAX_PERIOD_NS: u64 = 3_600_000_000_000;
 /// Description of valid sizes, for messages.
 pub const SIZES: &str = "expected MIN or MIN:MAX in bytes, such as 8, 64K or 1:1M; 1 to 4294967295 (4G - 1), MIN <= MAX, both powers of 2 in a range";
 
+/// Description of valid sizes of bandwidth tools, for messages.
+pub const RANGES: &str = "expected MIN or MIN:MAX in bytes, such as 8, 64K or 1:1M; 1 to 4294967295 (4G - 1), MIN <= MAX, with a power of 2 in a range";
+
 /// One of the two processes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {

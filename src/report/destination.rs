@@ -1,11 +1,15 @@
 //! Where a document goes. A file is replaced at the end, by the complete document.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Gid, Uid, fchown};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use tempfile::NamedTempFile;
 
 use super::stream::Stream;
@@ -17,14 +21,37 @@ use plan::outputs::Place;
 /// Bytes of a document that are written at once.
 const BUFFER: usize = 1 << 16;
 
+/// The permission bit of a directory in which users may replace their own files only.
+const STICKY: u32 = 0o1000;
+
+/// Most symlinks that lead from one to the next, as in the kernel.
+const MOST_SYMLINKS: usize = 40;
+
 /// A place that can be written.
 pub enum Destination {
     /// Standard output.
     Stdout,
     /// A device or a pipe, which cannot be replaced.
     Device(File, PathBuf),
-    /// A file, and the permissions that it will have.
-    File(PathBuf, Permissions),
+    /// A file.
+    File(Target),
+}
+
+/// A file that a document will be in.
+pub struct Target {
+    path: PathBuf,
+    permissions: Permissions,
+    way: Way,
+}
+
+/// How a document gets into its file.
+#[derive(Clone, Copy)]
+enum Way {
+    /// A new file takes the name, and the owner of the earlier file.
+    Replace(Option<(Uid, Gid)>),
+    /// The earlier file gets new bytes: it has further names, or an owner that this user cannot
+    /// give to a new file.
+    Rewrite,
 }
 
 impl Destination {
@@ -50,37 +77,29 @@ impl Destination {
         if let Some(own) = own_stream(path) {
             return Ok(Self::Device(own.map_err(refused)?, path.to_owned()));
         }
-        let exists = match fs::metadata(path) {
-            Ok(found) => Some(found),
-            // A symlink to a missing file is not replaced.
-            Err(error) if fs::symlink_metadata(path).is_ok() => return Err(refused(error)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(refused(error)),
-        };
-        let (target, permissions) = match exists {
-            None => (
-                resolved(path).map_err(refused)?,
-                Permissions::from_mode(0o666),
-            ),
-            Some(found) => {
+        let target = match fs::metadata(path) {
+            Ok(found) => {
                 // Fails for a directory and for a file without write permission.
                 let file = File::options().write(true).open(path).map_err(refused)?;
                 if !found.is_file() {
                     return Ok(Self::Device(file, path.to_owned()));
                 }
                 // The file that a symlink names is replaced, not the symlink.
-                (path.canonicalize().map_err(refused)?, found.permissions())
+                let path = path.canonicalize().map_err(refused)?;
+                Target::existing(path, &found).map_err(refused)?
             }
+            Err(error) if error.kind() == ErrorKind::NotFound => followed(path)
+                .and_then(|path| Target::missing(&path))
+                .map_err(refused)?,
+            Err(error) => return Err(refused(error)),
         };
-        // Removed at once: a run that is killed must leave nothing behind.
-        drop(temporary(&target, &permissions).map_err(refused)?);
-        Ok(Self::File(target, permissions))
+        Ok(Self::File(target))
     }
 
     /// Returns the file that the document replaces, if it replaces one.
     pub fn target(&self) -> Option<&Path> {
         match self {
-            Self::File(path, _) => Some(path),
+            Self::File(target) => Some(&target.path),
             Self::Stdout | Self::Device(..) => None,
         }
     }
@@ -101,25 +120,22 @@ impl Destination {
     ///
     /// The document cannot be written.
     pub fn write_for_all(&self, document: &[u8]) -> Result<(), Failure> {
-        let Self::File(path, permissions) = self else {
+        let Self::File(target) = self else {
             return self.write(document);
         };
-        temporary(path, permissions)
-            .and_then(|mut file| {
-                file.write_all(document)?;
-                let for_all = Permissions::from_mode(0o644);
-                file.as_file().set_permissions(for_all)?;
-                file.persist(path)?;
-                Ok(())
-            })
-            .map_err(|error| cannot_write(path, &error))
+        let for_all = Permissions::from_mode(0o644);
+        target
+            .write(Some(for_all), |mut file| file.write_all(document))
+            .map(drop)
+            .map_err(|error| cannot_write(&target.path, &error))
     }
 
     /// Returns the failure of a document that cannot be written here.
     pub fn failure(&self, error: &io::Error) -> Failure {
         match self {
             Self::Stdout => cannot_write(Path::new("standard output"), error),
-            Self::Device(_, path) | Self::File(path, _) => cannot_write(path, error),
+            Self::Device(_, path) => cannot_write(path, error),
+            Self::File(target) => cannot_write(&target.path, error),
         }
     }
 
@@ -155,14 +171,116 @@ impl Destination {
             Self::Device(file, path) => written(&mut Stream::to(file))
                 .map(|()| None)
                 .map_err(|error| cannot_write(path, &error)),
-            Self::File(path, permissions) => temporary(path, permissions)
-                .and_then(|mut file| {
-                    written(file.as_file_mut())?;
-                    Ok(Some(file.persist(path)?))
-                })
-                .map_err(|error| cannot_write(path, &error)),
+            Self::File(target) => target
+                .write(None, |mut file| written(&mut file))
+                .map(Some)
+                .map_err(|error| cannot_write(&target.path, &error)),
         }
     }
+}
+
+impl Target {
+    /// Checks that a file can be made.
+    fn missing(path: &Path) -> io::Result<Self> {
+        let target = Self {
+            path: resolved(path)?,
+            permissions: Permissions::from_mode(0o666),
+            way: Way::Replace(None),
+        };
+        // Removed at once: a run that is killed must leave nothing behind.
+        target.temporary()?;
+        Ok(target)
+    }
+
+    /// Checks that a regular file, which can be written now, can get its document at the end.
+    fn existing(path: PathBuf, found: &Metadata) -> io::Result<Self> {
+        let mut target = Self {
+            path,
+            permissions: found.permissions(),
+            way: Way::Rewrite,
+        };
+        // Its further names must keep naming this file.
+        if found.nlink() > 1 {
+            return Ok(target);
+        }
+        let own = geteuid();
+        let directory = fs::metadata(directory(&target.path))?;
+        let is_protected = directory.mode() & STICKY != 0;
+        let owners = [found.uid(), directory.uid()];
+        if is_protected && !own.is_root() && !owners.contains(&own.as_raw()) {
+            return Err(Errno::PERM.into());
+        }
+        let owner = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
+        target.way = Way::Replace(Some(owner));
+        match target.temporary() {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::PERM) => {
+                target.way = Way::Rewrite
+            }
+            made => drop(made?),
+        }
+        Ok(target)
+    }
+
+    /// Creates a file in the same directory that can replace this one. EPERM if this user cannot
+    /// give it the owner.
+    fn temporary(&self) -> io::Result<NamedTempFile> {
+        let file = tempfile::Builder::new()
+            .prefix(".cxidiag-")
+            .permissions(self.permissions.clone())
+            .tempfile_in(directory(&self.path))
+            // Without the name of the temporary file, which the user does not know.
+            .map_err(|error| bare(&error))?;
+        if let Way::Replace(Some((user, group))) = self.way {
+            let made = file.as_file().metadata()?;
+            if (made.uid(), made.gid()) != (user.as_raw(), group.as_raw()) {
+                fchown(file.as_file(), Some(user), Some(group))?;
+            }
+            // The umask has taken some away.
+            file.as_file().set_permissions(self.permissions.clone())?;
+        }
+        Ok(file)
+    }
+
+    /// Writes the complete document. Returns its file, which has other `permissions` if there are
+    /// any.
+    fn write(
+        &self,
+        permissions: Option<Permissions>,
+        write: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<File> {
+        match self.way {
+            Way::Replace(_) => {
+                let file = self.temporary()?;
+                write(file.as_file())?;
+                if let Some(permissions) = permissions {
+                    file.as_file().set_permissions(permissions)?;
+                }
+                Ok(file.persist(&self.path)?)
+            }
+            Way::Rewrite => {
+                let mut options = File::options();
+                let file = options.write(true).truncate(true).open(&self.path)?;
+                write(&file)?;
+                Ok(file)
+            }
+        }
+    }
+}
+
+/// Returns the path behind the symlinks of a file that does not exist.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_SYMLINKS {
+        // The name of a directory.
+        if path.as_os_str().as_bytes().ends_with(b"/") {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        match fs::read_link(&path) {
+            Ok(target) => path = directory(&path).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(Errno::LOOP.into())
 }
 
 /// A document that grows in a temporary file without a name, so that a program that is killed
@@ -180,7 +298,7 @@ impl Growing {
     /// The temporary file cannot be created.
     pub fn begin(destination: Destination) -> Result<Self, Failure> {
         let file = match &destination {
-            Destination::File(path, _) => tempfile::tempfile_in(directory(path)),
+            Destination::File(target) => tempfile::tempfile_in(directory(&target.path)),
             Destination::Stdout | Destination::Device(..) => tempfile::tempfile(),
         };
         match file {
@@ -241,16 +359,6 @@ fn directory(path: &Path) -> &Path {
     }
 }
 
-/// Creates a file in the directory of `path` that can replace it.
-fn temporary(path: &Path, permissions: &Permissions) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new()
-        .prefix(".cxidiag-")
-        .permissions(permissions.clone())
-        .tempfile_in(directory(path))
-        // Without the name of the temporary file, which the user does not know.
-        .map_err(|error| bare(&error))
-}
-
 fn bare(error: &io::Error) -> io::Error {
     let inner = error.get_ref().and_then(|error| error.source());
     let number = inner
@@ -285,6 +393,10 @@ fn hint(path: &Path, error: &io::Error) -> String {
             directory.display()
         ),
         ErrorKind::IsADirectory => "name a file in this directory".into(),
+        ErrorKind::PermissionDenied if Errno::from_io_error(error) == Some(Errno::PERM) => {
+            "the file of another user cannot be replaced in this directory: name another file"
+                .into()
+        }
         _ => "name a file in a directory that exists and that you may write to".into(),
     }
 }
@@ -363,6 +475,54 @@ mod tests {
     }
 
     #[test]
+    fn creates_the_file_that_a_symlink_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir(at("below")).unwrap();
+        std::os::unix::fs::symlink("below/link", at("first")).unwrap();
+        std::os::unix::fs::symlink("file", at("below/link")).unwrap();
+        Destination::file(&at("first"))
+            .unwrap()
+            .write(b"new")
+            .unwrap();
+        assert_eq!(fs::read_to_string(at("below/file")).unwrap(), "new");
+        assert!(fs::symlink_metadata(at("first")).unwrap().is_symlink());
+        std::os::unix::fs::symlink("round", at("round")).unwrap();
+        assert!(Destination::file(&at("round")).is_err());
+    }
+
+    #[test]
+    fn writes_file_with_several_names_in_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, other) = (
+            directory.path().join("file"),
+            directory.path().join("other"),
+        );
+        fs::write(&file, "old and longer").unwrap();
+        fs::hard_link(&file, &other).unwrap();
+        Destination::file(&file).unwrap().write(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "new");
+    }
+
+    #[test]
+    fn keeps_the_owner_of_a_file() {
+        if !geteuid().is_root() {
+            println!("not tested: needs root");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::chown(&file, Some(1234), Some(4321)).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o664)).unwrap();
+        Destination::file(&file).unwrap().write(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        let found = fs::metadata(&file).unwrap();
+        assert_eq!((found.uid(), found.gid()), (1234, 4321));
+        assert_eq!(found.mode() & 0o777, 0o664);
+    }
+
+    #[test]
     fn writes_to_device() {
         let destination = Destination::file(Path::new("/dev/null")).unwrap();
         assert!(matches!(destination, Destination::Device(..)));
@@ -383,6 +543,7 @@ mod tests {
             directory.path().join("no/such/result.json"),
             "/proc/result.json".into(),
             "..".into(),
+            directory.path().join("x2/"),
         ];
         for path in cases {
             let Err(failure) = Destination::file(&path) else {

@@ -142,19 +142,19 @@ fn lock(file: &File, longest: Duration) -> io::Result<bool> {
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(true),
-            Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => return Ok(false),
             Err(Errno::WOULDBLOCK | Errno::INTR)
                 if Instant::now() < end && !interrupt::hurried() =>
             {
                 thread::sleep(LOCK_INTERVAL);
             }
-            Err(Errno::WOULDBLOCK) => {
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {
                 let seconds = longest.as_secs();
                 return Err(io::Error::other(format!(
                     "another program has locked it for {seconds} s"
                 )));
             }
-            Err(error) => return Err(error.into()),
+            // File systems without locks have many numbers for that, such as 524 of NFS.
+            Err(_) => return Ok(false),
         }
     }
 }

@@ -110,6 +110,7 @@ mod percentiles;
 pub mod ping;
 pub mod ping_text;
 mod progress;
+pub mod progress_line;
 mod reporter;
 pub mod results;
 mod run_columns;

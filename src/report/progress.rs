@@ -3,21 +3,19 @@
 //! The measuring loops only set a [`Gauge`], which is atomic. Messages go to the thread before and
 //! after a size, never while it is measured.
 
-use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, tick};
 
+use super::progress_line::ProgressLine;
 use measure::Gauge;
 use plan::run_options::RunOptions;
 
 /// Time between two drawings.
 const INTERVAL: Duration = Duration::from_millis(500);
-
-/// Erases the line at whose beginning the cursor is.
-const ERASE: &str = "\x1b[K";
 
 /// The size that is being measured.
 pub struct Current {
@@ -43,7 +41,7 @@ enum Message {
 pub struct Progress {
     /// Without capacity: a message is received when `send` returns. `None` ends the thread.
     messages: Option<Sender<Message>>,
-    is_shown: bool,
+    line: Arc<Mutex<ProgressLine>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -51,17 +49,20 @@ impl Progress {
     /// Starts to draw the progress of a run with these options. Returns `None` if standard error is
     /// not a terminal, or if no thread can be started.
     pub fn start(run: RunOptions) -> Option<Self> {
-        if !io::stderr().is_terminal() {
+        let line = ProgressLine::new(io::stderr(), true, INTERVAL);
+        if !line.is_enabled() {
             return None;
         }
+        let line = Arc::new(Mutex::new(line));
+        let of_thread = Arc::clone(&line);
         let (messages, received) = bounded(0);
         let thread = thread::Builder::new()
             .name("progress".into())
-            .spawn(move || draw(&received, &run))
+            .spawn(move || draw(&received, &run, &of_thread))
             .ok()?;
         Some(Self {
             messages: Some(messages),
-            is_shown: false,
+            line,
             thread: Some(thread),
         })
     }
@@ -69,17 +70,13 @@ impl Progress {
     /// Shows this size.
     pub fn show(&mut self, current: Current) {
         self.send(Message::Show(current));
-        self.is_shown = true;
     }
 
     /// Erases the line, which stays away until the next [`Self::show`].
     pub fn hide(&mut self) {
-        if self.is_shown {
-            // The thread draws nothing after it has received this message.
-            self.send(Message::Hide);
-            let _ = write!(io::stderr(), "\r{ERASE}");
-            self.is_shown = false;
-        }
+        // The thread draws nothing after it has received this message.
+        self.send(Message::Hide);
+        locked(&self.line).hide();
     }
 
     fn send(&self, message: Message) {
@@ -101,7 +98,11 @@ impl Drop for Progress {
     }
 }
 
-fn draw(messages: &Receiver<Message>, run: &RunOptions) {
+fn locked(line: &Mutex<ProgressLine>) -> MutexGuard<'_, ProgressLine> {
+    line.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn draw(messages: &Receiver<Message>, run: &RunOptions, to: &Mutex<ProgressLine>) {
     let ticks = tick(INTERVAL);
     let mut shown = None;
     loop {
@@ -112,9 +113,7 @@ fn draw(messages: &Receiver<Message>, run: &RunOptions) {
                 Err(_) => return,
             },
             recv(ticks) -> _ => if let Some(current) = &shown {
-                let line = line(run, current, current.started.elapsed());
-                // The cursor stays at the beginning, where other messages overwrite the line.
-                let _ = write!(io::stderr(), "{line}{ERASE}\r");
+                locked(to).show(|_| line(run, current, current.started.elapsed()));
             },
         }
     }

@@ -1,7 +1,6 @@
 //! Runs that tools wrote with `--json` or `--jsonl`, read back.
 
-use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::de::IgnoredAny;
@@ -9,6 +8,7 @@ use serde::de::IgnoredAny;
 use super::outcome::{Outcome, Side};
 use facts::error::{Failure, cause};
 use facts::text;
+use facts::user_file::{self, LARGEST_DOCUMENT};
 
 /// A run, and the file that it was read from.
 #[derive(Debug)]
@@ -60,19 +60,11 @@ impl Source {
     ///
     /// The source cannot be read.
     pub(super) fn bytes(&self) -> Result<Vec<u8>, Failure> {
-        let mut bytes = Vec::new();
         let read = match self {
-            Self::File(path) => fs::read(path).map(|read| bytes = read),
-            Self::Stdin => io::stdin().read_to_end(&mut bytes).map(drop),
+            Self::File(path) => user_file::bytes(path, LARGEST_DOCUMENT),
+            Self::Stdin => user_file::limited(io::stdin(), LARGEST_DOCUMENT),
         };
-        match read {
-            Ok(()) => Ok(bytes),
-            Err(error) => {
-                let shown = self.shown();
-                let what = format!("cannot read {shown}: {}", cause(&error));
-                Err(Failure::environment(what))
-            }
-        }
+        read.map_err(|error| refused(&self.shown(), &cause(&error)))
     }
 }
 

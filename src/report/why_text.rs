@@ -7,6 +7,7 @@ use super::survey::why_text::{lines, shown, shown_unit};
 use super::table::{self, Align};
 use super::why::{Compared, NicDiagnosis, TestResult};
 use super::wrap::wrapped;
+use facts::text::markdown;
 
 /// Width of lines.
 const WIDTH: usize = 80;
@@ -111,11 +112,13 @@ pub fn page(of: &NicDiagnosis) -> String {
     let mut text = Vec::new();
     // Writing to memory does not fail.
     let _ = write(&mut text, of);
-    format!(
-        "# {}\n\n    cxidiag why {}\n\ncxidiag {}, {began}\n\n```text\n{}```\n",
+    let head = format!(
+        "# {}\n\n    cxidiag why {}\n\ncxidiag {}, {began}\n",
         of.summary,
         of.arguments.join(" "),
         of.cxidiag_version,
-        String::from_utf8_lossy(&text),
-    )
+    );
+    // A name must not end the block.
+    let text = String::from_utf8_lossy(&text).replace("```", "` ``");
+    format!("{}\n```text\n{text}```\n", markdown(&head))
 }

@@ -1,10 +1,16 @@
 //! Reads a fabric from a file or from the short form.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 
 use crate::description::Topology;
 use crate::dragonfly::Dragonfly;
 use crate::items::Draft;
+
+/// Largest file, in bytes.
+const LARGEST_FILE: u64 = 256 << 20;
 
 /// How the short form starts.
 const SHORT: &str = "dragonfly:";
@@ -21,8 +27,8 @@ impl Topology {
         if let Some(rest) = value.strip_prefix(SHORT) {
             return short_form(value, rest);
         }
-        let text = fs::read_to_string(value).map_err(|error| format!("{value}: {error}"))?;
-        Self::from_file(value, &text)
+        let text = text_of(value.as_ref()).map_err(|error| format!("{value}: {error}"))?;
+        Self::from_file(value, text.trim_start_matches('\u{feff}'))
     }
 
     /// Reads the fabric in the file `name` with this text: one item on each line. A word that
@@ -60,6 +66,25 @@ impl Dragonfly {
         let found = Self::read(&words, &mut 0).ok()?;
         items.all(is_regular).then_some(found)
     }
+}
+
+/// Returns the text of a regular file or a pipe, up to [`LARGEST_FILE`].
+fn text_of(path: &Path) -> io::Result<String> {
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() && !kind.is_fifo() {
+        return Err(io::Error::other("neither a regular file nor a pipe"));
+    }
+    let mut text = String::new();
+    File::open(path)?
+        .take(LARGEST_FILE + 1)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST_FILE {
+        let mebibytes = LARGEST_FILE >> 20;
+        return Err(io::Error::other(format!(
+            "larger than {mebibytes} MiB, the limit for it"
+        )));
+    }
+    Ok(text)
 }
 
 /// Reads the short form: the item `dragonfly`, whose words commas separate, and after semicolons

@@ -104,3 +104,44 @@ fn names_limits_of_the_process() {
         assert!(text.contains(&name), "{arguments:?}: {text}");
     }
 }
+
+/// A container has 64 MiB in /dev/shm, or less.
+#[test]
+fn names_a_full_directory_of_software_nics() {
+    for (arguments, status) in [
+        (
+            &["write-lat", "--loopback", "-d", "soft0", "-n", "10"][..],
+            1,
+        ),
+        (&["check", "soft0"], 4),
+        (&["survey", "--loopback=4"], 4),
+    ] {
+        let fabric = Fabric::new();
+        let script = "mount -t tmpfs -o size=1M small /mnt || exit 77
+            export CXIDIAG_FABRIC_DIR=/mnt/fabric
+            exec \"$@\"";
+        let shell = [
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            CXIDIAG,
+        ];
+        let unshare = Path::new("unshare");
+        let output = finish(fabric.command_of(unshare, &[&shell[..], arguments].concat()));
+        if output.status.code() == Some(77) || stderr(&output).contains("unshare failed") {
+            println!("not tested: no mount namespaces");
+            return;
+        }
+        let error = assert_status(&output, status);
+        let text = stdout(&output) + &error;
+        assert!(
+            text.contains("no space in the fabric directory"),
+            "{arguments:?}: {text}"
+        );
+        assert!(text.contains("1.0 MiB"), "{text}");
+        assert!(!text.contains("RESOURCE_BUSY"), "{text}");
+    }
+}

@@ -3,5 +3,6 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod files;
 mod outputs;
 mod report;

@@ -173,3 +173,17 @@ fn t14_fails_when_the_peer_is_killed() {
 fn runs_under_its_legacy_name() {
     harness::assert_legacy_name_works("send-bw", "-n 5");
 }
+
+/// The manual page of send_bw: a run for each size that is a power of two from MIN to MAX.
+#[test]
+fn measures_each_power_of_two_in_any_range() {
+    for tool in crate::harness::tools().filter(|tool| crate::harness::measures_bandwidth(tool)) {
+        if tool == "atomic-bw" {
+            continue;
+        }
+        let text = Fabric::new().loopback(tool, "-s 3:20 -n 2 -l 2");
+        let rows = crate::harness::rows(&text);
+        let sizes: Vec<String> = rows.iter().map(|row| row[0].to_string()).collect();
+        assert_eq!(sizes, ["4", "8", "16"], "{tool}: {text}");
+    }
+}

@@ -54,7 +54,7 @@ impl Witness {
 pub fn shares_group(process: i32) -> bool {
     // SAFETY: the call only reads the number of a group.
     let group = unsafe { libc::getpgid(process) };
-    // SAFETY: as above.
+    // SAFETY: the call reads or closes nothing that this process still uses.
     group == unsafe { libc::getpgrp() }
 }
 
@@ -76,10 +76,11 @@ fn attend(stream: c_int) -> ! {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), ptr::null_mut()) };
     // SAFETY: this process has one thread and uses no other descriptor after this call.
     unsafe { libc::dup2(stream, 0) };
-    // SAFETY: as above. The child must not hold pipes and locks of its parent.
+    // SAFETY: this process uses none of these descriptors. The child must not hold pipes and locks
+    // of its parent.
     if unsafe { libc::syscall(libc::SYS_close_range, 1, c_int::MAX, 0) } != 0 {
         for descriptor in 1..MOST_DESCRIPTORS {
-            // SAFETY: as above.
+            // SAFETY: the call reads or closes nothing that this process still uses.
             unsafe { libc::close(descriptor) };
         }
     }

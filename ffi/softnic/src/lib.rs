@@ -92,7 +92,7 @@ use rustix::io::Errno;
 
 pub use counters::counters;
 pub use fabric::{
-    LinksDelay, describe_holder as fabric_holder, fallback as fabric_fallback,
+    LinksDelay, Space, describe_holder as fabric_holder, fallback as fabric_fallback,
     owner as fabric_owner,
 };
 pub use libcxi::api;

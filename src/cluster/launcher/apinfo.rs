@@ -1,7 +1,6 @@
 //! The file of PALS about a parallel program, which the variable PALS_APINFO names (jobs.md 1.6).
 
-use std::fs::File;
-use std::io::Read;
+use facts::user_file;
 
 /// The version that is understood.
 const VERSION: i32 = 5;
@@ -27,9 +26,7 @@ const LARGEST_FILE: u64 = 64 << 20;
 /// Returns the hosts of the processes, by rank. There are none in a file that is missing, of
 /// another version, or incomplete.
 pub fn hosts(path: &str) -> Option<Vec<String>> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).ok()?;
-    file.take(LARGEST_FILE).read_to_end(&mut bytes).ok()?;
+    let bytes = user_file::bytes(path.as_ref(), LARGEST_FILE).ok()?;
     hosts_of(&bytes)
 }
 

@@ -4,14 +4,15 @@ mod apinfo;
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;
-use std::fs;
 use std::iter;
 use std::ops::RangeInclusive;
 
 use crate::host_list;
 use facts::error::Failure;
+use facts::host::short_name;
 use facts::job::Job;
 use facts::number::{decimal, within};
+use facts::user_file;
 
 /// The most tasks of a launcher.
 const MOST_TASKS: u64 = 1 << 24;
@@ -136,14 +137,15 @@ const PMIX_RANK: &str = "PMIX_RANK";
 
 /// Returns the nodes of all tasks, by rank. `hosts` is the list of the launcher, with one for each
 /// task; `joined` are the nodes of the tasks that have said it. An absent task is on one of the
-/// others; without a host for it, it has the name `rank 3`.
+/// others; without a host for it, it has the name `rank 3`. Lists may have names with or without
+/// domain, in any case.
 pub fn nodes_of_tasks(size: u32, hosts: &[String], joined: &BTreeMap<u32, &str>) -> Vec<String> {
-    let mut present: HashMap<&str, usize> = HashMap::new();
+    let mut present: HashMap<String, usize> = HashMap::new();
     for host in joined.values() {
-        *present.entry(host).or_default() += 1;
+        *present.entry(short_name(host)).or_default() += 1;
     }
     let mut remaining: Vec<&String> = hosts.iter().collect();
-    remaining.retain(|host| match present.get_mut(host.as_str()) {
+    remaining.retain(|host| match present.get_mut(&short_name(host)) {
         Some(count) if *count > 0 => {
             *count -= 1;
             false
@@ -349,7 +351,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
         apinfo
             .and_then(|path| apinfo::hosts(&path))
             .or_else(|| {
-                let text = fs::read_to_string(self.get("PBS_NODEFILE")?).ok()?;
+                let text = user_file::text(self.get("PBS_NODEFILE")?.as_ref()).ok()?;
                 host_list::of_lines(&text).ok()
             })
             .or_else(|| listed("SLURM_JOB_NODELIST"))

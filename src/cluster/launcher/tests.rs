@@ -1,5 +1,7 @@
 use super::*;
 
+use std::fs;
+
 /// Returns what is found with these variables: `NAME=VALUE`, divided by blanks.
 fn find(variables: &str) -> Result<Option<LauncherTask>, String> {
     LauncherTask::find(|name| {
@@ -223,4 +225,18 @@ fn reads_job_step_and_hosts_of_other_launchers() {
         assert_eq!(found, (job, step), "{variables}");
         assert_eq!(task.hosts, hosts, "{variables}");
     }
+}
+
+/// PBS_NODEFILE has full names where hosts call themselves by short ones.
+#[test]
+fn names_the_node_of_an_absent_task_whatever_the_form_of_names() {
+    let hosts = [
+        "N7.cluster.example",
+        "n8.cluster.example",
+        "n9.cluster.example",
+    ];
+    let hosts = hosts.map(String::from);
+    let joined = BTreeMap::from([(0, "n7"), (1, "N8.other.example")]);
+    let nodes = nodes_of_tasks(3, &hosts, &joined);
+    assert_eq!(nodes, ["n7", "N8.other.example", "n9.cluster.example"]);
 }

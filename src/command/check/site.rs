@@ -28,9 +28,13 @@ pub fn read(machine: &Machine) -> Result<CheckRequest, Failure> {
 }
 
 fn request(text: &str) -> Result<CheckRequest, Failure> {
-    let lines = text.lines().map(str::trim);
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let arguments: Vec<_> = lines.map(|line| format!("--{line}").into()).collect();
+    let argument = |line: &str| match line.split_once('=') {
+        Some((name, value)) => format!("--{}={}", name.trim(), value.trim()).into(),
+        None => format!("--{line}").into(),
+    };
+    let arguments: Vec<_> = lines.map(argument).collect();
     let mut options = options();
     options.retain(|option| OPTIONS.contains(&option.entry.long));
     let mut request = CheckRequest::default();
@@ -48,6 +52,9 @@ mod tests {
     #[test]
     fn reads_a_line_for_each_setting() {
         let found = request("# of this site\n\nexpect-nics=4\n  link-speed=100\n").unwrap();
+        assert_eq!(found.expected_nics, Some(4));
+        assert_eq!(found.link_gigabits, Some(100.0));
+        let found = request("\u{feff} expect-nics = 4 \r\nlink-speed =100\r\n").unwrap();
         assert_eq!(found.expected_nics, Some(4));
         assert_eq!(found.link_gigabits, Some(100.0));
         for wrong in [

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use facts::user_file;
 use report::stat::record::{NodeRecord, StepRecord};
-use rustix::fs::OFlags;
 use rustix::process::getuid;
 
 /// Beginning of the names of these directories.
@@ -260,22 +260,11 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// What is not a regular file, such as a pipe, and a file of any size that `stat` does not write.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut options = OpenOptions::new();
-    options.read(true);
     // A pipe without a writer would block.
-    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-    let file = options.open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
+    if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    if found.len() > LARGEST_FILE {
-        return Err(ErrorKind::FileTooLarge.into());
-    }
-    let mut bytes = Vec::new();
-    // It may grow while it is read.
-    file.take(LARGEST_FILE).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    user_file::bytes(path, LARGEST_FILE)
 }
 
 /// Returns the name of the files of a node, without their endings.
@@ -336,7 +325,8 @@ mod tests {
         assert_eq!(read(&file).unwrap(), b"text");
         let huge = fs::File::create(&file).unwrap();
         huge.set_len(LARGEST_FILE + 1).unwrap();
-        assert_eq!(read(&file).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        let error = read(&file).unwrap_err().to_string();
+        assert!(error.contains("1024 MiB"), "{error}");
     }
 
     #[test]

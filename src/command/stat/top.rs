@@ -14,6 +14,7 @@ use facts::interrupt;
 use node::machine::Machine;
 use node::nic::counters::Changes;
 use node::nic::job_findings::JobNic;
+use report::progress_line::has_cursor;
 use report::stat::top::screen;
 
 /// How often the counters are read.
@@ -39,6 +40,10 @@ const CLEAR_REST: &str = "\x1b[J";
 pub fn run(request: &StatRequest) -> Result<(), Failure> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let why = "--top needs a terminal for standard input and output";
+        return Err(Failure::usage(why));
+    }
+    if !has_cursor() {
+        let why = "--top needs a terminal that can erase lines (TERM=dumb)";
         return Err(Failure::usage(why));
     }
     interrupt::watch()?;

@@ -1,7 +1,6 @@
 //! What `stat` takes.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use crate::command::output::MetricsRequest;
 use crate::command::{arguments, output};
 use facts::error::{Failure, cause, invalid};
 use facts::number::{time, time_text};
+use facts::user_file;
 use node::nic::counter_set::{self, CounterSet};
 use node::nic::job_findings;
 use plan::cli::definition::OptionDef;
@@ -243,7 +243,7 @@ fn set(text: &str) -> Result<CounterSet, String> {
     let Some(path) = text.strip_prefix('@') else {
         return CounterSet::named(text);
     };
-    let lines = fs::read_to_string(path)
+    let lines = user_file::text(path.as_ref())
         .map_err(|error| format!("cannot read the file: {}", cause(&error)))?;
     CounterSet::of_lines(text, &lines)
 }

@@ -8,6 +8,7 @@ use super::request::SurveyRequest;
 use super::written::Outputs;
 use cluster::survey::pairs::{self, Selection};
 use facts::error::{Failure, cause, invalid};
+use facts::user_file;
 use report::survey::lines::Earlier;
 
 /// What a survey reads and writes, all of it open.
@@ -39,7 +40,8 @@ impl Files {
 /// Returns the selected pairs.
 fn selections(request: &SurveyRequest) -> Result<Vec<Selection>, Failure> {
     let read = |path: &str| {
-        fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {}", cause(&error)))
+        user_file::text(path.as_ref())
+            .map_err(|error| format!("cannot read {path}: {}", cause(&error)))
     };
     pairs::parse(&request.pairs, read)
         .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))

@@ -1,7 +1,6 @@
 //! The locations of NICs, from the user's file of hosts or of the fabric, or from their launcher.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::Path;
 
 use cluster::host_locations::{of_file, of_topology};
@@ -11,6 +10,8 @@ use cluster::survey::roster::{Nic, Roster};
 use cluster::survey::timetable::{Introduction, NicFacts};
 use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
+use facts::host::short_name;
+use facts::user_file;
 use topology::{Dragonfly, MOST_NICS, Topology};
 
 /// The locations of NICs.
@@ -37,8 +38,9 @@ impl Locations {
         let mut locations = Self::default();
         if let Some(path) = path {
             let refused = |why| Failure::usage(invalid("locations", path.display(), why));
-            let text = fs::read_to_string(path).map_err(|error| refused(cause(&error)))?;
-            locations.named = of_file(&text).map_err(refused)?;
+            let text = user_file::text(path).map_err(|error| refused(cause(&error)))?;
+            let named = of_file(&text).map_err(refused)?.into_iter();
+            locations.named = named.map(|(host, at)| (short_name(&host), at)).collect();
         }
         if let Some(fabric) = fabric {
             locations.shape = shape(fabric);
@@ -67,7 +69,7 @@ impl Locations {
     /// Returns the location of a NIC of `host`, from the first source that has it: the user's
     /// file, the address of the NIC, the launcher.
     pub fn of(&self, host: &str, nic: &NicFacts) -> Option<Location> {
-        let named = self.named.get(host).copied();
+        let named = self.named.get(&short_name(host)).copied();
         named
             .or_else(|| self.on_fabric(&nic.device, nic.address.map(|address| address.nic)))
             .or(nic.location)
@@ -128,6 +130,8 @@ mod tests {
     use cluster::survey::ids::NodeId;
     use cluster::survey::roster::Node;
     use facts::device::FabricAddress;
+
+    use std::fs;
 
     use super::*;
 

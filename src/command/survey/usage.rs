@@ -1,7 +1,6 @@
 //! What `survey` takes, and how its arguments are read.
 
 use std::ffi::OsString;
-use std::fs;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
 use facts::expect::Metric;
 use facts::number::{decimal, time, time_text, within};
+use facts::user_file;
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage};
 use plan::ineffective::{self, Ineffective};
@@ -503,7 +503,7 @@ fn devices(typed: &str) -> Result<Vec<DeviceName>, String> {
 /// Returns the text of an option, or of the file that it names after `@`.
 fn file_or_text(typed: &str) -> Result<String, String> {
     match typed.strip_prefix('@') {
-        Some(path) => fs::read_to_string(path).map_err(|error| cause(&error)),
+        Some(path) => user_file::text(path.as_ref()).map_err(|error| cause(&error)),
         None => Ok(typed.to_owned()),
     }
 }

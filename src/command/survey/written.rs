@@ -1,7 +1,7 @@
 //! The outputs of a survey: its documents, notes, a line of progress, and the text at its end.
 
 use std::io::{self, Write};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use cluster::survey::answer::PairResult;
 use cluster::survey::findings::Test;
@@ -9,9 +9,12 @@ use cluster::survey::roster::Roster;
 use facts::error::Failure;
 use facts::interrupt;
 use report::documents::Places;
+use report::progress_line::ProgressLine;
 use report::survey::documents::SurveyDocuments;
-use report::survey::progress::ProgressLine;
 use report::survey::{Setup, Survey, text};
+
+/// Time between two drawings of the progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Lines that are not part of the result, and a line of progress.
 pub struct Notes {
@@ -28,7 +31,7 @@ impl Notes {
         Self {
             command,
             is_quiet,
-            progress: ProgressLine::new(io::stderr(), !is_quiet),
+            progress: ProgressLine::new(io::stderr(), !is_quiet, PROGRESS_INTERVAL),
         }
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use facts::error::{Failure, invalid};
+use facts::user_file;
 use plan::Plan;
 use report::destination::Destination;
 
@@ -66,7 +67,7 @@ impl PortFile {
 /// Returns whether nothing is lost with this file: it is missing or empty, or has the number of a
 /// port.
 fn holds_a_port(path: &Path) -> bool {
-    match fs::read_to_string(path) {
+    match user_file::text(path) {
         Ok(text) => text.is_empty() || text.trim_end().parse::<u16>().is_ok(),
         Err(error) => error.kind() == ErrorKind::NotFound,
     }

@@ -151,6 +151,11 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "check 'free' and the limits of the user and of the control group",
     ),
     row(
+        Call(&[], &[libc::ENOLCK]),
+        "the file system of the directory of software NICs has no locks, which tell who is alive",
+        "name a directory in memory, such as CXIDIAG_FABRIC_DIR=/dev/shm/NAME",
+    ),
+    row(
         Call(&[], &[libc::EFBIG]),
         "software NICs keep their memory in files, and the process has a file size limit",
         "raise the limit ('ulimit -f')",

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::fs;
 use std::path::PathBuf;
 
 use cxi::HugePage;
@@ -14,7 +13,8 @@ use facts::atomic::Atomic;
 use facts::error::cause;
 use facts::number::{bytes, within};
 use facts::percentile::Percentile;
-use facts::size::{is_range, is_size};
+use facts::size::{is_range, is_size, powers_within};
+use facts::user_file;
 
 /// The value of an option whose value was omitted: `--json` is `--json=-`.
 pub const LEFT_OUT: &str = "-";
@@ -60,7 +60,8 @@ pub(super) fn file(value: &OsStr) -> Result<PathBuf, String> {
 
 /// Returns the text of the file at `path`.
 pub(super) fn contents(path: &str) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|error| format!("cannot read the file: {}", cause(&error)))
+    user_file::text(path.as_ref())
+        .map_err(|error| format!("cannot read the file: {}", cause(&error)))
 }
 
 /// Returns key and value of a label.
@@ -132,8 +133,9 @@ pub(super) fn huge_page(text: &str) -> Option<HugePage> {
         .find(|size| size.to_string().eq_ignore_ascii_case(text))
 }
 
-/// Returns the least and the greatest size of `MIN` or `MIN:MAX`.
-pub(super) fn sizes(text: &str) -> Option<(u64, u64)> {
+/// Returns the least and the greatest size of `MIN` or `MIN:MAX`. The ends of a range are powers of
+/// two, or any sizes around one if the tool measures bandwidth.
+pub(super) fn sizes(text: &str, is_bandwidth: bool) -> Option<(u64, u64)> {
     match text.split_once(':') {
         None => {
             let size = bytes(text).filter(|size| is_size(*size))?;
@@ -141,6 +143,9 @@ pub(super) fn sizes(text: &str) -> Option<(u64, u64)> {
         }
         Some((min, max)) => {
             let (min, max) = (bytes(min)?, bytes(max)?);
+            if is_bandwidth {
+                return powers_within(min, max);
+            }
             is_range(min, max).then_some((min, max))
         }
     }
@@ -165,14 +170,24 @@ mod tests {
 
     #[test]
     fn reads_sizes_and_ranges() {
-        assert_eq!(sizes("8"), Some((8, 8)));
-        assert_eq!(sizes("7"), Some((7, 7)));
-        assert_eq!(sizes("4294967295"), Some((4294967295, 4294967295)));
-        assert_eq!(sizes("1:8192"), Some((1, 8192)));
-        assert_eq!(sizes("64:64"), Some((64, 64)));
-        assert_eq!(sizes("4K"), Some((4096, 4096)));
-        assert_eq!(sizes("1:1MiB"), Some((1, 1 << 20)));
-        assert_eq!(sizes("1K:2G"), Some((1 << 10, 2 << 30)));
+        assert_eq!(sizes("8", false), Some((8, 8)));
+        assert_eq!(sizes("7", false), Some((7, 7)));
+        assert_eq!(sizes("4294967295", false), Some((4294967295, 4294967295)));
+        assert_eq!(sizes("1:8192", false), Some((1, 8192)));
+        assert_eq!(sizes("64:64", false), Some((64, 64)));
+        assert_eq!(sizes("4K", false), Some((4096, 4096)));
+        assert_eq!(sizes("1:1MiB", false), Some((1, 1 << 20)));
+        assert_eq!(sizes("1K:2G", false), Some((1 << 10, 2 << 30)));
+    }
+
+    /// The manual page of send_bw: each size that is a power of two from MIN to MAX.
+    #[test]
+    fn bandwidth_tools_take_any_ends_of_a_range() {
+        assert_eq!(sizes("3:20", true), Some((4, 16)));
+        assert_eq!(sizes("3", true), Some((3, 3)));
+        for text in ["5:7", "8:4", "0:8", "1:4G", "3:x"] {
+            assert_eq!(sizes(text, true), None, "{text}");
+        }
     }
 
     #[test]
@@ -200,7 +215,7 @@ mod tests {
             "8KB",
             "6:6",
         ] {
-            assert_eq!(sizes(text), None, "{text:?}");
+            assert_eq!(sizes(text, false), None, "{text:?}");
         }
     }
 
@@ -221,7 +236,7 @@ mod tests {
     proptest! {
         #[test]
         fn reads_only_valid_sizes_from_random_text(text in "[0-9:xKMGkib -]{0,24}") {
-            if let Some((min, max)) = sizes(&text) {
+            for (min, max) in [true, false].into_iter().filter_map(|kind| sizes(&text, kind)) {
                 prop_assert!(1 <= min && min <= max && max <= MAX_SIZE);
             }
         }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -20,6 +20,10 @@ use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
 use facts::error::{Failure, cause, invalid};
 use facts::text;
+use facts::user_file;
+
+/// Longest line, in bytes. The header of a survey of 65,536 NICs has fewer.
+const LONGEST_LINE: u64 = 64 << 20;
 
 /// The first line of a survey.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -178,7 +182,7 @@ impl Earlier<BufReader<File>> {
     ///
     /// The file cannot be read, or was not written by a survey of this version.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let file = File::open(path)
+        let file = user_file::open(path)
             .map_err(|error| Failure::usage(invalid("resume", path.display(), cause(&error))))?;
         Self::read(path, BufReader::new(file))
     }
@@ -187,9 +191,7 @@ impl Earlier<BufReader<File>> {
 impl<R: BufRead> Earlier<R> {
     fn read(path: &Path, mut lines: R) -> Result<Self, Failure> {
         let mut line = Vec::new();
-        lines
-            .read_until(b'\n', &mut line)
-            .map_err(|error| unreadable(path, &cause(&error)))?;
+        read_line(&mut lines, &mut line).map_err(|error| unreadable(path, &cause(&error)))?;
         let not_ours = |why: &str| {
             let refused = Failure::usage(invalid("resume", path.display(), why));
             refused.with_hint("name a file that 'cxidiag survey --jsonl' wrote")
@@ -231,7 +233,7 @@ impl<R: BufRead> Earlier<R> {
         let mut bytes = Vec::new();
         loop {
             bytes.clear();
-            let read = self.lines.read_until(b'\n', &mut bytes);
+            let read = read_line(&mut self.lines, &mut bytes);
             match read.map_err(|error| unreadable(&self.path, &cause(&error)))? {
                 0 => break,
                 _ if bytes.trim_ascii().is_empty() => continue,
@@ -286,6 +288,17 @@ fn result(line: Line, known: &HashMap<Name, NicId>, tests: &[Test]) -> Option<Pa
             .filter_map(counter_evidence)
             .collect(),
     })
+}
+
+/// Reads a line into an empty buffer. Returns its bytes, or 0 at the end of the file.
+fn read_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    let read = lines.by_ref().take(LONGEST_LINE).read_until(b'\n', line)?;
+    if read as u64 == LONGEST_LINE {
+        let mebibytes = LONGEST_LINE >> 20;
+        let why = format!("a line is longer than {mebibytes} MiB, the limit for results");
+        return Err(io::Error::other(why));
+    }
+    Ok(read)
 }
 
 fn unreadable(path: &Path, why: &str) -> Failure {

@@ -8,6 +8,7 @@ use super::why::Explanation;
 use super::{Survey, evidence, load_text, load_words, why_text, words};
 use cluster::load::findings::LoadJudgement;
 use cluster::survey::findings::{Cause, Certainty};
+use facts::text::markdown;
 
 /// Most parts on the page.
 const MOST: usize = 5;
@@ -57,7 +58,7 @@ pub fn page(survey: &Survey) -> String {
         page += "\n## In common\n\n";
         page += &list(&in_common);
     }
-    page
+    markdown(&page)
 }
 
 /// Returns the section of a part.

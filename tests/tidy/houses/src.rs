@@ -73,6 +73,7 @@ pub const FACTS: Package = Package {
                 ("size", "sizes of operations in bytes"),
                 ("text", "texts from outside"),
                 ("token", "the secret of a pair of processes"),
+                ("user_file", "files that users name"),
             ],
             &[
                 (
@@ -328,6 +329,7 @@ pub const REPORT: Package = Package {
                 ("intervals", "the figures of intervals of a size"),
                 ("json", "data -> one JSON document"),
                 ("progress", "the progress of a size, on a terminal"),
+                ("progress_line", "one line on a terminal"),
                 ("stream", "output without waiting forever for its reader"),
                 ("table", "tables without a documented form"),
                 ("wrap", "text in lines of a limited width"),

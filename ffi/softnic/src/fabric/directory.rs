@@ -192,6 +192,26 @@ impl Directory {
         Ok(ports)
     }
 
+    /// Allocates memory of all ports for the lanes between them. Ports of other users, which this
+    /// one may not open, are left out.
+    pub fn reserve(&self) -> Result<(), Errno> {
+        let names = self.names()?;
+        for (name, ..) in &names {
+            if let Ok(file) = open(&self.path.join(name))
+                && port::read_header(&file).is_some()
+            {
+                port::reserve(&file, names.len())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes that one more port and the present ones need.
+    pub fn needed(&self) -> Result<u64, Errno> {
+        let count = self.names()?.len() + 1;
+        Ok(count as u64 * port::reserved(count) as u64)
+    }
+
     /// Whether any device of the fabric is open.
     pub fn has_ports(&self) -> Result<bool, Errno> {
         let mut names = self.names()?.into_iter();

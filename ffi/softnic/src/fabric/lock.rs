@@ -27,7 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 /// Locks an open directory.
 ///
 /// # Errors
-/// EBUSY if another process holds the lock for too long.
+/// EBUSY if another process holds the lock for too long, ENOLCK on a file system without locks.
 pub fn lock(directory: impl AsFd) -> Result<(), Errno> {
     let start = Instant::now();
     let mut looked = start;
@@ -37,7 +37,9 @@ pub fn lock(directory: impl AsFd) -> Result<(), Errno> {
         match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {}
             Err(Errno::INTR) => continue,
-            result => return result,
+            // File systems without locks have many numbers for that, such as 524 of NFS.
+            Err(_) => return Err(Errno::NOLCK),
+            Ok(()) => return Ok(()),
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();

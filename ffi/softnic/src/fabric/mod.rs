@@ -30,6 +30,7 @@ mod shared_cell_tests;
 mod sharing;
 mod shown;
 mod slowness;
+mod space;
 mod syntax;
 mod totals;
 mod translation;
@@ -71,6 +72,7 @@ use port::LANES;
 pub use port::{Port, Use};
 use remote::Remote;
 pub use slowness::Slowness;
+pub use space::Space;
 pub use syntax::from_environment as settings;
 
 /// The result of the last lookup of an address.
@@ -153,6 +155,7 @@ impl Fabric {
         let (file, slot) = directory.create(nid)?;
         let memory = directory.reopen(nid, slot);
         let port = memory.and_then(|memory| Port::create(&memory, instance));
+        let port = port.and_then(|port| directory.reserve().map(|()| port));
         let port = port.inspect_err(|_| {
             let _ = directory.remove(nid, slot);
         })?;

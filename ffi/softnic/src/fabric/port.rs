@@ -475,6 +475,21 @@ impl Port {
     }
 }
 
+/// Lanes of each port whose memory is allocated when a NIC joins, at most: more NICs rarely send to
+/// one NIC.
+const RESERVED_LANES: usize = 8;
+
+/// Returns the bytes that are allocated for each port of a fabric with `count` ports.
+pub fn reserved(count: usize) -> usize {
+    HEADER_LEN + count.min(RESERVED_LANES) * LANE_LEN
+}
+
+/// Allocates memory of a port of a fabric with `count` ports, so that it cannot be missing when NICs
+/// begin to send.
+pub fn reserve(file: &File, count: usize) -> Result<(), Errno> {
+    allocate(file, 0, reserved(count))
+}
+
 fn pids_at(row: usize) -> usize {
     PIDS_AT + row * 8 * PID_WORDS
 }

@@ -4,7 +4,7 @@ use super::tool_option::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::{set_atomic, set_lists, sizes, text, words};
 use crate::extensions::MAX_PAIRS;
-use crate::run_options::{MAX_LIST_SIZE, SIZES};
+use crate::run_options::{MAX_LIST_SIZE, RANGES, SIZES};
 use crate::tool::{Opt, Tool};
 use facts::atomic::{self, Atomic};
 use facts::number::within;
@@ -21,20 +21,33 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         legacy: true,
         repeats: false,
         help: |tool| {
+            let range = if tool.defaults.lists.is_some() {
+                "or each power of\n2 from MIN to MAX"
+            } else {
+                "or a range that\ndoubles from MIN to MAX, both powers of 2"
+            };
             format!(
-                "{} size in bytes (default: {}), or a range that\n\
-                 doubles from MIN to MAX, both powers of 2\n\
+                "{} size in bytes (default: {}), {range}\n\
                  (such as 1:8K); at most {MAX_SIZE}",
                 tool.operation, tool.defaults.min_size
             )
         },
-        manual: |_| {
-            "The size in bytes, from 1 to 4294967295 (4 GiB - 1). K, M and G after a number stand \
-             for 1024 bytes, 1024 K and 1024 M; KiB, MiB and GiB are the same. With *MIN*:*MAX*, \
-             both powers of two, the tool measures each power of two from *MIN* to *MAX*."
+        manual: |tool| {
+            if tool.defaults.lists.is_some() {
+                "The size in bytes, from 1 to 4294967295 (4 GiB - 1). K, M and G after a number \
+                 stand for 1024 bytes, 1024 K and 1024 M; KiB, MiB and GiB are the same. With \
+                 *MIN*:*MAX*, the tool measures each power of two from *MIN* to *MAX*."
+            } else {
+                "The size in bytes, from 1 to 4294967295 (4 GiB - 1). K, M and G after a number \
+                 stand for 1024 bytes, 1024 K and 1024 M; KiB, MiB and GiB are the same. With \
+                 *MIN*:*MAX*, both powers of two, the tool measures each power of two from *MIN* \
+                 to *MAX*."
+            }
         },
         set: |typed, value| {
-            let (min, max) = sizes(text(value)?).ok_or(SIZES)?;
+            let is_bandwidth = typed.run.lists.is_some();
+            let allowed = if is_bandwidth { RANGES } else { SIZES };
+            let (min, max) = sizes(text(value)?, is_bandwidth).ok_or(allowed)?;
             typed.run.min_size = min;
             typed.run.max_size = max;
             Ok(())
