@@ -82,6 +82,7 @@ mod random;
 mod retry_handler;
 mod runner;
 mod snapshot;
+pub mod summary;
 pub mod sysfs;
 mod trap;
 
@@ -92,7 +93,7 @@ pub use fabric::{
     LinksDelay, describe_holder as fabric_holder, fallback as fabric_fallback,
     owner as fabric_owner,
 };
-pub use libcxi::api;
+pub use libcxi::{DRIVER, api};
 pub use snapshot::Snapshot;
 
 /// Returns the part of its speed with which the host of the NIC with this number copies memory, as
