@@ -51,6 +51,7 @@
 //!    | pages            memory shared with other threads and processes                           |
 //!    | preload          the library that `cxi-softnic` preloads                                  |
 //!    | random           random numbers from a seed                                               |
+//!    | summary          the packets of a program, for `cxi-softnic`                              |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, c_int, c_void};
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, exit};
 use std::ptr::null_mut;
@@ -34,7 +35,7 @@ pub fn run(mut command: Command, program: &OsStr) -> io::Result<Infallible> {
     // Processes of the program open it by this path while this process exists. A program that kills
     // both leaves no file behind.
     let file = memfd_create("cxi-softnic-summary", MemfdFlags::CLOEXEC)?;
-    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+    let descriptor = file.as_raw_fd();
     let path = format!("/proc/{}/fd/{descriptor}", std::process::id());
     command.env(summary::FILE, &path);
     PASSED_ON.into_iter().for_each(pass_on);
