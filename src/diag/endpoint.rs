@@ -17,7 +17,7 @@ use node::local_address::LocalAddress;
 use node::machine::Machine;
 use node::machine::placement::{self, Taken};
 use node::nic::health::link;
-use node::service::Access;
+use node::service::{Access, Source};
 use node::traffic_class::TrafficClass;
 use plan::Site;
 use plan::run_options::{RunOptions, Setting};
@@ -232,6 +232,7 @@ impl Endpoint {
             },
             svc_id: self.access.svc_id.value,
             vni: self.domain.vni(),
+            has_vni_of_range: self.access.vni.source == Source::Range,
             class: self.access.class.value,
             simulated: self.device.info().is_simulated(),
             gpus: OnGpus {

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -65,11 +66,28 @@ pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, 
 ///
 /// A software NIC whose files cannot be written.
 pub fn files(device: DeviceName, machine: &Machine) -> Result<Files, Failure> {
-    files_of_counters(device, machine, |_| true)
+    match device.kind {
+        DeviceKind::Hardware => Ok(Files::new(machine.root(), device.to_string())),
+        DeviceKind::Software => snapshot(device, |_| true),
+    }
 }
 
-/// Returns the files as [`files`] does. Of the telemetry counters, the `wanted` ones are enough:
-/// writing all counters of a software NIC takes most of the time.
+/// Returns whether `device` is a software NIC, by its own name or as `cxi-softnic` shows it to
+/// programs: as a device whose driver is the software NIC.
+pub fn is_software(device: DeviceName, machine: &Machine) -> bool {
+    match device.kind {
+        DeviceKind::Software => true,
+        DeviceKind::Hardware => {
+            let driver = Files::new(machine.root(), device.to_string()).path("driver");
+            let target = fs::read_link(driver).unwrap_or_default();
+            target.file_name() == Some(softnic::DRIVER.as_ref())
+        }
+    }
+}
+
+/// Returns files with the `wanted` telemetry counters, and perhaps with others: writing all counters
+/// of a software NIC takes most of the time. The files that `cxi-softnic` shows have no counters, so
+/// those of such a NIC are a snapshot, too.
 ///
 /// # Errors
 ///
@@ -79,19 +97,25 @@ pub fn files_of_counters(
     machine: &Machine,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Files, Failure> {
-    match device.kind {
-        DeviceKind::Hardware => Ok(Files::new(machine.root(), device.to_string())),
-        DeviceKind::Software => {
-            let snapshot =
-                softnic::Snapshot::of_counters(device.index, wanted).map_err(|error| {
-                    let errno = error.raw_os_error();
-                    fabric_failure(error, errno)
-                        .context(format_args!("cannot read the files of {device}"))
-                })?;
-            let files = Files::new(snapshot.root(), device.to_string());
-            Ok(files.holding(snapshot))
-        }
+    if is_software(device, machine) {
+        snapshot(device, wanted)
+    } else {
+        files(device, machine)
     }
+}
+
+/// Returns a snapshot of the files of the software NIC with the number of `device`.
+fn snapshot(device: DeviceName, wanted: impl Fn(&str) -> bool) -> Result<Files, Failure> {
+    let snapshot = softnic::Snapshot::of_counters(device.index, wanted).map_err(|error| {
+        let errno = error.raw_os_error();
+        fabric_failure(error, errno).context(format_args!("cannot read the files of {device}"))
+    })?;
+    let name = DeviceName {
+        kind: DeviceKind::Software,
+        ..device
+    };
+    let files = Files::new(snapshot.root(), name.to_string());
+    Ok(files.holding(snapshot))
 }
 
 /// Reads telemetry counters of `device`; `None` for a counter that cannot be read.
@@ -110,11 +134,8 @@ pub fn counters(device: DeviceName, names: &[&str], machine: &Machine) -> Vec<Op
 
 /// Returns whether the address of `device` tells where it is in the fabric. The address of a
 /// software NIC has no meaning without switches.
-pub fn has_location(device: DeviceName) -> bool {
-    match device.kind {
-        DeviceKind::Hardware => true,
-        DeviceKind::Software => softnic::has_switches(),
-    }
+pub fn has_location(device: DeviceName, machine: &Machine) -> bool {
+    !is_software(device, machine) || softnic::has_switches()
 }
 
 /// Returns the part of a measured speed of memory that counts for the node of `device`: less than 1

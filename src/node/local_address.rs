@@ -14,6 +14,8 @@ pub struct LocalAddress {
     pub svc_id: u32,
     /// VNI of the domain.
     pub vni: u32,
+    /// The VNI is the first one of the service's range, and no option has chosen it.
+    pub has_vni_of_range: bool,
     /// Traffic class of this side's operations.
     pub class: TrafficClass,
     /// The NIC is a software NIC, which reaches only its own machine.

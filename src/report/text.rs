@@ -203,6 +203,7 @@ mod tests {
                 address: FabricAddress { nic, pid: 0 },
                 svc_id: 1,
                 vni: 10,
+                has_vni_of_range: false,
                 class: TrafficClass::BestEffort,
                 simulated: false,
                 gpus: OnGpus::NONE,

@@ -496,6 +496,20 @@ fn client_recognises_servers_before_shs_13() {
 
 /// The server prints the reason. The client reports what it reports when a legacy server fails: the
 /// connection ends at the ready barrier (T27 of tools.md).
+/// Service 2 has the VNIs 16 to 31; the peer would use VNI 1.
+#[test]
+fn t26_client_fails_at_once_if_its_vni_is_of_a_range() {
+    let fabric = Fabric::new();
+    let peer = || Peer::deviating("write-lat", NO_FURTHER);
+    let ended = fabric.replay_server("write-lat", "--svc-id=2", peer());
+    let expected = "VNI 16 here, of the range of service 2; the peer (127.0.0.1:";
+    assert_fails(&ended.cxidiag, &[expected, "--vni=1 here as root"]);
+    // The user may know better.
+    let chosen = fabric.replay_server("write-lat", "--svc-id=2 --vni=16", peer());
+    let error = String::from_utf8_lossy(&chosen.cxidiag.stderr).into_owned();
+    assert!(!error.contains("of the range"), "{error}");
+}
+
 #[test]
 fn t27_server_refuses_invalid_options() {
     let cases = [

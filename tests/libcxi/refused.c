@@ -1,6 +1,7 @@
 /*
  * Programs that repeat a refused command while they handle its event, as libfabric's protocol for
- * receivers that are not ready does: `refused append` and `refused put`.
+ * receivers that are not ready does: `refused append` and `refused put`. `refused leave` exits with
+ * its device open.
  */
 #include "rig.h"
 
@@ -94,6 +95,17 @@ static void puts_(void)
 	rig_close(&rig);
 }
 
+/* Exits after a refused put, with the device open */
+static void leave(void)
+{
+	struct rig rig = rig_open(0);
+
+	dma(&rig, command, C_CMD_PUT, 0);
+	send(&rig, command, 64);
+	while (!eq_peek(rig.ini.eq))
+		;
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc == 2);
@@ -101,6 +113,8 @@ int main(int argc, char **argv)
 		appends();
 	else if (!strcmp(argv[1], "put"))
 		puts_();
+	else if (!strcmp(argv[1], "leave"))
+		leave();
 	else
 		return 2;
 	return 0;

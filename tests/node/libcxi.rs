@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{ExitStatus, Output};
 use std::sync::LazyLock;
 
 use crate::harness::c_program::{SOURCES, compile};
@@ -516,7 +517,8 @@ fn wrapper_needs_program_and_library() {
     };
     let missing = "expected a program to run (--help shows the usage)";
     fails(&mut wrapper(), 2, missing);
-    let unknown = "--sys: expected --no-sys, --write-sys or a program (--help shows the usage)";
+    let unknown =
+        "--sys: expected --no-sys, --verbose, --write-sys or a program (--help shows the usage)";
     fails(wrapper().args(["--sys", "true"]), 2, unknown);
     let full = std::fs::File::options().write(true).open("/dev/full");
     let full = full.expect("a full device");
@@ -533,6 +535,12 @@ fn wrapper_needs_program_and_library() {
     fails(wrapper().args(["--no-sys", "/nowhere"]), 127, missing);
     let invalid = "CXIDIAG_NICS=0: expected a number from 1 to 100";
     fails(wrapper().arg("true").env("CXIDIAG_NICS", "0"), 2, invalid);
+    let invalid = "CXIDIAG_SOFTNIC_SUMMARY=yes: expected 0 or 1";
+    fails(
+        wrapper().arg("true").env("CXIDIAG_SOFTNIC_SUMMARY", "yes"),
+        2,
+        invalid,
+    );
     let invalid = "CXIDIAG_TRAP_DOORBELLS=some: expected none, counters or all";
     fails(
         wrapper().arg("true").env("CXIDIAG_TRAP_DOORBELLS", "some"),
@@ -550,6 +558,71 @@ fn wrapper_needs_program_and_library() {
         String::from_utf8_lossy(&output.stdout),
         format!("{}:/other\n", SOFTWARE_NIC.display())
     );
+}
+
+/// The packets of all processes of a program, whether they close their devices or not.
+#[test]
+fn wrapper_says_how_many_packets_nics_sent() {
+    let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
+    let asked = |arguments: &[&str]| {
+        let mut wrapper = wrapper();
+        wrapper
+            .args(arguments)
+            .env("CXIDIAG_FABRIC_DIR", fabric.path().join("fabric"));
+        wrapper
+    };
+    let said = |command: &mut Command| {
+        let output = command.output().expect("the wrapper starts");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let words = text.split_once("the software NICs sent ");
+        (
+            output.status,
+            words.map(|(_, rest)| rest.trim_end().to_owned()),
+        )
+    };
+    let count = |(status, said): (ExitStatus, Option<String>)| {
+        assert!(status.success(), "{said:?}");
+        let said = said.expect("a summary");
+        let count = said.split(' ').next().and_then(|word| word.parse().ok());
+        count.unwrap_or_else(|| panic!("{said}"))
+    };
+    let program = |name: &str| PROGRAMS.join(name).to_str().expect("UTF-8").to_owned();
+    // Each write has a packet and a response, and three writes come before the timed ones.
+    let loopback: u64 = count(said(&mut asked(&["--verbose", &program("loopback"), "20"])));
+    assert!((40..60).contains(&loopback), "{loopback}");
+    // One process exits without closing its device.
+    let left_open = count(said(&mut asked(&[
+        "--verbose",
+        &program("refused"),
+        "leave",
+    ])));
+    assert!(left_open > 0);
+    let script = format!(
+        "cxi-softnic {0} 20; cxi-softnic {0} 20",
+        program("loopback")
+    );
+    let path = format!("{}:/usr/bin:/bin", SOFTWARE_NIC.display());
+    let both = count(said(
+        asked(&["sh", "-c", &script])
+            .env("PATH", path)
+            .env("CXIDIAG_SOFTNIC_SUMMARY", "1"),
+    ));
+    assert_eq!(both, 2 * loopback);
+    let (status, none) = said(&mut asked(&["--verbose", "false"]));
+    assert_eq!(status.code(), Some(1));
+    assert_eq!(none.as_deref(), Some("no packets for false"));
+    let (status, unasked) = said(&mut asked(&[&program("loopback"), "20"]));
+    assert!(status.success() && unasked.is_none(), "{unasked:?}");
+    let (status, _) = said(&mut asked(&["--verbose", "sh", "-c", "kill -TERM $$"]));
+    assert_eq!(status.signal(), Some(15));
+    // A signal for the wrapper ends the program.
+    let (status, _) = said(&mut asked(&[
+        "--verbose",
+        "sh",
+        "-c",
+        "kill -TERM $PPID; sleep 600",
+    ]));
+    assert_eq!(status.signal(), Some(15));
 }
 
 /// A program finds the MAC address of a NIC through `/sys/class/cxi`, and the PCI address that

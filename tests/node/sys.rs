@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Output;
 
+use serde_json::Value;
+
 use crate::harness::c_program::compile;
 use crate::harness::{Command, assert_success, stderr, stdout};
 use crate::libcxi::{PROGRAMS, run, run_by, shows_nics_in_sys, wrapper};
@@ -79,6 +81,35 @@ fn executes_chosen_atomic_operation_as_addition() {
     if shows_nics_in_sys() {
         run("fetch_add", "");
     }
+}
+
+/// The files that `cxi-softnic` shows have no counters: `stat` reads the counters of the fabric.
+#[test]
+fn stat_counts_packets_of_shown_nics() {
+    if !shows_nics_in_sys() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let document = directory.path().join("stat.json");
+    let tool = env!("CARGO_BIN_EXE_cxidiag");
+    let output = wrapper()
+        .args([tool, "stat", "--text=summary", "--json"])
+        .arg(&document)
+        .args(["--", tool, "write-lat", "--loopback", "-d", "cxi0", "-n100"])
+        .env("CXIDIAG_FABRIC_DIR", directory.path().join("fabric"))
+        .output()
+        .expect("the wrapper starts");
+    assert_success(&output);
+    let text = stderr(&output);
+    assert!(text.contains("NICs (software NICs): "), "{text}");
+    assert!(text.contains("\ntraffic: "), "{text}");
+    let document = std::fs::read(&document).expect("a document");
+    let document: Value = serde_json::from_slice(&document).expect("JSON");
+    let nic = &document["nics"][0];
+    assert_eq!(nic["device"], "cxi0");
+    assert_eq!(nic["is_software"], true);
+    let octets = &nic["counters"]["hni_sts_tx_ok_octets"]["delta"];
+    assert!(octets.as_u64() > Some(0), "{nic}");
 }
 
 /// A check of the NIC that `cxi-softnic` shows, with these faults; `None` where it can show none.

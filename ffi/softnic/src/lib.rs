@@ -51,6 +51,7 @@
 //!    | pages            memory shared with other threads and processes                           |
 //!    | preload          the library that `cxi-softnic` preloads                                  |
 //!    | random           random numbers from a seed                                               |
+//!    | summary          the packets of a program, for `cxi-softnic`                              |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -82,6 +83,7 @@ mod random;
 mod retry_handler;
 mod runner;
 mod snapshot;
+pub mod summary;
 pub mod sysfs;
 mod trap;
 
@@ -95,7 +97,7 @@ pub use fabric::{
     LinksDelay, Space, describe_holder as fabric_holder, fallback as fabric_fallback,
     owner as fabric_owner,
 };
-pub use libcxi::api;
+pub use libcxi::{DRIVER, api};
 pub use snapshot::Snapshot;
 
 /// Returns the error flags that operations have set on the NIC with this number: block, bit and the

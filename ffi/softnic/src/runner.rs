@@ -19,11 +19,12 @@
 //! commands ([`nap`]). The last idle CPU is for a thread that looks for commands; while it naps,
 //! the thread stays on the CPU of the peers that wake it ([`Cpus::follow`]).
 
+use std::env;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::cpu::{self, Cpus, Scheduling, wake_on_time};
 use crate::fabric::Port;
 use crate::nic::Nic;
+use crate::summary;
 use crate::trap;
 
 /// Time without `progress` after which the engine thread takes a device over. Longer than the
@@ -93,8 +95,24 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// in a sandbox. Not tried again, because valgrind prints a warning for each call.
 static WAITS_FOR_SEVERAL: AtomicBool = AtomicBool::new(true);
 
+/// Adds the packets of devices that the program leaves open to the summary.
+extern "C" fn summarize_at_exit() {
+    // The thread that exits may hold the lock.
+    if let Ok(registry) = REGISTRY.try_lock() {
+        registry.nics.iter().for_each(|nic| nic.summarize_at_exit());
+    }
+}
+
 /// Has the engine thread serve a device.
 pub fn add(nic: Arc<Nic>) {
+    static AT_EXIT: Once = Once::new();
+    if env::var_os(summary::FILE).is_some() {
+        AT_EXIT.call_once(|| {
+            // SAFETY: the function may run at any time, and the library is never unloaded (`-z
+            // nodelete`).
+            unsafe { libc::atexit(summarize_at_exit) };
+        });
+    }
     let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     if registry.nics.iter().any(|nic| !nic.is_ours()) {
         // These are the devices and the thread of a parent process, which this process does not

@@ -99,14 +99,14 @@ const OTHERS: [Launcher; 4] = [
     },
     Launcher {
         name: "Open MPI",
-        rank: &["OMPI_COMM_WORLD_RANK"],
+        rank: &[OPEN_MPI_RANK],
         size: &["OMPI_COMM_WORLD_SIZE"],
         local_rank: &["OMPI_COMM_WORLD_LOCAL_RANK"],
         local_size: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
         node_index: None,
         node: None,
         step: Some("PMIX_NAMESPACE"),
-        mark: Some("OMPI_COMM_WORLD_RANK"),
+        mark: Some(OPEN_MPI_RANK),
     },
     Launcher {
         name: "PALS",
@@ -131,6 +131,9 @@ const OTHERS: [Launcher; 4] = [
         mark: Some("MPI_LOCALRANKID"),
     },
 ];
+
+/// The number of a process of Open MPI.
+const OPEN_MPI_RANK: &str = "OMPI_COMM_WORLD_RANK";
 
 /// The number of a process of PMIx, which sets no number of processes (jobs.md 2.1).
 const PMIX_RANK: &str = "PMIX_RANK";
@@ -206,6 +209,13 @@ impl LauncherTask {
             hosts: Vec::new(),
             topology: None,
         }
+    }
+
+    /// Returns the step as users know it. The step of Open MPI is a number that it draws.
+    pub fn known_step(&self) -> Option<&str> {
+        self.step
+            .as_deref()
+            .filter(|_| self.variable != OPEN_MPI_RANK)
     }
 
     /// Returns rank, size and where they come from: `rank 3 of 8 from Slurm (SLURM_PROCID)`.

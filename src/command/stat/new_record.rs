@@ -1,6 +1,7 @@
 //! The record of a node, before its command has run.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use super::nics::Nics;
@@ -21,7 +22,7 @@ pub fn new_record(
     let words = if request.with_arguments {
         command
     } else {
-        &command[..command.len().min(1)]
+        name_of(command)
     };
     let words = words.iter().map(|word| word.to_string_lossy().into_owned());
     NodeRecord {
@@ -40,7 +41,39 @@ pub fn new_record(
     }
 }
 
+/// Returns the name of a command. `cxi-softnic` executes the program that follows its options.
+fn name_of(command: &[OsString]) -> &[OsString] {
+    let is_wrapper = |word: &OsString| Path::new(word).file_name() == Some("cxi-softnic".as_ref());
+    let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"--");
+    let wrapped = match command {
+        [first, rest @ ..] if is_wrapper(first) => {
+            &rest[rest.iter().take_while(is_option).count()..]
+        }
+        _ => &[],
+    };
+    let named = if wrapped.is_empty() { command } else { wrapped };
+    &named[..named.len().min(1)]
+}
+
 /// Returns a time in nanoseconds.
 pub fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_program_that_cxi_softnic_executes() {
+        let name = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let name = name_of(&words).iter().map(|word| word.to_string_lossy());
+            name.collect::<String>()
+        };
+        assert_eq!(name("./app input"), "./app");
+        assert_eq!(name("cxi-softnic ./app input"), "./app");
+        assert_eq!(name("/opt/cxi-softnic --verbose --no-sys app"), "app");
+        assert_eq!(name("cxi-softnic --version"), "cxi-softnic");
+    }
 }

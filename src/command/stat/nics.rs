@@ -194,9 +194,9 @@ fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<Nic
         return Err("there is no such NIC".into());
     }
     let readings = Readings::of(&files, names, since_1970());
-    let is_software = device.platform().is_simulated;
+    let is_software = backend::is_software(device, machine);
     let mut facts = NicFacts::read(&files, device.to_string(), is_software);
-    facts.nid = facts.nid.filter(|_| backend::has_location(device));
+    facts.nid = facts.nid.filter(|_| backend::has_location(device, machine));
     Ok(NicReading {
         facts,
         serial: files.text("fru/serial_number"),

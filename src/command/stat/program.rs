@@ -129,7 +129,7 @@ impl Program {
     pub fn step(&self) -> Option<StepRecord> {
         let task = self.task.as_ref()?;
         let job = self.job.as_ref().map(Job::to_string);
-        let step = task.step.as_ref().map(|step| format!("step {step}"));
+        let step = task.known_step().map(|step| format!("step {step}"));
         let parts: Vec<String> = job.into_iter().chain(step).collect();
         let mut nodes: Vec<String> = Vec::new();
         for host in &task.hosts {
@@ -200,6 +200,20 @@ mod tests {
         program.restart = restart(Some("2".into()));
         assert_eq!(program.key(), "17.3.r2");
         assert_eq!([restart(None), restart(Some("0".into()))], ["", ""]);
+    }
+
+    #[test]
+    fn reports_name_no_number_that_open_mpi_draws() {
+        assert_eq!(program(task()).step().unwrap().name, "step 3");
+        let drawn = LauncherTask {
+            launcher: "Open MPI",
+            variable: "OMPI_COMM_WORLD_RANK",
+            step: Some("1520566273".into()),
+            ..task()
+        };
+        let program = program(drawn);
+        assert_eq!(program.step().unwrap().name, "Open MPI, 4 processes");
+        assert_eq!(program.key(), "17.1520566273");
     }
 
     #[test]

@@ -270,6 +270,7 @@ impl<'a> Handshake<'a> {
             )));
         }
         self.about.reachable(self.us, theirs, host)?;
+        self.about.shares_vni(self.us, host)?;
         let Some(run) = self.run else {
             return Err(Failure::environment("the peer sent no options"));
         };

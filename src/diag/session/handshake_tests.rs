@@ -170,6 +170,35 @@ fn asks_for_what_the_server_needs_and_names_the_rest() {
     assert!(extensions.verify && extensions.duration.is_some());
 }
 
+/// Defect T26 of tools.md.
+#[test]
+fn refuses_legacy_peer_if_vni_is_of_a_range() {
+    let refused = |version: &str, has_vni_of_range, vni| {
+        let plan = plan(&[]);
+        let own = LocalAddress {
+            vni,
+            has_vni_of_range,
+            ..SERVER
+        };
+        let us = Introduction::new(&plan, own, 1, "here".into());
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let shares = PeerFacts::read(version).shares_vni(&us, peer);
+        shares.err().map(|failure| failure.message())
+    };
+    let message = refused("2.4.0", true, 10).unwrap();
+    assert!(
+        message.starts_with("VNI 10 here, of the range of service 1; the peer (127.0.0.1:1) is"),
+        "{message}"
+    );
+    for (version, is_of_range, vni) in [
+        ("2.4.0 cxidiag/9 vni=10", true, 10),
+        ("2.4.0", false, 10),
+        ("2.4.0", true, 1),
+    ] {
+        assert_eq!(refused(version, is_of_range, vni), None, "{version}");
+    }
+}
+
 #[test]
 fn compares_traffic_class_only_with_cxidiag_that_names_it() {
     let refused = |version: &str| {

@@ -20,6 +20,9 @@ pub const SURVEY: &str = "survey";
 /// The word of a client that asks for the health of the NICs, and of a server that tells it.
 pub const CHECK: &str = "check";
 
+/// The first VNI of service 1.
+const LEGACY_VNI: u32 = 1;
+
 /// Longest name of a host in Linux.
 const MAX_HOST_NAME: usize = 64;
 
@@ -298,6 +301,29 @@ impl PeerFacts {
             extensions.counters = None;
         }
         run
+    }
+
+    /// Checks that a legacy peer may have the VNI of this side. With a service that has a range, it
+    /// uses the first VNI of service 1 (defect T26 of tools.md), and does not send it.
+    ///
+    /// # Errors
+    ///
+    /// A VNI of a range, and a legacy peer.
+    pub fn shares_vni(&self, us: &Introduction, peer: SocketAddr) -> Result<(), Failure> {
+        let vni = us.own.vni;
+        if self.is_cxidiag || !us.own.has_vni_of_range || vni == LEGACY_VNI {
+            return Ok(());
+        }
+        Err(Failure::environment(format!(
+            "VNI {vni} here, of the range of service {}; the peer ({peer}) is a legacy tool, which \
+             uses VNI {LEGACY_VNI} with such a service: packets cannot pass between them",
+            us.own.svc_id
+        ))
+        .with_hint(format!(
+            "use a service without a range of VNIs, or --vni={LEGACY_VNI} here as root; --vni={vni} \
+             if the peer has a service with a list that begins with it"
+        ))
+        .in_step(Step::Address))
     }
 
     /// Checks that packets can pass between this side and the peer at `theirs`. A peer that has not

@@ -420,24 +420,32 @@ fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
 }
 
 /// Returns how many messages found a posted receive, came unexpected, and were left to software;
-/// `None` if not all of these counters were read.
+/// `None` if not all of these counters were read. The get of a rendezvous put matches an entry of
+/// its initiator, which is no receive.
 pub fn messages(nics: &[JobNic]) -> Option<[u64; 3]> {
     let job = JobEvidence {
         nics,
         elapsed: None,
     };
-    job.sums(|of| {
+    let [matched, unexpected, software] = job.sums(|of| {
         Some([
             of.sum("lpe_net_match_priority_")?,
             of.sum("lpe_net_match_overflow_")?,
             of.sum("lpe_net_match_request_")?,
         ])
-    })
+    })?;
+    let gets = job.sums(|of| Some([of.sum("lpe_rndzv_puts_")?]));
+    let [gets] = gets.unwrap_or_default();
+    Some([matched.saturating_sub(gets), unexpected, software])
 }
 
 fn unexpected(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.2;
     const MIN_MESSAGES: u64 = 1000;
+    // Ranks that share CPUs, with each other and with software NICs, are late without a fault.
+    if job.nics.iter().any(|nic| nic.changes.nic.is_software) {
+        return Vec::new();
+    }
     let Some([posted, unexpected, software]) = messages(job.nics) else {
         return Vec::new();
     };

@@ -151,6 +151,39 @@ fn says_that_nics_are_uneven_without_naming_them() {
 }
 
 #[test]
+fn gets_of_rendezvous_puts_are_no_messages() {
+    let nics = [
+        ("cxi0", 300, 10, 0),
+        // The initiator of the puts: the gets match its entries.
+        ("cxi1", 100, 0, 100),
+    ]
+    .map(|(name, matched, unexpected, gets)| {
+        let counts = [
+            ("lpe_net_match_priority_0", matched),
+            ("lpe_net_match_overflow_0", unexpected),
+            ("lpe_net_match_request_0", 5),
+            ("lpe_rndzv_puts_0", gets),
+        ];
+        nic(name, 0, &counts)
+    });
+    assert_eq!(messages(&nics), Some([300, 10, 10]));
+}
+
+/// Ranks that share CPUs with software NICs are late without a fault.
+#[test]
+fn unexpected_messages_of_software_nics_are_usual() {
+    let counts = [
+        ("lpe_net_match_priority_0", 0),
+        ("lpe_net_match_overflow_0", 5000),
+        ("lpe_net_match_request_0", 0),
+    ];
+    let mut nic = nic("soft0", 0, &counts);
+    assert_eq!(codes_of(std::slice::from_ref(&nic)), ["unexpected"]);
+    nic.changes.nic.is_software = true;
+    assert!(codes_of(&[nic]).is_empty());
+}
+
+#[test]
 fn each_rule_holds_above_its_limit_only() {
     let posted = "parbs_tarb_pi_posted_pkts";
     let blocked = "parbs_tarb_pi_posted_blocked_cnt";

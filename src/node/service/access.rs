@@ -10,6 +10,8 @@ pub enum Source {
     /// The default: service 1, the first VNI of the service, and BEST_EFFORT, or the first class of
     /// a service without it.
     Default,
+    /// The default of a service with a range of VNIs: the first one.
+    Range,
     /// An option.
     Option,
     /// The variables `SLINGSHOT_*` of the job.
@@ -22,7 +24,7 @@ impl Source {
     /// Returns the name of the source in documents.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Default => "default",
+            Self::Default | Self::Range => "default",
             Self::Option => "option",
             Self::Slingshot => "slingshot",
             Self::ServiceList => "service_list",
@@ -33,7 +35,7 @@ impl Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Default => "default",
+            Self::Default | Self::Range => "default",
             Self::Option => "options",
             Self::Slingshot => "SLINGSHOT_*",
             Self::ServiceList => "service list",
@@ -86,7 +88,7 @@ impl Access {
     /// legacy tools would use with the same options.
     pub fn note(&self) -> Option<String> {
         let is_usual = matches!(self.svc_id.source, Source::Default | Source::Option)
-            && self.vni.source == Source::Default
+            && matches!(self.vni.source, Source::Default | Source::Range)
             && self.class == USUAL_CLASS
             && self.unused.is_none();
         if is_usual {
@@ -94,7 +96,7 @@ impl Access {
         }
         let vni_source = match self.vni.source {
             // It follows from the service.
-            Source::Default => self.svc_id.source,
+            Source::Default | Source::Range => self.svc_id.source,
             source => source,
         };
         let mut items = vec![

@@ -23,6 +23,7 @@ use crate::traffic_class::{self, TrafficClass};
 use facts::advice::{self, Situation};
 use facts::device::DeviceName;
 use facts::error::Failure;
+use rustix::process::geteuid;
 
 pub use access::{Access, Chosen, Source};
 pub use options::{ServiceOptions, VniOption};
@@ -228,7 +229,7 @@ impl ServiceRequest {
 
     fn vni(&self, service: &Service) -> Result<Chosen<u16>, Failure> {
         let Some(chosen) = self.vni else {
-            return Ok(Chosen::new(first_vni(service)?, Source::Default));
+            return first_vni(service);
         };
         let vni = chosen.value;
         let range = service.vni_range().ok().flatten();
@@ -236,7 +237,9 @@ impl ServiceRequest {
             (service.vnis.contains(&vni), listed(&service.vnis))
         } else if let Some(range) = range {
             let shown = format!("{} to {}", range.start(), range.end());
-            (range.contains(&vni), shown)
+            // The kernel grants root any VNI.
+            let is_granted = range.contains(&vni) || geteuid().is_root();
+            (is_granted, shown)
         } else {
             // An older libcxi does not report ranges: the kernel decides.
             (true, String::new())
@@ -302,7 +305,7 @@ fn listed(vnis: &[u16]) -> String {
 
 /// Returns the VNI to use with a service by default: the first one of its list or range. For a
 /// service with a range, the legacy tools use the VNI of service 1 (defect T26 of tools.md).
-fn first_vni(service: &Service) -> Result<u16, Failure> {
+fn first_vni(service: &Service) -> Result<Chosen<u16>, Failure> {
     let none = |why: &str| {
         let message = format!("service {} has no VNI: {why}", service.id);
         advice::found(Situation::ServiceWithoutVni, message)
@@ -310,14 +313,14 @@ fn first_vni(service: &Service) -> Result<u16, Failure> {
     if service.restricted_vnis {
         return match service.vnis.first() {
             None | Some(0) => Err(none("its list is empty")),
-            Some(vni) => Ok(*vni),
+            Some(vni) => Ok(Chosen::new(*vni, Source::Default)),
         };
     }
     let range = service
         .vni_range()
         .explain("cannot read the VNI range of the service")?;
     match range {
-        Some(range) if *range.start() > 0 => Ok(*range.start()),
+        Some(range) if *range.start() > 0 => Ok(Chosen::new(*range.start(), Source::Range)),
         _ => Err(none("its range is not set")),
     }
 }

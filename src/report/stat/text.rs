@@ -154,8 +154,8 @@ fn heading(job: &JobStat) -> String {
 /// Returns what is missing.
 fn notes(job: &JobStat) -> Vec<String> {
     let mut notes = Vec::new();
-    if job.nics.iter().all(|nic| nic.changes.is_empty()) {
-        notes.push("no counter of a NIC was read".to_owned());
+    if !job.has_readings() {
+        notes.push("no counters could be read".to_owned());
     }
     let merge = job.directory.as_ref().map_or(String::new(), |directory| {
         format!(" (when they have ended: cxidiag stat --merge {directory})")
@@ -204,9 +204,13 @@ fn messages_line(nics: &[JobNic]) -> Option<String> {
     let [posted, unexpected, software] = messages(nics)?;
     let all = posted.saturating_add(unexpected).saturating_add(software);
     let share = |count: u64| percent(count as f64 / all as f64);
+    let software = match software {
+        0 => String::new(),
+        count => format!(", {} were left to software", share(count)),
+    };
     (all > 0).then(|| {
         format!(
-            "messages: {} found a posted receive, {} came unexpected",
+            "messages: {} found a posted receive, {} came unexpected{software}",
             share(posted),
             share(unexpected)
         )
@@ -391,6 +395,38 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
     }
 
     #[test]
+    fn says_how_many_messages_were_left_to_software() {
+        let line = |software| {
+            let counts = [
+                ("lpe_net_match_priority_0", 1),
+                ("lpe_net_match_overflow_0", 1),
+                ("lpe_net_match_request_0", software),
+            ];
+            let job = JobStat::of(
+                vec![testing::node("nid1", &[("cxi0", &counts)])],
+                Vec::new(),
+            );
+            messages_line(&job.nics).unwrap()
+        };
+        let expected = "messages: 50 % found a posted receive, 50 % came unexpected";
+        assert_eq!(line(0), expected);
+        let expected = "messages: 20 % found a posted receive, 20 % came unexpected, \
+                        60 % were left to software";
+        assert_eq!(line(3), expected);
+    }
+
+    #[test]
+    fn counts_of_the_driver_alone_are_no_readings() {
+        let counts = [("properties/pcie_corr_err", 0)];
+        let job = JobStat::of(
+            vec![testing::node("nid1", &[("cxi0", &counts)])],
+            Vec::new(),
+        );
+        assert!(job.is_unusual());
+        assert!(text(&job, Level::Line).ends_with(": no counters could be read\n"));
+    }
+
+    #[test]
     fn one_line_leaves_out_that_a_command_was_short() {
         let mut short = testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
         short.end.as_mut().unwrap().unix_ns = short.started_unix_ns + 1_000_000_000;
@@ -443,7 +479,7 @@ no end reading from nid2
         assert!(line.contains(missing), "{line}");
         // Without readings, nothing is known to be usual.
         let job = JobStat::of(vec![testing::node("nid1", &[("cxi0", &[])])], Vec::new());
-        assert!(text(&job, Level::Line).ends_with(": no counter of a NIC was read\n"));
+        assert!(text(&job, Level::Line).ends_with(": no counters could be read\n"));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub const OWN: LocalAddress = LocalAddress {
     address: FabricAddress { nic: 0x12, pid: 0 },
     svc_id: 1,
     vni: 10,
+    has_vni_of_range: false,
     class: TrafficClass::BestEffort,
     simulated: false,
     gpus: OnGpus::NONE,

@@ -127,6 +127,7 @@ pub const SOFTWARE_NIC: Package = Package {
                 ("pages", "memory shared with other threads and processes"),
                 ("preload", "the library that `cxi-softnic` preloads"),
                 ("random", "random numbers from a seed"),
+                ("summary", "the packets of a program, for `cxi-softnic`"),
             ],
             &[
                 (
@@ -261,10 +262,13 @@ const HELPER_PROGRAM: House = House {
     module: "",
     shown_in: &[],
     floors: &[
-        &[(
-            "namespace",
-            "a mount namespace in which programs see the NICs",
-        )],
+        &[
+            (
+                "namespace",
+                "a mount namespace in which programs see the NICs",
+            ),
+            ("summarized", "the packets of a program, after its end"),
+        ],
         &[("main", "starts a program that sees software NICs")],
     ],
 };

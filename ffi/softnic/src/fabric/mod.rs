@@ -220,6 +220,11 @@ impl Fabric {
             .publish_counts(counts.map(|counter| telemetry.value(counter.number)));
     }
 
+    /// Returns the number of packets that this device sent.
+    pub fn packets_sent(&self) -> u64 {
+        self.sent.all()
+    }
+
     /// Returns where the ports are.
     pub fn place(&self) -> &Place {
         &self.place

@@ -15,6 +15,7 @@ use crate::doorbell::Trapped;
 use crate::engine::Engine;
 use crate::fabric::{Fabric, Port};
 use crate::fork;
+use crate::summary;
 
 /// The environment variable that leaves the gets of rendezvous puts to software if it is "0", as a
 /// parameter of the driver does for hardware (nic.md 14.2).
@@ -70,6 +71,8 @@ pub struct Nic {
     moved: AtomicU64,
     /// Whether there are doorbells that do not trap.
     polls_doorbells: AtomicBool,
+    /// Its packets were added to the summary.
+    is_summarized: AtomicBool,
 }
 
 impl Nic {
@@ -94,6 +97,7 @@ impl Nic {
             ringing: AtomicU32::new(0),
             moved: AtomicU64::new(0),
             polls_doorbells: AtomicBool::new(false),
+            is_summarized: AtomicBool::new(false),
         })
     }
 
@@ -273,6 +277,25 @@ impl Nic {
         let engine = self.lock().ok().and_then(|mut engine| engine.take());
         if let Some(mut engine) = engine {
             publish_counts(&mut engine);
+            self.summarize(&engine);
+        }
+    }
+
+    /// Adds the packets of a device that is open when the process exits.
+    pub fn summarize_at_exit(&self) {
+        // The thread that exits may hold the lock.
+        if self.is_ours()
+            && let Ok(engine) = self.engine.try_lock()
+            && let Some(engine) = engine.as_ref()
+        {
+            self.summarize(engine);
+        }
+    }
+
+    /// Adds the packets that the device sent, at the first call.
+    fn summarize(&self, engine: &Engine<Fabric>) {
+        if !self.is_summarized.swap(true, Ordering::Relaxed) {
+            summary::add(engine.wire.packets_sent());
         }
     }
 

@@ -129,7 +129,8 @@ impl Nic {
         let device = self.nic.device();
         let endpoint = self.nic.endpoint();
         let own = endpoint.as_ref().ok().map(|endpoint| endpoint.address());
-        let files = backend::files(device, &Machine::this());
+        let machine = Machine::this();
+        let files = backend::files(device, &machine);
         // Without that address its bits mean nothing (jobs.md 3.5).
         let is_algorithmic = |files: &Files| algorithmic(files).verdict == Verdict::Good;
         NicFacts {
@@ -138,7 +139,7 @@ impl Nic {
             vni: own.map_or(0, |own| own.vni),
             class: own.map_or(String::new(), |own| own.class.to_string()),
             location: own
-                .filter(|_| backend::has_location(device))
+                .filter(|_| backend::has_location(device, &machine))
                 .filter(|_| files.as_ref().is_ok_and(is_algorithmic))
                 .map(|own| Location::of_nid(own.address.nic)),
             simulated: own.is_some_and(|own| own.simulated),

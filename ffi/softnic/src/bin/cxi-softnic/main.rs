@@ -5,6 +5,7 @@
 //! command are not affected.
 
 mod namespace;
+mod summarized;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -16,10 +17,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use namespace::{CLASS, SYS};
+use softnic::summary;
 use softnic::sysfs::{self, class_directory};
 
 const USAGE: &str = "\
-usage: cxi-softnic [--no-sys] PROGRAM [ARGUMENT...]
+usage: cxi-softnic [--no-sys] [--verbose] PROGRAM [ARGUMENT...]
        cxi-softnic --write-sys DIRECTORY
 
 Runs PROGRAM with a libcxi whose devices cxi0, cxi1, ... are software NICs. PROGRAM runs in a mount
@@ -28,6 +30,7 @@ namespace of its own, in which /sys/class shows these NICs and their network int
 
 Options:
   --no-sys               do not change /sys
+  --verbose              print how many packets the NICs sent for PROGRAM when it has ended
   --write-sys DIRECTORY  write what /sys/class would show to DIRECTORY and exit, for containers that
                          may not have mount namespaces: bind DIRECTORY to /sys/class there, and
                          DIRECTORY/softnic/pci_devices to /sys/bus/pci/devices
@@ -49,6 +52,7 @@ Environment:
   CXIDIAG_SHS              release of the driver: 12, 13, 14 or next [14]
   CXIDIAG_RDZV_GET         0: software issues the gets of rendezvous puts
   CXIDIAG_TRAP_DOORBELLS   none, counters or all [all; under a debugger counters]
+  CXIDIAG_SOFTNIC_SUMMARY  1: as --verbose
   CXI_SOFTNIC_LIBRARY_DIR  directory that contains the library
 
 Examples:
@@ -61,6 +65,9 @@ Exit status: that of PROGRAM; 126 or 127 if it cannot be run, 2 for an invalid o
 
 cxi-softnic(1) has the details.
 ";
+
+/// Asks for a summary.
+const SUMMARY: &str = "CXIDIAG_SOFTNIC_SUMMARY";
 
 const NO_PROGRAM: &str = "expected a program to run (--help shows the usage)";
 
@@ -81,6 +88,7 @@ enum Request {
         program: OsString,
         arguments: Vec<OsString>,
         with_sys: bool,
+        is_verbose: bool,
     },
 }
 
@@ -103,7 +111,9 @@ fn main() -> ExitCode {
             program,
             arguments,
             with_sys,
-        } => run(&program, &arguments, with_sys),
+            is_verbose,
+        } => prepared(&program, &arguments, with_sys)
+            .and_then(|command| execute(command, &program, is_verbose)),
         Request::WriteSys(directory) => write_sys(&directory),
         Request::Print(_) => Ok(()),
     };
@@ -120,7 +130,13 @@ fn fail(status: u8, message: &str) -> ExitCode {
 
 /// Parses the arguments. Those behind the program are the program's.
 fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, String> {
-    let mut with_sys = true;
+    let (mut with_sys, mut is_verbose) = (true, false);
+    match env::var(SUMMARY).as_deref() {
+        Ok("1") => is_verbose = true,
+        Ok("" | "0") | Err(env::VarError::NotPresent) => {}
+        Ok(other) => return Err(format!("{SUMMARY}={other}: expected 0 or 1")),
+        Err(error) => return Err(format!("{SUMMARY}: {error}")),
+    }
     loop {
         let Some(argument) = arguments.next() else {
             return Err(NO_PROGRAM.into());
@@ -132,6 +148,7 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Str
                 return Ok(Request::Print(version.into()));
             }
             Some("--no-sys") => with_sys = false,
+            Some("--verbose") => is_verbose = true,
             Some("--write-sys") if !with_sys => {
                 return Err("--no-sys and --write-sys exclude each other".into());
             }
@@ -152,11 +169,12 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Str
                     program,
                     arguments: arguments.collect(),
                     with_sys,
+                    is_verbose,
                 });
             }
             Some(option) if option.starts_with('-') => {
                 return Err(format!(
-                    "{option}: expected --no-sys, --write-sys or a program (--help shows the usage)"
+                    "{option}: expected --no-sys, --verbose, --write-sys or a program (--help shows the usage)"
                 ));
             }
             _ => {
@@ -164,15 +182,19 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Str
                     program: argument,
                     arguments: arguments.collect(),
                     with_sys,
+                    is_verbose,
                 });
             }
         }
     }
 }
 
-/// Replaces this process by the program. Returns only if that fails, with the exit status of env(1)
-/// and a message.
-fn run(program: &OsStr, arguments: &[OsString], with_sys: bool) -> Result<(), (u8, String)> {
+/// Returns the command that runs the program, after `/sys` is prepared for it.
+fn prepared(
+    program: &OsStr,
+    arguments: &[OsString],
+    with_sys: bool,
+) -> Result<Command, (u8, String)> {
     let library = library_directory().map_err(|message| (1, message))?;
     if with_sys {
         let entries = class_directory(Path::new(SYS)).map_err(|message| (2, message))?;
@@ -191,7 +213,21 @@ fn run(program: &OsStr, arguments: &[OsString], with_sys: bool) -> Result<(), (u
         command.env("ASAN_OPTIONS", allowed);
     }
     command.env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", library.into()));
-    let error = command.exec();
+    Ok(command)
+}
+
+/// Replaces this process by the program, or runs it in a child if a summary is asked for. Returns
+/// only if that fails, with the exit status of env(1) and a message.
+fn execute(mut command: Command, program: &OsStr, is_verbose: bool) -> Result<(), (u8, String)> {
+    // A wrapper within the program of another one leaves the summary to that one.
+    let error = if is_verbose && env::var_os(summary::FILE).is_none() {
+        match summarized::run(command, program) {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    } else {
+        command.exec()
+    };
     let status = if error.kind() == io::ErrorKind::NotFound {
         127
     } else {
@@ -266,6 +302,7 @@ mod tests {
             program: "fi_info".into(),
             arguments: vec!["--no-sys".into(), "-p".into()],
             with_sys: true,
+            is_verbose: false,
         };
         assert_eq!(
             parse(&["fi_info", "--no-sys", "-p"]).as_ref(),
