@@ -60,6 +60,9 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
     let verdict = &survey.verdict;
     html! {
         p { (badge(status(survey))) " " (finding(survey)) (bad_parts(survey)) (load::bad_parts(survey)) }
+        @if let Some(command) = &survey.next {
+            p { "Next: this command decides: " code { (command) } }
+        }
         div.maps {
             @for (at, matrix) in verdict.matrices.iter().enumerate() {
                 (map::map(survey, matrix, &format!("map-{number}-{at}")))
