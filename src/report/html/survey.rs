@@ -62,6 +62,9 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
     html! {
         p { (badge(status(survey))) " " (finding(survey)) (load::bad_parts(survey)) }
         (blame(survey))
+        @if let Some(command) = &survey.next {
+            p { "Next: this command decides: " code { (command) } }
+        }
         div.maps {
             @for (at, matrix) in verdict.matrices.iter().enumerate() {
                 (map::map(survey, matrix, &format!("map-{number}-{at}")))
