@@ -91,10 +91,10 @@ fn stat_counts_packets_of_shown_nics() {
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let document = directory.path().join("stat.json");
+    let json = format!("--json={}", document.display());
     let tool = env!("CARGO_BIN_EXE_cxidiag");
     let output = wrapper()
-        .args([tool, "stat", "--text=summary", "--json"])
-        .arg(&document)
+        .args([tool, "stat", &json])
         .args(["--", tool, "write-lat", "--loopback", "-d", "cxi0", "-n100"])
         .env("CXIDIAG_FABRIC_DIR", directory.path().join("fabric"))
         .output()
