@@ -196,7 +196,7 @@ mod tests {
                 Some(prefix) => name.strip_prefix(prefix).is_some_and(is_number),
                 None => name == *only || only.ends_with('/') && name.starts_with(only),
             };
-            let only_file = ONLY_FILES.iter().any(|only| is_named(only));
+            let only_file = ONLY_FILES.iter().any(is_named);
             assert!(only_file || ABI.contains(&known), "{name}");
         }
     }
