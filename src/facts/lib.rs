@@ -32,6 +32,7 @@
 //!    | size             sizes of operations in bytes                                             |
 //!    | text             texts from outside                                                       |
 //!    | token            the secret of a pair of processes                                        |
+//!    | user_file        files that users name                                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!

@@ -64,6 +64,7 @@
 //!    | intervals             the figures of intervals of a size                                  |
 //!    | json                  data -> one JSON document                                           |
 //!    | progress              the progress of a size, on a terminal                               |
+//!    | progress_line         one line on a terminal                                              |
 //!    | stream                output without waiting forever for its reader                       |
 //!    | table                 tables without a documented form                                    |
 //!    | wrap                  text in lines of a limited width                                    |
