@@ -19,8 +19,8 @@ pub struct Location {
 
 impl Location {
     /// Returns the location in the address of a NIC: group bits 19..11, switch bits 10..6, port
-    /// bits 5..0 (jobs.md 3.5); the bits above are those of virtual functions. It is meaningful only if software has set the MAC address of the
-    /// NIC.
+    /// bits 5..0 (jobs.md 3.5). The bits above belong to virtual functions. The location is
+    /// meaningful only if software has set the MAC address of the NIC.
     pub fn of_nid(nid: u32) -> Self {
         Self {
             group: (nid >> 11 & 0x1ff) as u16,

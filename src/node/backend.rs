@@ -16,6 +16,9 @@ use facts::device::{DEFAULT_DEVICE, DeviceName, LibraryFile};
 use facts::error::{Failure, Kind, Step};
 use facts::platform::DeviceKind;
 
+/// The command that shows software NICs to a program as hardware.
+pub const WRAPPER: &str = "cxi-softnic";
+
 /// Name of the library in all releases of libcxi.
 const LIBCXI: &str = "libcxi.so.1";
 
@@ -85,9 +88,9 @@ pub fn is_software(device: DeviceName, machine: &Machine) -> bool {
     }
 }
 
-/// Returns files with the `wanted` telemetry counters, and perhaps with others: writing all counters
-/// of a software NIC takes most of the time. The files that `cxi-softnic` shows have no counters, so
-/// those of such a NIC are a snapshot, too.
+/// Returns files with the `wanted` telemetry counters, and perhaps with others: writing all
+/// counters of a software NIC takes most of the time. A NIC whose files the command of software
+/// NICs shows has no counters there, so its files are a snapshot, too.
 ///
 /// # Errors
 ///

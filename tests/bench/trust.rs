@@ -1,8 +1,8 @@
 //! `cargo bench --profile dev --bench trust`: whether the verdicts of surveys are right. It plants
 //! faults in clusters of software NICs, surveys them beside busy loops, and counts the verdicts.
 //!
-//! Arguments after `--`: names of faults (all but `big` and the blind trial without any; `blind` for
-//! the blind trial: default options, 8 to 24 NICs), and
+//! Arguments after `--`: names of faults (all but `big` and the blind trial without any; `blind`
+//! for the blind trial: default options, 8 to 24 NICs), and
 //!
 //! * `--seeds=COUNT`: surveys of each fault with each load, by default 1;
 //! * `--first=SEED`: the seed of the first one, by default 1;

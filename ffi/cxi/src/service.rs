@@ -104,8 +104,8 @@ impl Device {
         in_use(self.handle(), id)
     }
 
-    /// Returns how many LNIs of service `id` share a resource group, with its communication profiles
-    /// and address contexts (libcxi.md 4); `None` if the library has no function for it.
+    /// Returns how many LNIs of service `id` share a resource group, with its communication
+    /// profiles and address contexts (libcxi.md 4); `None` if the library has no function for it.
     ///
     /// # Errors
     ///

@@ -9,8 +9,9 @@
 //! | `CXIDIAG_QOS` | QoS profile: `HPC`, `LL_BE_BD_ET` or `LL_BE_BD_ET1_ET2` | `LL_BE_BD_ET` |
 //! | `CXIDIAG_SHS` | release of the driver: `12`, `13`, `14`, or `next` for the one after 14.0.1 | `14` |
 //!
-//! NICs without a given address get the addresses after the last given one. With `CXIDIAG_SHS=next`,
-//! an address plus (number + 1) << 20 is that of a virtual function of the NIC with the address.
+//! NICs without a given address get the addresses after the last given one. With
+//! `CXIDIAG_SHS=next`, an address plus (number + 1) << 20 belongs to a virtual function of the NIC
+//! with the address.
 
 use std::collections::HashSet;
 use std::env;

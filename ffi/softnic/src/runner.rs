@@ -19,7 +19,6 @@
 //! commands ([`nap`]). The last idle CPU is for a thread that looks for commands; while it naps,
 //! the thread stays on the CPU of the peers that wake it ([`Cpus::follow`]).
 
-use std::env;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
@@ -106,7 +105,7 @@ extern "C" fn summarize_at_exit() {
 /// Has the engine thread serve a device.
 pub fn add(nic: Arc<Nic>) {
     static AT_EXIT: Once = Once::new();
-    if env::var_os(summary::FILE).is_some() {
+    if summary::file().is_some() {
         AT_EXIT.call_once(|| {
             // SAFETY: the function may run at any time, and the library is never unloaded (`-z
             // nodelete`).

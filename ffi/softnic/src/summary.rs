@@ -3,15 +3,22 @@
 use std::env;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
-/// Names the file to which each process of the program appends its number of packets. `cxi-softnic`
-/// sets it.
-pub const FILE: &str = "CXIDIAG_SOFTNIC_SUMMARY_FILE";
+/// Asks `cxi-softnic` for a summary. For its program, `cxi-softnic` sets it to the absolute path of
+/// the file to which each process appends its number of packets.
+pub const VARIABLE: &str = "CXIDIAG_SOFTNIC_SUMMARY";
+
+/// Returns the file to which this process adds its packets.
+pub fn file() -> Option<PathBuf> {
+    let value = env::var_os(VARIABLE)?;
+    Path::new(&value).is_absolute().then(|| value.into())
+}
 
 /// Adds the packets of a device that is no longer used. A process without rights to the file adds
 /// nothing.
 pub fn add(packets: u64) {
-    let Some(path) = env::var_os(FILE).filter(|_| packets > 0) else {
+    let Some(path) = file().filter(|_| packets > 0) else {
         return;
     };
     let file = OpenOptions::new().append(true).open(path);

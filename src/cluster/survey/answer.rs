@@ -16,6 +16,9 @@ pub struct Pair {
     pub target: NicId,
 }
 
+/// A test and a pair.
+pub type TestPair = (TestId, Pair);
+
 impl Pair {
     /// Returns the pair of a NIC with itself.
     pub fn loopback(nic: NicId) -> Self {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::answer::CounterEvidence;
+use super::answer::{CounterEvidence, TestPair};
 use super::findings::{
     Cause, Certainty, Direction, Evidence, LimitSource, Population, Statistic, Unit,
 };
@@ -11,7 +11,7 @@ use super::ids::{NicId, PopulationKey, Role};
 use super::observation::figure;
 use super::outside::Outside;
 use super::population::Sorted;
-use super::result_store::{ResultStore, TestPair};
+use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::search::Explanation;
 use super::signs::{Sign, signs};

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use super::answer::TestPair;
 use super::explanation::{FEW_NICS, FEW_SUSPECTS};
 use super::ids::{NicId, PopulationKey, TestId};
-use super::result_store::{ResultStore, TestPair};
+use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
 use super::unmeasured::why_unusable;

@@ -33,7 +33,7 @@ pub struct Conclusion<'a> {
     pub keeps_figures: bool,
     /// Whether the selections have each NIC in a pair.
     pub is_of_all_nics: bool,
-    /// Whether all pairs were measured because those of the selections differed too much.
+    /// Whether all pairs were measured because the selected ones differed too much.
     pub is_wide: bool,
 }
 

@@ -41,7 +41,7 @@ pub struct Conductor {
     is_of_all_nics: bool,
     most_active: usize,
     settings: Settings,
-    /// Whether all pairs are measured because those of the selections differed too much.
+    /// Whether all pairs are measured because the selected ones differed too much.
     is_wide: bool,
     /// Whether the time for the sweep is up.
     has_ended: bool,

@@ -3,12 +3,11 @@
 
 use std::collections::HashMap;
 
-use super::answer::{Pair, Stage};
+use super::answer::{Pair, Stage, TestPair};
 use super::findings::{Unit, UntestedPart};
 use super::ids::{NicId, TestId};
 use super::missing::Missing;
 use super::pair_set::PairSet;
-use super::result_store::TestPair;
 use super::roster::Roster;
 use super::rounds::Sweep;
 use super::timetable::Round;

@@ -309,7 +309,7 @@ pub struct Findings {
     pub planned: u64,
     /// Pairs that were measured or failed, now or in the survey of --resume.
     pub answered: u64,
-    /// Whether all pairs were measured after those of --pairs, because these differed too much.
+    /// Whether all pairs were measured after the pairs of --pairs, because these differed too much.
     #[serde(default)]
     pub widened: bool,
 }

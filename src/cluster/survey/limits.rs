@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::{FEW_RETRIES, Pair};
+use super::answer::{FEW_RETRIES, Pair, TestPair};
 use super::findings::{LimitSource, Statistic};
 use super::fit::{PairCost, fit};
 use super::ids::{PopulationKey, TestId};
 use super::observation::{Observation, Reading, statistics};
 use super::population::{LEAST_FIGURES, Sorted};
 use super::residual::PairResidual;
-use super::result_store::{ResultStore, TestPair};
+use super::result_store::ResultStore;
 use super::robust::{lower_median, rank_correlation, score_limit, upper_spread};
 use super::roster::Roster;
 use super::selection::select;

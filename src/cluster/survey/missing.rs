@@ -1,7 +1,8 @@
 //! The planned pairs of each NIC without an answer, and whether the others suffice for a verdict.
 
+use super::answer::TestPair;
 use super::ids::{NicId, Role, TestId};
-use super::result_store::{ResultStore, TestPair};
+use super::result_store::ResultStore;
 
 /// A NIC is good if at least one of this many of its planned pairs has an answer,
 const LEAST_PART: u32 = 2;

@@ -39,6 +39,7 @@ mod conclusion;
 pub mod conductor;
 mod coverage;
 mod drift;
+mod error_counts;
 mod explanation;
 mod failures;
 pub mod findings;

@@ -1,10 +1,10 @@
 //! The pairs outside the limits, and what their retests say (jobs.md 3.3).
 
-use super::answer::{Answer, Pair, PairResult, Stage};
+use super::answer::{Answer, Pair, PairResult, Stage, TestPair};
 use super::findings::LimitSource;
 use super::ids::TestId;
 use super::observation::{Observation, figure};
-use super::result_store::{ResultStore, TestPair};
+use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
 use crate::location::Class;

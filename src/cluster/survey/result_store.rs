@@ -4,14 +4,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::answer::{Answer, FEW_RETRIES, Figures, Pair, PairResult, Stage};
+use super::answer::{Answer, FEW_RETRIES, Figures, Pair, PairResult, Stage, TestPair};
+use super::error_counts::ErrorCounts;
 use super::findings::{Test, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
 use super::observation::Observation;
 use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, cost};
 use super::role_counts::RoleCounts;
 use super::roster::Roster;
-use super::signs::ErrorCounts;
 use super::units::parts_of_pair;
 use crate::location::Class;
 use facts::expect::Expectation;
@@ -21,9 +21,6 @@ const EXACT_OF_AGGREGATE: usize = 256;
 
 /// Most results that a large survey keeps. It only counts further results outside the limits.
 const MOST_RECORDS: usize = 1 << 20;
-
-/// A test and a pair.
-pub type TestPair = (TestId, Pair);
 
 /// Pairs of a NIC in a class from which causes follow; further pairs say nothing new about it.
 const MOST_OBSERVATIONS: u32 = 64;
@@ -152,7 +149,7 @@ impl ResultStore {
         self.keeps_all
     }
 
-    /// Returns the first results of pairs, and those of all retests.
+    /// Returns the first results of pairs, and the results of all retests.
     pub fn all(&self) -> impl Iterator<Item = &PairResult> {
         self.records.iter().chain(self.retests())
     }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use fastrand::Rng;
 
-use super::answer::{Pair, Stage};
+use super::answer::{Pair, Stage, TestPair};
 use super::comparison::GoodPairs;
 use super::findings::{Certainty, Unit};
 use super::ids::{NicId, Role, TestId};
 use super::outside::Outside;
-use super::result_store::{ResultStore, TestPair};
+use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::rounds::NicOrder;
 use super::search::Explanation;

@@ -3,14 +3,14 @@
 
 use fastrand::Rng;
 
-use super::answer::{Pair, Stage};
+use super::answer::{Pair, Stage, TestPair};
 use super::comparison::{GoodPairs, pairs_of_unclear_classes};
 use super::explanation::{Explained, FEW_SUSPECTS, explain};
 use super::ids::NicId;
 use super::limits::Limits;
 use super::outside::MOST_RETESTS;
 use super::parked::ParkedNics;
-use super::result_store::{ResultStore, TestPair};
+use super::result_store::ResultStore;
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
 use super::settings::Phase;

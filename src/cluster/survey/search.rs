@@ -14,12 +14,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::answer::Pair;
+use super::answer::{Pair, TestPair};
 use super::failures::most_failing;
 use super::findings::{Certainty, Direction, LimitSource, Unit};
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::outside::{Outside, RetestOutcome};
-use super::result_store::{ResultStore, TestPair};
+use super::result_store::ResultStore;
 use super::role_counts::RoleCounts;
 use super::roster::Roster;
 use super::selection::LEAST_MEMBERS;

@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::{FEW_RETRIES, LINK_ERRORS, Pair, PairResult, RETRIES, TIMEOUTS};
+use super::answer::{FEW_RETRIES, Pair, TestPair};
 use super::findings::{LimitSource, Unit};
 use super::ids::{NicId, Role, TestId};
 use super::observation::Observation;
-use super::result_store::{ResultStore, TestPair};
+use super::result_store::ResultStore;
 use super::robust::{FALSE_ALARM, binomial_tail};
 use super::roster::Roster;
 use super::units::{crossing, members, parts_of_nic};
@@ -25,35 +25,6 @@ const FEW_NICS: usize = 3;
 /// Nothing follows from damaged packets at more than one of this many NICs. A NIC counts what is
 /// damaged on its own link only, so that more NICs can have it.
 const FEW_DAMAGED: usize = 2;
-
-/// Most pairs whose counts are kept.
-const MOST_PAIRS: usize = 1 << 20;
-
-/// The sums of counters that do not grow on a good fabric, by pair.
-#[derive(Debug, Default)]
-pub struct ErrorCounts {
-    /// Packets that were damaged on the link of the initiator.
-    damaged: BTreeMap<TestPair, u64>,
-    /// Packets that were sent again or not answered in time.
-    lost: BTreeMap<TestPair, u64>,
-}
-
-impl ErrorCounts {
-    /// Adds the counters of a result.
-    pub fn add(&mut self, result: &PairResult) {
-        let key = (result.test, result.pair);
-        for (counts, counters) in [
-            (&mut self.damaged, &LINK_ERRORS[..]),
-            (&mut self.lost, &[RETRIES, TIMEOUTS][..]),
-        ] {
-            let sum = result.sum(counters);
-            if sum > 0 && (counts.len() < MOST_PAIRS || counts.contains_key(&key)) {
-                let known = counts.entry(key).or_default();
-                *known = known.saturating_add(sum);
-            }
-        }
-    }
-}
 
 /// A part with signs of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]

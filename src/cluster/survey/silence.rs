@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::answer::TestPair;
 use super::findings::Statistic;
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::observation::Observation;
 use super::population::LEAST_FIGURES;
-use super::result_store::{ResultStore, TestPair};
+use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
 use crate::location::Class;

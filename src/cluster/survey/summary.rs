@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::answer::{Answer, PairResult, Stage};
+use super::answer::{Answer, PairResult, Stage, TestPair};
 use super::findings::{Aggregate, Matrix, Population, Statistic, Unit};
 use super::ids::{PopulationKey, TestId};
 use super::observation::Observation;
 use super::observation::figure;
 use super::outside::{Outside, RetestOutcome};
 use super::population::{Distribution, Sorted, cost};
-use super::result_store::{PopulationData, ResultStore, TestPair};
+use super::result_store::{PopulationData, ResultStore};
 use super::roster::Roster;
 use super::slow_parts::Judgement;
 use super::units::parts_of_pair;

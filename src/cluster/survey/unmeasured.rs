@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::Pair;
+use super::answer::{Pair, TestPair};
 use super::findings::{Unit, UntestedPart};
 use super::ids::NicId;
 use super::missing::Missing;
-use super::result_store::TestPair;
 use super::roster::Roster;
 
 /// Most pairs without an answer that the survey measures again, or names one by one.

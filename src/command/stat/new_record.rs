@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::nics::Nics;
 use super::program::Program;
 use super::request::StatRequest;
+use node::backend::WRAPPER;
 use node::machine::Machine;
 use report::stat::record::{FORMAT, NodeRecord};
 
@@ -41,9 +42,10 @@ pub fn new_record(
     }
 }
 
-/// Returns the name of a command. `cxi-softnic` executes the program that follows its options.
+/// Returns the name of a command. The wrapper of software NICs executes the program that follows its
+/// options.
 fn name_of(command: &[OsString]) -> &[OsString] {
-    let is_wrapper = |word: &OsString| Path::new(word).file_name() == Some("cxi-softnic".as_ref());
+    let is_wrapper = |word: &OsString| Path::new(word).file_name() == Some(WRAPPER.as_ref());
     let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"--");
     let wrapped = match command {
         [first, rest @ ..] if is_wrapper(first) => {

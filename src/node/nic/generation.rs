@@ -11,7 +11,7 @@ pub enum Generation {
     Cassini2,
 }
 
-/// The counters that only Cassini 2 has (health.md 1.2), beside those of [`is_only_on_cassini_2`].
+/// Counters that only Cassini 2 has (health.md 1.2). [`is_only_on_cassini_2`] adds numbered ones.
 const ONLY_CASSINI_2: [&str; 9] = [
     "hni_llr_rx_ack_nack_error",
     "hni_llr_tx_bad_lossless",

@@ -96,8 +96,8 @@ impl JobStat {
             || self.without_end().next().is_some()
     }
 
-    /// Returns whether any counter of a NIC or of its retry handler was read twice. The driver's own
-    /// counts of PCIe errors say nothing about the command.
+    /// Returns whether any counter of a NIC or of its retry handler was read twice. The driver's
+    /// own counts of PCIe errors say nothing about the command.
     pub fn has_readings(&self) -> bool {
         let is_of_nic = |(name, _): (&str, Change)| !name.starts_with("properties/");
         let mut nics = self.nics.iter();

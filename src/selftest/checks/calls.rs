@@ -439,7 +439,7 @@ fn profile_limit(bench: &mut Bench) -> Checked {
 /// some, or by the limit of the service or the use of the NIC.
 fn has_fewer_contexts(bench: &Bench) -> Checked<bool> {
     const CONTEXTS: usize = 7;
-    /// Those of the NIC (libcxi.md 11).
+    /// Contexts of the NIC (libcxi.md 11).
     const MOST: u32 = 1022;
     let service = bench.nic.device.service(bench.nic.service)?;
     let services = bench.nic.device.services()?.unwrap_or_default();

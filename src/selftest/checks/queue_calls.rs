@@ -336,13 +336,14 @@ fn has_capability(capability: CapabilitySet) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }
 
-/// Other processes begin and end meanwhile, so the counts are compared with what this process holds.
+/// Other processes begin and end meanwhile, so the counts are compared with what this process
+/// holds.
 fn use_of_service(bench: &mut Bench) -> Checked {
     let at_least = |bench: &Bench, when: &str| {
         let Some(counts) = bench.nic.device.in_use(bench.nic.service)? else {
             return skipped("the library does not count");
         };
-        // Those of the bench, and one more of each.
+        // The objects of the bench, and one more of each kind.
         for ((name, count), held) in cxi::RESOURCES.iter().zip(counts).zip([1, 2, 2, 2, 1]) {
             let fact = format_args!("{when}: {held} or more {name} in use");
             if let Some(count) = count {

@@ -157,8 +157,8 @@ impl EventQueue {
         self.flags & u64::from(CXI_EQ_TIMESTAMP_EVENTS) != 0
     }
 
-    /// Writes a TIMESTAMP event, which all queues with such events get once in each second (libcxi.md
-    /// 8.1), if the last one is of another second. Other events have no time.
+    /// Writes a TIMESTAMP event, which all queues with such events get once in each second
+    /// (libcxi.md 8.1), if the last one is of another second. Other events have no time.
     pub fn stamp_if_due(&mut self) {
         if !self.has_timestamps() {
             return;

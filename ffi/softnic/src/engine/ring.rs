@@ -213,8 +213,8 @@ impl CommandRing {
         self.ring(value);
     }
 
-    /// Handles a store to the launch page at byte `offset`, which trapped; false if the stored value
-    /// is needed and not known.
+    /// Handles a store to the launch page at byte `offset`, which trapped; false if the stored
+    /// value is needed and not known.
     pub fn store(&mut self, offset: usize, value: Option<u64>) -> bool {
         if self.stopped {
             return true;

@@ -96,7 +96,8 @@ pub struct LinkCounts {
     pub written_pages: (u64, u64),
     /// Nanoseconds for which the shapers of the traffic classes held packets back, by class.
     pub held: [u64; 4],
-    /// Nanoseconds for which the flow control of the fabric stopped the link, and packets it stopped.
+    /// Nanoseconds for which the flow control of the fabric stopped the link, and packets that it
+    /// stopped.
     pub held_by_fabric: u64,
     pub stops: u64,
 }

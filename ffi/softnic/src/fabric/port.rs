@@ -484,8 +484,8 @@ pub fn reserved(count: usize) -> usize {
     HEADER_LEN + count.min(RESERVED_LANES) * LANE_LEN
 }
 
-/// Allocates memory of a port of a fabric with `count` ports, so that it cannot be missing when NICs
-/// begin to send.
+/// Allocates memory of a port of a fabric with `count` ports, so that it cannot be missing when
+/// NICs begin to send.
 pub fn reserve(file: &File, count: usize) -> Result<(), Errno> {
     allocate(file, 0, reserved(count))
 }

@@ -122,8 +122,8 @@ pub fn bridges(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<(&'stat
     bridges
 }
 
-/// Returns a list of CPUs (`0-3,8`) as a mask: hexadecimal numbers of 32 bits each, the one with the
-/// lowest CPUs last.
+/// Returns a list of CPUs (`0-3,8`) as a mask: hexadecimal numbers of 32 bits each, the one with
+/// the lowest CPUs last.
 fn cpu_mask(list: &str) -> String {
     let mut words = vec![0_u32];
     for range in list.split(',') {

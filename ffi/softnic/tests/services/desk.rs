@@ -142,7 +142,7 @@ pub fn ids(dev: Dev) -> Vec<u32> {
     list(dev).iter().map(|desc| desc.svc_id).collect()
 }
 
-/// All services but that of the driver itself.
+/// All services but the driver's own.
 pub fn list(dev: Dev) -> Vec<cxi_svc_desc> {
     let mut list = null_mut();
     assert_eq!(call!(cxil_get_svc_list(dev, &mut list)), 0);
@@ -159,7 +159,7 @@ pub fn list(dev: Dev) -> Vec<cxi_svc_desc> {
         .collect()
 }
 
-/// The uses of all services but that of the driver itself.
+/// The uses of all services but the driver's own.
 pub fn uses(dev: Dev) -> Vec<(u32, [u16; KINDS])> {
     let mut list = null_mut();
     assert_eq!(call!(cxil_get_svc_rsrc_list(dev, &mut list)), 0);

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 pub use crate::targets::{NicPlan, TestPlan};
-use nic::{Nic, NicOrder, Step};
+use nic::{CurrentStep, Nic, NicOrder};
 pub use rules::{buffer_bytes, is_two_sided};
 pub use slot::{longest, most_beyond, sufficient};
 
@@ -75,7 +75,7 @@ struct Worker {
     orders: Sender<NicOrder>,
     thread: JoinHandle<()>,
     /// What the thread does.
-    step: Step,
+    step: CurrentStep,
 }
 
 impl Nics {
@@ -299,7 +299,7 @@ fn open(plan: NicPlan, place: usize) -> Result<Opening, Failure> {
     let name = device.clone();
     let (orders, received) = unbounded();
     let (sender, facts) = bounded(1);
-    let step = Step::default();
+    let step = CurrentStep::default();
     let of_thread = step.clone();
     let run = move || match Nic::open(plan, place, of_thread) {
         Ok(nic) => {

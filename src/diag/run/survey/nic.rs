@@ -80,15 +80,15 @@ pub struct LoadTaskReport {
 
 /// What the thread of a NIC does, for the process that waits for it.
 #[derive(Clone, Debug)]
-pub struct Step(Arc<Mutex<&'static str>>);
+pub struct CurrentStep(Arc<Mutex<&'static str>>);
 
-impl Default for Step {
+impl Default for CurrentStep {
     fn default() -> Self {
         Self(Arc::new(Mutex::new("opening it")))
     }
 }
 
-impl Step {
+impl CurrentStep {
     fn begin(&self, name: &'static str) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
@@ -101,7 +101,7 @@ impl Step {
 
 /// A NIC in its thread.
 pub struct Nic {
-    step: Step,
+    step: CurrentStep,
     nic: TargetNic,
     /// Time for a pair.
     pair: Duration,
@@ -115,7 +115,7 @@ impl Nic {
     /// # Errors
     ///
     /// The errors of [`TargetNic::open`].
-    pub fn open(plan: NicPlan, place: usize, step: Step) -> Result<Self, Failure> {
+    pub fn open(plan: NicPlan, place: usize, step: CurrentStep) -> Result<Self, Failure> {
         Ok(Self {
             step,
             nic: TargetNic::open(plan, place)?,

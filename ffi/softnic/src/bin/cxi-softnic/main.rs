@@ -66,9 +66,6 @@ Exit status: that of PROGRAM; 126 or 127 if it cannot be run, 2 for an invalid o
 cxi-softnic(1) has the details.
 ";
 
-/// Asks for a summary.
-const SUMMARY: &str = "CXIDIAG_SOFTNIC_SUMMARY";
-
 const NO_PROGRAM: &str = "expected a program to run (--help shows the usage)";
 
 /// Where packages install the library.
@@ -131,11 +128,13 @@ fn fail(status: u8, message: &str) -> ExitCode {
 /// Parses the arguments. Those behind the program are the program's.
 fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, String> {
     let (mut with_sys, mut is_verbose) = (true, false);
-    match env::var(SUMMARY).as_deref() {
-        Ok("1") => is_verbose = true,
-        Ok("" | "0") | Err(env::VarError::NotPresent) => {}
-        Ok(other) => return Err(format!("{SUMMARY}={other}: expected 0 or 1")),
-        Err(error) => return Err(format!("{SUMMARY}: {error}")),
+    match env::var_os(summary::VARIABLE) {
+        Some(value) if value == "1" => is_verbose = true,
+        Some(value) if !value.is_empty() && value != "0" && summary::file().is_none() => {
+            let (variable, value) = (summary::VARIABLE, value.display());
+            return Err(format!("{variable}={value}: expected 0 or 1"));
+        }
+        _ => {}
     }
     loop {
         let Some(argument) = arguments.next() else {
@@ -220,7 +219,7 @@ fn prepared(
 /// only if that fails, with the exit status of env(1) and a message.
 fn execute(mut command: Command, program: &OsStr, is_verbose: bool) -> Result<(), (u8, String)> {
     // A wrapper within the program of another one leaves the summary to that one.
-    let error = if is_verbose && env::var_os(summary::FILE).is_none() {
+    let error = if is_verbose && summary::file().is_none() {
         match summarized::run(command, program) {
             Ok(never) => match never {},
             Err(error) => error,

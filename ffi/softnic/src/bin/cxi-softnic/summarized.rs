@@ -37,7 +37,7 @@ pub fn run(mut command: Command, program: &OsStr) -> io::Result<Infallible> {
     let file = memfd_create("cxi-softnic-summary", MemfdFlags::CLOEXEC)?;
     let descriptor = file.as_raw_fd();
     let path = format!("/proc/{}/fd/{descriptor}", std::process::id());
-    command.env(summary::FILE, &path);
+    command.env(summary::VARIABLE, &path);
     PASSED_ON.into_iter().for_each(pass_on);
     let mut child = command.spawn()?;
     CHILD.store(child.id().cast_signed(), Ordering::Relaxed);

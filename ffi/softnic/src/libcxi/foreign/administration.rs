@@ -17,7 +17,8 @@ use crate::libcxi::service::record::{self, Service};
 use crate::libcxi::service::registry::ServiceRegistry;
 use crate::libcxi::service::{use_of, with_services};
 
-/// Lists the resources that resource groups use, in one block that [`cxil_free_svc_rsrc_list`] frees.
+/// Lists the resources that resource groups use, in one block, which
+/// [`cxil_free_svc_rsrc_list`] frees.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_svc_rsrc_list(
     dev: *mut cxil_dev,

@@ -51,8 +51,8 @@ const LNIS_PER_RGID: u32 = C_NUM_LACS;
 /// A user id that no user has: -2 in 32 bits. (-1 means "unchanged" to the kernel.)
 const UNUSED_UID: u32 = u32::MAX - 1;
 
-/// The number of the service of the driver itself, and of a resource group that is no service. No
-/// page states such numbers; those of other services begin at 1.
+/// The number of the driver's own service, and of a resource group that is no service. No page
+/// states such numbers; other services have numbers from 1 on.
 const DRIVER_SVC_ID: u32 = 1000;
 const GROUP_ID: u32 = 1001;
 
