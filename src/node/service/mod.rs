@@ -237,8 +237,10 @@ impl ServiceRequest {
             (service.vnis.contains(&vni), listed(&service.vnis))
         } else if let Some(range) = range {
             let shown = format!("{} to {}", range.start(), range.end());
-            // The kernel grants root any VNI.
-            let is_granted = range.contains(&vni) || geteuid().is_root();
+            // The kernel grants root any VNI. A service that the user has not named is chosen for
+            // the VNIs that it grants.
+            let is_named = self.svc_id.is_some();
+            let is_granted = range.contains(&vni) || is_named && geteuid().is_root();
             (is_granted, shown)
         } else {
             // An older libcxi does not report ranges: the kernel decides.

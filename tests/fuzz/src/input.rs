@@ -69,7 +69,7 @@ pub fn check(input: &[u8]) -> Option<Verdict> {
                 run.lists
                     .is_none_or(|lists| lists.list_size > 0 && lists.alignment > 0)
             );
-            assert!(agreed.peer.nic < 1 << 20 && agreed.peer.pid < 511);
+            assert!(agreed.peer.nic < 1 << 26 && agreed.peer.pid < 511);
         }
     }
     Some(verdict)
