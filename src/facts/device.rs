@@ -110,8 +110,9 @@ pub struct FabricAddress {
 }
 
 impl FabricAddress {
-    /// Returns whether a NIC can have this address: NIC addresses have 20 bits, addresses of virtual
-    /// functions 26 (libcxi.md 2.2), and PIDs are below the one that stands for any (nic.md 4.1).
+    /// Returns whether a NIC can have this address: NIC addresses have 20 bits, addresses of
+    /// virtual functions 26 (libcxi.md 2.2), and PIDs are below the one that stands for any (nic.md
+    /// 4.1).
     pub fn is_valid(self) -> bool {
         self.nic < 1 << 26 && self.pid < 511
     }

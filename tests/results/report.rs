@@ -129,7 +129,13 @@ fn draws_runs_and_comparisons() {
         at("b"),
         at("c")
     );
-    assert_success(&fabric.run(&compare));
+    // A busy machine may make any run slower.
+    let compared = fabric.run(&compare);
+    assert!(
+        matches!(compared.status.code(), Some(0 | 3)),
+        "{}",
+        stderr(&compared)
+    );
     let page = page(&fabric, directory.path(), &["a", "b", "c"]);
     assert_self_contained(&page);
     assert!(
@@ -287,9 +293,9 @@ fn draws_survey_with_a_map_of_all_pairs() {
     ] {
         assert!(page.contains(words), "{words}");
     }
-    // What people look for comes first: the verdict, the map, the causes, the rest.
+    // What people look for comes first: the verdict, the names, the map, the causes, the rest.
     let places = [
-        "Bad: <strong>nid000017 cxi0",
+        "<strong>nid000017 cxi0",
         "<figure class=\"map\"",
         "What is to blame",
         "<caption>Untested",
@@ -397,10 +403,10 @@ fn draws_what_nics_did_while_a_command_ran() {
     let expected = [
         ("no Cassini hardware", 1),
         ("/bad</h2>", 1),
-        // In the summary and in the section.
+        // In the headline, in the summary and in the section.
         (
             "packets were sent again on 1 of 2 NICs: nid1 cxi0, 320 timeouts",
-            2,
+            3,
         ),
         (
             "all 320 timeouts of nid1 cxi0 between 12:00:02 and 12:00:03",
@@ -421,7 +427,7 @@ fn draws_what_nics_did_while_a_command_ran() {
     let found = expected.map(|(words, _)| (words, page.matches(words).count()));
     assert_eq!(found, expected);
     // The worst one comes first.
-    let badges = ["</span>unusual", "</span>nothing unusual"];
+    let badges = ["</span>unusual", "</span>readings missing"];
     let places = badges.map(|words| page.find(words).expect(words));
     assert!(places.is_sorted(), "{places:?}");
     let mut newer = stat();

@@ -121,7 +121,7 @@ fn spec_and_control_files_describe_the_same_packages() {
         let (text, _) = text.split_once("\n\n").expect("an end");
         let control = read(&format!("packaging/debian/{package}.control"));
         assert!(control.starts_with(&format!("Package: {package}\n")));
-        assert!(control.contains("\nMaintainer: The cxidiag project\n"));
+        assert!(control.contains("\nMaintainer: The cxidiag project <"));
         let (_, described) = control
             .split_once("\nDescription: ")
             .expect("a description");

@@ -42,8 +42,8 @@ pub fn new_record(
     }
 }
 
-/// Returns the name of a command. The wrapper of software NICs executes the program that follows its
-/// options.
+/// Returns the name of a command. The wrapper of software NICs executes the program that follows
+/// its options.
 fn name_of(command: &[OsString]) -> &[OsString] {
     let is_wrapper = |word: &OsString| Path::new(word).file_name() == Some(WRAPPER.as_ref());
     let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"--");

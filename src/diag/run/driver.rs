@@ -304,10 +304,16 @@ fn fetch_add_warning(
             "the target's NIC executes {what} as a PCIe FetchAdd ({file} is {opcode}): it adds, or \
              ends with PCIE_UNSUCCESS_CMPL where PCIe completes no atomic operations{advice}"
         )),
-        (None, Side::Client) if atomic.is_fetch_add(AtomicOp::Swap as i32) => Some(format!(
-            "the target's NIC may execute {what} as a PCIe FetchAdd, as drivers do by default \
+        // Software NICs swap, unless a file says otherwise (nic.md 11.3).
+        (None, Side::Client)
+            if atomic.is_fetch_add(AtomicOp::Swap as i32)
+                && !endpoint.device().info().is_simulated() =>
+        {
+            Some(format!(
+                "the target's NIC may execute {what} as a PCIe FetchAdd, as drivers do by default \
              ({file} of that NIC is not visible here){advice}"
-        )),
+            ))
+        }
         _ => None,
     }
 }

@@ -54,16 +54,12 @@ fn two_nodes_have_a_majority_only_if_they_agree() {
         let check = fleet(nodes.collect());
         let text = lines(&check);
         let row = text.lines().find(|line| line.starts_with("memory-size"));
-        let row = row
-            .expect("a row")
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        (check.counts.suspect, row)
+        let words: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
+        (check.counts.suspect, words.join(" "))
     };
     let close = of(["511.2 GiB", "511.8 GiB"]);
-    assert_eq!(close.0, 0);
-    assert!(close.1.starts_with("memory-size about 511.") && close.1.ends_with(" 2 of 2 NICs"));
+    // What all have is not listed.
+    assert_eq!(close, (0, String::new()));
     let far = of(["448.0 GiB", "512.0 GiB"]);
     assert_eq!(far, (0, "memory-size no majority of 2 NICs".into()));
 }
@@ -116,7 +112,7 @@ fn names_groups_of_nodes_worst_first() {
         "\nWITHOUT ANSWER (2 nodes): refused\n  nid[0009-0010]\n",
         "\nSUSPECT firmware cxi0 cxi1 cxi2 cxi3 (2 nodes): firmware 1.5.41; 23 of 31 NICs have 1.5.53\n  \
          nid[0005-0006]\n",
-        "\nfirmware    1.5.53     23 of 31 NICs\n",
+        "\nfirmware   1.5.53  23 of 31 NICs\n",
         "\nlink-down: check the cable ",
     ] {
         assert!(text.contains(line), "no {line:?} in\n{text}");
