@@ -359,7 +359,8 @@ static void destroyed(void)
 	struct cxi_ct *others[100];
 	uint64_t *doorbell;
 
-	for (unsigned int cycle = 0; cycle < 100; cycle++) {
+	/* An LNI takes no number of a destroyed counter again (libcxi.md 10) */
+	for (unsigned int cycle = 0; cycle < 10; cycle++) {
 		for (unsigned int at = 0; at < 100; at++)
 			CHECK_EQ(cxil_alloc_ct(set.rig.lni, NULL, &others[at]), 0);
 		for (unsigned int at = 0; at < 100; at++) {

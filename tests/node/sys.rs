@@ -6,7 +6,7 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::harness::c_program::compile;
-use crate::harness::{Command, assert_success, stderr, stdout};
+use crate::harness::{Command, assert_status, assert_success, stderr, stdout};
 use crate::libcxi::{PROGRAMS, run, run_by, shows_nics_in_sys, wrapper};
 
 /// The program that finds NICs as MPICH does.
@@ -99,8 +99,7 @@ fn stat_counts_packets_of_shown_nics() {
         .env("CXIDIAG_FABRIC_DIR", directory.path().join("fabric"))
         .output()
         .expect("the wrapper starts");
-    assert_success(&output);
-    let text = stderr(&output);
+    let text = assert_status(&output, 0);
     assert!(text.contains("NICs (software NICs): "), "{text}");
     assert!(text.contains("\ntraffic: "), "{text}");
     let document = std::fs::read(&document).expect("a document");

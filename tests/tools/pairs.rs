@@ -84,7 +84,7 @@ fn all_tools_run_with_the_driver_of_each_release() {
         for tool in harness::tools() {
             for service in [1, 2] {
                 let fabric = Fabric::new();
-                let options = format!("--svc-id {service} -n 2 --warmup 0");
+                let options = format!("--svc-id {service} -n 2");
                 let mut command = fabric.command(&format!("{tool} --loopback -d soft0 {options}"));
                 command.env("CXIDIAG_SHS", release);
                 assert_success(&harness::finish(command));

@@ -27,7 +27,7 @@ fn rejects_unmappable_memory() {
         (base, PAGE, RW | CXI_MAP_FAULT, EINVAL),
         (base, PAGE, RW | CXI_MAP_PREFETCH, EINVAL),
         (base, PAGE, RW | CXI_MAP_ATS, EOPNOTSUPP),
-        (base, PAGE, RW | CXI_MAP_DEVICE, EINVAL),
+        (base, PAGE, RW | CXI_MAP_DEVICE, ENODEV),
         (base, usize::MAX, RW, EOVERFLOW),
         (null_mut(), PAGE, RW, EFAULT),
         (hole, 2 * PAGE, RW, EFAULT),

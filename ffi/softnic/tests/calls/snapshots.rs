@@ -76,7 +76,7 @@ fn shows_files_of_a_healthy_nic() {
         ("port/0/link/state", "up"),
         ("port/0/link/speed", "bs200G"),
         ("port/0/link/config/loopback", "disabled"),
-        ("port/0/link/config/pause_map", "0xff"),
+        ("port/0/link/config/pause_map", "none"),
         ("port/0/llr/state", "running"),
         ("port/0/media/type", "electrical"),
         ("link_restarts/time_0", "0"),
