@@ -398,7 +398,7 @@ fn foreign_vni(bench: &Bench) -> Checked<u32> {
             service.vnis.contains(&vni) || range.is_some_and(|range| range.contains(&vni))
         })
     };
-    // Batch systems take VNIs from 1024 on (jobs.md 1.1).
+    // Batch systems take VNIs from 1024 on (jobs.md 1.2).
     let found = (1001..=1023).find(|vni| !is_used(*vni));
     found.map_or_else(
         || skipped("services have all VNIs from 1001 to 1023"),
