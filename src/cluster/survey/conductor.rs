@@ -7,7 +7,7 @@ use super::answer::{Answer, PairResult, Stage};
 use super::conclusion::Conclusion;
 use super::coverage::Coverage;
 use super::explanation::{FEW_NICS, explain};
-use super::findings::{Findings, Test};
+use super::findings::{Certainty, Findings, Test};
 use super::ids::{NicId, NodeId};
 use super::limits::Limits;
 use super::pairs::Selection;
@@ -156,7 +156,8 @@ impl Conductor {
     }
 
     /// Returns whether the pairs of a class differ too much for a verdict, although CPUs are not
-    /// busy, and all pairs of the NICs are few: with them, links may be told apart.
+    /// busy, and all pairs of the NICs are few: with them, links may be told apart. A part that is
+    /// bad is a verdict: figures of another time may hide it.
     fn needs_all_pairs(&self) -> bool {
         let has_all = self.settings.selections.contains(&Selection::All);
         if self.has_ended || has_all || !self.results.keeps_all() {
@@ -167,8 +168,10 @@ impl Conductor {
         self.roster.nics.len() < FEW_NICS
             && explained.is_some_and(|explained| {
                 let judgement = &explained.judgement;
+                let mut parts = explained.explanations.iter();
                 let mut keys = judgement.limits.keys();
-                keys.any(|key| judgement.differs_too_much(&self.results, *key))
+                !parts.any(|part| part.certainty == Certainty::Bad)
+                    && keys.any(|key| judgement.differs_too_much(&self.results, *key))
             })
     }
 

@@ -50,7 +50,7 @@ fn refuses_invalid_arguments() {
         ),
         ("--loopback=4 --size=0", "for --size"),
         (
-            "--loopback=4 --expect=bw>1GB/s",
+            "write-lat --loopback=4 --expect=bw>1GB/s",
             "none of the tools measures it",
         ),
         ("--loopback=4 --expect=p50<1", "needs a number and a unit"),

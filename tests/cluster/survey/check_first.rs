@@ -51,7 +51,7 @@ fn planted_files_of_the_host_are_of_the_nic_with_the_fault() {
     let memory = "sys/devices/system/node/node0/meminfo";
     let machine = MadeUp::new(&[(memory, "Node 0 MemTotal: 536870912 kB\n")]);
     let faults = format!("nic=2,set=/{memory}:Node 0 MemTotal: 469762048 kB");
-    let options = "--check --expect=p50<1s --pairs=all";
+    let options = "--check --expect=p50<1s --pairs=all write-lat";
     let start = |rank: u32| {
         let command = task_of_slurm(&fabric, directory.path(), rank, 3, options);
         let mut command = machine.seen_by(command);
@@ -87,7 +87,7 @@ fn servers_check_their_nodes_first() {
     let _second = server(2, &first.port);
     let port = &first.port;
     let output = fabric.run(&format!(
-        "survey --hosts=127.0.0.[1-2] --port={port} --check --expect=p50<1s --quiet"
+        "survey --hosts=127.0.0.[1-2] --port={port} --check --expect=p50<1s --quiet write-lat"
     ));
     assert_status(&output, 3);
     let checked = "cxidiag survey: check: bad: 1 of 2 nodes; 1 ";

@@ -154,7 +154,7 @@ fn measures_with_virtual_functions_and_says_so() {
         ("CXIDIAG_SHS", "next"),
         ("CXIDIAG_NIDS", "0x12,0x200012,0x13"),
     ];
-    let (_, document) = survey(&format!("--loopback=3 {SHORT}"), &variables);
+    let (_, document) = survey(&format!("--loopback=3 {SHORT} write-lat"), &variables);
     assert_eq!(document["roster"]["nics"][1]["nid"], 0x20_0012);
     let summary = document["summary"].as_str().unwrap();
     assert!(summary.contains("6 pairs measured; "), "{summary}");
