@@ -99,10 +99,16 @@ impl CurrentStep {
     }
 }
 
+/// Most tasks after which a NIC is opened again between two blocks. An interface gives the counters
+/// that it has destroyed back only when it is released itself, and the NIC has 2047 (libcxi.md 10).
+pub const MOST_TASKS: u32 = 100;
+
 /// A NIC in its thread.
 pub struct Nic {
     step: CurrentStep,
     nic: TargetNic,
+    /// Tasks since the NIC was opened.
+    tasks: u32,
     /// Time for a pair.
     pair: Duration,
     /// Initiators of this block have another address of this NIC.
@@ -119,6 +125,7 @@ impl Nic {
         Ok(Self {
             step,
             nic: TargetNic::open(plan, place)?,
+            tasks: 0,
             pair: Duration::ZERO,
             has_moved: false,
         })
@@ -158,9 +165,11 @@ impl Nic {
                 }
                 NicOrder::Run { tasks, reports } => {
                     self.has_moved = false;
-                    for (task, window) in tasks {
+                    let mut tasks = tasks.into_iter().peekable();
+                    while let Some((task, window)) = tasks.next() {
+                        let is_last = tasks.peek().is_none();
                         // The receiver is gone if this NIC was given up.
-                        let _ = reports.send(self.run(task, window));
+                        let _ = reports.send(self.run(task, window, is_last));
                     }
                 }
                 NicOrder::RunLoad {
@@ -169,9 +178,12 @@ impl Nic {
                     reports,
                 } => {
                     self.has_moved = false;
-                    for (task, times) in tasks {
+                    let mut tasks = tasks.into_iter().peekable();
+                    while let Some((task, times)) = tasks.next() {
+                        let is_last = tasks.peek().is_none();
+                        let report = self.run_load(task, times, window_bytes, is_last);
                         // The receiver is gone if this NIC was given up.
-                        let _ = reports.send(self.run_load(task, times, window_bytes));
+                        let _ = reports.send(report);
                     }
                 }
             }
@@ -181,7 +193,7 @@ impl Nic {
 
     /// Does a task in its slot. The set-up begins at once: this NIC has ended its task before, and
     /// its peer does not notice.
-    fn run(&mut self, task: Task, window: Window) -> Report {
+    fn run(&mut self, task: Task, window: Window, is_last: bool) -> Report {
         let side = match task.part {
             Part::Initiator | Part::Alone => Side::Client,
             Part::Target => Side::Server,
@@ -210,9 +222,7 @@ impl Nic {
             counter: counter.to_owned(),
             change,
         };
-        if !is_released {
-            self.reopen();
-        }
+        self.end_task(is_released, is_last);
         let has_failed = matches!(answer, Some(Answer::Failed(_)));
         Report {
             beyond: if has_failed {
@@ -230,8 +240,18 @@ impl Nic {
         }
     }
 
+    /// Opens the NIC again after a task that left something, and after the last task of a block if
+    /// it has had many: no initiator needs it then.
+    fn end_task(&mut self, is_released: bool, is_last: bool) {
+        self.tasks += 1;
+        if !is_released || is_last && self.tasks >= MOST_TASKS {
+            self.reopen();
+        }
+    }
+
     /// Opens the NIC again, and notes whether its address has changed.
     fn reopen(&mut self) {
+        self.tasks = 0;
         self.step.begin("opening it again");
         let before = self.nic.address();
         self.nic.reopen();
@@ -239,15 +259,19 @@ impl Nic {
     }
 
     /// Does a task under load in its slot. The set-up begins at once, as without load.
-    fn run_load(&mut self, task: LoadTask, times: LoadTimes, window_bytes: u64) -> LoadTaskReport {
+    fn run_load(
+        &mut self,
+        task: LoadTask,
+        times: LoadTimes,
+        window_bytes: u64,
+        is_last: bool,
+    ) -> LoadTaskReport {
         self.step.begin("measuring under load");
         let watch = LoadWatch::begin(self.nic.device());
         let has_moved = self.has_moved;
         let outcome = perform(&mut self.nic, &task.part, (times, window_bytes), has_moved);
         let counters = watch.end();
-        if !outcome.is_released {
-            self.reopen();
-        }
+        self.end_task(outcome.is_released, is_last);
         LoadTaskReport {
             result: LoadResult {
                 slot: task.slot,

@@ -15,6 +15,7 @@ use cluster::survey::answer::{CounterEvidence, ERROR_COUNTERS, Figures, Pair, St
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::timetable::Part;
 use facts::device::FabricAddress;
+use node::backend;
 use node::service::VniOption;
 
 /// Variables of a process: its tool, its device, the number of its NIC, its VNI, the time of a pair
@@ -306,6 +307,28 @@ fn slow_nic_is_slow_in_both_roles() {
         };
         assert!(min_ns >= 200_000, "{min_ns}");
     }
+}
+
+/// An interface keeps the counters that it has destroyed until it is released (libcxi.md 10).
+#[test]
+fn nic_gives_counters_back_between_blocks() {
+    let mut group = Group::with_pair(97, "write-bw", &[GOOD, GOOD], Duration::from_millis(5));
+    group.slot = Duration::from_millis(60);
+    for _ in 0..nic::MOST_TASKS + 20 {
+        group.send(Pair {
+            initiator: NicId(0),
+            target: NicId(1),
+        });
+        for member in [0, 1] {
+            group.receive(member);
+        }
+    }
+    let device = backend::open("soft97".parse().unwrap(), None).unwrap();
+    let counts = device.in_use(1).unwrap().unwrap();
+    let counters = cxi::RESOURCES.iter().position(|kind| *kind == "CT");
+    let counters = counts[counters.unwrap()].unwrap();
+    assert!(counters <= 25, "{counters} counters");
+    device.close().unwrap();
 }
 
 /// The NIC loses packets, and sends them again. A pair without losses is possible.
