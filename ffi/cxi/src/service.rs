@@ -164,8 +164,8 @@ impl Service {
             .filter_map(|index| {
                 // SAFETY: the list holds `count` elements and is not freed before this borrow ends.
                 let desc = unsafe { &*first.wrapping_add(index) };
-                // A resource group that is no service has no VNIs. A library without the function is
-                // too old for such groups, and reading one service would list them all again.
+                // A resource group that is no service has no VNIs. A library without the function
+                // is too old for such groups, and reading one service would list them all again.
                 if desc.restricted_vnis() == 0
                     && api.cxil_get_svc.is_some()
                     && let Err(error) = Self::read(device, desc.svc_id)

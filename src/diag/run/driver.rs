@@ -307,7 +307,7 @@ fn fetch_add_warning(
         // Software NICs swap, unless a file says otherwise (nic.md 11.3).
         (None, Side::Client)
             if atomic.is_fetch_add(AtomicOp::Swap as i32)
-                && !endpoint.device().info().is_simulated() =>
+                && !backend::is_software(own_device, &Machine::this()) =>
         {
             Some(format!(
                 "the target's NIC may execute {what} as a PCIe FetchAdd, as drivers do by default \

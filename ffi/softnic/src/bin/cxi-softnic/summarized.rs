@@ -27,6 +27,9 @@ const PASSED_ON: [c_int; 6] = [
 /// The process of the program; 0 before there is one.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
+/// A signal that came before the process of the program was known; 0 for none.
+static EARLY: AtomicI32 = AtomicI32::new(0);
+
 /// Runs the program, prints the summary, and ends as the program ended.
 ///
 /// # Errors
@@ -41,6 +44,11 @@ pub fn run(mut command: Command, program: &OsStr) -> io::Result<Infallible> {
     PASSED_ON.into_iter().for_each(pass_on);
     let mut child = command.spawn()?;
     CHILD.store(child.id().cast_signed(), Ordering::Relaxed);
+    let early = EARLY.load(Ordering::Relaxed);
+    if early != 0 {
+        // SAFETY: the child was not waited for, so that no other process has its id.
+        unsafe { libc::kill(child.id().cast_signed(), early) };
+    }
     let status = child.wait()?;
     let packets = match summary::sum(&fs::read_to_string(&path).unwrap_or_default()) {
         0 => "no packets".to_owned(),
@@ -80,7 +88,9 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_voi
     let is_of_terminal = unsafe { (*info).si_code } > 0;
     let child = CHILD.load(Ordering::Relaxed);
     // The terminal sends its signals to the program, too.
-    if child > 0 && !is_of_terminal {
+    if child == 0 && !is_of_terminal {
+        EARLY.store(signal, Ordering::Relaxed);
+    } else if !is_of_terminal {
         // SAFETY: the child was not waited for, so that no other process has its id.
         unsafe { libc::kill(child, signal) };
     }
