@@ -97,6 +97,8 @@ fn stat_counts_packets_of_shown_nics() {
         .args([tool, "stat", &json])
         .args(["--", tool, "write-lat", "--loopback", "-d", "cxi0", "-n100"])
         .env("CXIDIAG_FABRIC_DIR", directory.path().join("fabric"))
+        // The directory of the step is made in the working directory.
+        .current_dir(directory.path())
         .output()
         .expect("the wrapper starts");
     let text = assert_status(&output, 0);
