@@ -620,7 +620,7 @@ fn wrapper_says_how_many_packets_nics_sent() {
         "--verbose",
         "sh",
         "-c",
-        "kill -TERM $PPID; sleep 600",
+        "kill -TERM $PPID; exec sleep 600",
     ]));
     assert_eq!(status.signal(), Some(15));
 }
