@@ -33,7 +33,7 @@ impl Provoked {
     ///
     /// # Errors
     ///
-    /// [`MOST`] errors of the flag.
+    /// `MOST` errors of the flag.
     pub fn provoke(&self, flag: ErrorFlag) -> Checked {
         if self.count(flag) == MOST {
             let name = flag.full_name();
