@@ -25,6 +25,10 @@ const GAP: Duration = Duration::from_millis(5);
 /// of the window says nothing about the peer.
 const STALLED: u32 = 4;
 
+/// Nanoseconds in which a link moves a byte at the least: 10 MB/s, a hundredth of the slowest links.
+/// An answer to an operation whose bytes take longer than it has been waited for may still come.
+const PER_BYTE: u64 = 100;
+
 /// The instants of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -82,6 +86,8 @@ pub struct Attempt {
     stalled: Cell<Duration>,
     /// How long the operation without an answer was under way, if there is one.
     waited: Cell<Option<Duration>>,
+    /// The bytes of an operation that is waited for.
+    bytes: Cell<u64>,
     /// How long this side has worked beyond the time in which a pair is measured.
     beyond: Cell<Duration>,
     /// How long this side has waited for its CPU, in percent of the time in which it measured.
@@ -98,6 +104,7 @@ impl Attempt {
             looked: Cell::new(Instant::now()),
             stalled: Cell::new(Duration::ZERO),
             waited: Cell::new(None),
+            bytes: Cell::new(0),
             beyond: Cell::new(Duration::ZERO),
             without_cpu: Cell::new(0.0),
         }
@@ -109,6 +116,11 @@ impl Attempt {
             until,
             ..Self::new(window, side)
         }
+    }
+
+    /// Notes that waits are for operations, or lists of them, of this many bytes.
+    pub fn note_bytes(&self, bytes: u64) {
+        self.bytes.set(bytes);
     }
 
     /// Notes how long this side has waited for its CPU, in percent of the time in which it
@@ -212,10 +224,13 @@ impl Attempt {
         self.waited.get().is_some()
     }
 
-    /// Returns whether the operation without an answer was under way for half of the window.
-    /// Otherwise its answer may only be late: earlier operations took the time.
+    /// Returns whether the operation without an answer was under way for half of the window, and
+    /// for the time that its bytes take. Otherwise its answer may only be late: earlier operations
+    /// took the time, or the link is slow.
     pub fn has_waited_long(&self) -> bool {
-        self.waited.get().unwrap_or_default() >= self.window.length() / 2
+        let bytes_take = Duration::from_nanos(self.bytes.get().saturating_mul(PER_BYTE));
+        let waited = self.waited.get().unwrap_or_default();
+        waited >= bytes_take.max(self.window.length() / 2)
     }
 
     /// Returns for how long operations may still begin.
