@@ -5,6 +5,7 @@ use super::document::Conclusion;
 use super::mixed::is_incomparable;
 use cluster::survey::findings::{Certainty, Statistic};
 use cluster::survey::roster::Roster;
+use cluster::survey::untested::Untested;
 
 /// Most NICs of which all pairs are proposed: 2,016 pairs.
 const MOST_NICS: usize = 64;
@@ -12,6 +13,9 @@ const MOST_NICS: usize = 64;
 /// How many times longer each pair is measured, and the longest time that is proposed, in seconds.
 const LONGER: f64 = 4.0;
 const LONGEST_PAIR_S: f64 = 2.0;
+
+/// For how long each pair is measured, in seconds, after answers that did not come in a short slot.
+const LATE_ANSWER_PAIR_S: f64 = 1.0;
 
 /// The proposed time for processes that are missing.
 const JOIN: &str = "120s";
@@ -65,16 +69,30 @@ fn changes(survey: &Survey) -> Vec<(&'static str, String)> {
         .populations
         .iter()
         .any(|one| one.figure != Statistic::Median || 2 * one.unjudged > one.count);
+    let short = Untested::ShortSlot.to_string();
+    if verdict.untested.iter().any(|part| part.reason == short) {
+        let longer = longer_pair_s(setup.pair_s).max(LATE_ANSWER_PAIR_S);
+        changes.push(pair_time(longer));
+        return changes;
+    }
     if !has_all {
         changes.push(("pairs", more_pairs(roster).to_owned()));
     } else if setup.nics_at_once {
         changes.push(("nics", "turn".to_owned()));
     }
-    let longer = (LONGER * setup.pair_s).min(LONGEST_PAIR_S);
+    let longer = longer_pair_s(setup.pair_s);
     if (is_busy || (has_all && !setup.nics_at_once)) && longer > setup.pair_s {
-        changes.push(("pair-time", format!("{:.0}ms", 1000.0 * longer)));
+        changes.push(pair_time(longer));
     }
     changes
+}
+
+fn longer_pair_s(pair_s: f64) -> f64 {
+    (LONGER * pair_s).min(LONGEST_PAIR_S)
+}
+
+fn pair_time(pair_s: f64) -> (&'static str, String) {
+    ("pair-time", format!("{:.0}ms", 1000.0 * pair_s))
 }
 
 /// Returns the pairs that show most about these NICs.
@@ -136,7 +154,7 @@ fn quoted(argument: &str) -> String {
 mod tests {
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
-    use cluster::survey::findings::{Findings, Unit};
+    use cluster::survey::findings::{Findings, Unit, UntestedPart};
     use cluster::survey::ids::NicId;
 
     fn suspect() -> Findings {
@@ -169,6 +187,18 @@ mod tests {
         undecided.setup.pairs = "random:4".into();
         let replaced = "cxidiag survey '--hosts=a b' --pairs=all -- --cpu=1";
         assert_eq!(next(&undecided).as_deref(), Some(replaced));
+    }
+
+    #[test]
+    fn proposes_long_pairs_after_late_answers() {
+        let mut verdict = good();
+        verdict.untested = vec![UntestedPart {
+            unit: Unit::Nic(NicId(0)),
+            reason: Untested::ShortSlot.to_string(),
+            pairs: 1,
+        }];
+        let next = survey(verdict, Ok(())).next.unwrap();
+        assert!(next.ends_with(" --pair-time=1000ms"), "{next}");
     }
 
     #[test]
