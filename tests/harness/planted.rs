@@ -497,7 +497,10 @@ impl Fault {
             _ if is_blind(self) && suspect.iter().any(|part| !part.is_of(&planted)) => {
                 Judgement::WrongName
             }
-            _ if is_blind(self) && names_all(&[bad.clone(), suspect].concat()) => {
+            _ if is_blind(self)
+                && !planted.is_empty()
+                && names_all(&[bad.clone(), suspect].concat()) =>
+            {
                 Judgement::Suspect
             }
             _ if is_blind(self) && document["conclusion"] == "good" => Judgement::CalledGood,
