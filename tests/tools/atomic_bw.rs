@@ -66,7 +66,7 @@ fn prints_its_settings() {
             ["Enabled", "Disabled", "Disabled", "Enabled"],
         ),
         (
-            "--fetching -A swap",
+            "--fetching -A swap -T int64",
             "FETCHING SWAP",
             [NOT, "Enabled", "Disabled", "Enabled"],
         ),
