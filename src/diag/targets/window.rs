@@ -25,8 +25,8 @@ const GAP: Duration = Duration::from_millis(5);
 /// of the window says nothing about the peer.
 const STALLED: u32 = 4;
 
-/// Most nanoseconds in which a link moves a byte: 10 MB/s, far below any working link. The answer to
-/// an operation whose bytes take longer than the wait may still come.
+/// Most nanoseconds in which a link moves a byte: 10 MB/s, far below any working link. The answer
+/// to an operation whose bytes take longer than the wait may still come.
 const PER_BYTE: u64 = 100;
 
 /// The instants of a window.
