@@ -26,10 +26,17 @@ pub fn join(
     bounds: &Bounds,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<Member, Failure> {
+    let mut unreached = None;
     loop {
         let Coordinator {
             addresses, token, ..
-        } = coordinator(end)?;
+        } = match coordinator(end) {
+            // A coordinator that could not be reached has removed its meeting point meanwhile.
+            Err(failure) if failure.kind != Kind::Interrupted => {
+                return Err(unreached.unwrap_or(failure));
+            }
+            found => found?,
+        };
         let meeting = Meeting {
             addresses,
             token,
@@ -43,6 +50,7 @@ pub fn join(
                     && Instant::now() + PAUSE < end =>
             {
                 interrupt::wait_for_any(&mut Vec::new(), Some(PAUSE))?;
+                unreached = Some(failure);
             }
             joined => return joined,
         }
