@@ -19,7 +19,7 @@ use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, ParentAddress, Pare
 use super::traffic::Traffic;
 use facts::limit;
 use facts::limit::ANSWER_LIMIT;
-use facts::net::race::STAGGER;
+use facts::net::race::{STAGGER, reason};
 
 /// Interval of pings while no block runs.
 const BEAT: Duration = Duration::from_secs(1);
@@ -533,7 +533,7 @@ impl Uplink {
                 if self.target.is_none() && error.kind() == io::ErrorKind::ConnectionRefused {
                     self.refusing.insert(address);
                 }
-                facts::error::cause(error)
+                reason(address, error)
             }
             Loss::Silent if self.link.is_none() => {
                 format!("no answer within {} s", ANSWER_LIMIT.as_secs())

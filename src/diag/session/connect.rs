@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use facts::advice::{Situation, remedy};
-use facts::error::{Failure, Kind, Step, cause};
+use facts::error::{Failure, Kind, Step};
 use facts::interrupt;
-use facts::net::race::connect_first;
+use facts::net::race::{connect_first, reason};
 use facts::net::resolver::{addresses, resolution};
 use facts::number::time_text;
 use plan::{Plan, Reaching};
@@ -157,7 +157,7 @@ impl<'a> Search<'a> {
         };
         let others: Vec<String> = others
             .iter()
-            .map(|(address, error)| format!("{}: {}", address.ip(), cause(error)))
+            .map(|(address, error)| format!("{}: {}", address.ip(), reason(*address, error)))
             .collect();
         let others = if others.is_empty() {
             String::new()
@@ -174,7 +174,7 @@ impl<'a> Search<'a> {
                 let reason = format!("no answer within {limit}");
                 (reason, Some(Situation::NoConnection))
             }
-            _ => (cause(error), None),
+            _ => (reason(*address, error), None),
         };
         let failure = Failure::environment(format!("cannot connect to {place}: {reason}{others}"))
             .in_step(Step::Tcp);

@@ -1,13 +1,15 @@
 //! Connections to the first of several addresses that answers (RFC 8305, section 5).
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+
+use crate::error::{Failure, cause};
 
 /// Time between the starts of two attempts, while neither has an answer.
 pub const STAGGER: Duration = Duration::from_millis(250);
@@ -27,6 +29,37 @@ pub fn begin(address: SocketAddr) -> io::Result<OwnedFd> {
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns why an address of this machine or another one cannot be reached.
+pub fn reason(address: SocketAddr, error: &io::Error) -> String {
+    let text = cause(error);
+    if address.ip().is_loopback() && error.kind() == ErrorKind::NetworkUnreachable {
+        return format!("{text}: the interface lo is down");
+    }
+    text
+}
+
+/// Checks that processes of this machine can connect to each other.
+///
+/// # Errors
+///
+/// A network namespace whose loopback interface is down.
+pub fn check_loopback() -> Result<(), Failure> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    // A datagram socket finds the route, and sends nothing.
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
+    match socket.and_then(|socket| socket.connect(address)) {
+        Err(error) if error.kind() == ErrorKind::NetworkUnreachable => {
+            Err(Failure::environment(format!(
+                "cannot connect to processes of this machine: {}",
+                reason(address, &error)
+            ))
+            .with_hint("`ip link set lo up` as root of the network namespace"))
+        }
+        // Any other error is that of the connection itself.
+        _ => Ok(()),
     }
 }
 
