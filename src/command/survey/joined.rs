@@ -133,8 +133,15 @@ impl JoinedMembers {
         Ok(())
     }
 
-    /// Notes which servers have refused their processes.
+    /// Notes which servers have refused their processes, and which processes of this machine have
+    /// ended.
     fn note_refusals(&mut self) {
+        let ended = self.processes.as_mut().map(LocalProcesses::ended);
+        for (rank, reason) in ended.unwrap_or_default() {
+            if !self.joined.contains_key(&rank) {
+                self.lost.entry(rank).or_insert(reason);
+            }
+        }
         for (&rank, invited) in &self.invited {
             let is_known = self.joined.contains_key(&rank) || self.lost.contains_key(&rank);
             if !is_known && let Err(failure) = invited.news() {
