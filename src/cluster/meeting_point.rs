@@ -152,6 +152,7 @@ impl MeetingPoint {
         match self {
             Self::Agreed { token, .. } => Ok(Published {
                 token: token.clone(),
+                addresses: Vec::new(),
                 file: None,
             }),
             Self::File(path) => {
@@ -171,6 +172,7 @@ impl MeetingPoint {
                 })?;
                 Ok(Published {
                     token,
+                    addresses: contents.addresses,
                     file: Some((path.clone(), file)),
                 })
             }
@@ -231,6 +233,8 @@ fn addresses() -> Vec<IpAddr> {
 pub struct Published {
     /// The token of the survey.
     pub token: Token,
+    /// The addresses in the file.
+    pub addresses: Vec<IpAddr>,
     /// The file, which is locked.
     file: Option<(PathBuf, File)>,
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::meeting_point::Coordinator;
+use cluster::meeting_point::{Coordinator, SIGHT_LIMIT};
 use cluster::survey::timetable::Introduction;
 use cluster::tree::{Bounds, Meeting, Member};
 use facts::error::{Failure, Kind};
-use facts::interrupt;
+use facts::{interrupt, limit};
 
 /// How long a process tries to reach one coordinator.
 const ATTEMPT: Duration = Duration::from_secs(15);
@@ -26,10 +26,22 @@ pub fn join(
     bounds: &Bounds,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<Member, Failure> {
+    let mut unreached: Option<Failure> = None;
     loop {
+        // The next coordinator replaces what a killed one has left.
+        let search_end = match unreached {
+            Some(_) => end.min(Instant::now() + limit::in_effect(SIGHT_LIMIT)),
+            None => end,
+        };
         let Coordinator {
             addresses, token, ..
-        } = coordinator(end)?;
+        } = match coordinator(search_end) {
+            // A coordinator that could not be reached has removed its meeting point meanwhile.
+            Err(failure) if failure.kind != Kind::Interrupted => {
+                return Err(unreached.unwrap_or(failure));
+            }
+            found => found?,
+        };
         let meeting = Meeting {
             addresses,
             token,
@@ -43,6 +55,7 @@ pub fn join(
                     && Instant::now() + PAUSE < end =>
             {
                 interrupt::wait_for_any(&mut Vec::new(), Some(PAUSE))?;
+                unreached = Some(failure);
             }
             joined => return joined,
         }

@@ -19,6 +19,9 @@ pub const PROGRAM: &str = "cxidiag";
 /// The executable of this process, also after another one has replaced its file.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
+/// Standard input of each child.
+const NULL_DEVICE: &str = "/dev/null";
+
 /// Exit status of a child process that could not execute its program. The C library uses it where
 /// the child cannot report the error: under qemu-user, which has a process for each `vfork`.
 const NOT_EXECUTED: i32 = 127;
@@ -94,6 +97,11 @@ fn cannot_start(executable: &str) -> String {
     if !Path::new("/proc/self").exists() {
         return format!("cannot start a second process of {PROGRAM}: /proc is not mounted");
     }
+    if !Path::new(NULL_DEVICE).exists() {
+        return format!(
+            "cannot start a second process of {PROGRAM}: {NULL_DEVICE} is missing (mount /dev)"
+        );
+    }
     format!("cannot start {executable} (a second process of {PROGRAM})")
 }
 
@@ -112,6 +120,17 @@ pub fn silent_end(status: ExitStatus) -> Failure {
             format!("its process ended without a message (exit status {code})")
         }
     })
+}
+
+/// Returns how a child has ended that prints its messages itself.
+pub fn end_text(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("signal {signal} ended its process"),
+        (_, code) => {
+            let code = code.unwrap_or_default();
+            format!("its process ended before the survey (exit status {code})")
+        }
+    }
 }
 
 /// Makes this process receive SIGTERM, which leaves time to release NICs, when the process

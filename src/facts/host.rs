@@ -17,9 +17,32 @@ pub fn short_name(host: &str) -> String {
     label.unwrap_or(host).to_lowercase()
 }
 
+/// Returns whether two names are those of one host: in any case, and with or without domain. Two
+/// names with domains need the same domain.
+pub fn is_same_host(one: &str, other: &str) -> bool {
+    let both_full = one.contains('.') && other.contains('.');
+    let is_equal = one.eq_ignore_ascii_case(other);
+    is_equal || !both_full && short_name(one) == short_name(other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn same_host_has_any_case_and_one_domain() {
+        for (one, other, is_same) in [
+            ("NID1.cluster.example", "nid1", true),
+            ("nid1.cluster.example", "NID1.Cluster.Example", true),
+            ("nid1.a.example", "nid1.b.example", false),
+            ("nid1", "nid2", false),
+            ("10.1.1.8", "10.1.1.9", false),
+            ("10.1.1.8", "10", false),
+        ] {
+            assert_eq!(is_same_host(one, other), is_same, "{one} {other}");
+            assert_eq!(is_same_host(other, one), is_same, "{other} {one}");
+        }
+    }
 
     #[test]
     fn short_names_have_neither_domain_nor_capitals() {

@@ -70,6 +70,11 @@ impl Launcher {
     }
 }
 
+/// Returns whether a launcher has listed `device`, whatever its other variables say.
+pub fn is_listed(value: impl Fn(&str) -> Option<String>, device: &str) -> bool {
+    set(value, DEVICES).is_some_and(|names| names.split(',').any(|name| name.trim() == device))
+}
+
 /// Returns whether the process belongs to a step of Slurm on one node without a VNI: such a step
 /// gets one only if the user or the site asks for it (jobs.md 1.2).
 pub fn is_one_node_step(value: impl Fn(&str) -> Option<String>) -> bool {
@@ -118,8 +123,13 @@ impl Grant {
                 if let [one] = sets.as_slice() {
                     vec![Some(one.clone()); names.len()]
                 } else {
-                    same_length(TCS, text, sets.len())?;
-                    sets.into_iter().map(Some).collect()
+                    // Scripts shorten the other lists. The classes of each NIC are unknown then.
+                    if sets.len() > names.len() {
+                        vec![None; names.len()]
+                    } else {
+                        same_length(TCS, text, sets.len())?;
+                        sets.into_iter().map(Some).collect()
+                    }
                 }
             }
         };
@@ -258,6 +268,8 @@ mod tests {
         );
         let message = refusal(["cxi0,cxi1,cxi2", "5,6,7", "1358", "0xa,0x8"]);
         assert!(message.contains("SLINGSHOT_TCS=0xa,0x8"), "{message}");
+        let shortened = grant(["cxi0", "5", "1358", "0xa,0x8"]);
+        assert_eq!(shortened.on("cxi0").unwrap().classes, None);
     }
 
     /// jobs.md 1.8

@@ -4,12 +4,12 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::Stdio;
 
 use rustix::net::sockopt::set_socket_reuseaddr;
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
+use crate::harness::hosts::Hosts;
 use crate::harness::{
     CXIDIAG, Command, Fabric, Server, assert_status, assert_success, finish, stderr, stdout,
 };
@@ -379,53 +379,6 @@ fn port_file_exists_as_long_as_clients_can_connect() {
 fn end(process: u32) {
     let status = Command::new("kill").arg(process.to_string()).status();
     assert!(status.expect("kill starts").success());
-}
-
-/// Two hosts on a cable: network namespaces, which only root may make. Dropping removes them.
-struct Hosts {
-    names: [String; 2],
-}
-
-impl Hosts {
-    /// The first has 10.99.0.1, the second 10.99.0.2. `None` if they cannot be made.
-    fn new() -> Option<Self> {
-        let names = ["a", "b"].map(|name| format!("cxidiag-{}-{name}", std::process::id()));
-        let hosts = Self { names };
-        let [a, b] = &hosts.names;
-        let is_made = ip(&format!("netns add {a}"))
-            && ip(&format!("netns add {b}"))
-            && ip(&format!(
-                "link add cable netns {a} type veth peer cable netns {b}"
-            ))
-            && ip(&format!("-n {a} address add 10.99.0.1/24 dev cable"))
-            && ip(&format!("-n {b} address add 10.99.0.2/24 dev cable"))
-            && ip(&format!("-n {b} link set cable up"));
-        is_made.then_some(hosts)
-    }
-
-    fn set_cable(&self, state: &str) {
-        assert!(ip(&format!("-n {} link set cable {state}", self.names[0])));
-    }
-
-    /// The program on one of the hosts.
-    fn command(&self, host: usize, fabric: &Fabric, args: &str) -> Command {
-        let args = format!("netns exec {} {CXIDIAG} {args}", self.names[host]);
-        fabric.command_of(Path::new("ip"), &args)
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for name in &self.names {
-            ip(&format!("netns delete {name}"));
-        }
-    }
-}
-
-fn ip(args: &str) -> bool {
-    let mut command = Command::new("ip");
-    let status = command.args(args.split(' ')).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
 }
 
 /// The client is between two iterations, the server waits for the end of the size: neither sends a

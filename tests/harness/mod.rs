@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub mod c_program;
+pub mod hosts;
 pub mod legacy;
 pub mod machine;
 pub mod metrics;

@@ -2,11 +2,12 @@
 //! It has no token, so the answer proves nothing: it only ends a wait.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::message::{MAX_HELLO, MAX_MESSAGE, Message, decode, frame};
 use facts::net::framing::Incoming;
+use facts::net::race::connect_first;
 use facts::text;
 
 /// How long each step of a knock may take.
@@ -24,9 +25,7 @@ pub enum KnockAnswer {
 /// Asks the coordinator at one of `addresses`, as the task with this `rank`. Returns `None` if no
 /// coordinator answers.
 pub fn knock(addresses: &[SocketAddr], rank: u32) -> Option<KnockAnswer> {
-    let mut addresses = addresses.iter();
-    let mut stream =
-        addresses.find_map(|address| TcpStream::connect_timeout(address, LIMIT).ok())?;
+    let (mut stream, _) = connect_first(addresses, LIMIT).ok()?;
     stream.set_read_timeout(Some(LIMIT)).ok()?;
     let knock = frame(&Message::Knock { rank });
     debug_assert!(knock.len() <= MAX_HELLO);

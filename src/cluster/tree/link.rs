@@ -11,15 +11,13 @@ use std::time::Duration;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, connect, recv, send,
-    shutdown, socket_with, sockopt,
-};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
 use super::message::{MAX_HELLO, MAX_MESSAGE, Message, decode, frame};
 use super::traffic::Traffic;
 use facts::error::cause;
 use facts::net::framing::Incoming;
+use facts::net::race;
 
 /// Time without traffic before the kernel probes the host of the other process, and the interval of
 /// further probes: few, because a measurement is in progress.
@@ -170,16 +168,7 @@ impl Link {
     ///
     /// An address that cannot be reached from here, a process without file descriptors.
     pub fn connect(address: SocketAddr, set: &PollSet, key: u64) -> io::Result<Self> {
-        let links = match address {
-            SocketAddr::V4(_) => AddressFamily::INET,
-            SocketAddr::V6(_) => AddressFamily::INET6,
-        };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(links, SocketType::STREAM, flags, None)?;
-        match connect(&socket, &address) {
-            Ok(()) | Err(Errno::INPROGRESS) => Self::of_tcp(socket, set, key),
-            Err(error) => Err(error.into()),
-        }
+        Self::of_tcp(race::begin(address)?, set, key)
     }
 
     /// Takes over one end of a pair of sockets between two threads.

@@ -5,7 +5,7 @@
 //! A parent that is stopped does not close its connections. While no block runs, each child sends a
 //! ping every [`BEAT`]; a parent that has not answered for [`PARENT_SILENCE`] is lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, ParentAddress, Pare
 use super::traffic::Traffic;
 use facts::limit;
 use facts::limit::ANSWER_LIMIT;
+use facts::net::race::{STAGGER, reason};
 
 /// Interval of pings while no block runs.
 const BEAT: Duration = Duration::from_secs(1);
@@ -47,8 +48,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UplinkState {
-    /// It waits for this moment to connect to the coordinator.
+    /// It waits for this moment to connect.
     Pausing(Instant),
+    /// It waits for the first of the addresses that answers. The next attempt begins then.
+    Connecting(Instant),
     /// It has sent a hello.
     Greeting,
     /// It has sent its claim.
@@ -83,6 +86,14 @@ pub struct Uplink {
     exchanges: Exchanges,
     stage: UplinkState,
     link: Option<Link>,
+    /// Attempts to connect, with their addresses and starts: the first that succeeds is the link.
+    attempts: Vec<(SocketAddr, Link, Instant)>,
+    /// Addresses that have no attempt yet.
+    waiting: VecDeque<SocketAddr>,
+    /// Why attempts have failed since the last pause.
+    failed: Vec<(SocketAddr, String)>,
+    /// The address of the link.
+    address: Option<SocketAddr>,
     /// The member at the other end; `None` for the coordinator.
     target: Option<ParentAddress>,
     /// When the stage began.
@@ -92,8 +103,8 @@ pub struct Uplink {
     limit: Duration,
     pause: Duration,
     nonce: Nonce,
-    /// Attempts to reach the coordinator: each takes the next of its addresses.
-    attempts: usize,
+    /// The address of the coordinator that is tried first.
+    first: usize,
     /// Attempts in a row that were refused before a proof.
     refusals: usize,
     /// Addresses of the coordinator that refuse connections.
@@ -129,13 +140,17 @@ impl Uplink {
             exchanges: Exchanges::default(),
             stage: UplinkState::Pausing(now),
             link: None,
+            attempts: Vec::new(),
+            waiting: VecDeque::new(),
+            failed: Vec::new(),
+            address: None,
             target: None,
             since: now,
             ends: now + limit,
             limit,
             pause: PAUSE,
             nonce: [0; 16],
-            attempts: 0,
+            first: 0,
             refusals: 0,
             refusing: BTreeSet::new(),
             last_error: "no attempt was made".into(),
@@ -155,7 +170,8 @@ impl Uplink {
 
     /// Returns whether the connection has this key.
     pub fn has(&self, key: u64) -> bool {
-        self.link.as_ref().is_some_and(|link| link.key() == key)
+        let attempts = self.attempts.iter().map(|(_, link, _)| link);
+        attempts.chain(&self.link).any(|link| link.key() == key)
     }
 
     /// Sends a message to the parent.
@@ -206,6 +222,9 @@ impl Uplink {
     ///
     /// Why the member cannot take part any longer.
     pub fn next(&mut self) -> Result<Option<UplinkEvent>, String> {
+        if matches!(self.stage, UplinkState::Connecting(_)) {
+            return Ok(self.take_answers().then_some(UplinkEvent::Changed));
+        }
         let Some(link) = &mut self.link else {
             return Ok(None);
         };
@@ -344,6 +363,12 @@ impl Uplink {
     pub fn due(&self) -> Instant {
         match self.stage {
             UplinkState::Pausing(until) => until,
+            UplinkState::Connecting(next) => {
+                let starts = self.attempts.iter().map(|(.., since)| *since);
+                let end = starts.min().map(|since| since + ANSWER_LIMIT);
+                let next = (!self.waiting.is_empty()).then_some(next);
+                end.into_iter().chain(next).min().unwrap_or(self.since)
+            }
             UplinkState::Greeting | UplinkState::Claiming => self.since + ANSWER_LIMIT,
             UplinkState::Seeking => self.ends,
             UplinkState::Syncing | UplinkState::Attached => match (self.asked, self.quiet_until) {
@@ -376,7 +401,11 @@ impl Uplink {
             UplinkState::Pausing(_) if now >= self.ends || self.has_ended() => {
                 return Err(self.failure());
             }
-            UplinkState::Pausing(_) => self.connect(next_key),
+            UplinkState::Pausing(_) => {
+                self.begin();
+                self.connect(now, next_key);
+            }
+            UplinkState::Connecting(_) => self.connect(now, next_key),
             UplinkState::Greeting | UplinkState::Claiming => {
                 let limit = ANSWER_LIMIT.as_secs();
                 self.fail(format!("no answer within {limit} s"));
@@ -401,41 +430,122 @@ impl Uplink {
         Ok(())
     }
 
-    fn connect(&mut self, next_key: &mut u64) {
-        *next_key += 1;
+    /// Begins to connect to the parent, or to the coordinator.
+    fn begin(&mut self) {
+        let mut addresses = self.meeting.addresses.clone();
+        addresses.rotate_left(self.first);
+        self.waiting = match self.target {
+            Some(place) => [place.address].into(),
+            None => addresses.into(),
+        };
         self.nonce = random();
-        self.enter(UplinkState::Greeting);
-        match Link::connect(self.address(), &self.set, *next_key) {
-            Ok(mut link) => {
-                link.allow(MAX_CLAIM);
-                link.send(&Message::Hello {
-                    version: VERSION.into(),
-                    nonce: self.nonce,
-                });
-                self.link = Some(link);
+        self.enter(UplinkState::Connecting(self.since));
+    }
+
+    /// Ends attempts without an answer, and begins the next one when its time has come.
+    fn connect(&mut self, now: Instant, next_key: &mut u64) {
+        if self.take_answers() {
+            return;
+        }
+        let silent = self
+            .attempts
+            .extract_if(.., |(.., since)| now >= *since + ANSWER_LIMIT);
+        let silent: Vec<_> = silent.map(|(address, ..)| address).collect();
+        for address in silent {
+            self.note(address, &Loss::Silent);
+        }
+        let UplinkState::Connecting(next) = self.stage else {
+            return;
+        };
+        if (now >= next || self.attempts.is_empty())
+            && let Some(address) = self.waiting.pop_front()
+        {
+            *next_key += 1;
+            self.enter(UplinkState::Connecting(now + STAGGER));
+            match Link::connect(address, &self.set, *next_key) {
+                Ok(mut link) => {
+                    link.allow(MAX_CLAIM);
+                    link.send(&Message::Hello {
+                        version: VERSION.into(),
+                        nonce: self.nonce,
+                    });
+                    self.attempts.push((address, link, now));
+                }
+                Err(error) => self.note(address, &Loss::Io(error)),
             }
-            Err(error) => self.lose(&Loss::Io(error)),
+        }
+        self.fail_without_attempts();
+    }
+
+    /// Takes over the first attempt that is connected. Returns whether an attempt has ended.
+    fn take_answers(&mut self) -> bool {
+        for index in 0..self.attempts.len() {
+            let (address, link, _) = &mut self.attempts[index];
+            link.flush();
+            // A connection sends its greeting at once.
+            let is_connected = link.is_flushed();
+            let address = *address;
+            if !is_connected {
+                if let Err(loss) = link.receive() {
+                    self.attempts.remove(index);
+                    self.note(address, &loss);
+                    self.enter(UplinkState::Connecting(Instant::now()));
+                    self.fail_without_attempts();
+                    return true;
+                }
+                continue;
+            }
+            let (_, link, _) = self.attempts.swap_remove(index);
+            self.end_attempts();
+            self.address = Some(address);
+            self.link = Some(link);
+            self.enter(UplinkState::Greeting);
+            return true;
+        }
+        false
+    }
+
+    fn end_attempts(&mut self) {
+        self.attempts.clear();
+        self.waiting.clear();
+        self.failed.clear();
+    }
+
+    /// Fails if no address is left.
+    fn fail_without_attempts(&mut self) {
+        if self.attempts.is_empty() && self.waiting.is_empty() {
+            self.last_error = failures(&self.failed);
+            let count = self.failed.len();
+            self.retry(count);
         }
     }
 
-    /// Returns the address that it is connected to, or connects to next.
-    fn address(&self) -> SocketAddr {
-        let addresses = &self.meeting.addresses;
-        self.target
-            .map_or(addresses[self.attempts % addresses.len()], |place| {
-                place.address
-            })
+    /// Notes why an attempt has failed.
+    fn note(&mut self, address: SocketAddr, loss: &Loss) {
+        let reason = self.reason(address, loss);
+        self.failed.push((address, reason));
+    }
+
+    /// Returns why an address has failed.
+    fn reason(&mut self, address: SocketAddr, loss: &Loss) -> String {
+        match loss {
+            Loss::Io(error) => {
+                if self.target.is_none() && error.kind() == io::ErrorKind::ConnectionRefused {
+                    self.refusing.insert(address);
+                }
+                reason(address, error)
+            }
+            Loss::Silent if self.link.is_none() => {
+                format!("no answer within {} s", ANSWER_LIMIT.as_secs())
+            }
+            other => other.to_string(),
+        }
     }
 
     fn lose(&mut self, loss: &Loss) {
-        let reason = match loss {
-            Loss::Io(error) => {
-                if self.target.is_none() && error.kind() == io::ErrorKind::ConnectionRefused {
-                    self.refusing.insert(self.address());
-                }
-                facts::error::cause(error)
-            }
-            other => other.to_string(),
+        let reason = match self.address {
+            Some(address) => self.reason(address, loss),
+            None => loss.to_string(),
         };
         self.lose_with(reason);
     }
@@ -449,18 +559,30 @@ impl Uplink {
         self.fail(reason);
     }
 
-    /// Ends an attempt. The next one begins after a pause, at the coordinator.
+    /// Ends the connection. The next one begins after a pause, at the next address of the
+    /// coordinator.
     fn fail(&mut self, reason: String) {
-        let address = self.address();
-        let (ip, port) = (address.ip(), address.port());
-        self.last_error = format!("{ip} port {port}: {reason}");
+        if let Some(address) = self.address.take() {
+            self.last_error = failures(&[(address, reason)]);
+            let mut addresses = self.meeting.addresses.iter();
+            if self.target.is_none()
+                && let Some(index) = addresses.position(|other| *other == address)
+            {
+                self.first = (index + 1) % self.meeting.addresses.len();
+            }
+        }
+        self.retry(1);
+    }
+
+    /// Connects again after a pause; `count` addresses have failed.
+    fn retry(&mut self, count: usize) {
         self.count();
         self.link = None;
+        self.end_attempts();
         match self.target.take() {
             Some(place) => self.request.avoid = Some(place.rank),
             None => {
-                self.attempts += 1;
-                self.failed_after_end = self.failed_after_end.map(|count| count + 1);
+                self.failed_after_end = self.failed_after_end.map(|failed| failed + count);
             }
         }
         self.asked = None;
@@ -492,6 +614,21 @@ impl Uplink {
             "cannot reach the coordinator of the survey (limit: {limit}); the last attempt: {last}"
         )
     }
+}
+
+/// Returns the text for addresses that have failed: those with one reason together.
+fn failures(failed: &[(SocketAddr, String)]) -> String {
+    let mut groups: Vec<(Vec<String>, &str)> = Vec::new();
+    for (address, reason) in failed {
+        let place = format!("{} port {}", address.ip(), address.port());
+        match groups.iter_mut().find(|(_, other)| other == reason) {
+            Some((places, _)) => places.push(place),
+            None => groups.push((vec![place], reason)),
+        }
+    }
+    let groups = groups.iter();
+    let groups = groups.map(|(places, reason)| format!("{}: {reason}", places.join(", ")));
+    groups.collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(any(test, feature = "testing"))]

@@ -1,6 +1,7 @@
 //! The members that have joined a survey, and why others have not.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ pub struct JoinedMembers {
     /// Processes on other hosts by rank, which end with it.
     pub invited: BTreeMap<u32, Invited>,
     /// The published meeting point. Its file is removed at the end.
-    _published: Option<Published>,
+    published: Option<Published>,
 }
 
 impl JoinedMembers {
@@ -50,7 +51,7 @@ impl JoinedMembers {
         Self {
             file,
             processes: Some(processes),
-            _published: published,
+            published,
             ..Self::default()
         }
     }
@@ -132,8 +133,15 @@ impl JoinedMembers {
         Ok(())
     }
 
-    /// Notes which servers have refused their processes.
+    /// Notes which servers have refused their processes, and which processes of this machine have
+    /// ended.
     fn note_refusals(&mut self) {
+        let ended = self.processes.as_mut().map(LocalProcesses::ended);
+        for (rank, reason) in ended.unwrap_or_default() {
+            if !self.joined.contains_key(&rank) {
+                self.lost.entry(rank).or_insert(reason);
+            }
+        }
         for (&rank, invited) in &self.invited {
             let is_known = self.joined.contains_key(&rank) || self.lost.contains_key(&rank);
             if !is_known && let Err(failure) = invited.news() {
@@ -158,14 +166,24 @@ impl JoinedMembers {
     /// other task has come.
     fn note_hint(&self, size: u32, notes: &mut Notes) {
         let Some(file) = &self.file else { return };
-        let what = match self.blind.len() {
-            0 if self.joined.len() == 1 && size > 1 => "no other task has found".to_owned(),
+        let shared =
+            "the directory must be shared by all nodes; --meeting-point names another file";
+        let file = file.display();
+        notes.add(&match self.blind.len() {
+            0 if self.joined.len() == 1 && size > 1 => {
+                let published = self.published.iter();
+                let addresses = published.flat_map(|published| &published.addresses);
+                let addresses: Vec<_> = addresses.map(IpAddr::to_string).collect();
+                format!(
+                    "no other task has connected: other nodes need {file} ({shared}), and one of \
+                     the addresses in it: {}",
+                    addresses.join(", ")
+                )
+            }
             0 => return,
-            1 => "1 task does not see".to_owned(),
-            count => format!("{count} tasks do not see"),
-        };
-        let hint = "the directory must be shared by all nodes; --meeting-point names another file";
-        notes.add(&format!("{what} {}: {hint}", file.display()));
+            1 => format!("1 task does not see {file}: {shared}"),
+            count => format!("{count} tasks do not see {file}: {shared}"),
+        });
     }
 
     /// Waits for the end of the processes that were started here.

@@ -25,6 +25,7 @@ use facts::device::DeviceName;
 use facts::error::{Failure, Step, invalid};
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
+use facts::net::race::check_loopback;
 use facts::token::Token;
 use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
@@ -316,6 +317,11 @@ impl<'a> Launch<'a> {
             Ok(published) => published,
             Err(failure) => return Err(self.abort(root, failure, limit)),
         };
+        if !self.here.is_empty()
+            && let Err(failure) = check_loopback()
+        {
+            return Err(self.abort(root, failure, limit));
+        }
         let mut processes = LocalProcesses::default();
         for rank in &self.here {
             let place = (*rank, self.size);

@@ -7,6 +7,7 @@ use cluster::survey::ids::{NicId, NodeId};
 use cluster::survey::roster::{NO_NIC, Nic, Node, Roster};
 use cluster::survey::timetable::{Introduction, NicFacts};
 use facts::device::FabricAddress;
+use facts::host::is_same_host;
 
 /// The nodes and NICs, and how to reach them.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +66,9 @@ impl Members {
         let host = host.map_or(expected.clone(), str::to_owned);
         let first_nics = &self.first_nics;
         let mut others = self.roster.nodes.iter_mut();
-        let is_meant = |node: &&mut Node| node.host == host && !first_nics.contains_key(&node.rank);
+        let is_meant = |node: &&mut Node| {
+            is_same_host(&node.host, &host) && !first_nics.contains_key(&node.rank)
+        };
         if let Some(other) = others.find(is_meant) {
             other.host = expected;
         }

@@ -69,7 +69,7 @@ impl Started {
 
 /// Processes that end when this value is dropped.
 #[derive(Default)]
-pub struct LocalProcesses(Vec<Child>);
+pub struct LocalProcesses(Vec<(u32, Child)>);
 
 impl LocalProcesses {
     /// Starts a process with the `command` and the arguments of this one. `place` is its rank and
@@ -95,8 +95,17 @@ impl LocalProcesses {
                 .args(arguments)
                 .stdout(Stdio::null()),
         )?;
-        self.0.push(child);
+        self.0.push((rank, child));
         Ok(())
+    }
+
+    /// Returns the ranks of processes that have ended, and how they ended.
+    pub fn ended(&mut self) -> Vec<(u32, String)> {
+        let ended = self.0.iter_mut().filter_map(|(rank, child)| {
+            let status = child.try_wait().ok()??;
+            Some((*rank, child::end_text(status)))
+        });
+        ended.collect()
     }
 
     /// Waits for the end of all processes, which know that the survey is over.
@@ -109,7 +118,7 @@ impl LocalProcesses {
         let end = Instant::now() + limit;
         loop {
             self.0
-                .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+                .retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
             if self.0.is_empty() || Instant::now() >= end {
                 return self.0.is_empty();
             }
@@ -120,14 +129,14 @@ impl LocalProcesses {
 
 impl Drop for LocalProcesses {
     fn drop(&mut self) {
-        for child in &self.0 {
+        for (_, child) in &self.0 {
             // This call fails only if the process has ended.
             if let Some(process) = Pid::from_raw(child.id() as i32) {
                 let _ = kill_process(process, Signal::TERM);
             }
         }
         self.end_within(END_LIMIT);
-        for child in &mut self.0 {
+        for (_, child) in &mut self.0 {
             let _ = child.kill();
         }
         // A process that hangs in the driver does not end even then.

@@ -2,13 +2,14 @@
 //! waits for the server to start.
 
 use std::io::{self, ErrorKind, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use facts::advice::{Situation, remedy};
-use facts::error::{Failure, Kind, Step, cause};
+use facts::error::{Failure, Kind, Step};
 use facts::interrupt;
+use facts::net::race::{connect_first, reason};
 use facts::net::resolver::{addresses, resolution};
 use facts::number::time_text;
 use plan::{Plan, Reaching};
@@ -126,19 +127,16 @@ impl<'a> Search<'a> {
     }
 
     fn attempt(&self) -> Result<Connection, Failure> {
-        let mut failed = Vec::new();
-        for &address in &self.addresses {
-            let limit = self.reaching.limit;
-            let connecting = move || TcpStream::connect_timeout(&address, limit);
-            let connected = interrupt::aside(connecting)
-                .map_err(|failure| failure.in_step(Step::Tcp))?
-                .and_then(not_itself)
-                .and_then(|stream| Connection::new(stream, address, true));
-            match connected {
+        let (addresses, limit) = (self.addresses.clone(), self.reaching.limit);
+        let connected = interrupt::aside(move || connect_first(&addresses, limit))
+            .map_err(|failure| failure.in_step(Step::Tcp))?;
+        let mut failed = match connected {
+            Ok((stream, address)) => match Connection::new(stream, address, true) {
                 Ok(connection) => return Ok(connection),
-                Err(error) => failed.push((address, error)),
-            }
-        }
+                Err(error) => vec![(address, error)],
+            },
+            Err(failed) => failed,
+        };
         // The most informative error last: a refusal shows that the host is up.
         failed.sort_by_key(|(_, error)| match error.kind() {
             ErrorKind::ConnectionRefused => 2,
@@ -159,7 +157,7 @@ impl<'a> Search<'a> {
         };
         let others: Vec<String> = others
             .iter()
-            .map(|(address, error)| format!("{}: {}", address.ip(), cause(error)))
+            .map(|(address, error)| format!("{}: {}", address.ip(), reason(*address, error)))
             .collect();
         let others = if others.is_empty() {
             String::new()
@@ -176,7 +174,7 @@ impl<'a> Search<'a> {
                 let reason = format!("no answer within {limit}");
                 (reason, Some(Situation::NoConnection))
             }
-            _ => (cause(error), None),
+            _ => (reason(*address, error), None),
         };
         let failure = Failure::environment(format!("cannot connect to {place}: {reason}{others}"))
             .in_step(Step::Tcp);
@@ -185,15 +183,6 @@ impl<'a> Search<'a> {
             None => failure,
         }
     }
-}
-
-/// Refuses a connection of a socket to itself. TCP permits it if no server listens and the kernel
-/// assigns the client the very port that it connects to.
-fn not_itself(stream: TcpStream) -> io::Result<TcpStream> {
-    if stream.local_addr()? == stream.peer_addr()? {
-        return Err(ErrorKind::ConnectionRefused.into());
-    }
-    Ok(stream)
 }
 
 /// Returns the addresses of a host; `meant` is the hint if the host has no addresses.

@@ -341,7 +341,9 @@ impl PeerFacts {
         let Some(host) = &self.host else {
             return Ok(());
         };
-        let (own, apart) = (us.own, *host != us.machine);
+        // Without an identifier, such as under /proc with subset=pid, nobody can tell.
+        let is_known = !host.is_empty() && !us.machine.is_empty();
+        let (own, apart) = (us.own, is_known && *host != us.machine);
         let kind = |software| {
             if software {
                 "a software NIC"

@@ -2,4 +2,5 @@
 
 pub mod framing;
 pub mod listener;
+pub mod race;
 pub mod resolver;

@@ -74,7 +74,14 @@ impl ServiceRequest {
         if request.svc_id.is_some() && !is_of_job {
             return Ok(request);
         }
-        let launcher = Launcher::find(&value)?;
+        let launcher = match Launcher::find(&value) {
+            // The variables of other NICs, such as those of hardware beside a software NIC.
+            Err(reason) if !is_of_job && !slingshot::is_listed(&value, &device.to_string()) => {
+                request.unused = Some(reason).filter(|_| device.platform().is_listed);
+                return Ok(request);
+            }
+            found => found?,
+        };
         if is_of_job {
             let vni = match &launcher {
                 Launcher::Granted(grant) => grant.job_vni,

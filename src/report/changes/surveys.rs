@@ -7,6 +7,7 @@ use super::change::{Change, ChangeVerdict, percent};
 use crate::survey::nics::{State, all_states};
 use crate::survey::{Survey, words};
 use cluster::survey::findings::{Matrix, Population, Test};
+use facts::host::is_same_host;
 
 /// Least pairs of a NIC in both surveys, and least NICs with so many pairs, for its median.
 const LEAST_PAIRS: usize = 3;
@@ -67,8 +68,13 @@ pub(super) fn changes(
 /// Returns the NICs whose state changed, and the number of NICs of hosts that one survey lacks.
 fn of_states(base: &Survey, new: &Survey) -> (Vec<Change>, u64) {
     let [of_base, of_new] = [base, new].map(named_states);
-    let has_host =
-        |survey: &Survey, host: &str| survey.roster.nodes.iter().any(|of| of.host == host);
+    let has_host = |survey: &Survey, host: &str| {
+        survey
+            .roster
+            .nodes
+            .iter()
+            .any(|of| is_same_host(&of.host, host))
+    };
     let mut changes = Vec::new();
     let mut others = 0;
     for (name, (host, state)) in &of_base {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{SHORT, absent, bad, document, start, wait_for_lines};
 use crate::alone;
+use crate::harness::hosts::{Hosts, ip};
 use crate::harness::{Command, Fabric, Process, assert_status, assert_success, stderr, stdout};
 
 /// The variables of a launcher are all that a task needs.
@@ -217,5 +218,68 @@ fn each_task_refuses_invalid_pairs() {
     {
         let refused = start(task(&fabric, directory.path(), rank, 2, arguments));
         assert_status(&refused.finish(), 2);
+    }
+}
+
+/// The packets to the first three addresses of the coordinator's host go to a host that does not
+/// exist.
+#[test]
+fn task_joins_at_the_fourth_address_of_the_coordinator() {
+    let Some(hosts) = Hosts::new() else {
+        println!("not tested: network namespaces need root and the program ip");
+        return;
+    };
+    hosts.set_cable("up");
+    let [a, b] = &hosts.names;
+    let silent = (1..=3).map(|number| format!("10.98.0.{number}"));
+    for address in silent {
+        assert!(ip(&format!("-n {a} address add {address}/32 dev cable")));
+        assert!(ip(&format!("-n {b} route add {address} via 10.99.0.9")));
+    }
+    let no_host = "neighbour add 10.99.0.9 lladdr 02:00:00:00:00:09 dev cable nud permanent";
+    assert!(ip(&format!("-n {b} {no_host}")));
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let tasks = [0_u32, 1].map(|rank| {
+        let options = format!("--no-why {SHORT} --json write-lat");
+        let mut task = hosts.command(
+            rank as usize,
+            &fabric,
+            &format!("survey -d soft{rank} {options}"),
+        );
+        task.current_dir(directory.path())
+            .env("OMPI_COMM_WORLD_RANK", rank.to_string())
+            .env("OMPI_COMM_WORLD_SIZE", "2");
+        start(task)
+    });
+    let [first, other] = tasks.map(Process::finish);
+    let document = document(&first);
+    assert_eq!(absent(&document), [], "{}", stderr(&first));
+    assert_eq!(stderr(&other), "");
+}
+
+/// The nodes share the directory, and no network.
+#[test]
+fn both_sides_name_the_addresses_that_do_not_answer() {
+    let Some(hosts) = Hosts::new() else {
+        println!("not tested: network namespaces need root and the program ip");
+        return;
+    };
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let tasks = [0_u32, 1].map(|rank| {
+        let options = format!("survey -d soft{rank} --no-why write-lat");
+        let mut task = hosts.command(rank as usize, &fabric, &options);
+        task.current_dir(directory.path())
+            .env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "20")
+            .env("OMPI_COMM_WORLD_RANK", rank.to_string())
+            .env("OMPI_COMM_WORLD_SIZE", "2");
+        start(task)
+    });
+    let [first, other] = tasks.map(Process::finish);
+    for output in [&first, &other] {
+        let error = stderr(output);
+        assert!(error.contains("10.99.0.1"), "{error}");
+        assert!(!error.contains("has not written"), "{error}");
     }
 }

@@ -1,5 +1,7 @@
 //! Times on links, in nanoseconds.
 
+use std::fs;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -17,8 +19,42 @@ pub fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos() as u64
 }
 
-/// Returns the time in nanoseconds, on a clock that all processes share.
+/// Returns the time in nanoseconds, on a clock that all processes share: the monotonic clock of
+/// the machine, also in a time namespace.
 pub fn now() -> u64 {
+    static OFFSET: LazyLock<i64> = LazyLock::new(|| {
+        let offsets = fs::read_to_string("/proc/self/timens_offsets");
+        offset(&offsets.unwrap_or_default()).unwrap_or(0)
+    });
     let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    let now = now.tv_sec * NS_PER_SECOND + now.tv_nsec;
+    (now - *OFFSET) as u64
+}
+
+/// Nanoseconds of a second.
+const NS_PER_SECOND: i64 = 1_000_000_000;
+
+/// Returns what the time namespace of a process adds to the monotonic clock, in nanoseconds.
+fn offset(offsets: &str) -> Option<i64> {
+    let clock = offsets
+        .lines()
+        .find_map(|line| line.strip_prefix("monotonic"))?;
+    let mut fields = clock.split_whitespace().map(str::parse::<i64>);
+    let (seconds, nanoseconds) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    seconds.checked_mul(NS_PER_SECOND)?.checked_add(nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_offset_of_time_namespace() {
+        let text = "monotonic      100000         5\nboottime            0         0\n";
+        assert_eq!(offset(text), Some(100_000_000_000_005));
+        assert_eq!(offset("monotonic -2 999999999"), Some(-1_000_000_001));
+        for other in ["", "monotonic x 0", "monotonic 1", "boottime 1 0"] {
+            assert_eq!(offset(other), None, "{other}");
+        }
+    }
 }

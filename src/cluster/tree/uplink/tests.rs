@@ -1,6 +1,9 @@
 //! The search for a coordinator that has ended.
 
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with};
 
 use super::*;
 use crate::tree::Bounds;
@@ -53,22 +56,82 @@ fn gives_up_coordinator_whose_host_refuses_connections() {
         bounds: Bounds::default(),
     };
     drop(listener);
-    let request = request();
-    let set = PollSet::new().unwrap();
-    let mut uplink = Uplink::new(meeting, request, &set, &Arc::default(), LIMIT);
-    let (mut keys, mut next_key) = (Vec::new(), 0);
-    let reason = loop {
-        let within = uplink.due().saturating_duration_since(Instant::now());
-        set.ready(within, &mut keys);
-        while let Ok(Some(_)) = uplink.next() {}
-        if let Err(reason) = uplink.tick(Instant::now(), &mut next_key) {
-            break reason;
-        }
-    };
+    let mut uplink = uplink(meeting);
+    let reason = run(&mut uplink, |_| false).unwrap_err();
     assert!(
         reason.to_lowercase().contains("connection refused"),
         "{reason}"
     );
     // It has not searched until its limit.
     assert!(Instant::now() < uplink.ends);
+}
+
+fn uplink(meeting: Meeting) -> Uplink {
+    let set = PollSet::new().unwrap();
+    Uplink::new(meeting, request(), &set, &Arc::default(), LIMIT)
+}
+
+/// Runs until `is_done`, or until the process cannot take part.
+fn run(uplink: &mut Uplink, is_done: impl Fn(&Uplink) -> bool) -> Result<(), String> {
+    let (mut keys, mut next_key) = (Vec::new(), 0);
+    while !is_done(uplink) {
+        let within = uplink.due().saturating_duration_since(Instant::now());
+        uplink.set.ready(within, &mut keys);
+        uplink.flush();
+        while let Ok(Some(_)) = uplink.next() {}
+        uplink.tick(Instant::now(), &mut next_key)?;
+    }
+    Ok(())
+}
+
+/// An address that drops what comes to it: its queue of connections is full.
+fn silent(host: u8) -> (SocketAddr, Vec<OwnedFd>) {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+    bind(&socket, &SocketAddr::from(([127, 0, 1, host], 0))).unwrap();
+    listen(&socket, 0).unwrap();
+    let address = getsockname(&socket).unwrap().try_into().unwrap();
+    let filling = (0..4).map(|_| facts::net::race::begin(address).unwrap());
+    (address, filling.chain([socket]).collect())
+}
+
+#[test]
+fn connects_to_the_address_behind_three_silent_ones() {
+    let silent = [1, 2, 3].map(silent);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let good = listener.local_addr().unwrap();
+    let addresses = silent.iter().map(|(address, _)| *address);
+    let mut uplink = uplink(Meeting {
+        addresses: addresses.chain([good]).collect(),
+        token: token("secret"),
+        bounds: Bounds::default(),
+    });
+    run(&mut uplink, |uplink| {
+        uplink.stage == UplinkState::Greeting || uplink.first > 0
+    })
+    .unwrap();
+    assert_eq!(uplink.address, Some(good));
+    // An address that answers, but not as the coordinator, is not the first one again.
+    uplink.lose_with("it has refused this process".into());
+    assert_eq!(uplink.first, 0);
+    uplink.meeting.addresses.rotate_right(1);
+    uplink.address = Some(good);
+    uplink.lose_with("it has refused this process".into());
+    uplink.begin();
+    assert_eq!(uplink.waiting.back(), Some(&good));
+}
+
+#[test]
+fn names_all_addresses_without_an_answer() {
+    let failed = ["10.0.0.1:7", "10.0.0.2:7", "10.0.0.3:7"].map(|address| {
+        let reason = match address {
+            "10.0.0.2:7" => "Connection refused",
+            _ => "no answer within 5 s",
+        };
+        (address.parse().unwrap(), reason.to_owned())
+    });
+    assert_eq!(
+        failures(&failed),
+        "10.0.0.1 port 7, 10.0.0.3 port 7: no answer within 5 s; 10.0.0.2 port 7: Connection refused"
+    );
 }
