@@ -164,6 +164,86 @@ static void pools(void)
 	cxil_close_device(dev);
 }
 
+/* Appends an entry and returns the return code of its LINK */
+static unsigned int try_append(struct rig *rig, struct portal *portal)
+{
+	uint8_t command[64];
+	const uint8_t *event;
+	unsigned int code;
+
+	append(rig, portal, command);
+	put_bits(command, TGT_RESTART_SEQ, 1);
+	post(rig, command);
+	while (!(event = eq_peek(rig->events.eq)))
+		;
+	CHECK_EQ(get_bits(event, EVENT_TYPE), C_EVENT_LINK);
+	code = event_code(event);
+	done(&rig->events);
+	return code;
+}
+
+/* 16,384 for each of four processing elements, to which the portals belong in turn */
+static void list_entries(void)
+{
+	struct rig rig = rig_open(0);
+	struct portal portals[5];
+
+	for (int nth = 0; nth < 5; nth++)
+		portals[nth] = portal_open(&rig, nth, true);
+	for (int nth = 0; nth < 16384; nth++)
+		CHECK_EQ(try_append(&rig, &portals[0]), C_RC_OK);
+	CHECK_EQ(try_append(&rig, &portals[0]), C_RC_NO_SPACE);
+	for (int nth = 1; nth < 5; nth++)
+		CHECK_EQ(try_append(&rig, &portals[nth]), nth < 4 ? C_RC_OK : C_RC_NO_SPACE);
+	for (int nth = 0; nth < 5; nth++)
+		portal_close(&portals[nth]);
+	rig_close(&rig);
+}
+
+/* Fifteen services reserve 1,092 list entries each: 4 are left of 16,384 */
+static void reserved_entries(void)
+{
+	struct cxil_dev *dev = open_device();
+	struct cxi_svc_desc desc = with_vni(70);
+	int ids[15], last;
+
+	desc.resource_limits = 1;
+	desc.limits.les = (struct cxi_limits){ .max = 1092, .res = 1092 };
+	for (int nth = 0; nth < 15; nth++) {
+		ids[nth] = alloc_svc(dev, desc);
+		CHECK(ids[nth] > 0);
+	}
+	desc.limits.les.res = 5;
+	CHECK_EQ(alloc_svc(dev, desc), -ENOSPC);
+	desc.limits.les.res = 4;
+	last = alloc_svc(dev, desc);
+	CHECK(last > 0);
+	CHECK_EQ(cxil_destroy_svc(dev, last), 0);
+	for (int nth = 0; nth < 15; nth++)
+		CHECK_EQ(cxil_destroy_svc(dev, ids[nth]), 0);
+	desc.limits.les = (struct cxi_limits){ .max = 16384, .res = 16384 };
+	last = alloc_svc(dev, desc);
+	CHECK(last > 0);
+	CHECK_EQ(cxil_destroy_svc(dev, last), 0);
+	cxil_close_device(dev);
+}
+
+/* More LNIs than RGIDs, on one device */
+static void many_lnis(void)
+{
+	struct cxil_dev *dev = open_device();
+	struct cxil_lni *lnis[300];
+	int id = alloc_svc(dev, with_vni(70));
+
+	CHECK_EQ(cxil_set_svc_lpr(dev, id, 8), 0);
+	for (int nth = 0; nth < 300; nth++)
+		lnis[nth] = alloc_lni(dev, id);
+	for (int nth = 0; nth < 300; nth++)
+		CHECK_EQ(cxil_destroy_lni(lnis[nth]), 0);
+	CHECK_EQ(cxil_destroy_svc(dev, id), 0);
+	cxil_close_device(dev);
+}
+
 static void pids(void)
 {
 	struct cxil_dev *dev = open_device();
@@ -202,6 +282,12 @@ static void ranges(void)
 	CHECK_EQ(cxil_modify_cp(lni, cp, 32), -EINVAL);
 	CHECK_EQ(cxil_modify_cp(lni, cp, 31), 0);
 	CHECK_EQ(cp->vni, 31);
+	/* The service of the VNI decides, not the service of the LNI */
+	CHECK_EQ(cxil_alloc_cp(lni, VNI, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT, &cp), 0);
+	CHECK_EQ(cxil_modify_cp(lni, cp, VNI), -EINVAL);
+	lni = alloc_lni(dev, 1);
+	CHECK_EQ(cxil_alloc_cp(lni, 16, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT, &cp), 0);
+	CHECK_EQ(cxil_modify_cp(lni, cp, 31), 0);
 	cxil_close_device(dev);
 	dev = open_device();
 	CHECK_EQ(cxil_svc_set_exclusive_cp(dev, 2, false), 0);
@@ -271,6 +357,9 @@ static const struct {
 	{ "descriptions", descriptions, true },
 	{ "network_namespaces", network_namespaces, true },
 	{ "pools", pools, true },
+	{ "list_entries", list_entries, false },
+	{ "reserved_entries", reserved_entries, true },
+	{ "many_lnis", many_lnis, true },
 	{ "pids", pids, false },
 	{ "ranges", ranges, true },
 	{ "effective_user", effective_user, true },

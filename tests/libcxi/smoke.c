@@ -161,7 +161,7 @@ static void portals(void)
 	done(&rig.events);
 	CHECK_EQ(cxil_pte_status(portal.pte, &status), 0);
 	CHECK(status.state == C_PTLTE_ENABLED && status.drop_count == 0);
-	CHECK(status.ule_count == 1 && status.les_allocated == 2 && status.les_max == 15724);
+	CHECK(status.ule_count == 1 && status.les_allocated == 2 && status.les_max == 16384);
 	CHECK_EQ(offset, iova(rig.md, rig.memory + PAGE));
 	CHECK_EQ(cxil_invalidate_pte_le(portal.pte, 9, C_PTL_LIST_OVERFLOW), 0);
 	CHECK_EQ(cxil_pte_transition_sm(portal.pte, 0), 0);

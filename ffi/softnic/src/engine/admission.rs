@@ -71,7 +71,7 @@ impl<W: Wire> Engine<W> {
         };
         let entry = pte.lists.get(list)[at];
         let stores_header = list == C_PTL_LIST_OVERFLOW && !entry.command.unexpected_hdr_disable();
-        let has_place = !stores_header || has_place(&self.ptes, number, self.entries);
+        let has_place = !stores_header || has_place(&self.ptes, number, &self.entries);
         let Some(pte) = self.ptes.get_mut(number) else {
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
@@ -106,7 +106,7 @@ impl<W: Wire> Engine<W> {
                 kind: C_EVENT_MATCH,
                 ..Target::of(packet, &landing, C_RC_OK)
             };
-            pte.post(&event, &mut self.eqs, self.entries);
+            pte.post(&event, &mut self.eqs, &self.entries);
         }
         if (used_up || used != entry.used)
             && let Some(entries) = pte.lists.get_mut(list)
@@ -114,11 +114,11 @@ impl<W: Wire> Engine<W> {
             entries[at].used = used;
             if used_up {
                 entries.remove(at);
-                self.entries -= 1;
+                self.entries[number] -= 1;
             }
         }
         if used_up && !entry.command.event_unlink_disable() {
-            pte.post(&events::unlinked(&landing), &mut self.eqs, self.entries);
+            pte.post(&events::unlinked(&landing), &mut self.eqs, &self.entries);
         }
         let place = match place {
             Ok(place) => place,
@@ -132,7 +132,7 @@ impl<W: Wire> Engine<W> {
                 mlength: landing.mlength(packet),
                 code: C_RC_OK,
             });
-            self.entries += 1;
+            self.entries[number] += 1;
         }
         let (use_once, manage_local) = (entry.command.use_once(), entry.command.manage_local());
         let matching = Match {

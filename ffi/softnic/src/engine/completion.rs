@@ -104,7 +104,7 @@ impl<W: Wire> Engine<W> {
             lists: &mut self.lists,
             enabled: self.rendezvous_gets,
         };
-        fetcher.fetch(&rest, pte, &mut self.eqs, self.entries);
+        fetcher.fetch(&rest, pte, &mut self.eqs, &self.entries);
     }
 
     /// Counts an operation at its target if the entry counts operations (nic.md 9.2), and delivers
@@ -121,7 +121,7 @@ impl<W: Wire> Engine<W> {
         let quiet = entry.event_comm_disable() || (entry.event_success_disable() && is_success);
         if !quiet && let Some(pte) = self.ptes.get(landing.pte) {
             let event = Target::of(packet, landing, code);
-            pte.post(&event, &mut self.eqs, self.entries);
+            pte.post(&event, &mut self.eqs, &self.entries);
         }
     }
 

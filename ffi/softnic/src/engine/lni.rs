@@ -1,12 +1,20 @@
 //! LNIs, and the objects of software that have no more state than their owner and their numbers.
 
-use cxi_sys::{C_COMM_PROF_PER_CQ, CXI_TC_BEST_EFFORT};
+use cxi_sys::{C_COMM_PROF_PER_CQ, C_NUM_LACS, C_NUM_RGIDS, CXI_TC_BEST_EFFORT};
 
 use super::address::VniRange;
 use super::memory::AddressSpace;
 
 /// Communication profiles of one RGID.
 pub const PROFILES: usize = C_COMM_PROF_PER_CQ as usize;
+
+/// The most LNIs that can share an RGID: its address contexts, of which each LNI that maps memory
+/// needs one.
+pub const LNIS_PER_RGID: u32 = C_NUM_LACS;
+
+/// One more than the highest number of an LNI: the driver limits RGIDs, not LNIs. RGID 0 is
+/// reserved (libcxi.md 4).
+pub const LNIS: usize = 1 + ((C_NUM_RGIDS - 1) * LNIS_PER_RGID) as usize;
 
 /// A communication profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

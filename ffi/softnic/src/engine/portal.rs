@@ -1,5 +1,7 @@
 //! Portals table entries (nic.md 8).
 
+use std::ops::{Index, IndexMut};
+
 use cxi_sys::*;
 
 use super::address::{Address, VniRange};
@@ -10,13 +12,11 @@ use super::lists::Lists;
 use super::return_codes::ReturnCode;
 use super::table::Table;
 
-/// List entries of the NIC. libcxi.md 2.2 has this number for each processing element; this NIC has
-/// one.
-pub const ENTRIES: usize = 16384;
+/// Processing elements of the NIC. Each has list entries for its own portals table entries.
+pub const ELEMENTS: usize = 4;
 
-/// List entries that programs can use: with the limits of the NIC a service gets this many
-/// (libcxi.md 11). The others are presumably the driver's own.
-pub const MAX_ENTRIES: usize = 15724;
+/// List entries of a processing element (libcxi.md 2.2, 11).
+pub const MAX_ENTRIES: usize = 16384;
 
 /// A drop count that is not compared (nic.md 8.2).
 pub const ANY_DROP_COUNT: u32 = (1 << 24) - 1;
@@ -71,7 +71,7 @@ pub struct Pte {
     pub state: c_ptlte_state,
     /// Number of messages refused since flow control disabled the entry.
     pub drop_count: u32,
-    /// The most list entries that the service allows its LNI on all portals.
+    /// The most list entries of a processing element that the service allows its LNI.
     pub most_entries: usize,
     pub lists: Lists,
 }
@@ -92,7 +92,8 @@ impl Pte {
 
     /// Sets the state by a command of software (nic.md 8.2), reports the result, and returns its
     /// return code. Leaving the state DISABLED for one in which messages are accepted takes the
-    /// number of dropped messages. `entries` is the number of list entries in use.
+    /// number of dropped messages. `entries` is the number of list entries in use of the processing
+    /// element.
     pub fn set_state(
         &mut self,
         number: u16,
@@ -167,12 +168,12 @@ impl Pte {
         C_RC_PT_DISABLED
     }
 
-    /// Delivers an event to the event queue of the entry, if it has one. `entries` is the number of
-    /// list entries in use.
+    /// Delivers an event to the event queue of the entry, if it has one.
     #[inline]
-    pub fn post(&self, event: &Target, eqs: &mut Table<EventQueue>, entries: usize) {
+    pub fn post(&self, event: &Target, eqs: &mut Table<EventQueue>, entries: &EntriesInUse) {
         if let Some(queue) = eqs.get_mut(usize::from(self.eq)) {
-            events::target(queue, event, self.options.use_long_event, pool_use(entries));
+            let pool = entries.pool(event.ptlte_index.into());
+            events::target(queue, event, self.options.use_long_event, pool);
         }
     }
 }
@@ -195,21 +196,53 @@ impl PortalMap {
     }
 }
 
-/// Whether a portals table entry may have one more list entry: in the pool of the NIC, of which
-/// `entries` are in use, and within the limit of its LNI.
+/// Returns the processing element of the portals table entry with a number.
 #[inline]
-pub fn has_place(ptes: &Table<Pte>, number: usize, entries: usize) -> bool {
+pub fn element(number: usize) -> usize {
+    number % ELEMENTS
+}
+
+/// The list entries in use of each processing element, unexpected headers included, by the number
+/// of any of its portals table entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntriesInUse([usize; ELEMENTS]);
+
+impl EntriesInUse {
+    /// Returns the entries in use and the size of the pool of a portals table entry.
+    pub fn pool(&self, number: usize) -> PoolUse {
+        (self[number] as u16, MAX_ENTRIES as u16)
+    }
+}
+
+impl Index<usize> for EntriesInUse {
+    type Output = usize;
+
+    #[inline]
+    fn index(&self, number: usize) -> &usize {
+        &self.0[element(number)]
+    }
+}
+
+impl IndexMut<usize> for EntriesInUse {
+    #[inline]
+    fn index_mut(&mut self, number: usize) -> &mut usize {
+        &mut self.0[element(number)]
+    }
+}
+
+/// Whether a portals table entry may have one more list entry: in its processing element, and
+/// within the limit of its LNI.
+#[inline]
+pub fn has_place(ptes: &Table<Pte>, number: usize, entries: &EntriesInUse) -> bool {
     let Some(pte) = ptes.get(number) else {
         return false;
     };
     let own = || {
-        let portals = ptes.iter().filter(|(_, other)| other.lni == pte.lni);
-        portals.map(|(_, other)| other.lists.len()).sum::<usize>()
+        let portals = ptes
+            .iter()
+            .filter(|(other, entry)| entry.lni == pte.lni && element(*other) == element(number));
+        portals.map(|(_, entry)| entry.lists.len()).sum::<usize>()
     };
     // Most services do not limit entries; then they are not counted.
-    entries < MAX_ENTRIES && (pte.most_entries >= MAX_ENTRIES || own() < pte.most_entries)
-}
-
-fn pool_use(entries: usize) -> PoolUse {
-    (entries as u16, MAX_ENTRIES as u16)
+    entries[number] < MAX_ENTRIES && (pte.most_entries >= MAX_ENTRIES || own() < pte.most_entries)
 }

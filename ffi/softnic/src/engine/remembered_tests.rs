@@ -77,7 +77,7 @@ impl World {
         pte.options.is_matching = is_matching;
         pte.options.en_flowctrl = has_flow_control;
         pte.lists.get_mut(C_PTL_LIST_PRIORITY).unwrap().clear();
-        target.engine.entries = 0;
+        target.engine.entries = super::portal::EntriesInUse::default();
         Self {
             initiator,
             target,
@@ -149,11 +149,11 @@ impl World {
                     .set_event_ct_bytes(flags.counts_bytes)
                     .set_ct(self.counter);
                 entries.push(Entry::new(entry));
-                engine.entries += 1;
+                engine.entries[self.target.pte] += 1;
             }
             Change::Unlink if !entries.is_empty() => {
                 entries.remove(0);
-                engine.entries -= 1;
+                engine.entries[self.target.pte] -= 1;
             }
             Change::Unlink => {}
             Change::State(enabled) => {
@@ -187,7 +187,13 @@ impl World {
         let counts = counter.map(|counter| (counter.success, counter.failure));
         let telemetry = [&mut self.initiator, &mut self.target]
             .map(|node| format!("{:?}", node.engine.telemetry()));
-        (bytes, events, counts, telemetry, self.target.engine.entries)
+        (
+            bytes,
+            events,
+            counts,
+            telemetry,
+            self.target.engine.entries.clone(),
+        )
     }
 }
 

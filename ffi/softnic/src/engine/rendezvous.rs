@@ -11,7 +11,7 @@ use super::list_counts::{ListCount, ListCounts};
 use super::match_id::{self, PID_BITS};
 use super::packet::{Kind, Packet};
 use super::placement::Place;
-use super::portal::Pte;
+use super::portal::{EntriesInUse, Pte};
 use super::table::Table;
 use super::transactions::{Destination, Transaction, Transactions};
 use super::triggers::Counters;
@@ -108,7 +108,7 @@ impl<W: Wire> Fetcher<'_, W> {
         rest: &Rest<'_>,
         pte: &Pte,
         eqs: &mut Table<EventQueue>,
-        entries: usize,
+        entries: &EntriesInUse,
     ) {
         let get_issued = self.enabled && !self.transactions.is_full();
         if !rest.entry.event_comm_disable() {

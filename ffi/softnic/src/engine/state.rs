@@ -7,9 +7,9 @@ use cxi_sys::*;
 use super::event_queue::EventQueue;
 use super::incoming::{Message, Reply};
 use super::list_counts::ListCounts;
-use super::lni::{Domain, Lni, Md};
+use super::lni::{Domain, LNIS, Lni, Md};
 use super::location::Staging;
-use super::portal::{PortalMap, Pte};
+use super::portal::{EntriesInUse, PortalMap, Pte};
 use super::remembered::Remembered;
 use super::table::Table;
 use super::target_queue::TargetQueue;
@@ -31,8 +31,7 @@ pub struct Engine<W> {
     pub ptes: Table<Pte>,
     pub maps: Table<PortalMap>,
     pub counters: Counters,
-    /// List entries in use, unexpected headers included.
-    pub entries: usize,
+    pub entries: EntriesInUse,
     /// Number of event queues with an event interrupt.
     pub interrupting: usize,
     /// Number of event queues that combine events.
@@ -65,7 +64,7 @@ impl<W: Wire> Engine<W> {
     pub fn new(wire: W) -> Self {
         Self {
             wire,
-            lnis: Table::new(1, C_NUM_RGIDS as usize),
+            lnis: Table::new(1, LNIS),
             domains: Table::new(1, usize::MAX),
             mds: Table::new(1, usize::MAX),
             eqs: Table::new(1, C_NUM_EQS as usize),
@@ -74,7 +73,7 @@ impl<W: Wire> Engine<W> {
             ptes: Table::new(1, C_NUM_PTLTES as usize),
             maps: Table::new(0, 2560),
             counters: Counters::new(),
-            entries: 0,
+            entries: EntriesInUse::default(),
             interrupting: 0,
             combining: 0,
             stamping: 0,

@@ -9,7 +9,7 @@ use super::event_queue::EventQueue;
 use super::events::Target;
 use super::list_counts::ListCount;
 use super::lists::{Entry, Unexpected};
-use super::portal::{Pte, has_place};
+use super::portal::{EntriesInUse, Pte, has_place};
 use super::rendezvous::{Fetcher, Rest};
 use super::return_codes::ReturnCode;
 use super::ring::Command;
@@ -21,8 +21,7 @@ use super::{matching, placement};
 pub struct Portals<'a, W> {
     pub ptes: &'a mut Table<Pte>,
     pub eqs: &'a mut Table<EventQueue>,
-    /// List entries in use on the whole NIC.
-    pub entries: &'a mut usize,
+    pub entries: &'a mut EntriesInUse,
     /// For messages that an append finds on the UNEXPECTED list.
     pub fetcher: Fetcher<'a, W>,
 }
@@ -81,7 +80,8 @@ fn set_state<W: Wire>(
     if !states.contains(&wanted) {
         return Err(C_RC_CMD_INVALID_ARG);
     }
-    let code = pte.set_state(number, wanted, command.drop_count(), nic.eqs, nic.entries);
+    let entries = &mut nic.entries[number.into()];
+    let code = pte.set_state(number, wanted, command.drop_count(), nic.eqs, entries);
     nic.fetcher.lists.count(match code {
         C_RC_OK => ListCount::SetStateSuccess,
         _ => ListCount::SetStateNoMatch,
@@ -95,7 +95,7 @@ fn append<W: Wire>(
     lni: usize,
     nic: &mut Portals<'_, W>,
 ) -> Result<bool, ReturnCode> {
-    let room = has_place(nic.ptes, command.ptlte_index().into(), *nic.entries);
+    let room = has_place(nic.ptes, command.ptlte_index().into(), nic.entries);
     let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
     // Only the NIC adds to the UNEXPECTED list.
     if u32::from(command.ptl_list()) == C_PTL_LIST_UNEXPECTED {
@@ -115,7 +115,7 @@ fn append<W: Wire>(
     };
     if let Some((code, count)) = failure {
         nic.fetcher.lists.count(count);
-        report(C_EVENT_LINK, command, code, pte, nic.eqs, *nic.entries);
+        report(C_EVENT_LINK, command, code, pte, nic.eqs, nic.entries);
         if list == C_PTL_LIST_PRIORITY && !room {
             let number = command.ptlte_index().into();
             pte.leave_to_software(number, C_SC_SM_APPEND_FAIL, nic.eqs);
@@ -130,10 +130,10 @@ fn append<W: Wire>(
     let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
     if let Some(list) = pte.lists.get_mut(list) {
         list.push(entry);
-        *nic.entries += 1;
+        nic.entries[command.ptlte_index().into()] += 1;
     }
     if !command.event_link_disable() {
-        report(C_EVENT_LINK, command, C_RC_OK, pte, nic.eqs, *nic.entries);
+        report(C_EVENT_LINK, command, C_RC_OK, pte, nic.eqs, nic.entries);
     }
     Ok(true)
 }
@@ -149,13 +149,13 @@ fn unlink<W: Wire>(
     let list = pte.lists.get_mut(u32::from(command.ptl_list()));
     let found = list.and_then(|list| Some(list.remove(list.iter().position(is_named)?)));
     let (code, count) = if found.is_some() {
-        *nic.entries -= 1;
+        nic.entries[command.ptlte_index().into()] -= 1;
         (C_RC_OK, ListCount::UnlinkSuccess)
     } else {
         (C_RC_ENTRY_NOT_FOUND, ListCount::UnlinkFailed)
     };
     nic.fetcher.lists.count(count);
-    report(C_EVENT_UNLINK, command, code, pte, nic.eqs, *nic.entries);
+    report(C_EVENT_UNLINK, command, code, pte, nic.eqs, nic.entries);
     Ok(code == C_RC_OK)
 }
 
@@ -185,13 +185,13 @@ fn search<W: Wire>(
         at = next;
         if deletes {
             pte.lists.unexpected.remove(next);
-            *nic.entries -= 1;
+            nic.entries[command.ptlte_index().into()] -= 1;
         } else {
             event.kind = C_EVENT_SEARCH;
             event.return_code = C_RC_OK;
             at += 1;
         }
-        pte.post(&event, nic.eqs, *nic.entries);
+        pte.post(&event, nic.eqs, nic.entries);
         if command.use_once() {
             nic.fetcher.lists.count(success);
             return Ok(true);
@@ -207,7 +207,7 @@ fn search<W: Wire>(
         C_RC_NO_MATCH,
         pte,
         nic.eqs,
-        *nic.entries,
+        nic.entries,
     );
     Ok(true)
 }
@@ -232,7 +232,7 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
         let Some(found) = pte.lists.unexpected.remove(at) else {
             break;
         };
-        *nic.entries -= 1;
+        nic.entries[number] -= 1;
         let place = placement::clamped(entry, &found.header);
         let end = place.end(&entry.command);
         let used_up = placement::consume(&entry.command, &mut entry.used, end);
@@ -248,7 +248,7 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
                 && event.return_code == C_RC_OK
                 && !event.rendezvous);
         if !quiet {
-            pte.post(&event, nic.eqs, *nic.entries);
+            pte.post(&event, nic.eqs, nic.entries);
         }
         if event.rendezvous && found.code == C_RC_OK {
             let rest = Rest {
@@ -259,7 +259,7 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
                 place,
                 mlength: found.mlength,
             };
-            nic.fetcher.fetch(&rest, pte, nic.eqs, *nic.entries);
+            nic.fetcher.fetch(&rest, pte, nic.eqs, nic.entries);
         }
         if used_up {
             return true;
@@ -299,7 +299,7 @@ fn report(
     code: ReturnCode,
     pte: &Pte,
     eqs: &mut Table<EventQueue>,
-    entries: usize,
+    entries: &EntriesInUse,
 ) {
     let event = Target {
         kind,

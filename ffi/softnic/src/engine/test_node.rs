@@ -161,8 +161,8 @@ impl Node {
             .get_mut(C_PTL_LIST_PRIORITY)
             .unwrap()
             .push(Entry::new(entry));
-        engine.entries = 1;
         let pte = engine.ptes.insert(pte).unwrap();
+        engine.entries[pte] = 1;
         let map = PortalMap {
             domain: 1,
             vnis: VniRange::single(VNI),

@@ -21,12 +21,13 @@ use rustix::thread::{futex, gettid, sched_getcpu};
 
 use crate::counter_names::COUNT;
 use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
-use crate::engine::{PROFILES, Profile, VniRange};
+use crate::engine::portal::ELEMENTS;
+use crate::engine::{LNIS, PROFILES, Profile, VniRange};
 use crate::pages::Pages;
 pub use counts::read as read_counts;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are ignored.
-const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x0a");
+const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x0b");
 
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
@@ -34,21 +35,21 @@ const PARKED_AT: usize = 64;
 const WAKER_AT: usize = 68;
 const RINGER_AT: usize = 72;
 const LANES_AT: usize = 128;
+/// One more than the highest number that an LNI of the owner has had.
+const USES_AT: usize = 136;
 /// The VNIs on which the owner has PIDs, and below a bit for each PID.
 const VNIS_AT: usize = 192;
 const PIDS_AT: usize = 4096;
 /// The resources that each LNI of the owner uses, by its number.
 const USE_AT: usize = PIDS_AT + VNIS * 8 * PID_WORDS;
 const USE_LEN: usize = 8 * USE_WORDS;
-/// Words of an LNI: its service and RGID, two for the counts, and a half for each profile.
-const USE_WORDS: usize = 3 + PROFILES / 2;
+/// Words of an LNI: its service and RGID, two for the counts, one for the list entries, and a half
+/// for each profile.
+const USE_WORDS: usize = 4 + PROFILES / 2;
 /// The counts of the owner (`counts`): two words of 32 bits, and the counts.
 const COUNTS_AT: usize = USE_AT + LNIS * USE_LEN;
 const COUNTS_LEN: usize = 8 + 8 * COUNT;
 const HEADER_LEN: usize = (COUNTS_AT + COUNTS_LEN).next_multiple_of(4096);
-
-/// LNIs of one open NIC, by their numbers.
-pub const LNIS: usize = 256;
 
 /// VNIs, or ranges of VNIs, on which a NIC can have PIDs: the size of a table of its receive unit
 /// (libcxi.md 6).
@@ -127,8 +128,10 @@ pub struct Use {
     pub service: u32,
     /// The RGID of the LNI.
     pub rgid: u16,
-    /// By `CXI_RSRC_TYPE_*`.
+    /// By `CXI_RSRC_TYPE_*`; 0 for list entries.
     pub counts: [u16; 8],
+    /// The list entries of each processing element.
+    pub entries: [u16; ELEMENTS],
     /// Communication profiles, by LCID.
     pub profiles: [Option<Profile>; PROFILES],
 }
@@ -152,8 +155,14 @@ fn parse_profile_bits(bits: u32) -> Option<Profile> {
 
 /// Returns the resources in use by the LNIs of a port. Unwritten bytes are no LNIs.
 pub fn read_uses(file: &File) -> Vec<Use> {
-    let mut bytes = [0; LNIS * USE_LEN];
-    if file.read_exact_at(&mut bytes, USE_AT as u64).is_err() {
+    let read = |at: usize, bytes: &mut [u8]| file.read_exact_at(bytes, at as u64).is_ok();
+    let mut count = [0; 8];
+    if !read(USES_AT, &mut count) {
+        return Vec::new();
+    }
+    let lnis = usize::try_from(u64::from_le_bytes(count)).map_or(LNIS, |count| count.min(LNIS));
+    let mut bytes = vec![0; lnis * USE_LEN];
+    if !read(USE_AT, &mut bytes) {
         return Vec::new();
     }
     let (words, _) = bytes.as_chunks::<8>();
@@ -165,13 +174,14 @@ pub fn read_uses(file: &File) -> Vec<Use> {
             service: word(first) as u32,
             rgid: (word(first) >> 32) as u16,
             counts: std::array::from_fn(|kind| (packed >> (16 * kind)) as u16),
+            entries: std::array::from_fn(|element| (word(first + 3) >> (16 * element)) as u16),
             profiles: std::array::from_fn(|lcid| {
-                let pair = word(first + 3 + lcid / 2);
+                let pair = word(first + 4 + lcid / 2);
                 parse_profile_bits((pair >> (32 * (lcid % 2))) as u32)
             }),
         }
     };
-    (0..LNIS)
+    (0..lnis)
         .map(of_lni)
         .filter(|found| found.service != 0)
         .collect()
@@ -293,10 +303,14 @@ impl Port {
         let packed = (used.counts.iter().enumerate()).fold(0u128, |sum, (kind, &count)| {
             sum | u128::from(count) << (16 * kind)
         });
+        let entries = (used.entries.iter().enumerate()).fold(0u64, |sum, (element, &count)| {
+            sum | u64::from(count) << (16 * element)
+        });
         let counts = [
             u64::from(used.rgid) << 32 | u64::from(used.service),
             packed as u64,
             (packed >> 64) as u64,
+            entries,
         ];
         let (pairs, _) = used.profiles.as_chunks::<2>();
         let profiles = pairs
@@ -310,6 +324,8 @@ impl Port {
             let at = USE_AT + lni * USE_LEN + 8 * index;
             self.pages.word(at).store(word, Ordering::Release);
         }
+        let count = self.pages.word(USES_AT);
+        count.fetch_max(lni as u64 + 1, Ordering::Release);
     }
 
     /// Returns whether the RGIDs of the LNIs of this port have changed since the last call.

@@ -89,7 +89,7 @@ pub fn information(id: u32, nid: u32, health: &Health) -> cxil_devinfo {
         num_cts: C_NUM_CTS as u16 - 1,
         num_acs: C_NUM_ACS as u16 - 2,
         num_tles: C_NUM_TLES as u16,
-        num_les: crate::engine::portal::ENTRIES as u16,
+        num_les: crate::engine::portal::MAX_ENTRIES as u16,
         pci_domain: PCI_DOMAIN,
         pci_bus: id as u8, // at most 99
         pci_device: 0,

@@ -350,7 +350,7 @@ pub unsafe extern "C" fn cxil_destroy_domain(domain: *mut cxil_domain) -> c_int 
 }
 
 /// Changes the VNI of a profile for all queues that use it. EINVAL, also for root, unless the
-/// profile belongs to the LNI and is exclusive, and the VNIs are of one range.
+/// profile belongs to the LNI, profiles with its VNI are exclusive, and the VNIs are of one range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni: c_uint) -> c_int {
     answer(|| {
@@ -363,11 +363,12 @@ pub unsafe extern "C" fn cxil_modify_cp(lni: *mut cxil_lni, cp: *mut cxi_cp, vni
         let vni = lni.nic.with(|engine| {
             let registry = ServiceRegistry::open(&engine.wire)?;
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
-            let is_exclusive = registry.service(owner.service)?.exclusive_profiles;
             let entry = owner.profiles.get_mut(lcid).ok_or(Errno::INVAL)?;
             let held = entry.as_mut().ok_or(Errno::INVAL)?;
             let vni = u16::try_from(vni).map_err(|_| Errno::INVAL)?;
-            if !is_exclusive || !registry.vnis_with(held.profile.vni).contains(vni) {
+            let before = held.profile.vni;
+            let is_exclusive = registry.is_exclusive(owner.service, before);
+            if !is_exclusive || !registry.vnis_with(before).contains(vni) {
                 return Err(Errno::INVAL);
             }
             held.profile.vni = vni;

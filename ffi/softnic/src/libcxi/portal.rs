@@ -207,8 +207,8 @@ pub unsafe extern "C" fn cxil_invalidate_pte_le(
 /// Returns state, drop count and list entries of a portals table entry. `ule_count` is the number
 /// of headers of the UNEXPECTED list that `ule_offsets` has room for, and after the call the number
 /// of headers. The offset of a rendezvous message is its raw remote offset; the offset of another
-/// message is the address of its data (nic.md 8.7). No entries are reserved: all portals share one
-/// pool.
+/// message is the address of its data (nic.md 8.7). No entries are reserved: the portals of a
+/// processing element share one pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pte_status) -> c_int {
     answer(|| {
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pt
             return Err(Errno::INVAL);
         }
         nic.with(|engine| {
-            let entries = engine.entries;
+            let entries = engine.entries[*number];
             let pte = engine.ptes.get(*number).ok_or(Errno::INVAL)?;
             status.drop_count = pte.drop_count;
             status.state = pte.state as u8;
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn cxil_pte_transition_sm(pte: *mut cxil_pte, drop_count: 
             return Err(Errno::INVAL);
         }
         nic.with(|engine| {
-            let (eqs, entries) = (&mut engine.eqs, &mut engine.entries);
+            let (eqs, entries) = (&mut engine.eqs, &mut engine.entries[*number]);
             let pte = engine.ptes.get_mut(*number).ok_or(Errno::INVAL)?;
             let state = C_PTLTE_SOFTWARE_MANAGED;
             pte.set_state(*number as u16, state, drop_count, eqs, entries);

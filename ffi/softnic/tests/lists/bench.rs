@@ -2,8 +2,8 @@
 
 use crate::driver::prelude::*;
 
-/// The list entries that programs can use.
-pub const ENTRIES: usize = 15724;
+/// The list entries of a processing element.
+pub const ENTRIES: usize = 16384;
 
 pub struct Bench {
     pub rig: Rig,
@@ -69,9 +69,13 @@ impl Bench {
         Completion::of(&self.rig.run(&put))
     }
 
-    /// Adds entries to the pool, all but `left` of those that it holds, on another portal.
+    /// Adds entries to the pool, all but `left` of those that it holds, on another portal of the
+    /// processing element.
     pub fn fill(&mut self, left: usize) -> Portal {
-        let filler = self.rig.portal(7, |_| {});
+        let own = self.portal.number % 4;
+        let mut portals = (4..8).map(|index| self.rig.portal(index, |_| {}));
+        let filler = portals.find(|portal| portal.number % 4 == own);
+        let filler = filler.expect("one of four portals in a row");
         for _ in 0..ENTRIES - left {
             self.rig.tgt.issue(&append(filler.number, |entry| {
                 _ = entry.set_event_link_disable(true)

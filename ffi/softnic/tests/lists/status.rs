@@ -66,7 +66,7 @@ fn reports_headers_of_unexpected_messages() {
     assert_eq!((now.state, now.drop_count), (C_PTLTE_ENABLED as u8, 0));
     assert_eq!(
         (now.les_reserved, now.les_allocated, now.les_max),
-        (0, 0, 15724)
+        (0, 0, 16384)
     );
     overflow(&mut rig, portal, &sink);
     assert_eq!(

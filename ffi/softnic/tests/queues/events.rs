@@ -142,7 +142,7 @@ fn link_and_unlink_have_64_bytes() {
             (14, &[3 | kind << 2]),
             (24, &[0xcd, 0xab]),
             (56, &[entries]),
-            (58, &15724_u16.to_le_bytes()),
+            (58, &16384_u16.to_le_bytes()),
             (63, &[code as u8]),
         ])
     };
@@ -167,7 +167,7 @@ fn quiet_append_raises_link_event_only_on_failure() {
     let mut rig = Rig::new();
     let sink = rig.buffer(PAGE);
     let portal = rig.portal(0, |_| {});
-    for _ in 0..15724 {
+    for _ in 0..16384 {
         rig.tgt.emit(&append(portal.number, |entry| {
             whole(entry, &sink);
             entry.set_event_link_disable(true);
@@ -236,7 +236,7 @@ fn queue_or_portal_selects_long_target_events() {
         let event = EventTargetLong::from_bytes(rig.teq.wait().bytes());
         assert_eq!((event.rlength(), event.mlength()), (100, 100));
         assert_eq!((event.remote_offset(), event.start()), (24, sink.iova(24)));
-        assert_eq!((event.lpe_stat_1(), event.lpe_stat_2()), (1, 15724));
+        assert_eq!((event.lpe_stat_1(), event.lpe_stat_2()), (1, 16384));
     }
 }
 

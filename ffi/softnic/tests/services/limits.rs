@@ -250,7 +250,7 @@ fn rejects_reservation_beyond_available() {
         Err(ENOSPC),
         "without a place for the numbers"
     );
-    let totals = [2047, 1024, 512, 2047, 2047, 15724, 1536, 1022];
+    let totals = [2047, 1024, 512, 2047, 2047, 16384, 1536, 1022];
     assert_eq!(info.rsrc_avail, totals, "512 are the default service's");
     assert!(!info.no_le_pools && !info.no_tle_pools && !info.no_cntr_pools);
     limit(&mut desc, CXI_RSRC_TYPE_TLE, 2048, 1536);
@@ -271,7 +271,7 @@ fn rejects_reservation_beyond_available() {
     assert_eq!(answered(code), Err(ENOSPC));
     assert_eq!(
         info.rsrc_avail,
-        [2047, 1024, 510, 2047, 2047, 15724, 0, 1020]
+        [2047, 1024, 510, 2047, 2047, 16384, 0, 1020]
     );
     assert_eq!(alloc(dev, &next(510)), Ok(6));
     // An update may reuse the service's own reservation.
@@ -356,7 +356,7 @@ fn reserves_list_entries() {
     alone!();
     let Some(dev) = administrator() else { return };
     let mut desc = plain(70);
-    limit(&mut desc, CXI_RSRC_TYPE_LE, 16384, 15722);
+    limit(&mut desc, CXI_RSRC_TYPE_LE, 16384, 16382);
     assert_eq!(alloc(dev, &desc), Ok(5));
     let mut rig = Rig::new();
     let sink = rig.buffer(PAGE);
@@ -368,10 +368,14 @@ fn reserves_list_entries() {
     close(dev);
 }
 
-/// The limit of the default service is the NIC's, of which a part is not for programs
-/// (libcxi.md 11).
+/// Opens portals of all processing elements, and the first and the last of one of them.
+fn portals_of_elements(rig: &mut Rig) -> [Portal; 5] {
+    [0, 1, 2, 3, 4].map(|index| rig.portal(index, |_| {}))
+}
+
+/// Portals of one processing element share its list entries (libcxi.md 11).
 #[test]
-fn default_service_has_fewer_list_entries_than_nic() {
+fn default_service_has_list_entries_of_each_processing_element() {
     alone!();
     let dev = open(0);
     let most = limits(&get(dev, 1).unwrap())[CXI_RSRC_TYPE_LE as usize].max;
@@ -379,19 +383,22 @@ fn default_service_has_fewer_list_entries_than_nic() {
     assert_eq!(most, 16384);
     let mut rig = Rig::new();
     let sink = rig.buffer(PAGE);
-    let portals = [0, 1].map(|index| rig.portal(index, |_| {}));
-    for nth in 1..15724 {
-        let portal = portals[nth % 2].number;
+    let [first, others @ .., last] = portals_of_elements(&mut rig);
+    for nth in 1..16384 {
+        let portal = [first, last][nth % 2].number;
         rig.tgt.issue(&append(portal, |entry| {
             whole(entry, &sink);
             entry.set_event_link_disable(true);
         }));
     }
-    assert_eq!(link(&mut rig, portals[0], &sink), C_RC_OK, "15,724");
-    for portal in portals {
+    assert_eq!(link(&mut rig, first, &sink), C_RC_OK, "16,384");
+    for portal in [first, last] {
         assert_eq!(link(&mut rig, portal, &sink), C_RC_NO_SPACE);
     }
-    assert_eq!(used(rig.dev, 1)[CXI_RSRC_TYPE_LE as usize], 15724);
+    for portal in others {
+        assert_eq!(link(&mut rig, portal, &sink), C_RC_OK);
+    }
+    assert_eq!(used(rig.dev, 1)[CXI_RSRC_TYPE_LE as usize], 16384);
 }
 
 #[test]
@@ -401,10 +408,12 @@ fn limits_list_entries() {
     let before = narrow_default(dev, 3);
     let mut rig = Rig::new();
     let sink = rig.buffer(PAGE);
-    let portals = [0, 1].map(|index| rig.portal(index, |_| {}));
+    let [first, other, .., last] = portals_of_elements(&mut rig);
+    let portals = [first, last];
     for nth in 0..3 {
         assert_eq!(link(&mut rig, portals[nth % 2], &sink), C_RC_OK);
     }
+    assert_eq!(link(&mut rig, other, &sink), C_RC_OK);
     assert_eq!(link(&mut rig, portals[0], &sink), C_RC_NO_SPACE);
     assert_eq!(link(&mut rig, portals[1], &sink), C_RC_NO_SPACE);
     assert_eq!(used(rig.dev, 1)[CXI_RSRC_TYPE_LE as usize], 3);

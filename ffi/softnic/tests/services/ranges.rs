@@ -179,13 +179,20 @@ fn modifies_vni_of_exclusive_profile_inside_range() {
         assert_eq!(modify(user, cp, vni), Ok(0));
         assert_eq!(vni_of(cp), vni);
     }
-    // A list has no other VNIs.
+    // The service of the VNI decides, not the LNI's. A list has no other VNIs.
+    let cp = profile(user, 1, CXI_TC_BEST_EFFORT).unwrap();
+    assert_eq!(modify(user, cp, 1), Err(EINVAL), "not exclusive");
+    close(dev);
+    let dev = open(0);
+    assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 2, false)), 0);
+    assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 1, true)), 0);
+    let user = lni(dev, 2).unwrap();
     let cp = profile(user, 1, CXI_TC_BEST_EFFORT).unwrap();
     assert_eq!(modify(user, cp, 10), Err(EINVAL));
     assert_eq!(modify(user, cp, 1), Ok(0));
     close(dev);
     let dev = open(0);
-    assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 2, false)), 0);
+    assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 1, false)), 0);
     close(dev);
 }
 
@@ -193,7 +200,7 @@ fn modifies_vni_of_exclusive_profile_inside_range() {
 fn modified_profile_sends_on_its_vni() {
     alone!();
     let Some(dev) = administrator() else { return };
-    assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 1, true)), 0);
+    assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 2, true)), 0);
     let (mut rig, source, _sink) = Rig::with_target();
     let cp = alloc_cp(rig.lni, 16);
     rig.tx = Queue::transmit(rig.dev, rig.lni, lcid(cp));
@@ -211,6 +218,6 @@ fn modified_profile_sends_on_its_vni() {
         assert_eq!((event.code, u32::from(event.vni)), (C_RC_OK, vni));
     }
     drop(rig);
-    assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 1, false)), 0);
+    assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 2, false)), 0);
     close(dev);
 }

@@ -282,7 +282,10 @@ fn removes_files_of_interrupted_writers() {
 const USES_AT: u64 = 20480;
 
 /// Bytes of an LNI there.
-const USE_LEN: usize = 88;
+const USE_LEN: usize = 96;
+
+/// Where a port has the number of these records.
+const COUNT_AT: u64 = 136;
 
 /// Returns what 256 LNIs of a service claim: maximal uses, each in an RGID of its own.
 fn claims(service: u32, first_rgid: u16) -> Vec<u8> {
@@ -303,6 +306,7 @@ fn survives_false_claims_of_ports() {
         .write(true)
         .open(fabric().join("cxisoft-12.1"))
         .unwrap();
+    port.write_all_at(&256_u64.to_le_bytes(), COUNT_AT).unwrap();
     port.write_all_at(&claims(1, 0), USES_AT).unwrap();
     assert_eq!(used(dev, 1), [u16::MAX; KINDS]);
     assert_eq!(lni(dev, 1).err(), Some(ENOSPC));

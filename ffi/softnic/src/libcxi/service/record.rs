@@ -6,31 +6,25 @@ use cxi_sys::*;
 use rustix::io::Errno;
 use rustix::process::Uid;
 
-use crate::engine::VniRange;
-use crate::engine::portal::{ENTRIES, MAX_ENTRIES};
+use crate::engine::portal::MAX_ENTRIES;
+use crate::engine::{LNIS_PER_RGID, VniRange};
 use crate::environment::InitialServices;
 
 /// The number of kinds of resources that services limit, `CXI_RSRC_TYPE_*`.
 pub const KINDS: usize = CXI_RSRC_TYPE_MAX as usize;
 
-/// How many of each kind the NIC has (libcxi.md 11).
+/// How many of each kind the NIC has, and list entries each of its processing elements (libcxi.md
+/// 11).
 pub const TOTALS: [u16; KINDS] = [
     C_NUM_PTLTES as u16 - 1,
     C_NUM_TRANSMIT_CQS as u16,
     C_NUM_TARGET_CQS as u16,
     C_NUM_EQS as u16 - 1,
     C_NUM_CTS as u16 - 1,
-    ENTRIES as u16,
+    MAX_ENTRIES as u16,
     C_NUM_TLES as u16,
     C_NUM_ACS as u16 - 2,
 ];
-
-/// How many of each kind the services together can have.
-pub const USABLE: [u16; KINDS] = {
-    let mut usable = TOTALS;
-    usable[CXI_RSRC_TYPE_LE as usize] = MAX_ENTRIES as u16;
-    usable
-};
 
 /// Pools of list entries and of trigger list entries (libcxi.md 11). A service that reserves some
 /// has a pool.
@@ -43,10 +37,6 @@ pub const IDS: RangeInclusive<u32> = 1..=0xffff;
 /// The trigger list entries that are reserved for the default service, and its limit (libcxi.md
 /// 3.2).
 pub const DEFAULT_TLES: u16 = 512;
-
-/// The most LNIs that can share an RGID: its address contexts, of which each LNI that maps memory
-/// needs one.
-const LNIS_PER_RGID: u32 = C_NUM_LACS;
 
 /// A user id that no user has: -2 in 32 bits. (-1 means "unchanged" to the kernel.)
 const UNUSED_UID: u32 = u32::MAX - 1;

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::record::{IDS, KINDS, Service, USABLE, built_in, resource_group};
+use super::record::{IDS, KINDS, Service, TOTALS, built_in, resource_group};
 use super::text;
+use crate::engine::portal::{ELEMENTS, element};
 use crate::engine::{Engine, PROFILES, Profile, VniRange};
 use crate::environment::Release;
 use crate::fabric::{Directory, Fabric, Use};
@@ -81,11 +82,20 @@ impl ServiceRegistry {
         self.uses.iter().filter(|used| used.service == id).count() as u32
     }
 
-    /// Returns how many resources of a kind a service uses.
+    /// Returns how many resources of a kind a service uses; the most list entries of a processing
+    /// element (libcxi.md 3.1).
     pub fn in_use(&self, id: u32, kind: usize) -> u16 {
-        let uses = self.uses.iter().filter(|used| used.service == id);
-        let sum: u32 = uses.map(|used| u32::from(used.counts[kind])).sum();
-        u16::try_from(sum).unwrap_or(u16::MAX)
+        let sum = |count: &dyn Fn(&Use) -> u16| {
+            let uses = self.uses.iter().filter(|used| used.service == id);
+            let sum: u32 = uses.map(|used| u32::from(count(used))).sum();
+            u16::try_from(sum).unwrap_or(u16::MAX)
+        };
+        if kind as cxi_rsrc_type == CXI_RSRC_TYPE_LE {
+            let elements = (0..ELEMENTS).map(|element| sum(&|used| used.entries[element]));
+            elements.max().unwrap_or(0)
+        } else {
+            sum(&|used| used.counts[kind])
+        }
     }
 
     /// Returns how many resources of a kind the driver reports for a resource group (libcxi.md
@@ -117,7 +127,7 @@ impl ServiceRegistry {
         let kind = kind as usize;
         let others = self.services.iter().filter(|other| other.id != service.id);
         let kept: u32 = others.map(|other| u32::from(other.limit(kind).1)).sum();
-        let rest = u32::from(USABLE[kind]).saturating_sub(kept);
+        let rest = u32::from(TOTALS[kind]).saturating_sub(kept);
         rest.min(service.limit(kind).0.into()) as usize
     }
 
@@ -157,7 +167,7 @@ impl ServiceRegistry {
     /// Returns the resources of each kind beside those that other services use or reserve.
     pub fn available(&self, id: u32) -> [u16; KINDS] {
         let others = self.services.iter().filter(|other| other.id != id);
-        let mut left = USABLE;
+        let mut left = TOTALS;
         for other in others {
             for (kind, left) in left.iter_mut().enumerate() {
                 let taken = self.in_use(other.id, kind).max(other.limit(kind).1);
@@ -186,7 +196,7 @@ impl ServiceRegistry {
     /// Checks a VNI for a domain, and returns it in 16 bits: as `check_vni` does, but before 13.0,
     /// without receive profiles, EINVAL for 0 and beyond 16 bits only (libcxi.md 6).
     pub fn check_vni_of_domain(&self, vni: u32) -> Result<u16, Errno> {
-        if self.has_receive_profiles() {
+        if self.has_profiles() {
             self.check_vni(vni)
         } else {
             short(vni)
@@ -196,7 +206,7 @@ impl ServiceRegistry {
     /// Checks a VNI for reserved PIDs of an LNI of service `own`: as `check_vni` does, but before
     /// 13.0 EINVAL for a VNI that the service does not have, for root too (libcxi.md 6).
     pub fn check_vni_of_service(&self, own: u32, vni: u32) -> Result<u16, Errno> {
-        if self.has_receive_profiles() {
+        if self.has_profiles() {
             return self.check_vni(vni);
         }
         let vni = short(vni)?;
@@ -204,14 +214,15 @@ impl ServiceRegistry {
         has_it.then_some(vni).ok_or(Errno::INVAL)
     }
 
-    fn has_receive_profiles(&self) -> bool {
+    /// Whether the driver has receive and transmit profiles.
+    fn has_profiles(&self) -> bool {
         self.release >= Release::Shs13
     }
 
     /// Checks a VNI and a traffic class for an LNI of service `own`: EINVAL if the caller may not
     /// use the class; otherwise as `check_vni_of_service`.
     pub fn check_class(&self, own: u32, vni: u32, tc: cxi_traffic_class) -> Result<u16, Errno> {
-        let (vni, services) = if self.has_receive_profiles() {
+        let (vni, services) = if self.has_profiles() {
             self.admitting(vni)?
         } else {
             let vni = self.check_vni_of_service(own, vni)?;
@@ -228,12 +239,28 @@ impl ServiceRegistry {
     /// Returns the VNIs that share PIDs with a VNI: the VNIs of the first enabled service that has
     /// it, or the VNI alone, as always without receive profiles.
     pub fn vnis_with(&self, vni: u16) -> VniRange {
-        if !self.has_receive_profiles() {
+        if !self.has_profiles() {
             return VniRange::single(vni);
         }
         let mut services = self.services.iter().filter(|service| service.enabled);
         let vnis = services.find_map(|service| service.vnis_with(vni));
         vnis.unwrap_or(VniRange::single(vni))
+    }
+
+    /// Whether profiles with this VNI are exclusive: the first enabled service that has the VNI
+    /// decides, and service `own` of the LNI without transmit profiles.
+    pub fn is_exclusive(&self, own: u32, vni: u16) -> bool {
+        let mut services = self.services.iter();
+        let decides = |service: &&Service| {
+            if self.has_profiles() {
+                service.enabled && service.vnis_with(vni).is_some()
+            } else {
+                service.id == own
+            }
+        };
+        services
+            .find(decides)
+            .is_some_and(|service| service.exclusive_profiles)
     }
 
     /// Returns the services that allow the caller to use a VNI; none if root uses a VNI of no
@@ -351,14 +378,19 @@ pub fn publish(engine: &Engine<Fabric>, lni: usize) {
                     of_lni(sum, queue.lni)
                 }),
             engine.counters.count_of(lni) + engine.counters.retired_by(lni),
-            ptes().map(|(_, pte)| pte.lists.len()).sum(),
+            0, // list entries, which `entries` has
             engine.counters.pending_of(lni),
             owner.space.contexts(),
         ];
+        let mut entries = [0; ELEMENTS];
+        for (number, pte) in ptes() {
+            entries[element(number)] += pte.lists.len() as u16;
+        }
         Use {
             service: owner.service,
             rgid: owner.rgid,
             counts: counts.map(|count| count as u16),
+            entries,
             profiles: owner.profiles.map(|held| held.map(|held| held.profile)),
         }
     });
