@@ -79,7 +79,10 @@ mod tests {
             "\u{feff}json",
             "js\u{200b}on",
         ] {
-            assert_eq!(nearest(word, ["json", "jsonl"]), ["jsonl"], "{word:?}");
+            assert!(
+                !nearest(word, ["json", "jsonl"]).contains(&"json"),
+                "{word:?}"
+            );
             let message = unknown_option(&format!("--{word}"), ["json"]);
             assert!(!message.contains("did you mean"), "{message}");
         }
