@@ -428,8 +428,7 @@ pub fn cause(error: &io::Error) -> String {
     text(error)
 }
 
-/// Returns the error for the user of a process or thread that cannot be started: the system does not
-/// name the limit.
+/// Names the limit if `error` is EAGAIN from the start of a process or thread.
 pub fn not_started(error: io::Error) -> io::Error {
     match Errno::from_io_error(&error) {
         Some(Errno::AGAIN) => io::Error::other("limit of processes and threads (ulimit -u)"),

@@ -65,8 +65,8 @@ pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, 
     Device::open(&library, device.index).map_err(|error| cannot_open(&library, device, error))
 }
 
-/// Bytes of address space that a process with software NICs needs. Their queues and the inboxes of
-/// their peers are mapped while a run goes on: with less, packets are refused as if a NIC were busy.
+/// Bytes of address space for software NICs. Inboxes of peers are mapped during a run; without room
+/// for an inbox, the NIC reports RESOURCE_BUSY.
 const NEEDED_ADDRESS_SPACE: u64 = 1 << 30;
 
 /// Checks that software NICs have enough address space.

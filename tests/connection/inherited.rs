@@ -114,8 +114,8 @@ fn names_limits_of_the_process() {
     }
 }
 
-/// Returns how `cxidiag` ends that may have `limit` processes and threads. Root has no such limit, so
-/// another user runs it; `None` if that cannot be tried here.
+/// Runs `cxidiag` with a limit of processes and threads, as a user without privileges: root has no
+/// such limit. Returns its exit status and standard error; `None` without setpriv(1).
 fn with_processes(limit: u32, arguments: &[&str]) -> Option<(Option<i32>, String)> {
     let limit = format!("--nproc={limit}");
     let limited = [

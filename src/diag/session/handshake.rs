@@ -38,7 +38,7 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// Why a peer whose messages are those of this side is no peer.
+/// The reason for refusing a port that echoes.
 pub const REFLECTS: &str = "it sends back what it receives";
 
 /// Beginning of the name of each legacy tool.
