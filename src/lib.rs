@@ -48,6 +48,7 @@ use plan::cli::{self, Refusal, Request};
 use plan::tool::{self, PROGRAM};
 use plan::tools::TOOLS;
 use report::Reporter;
+use rustix::process::{Resource, getrlimit};
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -56,7 +57,12 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         revision: option_env!("CXIDIAG_REVISION"),
         date: option_env!("CXIDIAG_DATE"),
     });
-    let (program, outcome) = match multicall::resolve(argv, TOOLS, command::COMMANDS) {
+    let call =
+        multicall::resolve(argv, TOOLS, command::COMMANDS).and_then(|call| match lack_of_stack() {
+            Some(failure) if !runs_a_program(&call) => Err((PROGRAM.into(), failure)),
+            _ => Ok(call),
+        });
+    let (program, outcome) = match call {
         Ok(call) if cxi::standard_output::was_closed() && !runs_a_program(&call) => {
             (PROGRAM.into(), Err(report::no_standard_output()))
         }
@@ -95,6 +101,20 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// Bytes of stack that the main thread needs: debug builds take up to 0.4 MiB.
+const NEEDED_STACK: u64 = 512 << 10;
+
+/// Returns the failure of a process whose main thread would overflow its stack.
+fn lack_of_stack() -> Option<Failure> {
+    let limit = getrlimit(Resource::Stack).current?;
+    (limit < NEEDED_STACK).then(|| {
+        let (limit, needed) = (limit >> 10, NEEDED_STACK >> 10);
+        Failure::environment(format!(
+            "the stack is limited to {limit} KiB (ulimit -s): {needed} KiB are needed"
+        ))
+    })
 }
 
 /// Returns whether another program is to be run, whatever this program cannot do for itself.

@@ -90,9 +90,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     };
     check_output(&request)?;
     let documents = Documents::open_json(request.json.as_ref())?;
-    let base = read(&request.base, &request.arguments)?;
-    let new = read(&request.new, &request.arguments)?;
-    check_kinds(&base, &new)?;
+    let read = |files| output::or_failure(&documents, read(files, &request.arguments));
+    let (base, new) = (read(&request.base)?, read(&request.new)?);
+    output::or_failure(&documents, check_kinds(&base, &new))?;
     let limit = request.max_regress;
     let changes = match (base.runs.is_empty(), &*base.surveys, &*new.surveys) {
         (false, ..) => return compare_runs(&request, &documents, &base.runs, &new.runs),
@@ -101,12 +101,13 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         (true, ..) => {
             let hint = "'cxidiag report' draws the history of NICs over many surveys";
             let failure = Failure::usage("several surveys on a side: compare one with one");
-            return Err(failure.with_hint(hint));
+            return output::or_failure(&documents, Err(failure.with_hint(hint)));
         }
     };
     if let Some(figure) = request.figure {
         let allowed = "surveys and checks have no metric that decides";
-        return Err(Failure::usage(invalid("figure", figure, allowed)));
+        let failure = Failure::usage(invalid("figure", figure, allowed));
+        return output::or_failure(&documents, Err(failure));
     }
     output::write(&documents, &changes, |out, changes| {
         changes::text::write(out, changes, request.form)
@@ -121,8 +122,10 @@ fn compare_runs(
     base: &[ReadRun],
     new: &[ReadRun],
 ) -> Result<(), Failure> {
-    let tool = common_tool(base.iter().chain(new))?;
-    let metric = deciding(request.figure, tool, base.iter().chain(new))?;
+    let tool = common_tool(base.iter().chain(new));
+    let tool = output::or_failure(documents, tool)?;
+    let metric = deciding(request.figure, tool, base.iter().chain(new));
+    let metric = output::or_failure(documents, metric)?;
     let comparison = Comparison::new(tool, base, new, metric, request.max_regress);
     output::write(documents, &comparison, |out, comparison| {
         comparison_text::write(out, comparison, request.form)

@@ -12,6 +12,7 @@ use plan::cli::usage::Completion;
 use plan::outputs::Place;
 use report::documents::Documents;
 use report::openmetrics::Dialect;
+use report::outcome::Problem;
 
 /// Returns `--json`.
 pub fn json() -> OptionDef<Option<Place>> {
@@ -34,6 +35,30 @@ pub fn write<T: Serialize>(
 ) -> Result<(), Failure> {
     documents.print(|bytes| text(bytes, document))?;
     documents.write_json(document)
+}
+
+/// The document of a command that fails before it has results.
+#[derive(Debug, Serialize)]
+struct FailedCommand {
+    schema_version: u32,
+    cxidiag_version: &'static str,
+    error: Problem,
+}
+
+/// Returns `outcome`; a failure is written to the document of `--json`, too.
+///
+/// # Errors
+///
+/// The failure.
+pub fn or_failure<T>(documents: &Documents, outcome: Result<T, Failure>) -> Result<T, Failure> {
+    outcome.inspect_err(|failure| {
+        // The failure itself goes to standard error in any case.
+        let _ = documents.write_json(&FailedCommand {
+            schema_version: 1,
+            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            error: failure.into(),
+        });
+    })
 }
 
 /// The metrics that the arguments ask for.

@@ -25,10 +25,10 @@ use plan::tools::TOOLS;
 use plan::{DEFAULT_PORT, Plan};
 use report::Destination;
 use report::documents::Documents;
-use report::selftest::{Certainty, SelfTest};
+use report::selftest::{Certainty, SelfTest, TestedNic};
 use report::selftest_text;
 use report::table::{self, Align};
-use selftest::{Effect, GROUPS, Selection};
+use selftest::{Effect, GROUPS, Nic, Selection};
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -71,19 +71,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         .as_deref()
         .map(Destination::file)
         .transpose()?;
-    let plan = request.plan()?;
-    let variable = |name: &str| std::env::var(name).ok();
-    if request.is_risky && plan.service.is_of_job(plan.device, variable) {
-        let message = format!(
-            "--risky: service {} belongs to this job (SLINGSHOT_SVC_IDS), which could not end if the \
-             driver does not release a stopped queue; choose another service with --svc-id",
-            plan.service.svc_id()
-        );
-        return Err(Failure::usage(message));
-    }
-    backend::check(plan.device)?;
-    interrupt::watch()?;
-    let (nic, facts) = nic::open(&plan, request.with_names)?;
+    let (plan, nic, facts) = output::or_failure(&documents, begin(&request))?;
     let mut results = SelfTest::new(facts);
     if request.has_local() {
         results.aftermath =
@@ -115,6 +103,24 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             failure.printed()
         }
     })
+}
+
+/// Opens the NIC. Returns the plan, the NIC, and what is known of it.
+fn begin(request: &SelfTestRequest) -> Result<(Plan, Nic, TestedNic), Failure> {
+    let plan = request.plan()?;
+    let variable = |name: &str| std::env::var(name).ok();
+    if request.is_risky && plan.service.is_of_job(plan.device, variable) {
+        let message = format!(
+            "--risky: service {} belongs to this job (SLINGSHOT_SVC_IDS), which could not end if the \
+             driver does not release a stopped queue; choose another service with --svc-id",
+            plan.service.svc_id()
+        );
+        return Err(Failure::usage(message));
+    }
+    backend::check(plan.device)?;
+    interrupt::watch()?;
+    let (nic, facts) = nic::open(&plan, request.with_names)?;
+    Ok((plan, nic, facts))
 }
 
 /// What the arguments ask for.

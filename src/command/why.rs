@@ -33,12 +33,13 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Ok(());
     }
     reading::limit_waits();
-    check::require(suspect.device, &Machine::this())?;
     let documents = Documents::open(&Places {
         json: request.json.clone(),
         ticket: request.ticket.clone().map(Place::File),
         ..Places::default()
     })?;
+    let present = check::require(suspect.device, &Machine::this());
+    output::or_failure(&documents, present)?;
     let (started, clock) = (SystemTime::now(), Instant::now());
     let report = |found: SuspectFindings| {
         let typed = arguments

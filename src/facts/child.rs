@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
-use crate::error::{Context, Failure};
+use crate::error::{Context, Failure, not_started};
 use crate::token::{TOKEN_VARIABLE, Token};
 
 /// Name of the program: argument 0 of a child, whose other arguments name the tool or command,
@@ -89,7 +89,7 @@ pub fn command_with(duty: Duty, told: &str, token: Option<&Token>) -> Command {
 ///
 /// A program that the system cannot execute.
 pub fn start(command: &mut Command) -> Result<Child, Failure> {
-    let started = command.spawn();
+    let started = command.spawn().map_err(not_started);
     started.environment(cannot_start(&command.get_program().to_string_lossy()))
 }
 

@@ -428,6 +428,14 @@ pub fn cause(error: &io::Error) -> String {
     text(error)
 }
 
+/// Names the limit if `error` is EAGAIN from the start of a process or thread.
+pub fn not_started(error: io::Error) -> io::Error {
+    match Errno::from_io_error(&error) {
+        Some(Errno::AGAIN) => io::Error::other("limit of processes and threads (ulimit -u)"),
+        _ => error,
+    }
+}
+
 /// The text of one error in a chain. An error that a limit of this process causes names the limit.
 fn text(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();

@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level;
 
-use crate::error::{Context, Failure, INTERRUPTED, Kind};
+use crate::error::{Context, Failure, INTERRUPTED, Kind, not_started};
 
 /// The signals that end a run.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
@@ -88,7 +88,8 @@ fn start() -> io::Result<()> {
     let listen = move || listen(&signals, &wake);
     thread::Builder::new()
         .name("signals".into())
-        .spawn(listen)?;
+        .spawn(listen)
+        .map_err(not_started)?;
     // An error means that it is set already: the process has one run.
     let _ = WOKEN.set(woken);
     Ok(())
@@ -101,7 +102,10 @@ fn watch_sigint(mut raised: UnixStream) -> io::Result<()> {
         let _ = raised.write(&[0]);
     };
     // Unlike `set_handler`, it replaces no handler and no ignored disposition.
-    ctrlc::try_set_handler(handler).map_err(io::Error::other)
+    ctrlc::try_set_handler(handler).map_err(|error| match error {
+        ctrlc::Error::System(error) => not_started(error),
+        other => io::Error::other(other),
+    })
 }
 
 /// Returns the signals that this process ignores: signal n is bit n - 1.
@@ -275,7 +279,8 @@ pub fn aside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Re
         drop(end);
         result
     };
-    let thread = thread::Builder::new().spawn(call).environment(WHAT)?;
+    let thread = thread::Builder::new().spawn(call);
+    let thread = thread.map_err(not_started).environment(WHAT)?;
     wait(&ended, PollFlags::IN, None)?;
     match thread.join() {
         Ok(result) => Ok(result),

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cxi::{Device, Library};
+use rustix::process::{Resource, getrlimit};
 
 use crate::explain;
 use crate::machine::Machine;
@@ -55,10 +56,35 @@ pub fn warning(device: DeviceName) -> Option<String> {
 /// A library that cannot be loaded, and a device that cannot be opened.
 pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, Failure> {
     let library = match device.kind {
-        DeviceKind::Software => Library::from_api(softnic::api()),
+        DeviceKind::Software => {
+            check_address_space()?;
+            Library::from_api(softnic::api())
+        }
         DeviceKind::Hardware => load(device, libcxi)?,
     };
     Device::open(&library, device.index).map_err(|error| cannot_open(&library, device, error))
+}
+
+/// Bytes of address space for software NICs. Inboxes of peers are mapped during a run; without room
+/// for an inbox, the NIC reports RESOURCE_BUSY.
+const NEEDED_ADDRESS_SPACE: u64 = 1 << 30;
+
+/// Checks that software NICs have enough address space.
+///
+/// # Errors
+///
+/// A process with a lower limit.
+fn check_address_space() -> Result<(), Failure> {
+    match getrlimit(Resource::As).current {
+        Some(limit) if limit < NEEDED_ADDRESS_SPACE => {
+            let (limit, needed) = (limit >> 20, NEEDED_ADDRESS_SPACE >> 20);
+            Err(Failure::environment(format!(
+                "the address space is limited to {limit} MiB (ulimit -v): software NICs need \
+                 {needed} MiB"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the files that the driver of `device` shows. The files of a software NIC are a snapshot:

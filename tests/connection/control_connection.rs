@@ -10,6 +10,7 @@ use rustix::net::sockopt::set_socket_reuseaddr;
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
 use crate::harness::hosts::Hosts;
+use crate::harness::relay::start_echo;
 use crate::harness::{
     CXIDIAG, Command, Fabric, Server, assert_status, assert_success, finish, stderr, stdout,
 };
@@ -96,6 +97,40 @@ fn t16_serves_a_client_among_unrelated_connections() {
     }
     assert!(notes.lines().count() < 60, "{notes}");
     fabric.assert_nothing_left();
+}
+
+/// A port that echoes what it receives is no peer, and no command blames a NIC.
+#[test]
+fn refuses_peer_that_sends_back_what_it_receives() {
+    let port = start_echo();
+    let reflects = "it sends back what it receives";
+    for (command, reason) in [
+        ("write-lat -d soft0 -n 5 127.0.0.1", reflects),
+        ("send-bw -d soft0 -n 5 127.0.0.1", reflects),
+        (
+            "send-lat -d soft0 -n 5 --token=secret-of-this-test 127.0.0.1",
+            reflects,
+        ),
+        (
+            "selftest -d soft0 --only=peer/send-bandwidth --peer=127.0.0.1",
+            reflects,
+        ),
+        ("ping -d soft0 -c 1 127.0.0.1", reflects),
+        ("check --hosts=127.0.0.1", reflects),
+        ("survey --hosts=127.0.0.1 -d soft0", reflects),
+    ] {
+        let fabric = Fabric::new();
+        let output = finish(fabric.command(&format!("{command} -p {port}")));
+        let error = stderr(&output);
+        let text = format!("{}{error}", stdout(&output)).replace("\n    ", " ");
+        assert!(text.contains(reason), "{command}: {text}");
+        let status = output.status.code();
+        assert!(
+            matches!(status, Some(1 | 4)),
+            "{command}: {status:?} {text}"
+        );
+        fabric.assert_nothing_left();
+    }
 }
 
 #[test]

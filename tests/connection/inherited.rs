@@ -95,6 +95,15 @@ fn names_limits_of_the_process() {
         ("-f 8", &["check", "soft0"], 4),
         ("-f 8", &["survey", "--loopback=2"], 4),
         ("-n 4", &["write-lat", "-d", "soft0"], 1),
+        ("-s 128", &["write-lat", "-d", "soft0"], 1),
+        ("-s 128", &["survey", "--loopback=2"], 1),
+        ("-s 128", &["check", "soft0"], 1),
+        ("-v 262144", &["write-lat", "-d", "soft0"], 1),
+        ("-v 262144", &["selftest", "-d", "soft0"], 1),
+        ("-v 262144", &["devices", "soft0"], 1),
+        // Exhaustion is never a finding about a NIC.
+        ("-v 262144", &["check", "soft0"], 4),
+        ("-v 262144", &["survey", "--loopback=2"], 4),
     ] {
         let fabric = Fabric::new();
         let output = finish(under(&fabric, &format!("ulimit {limit}"), arguments));
@@ -102,6 +111,51 @@ fn names_limits_of_the_process() {
         let text = (stdout(&output) + &error).replace("\n    ", " ");
         let name = format!("ulimit {}", &limit[..2]);
         assert!(text.contains(&name), "{arguments:?}: {text}");
+    }
+}
+
+/// Runs `cxidiag` with a limit of processes and threads, as a user without privileges: root has no
+/// such limit. Returns its exit status and standard error; `None` without setpriv(1).
+fn with_processes(limit: u32, arguments: &[&str]) -> Option<(Option<i32>, String)> {
+    let limit = format!("--nproc={limit}");
+    let limited = [
+        &limit,
+        "setpriv",
+        "--reuid=31337",
+        "--clear-groups",
+        CXIDIAG,
+    ];
+    let mut command = Command::new("prlimit");
+    let output = command.args(limited).args(arguments).output().ok()?;
+    let error = stderr(&output);
+    if error.starts_with("setpriv: ") || error.starts_with("prlimit: ") {
+        println!("not tested: {error}");
+        return None;
+    }
+    Some((output.status.code(), error))
+}
+
+#[test]
+fn names_limit_of_processes_and_threads() {
+    for (limit, arguments) in [
+        (2, &["write-lat", "-d", "soft0"][..]),
+        (2, &["check", "soft0"]),
+        (4, &["survey", "--loopback=2"]),
+    ] {
+        if let Some((status, error)) = with_processes(limit, arguments) {
+            assert!(error.contains("(ulimit -u)"), "{arguments:?}: {error}");
+            assert_eq!(status, Some(1), "{error}");
+        }
+    }
+}
+
+/// Where the system permits no second process, `stat` becomes the command.
+#[test]
+fn runs_command_without_a_second_process() {
+    let arguments = ["stat", "--", "sh", "-c", "exit 7"];
+    if let Some((status, error)) = with_processes(1, &arguments) {
+        assert!(error.contains("no process beside the command"), "{error}");
+        assert_eq!(status, Some(7), "{error}");
     }
 }
 

@@ -47,6 +47,18 @@ impl Relay {
     }
 }
 
+/// Starts a server that sends back each byte, and returns its port.
+pub fn start_echo() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            carry(&stream, &stream);
+        }
+    });
+    port
+}
+
 fn carry(from: &TcpStream, to: &TcpStream) {
     let (mut from, mut to) = (clone(from), clone(to));
     thread::spawn(move || {

@@ -38,6 +38,9 @@ impl From<Failure> for Refusal {
     }
 }
 
+/// The reason for refusing a port that echoes.
+pub const REFLECTS: &str = "it sends back what it receives";
+
 /// Beginning of the name of each legacy tool.
 const NAMES: &str = "cxi_";
 
@@ -212,6 +215,10 @@ impl<'a> Handshake<'a> {
         let theirs = wire::parse_string(payload).unwrap_or_default();
         check_version(self.tool, theirs, peer)?;
         self.about = PeerFacts::read(theirs);
+        // Only clients send this word.
+        if self.us.run.is_some() && self.about.queues {
+            return Err(Refusal::Unrelated(REFLECTS.into()));
+        }
         self.us.credentials.admit(&self.about.announced, peer)?;
         if let Some(run) = &self.us.run {
             self.about.takes_part_in(&run.needed_of_server(), peer)?;
@@ -270,6 +277,15 @@ impl<'a> Handshake<'a> {
             )));
         }
         self.about.reachable(self.us, theirs, host)?;
+        // One NIC gives its PIDs to one process each.
+        if theirs == self.us.own.address {
+            return Err(Failure::environment(format!(
+                "the peer ({host}) sent the address of this side, NIC {:#x} PID {}: it is on \
+                 another fabric, or sends back what it receives",
+                theirs.nic, theirs.pid
+            ))
+            .in_step(error::Step::Address));
+        }
         self.about.shares_vni(self.us, host)?;
         let Some(run) = self.run else {
             return Err(Failure::environment("the peer sent no options"));

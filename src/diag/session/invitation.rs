@@ -138,9 +138,15 @@ pub(super) fn greet(
     let connection = search.connect()?;
     let credentials = Credentials::new(Side::Client, &plan.admission);
     let name = exchange(&connection, &wire::string(plan.tool.legacy_name))?;
-    handshake::tool_name(&name).map_err(|_| stranger(&connection))?;
-    let version = format!("{} {word}", greeting(plan.tool, &credentials, None));
-    let version = exchange(&connection, &wire::string(&version))?;
+    let no_name = "it did not send the name of a tool";
+    handshake::tool_name(&name).map_err(|_| stranger(&connection, no_name))?;
+    let greeting = greeting(plan.tool, &credentials, None);
+    let greeting = wire::string(&format!("{greeting} {word}"));
+    let version = exchange(&connection, &greeting)?;
+    // A server adds its host.
+    if version == greeting {
+        return Err(stranger(&connection, handshake::REFLECTS));
+    }
     let facts = PeerFacts::read(wire::parse_string(&version).unwrap_or_default());
     credentials.admit(&facts.announced, connection.peer())?;
     Ok((connection, facts))
@@ -169,9 +175,11 @@ fn answer(
     })
 }
 
-fn stranger(connection: &Connection) -> Failure {
+fn stranger(connection: &Connection, reason: &str) -> Failure {
     let peer = connection.peer();
-    Failure::environment(format!("the peer ({peer}) is no server of cxidiag"))
+    Failure::environment(format!(
+        "the peer ({peer}) is no server of cxidiag: {reason}"
+    ))
 }
 
 impl Caller {

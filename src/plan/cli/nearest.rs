@@ -7,11 +7,13 @@ const MAX_SUGGESTIONS: usize = 4;
 const LETTERS_PER_ERROR: usize = 3;
 
 /// Returns the `names` that `word` may stand for, the nearest first: they contain `word`, or differ
-/// from it in few letters.
+/// from it in few letters that can be seen. A name that looks like `word` would not help.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let is_part = |name: &str| word.len() > 1 && name.contains(word);
+    let visible: String = word.chars().filter(char::is_ascii_graphic).collect();
     let mut near: Vec<(usize, &str)> = names
         .into_iter()
+        .filter(|name| *name != visible)
         .map(|name| (strsim::osa_distance(word, name), name))
         .filter(|(errors, name)| {
             errors * LETTERS_PER_ERROR <= word.chars().count() || is_part(name)
@@ -66,6 +68,24 @@ mod tests {
             assert_eq!(nearest(word, names), expected, "{word}");
         }
         assert_eq!(nearest("a", ["a1", "ab"]), [""; 0]);
+    }
+
+    #[test]
+    fn suggestion_never_looks_like_the_input() {
+        for word in [
+            "json",
+            " json",
+            "json\u{a0}",
+            "\u{feff}json",
+            "js\u{200b}on",
+        ] {
+            assert!(
+                !nearest(word, ["json", "jsonl"]).contains(&"json"),
+                "{word:?}"
+            );
+            let message = unknown_option(&format!("--{word}"), ["json"]);
+            assert!(!message.contains("did you mean"), "{message}");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
+use crate::harness::{assert_status, finish};
+
 use super::{Fabric, assert_success, document, schema, short, stderr, stdout};
 
 /// Two documents of one tool, from which files are made.
@@ -79,6 +81,35 @@ fn with_medians(base: [u64; 2], new: [u64; 2]) -> Pair {
         set_latencies(&mut pair.new, at, new[at]);
     }
     pair
+}
+
+/// A program that reads the document also reads why there are no results.
+#[test]
+fn commands_that_fail_write_the_document_of_a_failure() {
+    let fabric = Fabric::new();
+    for (args, message) in [
+        ("compare /nonexistent /dev/null", "cannot read /nonexistent"),
+        ("why cxi9", "there is no cxi9"),
+        ("selftest -d cxi9", "cannot open device cxi9"),
+        ("devices cxi9", "cannot open device cxi9"),
+    ] {
+        let mut command = fabric.command(&format!("{args} --json"));
+        command.env("CXIDIAG_LIBCXI", "/nonexistent");
+        let output = finish(command);
+        let error = assert_status(&output, 1);
+        let document: Value = serde_json::from_str(&stdout(&output)).expect(args);
+        assert_eq!(document["cxidiag_version"], env!("CARGO_PKG_VERSION"));
+        let problem = match &document["error"] {
+            // The NIC has the error in the document of `devices`.
+            Value::Null => &document["devices"][0]["error"],
+            problem => problem,
+        };
+        let text = problem["message"].as_str().expect(args);
+        assert!(
+            text.contains(message) && error.contains(text),
+            "{problem} {error}"
+        );
+    }
 }
 
 #[test]
